@@ -1,0 +1,1 @@
+//! Words: text to terms, postings, BM25.

@@ -1,0 +1,2 @@
+//! The `recalld` program.
+fn main() {}
