@@ -1,1 +1,110 @@
-//! Crate root.
+//! Vector arithmetic for one CPU level at a time.
+//!
+//! Owns every SIMD instruction in the house. `scalar.rs` is the meaning of each function; the files
+//! under an architecture's folder are faster spellings of it. Knows slices of numbers and nothing of
+//! sentences, tokens, stores or settings; it reads no environment.
+
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(test)]
+mod check;
+
+pub use half::f16;
+
+/// How wide and how able the instructions are that a [`Kernels`] uses.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// Plain loops; every CPU can do it. The reference for all other levels.
+    Scalar,
+    /// x86-64 with AVX2, FMA and F16C (2013 and later).
+    Avx2,
+}
+
+impl Level {
+    /// Every level this build knows, widest first. The CPU may lack some of them.
+    pub const ALL: &'static [Level] = &[Level::Avx2, Level::Scalar];
+
+    /// The level's name in status pages and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Scalar => "scalar",
+            Level::Avx2 => "avx2",
+        }
+    }
+}
+
+/// Vector arithmetic for one CPU level. Built once per process by [`Kernels::detect`], then copied
+/// freely: it is a level and a few function pointers.
+#[derive(Clone, Copy)]
+pub struct Kernels {
+    level: Level,
+    table: &'static Table,
+}
+
+/// One function per operation, all of one level. `unsafe` because each may need CPU features.
+struct Table {
+    dot: unsafe fn(&[f32], &[f16]) -> f32,
+    dot_rows: unsafe fn(&[f32], &[f16], &mut [f32]),
+}
+
+impl Kernels {
+    /// The fastest level this CPU supports.
+    pub fn detect() -> Kernels {
+        Level::ALL
+            .iter()
+            .find_map(|&level| Kernels::for_level(level))
+            .expect("the scalar level needs nothing of the CPU")
+    }
+
+    /// Exactly this level, or `None` if the CPU (or the build's architecture) lacks it.
+    pub fn for_level(level: Level) -> Option<Kernels> {
+        let table = match level {
+            Level::Scalar => Some(&scalar::TABLE),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => x86_64::avx2_table(),
+            #[cfg(not(target_arch = "x86_64"))]
+            Level::Avx2 => None,
+        };
+        table.map(|table| Kernels { level, table })
+    }
+
+    /// The level in use.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Sum of `query[i] * row[i]`, accumulated in f32.
+    ///
+    /// # Panics
+    /// If the two differ in length.
+    pub fn dot(&self, query: &[f32], row: &[f16]) -> f32 {
+        assert_eq!(query.len(), row.len(), "query and row differ in width");
+        // SAFETY: a table is handed out by `for_level` only after the CPU reported every feature
+        // that table's functions enable. They ask for nothing else.
+        unsafe { (self.table.dot)(query, row) }
+    }
+
+    /// `out[r]` = [`dot`](Kernels::dot) of `query` with row `r` of `rows`, to the same bits. The
+    /// rows lie one after the other, each as wide as `query`.
+    ///
+    /// # Panics
+    /// If `rows.len() != query.len() * out.len()`.
+    pub fn dot_rows(&self, query: &[f32], rows: &[f16], out: &mut [f32]) {
+        assert_eq!(
+            Some(rows.len()),
+            query.len().checked_mul(out.len()),
+            "rows are not query width times the number of scores"
+        );
+        // SAFETY: as in `dot`, the CPU has the features of this table's level.
+        unsafe { (self.table.dot_rows)(query, rows, out) }
+    }
+}
+
+impl std::fmt::Debug for Kernels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kernels").field("level", &self.level).finish()
+    }
+}
