@@ -1,0 +1,336 @@
+//! Text to terms.
+//!
+//! Owns what a word is: where it starts and ends, how it is split, and how it is spelled as a term. Must not
+//! know rows or ranking. Documents and questions go through the same code; what tells them apart is which
+//! kinds of term they keep.
+//!
+//! A *compound* is a run of words joined by single connectors (`PEP-387`, `src/net/conn.rs`, `foo::bar`). It gives
+//! one *whole* for each level that joins something, and its *parts*. Levels, outermost first: `/`, then `. : -`,
+//! then `_`, then changes of case and between letters and digits (`HTTPServer2`).
+
+use super::fold::{Class, class, fold, is_mark};
+use super::layout::TERM_BYTES_MAX;
+use super::stem::Stems;
+
+/// Most parts a single word is split into by case and digits; a word with more (a hash, a key) stays whole.
+const UNIT_PARTS_MAX: usize = 6;
+
+/// Connectors of each level, outermost first.
+const LEVELS: [&[char]; 3] = [&['/'], &['.', ':', '-'], &['_']];
+
+/// What a term is in the text it came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A plain word, or a pair of characters of a script without spaces.
+    Word,
+    /// A piece of a compound.
+    Part,
+    /// A compound as it stands; an alternative to its parts.
+    Whole,
+    /// A single character out of a longer run of a script without spaces; for documents only, so that a
+    /// question of one character finds them.
+    Single,
+}
+
+/// One term of a text.
+#[derive(Debug, Clone, Copy)]
+pub struct Emit<'a> {
+    /// The term, 1 to [`TERM_BYTES_MAX`] bytes.
+    pub term: &'a str,
+    /// What it is.
+    pub kind: Kind,
+    /// Number of the compound or word in the text; terms of one compound share it.
+    pub group: u32,
+}
+
+/// Turns text into terms; keeps its buffers between texts.
+pub struct Analyzer {
+    folded: String,
+    spelling: Spelling,
+}
+
+impl Default for Analyzer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Analyzer {
+    /// For few texts: costs nothing to make.
+    pub fn new() -> Self {
+        Self { folded: String::new(), spelling: Spelling::new(Stems::plain()) }
+    }
+
+    /// For many texts: remembers the stems of common words.
+    pub fn cached() -> Self {
+        Self { folded: String::new(), spelling: Spelling::new(Stems::cached()) }
+    }
+
+    /// Gives `sink` the terms of `text` in order, until it answers `false`.
+    pub fn terms(&mut self, text: &str, sink: impl FnMut(Emit<'_>) -> bool) {
+        let mut folded = std::mem::take(&mut self.folded);
+        folded.clear();
+        let text = if text.is_ascii() {
+            text
+        } else {
+            fold(text, &mut folded);
+            &folded
+        };
+        let mut scan = Scan { spelling: &mut self.spelling, sink, group: 0, open: true };
+        let mut at = 0;
+        while scan.open && at < text.len() {
+            at = scan.step(text, at);
+        }
+        self.folded = folded;
+    }
+}
+
+/// Spells terms: lower case, bounded, stemmed.
+struct Spelling {
+    stems: Stems,
+    lower: String,
+    term: String,
+}
+
+impl Spelling {
+    fn new(stems: Stems) -> Self {
+        Self { stems, lower: String::new(), term: String::new() }
+    }
+
+    /// A word without its apostrophes and a final `'s`, in lower case, cut to the bound, stemmed.
+    fn word(&mut self, text: &str) -> &str {
+        let text = text.strip_suffix("'s").or_else(|| text.strip_suffix("'S")).unwrap_or(text);
+        self.lower.clear();
+        self.term.clear();
+        if text.is_ascii() {
+            let bytes = text.bytes().filter(|byte| *byte != b'\'').take(TERM_BYTES_MAX);
+            self.lower.extend(bytes.map(|byte| char::from(byte.to_ascii_lowercase())));
+        } else {
+            for letter in text.chars().filter(|letter| *letter != '\'').flat_map(char::to_lowercase)
+            {
+                if self.lower.len() + letter.len_utf8() > TERM_BYTES_MAX {
+                    break;
+                }
+                self.lower.push(letter);
+            }
+        }
+        self.stems.stem(&self.lower, &mut self.term);
+        &self.term
+    }
+
+    /// A joined form in lower case, or `None` above the bound.
+    fn whole(&mut self, text: &str) -> Option<&str> {
+        self.term.clear();
+        for letter in text.chars().flat_map(char::to_lowercase) {
+            if self.term.len() + letter.len_utf8() > TERM_BYTES_MAX {
+                return None;
+            }
+            self.term.push(letter);
+        }
+        Some(&self.term)
+    }
+}
+
+/// One pass over one text.
+struct Scan<'s, S> {
+    spelling: &'s mut Spelling,
+    sink: S,
+    group: u32,
+    open: bool,
+}
+
+impl<S: FnMut(Emit<'_>) -> bool> Scan<'_, S> {
+    /// Handles what starts at `at` and returns where to go on.
+    fn step(&mut self, text: &str, at: usize) -> usize {
+        match class_at(text, at) {
+            (Class::Other, next) => next,
+            (Class::Spaceless, _) => {
+                let end = run_end(text, at, Class::Spaceless);
+                self.spaceless(&text[at..end]);
+                self.group += 1;
+                end
+            }
+            (Class::Letter, _) => {
+                let end = compound_end(text, at);
+                let past = suffix_end(text, at, end);
+                if past > end {
+                    self.whole(&text[at..past]);
+                    self.word(&text[at..end], Kind::Part);
+                } else {
+                    self.compound(&text[at..end], 0, Kind::Word);
+                }
+                self.group += 1;
+                past
+            }
+        }
+    }
+
+    fn emit(&mut self, kind: Kind) {
+        let term = &self.spelling.term;
+        if self.open && !term.is_empty() {
+            self.open = (self.sink)(Emit { term, kind, group: self.group });
+        }
+    }
+
+    fn word(&mut self, text: &str, kind: Kind) {
+        self.spelling.word(text);
+        self.emit(kind);
+    }
+
+    fn whole(&mut self, text: &str) {
+        if self.spelling.whole(text).is_some() {
+            self.emit(Kind::Whole);
+        }
+    }
+
+    /// A compound from `level` inwards; a plain word in it is a `kind`.
+    fn compound(&mut self, text: &str, level: usize, kind: Kind) {
+        let Some(connectors) = LEVELS.get(level) else { return self.unit(text, kind) };
+        if !self.open {
+            return;
+        }
+        if !text.contains(*connectors) {
+            return self.compound(text, level + 1, kind);
+        }
+        self.whole(text);
+        for piece in text.split(*connectors).filter(|piece| !piece.is_empty()) {
+            self.compound(piece, level + 1, Kind::Part);
+        }
+    }
+
+    /// A run of letters and digits: itself, and its pieces where case or digits divide it.
+    fn unit(&mut self, text: &str, kind: Kind) {
+        let mut cuts = [0; UNIT_PARTS_MAX];
+        match divide(text, &mut cuts) {
+            0 => self.word(text, kind),
+            count => {
+                self.word(text, Kind::Whole);
+                let mut from = 0;
+                for to in cuts[..count].iter().copied().chain([text.len()]) {
+                    self.word(&text[from..to], Kind::Part);
+                    from = to;
+                }
+            }
+        }
+    }
+
+    /// A run of a script without spaces: its pairs of characters, and the characters themselves.
+    fn spaceless(&mut self, run: &str) {
+        let mut previous: Option<&str> = None;
+        let mut rest = run;
+        while !rest.is_empty() && self.open {
+            let (this, after) = rest.split_at(cluster_end(rest));
+            match previous {
+                Some(before) => {
+                    let pair = &run[run.len() - rest.len() - before.len()..run.len() - after.len()];
+                    self.plain(pair, Kind::Word);
+                    self.plain(this, Kind::Single);
+                }
+                None if after.is_empty() => self.plain(this, Kind::Word),
+                None => self.plain(this, Kind::Single),
+            }
+            previous = Some(this);
+            rest = after;
+        }
+    }
+
+    fn plain(&mut self, text: &str, kind: Kind) {
+        if self.spelling.whole(text).is_some() {
+            self.emit(kind);
+        }
+    }
+}
+
+/// Class of the character at `at` and where the next one starts. `_` counts as a letter.
+fn class_at(text: &str, at: usize) -> (Class, usize) {
+    let byte = text.as_bytes()[at];
+    if byte.is_ascii() {
+        let letter = byte.is_ascii_alphanumeric() || byte == b'_';
+        return (if letter { Class::Letter } else { Class::Other }, at + 1);
+    }
+    let letter = text[at..].chars().next().expect("at is inside the text, on a boundary");
+    (class(letter), at + letter.len_utf8())
+}
+
+/// End of the run of characters of one class that starts at `at`; marks stay with what they sit on.
+fn run_end(text: &str, at: usize, wanted: Class) -> usize {
+    let mut end = at;
+    while end < text.len() {
+        let (found, next) = class_at(text, end);
+        let mark = wanted == Class::Spaceless
+            && found == Class::Letter
+            && text[end..].chars().next().is_some_and(is_mark);
+        if found != wanted && !mark {
+            break;
+        }
+        end = next;
+    }
+    end
+}
+
+/// End of the compound that starts at `at`: runs of letters with single connectors (or `::`) between them.
+fn compound_end(text: &str, at: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut end = run_end(text, at, Class::Letter);
+    loop {
+        let joint = match bytes.get(end) {
+            Some(b':') if bytes.get(end + 1) == Some(&b':') => 2,
+            Some(b'-' | b'.' | b':' | b'/' | b'\'') => 1,
+            _ => return end,
+        };
+        let next = end + joint;
+        if next >= text.len() || class_at(text, next).0 != Class::Letter {
+            return end;
+        }
+        end = run_end(text, next, Class::Letter);
+    }
+}
+
+/// `C++`, `C#` and their like: end of the suffix on a single letter, or `end`.
+fn suffix_end(text: &str, at: usize, end: usize) -> usize {
+    let bytes = text.as_bytes();
+    if end - at != 1 || !bytes[at].is_ascii_alphabetic() {
+        return end;
+    }
+    let past = match (bytes.get(end), bytes.get(end + 1)) {
+        (Some(b'+'), Some(b'+')) => end + 2,
+        (Some(b'#'), _) => end + 1,
+        _ => return end,
+    };
+    if past < text.len() && class_at(text, past).0 != Class::Other { end } else { past }
+}
+
+/// First character with its marks.
+fn cluster_end(text: &str) -> usize {
+    let mut letters = text.char_indices().skip(1).skip_while(|(_, letter)| is_mark(*letter));
+    letters.next().map_or(text.len(), |(at, _)| at)
+}
+
+/// Writes where `text` divides by case or digits; 0 for a plain word and for one with too many cuts.
+fn divide(text: &str, cuts: &mut [usize; UNIT_PARTS_MAX]) -> usize {
+    let mut count = 0;
+    let mut letters = text.char_indices().peekable();
+    let Some((_, mut before)) = letters.next() else { return 0 };
+    while let Some((at, this)) = letters.next() {
+        let after = letters.peek().map(|(_, letter)| *letter);
+        let digits =
+            before.is_ascii_digit() != this.is_ascii_digit() && before != '\'' && this != '\'';
+        let rise = before.is_lowercase() && this.is_uppercase();
+        // The last capital of a run starts the next word (HTTPServer), unless only a plural follows (APIs).
+        let plural = matches!(text[at + this.len_utf8()..].as_bytes(), [b's'] | [b'\'', b's']);
+        let hump = before.is_uppercase()
+            && this.is_uppercase()
+            && after.is_some_and(char::is_lowercase)
+            && !plural;
+        if digits || rise || hump {
+            // The last place stays free for the piece after the last cut.
+            if count + 1 == UNIT_PARTS_MAX {
+                return 0;
+            }
+            cuts[count] = at;
+            count += 1;
+        }
+        before = this;
+    }
+    count
+}

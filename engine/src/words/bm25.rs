@@ -1,0 +1,196 @@
+//! BM25: how much a term in a row says.
+//!
+//! Owns the formula and its arithmetic. Must not know blocks or the order in which rows are visited.
+//!
+//! Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), sections 3.4 and
+//! 3.6 (fields by weighted counts). A term adds `weight * idf * (k1 + 1) * tf / (tf + norm)`, with
+//! `tf = body + title_weight * title` and `norm = k1 * (1 - b + b * length / mean length)`.
+//!
+//! What a term adds is rounded down to a whole number of 1/2^19 before it is added up. Sums of whole numbers do
+//! not depend on the order of adding, so every way of visiting rows, and every way of cutting a
+//! store into segments, gives the same score to the last bit, and equal rows tie exactly.
+
+use super::layout::{LENGTH_CODES, decode_length};
+use super::postings::Posting;
+use super::query::{QUERY_TERMS_MAX, Query};
+use super::view::PostingsView;
+use super::{Damage, damage};
+
+/// Parts of one unit of score.
+const SCALE: f32 = (1 << 19) as f32;
+
+/// Most that one term adds: 64 units. Keeps the sum of all terms within 31 bits.
+pub(super) const TERM_SCORE_MAX: u32 = (1 << 25) - 1;
+
+const _: () = assert!(TERM_SCORE_MAX as u64 * QUERY_TERMS_MAX as u64 <= i32::MAX as u64);
+
+/// A BM25 score as a whole number of 1/2^19.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Score(pub(super) u32);
+
+impl Score {
+    /// The score in its usual unit.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "shown to people; ranking uses the whole number"
+    )]
+    pub fn to_f32(self) -> f32 {
+        self.0 as f32 / SCALE
+    }
+}
+
+/// The free parameters of BM25.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Parameters {
+    /// How late repetition saturates; 0 or more.
+    pub k1: f32,
+    /// How much a row's length counts; 0 to 1.
+    pub b: f32,
+    /// How many occurrences in the body one in the title is worth; 0 or more.
+    pub title_weight: f32,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { k1: 1.2, b: 0.75, title_weight: 2.0 }
+    }
+}
+
+/// What is known about the whole collection: sums over all its segments.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    documents: u64,
+    length_total: u64,
+    frequencies: Vec<u64>,
+}
+
+impl Stats {
+    /// Nothing counted yet.
+    pub fn new(query: &Query) -> Self {
+        Self { documents: 0, length_total: 0, frequencies: vec![0; query.terms().len()] }
+    }
+
+    /// Adds one segment.
+    ///
+    /// # Errors
+    /// [`Damage`] in the segment's dictionary or entries.
+    pub fn add(&mut self, view: &PostingsView<'_>, query: &Query) -> Result<(), Damage> {
+        self.documents += u64::from(view.documents());
+        self.length_total = self
+            .length_total
+            .checked_add(view.length_total())
+            .ok_or_else(|| damage("WRD-13", "the lengths of all segments exceed 64 bits"))?;
+        for (frequency, term) in self.frequencies.iter_mut().zip(query.terms()) {
+            *frequency += u64::from(view.document_frequency(&term.term)?);
+        }
+        Ok(())
+    }
+
+    /// Rows with words.
+    pub fn documents(&self) -> u64 {
+        self.documents
+    }
+
+    /// Rows that have each term of the question.
+    pub fn frequencies(&self) -> &[u64] {
+        &self.frequencies
+    }
+}
+
+/// A question ready to score rows of any segment of the collection.
+#[derive(Debug, Clone)]
+pub struct Ranker {
+    /// Terms that occur somewhere, with the greatest score each can approach, in whole parts.
+    pub(super) terms: Vec<RankedTerm>,
+    pub(super) formula: Formula,
+}
+
+/// One term of a [`Ranker`].
+#[derive(Debug, Clone)]
+pub(super) struct RankedTerm {
+    /// Its place in the question.
+    pub(super) index: usize,
+    pub(super) term: String,
+    pub(super) weight: f32,
+}
+
+/// The part of the formula that all terms share.
+#[derive(Debug, Clone)]
+pub(super) struct Formula {
+    title_weight: f32,
+    /// The length norm by length code; rises with the code.
+    pub(super) norms: Box<[f32; LENGTH_CODES]>,
+}
+
+impl Ranker {
+    /// Weighs the terms of `query` by how rare they are in the collection.
+    ///
+    /// Parameters outside their range count as the nearest value inside.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "weights are estimates"
+    )]
+    pub fn new(query: &Query, stats: &Stats, parameters: Parameters) -> Self {
+        // `max` and `min` also turn a NaN into the bound.
+        let k1 = parameters.k1.max(0.0).min(1000.0);
+        let b = parameters.b.max(0.0).min(1.0);
+        let title_weight = parameters.title_weight.max(0.0).min(1000.0);
+        let mean = (stats.length_total as f64 / stats.documents.max(1) as f64).max(1.0) as f32;
+        let norms = std::array::from_fn(|code| {
+            let length = decode_length(u8::try_from(code).unwrap_or(u8::MAX)) as f32;
+            k1 * (1.0 - b + b * (length / mean))
+        });
+        let weights =
+            query.weights(|term| stats.frequencies.get(term).is_some_and(|rows| *rows > 0));
+        let terms = query.terms().iter().zip(weights).zip(&stats.frequencies).enumerate();
+        let terms = terms
+            .filter(|(_, (_, rows))| **rows > 0)
+            .map(|(index, ((term, weight), rows))| {
+                let rows = (*rows).min(stats.documents) as f64;
+                let idf = (1.0 + (stats.documents as f64 - rows + 0.5) / (rows + 0.5)).ln() as f32;
+                RankedTerm {
+                    index,
+                    term: term.term.clone(),
+                    weight: weight * idf * (k1 + 1.0) * SCALE,
+                }
+            })
+            .collect();
+        Self { terms, formula: Formula { title_weight, norms: Box::new(norms) } }
+    }
+}
+
+impl Formula {
+    /// A count in both fields as one.
+    #[expect(clippy::cast_precision_loss, reason = "counts are at most 255")]
+    pub(super) fn frequency(&self, body: u32, title: u32) -> f32 {
+        body as f32 + self.title_weight * title as f32
+    }
+
+    /// What a term of `weight` adds; at least 1, so that a match always shows.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rounds down; bounded by the clamp"
+    )]
+    pub(super) fn score(weight: f32, frequency: f32, norm: f32) -> u32 {
+        // Through i32, which converts with one instruction.
+        let score = (weight * frequency / (frequency + norm)) as i32;
+        score.clamp(1, TERM_SCORE_MAX as i32) as u32
+    }
+
+    /// What a posting adds.
+    pub(super) fn posting(&self, weight: f32, posting: Posting, length_code: u8) -> u32 {
+        let frequency = self.frequency(u32::from(posting.body), u32::from(posting.title));
+        Self::score(weight, frequency, self.norms[usize::from(length_code)])
+    }
+
+    /// No less than [`Formula::posting`] of any posting with counts up to and a length from these.
+    ///
+    /// The real function rises with the counts and falls with the length; its three roundings err by less than
+    /// `6 * 2^-24` of the value between two arguments, which the added `2^-20` and the 1 cover.
+    pub(super) fn bound(&self, weight: f32, most: Posting, length_code: u8) -> u32 {
+        let score = self.posting(weight, most, length_code);
+        (score + (score >> 20) + 1).min(TERM_SCORE_MAX)
+    }
+}

@@ -1,0 +1,134 @@
+//! Writes the word columns, one term after the other in byte order.
+//!
+//! Owns the encoding side of format-spec/words.md; the builder and the merge both end here, so there is one
+//! spelling of every posting list. Must not know where postings come from.
+
+use super::layout::{
+    BLOCK_ROWS, ENTRY_BYTES, HEAD_BYTES, IMPACT_CLASSES, Impact, WordColumns, decode_length,
+    impact_class,
+};
+use super::pack::{pack, width};
+use super::postings::Posting;
+
+/// Columns in the making.
+pub(super) struct ColumnsWriter {
+    dictionary: fst::MapBuilder<Vec<u8>>,
+    terms: u32,
+    columns: WordColumns,
+}
+
+/// Widths of the three packed streams of a block.
+struct Widths {
+    row: u8,
+    body: u8,
+    title: u8,
+}
+
+/// Offsets and counts are 32 bits wide because a segment has at most `SEGMENT_POSTINGS_MAX` postings.
+fn narrow(number: usize) -> u32 {
+    u32::try_from(number).expect("SEGMENT_POSTINGS_MAX keeps offsets in 32 bits")
+}
+
+impl ColumnsWriter {
+    /// Columns for rows with these length codes.
+    pub(super) fn new(lengths: Vec<u8>) -> Self {
+        let mut columns = WordColumns { lengths, ..WordColumns::default() };
+        columns.entries.resize(HEAD_BYTES, 0);
+        Self { dictionary: fst::MapBuilder::memory(), terms: 0, columns }
+    }
+
+    /// Adds a term above all before it with its postings: at least one, rows rising.
+    pub(super) fn term(&mut self, term: &[u8], postings: &[Posting]) {
+        self.dictionary
+            .insert(term, u64::from(self.terms))
+            .expect("terms come in byte order, writes go to memory");
+        self.terms += 1;
+        let (place, detail) = match postings {
+            [only] => (only.row, u32::from(only.body) | u32::from(only.title) << 8),
+            few if few.len() < BLOCK_ROWS => {
+                let place = narrow(self.columns.postings.len());
+                let widths = self.pack_block(few, None);
+                (
+                    place,
+                    u32::from(widths.row)
+                        | u32::from(widths.body) << 8
+                        | u32::from(widths.title) << 16,
+                )
+            }
+            many => (self.write_blocks(many), 0),
+        };
+        for number in [narrow(postings.len()), place, detail] {
+            self.columns.entries.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+
+    /// The finished columns.
+    pub(super) fn finish(self) -> WordColumns {
+        let Self { dictionary, terms, mut columns } = self;
+        let total: u64 = columns.lengths.iter().map(|code| u64::from(decode_length(*code))).sum();
+        let documents = narrow(columns.lengths.iter().filter(|code| **code != 0).count());
+        columns.entries[..8].copy_from_slice(&total.to_le_bytes());
+        columns.entries[8..12].copy_from_slice(&documents.to_le_bytes());
+        columns.entries[12..16].copy_from_slice(&terms.to_le_bytes());
+        columns.dictionary = dictionary.into_inner().expect("writes go to memory");
+        debug_assert_eq!(columns.entries.len(), HEAD_BYTES + terms as usize * ENTRY_BYTES);
+        columns
+    }
+
+    /// Writes a long list and returns its first block.
+    fn write_blocks(&mut self, postings: &[Posting]) -> u32 {
+        let first = narrow(self.columns.blocks.len() / super::layout::BLOCK_BYTES);
+        let mut previous = None;
+        for block in postings.chunks(BLOCK_ROWS) {
+            let offset = narrow(self.columns.postings.len());
+            let widths = self.pack_block(block, previous);
+            previous = block.last().map(|posting| posting.row);
+            let head = &mut self.columns.blocks;
+            head.extend_from_slice(&previous.expect("chunks are not empty").to_le_bytes());
+            head.extend_from_slice(&offset.to_le_bytes());
+            head.extend_from_slice(&[widths.row, widths.body, widths.title, 0]);
+            for impact in impacts(block, &self.columns.lengths) {
+                self.columns.blocks.extend_from_slice(&[impact.body, impact.title, impact.length]);
+            }
+        }
+        first
+    }
+
+    /// Packs one block after the row `previous`.
+    fn pack_block(&mut self, block: &[Posting], previous: Option<u32>) -> Widths {
+        let mut next = previous.map_or(0, |row| row + 1);
+        let mut steps = [0; BLOCK_ROWS];
+        let (mut bodies, mut titles) = ([0; BLOCK_ROWS], [0; BLOCK_ROWS]);
+        for (i, posting) in block.iter().enumerate() {
+            steps[i] = posting.row - next;
+            bodies[i] = u32::from(posting.body);
+            titles[i] = u32::from(posting.title);
+            next = posting.row + 1;
+        }
+        let mut stream = |values: &[u32]| {
+            let bits = values.iter().map(|value| width(*value)).max().unwrap_or(0);
+            pack(values, bits, &mut self.columns.postings);
+            bits
+        };
+        let count = block.len();
+        Widths {
+            row: stream(&steps[..count]),
+            body: stream(&bodies[..count]),
+            title: stream(&titles[..count]),
+        }
+    }
+}
+
+/// What bounds the postings of a block, class by class.
+pub(super) fn impacts(block: &[Posting], lengths: &[u8]) -> [Impact; IMPACT_CLASSES] {
+    let mut classes = [Impact::default(); IMPACT_CLASSES];
+    for posting in block {
+        let class = &mut classes[impact_class(posting.body, posting.title)];
+        let length = lengths.get(posting.row as usize).copied().unwrap_or(0);
+        let empty = (class.body, class.title) == (0, 0);
+        class.length = if empty { length } else { class.length.min(length) };
+        class.body = class.body.max(posting.body);
+        class.title = class.title.max(posting.title);
+    }
+    classes
+}

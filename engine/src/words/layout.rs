@@ -1,0 +1,131 @@
+//! Byte positions of the word columns. Mirror of format-spec/words.md.
+//!
+//! Owns sizes, bounds and the length code; must not know how postings are searched.
+
+/// Longest term in bytes. A longer word is cut there, a longer joined form is left out.
+pub const TERM_BYTES_MAX: usize = 64;
+/// Most words of one row (title and body together) that are indexed; the rest is ignored.
+pub const ROW_TERMS_MAX: usize = 65_536;
+/// Most postings of one segment. Keeps every offset in 32 bits: a posting takes 6 bytes at worst.
+pub const SEGMENT_POSTINGS_MAX: usize = 1 << 28;
+
+/// Postings of a full block.
+pub(super) const BLOCK_ROWS: usize = 128;
+/// Bytes of the head of `entries`.
+pub(super) const HEAD_BYTES: usize = 32;
+/// Bytes of one entry.
+pub(super) const ENTRY_BYTES: usize = 12;
+/// Bytes of one row of `blocks`.
+pub(super) const BLOCK_BYTES: usize = 24;
+/// Classes of postings that a block keeps an impact for.
+pub(super) const IMPACT_CLASSES: usize = 4;
+/// Widest packed row step.
+pub(super) const ROW_BITS_MAX: u8 = 32;
+/// Widest packed count.
+pub(super) const COUNT_BITS_MAX: u8 = 8;
+/// Number of length codes.
+pub(super) const LENGTH_CODES: usize = 256;
+
+const _: () = assert!(SEGMENT_POSTINGS_MAX as u64 * 6 <= u32::MAX as u64);
+const _: () = assert!(BLOCK_BYTES == 12 + 3 * IMPACT_CLASSES);
+
+/// The word columns of one segment, to be stored byte by byte.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WordColumns {
+    /// Term to ordinal.
+    pub dictionary: Vec<u8>,
+    /// Head and one entry for each ordinal.
+    pub entries: Vec<u8>,
+    /// Block heads of the long terms.
+    pub blocks: Vec<u8>,
+    /// Packed rows and counts.
+    pub postings: Vec<u8>,
+    /// Length code of each row.
+    pub lengths: Vec<u8>,
+}
+
+impl WordColumns {
+    /// The same columns, borrowed.
+    pub fn as_ref(&self) -> WordColumnsRef<'_> {
+        WordColumnsRef {
+            dictionary: &self.dictionary,
+            entries: &self.entries,
+            blocks: &self.blocks,
+            postings: &self.postings,
+            lengths: &self.lengths,
+        }
+    }
+}
+
+/// The word columns where they lie; the fields are those of [`WordColumns`].
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the fields are those of WordColumns")]
+pub struct WordColumnsRef<'a> {
+    pub dictionary: &'a [u8],
+    pub entries: &'a [u8],
+    pub blocks: &'a [u8],
+    pub postings: &'a [u8],
+    pub lengths: &'a [u8],
+}
+
+/// Four bytes at `at` as a number, if they are there.
+pub(super) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    let cell = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(cell.try_into().ok()?))
+}
+
+/// The most one class of postings holds: `body` and `title` counts at most, length code at least.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Impact {
+    pub(super) body: u8,
+    pub(super) title: u8,
+    pub(super) length: u8,
+}
+
+/// The class of a posting: few kinds, so that a long text with many counts does not lift the bound of
+/// the short ones beside it.
+pub(super) fn impact_class(body: u8, title: u8) -> usize {
+    match (body, title) {
+        (0 | 1, 0) => 0,
+        (2, 0) => 1,
+        (_, 0) => 2,
+        _ => 3,
+    }
+}
+
+/// The code of the greatest length that is not above `length`.
+pub(super) fn length_code(length: u32) -> u8 {
+    if length < 32 {
+        return u8::try_from(length).expect("below 32");
+    }
+    let shift = 27 - length.leading_zeros();
+    let code = 16 * (shift + 1) + ((length >> shift) & 15);
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+/// The length that a code stands for.
+pub(super) fn decode_length(code: u8) -> u32 {
+    let code = u32::from(code);
+    if code < 32 { code } else { (16 + code % 16) << (code / 16 - 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_code_comes_back() {
+        for code in 0..=u8::MAX {
+            assert_eq!(length_code(decode_length(code)), code);
+        }
+        for length in 1..600_000_u32 {
+            let decoded = decode_length(length_code(length));
+            assert!(decoded <= length);
+            assert!(
+                decoded == 507_904 || decoded + decoded / 16 >= length,
+                "{length} became {decoded}"
+            );
+        }
+        assert_eq!(decode_length(u8::MAX), 507_904);
+    }
+}

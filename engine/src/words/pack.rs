@@ -1,0 +1,125 @@
+//! Bit packing of small numbers: four lanes for a full block, one after the other for fewer.
+//!
+//! Owns the two packings of format-spec/words.md; must not know what the numbers mean. The lanes let the
+//! compiler unpack four numbers with one instruction from plain safe code.
+
+use super::layout::BLOCK_ROWS;
+
+const LANES: usize = 4;
+const STEPS: usize = BLOCK_ROWS / LANES;
+
+/// Bits that hold `value`.
+pub(super) fn width(value: u32) -> u8 {
+    u8::try_from(32 - value.leading_zeros()).expect("at most 32")
+}
+
+/// Bytes that `count` numbers of `bits` take; a count of [`BLOCK_ROWS`] is a full block.
+pub(super) fn packed_bytes(count: usize, bits: u8) -> usize {
+    (count * usize::from(bits)).div_ceil(8)
+}
+
+/// Appends `values` (at most [`BLOCK_ROWS`], each within `bits`) to `out`.
+pub(super) fn pack(values: &[u32], bits: u8, out: &mut Vec<u8>) {
+    let bits = usize::from(bits);
+    let start = out.len();
+    out.resize(start + (values.len() * bits).div_ceil(8), 0);
+    let full = values.len() == BLOCK_ROWS;
+    for (i, value) in values.iter().enumerate() {
+        for bit in 0..bits {
+            if value >> bit & 1 == 1 {
+                let at = if full {
+                    // Position inside the lane, then the lane's word among the four.
+                    let inside = i / LANES * bits + bit;
+                    inside / 32 * 32 * LANES + i % LANES * 32 + inside % 32
+                } else {
+                    i * bits + bit
+                };
+                out[start + at / 8] |= 1 << (at % 8);
+            }
+        }
+    }
+}
+
+/// Unpacks `count` numbers into the front of `out`; `bytes` holds exactly [`packed_bytes`].
+/// A wrong length or width leaves zeros, it never panics: callers check both before.
+pub(super) fn unpack(bytes: &[u8], count: usize, bits: u8, out: &mut [u32; BLOCK_ROWS]) {
+    if count == BLOCK_ROWS {
+        unpack_block(bytes, bits, out);
+        return;
+    }
+    let bits = usize::from(bits);
+    let mask = (1_u64 << bits) - 1;
+    for (i, value) in out.iter_mut().take(count).enumerate() {
+        let at = i * bits;
+        let mut window = [0; 8];
+        let from = bytes.get(at / 8..).unwrap_or_default();
+        let have = from.len().min(8);
+        window[..have].copy_from_slice(&from[..have]);
+        *value = u32::try_from(u64::from_le_bytes(window) >> (at % 8) & mask).unwrap_or(0);
+    }
+}
+
+fn unpack_block(bytes: &[u8], bits: u8, out: &mut [u32; BLOCK_ROWS]) {
+    macro_rules! by_width {
+        ($($bits:literal)*) => {
+            match bits {
+                $($bits => unpack_lanes::<$bits>(bytes, out),)*
+                _ => out.fill(0),
+            }
+        };
+    }
+    by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
+}
+
+/// One width known to the compiler, so every shift is a constant after unrolling.
+fn unpack_lanes<const BITS: usize>(bytes: &[u8], out: &mut [u32; BLOCK_ROWS]) {
+    let (words, _) = bytes.as_chunks::<{ 4 * LANES }>();
+    let Some(words) = words.first_chunk::<BITS>() else { return out.fill(0) };
+    let words = words.map(|word| lanes(&word));
+    let mask = if BITS == 32 { u32::MAX } else { (1 << BITS) - 1 };
+    let (steps, _) = out.as_chunks_mut::<LANES>();
+    for i in 0..STEPS {
+        let (word, shift) = (i * BITS / 32, i * BITS % 32);
+        for lane in 0..LANES {
+            let mut value = words[word][lane] >> shift;
+            if shift + BITS > 32 {
+                value |= words[word + 1][lane] << (32 - shift);
+            }
+            steps[i][lane] = value & mask;
+        }
+    }
+}
+
+fn lanes(bytes: &[u8; 4 * LANES]) -> [u32; LANES] {
+    let (words, _) = bytes.as_chunks::<4>();
+    std::array::from_fn(|lane| u32::from_le_bytes(words[lane]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn packed_numbers_come_back(bits in 0_u8..=32, raw in prop::collection::vec(any::<u32>(), 1..=BLOCK_ROWS), full: bool) {
+            let mut raw = raw;
+            if full {
+                raw.resize(BLOCK_ROWS, 7);
+            }
+            let mask = u32::try_from((1_u64 << bits) - 1).unwrap();
+            let values: Vec<u32> = raw.iter().map(|value| value & mask).collect();
+            let mut bytes = vec![0xFF];
+            pack(&values, bits, &mut bytes);
+            prop_assert_eq!(bytes.len() - 1, packed_bytes(values.len(), bits));
+            let mut out = [9; BLOCK_ROWS];
+            unpack(&bytes[1..], values.len(), bits, &mut out);
+            prop_assert_eq!(&out[..values.len()], &values[..]);
+        }
+
+        #[test]
+        fn any_bytes_unpack_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..600), bits in 0_u8..=32, count in 0..=BLOCK_ROWS) {
+            unpack(&bytes, count, bits, &mut [0; BLOCK_ROWS]);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Postings: from analysed rows to columns.
+//!
+//! Owns the counting of terms per row and their turning round from rows to terms. Must not know the bytes
+//! (columns.rs writes them, view.rs reads them) nor how rows are ranked.
+
+use std::collections::HashMap;
+
+use super::analyze::{Analyzer, Kind};
+use super::columns::ColumnsWriter;
+use super::layout::{ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX, WordColumns, length_code};
+
+/// One term in one row: how often in the body and in the title, each at most 255.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Posting {
+    /// The row.
+    pub row: u32,
+    /// Times in the body.
+    pub body: u8,
+    /// Times in the title.
+    pub title: u8,
+}
+
+/// The segment has no room for the row: seal what there is and start another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+impl std::fmt::Display for Full {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            out,
+            "a segment holds at most {SEGMENT_POSTINGS_MAX} postings; seal it and start another"
+        )
+    }
+}
+
+impl std::error::Error for Full {}
+
+/// A posting before it is turned round: its row is implied by its place.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    term: u32,
+    body: u8,
+    title: u8,
+}
+
+/// Collects the terms of rows and turns them into columns.
+#[derive(Default)]
+pub struct PostingsBuilder {
+    analyzer: Analyzer,
+    terms: HashMap<Box<str>, u32>,
+    /// For each term, its last position in `counts`: below the row's start means "not yet in this row".
+    latest: Vec<usize>,
+    counts: Vec<Count>,
+    /// Row and end of its counts.
+    rows: Vec<(u32, usize)>,
+    lengths: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Title,
+    Body,
+}
+
+impl PostingsBuilder {
+    /// An empty builder.
+    pub fn new() -> Self {
+        Self { analyzer: Analyzer::cached(), ..Self::default() }
+    }
+
+    /// Adds a row above all before it. At most [`ROW_TERMS_MAX`] words of it are indexed, the title first.
+    ///
+    /// # Errors
+    /// [`Full`] when the segment cannot take another row of the greatest size; the row was not added.
+    ///
+    /// # Panics
+    /// When `row` is not above the rows before it.
+    pub fn add(&mut self, row: u32, title: &str, text: &str) -> Result<(), Full> {
+        assert!(self.rows.last().is_none_or(|(last, _)| *last < row), "rows come in rising order");
+        // A word gives at most itself and the wholes laid over it.
+        if self.counts.len() + ROW_TERMS_MAX * 2 > SEGMENT_POSTINGS_MAX {
+            return Err(Full);
+        }
+        let start = self.counts.len();
+        let mut analyzer = std::mem::take(&mut self.analyzer);
+        let mut length = 0;
+        for (field, text) in [(Field::Title, title), (Field::Body, text)] {
+            analyzer.terms(text, |emit| {
+                length += usize::from(emit.kind.counts());
+                let room = length <= ROW_TERMS_MAX && self.counts.len() - start < ROW_TERMS_MAX * 2;
+                if room {
+                    self.count(emit.term, field, start);
+                }
+                room
+            });
+        }
+        self.analyzer = analyzer;
+        self.rows.push((row, self.counts.len()));
+        self.lengths.resize(row as usize, 0);
+        self.lengths.push(length_code(
+            u32::try_from(length.min(ROW_TERMS_MAX)).expect("at most ROW_TERMS_MAX"),
+        ));
+        Ok(())
+    }
+
+    /// The columns of a segment of `rows` rows; rows never added have no words.
+    ///
+    /// # Panics
+    /// When a row at or above `rows` was added.
+    pub fn finish(mut self, rows: u32) -> WordColumns {
+        assert!(self.lengths.len() <= rows as usize, "the segment has fewer rows than were added");
+        self.lengths.resize(rows as usize, 0);
+        let mut terms: Vec<(Box<str>, u32)> = self.terms.drain().collect();
+        terms.sort_unstable();
+        let (starts, turned) = turn_round(self.latest.len(), &self.counts, &self.rows);
+        let mut writer = ColumnsWriter::new(self.lengths);
+        for (term, id) in terms {
+            let id = id as usize;
+            writer.term(term.as_bytes(), &turned[starts[id]..starts[id + 1]]);
+        }
+        writer.finish()
+    }
+
+    /// Rough bytes of memory in use, for a caller that seals by size.
+    pub fn memory_bytes(&self) -> usize {
+        self.counts.capacity() * size_of::<Count>() + self.terms.len() * 80 + self.lengths.len()
+    }
+
+    fn count(&mut self, term: &str, field: Field, start: usize) {
+        let next = self.counts.len();
+        let id = match self.terms.get(term) {
+            Some(id) => *id,
+            None => {
+                let id = u32::try_from(self.latest.len())
+                    .expect("fewer terms than SEGMENT_POSTINGS_MAX");
+                self.terms.insert(term.into(), id);
+                self.latest.push(usize::MAX);
+                id
+            }
+        };
+        let latest = &mut self.latest[id as usize];
+        if *latest == usize::MAX || *latest < start {
+            *latest = next;
+            self.counts.push(Count { term: id, body: 0, title: 0 });
+        }
+        let count = &mut self.counts[*latest];
+        let times = if field == Field::Title { &mut count.title } else { &mut count.body };
+        *times = times.saturating_add(1);
+    }
+}
+
+/// Counts by row become postings by term: a counting sort, so rows stay in order.
+fn turn_round(terms: usize, counts: &[Count], rows: &[(u32, usize)]) -> (Vec<usize>, Vec<Posting>) {
+    let mut starts = vec![0; terms + 1];
+    for count in counts {
+        starts[count.term as usize + 1] += 1;
+    }
+    for id in 0..terms {
+        starts[id + 1] += starts[id];
+    }
+    let mut turned = vec![Posting { row: 0, body: 0, title: 0 }; counts.len()];
+    let (mut next, mut from) = (starts.clone(), 0);
+    for (row, end) in rows {
+        for count in &counts[from..*end] {
+            let slot = &mut next[count.term as usize];
+            turned[*slot] = Posting { row: *row, body: count.body, title: count.title };
+            *slot += 1;
+        }
+        from = *end;
+    }
+    (starts, turned)
+}
+
+impl Kind {
+    /// Whether the term adds to the length of its row.
+    pub(super) fn counts(self) -> bool {
+        matches!(self, Kind::Word | Kind::Part)
+    }
+}

@@ -1,0 +1,115 @@
+//! Questions as terms.
+//!
+//! Owns which terms a question has and how the alternatives of one compound share its weight. Must not know
+//! how rare a term is (bm25.rs brings that).
+
+use super::analyze::{Analyzer, Kind};
+
+/// Most different terms of a question; later ones are ignored.
+pub const QUERY_TERMS_MAX: usize = 64;
+
+/// Most uses of terms that are looked at, so that a huge question costs no more than a long one.
+const QUERY_USES_MAX: usize = 1024;
+
+/// Weight of a word that carries no subject. It stays in the index and in the question, but a row is not
+/// found for it alone when others are named.
+const FUNCTION_WORD_WEIGHT: f32 = 0.25;
+
+/// English function words, as the analyser spells them. Short on purpose: a word that can be a subject
+/// ("will", "may", "not") is not here, and idf does the rest.
+const FUNCTION_WORDS: &[&str] = &[
+    "a", "about", "an", "and", "ani", "are", "as", "at", "be", "been", "but", "by", "can", "did",
+    "do", "doe", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it",
+    "me", "my", "of", "on", "or", "our", "should", "so", "than", "that", "the", "their", "them",
+    "then", "there", "these", "they", "this", "those", "to", "was", "we", "were", "what", "when",
+    "where", "which", "who", "whi", "with", "would", "you", "your",
+];
+
+/// One different term of a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryTerm {
+    /// As the dictionary spells it.
+    pub term: String,
+    /// Whether it is a function word ("the", "what").
+    pub function_word: bool,
+}
+
+/// One place of a term in the question.
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    term: usize,
+    group: u32,
+    kind: Kind,
+}
+
+/// An analysed question.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    terms: Vec<QueryTerm>,
+    uses: Vec<Use>,
+}
+
+impl Query {
+    /// Analyses a question; at most [`QUERY_TERMS_MAX`] different terms are kept.
+    pub fn parse(analyzer: &mut Analyzer, text: &str) -> Self {
+        let mut query = Self::default();
+        analyzer.terms(text, |emit| {
+            if emit.kind == Kind::Single {
+                return true;
+            }
+            let known = query.terms.iter().position(|term| term.term == emit.term);
+            if known.is_none() && query.terms.len() == QUERY_TERMS_MAX {
+                return false;
+            }
+            let term = known.unwrap_or_else(|| {
+                let function_word = emit.kind == Kind::Word && FUNCTION_WORDS.contains(&emit.term);
+                query.terms.push(QueryTerm { term: emit.term.to_owned(), function_word });
+                query.terms.len() - 1
+            });
+            query.uses.push(Use { term, group: emit.group, kind: emit.kind });
+            query.uses.len() < QUERY_USES_MAX
+        });
+        query
+    }
+
+    /// The different terms, in order of first use.
+    pub fn terms(&self) -> &[QueryTerm] {
+        &self.terms
+    }
+
+    /// The weight of each term, when `exists` tells which of them occur anywhere.
+    ///
+    /// A plain word weighs 1 for each time it is asked. The parts of a compound share 1, and so do
+    /// those of its wholes that exist: an identifier counts at most as two plain words, one for its exact form
+    /// and one for its pieces, however many it has.
+    pub(super) fn weights(&self, exists: impl Fn(usize) -> bool) -> Vec<f32> {
+        let mut weights = vec![0.0; self.terms.len()];
+        let mut from = 0;
+        while let Some(first) = self.uses.get(from) {
+            let rest = &self.uses[from..];
+            let group = &rest[..rest.iter().take_while(|used| used.group == first.group).count()];
+            let parts = group.iter().filter(|used| used.kind == Kind::Part).count();
+            let wholes =
+                group.iter().filter(|used| used.kind == Kind::Whole && exists(used.term)).count();
+            for used in group {
+                weights[used.term] += match used.kind {
+                    Kind::Part => share(parts),
+                    Kind::Whole => share(wholes),
+                    Kind::Word | Kind::Single => 1.0,
+                };
+            }
+            from += group.len();
+        }
+        if self.terms.iter().any(|term| !term.function_word) {
+            for (weight, term) in weights.iter_mut().zip(&self.terms) {
+                *weight *= if term.function_word { FUNCTION_WORD_WEIGHT } else { 1.0 };
+            }
+        }
+        weights
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a group has at most QUERY_USES_MAX uses")]
+fn share(among: usize) -> f32 {
+    1.0 / among.max(1) as f32
+}

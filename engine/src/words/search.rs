@@ -1,0 +1,450 @@
+//! The best rows of one segment.
+//!
+//! Owns the visiting order: windows of rows, in each of which the terms that could still lift a row over the
+//! floor (the essential ones) are added up block by block, and the others are looked up only for rows that
+//! may pass (MaxScore: Turtle and Flood 1995, with block maxima as in Ding and Suel 2011). Must not know the
+//! formula beyond its bounds. Pruning is exact: a row is left out only when a bound shows it below the floor.
+
+use super::bm25::{Formula, RankedTerm, Ranker, Score};
+use super::layout::BLOCK_ROWS;
+use super::postings::Posting;
+use super::top::Top;
+use super::view::{Decoded, List, PostingsView};
+use super::{Damage, damage};
+
+/// Rows of one window: sums of 16 KiB stay in the first-level cache.
+const WINDOW: usize = 4096;
+
+/// Sums looked at together.
+const STRIDE: usize = 16;
+
+/// Below this many essential postings in a window, rows are remembered rather than all sums scanned.
+const SPARSE_POSTINGS: usize = WINDOW / 16;
+
+/// Why a row matched: one term of the question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Match {
+    /// Which term, as an index into `Query::terms`.
+    pub term: usize,
+    /// What it added to the score.
+    pub score: Score,
+    /// Times in the body, at most 255.
+    pub body: u8,
+    /// Times in the title, at most 255.
+    pub title: u8,
+}
+
+/// Memory that searches reuse: one per worker.
+pub struct Scratch {
+    cursors: Vec<Cursor>,
+    spare: Vec<Cursor>,
+    sums: Box<[u32; WINDOW]>,
+    touched: Vec<u16>,
+    order: Vec<usize>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            cursors: Vec::new(),
+            spare: Vec::new(),
+            sums: Box::new([0; WINDOW]),
+            touched: Vec::new(),
+            order: Vec::new(),
+        }
+    }
+}
+
+/// One term's way through the segment.
+struct Cursor {
+    list: List,
+    weight: f32,
+    /// Last row and score bound of each block.
+    blocks: Vec<(u32, u32)>,
+    /// First block that does not end before the window.
+    block: usize,
+    /// Where lookups go on.
+    lookup: usize,
+    /// Score bound inside the window; 0 when the term is not there.
+    most: u32,
+    /// Which block `decoded` holds.
+    held: Option<usize>,
+    decoded: Decoded,
+    /// Which block `scores` belongs to.
+    scored: Option<usize>,
+    scores: [u32; BLOCK_ROWS],
+}
+
+/// What stays the same during one search.
+struct Field<'v> {
+    view: PostingsView<'v>,
+    formula: &'v Formula,
+}
+
+impl Ranker {
+    /// Offers the rows of one segment to `top`, which may already hold rows of others: its floor prunes.
+    ///
+    /// `wanted` is asked only for rows that would be kept; `key` orders rows of equal score (smaller first) and
+    /// is what `top` returns.
+    ///
+    /// # Errors
+    /// [`Damage`] in the lists that were read; what `top` holds by then is not an answer.
+    pub fn search<K: Ord>(
+        &self,
+        view: &PostingsView<'_>,
+        scratch: &mut Scratch,
+        mut wanted: impl FnMut(u32) -> bool,
+        mut key: impl FnMut(u32) -> K,
+        top: &mut Top<Score, K>,
+    ) -> Result<(), Damage> {
+        let field = Field { view: *view, formula: &self.formula };
+        field.open(&self.terms, scratch)?;
+        if scratch.cursors.is_empty() || top.is_closed() {
+            return Ok(());
+        }
+        let mut start = 0;
+        while let Some(first) = next_row(&mut scratch.cursors, start) {
+            // Windows are aligned, and begin at one that has postings.
+            start = first - first % WINDOW_ROWS;
+            let end = u64::from(start) + u64::from(WINDOW_ROWS);
+            let lookups = field.plan(scratch, start, end, floor(top));
+            if let Some(lookups) = lookups {
+                field.add_up(scratch, lookups, start, end, floor(top))?;
+                let mut offer = |sum: u32, row: u32, top: &mut Top<Score, K>| {
+                    if wanted(row) {
+                        top.offer(Score(sum), key(row));
+                    }
+                };
+                field.collect(scratch, lookups, start, top, &mut offer)?;
+            }
+            match u32::try_from(end) {
+                Ok(end) => start = end,
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Which terms of the question `row` has, and what each added.
+    ///
+    /// # Errors
+    /// [`Damage`] in the lists that were read.
+    pub fn matched_terms(&self, view: &PostingsView<'_>, row: u32) -> Result<Vec<Match>, Damage> {
+        let mut matches = Vec::new();
+        let Some(code) = view.lengths().get(row as usize) else { return Ok(matches) };
+        for term in &self.terms {
+            let Some(list) = view.find(&term.term)? else { continue };
+            if let Some(posting) = view.seek(&list, row)? {
+                let score = Score(self.formula.posting(term.weight, posting, *code));
+                matches.push(Match {
+                    term: term.index,
+                    score,
+                    body: posting.body,
+                    title: posting.title,
+                });
+            }
+        }
+        Ok(matches)
+    }
+}
+
+/// [`WINDOW`] as a number of rows.
+const WINDOW_ROWS: u32 = 4096;
+const _: () = assert!(WINDOW_ROWS as usize == WINDOW && WINDOW_ROWS as usize <= 1 << 16);
+
+fn floor<K: Ord>(top: &Top<Score, K>) -> u32 {
+    top.floor().map_or(1, |score| score.0)
+}
+
+/// Moves the cursors to `start`; the least row at or after it that any block may hold.
+fn next_row(cursors: &mut [Cursor], start: u32) -> Option<u32> {
+    cursors.iter_mut().filter_map(|cursor| cursor.advance(start)).min()
+}
+
+impl Cursor {
+    fn new(list: List) -> Self {
+        Self {
+            list,
+            weight: 0.0,
+            blocks: Vec::new(),
+            block: 0,
+            lookup: 0,
+            most: 0,
+            held: None,
+            decoded: Decoded::default(),
+            scored: None,
+            scores: [0; BLOCK_ROWS],
+        }
+    }
+
+    fn advance(&mut self, start: u32) -> Option<u32> {
+        while self.blocks.get(self.block)?.0 < start {
+            self.block += 1;
+        }
+        Some(self.first_row(self.block).max(start))
+    }
+
+    /// No row of block `i` is before this one.
+    fn first_row(&self, i: usize) -> u32 {
+        match i.checked_sub(1) {
+            Some(before) => self.blocks[before].0 + 1,
+            // A list without block heads was decoded when it was opened.
+            None if self.held == Some(0) => self.decoded.rows[0],
+            None => 0,
+        }
+    }
+
+    /// The blocks that may have rows below `end`, from the current one on.
+    fn inside(&self, end: u64) -> std::ops::Range<usize> {
+        let past =
+            self.blocks[self.block..].iter().position(|(last, _)| u64::from(*last) + 1 >= end);
+        let past = past.map_or(self.blocks.len(), |past| self.block + past + 1);
+        let some = self.block < past && u64::from(self.first_row(self.block)) < end;
+        // The block that passes the end may begin after it.
+        let past = if past > self.block && u64::from(self.first_row(past - 1)) >= end {
+            past - 1
+        } else {
+            past
+        };
+        if some { self.block..past } else { self.block..self.block }
+    }
+}
+
+impl Field<'_> {
+    /// Finds the lists and their block bounds.
+    fn open(&self, terms: &[RankedTerm], scratch: &mut Scratch) -> Result<(), Damage> {
+        scratch.spare.append(&mut scratch.cursors);
+        // A search that ended in damage may have left sums behind.
+        scratch.sums.fill(0);
+        for term in terms {
+            let Some(list) = self.view.find(&term.term)? else { continue };
+            let mut cursor = scratch.spare.pop().unwrap_or_else(|| Cursor::new(list));
+            cursor.list = list;
+            cursor.weight = term.weight;
+            cursor.blocks.clear();
+            (cursor.block, cursor.lookup, cursor.most) = (0, 0, 0);
+            (cursor.held, cursor.scored) = (None, None);
+            self.bounds(&mut cursor)?;
+            scratch.cursors.push(cursor);
+        }
+        Ok(())
+    }
+
+    fn bounds(&self, cursor: &mut Cursor) -> Result<(), Damage> {
+        for i in 0..self.view.block_count(&cursor.list) {
+            let Some((block, impacts)) = self.view.head(&cursor.list, i)? else {
+                // A short list has no heads: its bound is its greatest score.
+                self.score_block(cursor, 0)?;
+                let count = cursor.decoded.count;
+                let most = cursor.scores[..count].iter().copied().max().unwrap_or(0);
+                cursor.blocks.push((cursor.decoded.rows[count - 1], most));
+                return Ok(());
+            };
+            let bounds = impacts.iter().filter(|impact| (impact.body, impact.title) != (0, 0)).map(
+                |impact| {
+                    let most = Posting { row: 0, body: impact.body, title: impact.title };
+                    self.formula.bound(cursor.weight, most, impact.length)
+                },
+            );
+            let last =
+                block.last_row.ok_or_else(|| damage("WRD-21", "a block without its last row"))?;
+            let most =
+                bounds.max().ok_or_else(|| damage("WRD-23", format!("block {i} has no impact")))?;
+            cursor.blocks.push((last, most));
+        }
+        Ok(())
+    }
+
+    /// Orders the cursors that matter in the window by their bound, least first; returns how many of them need
+    /// only be looked up, or `None` when no row of the window can reach the floor.
+    fn plan(&self, scratch: &mut Scratch, start: u32, end: u64, floor: u32) -> Option<usize> {
+        let Scratch { cursors, order, .. } = scratch;
+        order.clear();
+        let mut total = 0;
+        for (i, cursor) in cursors.iter_mut().enumerate() {
+            let inside = if cursor.advance(start).is_some() { cursor.inside(end) } else { 0..0 };
+            cursor.most = cursor.blocks[inside].iter().map(|(_, most)| *most).max().unwrap_or(0);
+            cursor.lookup = cursor.block;
+            total += cursor.most;
+            if cursor.most > 0 {
+                order.push(i);
+            }
+        }
+        if total < floor {
+            return None;
+        }
+        order
+            .sort_unstable_by_key(|i| (cursors[*i].most, std::cmp::Reverse(cursors[*i].list.rows)));
+        let mut sum = 0;
+        let lookups = order.iter().take_while(|i| {
+            sum += cursors[**i].most;
+            sum < floor
+        });
+        Some(lookups.count())
+    }
+
+    /// Adds up the essential terms of the window.
+    fn add_up(
+        &self,
+        scratch: &mut Scratch,
+        lookups: usize,
+        start: u32,
+        end: u64,
+        floor: u32,
+    ) -> Result<(), Damage> {
+        let Scratch { cursors, order, sums, touched, .. } = scratch;
+        let total: u32 = cursors.iter().map(|cursor| cursor.most).sum();
+        let essential = &order[lookups..];
+        let postings: usize =
+            essential.iter().map(|i| cursors[*i].inside(end).len() * BLOCK_ROWS).sum();
+        let sparse = postings <= SPARSE_POSTINGS;
+        touched.clear();
+        for i in essential {
+            let cursor = &mut cursors[*i];
+            let others = total - cursor.most;
+            for block in cursor.inside(end) {
+                // With the best of all others no row of this block gets there; leaving it out only lowers sums
+                // that are below the floor anyway.
+                if cursor.blocks[block].1 + others < floor {
+                    continue;
+                }
+                self.score_block(cursor, block)?;
+                let rows = &cursor.decoded.rows[..cursor.decoded.count];
+                let from = rows.partition_point(|row| *row < start);
+                let to = rows.partition_point(|row| u64::from(*row) < end);
+                for (row, score) in rows[from..to].iter().zip(&cursor.scores[from..to]) {
+                    let at = (row - start) as usize % WINDOW;
+                    if sparse && sums[at] == 0 {
+                        touched.push(u16::try_from(at).expect("WINDOW is below 2^16"));
+                    }
+                    sums[at] += score;
+                }
+            }
+        }
+        if !sparse {
+            touched.clear();
+        }
+        Ok(())
+    }
+
+    /// Completes the sums that may pass and clears them all.
+    fn collect<K: Ord>(
+        &self,
+        scratch: &mut Scratch,
+        lookups: usize,
+        start: u32,
+        top: &mut Top<Score, K>,
+        offer: &mut impl FnMut(u32, u32, &mut Top<Score, K>),
+    ) -> Result<(), Damage> {
+        let Scratch { cursors, order, sums, touched, .. } = scratch;
+        let order = &order[..lookups];
+        let rest: u32 = order.iter().map(|i| cursors[*i].most).sum();
+        let first_need = floor(top).saturating_sub(rest).max(1);
+        let mut visit = |sum: u32, at: usize| -> Result<u32, Damage> {
+            let row = start + u32::try_from(at).expect("WINDOW is below 2^16");
+            if let Some(sum) = self.complete(cursors, order, sum, rest, row, floor(top))? {
+                offer(sum, row, top);
+            }
+            Ok(floor(top).saturating_sub(rest).max(1))
+        };
+        let mut need = first_need;
+        if touched.is_empty() {
+            for (stride, chunk) in sums.as_chunks_mut::<STRIDE>().0.iter_mut().enumerate() {
+                if chunk.iter().any(|sum| *sum >= need) {
+                    for (lane, sum) in chunk.iter().enumerate() {
+                        if *sum >= need {
+                            need = visit(*sum, stride * STRIDE + lane)?;
+                        }
+                    }
+                }
+            }
+            sums.fill(0);
+        } else {
+            touched.sort_unstable();
+            for at in touched.iter() {
+                let at = usize::from(*at);
+                let sum = std::mem::take(&mut sums[at % WINDOW]);
+                if sum >= need {
+                    need = visit(sum, at)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The full score of `row`, or `None` as soon as it cannot reach the floor.
+    fn complete(
+        &self,
+        cursors: &mut [Cursor],
+        order: &[usize],
+        mut sum: u32,
+        mut rest: u32,
+        row: u32,
+        floor: u32,
+    ) -> Result<Option<u32>, Damage> {
+        for i in order.iter().rev() {
+            if sum + rest < floor {
+                return Ok(None);
+            }
+            let cursor = &mut cursors[*i];
+            rest -= cursor.most;
+            while cursor.blocks.get(cursor.lookup).is_some_and(|(last, _)| *last < row) {
+                cursor.lookup += 1;
+            }
+            let Some((_, most)) = cursor.blocks.get(cursor.lookup) else { continue };
+            if cursor.first_row(cursor.lookup) > row {
+                continue;
+            }
+            if sum + most + rest < floor {
+                return Ok(None);
+            }
+            let block = cursor.lookup;
+            self.hold(cursor, block)?;
+            if let Some(at) = cursor.decoded.find(row) {
+                let code = self.length_code(row);
+                sum += self.formula.posting(cursor.weight, cursor.decoded.posting(at), code);
+            }
+        }
+        Ok((sum >= floor).then_some(sum))
+    }
+
+    fn length_code(&self, row: u32) -> u8 {
+        self.view.lengths()[row as usize]
+    }
+
+    fn hold(&self, cursor: &mut Cursor, block: usize) -> Result<(), Damage> {
+        if cursor.held != Some(block) {
+            cursor.held = None;
+            self.view.decode(&cursor.list, block, &mut cursor.decoded)?;
+            cursor.held = Some(block);
+        }
+        Ok(())
+    }
+
+    /// Decodes a block and scores every posting of it.
+    fn score_block(&self, cursor: &mut Cursor, block: usize) -> Result<(), Damage> {
+        if cursor.scored == Some(block) && cursor.held == Some(block) {
+            return Ok(());
+        }
+        self.hold(cursor, block)?;
+        let Decoded { rows, bodies, titles, count, titled } = &cursor.decoded;
+        let lengths = self.view.lengths();
+        let mut norms = [1.0; BLOCK_ROWS];
+        for (norm, row) in norms.iter_mut().zip(&rows[..*count]) {
+            *norm = self.formula.norms[usize::from(lengths[*row as usize])];
+        }
+        if *titled {
+            for i in 0..BLOCK_ROWS {
+                let frequency = self.formula.frequency(bodies[i], titles[i]);
+                cursor.scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
+            }
+        } else {
+            for i in 0..BLOCK_ROWS {
+                let frequency = self.formula.frequency(bodies[i], 0);
+                cursor.scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
+            }
+        }
+        cursor.scored = Some(block);
+        Ok(())
+    }
+}

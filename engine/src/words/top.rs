@@ -1,0 +1,93 @@
+//! The best few of many.
+//!
+//! Owns a bounded heap and its floor. Must not know what is scored.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Keeps the best `capacity` of what it is offered: higher scores first, among equal scores smaller keys.
+#[derive(Debug, Clone)]
+pub struct Top<S, K> {
+    capacity: usize,
+    /// The worst kept one on top.
+    heap: BinaryHeap<Kept<S, K>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kept<S, K> {
+    score: S,
+    key: K,
+}
+
+impl<S: Ord, K: Ord> Ord for Kept<S, K> {
+    /// Worse is greater.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.score.cmp(&self.score).then_with(|| self.key.cmp(&other.key))
+    }
+}
+
+impl<S: Ord, K: Ord> PartialOrd for Kept<S, K> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<S: Ord + Copy, K: Ord> Top<S, K> {
+    /// Room for `capacity` of them; the memory grows only as they come.
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity, heap: BinaryHeap::new() }
+    }
+
+    /// The score that a newcomer must at least reach: the worst kept one once all places are taken.
+    pub fn floor(&self) -> Option<S> {
+        if self.heap.len() < self.capacity { None } else { self.heap.peek().map(|kept| kept.score) }
+    }
+
+    /// Whether nothing can ever be kept.
+    pub fn is_closed(&self) -> bool {
+        self.capacity == 0
+    }
+
+    /// Offers one; returns whether it was kept.
+    pub fn offer(&mut self, score: S, key: K) -> bool {
+        let kept = Kept { score, key };
+        if self.heap.len() < self.capacity {
+            self.heap.push(kept);
+            return true;
+        }
+        match self.heap.peek_mut() {
+            Some(mut worst) if kept < *worst => {
+                *worst = kept;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// All kept, best first.
+    pub fn into_sorted(self) -> Vec<(S, K)> {
+        self.heap.into_sorted_vec().into_iter().map(|kept| (kept.score, kept.key)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn keeps_what_sorting_would_keep(offers in prop::collection::vec((0_u32..5, 0_u32..50), 0..60), capacity in 0_usize..12) {
+            let mut top = Top::new(capacity);
+            for (score, key) in &offers {
+                top.offer(*score, *key);
+            }
+            let mut sorted = offers.clone();
+            sorted.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+            sorted.truncate(capacity);
+            let floor = (sorted.len() == capacity).then(|| sorted.last().map(|last| last.0)).flatten();
+            prop_assert_eq!(top.floor(), floor);
+            prop_assert_eq!(top.into_sorted(), sorted);
+        }
+    }
+}
