@@ -1,1 +1,15 @@
-//! auth/mod
+//! Who is asking: credentials, the signing key, and how both are kept.
+//!
+//! Owns the secrets of this installation on disk and in memory. Must not know routes, tools or
+//! policy: it answers who a credential belongs to, never what they may do.
+
+mod check;
+mod keys;
+mod private_file;
+mod secret;
+mod signing;
+
+pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal};
+pub use keys::{Created, Credentials, CredentialsError, LOCAL_WORKSPACE, Prefix, Shown};
+pub use secret::{Random, Secret, SecretHash};
+pub use signing::{KeyError, Signer, Verifier};

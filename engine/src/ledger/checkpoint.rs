@@ -1,0 +1,116 @@
+//! Signed checkpoints: who vouches for the chain up to here.
+//!
+//! Owns the checkpoint body and what is signed. Knows no keys: signing and checking are traits that
+//! the caller brings.
+
+use super::entry::Hash;
+use super::layout::*;
+
+/// First 8 bytes of the SHA-256 of an Ed25519 public key.
+pub type KeyId = [u8; 8];
+/// An Ed25519 signature.
+pub type Signature = [u8; 64];
+
+/// Domain of a checkpoint's signature, so that it can never pass for another kind of signature.
+const DOMAIN: &[u8] = b"ledger checkpoint v1\0";
+
+/// Signs checkpoints with the service's key.
+pub trait Seal: Send {
+    /// The key's id.
+    fn key_id(&self) -> KeyId;
+    /// Ed25519 signature of `message` (RFC 8032, section 5.1).
+    fn sign(&self, message: &[u8]) -> Signature;
+}
+
+/// Checks checkpoints with public keys.
+pub trait CheckSeal {
+    /// Whether `signature` is that of `key` over `message`, and `key` is one the caller trusts.
+    fn check(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool;
+}
+
+/// A checkpoint kept outside the ledger, so that a cut tail shows (LED-19).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Anchor {
+    /// The entry it covers.
+    pub seq: u64,
+    /// That entry's hash.
+    pub head: Hash,
+}
+
+/// A signed statement: the ledger up to entry `seq` has the hash `head`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The last entry it covers.
+    pub seq: u64,
+    /// That entry's hash.
+    pub head: Hash,
+    /// When it was signed.
+    pub at_micros: u64,
+    /// The key that signed.
+    pub key: KeyId,
+    /// The signature.
+    pub signature: Signature,
+}
+
+impl Checkpoint {
+    pub(super) fn sign(
+        seal: &dyn Seal,
+        tenant: &Hash,
+        seq: u64,
+        head: Hash,
+        at_micros: u64,
+    ) -> Self {
+        let signature = seal.sign(&message(tenant, seq, &head, at_micros));
+        Self { seq, head, at_micros, key: seal.key_id(), signature }
+    }
+
+    pub(super) fn decode(body: &[u8]) -> Result<Self, &'static str> {
+        if body.len() != CHECKPOINT_BYTES {
+            return Err("not the length of a checkpoint");
+        }
+        if !all_zero(&body[CHECKPOINT_RESERVED..CHECKPOINT_SEQ]) {
+            return Err("reserved bytes are not zero");
+        }
+        Ok(Self {
+            seq: u64::from_le_bytes(at(body, CHECKPOINT_SEQ)),
+            head: at(body, CHECKPOINT_HEAD),
+            at_micros: u64::from_le_bytes(at(body, CHECKPOINT_AT_MICROS)),
+            key: at(body, CHECKPOINT_KEY),
+            signature: at(body, CHECKPOINT_SIGNATURE),
+        })
+    }
+
+    /// What to keep elsewhere.
+    pub fn anchor(&self) -> Anchor {
+        Anchor { seq: self.seq, head: self.head }
+    }
+
+    /// Whether a trusted key signed this for the ledger of `tenant` (SHA-256 of its name) (LED-16).
+    pub fn is_sealed(&self, tenant: &Hash, seals: &dyn CheckSeal) -> bool {
+        seals.check(
+            self.key,
+            &message(tenant, self.seq, &self.head, self.at_micros),
+            &self.signature,
+        )
+    }
+
+    pub(super) fn encode(&self) -> [u8; CHECKPOINT_BYTES] {
+        let mut body = [0; CHECKPOINT_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| body[at..at + bytes.len()].copy_from_slice(bytes);
+        put(CHECKPOINT_KIND, &[KIND_CHECKPOINT]);
+        put(CHECKPOINT_SEQ, &self.seq.to_le_bytes());
+        put(CHECKPOINT_HEAD, &self.head);
+        put(CHECKPOINT_AT_MICROS, &self.at_micros.to_le_bytes());
+        put(CHECKPOINT_KEY, &self.key);
+        put(CHECKPOINT_SIGNATURE, &self.signature);
+        body
+    }
+}
+
+fn message(tenant: &Hash, seq: u64, head: &Hash, at_micros: u64) -> Vec<u8> {
+    [DOMAIN, tenant, &seq.to_le_bytes(), head, &at_micros.to_le_bytes()].concat()
+}
+
+fn at<const N: usize>(body: &[u8], offset: usize) -> [u8; N] {
+    bytes_at(body, offset).expect("the offset lies in the body, whose length was checked")
+}

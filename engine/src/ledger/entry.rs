@@ -1,0 +1,335 @@
+//! One entry: what a call was, how it was decided, what it touched. Its bytes, both ways.
+//!
+//! Owns the entry body of format-spec/ledger.md. Knows no frames and no files.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use super::layout::*;
+
+/// A SHA-256.
+pub type Hash = [u8; 32];
+/// A receipt's id, random, unique per ledger.
+pub type ReceiptId = [u8; 16];
+
+/// An enum whose codes and words come from one list.
+macro_rules! coded {
+    ($(#[$about:meta])* $name:ident {
+        $($(#[$about_one:meta])* $one:ident = $code:literal $word:literal,)+
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$about_one])* $one,)+ }
+
+        impl $name {
+            /// Every value, in order of its code.
+            pub const ALL: &'static [Self] = &[$(Self::$one),+];
+
+            /// Its word in results.
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$one => $word,)+ }
+            }
+
+            pub(super) fn code(self) -> u8 {
+                match self { $(Self::$one => $code,)+ }
+            }
+
+            pub(super) fn of(code: u8) -> Option<Self> {
+                match code { $($code => Some(Self::$one),)+ _ => None }
+            }
+        }
+    };
+}
+
+coded! {
+    /// How policy answered.
+    Decision {
+        /// As asked.
+        Allow = 1 "allow",
+        /// With parts left out.
+        Redact = 2 "redact",
+        /// Not at all.
+        Deny = 3 "deny",
+    }
+}
+
+coded! {
+    /// How the call ended.
+    Outcome {
+        /// It answered.
+        Done = 1 "done",
+        /// It broke.
+        Failed = 2 "failed",
+        /// It was not run.
+        Refused = 3 "refused",
+        /// It ran out of time or was called off.
+        Cancelled = 4 "cancelled",
+    }
+}
+
+coded! {
+    /// What happened to one item.
+    Effect {
+        /// Given to the caller.
+        Read = 1 "read",
+        /// Created, or superseded.
+        Written = 2 "written",
+        /// Given with parts left out.
+        Redacted = 3 "redacted",
+        /// Kept back.
+        Withheld = 4 "withheld",
+        /// Its sensitivity went up.
+        Raised = 5 "raised",
+        /// Its sensitivity went down.
+        Lowered = 6 "lowered",
+        /// Gone.
+        Erased = 7 "erased",
+    }
+}
+
+/// One item that a call touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touched {
+    /// What happened to it.
+    pub effect: Effect,
+    /// The item's id.
+    pub item: [u8; 16],
+}
+
+/// What the caller hands in. Lengths are bounded by the `*_BYTES_MAX` of this module.
+#[derive(Debug, Clone, Copy)]
+pub struct Draft<'a> {
+    /// When the call was decided.
+    pub at_micros: u64,
+    /// The receipt's id: random, from the caller.
+    pub receipt: ReceiptId,
+    /// The tool or operation.
+    pub tool: &'a str,
+    /// Who asked.
+    pub principal: &'a str,
+    /// How policy answered.
+    pub decision: Decision,
+    /// The rule that decided.
+    pub rule: &'a str,
+    /// SHA-256 of the call's arguments.
+    pub arguments: Hash,
+    /// Items in the order of their importance: the first [`TOUCHED_LISTED_MAX`] are listed, the
+    /// rest only counted and hashed, so sensitivity events go first.
+    pub touched: &'a [Touched],
+    /// How the call ended.
+    pub outcome: Outcome,
+}
+
+/// A recorded entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place, from 1.
+    pub seq: u64,
+    /// When the call was decided.
+    pub at_micros: u64,
+    /// Hash of the entry before.
+    pub previous: Hash,
+    /// Hash of this entry.
+    pub hash: Hash,
+    /// The receipt's id.
+    pub receipt: ReceiptId,
+    /// The tool or operation.
+    pub tool: String,
+    /// Who asked.
+    pub principal: String,
+    /// How policy answered.
+    pub decision: Decision,
+    /// The rule that decided.
+    pub rule: String,
+    /// SHA-256 of the call's arguments.
+    pub arguments: Hash,
+    /// The listed items.
+    pub touched: Vec<Touched>,
+    /// Items touched, listed or not.
+    pub touched_total: u32,
+    /// Hash of those not listed; zero if none.
+    pub touched_rest: Hash,
+    /// How the call ended.
+    pub outcome: Outcome,
+}
+
+/// Why a draft is no entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DraftError {
+    /// A text is empty, too long or holds a control character.
+    Text {
+        /// Which.
+        field: &'static str,
+        /// Its length in bytes.
+        bytes: usize,
+        /// The longest allowed.
+        bytes_max: usize,
+    },
+    /// More items than can be counted.
+    TooManyTouched,
+}
+
+impl fmt::Display for DraftError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text { field, bytes, bytes_max } => write!(
+                f,
+                "the {field} of a ledger entry has {bytes} bytes or a control character; 1 to {bytes_max} \
+                 bytes without control characters are allowed"
+            ),
+            Self::TooManyTouched => write!(f, "a call may touch at most {} items", u32::MAX),
+        }
+    }
+}
+
+impl std::error::Error for DraftError {}
+
+/// Hash of an entry's whole body: what the next entry carries as `previous` (LED-13).
+pub(super) fn hash_of(body: &[u8]) -> Hash {
+    Sha256::digest(body).into()
+}
+
+impl Draft<'_> {
+    /// The body of this draft as entry `seq` after `previous`.
+    pub(super) fn encode(&self, seq: u64, previous: &Hash) -> Result<Vec<u8>, DraftError> {
+        let tool = text("tool", self.tool, TOOL_BYTES_MAX)?;
+        let principal = text("principal", self.principal, PRINCIPAL_BYTES_MAX)?;
+        let rule = text("rule", self.rule, RULE_BYTES_MAX)?;
+        let total = u32::try_from(self.touched.len()).map_err(|_| DraftError::TooManyTouched)?;
+        let (listed, rest) = self.touched.split_at(self.touched.len().min(TOUCHED_LISTED_MAX));
+
+        let mut body = Vec::with_capacity(BODY_BYTES_MAX);
+        body.resize(ENTRY_FIXED_BYTES, 0);
+        let mut put = |at: usize, bytes: &[u8]| body[at..at + bytes.len()].copy_from_slice(bytes);
+        put(ENTRY_KIND, &[KIND_ENTRY]);
+        put(ENTRY_DECISION, &[self.decision.code()]);
+        put(ENTRY_OUTCOME, &[self.outcome.code()]);
+        put(ENTRY_TOUCHED_COUNT, &[short(listed.len())]);
+        put(ENTRY_TOUCHED_TOTAL, &total.to_le_bytes());
+        put(ENTRY_SEQ, &seq.to_le_bytes());
+        put(ENTRY_AT_MICROS, &self.at_micros.to_le_bytes());
+        put(ENTRY_PREVIOUS, previous);
+        put(ENTRY_RECEIPT, &self.receipt);
+        put(ENTRY_ARGUMENTS, &self.arguments);
+        put(ENTRY_TOUCHED_REST, &fold(rest));
+        put(ENTRY_TOOL_LENGTH, &[short(tool.len())]);
+        put(ENTRY_PRINCIPAL_LENGTH, &[short(principal.len())]);
+        put(ENTRY_RULE_LENGTH, &[short(rule.len())]);
+        for text in [tool, principal, rule] {
+            body.extend_from_slice(text);
+        }
+        for touched in listed {
+            body.extend_from_slice(&touched.bytes());
+        }
+        Ok(body)
+    }
+}
+
+impl Entry {
+    /// The entry in `body`, or what is wrong with it (LED-11).
+    pub(super) fn decode(body: &[u8]) -> Result<Self, &'static str> {
+        let (fixed, texts) =
+            body.split_at_checked(ENTRY_FIXED_BYTES).ok_or("shorter than an entry's fixed part")?;
+        let byte = |at: usize| fixed[at];
+        if !all_zero(&fixed[ENTRY_RESERVED..]) {
+            return Err("reserved bytes are not zero");
+        }
+        let mut left = texts;
+        let mut text = |length_at: usize, bytes_max: usize| {
+            let length = usize::from(byte(length_at));
+            let (bytes, after) =
+                left.split_at_checked(length).ok_or("texts are longer than the body")?;
+            left = after;
+            let text = std::str::from_utf8(bytes).map_err(|_| "a text is not UTF-8")?;
+            if text_is_allowed(text, bytes_max) {
+                Ok(text.to_owned())
+            } else {
+                Err("a text breaks its bounds")
+            }
+        };
+        let tool = text(ENTRY_TOOL_LENGTH, TOOL_BYTES_MAX)?;
+        let principal = text(ENTRY_PRINCIPAL_LENGTH, PRINCIPAL_BYTES_MAX)?;
+        let rule = text(ENTRY_RULE_LENGTH, RULE_BYTES_MAX)?;
+
+        let touched_total = u32::from_le_bytes(at(fixed, ENTRY_TOUCHED_TOTAL));
+        let touched_rest: Hash = at(fixed, ENTRY_TOUCHED_REST);
+        let count = usize::from(byte(ENTRY_TOUCHED_COUNT));
+        let listed_max = u32::try_from(TOUCHED_LISTED_MAX).unwrap_or(u32::MAX);
+        if u32::try_from(count) != Ok(touched_total.min(listed_max))
+            || left.len() != count * TOUCHED_BYTES
+        {
+            return Err("the touched items do not add up");
+        }
+        if all_zero(&touched_rest) != (touched_total <= listed_max) {
+            return Err("the hash of the items left out does not fit their number");
+        }
+        Ok(Self {
+            seq: u64::from_le_bytes(at(fixed, ENTRY_SEQ)),
+            at_micros: u64::from_le_bytes(at(fixed, ENTRY_AT_MICROS)),
+            previous: at(fixed, ENTRY_PREVIOUS),
+            hash: hash_of(body),
+            receipt: at(fixed, ENTRY_RECEIPT),
+            tool,
+            principal,
+            decision: Decision::of(byte(ENTRY_DECISION)).ok_or("unknown decision")?,
+            rule,
+            arguments: at(fixed, ENTRY_ARGUMENTS),
+            touched: left
+                .chunks_exact(TOUCHED_BYTES)
+                .map(Touched::decode)
+                .collect::<Option<_>>()
+                .ok_or("unknown effect")?,
+            touched_total,
+            touched_rest,
+            outcome: Outcome::of(byte(ENTRY_OUTCOME)).ok_or("unknown outcome")?,
+        })
+    }
+}
+
+impl Touched {
+    fn bytes(self) -> [u8; TOUCHED_BYTES] {
+        let mut bytes = [0; TOUCHED_BYTES];
+        bytes[0] = self.effect.code();
+        bytes[1..].copy_from_slice(&self.item);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        Some(Self { effect: Effect::of(*bytes.first()?)?, item: bytes_at(bytes, 1)? })
+    }
+}
+
+/// Hash of the items that are not listed; zero if there are none.
+fn fold(rest: &[Touched]) -> Hash {
+    if rest.is_empty() {
+        return [0; 32];
+    }
+    let mut hash = Sha256::new();
+    for touched in rest {
+        hash.update(touched.bytes());
+    }
+    hash.finalize().into()
+}
+
+fn text<'a>(field: &'static str, text: &'a str, bytes_max: usize) -> Result<&'a [u8], DraftError> {
+    if text_is_allowed(text, bytes_max) {
+        Ok(text.as_bytes())
+    } else {
+        Err(DraftError::Text { field, bytes: text.len(), bytes_max })
+    }
+}
+
+fn text_is_allowed(text: &str, bytes_max: usize) -> bool {
+    !text.is_empty() && text.len() <= bytes_max && !text.chars().any(char::is_control)
+}
+
+/// A length that a bound of this module keeps below 256.
+fn short(length: usize) -> u8 {
+    u8::try_from(length).expect("bounded by a *_MAX that layout.rs asserts to fit one byte")
+}
+
+fn at<const N: usize>(fixed: &[u8], offset: usize) -> [u8; N] {
+    bytes_at(fixed, offset).expect("the offset lies in the fixed part, whose length was checked")
+}

@@ -1,0 +1,124 @@
+//! Every call a ledger makes to the file system, and nothing else.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::error::DiskError;
+
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+/// A volume being made (see format-spec/ledger.md, "A new volume").
+const NEW_NAME: &str = "volume.new";
+const LOCK_NAME: &str = "lock";
+
+/// Makes the folder, readable by its owner only, unless it is there.
+pub(super) fn make_folder(folder: &Path) -> Result<(), DiskError> {
+    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(DiskError::new("create", folder, error))
+        }
+        Err(_) => Ok(()),
+        Ok(()) => folder.parent().map_or(Ok(()), sync_folder),
+    }
+}
+
+/// Takes the writer's lock (LED-02); `None` if another writer has it. Held until the file is
+/// dropped.
+pub(super) fn lock(folder: &Path) -> Result<Option<File>, DiskError> {
+    let path = folder.join(LOCK_NAME);
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path);
+    let file = file.map_err(|error| DiskError::new("open", &path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(DiskError::new("lock", &path, error)),
+    }
+}
+
+/// The names in `folder`, at most `names_max` plus one of them.
+pub(super) fn names(folder: &Path, names_max: usize) -> Result<Vec<std::ffi::OsString>, DiskError> {
+    let failed = |error| DiskError::new("list", folder, error);
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    entries
+        .take(names_max.saturating_add(1))
+        .map(|entry| Ok(entry.map_err(failed)?.file_name()))
+        .collect()
+}
+
+pub(super) fn open_for_reading(path: &Path) -> Result<File, DiskError> {
+    File::open(path).map_err(|error| DiskError::new("open", path, error))
+}
+
+pub(super) fn open_for_appending(path: &Path) -> Result<File, DiskError> {
+    OpenOptions::new().append(true).open(path).map_err(|error| DiskError::new("open", path, error))
+}
+
+pub(super) fn bytes(path: &Path) -> Result<u64, DiskError> {
+    std::fs::metadata(path)
+        .map(|about| about.len())
+        .map_err(|error| DiskError::new("look at", path, error))
+}
+
+pub(super) fn seek(mut file: &File, path: &Path, at: u64) -> Result<(), DiskError> {
+    file.seek(SeekFrom::Start(at)).map(drop).map_err(|error| DiskError::new("read", path, error))
+}
+
+pub(super) fn read_exact(
+    from: &mut impl Read,
+    path: &Path,
+    into: &mut [u8],
+) -> Result<(), DiskError> {
+    from.read_exact(into).map_err(|error| DiskError::new("read", path, error))
+}
+
+pub(super) fn write(mut file: &File, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+    file.write_all(bytes).map_err(|error| DiskError::new("write", path, error))
+}
+
+pub(super) fn sync(file: &File, path: &Path) -> Result<(), DiskError> {
+    file.sync_data().map_err(|error| DiskError::new("sync", path, error))
+}
+
+/// Cuts `path` to `bytes`, durably.
+pub(super) fn cut(path: &Path, bytes: u64) -> Result<(), DiskError> {
+    let file = OpenOptions::new()
+        .write(true)
+        .open(path)
+        .map_err(|error| DiskError::new("open", path, error))?;
+    let done = file.set_len(bytes).and_then(|()| file.sync_all());
+    done.map_err(|error| DiskError::new("cut the torn end of", path, error))
+}
+
+/// Removes a volume that a crash left half made.
+pub(super) fn remove_unfinished(folder: &Path) -> Result<(), DiskError> {
+    let path = folder.join(NEW_NAME);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(DiskError::new("remove", &path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes the volume `path` of `folder` with `header` in it, durably and all at once; open for
+/// appending.
+pub(super) fn create_volume(folder: &Path, path: &Path, header: &[u8]) -> Result<File, DiskError> {
+    let new: PathBuf = folder.join(NEW_NAME);
+    let file = OpenOptions::new().append(true).create_new(true).mode(FILE_MODE).open(&new);
+    let file = file.map_err(|error| DiskError::new("create", &new, error))?;
+    write(&file, &new, header)?;
+    file.sync_all().map_err(|error| DiskError::new("sync", &new, error))?;
+    std::fs::rename(&new, path).map_err(|error| DiskError::new("rename", &new, error))?;
+    sync_folder(folder)?;
+    Ok(file)
+}
+
+fn sync_folder(folder: &Path) -> Result<(), DiskError> {
+    // The parent of a relative one-part path is the empty path, which names no folder.
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let synced = File::open(folder).and_then(|open| open.sync_all());
+    synced.map_err(|error| DiskError::new("sync", folder, error))
+}

@@ -1,0 +1,197 @@
+//! Walks a ledger from end to end, checks every rule, and reports.
+
+use std::path::Path;
+
+use super::checkpoint::{Anchor, CheckSeal, Checkpoint};
+use super::entry::Hash;
+use super::error::{Damage, ReadError};
+use super::reader::Reader;
+use super::walk::{Step, VolumeWalk, Walk};
+
+/// What to verify against.
+#[derive(Clone, Copy)]
+pub struct VerifyWith<'a> {
+    /// The keys that may have signed.
+    pub seals: &'a dyn CheckSeal,
+    /// The last checkpoint kept elsewhere, if one is (LED-19). Asked only of a range that reaches
+    /// it.
+    pub anchor: Option<Anchor>,
+    /// The first entry to report on; earlier volumes are not read.
+    pub from_seq: u64,
+    /// The last entry to report on.
+    pub to_seq: u64,
+}
+
+impl<'a> VerifyWith<'a> {
+    /// The whole ledger against `seals`, no anchor.
+    pub fn whole(seals: &'a dyn CheckSeal) -> Self {
+        Self { seals, anchor: None, from_seq: 1, to_seq: u64::MAX }
+    }
+}
+
+/// Checkpoints seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointCount {
+    /// How many.
+    pub count: u64,
+    /// Whether every one carried a good signature.
+    pub ok: bool,
+}
+
+/// What `verify` found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Entries read and found good.
+    pub entries: u64,
+    /// Whether no rule was broken.
+    pub ok: bool,
+    /// The first entry that is broken or missing.
+    pub first_bad_seq: Option<u64>,
+    /// The last good entry; 0 in an empty ledger.
+    pub head_seq: u64,
+    /// Its hash; the tenant's origin in an empty ledger, zero without any volume.
+    pub head_hash: Hash,
+    /// Checkpoints seen.
+    pub checkpoints: CheckpointCount,
+    /// Good entries that no good checkpoint covers yet.
+    pub unsigned: u64,
+    /// The first broken rule.
+    pub fault: Option<Damage>,
+}
+
+/// Verifies the ledger in `folder`. Damage is in the report; an error means that it could not be
+/// read. Streams: one frame in memory, whatever the ledger's size.
+pub fn verify(folder: &Path, with: &VerifyWith<'_>) -> Result<Report, ReadError> {
+    match Reader::open(folder) {
+        Ok(reader) => reader.verify(with),
+        Err(ReadError::Damaged(damage)) => {
+            let mut report = Report::empty();
+            report.fault(damage);
+            Ok(report)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl Reader {
+    /// Verifies what this reader sees; see [`verify`].
+    pub fn verify(&self, with: &VerifyWith<'_>) -> Result<Report, ReadError> {
+        let mut check = Check {
+            report: Report::empty(),
+            with,
+            anchor_met: false,
+            signed_seq: 0,
+            opened: false,
+        };
+        match self.walk_from(with.from_seq).and_then(|walk| check.run(walk)) {
+            Ok(()) => check.ask_anchor(),
+            Err(ReadError::Damaged(damage)) => check.report.fault(damage),
+            Err(error) => return Err(error),
+        }
+        let first = with.from_seq.max(1);
+        check.report.unsigned =
+            check.report.head_seq.saturating_sub(check.signed_seq.max(first - 1));
+        Ok(check.report)
+    }
+}
+
+struct Check<'a> {
+    report: Report,
+    with: &'a VerifyWith<'a>,
+    anchor_met: bool,
+    /// The last entry under a good checkpoint.
+    signed_seq: u64,
+    opened: bool,
+}
+
+impl Check<'_> {
+    fn run(&mut self, mut walk: Walk) -> Result<(), ReadError> {
+        if let Some(volume) = walk.volume() {
+            self.stand(volume);
+        }
+        loop {
+            let step = walk.step()?;
+            let Some(volume) = walk.volume() else { return Ok(()) };
+            match step {
+                Step::Entry(entry) if entry.seq > self.with.to_seq => return Ok(()),
+                Step::Entry(entry) => {
+                    self.report.entries += u64::from(entry.seq >= self.with.from_seq);
+                    self.stand(volume);
+                }
+                Step::Checkpoint(checkpoint) => self.checkpoint(volume, &checkpoint),
+                Step::End => return Ok(()),
+                Step::Torn { bytes } => {
+                    return Err(
+                        volume.broken("LED-18", format!("the last {bytes} bytes are a torn tail"))
+                    );
+                }
+            }
+        }
+    }
+
+    /// Notes where the chain stands now.
+    fn stand(&mut self, volume: &VolumeWalk) {
+        (self.report.head_seq, self.report.head_hash) = (volume.chain.seq, volume.chain.head);
+        self.opened = true;
+        self.anchor_met |=
+            self.with.anchor == Some(Anchor { seq: volume.chain.seq, head: volume.chain.head });
+    }
+
+    fn checkpoint(&mut self, volume: &VolumeWalk, checkpoint: &Checkpoint) {
+        if checkpoint.seq < self.with.from_seq {
+            return;
+        }
+        self.report.checkpoints.count += 1;
+        if checkpoint.is_sealed(&volume.header.tenant, self.with.seals) {
+            self.signed_seq = checkpoint.seq;
+            return;
+        }
+        self.report.checkpoints.ok = false;
+        let what =
+            format!("the checkpoint of entry {} is not signed by a trusted key", checkpoint.seq);
+        if let ReadError::Damaged(mut damage) = volume.broken("LED-16", what) {
+            damage.seq = checkpoint.seq;
+            self.report.fault(damage);
+        }
+    }
+
+    fn ask_anchor(&mut self) {
+        let Some(anchor) = self.with.anchor else { return };
+        let in_range =
+            anchor.seq >= self.with.from_seq.saturating_sub(1) && anchor.seq <= self.with.to_seq;
+        // An anchor of no entries says nothing about a folder that has no volume yet.
+        if !in_range || self.anchor_met || (anchor.seq == 0 && !self.opened) {
+            return;
+        }
+        let seq = anchor.seq.min(self.report.head_seq.saturating_add(1));
+        let what = format!(
+            "the ledger ends at entry {} and does not hold the checkpoint of entry {} kept elsewhere",
+            self.report.head_seq, anchor.seq
+        );
+        self.report.fault(Damage { rule: "LED-19", seq, at: 0, volume: Default::default(), what });
+    }
+}
+
+impl Report {
+    fn empty() -> Self {
+        Self {
+            entries: 0,
+            ok: true,
+            first_bad_seq: None,
+            head_seq: 0,
+            head_hash: [0; 32],
+            checkpoints: CheckpointCount { count: 0, ok: true },
+            unsigned: 0,
+            fault: None,
+        }
+    }
+
+    /// Notes damage; the first one counts.
+    fn fault(&mut self, damage: Damage) {
+        self.ok = false;
+        if self.fault.is_none() {
+            self.first_bad_seq = Some(damage.seq);
+            self.fault = Some(damage);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Reads volumes front to back, one frame in memory, and checks every rule that needs no key.
+//!
+//! Owns the chain of sequence numbers and hashes, and the difference between a torn tail and damage
+//! (LED-18). Does not know who reads or why.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::checkpoint::Checkpoint;
+use super::entry::{Entry, Hash};
+use super::error::{Damage, ReadError};
+use super::header::{Header, origin};
+use super::layout::*;
+use super::{files, frame};
+
+const NAME_START: &str = "ledger-";
+const NAME_END: &str = ".log";
+const NAME_DIGITS: usize = 20;
+/// Names in a ledger's folder that are not volumes: the lock, a volume being made, and a few
+/// strays.
+const OTHER_NAMES_MAX: usize = 64;
+
+/// A volume file, up to the byte that a reader may look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Volume {
+    pub(super) first_seq: u64,
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+}
+
+/// The path of the volume that starts at `first_seq`.
+pub(super) fn volume_path(folder: &Path, first_seq: u64) -> PathBuf {
+    folder.join(format!("{NAME_START}{first_seq:0NAME_DIGITS$}{NAME_END}"))
+}
+
+/// The volumes of `folder`, oldest first (LED-01, LED-03, LED-06).
+pub(super) fn volumes(folder: &Path) -> Result<Vec<Volume>, ReadError> {
+    let broken = |rule, seq, path: PathBuf, what: String| {
+        ReadError::Damaged(Damage { rule, seq, at: 0, volume: path, what })
+    };
+    let names = files::names(folder, VOLUMES_MAX + OTHER_NAMES_MAX)?;
+    if names.len() > VOLUMES_MAX + OTHER_NAMES_MAX {
+        return Err(broken(
+            "LED-03",
+            0,
+            folder.to_owned(),
+            format!("more than {VOLUMES_MAX} volumes"),
+        ));
+    }
+    let mut volumes = Vec::new();
+    for name in
+        names.iter().filter(|name| name.as_encoded_bytes().starts_with(NAME_START.as_bytes()))
+    {
+        let path = folder.join(name);
+        let Some(first_seq) = name.to_str().and_then(first_seq_of) else {
+            return Err(broken(
+                "LED-01",
+                0,
+                path,
+                format!("a volume's name has {NAME_DIGITS} digits"),
+            ));
+        };
+        let bytes = files::bytes(&path)?;
+        if !(HEADER_BYTES as u64..=VOLUME_BYTES_MAX).contains(&bytes) {
+            let what = format!("{bytes} bytes; a volume has {HEADER_BYTES} to {VOLUME_BYTES_MAX}");
+            return Err(broken("LED-03", first_seq, path, what));
+        }
+        volumes.push(Volume { first_seq, path, bytes });
+    }
+    volumes.sort_unstable_by_key(|volume| volume.first_seq);
+    match volumes.first() {
+        Some(first) if first.first_seq != 1 => {
+            let what = format!(
+                "the first volume starts at entry {}, so earlier ones are missing",
+                first.first_seq
+            );
+            Err(broken("LED-06", 1, first.path.clone(), what))
+        }
+        _ => Ok(volumes),
+    }
+}
+
+fn first_seq_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(NAME_START)?.strip_suffix(NAME_END)?;
+    let is_plain = digits.len() == NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain.then(|| digits.parse().ok())?
+}
+
+/// What comes next in a ledger.
+#[derive(Debug)]
+pub(super) enum Step {
+    Entry(Entry),
+    Checkpoint(Checkpoint),
+    /// Everything was read.
+    End,
+    /// The rest of the last volume is a torn tail (LED-18).
+    Torn {
+        bytes: u64,
+    },
+}
+
+/// Where a chain stands: the last entry's number and hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Chain {
+    pub(super) seq: u64,
+    pub(super) head: Hash,
+}
+
+/// A walk over volumes, oldest first.
+#[derive(Debug)]
+pub(super) struct Walk {
+    current: Option<VolumeWalk>,
+    waiting: VecDeque<Volume>,
+    is_over: bool,
+}
+
+impl Walk {
+    /// Starts at the first of `volumes`, whose own word on what came before is taken unless it is
+    /// the ledger's first.
+    pub(super) fn open(volumes: Vec<Volume>) -> Result<Self, ReadError> {
+        let mut waiting = VecDeque::from(volumes);
+        let current = waiting.pop_front().map(VolumeWalk::open).transpose()?;
+        Ok(Self { current, waiting, is_over: false })
+    }
+
+    /// The next step. After `End`, `Torn` or an error: `End`.
+    pub(super) fn step(&mut self) -> Result<Step, ReadError> {
+        let Some(volume) = self.current.as_mut().filter(|_| !self.is_over) else {
+            return Ok(Step::End);
+        };
+        let is_last = self.waiting.is_empty();
+        let step = match volume.step() {
+            Ok(Step::End) if !is_last => self.turn_over(),
+            Ok(Step::Torn { bytes }) if !is_last => Err(volume
+                .broken("LED-18", format!("the last {bytes} bytes of a finished volume are torn"))),
+            step => step,
+        };
+        self.is_over = !matches!(step, Ok(Step::Entry(_) | Step::Checkpoint(_)));
+        step
+    }
+
+    /// From the end of one volume to the first step of the next (LED-06, LED-07, LED-17).
+    fn turn_over(&mut self) -> Result<Step, ReadError> {
+        let (Some(done), Some(next)) = (self.current.take(), self.waiting.pop_front()) else {
+            return Ok(Step::End);
+        };
+        if done.unsigned > 0 {
+            return Err(
+                done.broken("LED-17", "a finished volume does not end with a checkpoint".into())
+            );
+        }
+        let next = VolumeWalk::open(next)?;
+        if next.header.first_seq.checked_sub(1) != Some(done.chain.seq)
+            || next.header.previous != done.chain.head
+        {
+            return Err(next
+                .broken("LED-06", "the volume does not go on where the one before ended".into()));
+        }
+        if next.header.tenant != done.header.tenant {
+            return Err(next.broken("LED-07", "the volume is another tenant's".into()));
+        }
+        self.current = Some(next);
+        self.step()
+    }
+
+    /// The volume under the walk; `None` if there is none.
+    pub(super) fn volume(&self) -> Option<&VolumeWalk> {
+        self.current.as_ref()
+    }
+}
+
+/// A walk over one volume.
+#[derive(Debug)]
+pub(super) struct VolumeWalk {
+    pub(super) header: Header,
+    pub(super) chain: Chain,
+    /// Entries since the last checkpoint.
+    pub(super) unsigned: u64,
+    /// Where the next frame starts.
+    pub(super) at: u64,
+    volume: Volume,
+    from: BufReader<File>,
+    body: Vec<u8>,
+}
+
+impl VolumeWalk {
+    pub(super) fn open(volume: Volume) -> Result<Self, ReadError> {
+        let mut from = BufReader::new(files::open_for_reading(&volume.path)?);
+        let mut bytes = [0; HEADER_BYTES];
+        files::read_exact(&mut from, &volume.path, &mut bytes)?;
+        let header = Header::decode(&bytes, volume.first_seq, &volume.path)?;
+        let seq = header.first_seq.saturating_sub(1);
+        let chain = Chain { seq, head: header.previous };
+        let walk = Self {
+            header,
+            chain,
+            unsigned: 0,
+            at: HEADER_BYTES as u64,
+            volume,
+            from,
+            body: Vec::new(),
+        };
+        if seq == 0 && walk.header.previous != origin(&walk.header.tenant) {
+            return Err(walk.broken(
+                "LED-06",
+                "the first volume does not start from its tenant's origin".into(),
+            ));
+        }
+        Ok(walk)
+    }
+
+    /// The next frame of this volume.
+    pub(super) fn step(&mut self) -> Result<Step, ReadError> {
+        let left = self.volume.bytes - self.at;
+        if left == 0 {
+            return Ok(Step::End);
+        }
+        if left < FRAME_HEAD_BYTES as u64 {
+            return Ok(Step::Torn { bytes: left });
+        }
+        let mut head = [0; FRAME_HEAD_BYTES];
+        files::read_exact(&mut self.from, &self.volume.path, &mut head)?;
+        let Some(body_bytes) = frame::body_bytes(&head) else {
+            return self.torn_or(
+                "LED-08",
+                FRAME_HEAD_BYTES as u64,
+                "the frame's length contradicts its complement",
+            );
+        };
+        let frame_bytes = (FRAME_HEAD_BYTES + body_bytes) as u64;
+        if left < frame_bytes {
+            return Ok(Step::Torn { bytes: left });
+        }
+        self.body.resize(body_bytes, 0);
+        files::read_exact(&mut self.from, &self.volume.path, &mut self.body)?;
+        if !frame::is_whole(&head, &self.body) {
+            return self.torn_or("LED-09", frame_bytes, "the frame's checksum is wrong");
+        }
+        let step = match self.body.first() {
+            Some(&KIND_ENTRY) => self.entry(),
+            Some(&KIND_CHECKPOINT) => self.checkpoint(),
+            kind => Err(self.broken("LED-10", format!("unknown kind {kind:?}"))),
+        }?;
+        self.at += frame_bytes;
+        Ok(step)
+    }
+
+    /// The checkpoint that ends this volume, read without what comes before it (LED-17).
+    pub(super) fn last_checkpoint(&self) -> Result<Checkpoint, ReadError> {
+        const FRAME_BYTES: usize = FRAME_HEAD_BYTES + CHECKPOINT_BYTES;
+        let broken =
+            || self.broken("LED-17", "a finished volume does not end with a checkpoint".into());
+        let at = self.volume.bytes.checked_sub(FRAME_BYTES as u64).ok_or_else(broken)?;
+        let mut from = files::open_for_reading(&self.volume.path)?;
+        files::seek(&from, &self.volume.path, at)?;
+        let mut bytes = [0; FRAME_BYTES];
+        files::read_exact(&mut from, &self.volume.path, &mut bytes)?;
+        let (head, body) = bytes.split_first_chunk().ok_or_else(broken)?;
+        let is_checkpoint = frame::is_whole(head, body) && body.first() == Some(&KIND_CHECKPOINT);
+        if !is_checkpoint {
+            return Err(broken());
+        }
+        Checkpoint::decode(body).map_err(|what| self.broken("LED-14", what.into()))
+    }
+
+    /// Damage at the frame under the walk.
+    pub(super) fn broken(&self, rule: &'static str, what: String) -> ReadError {
+        let seq = self.chain.seq.saturating_add(1);
+        ReadError::Damaged(Damage {
+            rule,
+            seq,
+            at: self.at,
+            volume: self.volume.path.clone(),
+            what,
+        })
+    }
+
+    fn entry(&mut self) -> Result<Step, ReadError> {
+        let entry = Entry::decode(&self.body).map_err(|what| self.broken("LED-11", what.into()))?;
+        if Some(entry.seq) != self.chain.seq.checked_add(1) {
+            return Err(self.broken(
+                "LED-12",
+                format!("entry {} follows entry {}", entry.seq, self.chain.seq),
+            ));
+        }
+        if entry.previous != self.chain.head {
+            return Err(
+                self.broken("LED-13", "the entry does not carry the hash of the one before".into())
+            );
+        }
+        if self.unsigned >= CHECKPOINT_ENTRIES_MAX {
+            return Err(self.broken(
+                "LED-17",
+                format!("more than {CHECKPOINT_ENTRIES_MAX} entries without a checkpoint"),
+            ));
+        }
+        self.chain = Chain { seq: entry.seq, head: entry.hash };
+        self.unsigned += 1;
+        Ok(Step::Entry(entry))
+    }
+
+    fn checkpoint(&mut self) -> Result<Step, ReadError> {
+        let checkpoint =
+            Checkpoint::decode(&self.body).map_err(|what| self.broken("LED-14", what.into()))?;
+        let follows_entry = self.unsigned > 0;
+        if !follows_entry || checkpoint.seq != self.chain.seq || checkpoint.head != self.chain.head
+        {
+            return Err(
+                self.broken("LED-15", "the checkpoint is not about the entry before it".into())
+            );
+        }
+        self.unsigned = 0;
+        Ok(Step::Checkpoint(checkpoint))
+    }
+
+    /// A frame failed `rule`: a torn tail if a crash can explain it, damage otherwise (LED-18).
+    fn torn_or(
+        &mut self,
+        rule: &'static str,
+        frame_bytes: u64,
+        what: &str,
+    ) -> Result<Step, ReadError> {
+        let zero_from = self.zero_from()?;
+        let sector = zero_from.next_multiple_of(SECTOR_BYTES as u64);
+        let lost_its_end = sector < self.volume.bytes.min(self.at + frame_bytes);
+        if zero_from == self.at || lost_its_end {
+            return Ok(Step::Torn { bytes: self.volume.bytes - self.at });
+        }
+        Err(self.broken(rule, what.into()))
+    }
+
+    /// Where the zeros begin that reach the end of the volume, no earlier than this frame.
+    fn zero_from(&mut self) -> Result<u64, ReadError> {
+        files::seek(self.from.get_ref(), &self.volume.path, self.at)?;
+        let mut from = BufReader::new(self.from.get_ref()).take(self.volume.bytes - self.at);
+        let (mut position, mut zero_from) = (self.at, self.at);
+        let mut chunk = [0; SECTOR_BYTES];
+        while position < self.volume.bytes {
+            let chunk_bytes = (self.volume.bytes - position).min(SECTOR_BYTES as u64);
+            let part = &mut chunk[..usize::try_from(chunk_bytes).expect("at most a sector")];
+            files::read_exact(&mut from, &self.volume.path, part)?;
+            if let Some(last) = part.iter().rposition(|&byte| byte != 0) {
+                zero_from = position + last as u64 + 1;
+            }
+            position += chunk_bytes;
+        }
+        Ok(zero_from)
+    }
+}

@@ -1,0 +1,460 @@
+//! The one writer of a ledger: opening, appending, checkpoints, syncing, turning to a new volume.
+//!
+//! Invariant: after a failed write or sync nothing is ever written again (`failed`), because what
+//! the file holds is then unknown. Invariant: `written >= synced`, both counted in bytes since the
+//! open.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::checkpoint::{Anchor, Checkpoint, Seal};
+use super::entry::{Draft, Hash, ReceiptId, hash_of};
+use super::error::{AppendError, DiskError, LedgerOpenError, ReadError};
+use super::header::{Header, origin};
+use super::layout::*;
+use super::reader::Reader;
+use super::walk::{Chain, Step, Volume, VolumeWalk, Walk, volume_path, volumes};
+use super::{files, frame};
+
+/// What a ledger is opened with.
+pub struct OpenWith {
+    /// SHA-256 of the tenant's name.
+    pub tenant: Hash,
+    /// Signs the checkpoints.
+    pub seal: Box<dyn Seal>,
+    /// The last checkpoint kept elsewhere, if one is: a ledger without it is refused (LED-19).
+    pub anchor: Option<Anchor>,
+}
+
+/// That an entry was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// The id the draft brought.
+    pub receipt: ReceiptId,
+    /// The entry's place, from 1.
+    pub seq: u64,
+    /// The entry's hash.
+    pub hash: Hash,
+    /// When the call was decided.
+    pub at_micros: u64,
+}
+
+/// A torn tail that was cut when the ledger was opened (LED-18).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TornTail {
+    /// The last entry that stayed.
+    pub after_seq: u64,
+    /// Bytes cut.
+    pub bytes: u64,
+}
+
+/// A sync to be run outside the ledger's lock; hand the outcome to [`Ledger::end_sync`].
+#[must_use = "the ledger stays unsynced until the ticket is run and handed back"]
+#[derive(Debug)]
+pub struct SyncTicket {
+    file: Arc<File>,
+    path: PathBuf,
+    written: u64,
+    began_micros: u64,
+}
+
+/// How a [`SyncTicket`] went.
+#[must_use = "the ledger must be told, above all of a failure"]
+#[derive(Debug)]
+pub struct SyncDone {
+    written: u64,
+    began_micros: u64,
+    outcome: Result<(), DiskError>,
+}
+
+impl SyncTicket {
+    /// Waits for the disk.
+    pub fn run(self) -> SyncDone {
+        let outcome = files::sync(&self.file, &self.path);
+        SyncDone { written: self.written, began_micros: self.began_micros, outcome }
+    }
+}
+
+/// One tenant's ledger, open for appending. At most one per folder, in this process or another.
+pub struct Ledger {
+    folder: PathBuf,
+    _lock: File,
+    tenant: Hash,
+    seal: Box<dyn Seal>,
+    torn: Option<TornTail>,
+    volume_bytes_max: u64,
+
+    pub(super) file: Arc<File>,
+    volume: Volume,
+    volumes: usize,
+    chain: Chain,
+
+    /// Entries since the last checkpoint, and when the first of them came.
+    unsigned: u64,
+    unsigned_since: Option<u64>,
+    /// The last checkpoint of this session, and `written` after it.
+    checkpoint: Option<(Checkpoint, u64)>,
+    synced_anchor: Option<Anchor>,
+
+    written: u64,
+    synced: u64,
+    unsynced_since: Option<u64>,
+    failed: Option<String>,
+    frames: Vec<u8>,
+}
+
+impl Ledger {
+    /// Opens the ledger in `folder`, or makes one. Reads the last volume whole, and of the others
+    /// the headers and last checkpoints; a torn tail is cut (LED-18), damage is refused.
+    pub fn open(folder: &Path, with: OpenWith) -> Result<Self, LedgerOpenError> {
+        Self::open_sized(folder, with, VOLUME_BYTES_MAX)
+    }
+
+    /// `open`, with volumes of at most `volume_bytes_max`.
+    pub(super) fn open_sized(
+        folder: &Path,
+        with: OpenWith,
+        volume_bytes_max: u64,
+    ) -> Result<Self, LedgerOpenError> {
+        files::make_folder(folder)?;
+        let lock =
+            files::lock(folder)?.ok_or_else(|| LedgerOpenError::Locked(folder.to_owned()))?;
+        files::remove_unfinished(folder)?;
+        let found = volumes(folder)?;
+        let tail = match found.last() {
+            Some(last) => Tail::read(&found, last.clone(), &with)?,
+            None => Tail::create(folder, &with)?,
+        };
+        let file = files::open_for_appending(&tail.volume.path)?;
+        // What an earlier process wrote may not have reached the disk.
+        files::sync(&file, &tail.volume.path)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            _lock: lock,
+            tenant: with.tenant,
+            seal: with.seal,
+            torn: tail.torn,
+            volume_bytes_max,
+            file: Arc::new(file),
+            volume: tail.volume,
+            volumes: found.len().max(1),
+            chain: tail.chain,
+            unsigned: tail.unsigned,
+            unsigned_since: tail.unsigned_since,
+            checkpoint: None,
+            synced_anchor: tail.anchor,
+            written: 0,
+            synced: 0,
+            unsynced_since: None,
+            failed: None,
+            frames: Vec::new(),
+        })
+    }
+
+    /// Records an entry: when this returns, the operating system has it. `draft.at_micros` is also
+    /// taken as the time of the append.
+    pub fn append(&mut self, draft: &Draft<'_>) -> Result<Receipt, AppendError> {
+        self.is_open()?;
+        let now = draft.at_micros;
+        // The chain cannot run out: at a million entries a second, 2^64 last half a million years.
+        let (seq, previous) = (self.chain.seq.saturating_add(1), self.chain.head);
+        let body = draft.encode(seq, &previous)?;
+        self.make_room(now)?;
+        self.frames.clear();
+        if self.unsigned >= CHECKPOINT_ENTRIES_MAX {
+            // Only after a crash between the last entry of a stretch and its checkpoint.
+            self.push_checkpoint(now);
+        }
+        let hash = hash_of(&body);
+        frame::push(&mut self.frames, &body);
+        self.chain = Chain { seq, head: hash };
+        self.unsigned += 1;
+        self.unsigned_since = earlier(self.unsigned_since, now);
+        if self.unsigned >= CHECKPOINT_ENTRIES_MAX
+            || is_due(self.unsigned_since, CHECKPOINT_AFTER_MICROS, now)
+        {
+            self.push_checkpoint(now);
+        }
+        self.write_frames(now)?;
+        Ok(Receipt { receipt: draft.receipt, seq, hash, at_micros: now })
+    }
+
+    /// Writes a checkpoint if one is due and begins a sync if one is due. To be called at
+    /// [`Ledger::due`] at the latest.
+    pub fn tick(&mut self, now_micros: u64) -> Result<Option<SyncTicket>, AppendError> {
+        self.is_open()?;
+        if is_due(self.unsigned_since, CHECKPOINT_AFTER_MICROS, now_micros) {
+            self.write_checkpoint(now_micros)?;
+        }
+        if is_due(self.unsynced_since, SYNC_AFTER_MICROS, now_micros) {
+            self.begin_sync(now_micros)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Begins a sync of everything written so far; `None` if the disk has it all.
+    pub fn begin_sync(&mut self, now_micros: u64) -> Result<Option<SyncTicket>, AppendError> {
+        self.is_open()?;
+        Ok((self.written > self.synced).then(|| SyncTicket {
+            file: Arc::clone(&self.file),
+            path: self.volume.path.clone(),
+            written: self.written,
+            began_micros: now_micros,
+        }))
+    }
+
+    /// Takes note of a finished sync. A failed one closes the ledger.
+    pub fn end_sync(&mut self, done: SyncDone) -> Result<(), AppendError> {
+        self.is_open()?;
+        if let Err(disk) = done.outcome {
+            return Err(self.fail(disk));
+        }
+        self.note_synced(done.written);
+        // What was written while the disk worked is younger than the beginning of that work.
+        self.unsynced_since = (self.written > self.synced).then_some(done.began_micros);
+        Ok(())
+    }
+
+    /// Puts everything written so far on disk, and waits for it.
+    pub fn sync(&mut self) -> Result<(), AppendError> {
+        match self.begin_sync(0)? {
+            Some(ticket) => self.end_sync(ticket.run()),
+            None => Ok(()),
+        }
+    }
+
+    /// Signs what is unsigned, syncs, and lets go of the folder. Gives the checkpoint to keep
+    /// elsewhere.
+    pub fn close(mut self, now_micros: u64) -> Result<Option<Anchor>, AppendError> {
+        self.is_open()?;
+        self.write_checkpoint(now_micros)?;
+        self.sync()?;
+        Ok(self.synced_anchor)
+    }
+
+    /// When [`Ledger::tick`] is next needed; `None` while nothing waits.
+    pub fn due(&self) -> Option<u64> {
+        let sync = self.unsynced_since.map(|since| since.saturating_add(SYNC_AFTER_MICROS));
+        let sign = self.unsigned_since.map(|since| since.saturating_add(CHECKPOINT_AFTER_MICROS));
+        sync.into_iter().chain(sign).min().filter(|_| self.failed.is_none())
+    }
+
+    /// The last entry's number and hash.
+    pub fn head(&self) -> (u64, Hash) {
+        (self.chain.seq, self.chain.head)
+    }
+
+    /// The last checkpoint that is on disk: the one to keep elsewhere (LED-19).
+    pub fn synced_anchor(&self) -> Option<Anchor> {
+        self.synced_anchor
+    }
+
+    /// Whether everything appended is on disk.
+    pub fn is_synced(&self) -> bool {
+        self.written == self.synced
+    }
+
+    /// Why this ledger takes no more entries; `None` while it does.
+    pub fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    /// The torn tail that was cut when this ledger was opened.
+    pub fn torn_tail(&self) -> Option<TornTail> {
+        self.torn
+    }
+
+    /// A reader of everything appended so far, for use outside the ledger's lock.
+    pub fn reader(&self) -> Result<Reader, ReadError> {
+        Reader::up_to(&self.folder, &self.volume.path, self.volume.bytes)
+    }
+
+    fn is_open(&self) -> Result<(), AppendError> {
+        self.failed.as_ref().map_or(Ok(()), |why| Err(AppendError::Closed(why.clone())))
+    }
+
+    fn fail(&mut self, disk: DiskError) -> AppendError {
+        self.failed = Some(disk.to_string());
+        AppendError::Failed(disk)
+    }
+
+    fn write_checkpoint(&mut self, now: u64) -> Result<(), AppendError> {
+        self.frames.clear();
+        self.push_checkpoint(now);
+        self.write_frames(now)
+    }
+
+    /// Adds a checkpoint to the frames to be written, unless the chain's head has one.
+    fn push_checkpoint(&mut self, now: u64) {
+        if self.unsigned == 0 {
+            return;
+        }
+        let checkpoint = Checkpoint::sign(
+            self.seal.as_ref(),
+            &self.tenant,
+            self.chain.seq,
+            self.chain.head,
+            now,
+        );
+        frame::push(&mut self.frames, &checkpoint.encode());
+        self.checkpoint = Some((checkpoint, self.written + self.frames.len() as u64));
+        (self.unsigned, self.unsigned_since) = (0, None);
+    }
+
+    fn write_frames(&mut self, now: u64) -> Result<(), AppendError> {
+        if self.frames.is_empty() {
+            return Ok(());
+        }
+        files::write(&self.file, &self.volume.path, &self.frames)
+            .map_err(|disk| self.fail(disk))?;
+        self.volume.bytes += self.frames.len() as u64;
+        self.written += self.frames.len() as u64;
+        self.unsynced_since = earlier(self.unsynced_since, now);
+        Ok(())
+    }
+
+    fn note_synced(&mut self, written: u64) {
+        self.synced = self.synced.max(written);
+        if let Some((checkpoint, _)) =
+            self.checkpoint.as_ref().filter(|(_, after)| *after <= self.synced)
+        {
+            self.synced_anchor = Some(checkpoint.anchor());
+        }
+    }
+
+    /// Turns to a new volume if this one may not hold another entry: signed, synced, then the new
+    /// header.
+    fn make_room(&mut self, now: u64) -> Result<(), AppendError> {
+        let is_fresh = self.volume.bytes == HEADER_BYTES as u64;
+        if is_fresh || self.volume.bytes + APPEND_ROOM_BYTES <= self.volume_bytes_max {
+            return Ok(());
+        }
+        if self.volumes >= VOLUMES_MAX {
+            return Err(AppendError::Full);
+        }
+        self.write_checkpoint(now)?;
+        self.sync()?;
+        let first_seq = self.chain.seq.saturating_add(1);
+        let header = Header::new(first_seq, self.chain.head, self.tenant);
+        let path = volume_path(&self.folder, first_seq);
+        let file = files::create_volume(&self.folder, &path, &header.encode())
+            .map_err(|disk| self.fail(disk))?;
+        self.file = Arc::new(file);
+        self.volume = Volume { first_seq, path, bytes: HEADER_BYTES as u64 };
+        self.volumes += 1;
+        Ok(())
+    }
+}
+
+/// Whether what has waited since `since` has waited for `after`. A clock that was set back makes it
+/// due: too early costs a sync, too late breaks a promise.
+fn is_due(since: Option<u64>, after: u64, now: u64) -> bool {
+    since.is_some_and(|since| now < since || now - since >= after)
+}
+
+fn earlier(since: Option<u64>, now: u64) -> Option<u64> {
+    Some(since.map_or(now, |since| since.min(now)))
+}
+
+/// Where an opened ledger's end is.
+struct Tail {
+    volume: Volume,
+    chain: Chain,
+    unsigned: u64,
+    unsigned_since: Option<u64>,
+    anchor: Option<Anchor>,
+    torn: Option<TornTail>,
+}
+
+impl Tail {
+    /// A new ledger's.
+    fn create(folder: &Path, with: &OpenWith) -> Result<Self, LedgerOpenError> {
+        if let Some(anchor) = with.anchor.filter(|anchor| anchor.seq > 0) {
+            return Err(LedgerOpenError::AnchorBroken { anchor_seq: anchor.seq, head_seq: 0 });
+        }
+        let head = origin(&with.tenant);
+        let path = volume_path(folder, 1);
+        files::create_volume(folder, &path, &Header::new(1, head, with.tenant).encode())?;
+        let volume = Volume { first_seq: 1, path, bytes: HEADER_BYTES as u64 };
+        let chain = Chain { seq: 0, head };
+        Ok(Self { volume, chain, unsigned: 0, unsigned_since: None, anchor: None, torn: None })
+    }
+
+    /// That of the last of the volumes `found`, cut if it is torn.
+    fn read(found: &[Volume], last: Volume, with: &OpenWith) -> Result<Self, LedgerOpenError> {
+        check_seams(found, &with.tenant)?;
+        let mut walk = Walk::open(vec![last.clone()])?;
+        let mut tail = Self {
+            volume: last,
+            chain: chain_of(&walk),
+            unsigned: 0,
+            unsigned_since: None,
+            anchor: None,
+            torn: None,
+        };
+        // An anchor in an earlier volume is covered by the seams, and by `verify`.
+        let mut anchor_met = with.anchor.is_none_or(|anchor| anchor.seq < tail.chain.seq);
+        loop {
+            tail.chain = chain_of(&walk);
+            anchor_met |= with.anchor.is_some_and(|anchor| {
+                (anchor.seq, anchor.head) == (tail.chain.seq, tail.chain.head)
+            });
+            match walk.step()? {
+                Step::Entry(entry) => {
+                    tail.unsigned += 1;
+                    tail.unsigned_since.get_or_insert(entry.at_micros);
+                }
+                Step::Checkpoint(checkpoint) => {
+                    (tail.unsigned, tail.unsigned_since) = (0, None);
+                    tail.anchor = Some(checkpoint.anchor());
+                }
+                Step::End => break,
+                Step::Torn { bytes } => {
+                    tail.volume.bytes -= bytes;
+                    tail.torn = Some(TornTail { after_seq: tail.chain.seq, bytes });
+                    break;
+                }
+            }
+        }
+        if let Some(anchor) = with.anchor.filter(|_| !anchor_met) {
+            return Err(LedgerOpenError::AnchorBroken {
+                anchor_seq: anchor.seq,
+                head_seq: tail.chain.seq,
+            });
+        }
+        if tail.torn.is_some() {
+            files::cut(&tail.volume.path, tail.volume.bytes)?;
+        }
+        Ok(tail)
+    }
+}
+
+fn chain_of(walk: &Walk) -> Chain {
+    walk.volume().expect("a walk over one volume stays on it").chain
+}
+
+/// Checks that the volumes follow each other, by their headers and last checkpoints (LED-05 to
+/// LED-07, LED-17).
+fn check_seams(found: &[Volume], tenant: &Hash) -> Result<(), ReadError> {
+    let mut before: Option<Checkpoint> = None;
+    for (place, volume) in found.iter().enumerate() {
+        let walk = VolumeWalk::open(volume.clone())?;
+        if walk.header.tenant != *tenant {
+            return Err(walk.broken("LED-07", "the volume is another tenant's".into()));
+        }
+        if walk.header.write_version > WRITE_VERSION {
+            return Err(ReadError::TooNew(walk.header.write_version));
+        }
+        if let Some(checkpoint) = before
+            && (checkpoint.seq != walk.chain.seq || checkpoint.head != walk.chain.head)
+        {
+            return Err(walk
+                .broken("LED-06", "the volume does not go on where the one before ended".into()));
+        }
+        let is_last = place + 1 == found.len();
+        before = if is_last { None } else { Some(walk.last_checkpoint()?) };
+    }
+    Ok(())
+}

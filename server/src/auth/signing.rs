@@ -1,0 +1,162 @@
+//! The service's Ed25519 key (RFC 8032): what signs, and what checks.
+//!
+//! One key signs ledger checkpoints and grounding tokens; each kind of message starts with its own
+//! words, so a signature of one kind can never pass for another. Must not know what is signed.
+
+use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
+use engine::ledger::{CheckSeal, KeyId, Seal, Signature};
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// Public keys a verifier may hold: the current one and those it replaced.
+const KEYS_MAX: usize = 64;
+
+/// The private key. Wiped from memory when dropped.
+#[derive(Clone)]
+pub struct Signer {
+    key: SigningKey,
+    id: KeyId,
+}
+
+impl Signer {
+    /// The key of a 32-byte seed.
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        let key = SigningKey::from_bytes(seed);
+        let id = id_of(&key.verifying_key());
+        Self { key, id }
+    }
+
+    /// First 8 bytes of the SHA-256 of the public key.
+    pub fn key_id(&self) -> KeyId {
+        self.id
+    }
+
+    /// Signature of `message`.
+    pub fn sign(&self, message: &[u8]) -> Signature {
+        self.key.sign(message).to_bytes()
+    }
+
+    /// The public key, as it is published.
+    pub fn public(&self) -> [u8; 32] {
+        self.key.verifying_key().to_bytes()
+    }
+
+    /// A verifier that trusts this key only.
+    pub fn verifier(&self) -> Verifier {
+        Verifier { keys: vec![(self.id, self.key.verifying_key())] }
+    }
+}
+
+impl Seal for Signer {
+    fn key_id(&self) -> KeyId {
+        self.id
+    }
+
+    fn sign(&self, message: &[u8]) -> Signature {
+        Self::sign(self, message)
+    }
+}
+
+/// The public keys that are trusted.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    keys: Vec<(KeyId, VerifyingKey)>,
+}
+
+/// Why a public key is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The bytes are no point of the curve, or one of small order.
+    NotAKey,
+    /// There are as many keys as there may be.
+    TooMany,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAKey => f.write_str("these 32 bytes are not an Ed25519 public key"),
+            Self::TooMany => write!(f, "at most {KEYS_MAX} public keys can be trusted"),
+        }
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+impl Verifier {
+    /// Trusts `keys`, each a published public key.
+    pub fn new(keys: &[[u8; 32]]) -> Result<Self, KeyError> {
+        if keys.len() > KEYS_MAX {
+            return Err(KeyError::TooMany);
+        }
+        let key = |bytes: &[u8; 32]| {
+            let key = VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak());
+            key.map(|key| (id_of(&key), key)).ok_or(KeyError::NotAKey)
+        };
+        Ok(Self { keys: keys.iter().map(key).collect::<Result<_, _>>()? })
+    }
+
+    /// Whether a key whose id starts with `id` is trusted.
+    pub fn knows(&self, id: &[u8]) -> bool {
+        self.keys.iter().any(|(known, _)| known.starts_with(id))
+    }
+
+    /// Whether a trusted key whose id starts with `id` signed `message`. Strict: small-order points
+    /// and signatures in a second form are refused, so a signed thing has one spelling.
+    pub fn is_signed(&self, id: &[u8], message: &[u8], signature: &Signature) -> bool {
+        let signature = ed25519_dalek::Signature::from_bytes(signature);
+        let mut named = self.keys.iter().filter(|(known, _)| known.starts_with(id));
+        named.any(|(_, key)| key.verify_strict(message, &signature).is_ok())
+    }
+}
+
+impl CheckSeal for Verifier {
+    fn check(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool {
+        self.is_signed(&key, message, signature)
+    }
+}
+
+fn id_of(key: &VerifyingKey) -> KeyId {
+    let hash: [u8; 32] = Sha256::digest(key.as_bytes()).into();
+    *hash.first_chunk().expect("a hash has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc_8032_test_2_signs_and_checks() {
+        // RFC 8032, section 7.1, TEST 2.
+        let seed = hex("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb");
+        let signer = Signer::from_seed(&seed.try_into().unwrap());
+        assert_eq!(
+            signer.public()[..],
+            hex("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c")
+        );
+        let signature = signer.sign(&[0x72]);
+        assert_eq!(signature[..4], hex("92a009a9"));
+        let verifier = Verifier::new(&[signer.public()]).unwrap();
+        assert!(verifier.check(signer.key_id(), &[0x72], &signature));
+        assert!(!verifier.check(signer.key_id(), &[0x73], &signature));
+        assert!(!verifier.check([0; 8], &[0x72], &signature));
+    }
+
+    #[test]
+    fn bytes_that_are_no_key_are_refused() {
+        // The neutral element: on the curve, but of small order.
+        let mut neutral = [0; 32];
+        neutral[0] = 1;
+        assert_eq!(Verifier::new(&[neutral]).unwrap_err(), KeyError::NotAKey);
+        let good = Signer::from_seed(&[1; 32]).public();
+        assert_eq!(Verifier::new(&[good; KEYS_MAX + 1]).unwrap_err(), KeyError::TooMany);
+    }
+
+    fn hex(text: &str) -> Vec<u8> {
+        (0..text.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+            .collect()
+    }
+}
