@@ -1,0 +1,112 @@
+//! Which kind of file this is, by its first bytes and its name.
+//!
+//! Content speaks first (a PDF called `notes.txt` is a PDF); the name decides among texts.
+
+use super::{Format, Unreadable, code::Language};
+
+/// How many first bytes `detect` wants to see; more are ignored.
+pub const DETECT_BYTES: usize = 8_192;
+
+/// Signatures of what we do not read, and what to call it.
+const SIGNATURES: &[(&[u8], Unreadable)] = &[
+    (b"%PDF-", Unreadable::Pdf),
+    (b"\x89PNG\r\n\x1a\n", Unreadable::Image),
+    (b"\xFF\xD8\xFF", Unreadable::Image),
+    (b"GIF87a", Unreadable::Image),
+    (b"GIF89a", Unreadable::Image),
+    (b"II*\0", Unreadable::Image),
+    (b"MM\0*", Unreadable::Image),
+    (b"\0\0\x01\0", Unreadable::Image),
+    (b"PK\x03\x04", Unreadable::Archive),
+    (b"\x1f\x8b", Unreadable::Archive),
+    (b"BZh", Unreadable::Archive),
+    (b"\xFD7zXZ\0", Unreadable::Archive),
+    (b"\x28\xB5\x2F\xFD", Unreadable::Archive),
+    (b"7z\xBC\xAF\x27\x1C", Unreadable::Archive),
+    (b"\x7FELF", Unreadable::Binary),
+    (b"SQLite format 3\0", Unreadable::Binary),
+];
+
+/// The format of a file called `name` beginning with `head`.
+///
+/// # Errors
+/// Why the file is not readable as text.
+pub fn detect(name: &str, head: &[u8]) -> Result<Format, Unreadable> {
+    let head = &head[..head.len().min(DETECT_BYTES)];
+    for (signature, kind) in SIGNATURES {
+        if head.starts_with(signature) {
+            return Err(*kind);
+        }
+    }
+    if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
+        return Err(Unreadable::Image);
+    }
+    let wide = head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF");
+    if !wide && looks_binary(head) {
+        return Err(Unreadable::Binary);
+    }
+    Ok(by_name(name).unwrap_or_else(|| by_content(head)))
+}
+
+/// A NUL byte, or more than a tenth of other control bytes: no text file has them.
+fn looks_binary(head: &[u8]) -> bool {
+    let control = |byte: &&u8| matches!(**byte, 0x01..=0x08 | 0x0E..=0x1A | 0x1C..=0x1F | 0x7F);
+    head.contains(&0) || head.iter().filter(control).count() * 10 > head.len()
+}
+
+fn by_name(name: &str) -> Option<Format> {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let (stem, extension) = file.rsplit_once('.')?;
+    if stem.is_empty() {
+        return Some(Format::Text);
+    }
+    let extension = extension.to_ascii_lowercase();
+    match extension.as_str() {
+        "md" | "markdown" | "mdown" | "mkd" | "mdx" => Some(Format::Markdown),
+        "rst" | "rest" => Some(Format::Rst),
+        "html" | "htm" | "xhtml" => Some(Format::Html),
+        "txt" | "text" | "log" | "csv" | "tsv" | "json" | "jsonl" | "yaml" | "yml" | "toml"
+        | "ini" | "cfg" | "conf" | "xml" | "tex" | "adoc" | "org" => Some(Format::Text),
+        other => Language::of_extension(other).map(Format::Code),
+    }
+}
+
+/// For names that say nothing: a script's first line, or the opening of an HTML page.
+fn by_content(head: &[u8]) -> Format {
+    let start = String::from_utf8_lossy(&head[..head.len().min(256)]).to_ascii_lowercase();
+    let start = start.trim_start_matches('\u{FEFF}').trim_start();
+    if start.starts_with("<!doctype html") || start.starts_with("<html") {
+        return Format::Html;
+    }
+    let script = start.strip_prefix("#!").and_then(|rest| rest.lines().next());
+    script.and_then(Language::of_interpreter).map_or(Format::Text, Format::Code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_beats_the_name() {
+        assert_eq!(detect("notes.txt", b"%PDF-1.7 ..."), Err(Unreadable::Pdf));
+        assert_eq!(detect("a.md", b"\x89PNG\r\n\x1a\n...."), Err(Unreadable::Image));
+        assert_eq!(detect("a.rs", b"fn a() {}\0"), Err(Unreadable::Binary));
+        assert_eq!(detect("a.txt", b"RIFF1234WEBPVP8 "), Err(Unreadable::Image));
+    }
+
+    #[test]
+    fn names_decide_among_texts() {
+        assert_eq!(detect("docs/Guide.MD", b"hi"), Ok(Format::Markdown));
+        assert_eq!(detect("pep-0008.rst", b"hi"), Ok(Format::Rst));
+        assert_eq!(detect("a.py", b"x"), Ok(Format::Code(Language::Python)));
+        assert_eq!(detect("LICENSE", b"x"), Ok(Format::Text));
+        assert_eq!(detect("a.txt", b"\xFF\xFEh\0"), Ok(Format::Text));
+    }
+
+    #[test]
+    fn nameless_scripts_and_pages_are_recognised() {
+        assert_eq!(detect("run", b"#!/usr/bin/env python3\n"), Ok(Format::Code(Language::Python)));
+        assert_eq!(detect("run", b"#!/bin/sh\n"), Ok(Format::Code(Language::Shell)));
+        assert_eq!(detect("page", b"<!DOCTYPE html><p>"), Ok(Format::Html));
+    }
+}

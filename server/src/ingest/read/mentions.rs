@@ -1,0 +1,85 @@
+//! References written in running prose: bare URLs and `PEP 123`.
+//!
+//! Owns the scan; knows nothing of markup.
+
+use super::document::{LinkKind, Links, line_of};
+
+/// Digits in the longest PEP number.
+const PEP_DIGITS_MAX: usize = 4;
+
+/// Adds every URL and PEP named in `text`, which begins at byte `base` of a text with line `starts`.
+pub(super) fn mentions(text: &str, base: usize, starts: &[usize], links: &mut Links) {
+    for (at, _) in text.match_indices("://") {
+        if let Some((start, url)) = url_around(text, at) {
+            links.add(LinkKind::Path, url, line_of(starts, base + start), "");
+        }
+    }
+    for (at, _) in text.match_indices("PEP") {
+        let glued = text[..at].chars().next_back().is_some_and(char::is_alphanumeric);
+        if let (false, Some(number)) = (glued, pep_number(&text[at + 3..])) {
+            links.add(LinkKind::Pep, number, line_of(starts, base + at), "");
+        }
+    }
+}
+
+/// The number after `PEP`, without leading zeros: ` 8`, `-0008`, a line break between allowed.
+fn pep_number(rest: &str) -> Option<&str> {
+    let rest = rest.strip_prefix('-').or_else(|| {
+        let trimmed = rest.trim_start_matches([' ', '\n', '\r']);
+        (trimmed.len() < rest.len()).then_some(trimmed)
+    })?;
+    number(rest)
+}
+
+/// Leading digits of `text` as a PEP number without leading zeros; `None` if none or too many.
+pub(super) fn number(text: &str) -> Option<&str> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let number = text[..digits].trim_start_matches('0');
+    (digits <= PEP_DIGITS_MAX && !number.is_empty()).then_some(number)
+}
+
+/// The http(s) URL whose `://` is at `at`, and where it starts; closing punctuation left out.
+fn url_around(text: &str, at: usize) -> Option<(usize, &str)> {
+    let scheme = ["https", "http"].into_iter().find(|scheme| text[..at].ends_with(scheme))?;
+    let start = at - scheme.len();
+    let ends = |c: char| {
+        c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`' | '|' | '{' | '}')
+    };
+    let end = text[at..].find(ends).map_or(text.len(), |n| at + n);
+    let mut url = text[start..end].trim_end_matches(['.', ',', ';', ':', '!', '?', '\'', '*']);
+    // A closing bracket belongs to the URL only if it was opened inside it.
+    while let Some(rest) = url.strip_suffix([')', ']']) {
+        if rest.contains(['(', '[']) {
+            break;
+        }
+        url = rest.trim_end_matches(['.', ',', ';']);
+    }
+    (url.len() > scheme.len() + 3).then_some((start, url))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let mut links = Links::default();
+        mentions(text, 0, &super::super::line_starts(text), &mut links);
+        links.finish().into_iter().map(|l| l.target).collect()
+    }
+
+    #[test]
+    fn urls_lose_the_punctuation_around_them() {
+        assert_eq!(
+            found("(see https://a.b/c_(d)), <http://x.y/z>. xhttp:// https://e.f."),
+            ["https://a.b/c_(d)", "http://x.y/z", "https://e.f"]
+        );
+    }
+
+    #[test]
+    fn peps_are_named_by_number() {
+        assert_eq!(
+            found("PEP 8, PEP 0387 and PEP-12; PEP8 xPEP 9 PEP 123456 PEPs 7 PEP\n20"),
+            ["8", "387", "12", "20"]
+        );
+    }
+}

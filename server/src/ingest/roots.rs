@@ -1,0 +1,520 @@
+//! The folders that may be read, and opening a path beneath them.
+//!
+//! Owns the path policy: no `..`, no symbolic links below a root, regular files and folders only.
+//! What was checked is the descriptor that is read, so a path swapped in between changes nothing.
+//! Linux resolves in the kernel (openat2(2), RESOLVE_BENEATH); elsewhere, or where that call is
+//! missing, each component is opened from its parent with O_NOFOLLOW, which holds the same promise.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Longest file read, in bytes.
+pub const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Most folders that may be configured.
+pub const ROOTS_MAX: usize = 64;
+/// Longest path accepted, in bytes (Linux PATH_MAX).
+pub const PATH_BYTES_MAX: usize = 4_096;
+/// Most components below a root.
+pub const PATH_PARTS_MAX: usize = 128;
+
+/// The configured folders, opened once.
+#[derive(Debug)]
+pub struct Roots {
+    roots: Vec<Root>,
+}
+
+#[derive(Debug)]
+struct Root {
+    /// Canonical, UTF-8.
+    path: String,
+    /// As configured, if that differs: callers may use either spelling.
+    written: String,
+    folder: OwnedFd,
+}
+
+/// A file or folder under a root, open. Reading it cannot be redirected any more.
+#[derive(Debug)]
+pub struct Allowed {
+    root: String,
+    relative: String,
+    fd: OwnedFd,
+    folder: bool,
+    bytes: u64,
+    modified: i64,
+}
+
+/// Why the configured roots cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RootsError {
+    /// More than `ROOTS_MAX`.
+    TooMany(usize),
+    /// Not a folder, missing, or not readable.
+    Unusable(PathBuf, io::Error),
+    /// The canonical path is not UTF-8.
+    NotUtf8(PathBuf),
+}
+
+impl fmt::Display for RootsError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany(count) => {
+                write!(out, "{count} folders to read from; at most {ROOTS_MAX} are allowed")
+            }
+            Self::Unusable(path, error) => {
+                write!(out, "cannot read from {}: {error}; name a folder", path.display())
+            }
+            Self::NotUtf8(path) => {
+                write!(out, "{} is not UTF-8; rename the folder", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for RootsError {}
+
+/// Why a path is not read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Empty, too long, too deep, or holding a NUL.
+    Malformed(&'static str),
+    /// No folder is configured.
+    NoRoots,
+    /// Not beneath a configured folder; these are.
+    Outside(Vec<String>),
+    /// Holds a `..`.
+    Parent,
+    /// A symbolic link stands in the path.
+    SymbolicLink,
+    /// A device, fifo or socket.
+    Special,
+    /// Nothing there.
+    Missing,
+    /// The system refused.
+    Io(io::Error),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(what) => write!(out, "the path {what}"),
+            Self::NoRoots => {
+                write!(out, "no folder is open for ingest; the operator sets one with --ingest")
+            }
+            Self::Outside(roots) => {
+                write!(out, "outside the folders open for ingest: {}", roots.join(", "))
+            }
+            Self::Parent => write!(out, "`..` is not followed; name the path without it"),
+            Self::SymbolicLink => {
+                write!(out, "symbolic links are not followed; name the file itself")
+            }
+            Self::Special => write!(out, "neither a regular file nor a folder"),
+            Self::Missing => write!(out, "no such file or folder"),
+            Self::Io(error) => write!(out, "cannot be opened: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Roots {
+    /// Opens the configured folders.
+    ///
+    /// # Errors
+    /// When there are too many, or one is not a readable folder with a UTF-8 path.
+    pub fn open(folders: &[PathBuf]) -> Result<Self, RootsError> {
+        if folders.len() > ROOTS_MAX {
+            return Err(RootsError::TooMany(folders.len()));
+        }
+        let mut roots: Vec<Root> = Vec::new();
+        for folder in folders {
+            let unusable = |error: io::Error| RootsError::Unusable(folder.clone(), error);
+            let canonical = folder.canonicalize().map_err(unusable)?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let fd = rustix::fs::open(&canonical, flags, Mode::empty())
+                .map_err(|e| unusable(e.into()))?;
+            let path = canonical
+                .to_str()
+                .ok_or_else(|| RootsError::NotUtf8(canonical.clone()))?
+                .to_owned();
+            if roots.iter().all(|known| known.path != path) {
+                roots.push(Root {
+                    path,
+                    written: folder.to_string_lossy().into_owned(),
+                    folder: fd,
+                });
+            }
+        }
+        Ok(Self { roots })
+    }
+
+    /// The canonical folders, in the order configured.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.roots.iter().map(|root| root.path.as_str())
+    }
+
+    /// Opens `path`: absolute and beneath a root, or relative to the first root that has it.
+    ///
+    /// # Errors
+    /// When the policy or the system refuses; `Refused` says which.
+    pub fn resolve(&self, path: &str) -> Result<Allowed, Refused> {
+        check_shape(path)?;
+        if self.roots.is_empty() {
+            return Err(Refused::NoRoots);
+        }
+        if !path.starts_with('/') {
+            let relative = parts(Path::new(path))?;
+            for root in &self.roots {
+                match open_beneath(root, &relative) {
+                    Err(Refused::Missing) => {}
+                    other => return other,
+                }
+            }
+            return Err(Refused::Missing);
+        }
+        let beneath = |root: &str| Path::new(path).strip_prefix(root).ok().map(Path::to_path_buf);
+        // The longest root wins, so nested roots name a file one way.
+        let found = self.roots.iter().filter_map(|root| {
+            let rest = beneath(&root.path).or_else(|| beneath(&root.written))?;
+            Some((root.path.len(), root, rest))
+        });
+        match found.max_by_key(|(length, ..)| *length) {
+            Some((_, root, rest)) => open_beneath(root, &parts(&rest)?),
+            None => {
+                parts(Path::new(path))?;
+                Err(Refused::Outside(self.paths().map(str::to_owned).collect()))
+            }
+        }
+    }
+}
+
+impl Allowed {
+    /// Canonical absolute path.
+    pub fn path(&self) -> String {
+        join(&self.root, &self.relative)
+    }
+
+    /// The root it lies under.
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// Path below the root, `/` between parts; empty for the root itself.
+    pub fn relative(&self) -> &str {
+        &self.relative
+    }
+
+    /// The last part of the path.
+    pub fn name(&self) -> &str {
+        let path = if self.relative.is_empty() { &self.root } else { &self.relative };
+        path.rsplit('/').next().unwrap_or(path)
+    }
+
+    /// Whether it is a folder.
+    pub fn is_folder(&self) -> bool {
+        self.folder
+    }
+
+    /// Size when opened.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Time of last change when opened, in seconds since 1970.
+    pub fn modified(&self) -> i64 {
+        self.modified
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The whole content; `None` when it is longer than `FILE_BYTES_MAX`, however long it claimed to be.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn read_bytes(&self) -> io::Result<Option<Vec<u8>>> {
+        let mut file = File::from(self.fd.try_clone()?);
+        file.rewind()?;
+        let mut bytes =
+            Vec::with_capacity(usize::try_from(self.bytes.min(FILE_BYTES_MAX)).unwrap_or(0));
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        Ok((bytes.len() as u64 <= FILE_BYTES_MAX).then_some(bytes))
+    }
+}
+
+/// `root` and `relative` as one path.
+pub(super) fn join(root: &str, relative: &str) -> String {
+    match (root, relative) {
+        (root, "") => root.to_owned(),
+        ("/", relative) => format!("/{relative}"),
+        (root, relative) => format!("{root}/{relative}"),
+    }
+}
+
+fn check_shape(path: &str) -> Result<(), Refused> {
+    if path.is_empty() {
+        return Err(Refused::Malformed("is empty"));
+    }
+    if path.len() > PATH_BYTES_MAX {
+        return Err(Refused::Malformed("is longer than 4096 bytes"));
+    }
+    if path.contains('\0') {
+        return Err(Refused::Malformed("holds a NUL character"));
+    }
+    Ok(())
+}
+
+/// The plain components of a path; `.` is dropped, `..` refused.
+fn parts(path: &Path) -> Result<Vec<&str>, Refused> {
+    let mut found = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => {
+                found.push(name.to_str().ok_or(Refused::Malformed("is not UTF-8"))?)
+            }
+            Component::ParentDir => return Err(Refused::Parent),
+            _ => {}
+        }
+    }
+    if found.len() > PATH_PARTS_MAX {
+        return Err(Refused::Malformed("has more than 128 parts"));
+    }
+    Ok(found)
+}
+
+fn open_beneath(root: &Root, parts: &[&str]) -> Result<Allowed, Refused> {
+    // A look first: opening a device for reading may already act on it.
+    admit(&descend(root.folder.as_fd(), parts, LOOK).map_err(refusal)?)?;
+    let fd = descend(root.folder.as_fd(), parts, READ).map_err(refusal)?;
+    allowed(root.path.clone(), parts.join("/"), fd)
+}
+
+/// Wraps an opened descriptor, after looking at what it really is.
+pub(super) fn allowed(root: String, relative: String, fd: OwnedFd) -> Result<Allowed, Refused> {
+    let (folder, bytes, modified) = admit(&fd)?;
+    Ok(Allowed { root, relative, fd, folder, bytes, modified })
+}
+
+/// Whether it is a folder, its size and its time of change; devices, fifos and sockets are refused.
+fn admit(fd: &OwnedFd) -> Result<(bool, u64, i64), Refused> {
+    let stat = rustix::fs::fstat(fd).map_err(refusal)?;
+    let bytes = u64::try_from(stat.st_size).unwrap_or(0);
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((false, bytes, stat.st_mtime)),
+        FileType::Directory => Ok((true, 0, stat.st_mtime)),
+        FileType::Symlink => Err(Refused::SymbolicLink),
+        _ => Err(Refused::Special),
+    }
+}
+
+/// What a failed open means here. With O_NOFOLLOW a link shows as ELOOP, or ENOTDIR in the middle.
+pub(super) fn refusal(error: Errno) -> Refused {
+    match error {
+        Errno::LOOP | Errno::MLINK | Errno::XDEV => Refused::SymbolicLink,
+        Errno::NOENT | Errno::NOTDIR => Refused::Missing,
+        Errno::NXIO | Errno::NODEV => Refused::Special,
+        other => Refused::Io(other.into()),
+    }
+}
+
+/// Opens for a look, without acting on the file.
+#[cfg(target_os = "linux")]
+const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Without O_PATH the gentlest open there is.
+#[cfg(not(target_os = "linux"))]
+const LOOK: OFlags = READ;
+/// Opens for reading; a fifo does not block, a terminal is not taken over.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+#[cfg(target_os = "linux")]
+fn descend(root: BorrowedFd<'_>, parts: &[&str], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    use rustix::fs::ResolveFlags;
+    let path = if parts.is_empty() { ".".to_owned() } else { parts.join("/") };
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(root, path, flags, Mode::empty(), how) {
+        // Old kernels lack the call; some sandboxes forbid calls they do not know.
+        Err(Errno::NOSYS | Errno::PERM) => step_by_step(root, parts, flags),
+        // The tree is being renamed under us; the slow way has no such case.
+        Err(Errno::AGAIN) => step_by_step(root, parts, flags),
+        other => other,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn descend(root: BorrowedFd<'_>, parts: &[&str], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    step_by_step(root, parts, flags)
+}
+
+/// One component at a time, each opened in the folder before it and never through a link.
+fn step_by_step(
+    root: BorrowedFd<'_>,
+    parts: &[&str],
+    flags: OFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let Some((last, folders)) = parts.split_last() else {
+        return rustix::fs::openat(root, ".", flags, Mode::empty());
+    };
+    let mut held: Option<OwnedFd> = None;
+    for folder in folders {
+        let parent = held.as_ref().map_or(root, AsFd::as_fd);
+        held = Some(open_folder(parent, folder)?);
+    }
+    rustix::fs::openat(held.as_ref().map_or(root, AsFd::as_fd), *last, flags, Mode::empty())
+}
+
+/// Opens the folder `name` of `parent`, telling a link from a missing folder.
+fn open_folder(parent: BorrowedFd<'_>, name: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(|error| {
+        let link = rustix::fs::statat(parent, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
+        if error == Errno::NOTDIR && link { Errno::LOOP } else { error }
+    })
+}
+
+/// Opens the entry `name` of an open folder for reading; one component, so nothing to race.
+pub(super) fn open_entry(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Refused> {
+    admit(&rustix::fs::openat(parent, name, LOOK, Mode::empty()).map_err(refusal)?)?;
+    rustix::fs::openat(parent, name, READ, Mode::empty()).map_err(refusal)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// A folder of its own for one test, removed afterwards.
+    pub(crate) struct Scratch(PathBuf);
+
+    impl Scratch {
+        pub(crate) fn new(name: &str) -> Self {
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            let unique = format!(
+                "recalld-{name}-{}-{}",
+                std::process::id(),
+                NEXT.fetch_add(1, Ordering::Relaxed)
+            );
+            let path = std::env::temp_dir().join(unique);
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path.canonicalize().unwrap())
+        }
+
+        pub(crate) fn path(&self) -> &Path {
+            &self.0
+        }
+
+        pub(crate) fn roots(&self) -> Roots {
+            Roots::open(std::slice::from_ref(&self.0)).unwrap()
+        }
+
+        pub(crate) fn write(&self, path: &str, text: &str) {
+            let path = self.0.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            // A leftover in the temporary folder is no reason to fail a test.
+            drop(std::fs::remove_dir_all(&self.0));
+        }
+    }
+
+    #[test]
+    fn files_are_opened_by_either_spelling() {
+        let folder = Scratch::new("spelling");
+        folder.write("a/b.md", "hi");
+        let roots = folder.roots();
+        for path in ["a/b.md", "./a//b.md", folder.path().join("a/b.md").to_str().unwrap()] {
+            let found = roots.resolve(path).unwrap();
+            assert_eq!(
+                (found.relative(), found.name(), found.bytes(), found.is_folder()),
+                ("a/b.md", "b.md", 2, false)
+            );
+            assert_eq!(found.read_bytes().unwrap().unwrap(), b"hi");
+            assert_eq!(found.read_bytes().unwrap().unwrap(), b"hi", "reads again from the start");
+        }
+        assert!(roots.resolve(folder.path().to_str().unwrap()).unwrap().is_folder());
+    }
+
+    #[test]
+    fn ways_out_are_refused() {
+        let folder = Scratch::new("out");
+        let other = Scratch::new("elsewhere");
+        other.write("secret.md", "x");
+        folder.write("in/a.md", "x");
+        symlink(other.path(), folder.path().join("away")).unwrap();
+        symlink(other.path().join("secret.md"), folder.path().join("file")).unwrap();
+        symlink("in/a.md", folder.path().join("inner")).unwrap();
+        let roots = folder.roots();
+        let refused = |path: &str| roots.resolve(path).unwrap_err();
+        assert!(matches!(refused("../x"), Refused::Parent));
+        assert!(matches!(refused("in/../in/a.md"), Refused::Parent));
+        assert!(matches!(
+            refused(other.path().join("secret.md").to_str().unwrap()),
+            Refused::Outside(_)
+        ));
+        assert!(matches!(refused("away/secret.md"), Refused::SymbolicLink));
+        assert!(matches!(refused("file"), Refused::SymbolicLink));
+        assert!(matches!(refused("inner"), Refused::SymbolicLink));
+        assert!(matches!(refused("nothing"), Refused::Missing));
+        assert!(matches!(refused("a\0b"), Refused::Malformed(_)));
+        assert!(matches!(refused(""), Refused::Malformed(_)));
+        let sibling = format!("{}-more/x", folder.path().to_str().unwrap());
+        assert!(matches!(refused(&sibling), Refused::Outside(_)), "a root is no string prefix");
+    }
+
+    #[test]
+    fn the_slow_way_refuses_the_same() {
+        let folder = Scratch::new("slow");
+        folder.write("in/a.md", "x");
+        symlink("in", folder.path().join("away")).unwrap();
+        symlink("in/a.md", folder.path().join("file")).unwrap();
+        let roots = folder.roots();
+        let root = roots.roots[0].folder.as_fd();
+        assert!(step_by_step(root, &["in", "a.md"], READ).is_ok());
+        assert!(step_by_step(root, &[], READ).is_ok());
+        let error = |parts: &[&str]| refusal(step_by_step(root, parts, READ).unwrap_err());
+        assert!(matches!(error(&["away", "a.md"]), Refused::SymbolicLink));
+        assert!(matches!(error(&["file"]), Refused::SymbolicLink));
+        assert!(matches!(error(&["in", "no"]), Refused::Missing));
+    }
+
+    #[test]
+    fn fifos_and_sockets_are_refused_without_blocking() {
+        let folder = Scratch::new("special");
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("fifo"), Mode::RUSR | Mode::WUSR)
+            .unwrap();
+        let roots = folder.roots();
+        assert!(matches!(roots.resolve("fifo"), Err(Refused::Special)));
+        assert!(matches!(roots.resolve("socket"), Err(Refused::Special)));
+    }
+
+    #[test]
+    fn roots_must_be_folders() {
+        let folder = Scratch::new("roots");
+        folder.write("a.md", "x");
+        assert!(matches!(
+            Roots::open(&[folder.path().join("a.md")]),
+            Err(RootsError::Unusable(..))
+        ));
+        assert!(matches!(Roots::open(&[folder.path().join("no")]), Err(RootsError::Unusable(..))));
+        assert!(matches!(Roots::open(&[]).unwrap().resolve("x"), Err(Refused::NoRoots)));
+    }
+}
