@@ -70,6 +70,8 @@ pub(super) struct Conn {
     since: Instant,
     /// Body bytes received or answer bytes sent since then, which earn more time.
     moved: usize,
+    /// When the last of them moved.
+    moved_at: Instant,
     peer_ended: bool,
     abandoned: bool,
     draining: bool,
@@ -90,6 +92,7 @@ impl Conn {
             sent: 0,
             since: now,
             moved: 0,
+            moved_at: now,
             peer_ended: false,
             abandoned: false,
             draining: false,
@@ -213,6 +216,7 @@ impl Conn {
     pub(super) fn wrote(&mut self, count: usize, now: Instant) {
         self.sent += count;
         self.moved += count;
+        self.moved_at = now;
         if self.outbox.front().is_some_and(|first| self.sent >= first.len()) {
             self.outbox.pop_front();
             self.sent = 0;
@@ -325,8 +329,7 @@ impl Conn {
         }
         // The body grows with what arrives: announcing megabytes costs us nothing.
         self.phase = Phase::Body(Box::new(Gathering { head, body: Vec::new(), reader }));
-        self.since = moment.now;
-        self.moved = 0;
+        self.start_clock(moment.now);
         self.read_body(moment.now)
     }
 
@@ -346,7 +349,10 @@ impl Conn {
             }
         };
         self.inbox.consume(used);
-        self.moved = gathering.body.len();
+        if gathering.body.len() > self.moved {
+            self.moved = gathering.body.len();
+            self.moved_at = now;
+        }
         if !done {
             return Ok(None);
         }
@@ -410,8 +416,7 @@ impl Conn {
     /// Queues bytes, and starts the write clock when nothing was waiting.
     fn say(&mut self, bytes: Vec<u8>, now: Instant) {
         if self.outbox.is_empty() {
-            self.since = now;
-            self.moved = 0;
+            self.start_clock(now);
         }
         self.outbox.push_back(bytes);
     }
@@ -433,11 +438,18 @@ impl Conn {
         }
     }
 
+    fn start_clock(&mut self, now: Instant) {
+        self.since = now;
+        self.moved = 0;
+        self.moved_at = now;
+    }
+
     /// `grace` from the start of the phase, and a second more for every `rate` bytes moved, so that
-    /// a slow line is served and a trickle is not.
+    /// a slow line is served and a trickle is not; but never more than `grace` without any movement,
+    /// for the system's own buffers swallow megabytes that nobody reads.
     fn paced(&self, grace: Duration, rate: usize) -> Instant {
         let earned = u64::try_from(self.moved / rate).unwrap_or(u64::MAX);
-        self.since + grace + Duration::from_secs(earned)
+        (self.since + grace + Duration::from_secs(earned)).min(self.moved_at + grace)
     }
 }
 

@@ -344,9 +344,11 @@ fn an_answer_nobody_takes_closes_the_connection() {
     bench.conn.respond(answer, &bench.moment).unwrap();
     let head = bench.conn.output().len();
     bench.conn.wrote(head, bench.moment.now);
+    assert_eq!(bench.conn.deadline(), Some(bench.moment.now + limits::WRITE_TIMEOUT));
+    bench.later(limits::WRITE_TIMEOUT - Duration::from_secs(1));
     bench.conn.wrote(2 * limits::WRITE_BYTES_PER_SECOND_MIN, bench.moment.now);
     assert_eq!(bench.conn.output().len(), 1_000_000 - 2 * limits::WRITE_BYTES_PER_SECOND_MIN);
-    let wait = limits::WRITE_TIMEOUT + Duration::from_secs(2);
+    let wait = Duration::from_secs(3);
     assert_eq!(bench.conn.deadline(), Some(bench.moment.now + wait));
     bench.later(wait);
     bench.conn.expire(&bench.moment);
