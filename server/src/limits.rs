@@ -1,1 +1,122 @@
-//! limits
+//! Every cap and timeout of the service, each with the reason for its size.
+//!
+//! Owns numbers only. `const` assertions at the end state how they relate; a setting may lower a
+//! limit (`net::Limits`), never raise it.
+
+use std::time::Duration;
+
+/// Largest request head (request line, header fields and the closing empty line).
+pub const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Most header fields in one request head.
+pub const HEADERS_MAX: usize = 64;
+
+/// Longest text an item may carry, in UTF-8 bytes.
+pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Largest growth of one byte of text inside a JSON string: a control character becomes `\u00XX`.
+pub const JSON_ESCAPE_GROWTH_MAX: usize = 6;
+
+/// Largest request body after chunked decoding. Holds the longest text, however it is escaped, and
+/// 2 MiB for everything around it.
+pub const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Unread bytes kept per connection: an unfinished head, or requests sent ahead of their turn.
+/// Beyond it the connection is not read until the call in flight is answered.
+pub const PIPELINED_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest chunk-size line of a chunked body, extensions included, without its line end.
+pub const CHUNK_LINE_BYTES_MAX: usize = 256;
+
+/// Most bytes of chunk extensions in one body; they are ignored, so they must not cost much.
+pub const CHUNK_EXTENSION_BYTES_MAX: usize = 4 * 1024;
+
+/// Most bytes of trailer fields after a chunked body; they are checked and dropped.
+pub const TRAILER_BYTES_MAX: usize = 4 * 1024;
+
+/// How long a connection may stay open between requests.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// How long a request head may take from its first byte to its last.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a body may take; every `BODY_BYTES_PER_SECOND_MIN` received earn one second more.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Slowest pace at which a body may come once `BODY_TIMEOUT` is used up.
+pub const BODY_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
+
+/// How long waiting bytes may stay unread by the client; every `WRITE_BYTES_PER_SECOND_MIN` taken
+/// earn one second more.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Slowest pace at which a client may take an answer once `WRITE_TIMEOUT` is used up.
+pub const WRITE_BYTES_PER_SECOND_MIN: usize = 16 * 1024;
+
+/// How long a client that closed its sending half is still worked for. It may only have said that
+/// nothing more will come (`nc`, `shutdown`), or be gone; only time tells the two apart.
+pub const HALF_CLOSED_GRACE: Duration = Duration::from_millis(250);
+
+/// How long a connection we closed is drained, so that a late byte of the client's does not reset it
+/// before it has read the answer (RFC 9112, section 9.6).
+pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Most bytes thrown away while draining a connection we closed.
+pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
+
+/// Most connections at a time, all listeners together.
+pub const CONNECTIONS_MAX: usize = 16_384;
+
+/// Most open streams at a time; the rest of the connections stays free for calls.
+pub const STREAMS_MAX: usize = 4_096;
+
+/// Bytes a stream may have waiting behind a slow reader. One message into an empty buffer may be
+/// larger, up to `STREAM_MESSAGE_BYTES_MAX`.
+pub const STREAM_BACKLOG_BYTES_MAX: usize = 1024 * 1024;
+
+/// Largest single message of a stream.
+pub const STREAM_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Calls waiting for a worker; one more is answered 503 at once.
+pub const QUEUE_MAX: usize = 512;
+
+/// Fewest workers, so that one long call never stops all others.
+pub const WORKERS_MIN: usize = 2;
+
+/// Most workers; beyond it threads only add switching.
+pub const WORKERS_MAX: usize = 256;
+
+/// What `Retry-After` says when we are full.
+pub const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// How long a drain waits for calls in flight and for streams to take their last bytes.
+pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
+
+/// Bytes taken from a socket by one read; the buffer is shared by all connections.
+pub const READ_BYTES_MAX: usize = 64 * 1024;
+
+/// Reads and writes one connection may do before the others have their turn.
+pub const TURN_STEPS_MAX: usize = 32;
+
+/// Connections taken from one listener before the open ones have their turn.
+pub const ACCEPT_BURST_MAX: usize = 256;
+
+/// Pause of accepting after the system refused a socket (out of descriptors or memory).
+pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Readiness events taken from the system by one poll.
+pub const EVENTS_MAX: usize = 1_024;
+
+/// Most listeners of one server.
+pub const LISTENERS_MAX: usize = 16;
+
+const _: () = assert!(HEAD_BYTES_MAX <= PIPELINED_BYTES_MAX, "an unfinished head must fit");
+const _: () = assert!(READ_BYTES_MAX <= PIPELINED_BYTES_MAX);
+const _: () = assert!(TEXT_BYTES_MAX * JSON_ESCAPE_GROWTH_MAX + 2 * 1024 * 1024 <= BODY_BYTES_MAX);
+const _: () = assert!(CHUNK_LINE_BYTES_MAX <= CHUNK_EXTENSION_BYTES_MAX);
+const _: () = assert!(STREAMS_MAX < CONNECTIONS_MAX);
+const _: () = assert!(QUEUE_MAX < CONNECTIONS_MAX);
+const _: () = assert!(WORKERS_MIN <= WORKERS_MAX);
+const _: () = assert!(STREAM_BACKLOG_BYTES_MAX <= STREAM_MESSAGE_BYTES_MAX);
+const _: () = assert!(HEAD_TIMEOUT.as_secs() < IDLE_TIMEOUT.as_secs());
+const _: () = assert!(LINGER_TIMEOUT.as_secs() < DRAIN_GRACE.as_secs());

@@ -1,1 +1,31 @@
-//! net/mod
+//! The HTTP/1.1 front end: one thread owns the sockets, a bounded pool does the work.
+//!
+//! Knows bytes, deadlines and calls; must not know tools, tenants or stores. The flow of one call:
+//! `event_loop` reads bytes into a `conn` (a state machine without a socket), which parses them by
+//! `http` and `chunked` into a [`Request`]; the [`Service`] answers it through its [`Reply`] on a
+//! worker of the `pool`; the answer comes back by the `mailbox`, `render` turns it into bytes, and
+//! the loop writes them.
+
+mod chunked;
+mod config;
+mod conn;
+mod date;
+mod event_loop;
+mod http;
+mod live;
+mod mailbox;
+mod message;
+mod pool;
+mod render;
+mod reply;
+mod server;
+mod slots;
+pub mod sse;
+mod target;
+mod timers;
+
+pub use config::{Limits, Listen, ListenerId, NetConfig};
+pub use message::{Head, Headers, Method, Request, Response, Version};
+pub use reply::{Call, Cancel, Gone, Reply, Service, StreamSender};
+pub use server::{BindError, Drained, RunError, Server, ShutdownHandle};
+pub use target::{PercentError, percent_decode};

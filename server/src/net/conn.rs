@@ -1,0 +1,492 @@
+//! One connection as a state machine without a socket: bytes in, bytes out, next deadline.
+//!
+//! Owns the phase, the unread and unsent bytes and the clock of the phase; must not know sockets,
+//! threads or services. Time comes in as a parameter. One call is in flight at a time: bytes that
+//! arrive meanwhile wait, at most `pipelined_bytes_max` of them, and then reading stops.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::chunked::Chunked;
+use super::config::Limits;
+use super::date::Moment;
+use super::http::{self, Fault, Framing, RequestHead};
+use super::message::{Head, Request, Response, Version};
+use super::render::{self, AnswerFault, Exchange};
+use crate::limits::{
+    BODY_BYTES_PER_SECOND_MIN, LINGER_BYTES_MAX, READ_BYTES_MAX, WRITE_BYTES_PER_SECOND_MIN,
+};
+
+/// Where one connection stands.
+enum Phase {
+    /// Between requests, or gathering a request head.
+    Head,
+    /// Head accepted, the body still to come.
+    Body(Box<Gathering>),
+    /// The service has the call.
+    Working(Exchange),
+    /// An answer waits for the socket.
+    Writing(After),
+    /// An answer of unknown length; more of it comes until the stream ends.
+    Streaming { chunked: bool, after: After },
+    /// Everything is said and our side is shut; `left` late bytes of the client's are thrown away,
+    /// so that they do not reset the connection before the client has read its answer.
+    Lingering { left: usize },
+    /// Nothing more will happen; the socket can go.
+    Closed,
+}
+
+/// What follows an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    KeepAlive,
+    Close,
+}
+
+/// A request whose body is being read.
+struct Gathering {
+    head: RequestHead,
+    body: Vec<u8>,
+    reader: BodyReader,
+}
+
+enum BodyReader {
+    Length { left: usize },
+    Chunked(Chunked),
+}
+
+/// One connection. See the module comment.
+pub(super) struct Conn {
+    limits: Arc<Limits>,
+    phase: Phase,
+    inbox: Inbox,
+    /// How much of the inbox is known not to hold the end of a head.
+    scanned: usize,
+    outbox: VecDeque<Vec<u8>>,
+    /// Bytes of the first buffer in `outbox` that are already sent.
+    sent: usize,
+    /// When the clock of this phase began.
+    since: Instant,
+    /// Body bytes received or answer bytes sent since then, which earn more time.
+    moved: usize,
+    /// When the last of them moved.
+    moved_at: Instant,
+    peer_ended: bool,
+    abandoned: bool,
+    draining: bool,
+}
+
+// An idle connection is this and its socket; both buffers are given back when they are empty.
+const _: () = assert!(size_of::<Conn>() <= 512);
+
+impl Conn {
+    /// A fresh connection.
+    pub(super) fn open(limits: Arc<Limits>, now: Instant) -> Conn {
+        Conn {
+            limits,
+            phase: Phase::Head,
+            inbox: Inbox::default(),
+            scanned: 0,
+            outbox: VecDeque::new(),
+            sent: 0,
+            since: now,
+            moved: 0,
+            moved_at: now,
+            peer_ended: false,
+            abandoned: false,
+            draining: false,
+        }
+    }
+
+    /// Takes bytes from the socket, at most `room` of them. Call `advance` afterwards.
+    pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
+        assert!(bytes.len() <= self.room(), "the caller asks for room first");
+        match &mut self.phase {
+            Phase::Closed => {}
+            Phase::Lingering { left } => {
+                *left = left.saturating_sub(bytes.len());
+                if *left == 0 {
+                    self.phase = Phase::Closed;
+                }
+            }
+            Phase::Head if self.inbox.is_empty() => {
+                self.since = now;
+                self.inbox.push(bytes);
+            }
+            _ => self.inbox.push(bytes),
+        }
+    }
+
+    /// The client closed its sending half, or all of it. Call `advance` afterwards.
+    pub(super) fn end(&mut self, now: Instant) {
+        self.peer_ended = true;
+        match self.phase {
+            Phase::Streaming { .. } | Phase::Lingering { .. } => self.phase = Phase::Closed,
+            Phase::Working(_) => self.since = now,
+            _ => {}
+        }
+    }
+
+    /// Reads on in what has arrived. Gives a request when one is complete; it must be answered by
+    /// `respond` or `begin_stream` before the next one is given.
+    pub(super) fn advance(&mut self, moment: &Moment) -> Option<Request> {
+        let step = match self.phase {
+            Phase::Head => self.read_head(moment),
+            Phase::Body(_) => self.read_body(moment.now),
+            _ => return None,
+        };
+        match step {
+            Ok(Some(request)) => return Some(request),
+            Ok(None) => {}
+            Err(fault) => {
+                self.refuse(&fault, moment);
+                return None;
+            }
+        }
+        if self.peer_ended && matches!(self.phase, Phase::Head | Phase::Body(_)) {
+            if self.inbox.is_empty() && matches!(self.phase, Phase::Head) {
+                self.phase = Phase::Closed;
+            } else {
+                self.refuse(&Fault::bad("the request ended early"), moment);
+            }
+        }
+        None
+    }
+
+    /// Answers the call in flight. An answer that must not be sent becomes a 500, and its fault is
+    /// given back for the log.
+    pub(super) fn respond(
+        &mut self,
+        response: Response,
+        moment: &Moment,
+    ) -> Result<(), AnswerFault> {
+        let Phase::Working(exchange) = self.phase else { return Ok(()) };
+        self.write_answer(self.settle(exchange), response, moment)
+    }
+
+    /// Begins a streamed answer to the call in flight, which `feed` and `end_stream` continue; an
+    /// answer without a body (HEAD, 204, 304) is complete at once.
+    pub(super) fn begin_stream(&mut self, head: &Head, moment: &Moment) -> Result<(), AnswerFault> {
+        let Phase::Working(exchange) = self.phase else { return Ok(()) };
+        let mut exchange = self.settle(exchange);
+        let chunked = exchange.version == Version::Http11;
+        let bodiless = exchange.head_only || render::is_bodiless(head.status);
+        exchange.keep_alive &= chunked || bodiless;
+        let bytes = match render::stream_head(exchange, head, moment) {
+            Ok(bytes) => bytes,
+            Err(fault) => {
+                self.refuse_ours(exchange, moment);
+                return Err(fault);
+            }
+        };
+        let after = if exchange.keep_alive { After::KeepAlive } else { After::Close };
+        self.say(bytes, moment.now);
+        self.phase =
+            if bodiless { Phase::Writing(after) } else { Phase::Streaming { chunked, after } };
+        Ok(())
+    }
+
+    /// Continues a streamed answer.
+    pub(super) fn feed(&mut self, data: Vec<u8>, now: Instant) {
+        let Phase::Streaming { chunked, .. } = self.phase else { return };
+        if data.is_empty() {
+            return;
+        }
+        if !chunked {
+            return self.say(data, now);
+        }
+        let mut framed = Vec::with_capacity(data.len() + 16);
+        render::chunk(&mut framed, &data);
+        self.say(framed, now);
+    }
+
+    /// Ends a streamed answer.
+    pub(super) fn end_stream(&mut self, now: Instant) {
+        let Phase::Streaming { chunked, after } = self.phase else { return };
+        if chunked {
+            self.say(render::LAST_CHUNK.to_vec(), now);
+        }
+        self.phase = Phase::Writing(after);
+        self.finish_writing(now);
+    }
+
+    /// The socket took `count` bytes of `output`. Call `advance` afterwards, for a request may have
+    /// been waiting behind the answer.
+    pub(super) fn wrote(&mut self, count: usize, now: Instant) {
+        self.sent += count;
+        self.moved += count;
+        self.moved_at = now;
+        if self.outbox.front().is_some_and(|first| self.sent >= first.len()) {
+            self.outbox.pop_front();
+            self.sent = 0;
+        }
+        self.finish_writing(now);
+    }
+
+    /// The deadline has passed. Only call it when it has.
+    pub(super) fn expire(&mut self, moment: &Moment) {
+        match self.phase {
+            Phase::Head if self.inbox.is_empty() => self.phase = Phase::Closed,
+            Phase::Head | Phase::Body(_) => self.refuse(&Fault::too_slow(), moment),
+            Phase::Working(_) => self.abandoned = true,
+            _ => self.phase = Phase::Closed,
+        }
+    }
+
+    /// The server is closing down: what is begun is finished, nothing new begins. A stream is ended
+    /// by whoever feeds it.
+    pub(super) fn drain(&mut self) {
+        self.draining = true;
+        if matches!(self.phase, Phase::Head) && self.inbox.is_empty() {
+            self.phase = Phase::Closed;
+        }
+    }
+
+    /// The connection is lost: nothing more can be sent.
+    pub(super) fn lose(&mut self) {
+        self.phase = Phase::Closed;
+    }
+
+    /// How many bytes `receive` may be given now; with none, the socket is not to be read.
+    pub(super) fn room(&self) -> usize {
+        match self.phase {
+            Phase::Closed | Phase::Writing(After::Close) => 0,
+            Phase::Lingering { .. } => READ_BYTES_MAX,
+            _ => self.limits.pipelined_bytes_max - self.inbox.len(),
+        }
+    }
+
+    /// The next bytes to send; empty when there are none.
+    pub(super) fn output(&self) -> &[u8] {
+        self.outbox.front().map_or(&[], |first| &first[self.sent..])
+    }
+
+    /// When `expire` is due. It may move with every other call.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let limits = &self.limits;
+        match self.phase {
+            Phase::Head if self.inbox.is_empty() => Some(self.since + limits.idle_timeout),
+            Phase::Head => Some(self.since + limits.head_timeout),
+            Phase::Body(_) => Some(self.paced(limits.body_timeout, BODY_BYTES_PER_SECOND_MIN)),
+            Phase::Working(_) if self.peer_ended && !self.abandoned => {
+                Some(self.since + limits.half_closed_grace)
+            }
+            Phase::Working(_) | Phase::Closed => None,
+            Phase::Streaming { .. } if self.outbox.is_empty() => None,
+            Phase::Writing(_) | Phase::Streaming { .. } => {
+                Some(self.paced(limits.write_timeout, WRITE_BYTES_PER_SECOND_MIN))
+            }
+            Phase::Lingering { .. } => Some(self.since + limits.linger_timeout),
+        }
+    }
+
+    /// Whether the socket can go.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// Whether our side of the socket is to be shut.
+    pub(super) fn is_lingering(&self) -> bool {
+        matches!(self.phase, Phase::Lingering { .. })
+    }
+
+    /// Whether `feed` and `end_stream` have an effect.
+    pub(super) fn is_streaming(&self) -> bool {
+        matches!(self.phase, Phase::Streaming { .. })
+    }
+
+    /// Whether the client of the call in flight must be taken for gone.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.abandoned
+    }
+
+    fn read_head(&mut self, moment: &Moment) -> Result<Option<Request>, Fault> {
+        // RFC 9112, section 2.2: an empty line before a request is ignored. Some clients end a body
+        // with one too many. None of this counts as the start of a request.
+        while self.scanned == 0 && self.inbox.rest().starts_with(b"\r\n") {
+            self.inbox.consume(2);
+        }
+        let bytes = self.inbox.rest();
+        if self.scanned == 0 && bytes == b"\r" {
+            return Ok(None);
+        }
+        let end = http::find_head_end(bytes, self.scanned, self.limits.head_bytes_max)?;
+        let Some(end) = end else {
+            self.scanned = bytes.len();
+            return Ok(None);
+        };
+        let head = http::parse_head(&bytes[..end], &self.limits)?;
+        self.inbox.consume(end);
+        self.scanned = 0;
+        let reader = match head.framing {
+            Framing::Length(0) => return Ok(Some(self.call(head, Vec::new(), moment.now))),
+            Framing::Length(left) => BodyReader::Length { left },
+            Framing::Chunked => BodyReader::Chunked(Chunked::new(self.limits.body_bytes_max)),
+        };
+        if head.expects_continue {
+            self.outbox.push_back(render::CONTINUE.to_vec());
+        }
+        // The body grows with what arrives: announcing megabytes costs us nothing.
+        self.phase = Phase::Body(Box::new(Gathering { head, body: Vec::new(), reader }));
+        self.start_clock(moment.now);
+        self.read_body(moment.now)
+    }
+
+    fn read_body(&mut self, now: Instant) -> Result<Option<Request>, Fault> {
+        let Phase::Body(gathering) = &mut self.phase else { return Ok(None) };
+        let bytes = self.inbox.rest();
+        let (used, done) = match &mut gathering.reader {
+            BodyReader::Length { left } => {
+                let used = bytes.len().min(*left);
+                gathering.body.extend_from_slice(&bytes[..used]);
+                *left -= used;
+                (used, *left == 0)
+            }
+            BodyReader::Chunked(chunked) => {
+                let used = chunked.read(bytes, &mut gathering.body)?;
+                (used, chunked.is_done())
+            }
+        };
+        self.inbox.consume(used);
+        if gathering.body.len() > self.moved {
+            self.moved = gathering.body.len();
+            self.moved_at = now;
+        }
+        if !done {
+            return Ok(None);
+        }
+        match std::mem::replace(&mut self.phase, Phase::Closed) {
+            Phase::Body(whole) => {
+                let Gathering { head, body, .. } = *whole;
+                Ok(Some(self.call(head, body, now)))
+            }
+            _ => unreachable!("the phase was matched above and nothing changed it"),
+        }
+    }
+
+    /// Hands a whole request out and waits for its answer.
+    fn call(&mut self, head: RequestHead, body: Vec<u8>, now: Instant) -> Request {
+        self.phase = Phase::Working(Exchange::of(&head));
+        self.since = now;
+        self.abandoned = false;
+        let RequestHead { method, target, version, headers, .. } = head;
+        Request { method, target, version, headers, body }
+    }
+
+    /// The exchange as it ends: a closing server keeps no connection.
+    fn settle(&self, exchange: Exchange) -> Exchange {
+        Exchange { keep_alive: exchange.keep_alive && !self.draining, ..exchange }
+    }
+
+    fn write_answer(
+        &mut self,
+        exchange: Exchange,
+        response: Response,
+        moment: &Moment,
+    ) -> Result<(), AnswerFault> {
+        let (bytes, body) = match render::response(exchange, response, moment) {
+            Ok(rendered) => rendered,
+            Err(fault) => {
+                self.refuse_ours(exchange, moment);
+                return Err(fault);
+            }
+        };
+        self.say(bytes, moment.now);
+        self.outbox.extend(body);
+        let after = if exchange.keep_alive { After::KeepAlive } else { After::Close };
+        self.phase = Phase::Writing(after);
+        Ok(())
+    }
+
+    /// The service's answer cannot be sent; the client gets a 500 in its place.
+    fn refuse_ours(&mut self, exchange: Exchange, moment: &Moment) {
+        let answer = Response::detail(500, "Internal Server Error");
+        self.write_answer(exchange, answer, moment).expect("our own answers are well formed");
+    }
+
+    /// Answers what the client did wrong and closes: after a fault nobody knows where the next
+    /// request would begin.
+    fn refuse(&mut self, fault: &Fault, moment: &Moment) {
+        self.inbox = Inbox::default();
+        self.write_answer(Exchange::refused(), fault.response(), moment)
+            .expect("our own answers are well formed");
+    }
+
+    /// Queues bytes, and starts the write clock when nothing was waiting.
+    fn say(&mut self, bytes: Vec<u8>, now: Instant) {
+        if self.outbox.is_empty() {
+            self.start_clock(now);
+        }
+        self.outbox.push_back(bytes);
+    }
+
+    /// Goes on from an answer that is wholly sent.
+    fn finish_writing(&mut self, now: Instant) {
+        let Phase::Writing(after) = self.phase else { return };
+        if !self.outbox.is_empty() {
+            return;
+        }
+        self.since = now;
+        self.phase = match after {
+            After::KeepAlive if !self.draining => Phase::Head,
+            _ if self.peer_ended => Phase::Closed,
+            _ => Phase::Lingering { left: LINGER_BYTES_MAX },
+        };
+        if matches!(self.phase, Phase::Lingering { .. }) {
+            self.inbox = Inbox::default();
+        }
+    }
+
+    fn start_clock(&mut self, now: Instant) {
+        self.since = now;
+        self.moved = 0;
+        self.moved_at = now;
+    }
+
+    /// `grace` from the start of the phase, and a second more for every `rate` bytes moved, so that
+    /// a slow line is served and a trickle is not; but never more than `grace` without any movement,
+    /// for the system's own buffers swallow megabytes that nobody reads.
+    fn paced(&self, grace: Duration, rate: usize) -> Instant {
+        let earned = u64::try_from(self.moved / rate).unwrap_or(u64::MAX);
+        (self.since + grace + Duration::from_secs(earned)).min(self.moved_at + grace)
+    }
+}
+
+/// Bytes received and not yet read. Reading moves a mark; the buffer is compacted when more comes and
+/// given back when it is empty.
+#[derive(Default)]
+struct Inbox {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Inbox {
+    fn push(&mut self, more: &[u8]) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        self.bytes.extend_from_slice(more);
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+        if self.start == self.bytes.len() {
+            *self = Inbox::default();
+        }
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests;

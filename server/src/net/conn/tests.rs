@@ -1,0 +1,481 @@
+//! The state machine without a socket: every request split at every byte, every deadline, every
+//! hostile request with the answer it must get.
+
+use std::time::UNIX_EPOCH;
+
+use super::*;
+use crate::limits;
+use crate::net::message::Method;
+
+/// A connection, its clock, and what it has said so far.
+struct Bench {
+    conn: Conn,
+    moment: Moment,
+    said: Vec<u8>,
+    calls: Vec<Request>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench::limited(Limits::default())
+    }
+
+    fn limited(limits: Limits) -> Bench {
+        let moment = Moment::at(Instant::now(), UNIX_EPOCH);
+        let conn = Conn::open(Arc::new(limits), moment.now);
+        Bench { conn, moment, said: Vec::new(), calls: Vec::new() }
+    }
+
+    /// Feeds bytes and answers every call with its own method, target and body.
+    fn feed(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        loop {
+            let now = rest.len().min(self.conn.room());
+            self.conn.receive(&rest[..now], self.moment.now);
+            rest = &rest[now..];
+            self.serve();
+            if rest.is_empty() || self.conn.room() == 0 {
+                return;
+            }
+        }
+    }
+
+    fn serve(&mut self) {
+        loop {
+            let call = self.conn.advance(&self.moment);
+            let served = call.is_some();
+            if let Some(request) = call {
+                let mut body = format!("{} {} ", request.method, request.target).into_bytes();
+                body.extend(&request.body);
+                let answer = Response { head: Head::new(200), body };
+                self.conn.respond(answer, &self.moment).unwrap();
+                self.calls.push(request);
+            }
+            if !self.flush() && !served {
+                return;
+            }
+        }
+    }
+
+    /// Sends everything, three bytes at a time.
+    fn flush(&mut self) -> bool {
+        let before = self.said.len();
+        while !self.conn.output().is_empty() {
+            let piece = &self.conn.output()[..self.conn.output().len().min(3)];
+            self.said.extend(piece);
+            let count = piece.len();
+            self.conn.wrote(count, self.moment.now);
+        }
+        self.said.len() > before
+    }
+
+    fn end(&mut self) {
+        self.conn.end(self.moment.now);
+        self.serve();
+    }
+
+    fn later(&mut self, wait: Duration) {
+        self.moment.advance(self.moment.now + wait, UNIX_EPOCH);
+    }
+
+    /// Lets the deadline pass, which must be `wait` away.
+    fn expire_after(&mut self, wait: Duration) {
+        assert_eq!(self.conn.deadline(), Some(self.moment.now + wait));
+        self.later(wait);
+        self.conn.expire(&self.moment);
+        self.serve();
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.said.clone()).unwrap()
+    }
+
+    /// The status codes said so far, by their status lines.
+    fn statuses(&self) -> Vec<u16> {
+        let text = self.text();
+        let lines = text.split("HTTP/1.1 ").skip(1);
+        lines.map(|line| line[..3].parse().unwrap()).collect()
+    }
+}
+
+const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+
+#[test]
+fn every_split_gives_the_same_calls_and_answers() {
+    let streams: &[&[u8]] = &[
+        GET,
+        b"HEAD /h HTTP/1.1\r\nHost: x\r\n\r\nGET /i HTTP/1.0\r\n\r\n",
+        b"\r\n\r\nPOST /p HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello\r\nGET /q HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;e=1\r\nde\r\n0\r\nT: v\r\n\r\nDELETE /d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\nGET /never HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"PUT /e HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nokGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab",
+        b"GET / HTTP/1.1\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n",
+    ];
+    for stream in streams {
+        let mut whole = Bench::new();
+        whole.feed(stream);
+        assert!(!whole.said.is_empty());
+        for at in 0..=stream.len() {
+            let mut split = Bench::new();
+            split.feed(&stream[..at]);
+            split.feed(&stream[at..]);
+            assert_eq!(split.calls, whole.calls, "split at {at}");
+            assert_eq!(split.text(), whole.text(), "split at {at}");
+        }
+        let mut bytes = Bench::new();
+        stream.iter().for_each(|byte| bytes.feed(&[*byte]));
+        assert_eq!((&bytes.calls, bytes.text()), (&whole.calls, whole.text()));
+    }
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order_and_buffers_given_back() {
+    let mut bench = Bench::new();
+    bench.feed(&GET.repeat(100));
+    assert_eq!(bench.statuses(), vec![200; 100]);
+    assert_eq!(bench.conn.inbox.bytes.capacity(), 0);
+    assert_eq!(bench.conn.deadline(), Some(bench.moment.now + limits::IDLE_TIMEOUT));
+}
+
+#[test]
+fn one_call_at_a_time_and_what_waits_is_bounded() {
+    let mut bench = Bench::limited(Limits {
+        pipelined_bytes_max: 100,
+        head_bytes_max: 100,
+        ..Limits::default()
+    });
+    bench.conn.receive(GET, bench.moment.now);
+    assert!(bench.conn.advance(&bench.moment).is_some());
+    bench.conn.receive(&[b'x'; 100], bench.moment.now);
+    assert!(bench.conn.advance(&bench.moment).is_none());
+    assert_eq!(bench.conn.room(), 0);
+    assert_eq!(bench.conn.deadline(), None);
+}
+
+#[test]
+fn hostile_requests_get_their_answer_and_the_connection_closes() {
+    let long = "x".repeat(limits::HEAD_BYTES_MAX);
+    let many = "A: b\r\n".repeat(limits::HEADERS_MAX);
+    let huge = limits::BODY_BYTES_MAX + 1;
+    let cases: &[(u16, &str)] = &[
+        // Lengths.
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n",
+        ),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\nx"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\nx"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\nx"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\nx"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1 1\r\n\r\nx"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\nx"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: \u{661}\r\n\r\nx"),
+        (413, &format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {huge}\r\n\r\n")),
+        (413, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n"),
+        (413, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\n"),
+        // Transfer codings.
+        (501, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n"),
+        (501, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"),
+        (501, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\n\r\n"),
+        (501, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, gzip\r\n\r\n"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n"),
+        (
+            400,
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked;a=b\r\n\r\n"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: \"chunked\"\r\n\r\n"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: \r\n\r\n"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: \x0bchunked\r\n\r\n"),
+        (400, "POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        (400, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\n"),
+        // Lines.
+        (400, "GET / HTTP/1.1\nHost: x\n\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\n\nGET"),
+        (400, "GET / HTTP/1.1\rHost: x\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\r\nHost: x\r\n\r\n"),
+        (400, "\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\n Host: x\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n\tc\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nA\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\n: b\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nA: \0\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nA\u{e9}: b\r\n\r\n"),
+        // The request line.
+        (400, "\x16\x03\x01\x02"),
+        (400, "GET  / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, " GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET / HTTP/1.1 \r\nHost: x\r\n\r\n"),
+        (400, "GET\t/ HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET /\r\n\r\n"),
+        (400, "GET / http/1.1\r\nHost: x\r\n\r\n"),
+        (400, "G(T / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET a HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET * HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET /\u{e9} HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET ftp://x/ HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET http:///a HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (400, "GET http://u@x/ HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (501, "CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+        (505, "GET / HTTP/1.2\r\nHost: x\r\n\r\n"),
+        // Host.
+        (400, "GET / HTTP/1.1\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n"),
+        (400, "GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n"),
+        (400, "GET http://x/ HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost:\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: a b\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: a:b\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: [::1\r\n\r\n"),
+        (400, "GET / HTTP/1.1\r\nHost: []:1\r\n\r\n"),
+        // Sizes and expectations.
+        (431, &format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n")),
+        (431, &format!("GET / HTTP/1.1\r\nHost: x\r\nA: {long}\r\n\r\n")),
+        (431, &format!("GET / HTTP/1.1\r\nHost: x\r\n{many}\r\n")),
+        (417, "POST / HTTP/1.1\r\nHost: x\r\nExpect: 200-ok\r\nContent-Length: 1\r\n\r\n"),
+    ];
+    for (status, input) in cases {
+        for step in [1, input.len()] {
+            let mut bench = Bench::new();
+            input.as_bytes().chunks(step).for_each(|piece| bench.feed(piece));
+            assert_eq!(bench.statuses(), [*status], "{input:?}: {}", bench.text());
+            assert!(bench.text().contains("connection: close\r\n"));
+            assert!(bench.text().contains("content-type: application/json\r\n"));
+            assert!(bench.text().contains("\r\n\r\n{\"detail\": \""));
+            assert!(bench.conn.is_lingering(), "{input:?}");
+            assert!(bench.calls.is_empty());
+        }
+    }
+}
+
+#[test]
+fn unusual_and_still_right() {
+    let fields = "A: b\r\n".repeat(limits::HEADERS_MAX - 1);
+    for input in [
+        "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET http://x HTTP/1.1\r\nHost: y\r\n\r\n",
+        "GET HTTPS://x:1/a?b HTTP/1.1\r\nHost: y\r\n\r\n",
+        "GET / HTTP/1.0\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: [::1]:8788\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost:x\r\nEmpty:\r\nTab:\tv\t\r\nLatin: \u{e9}\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 000\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n00\r\n\r\n",
+        "M-SEARCH / HTTP/1.1\r\nHost: x\r\n\r\n",
+        &format!("GET / HTTP/1.1\r\nHost: x\r\n{fields}\r\n"),
+    ] {
+        let mut bench = Bench::new();
+        bench.feed(input.as_bytes());
+        assert_eq!(bench.statuses(), [200], "{input:?}: {}", bench.text());
+    }
+}
+
+#[test]
+fn continue_is_said_before_the_body_and_never_to_http10() {
+    let mut bench = Bench::new();
+    bench.feed(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n");
+    assert_eq!(bench.text(), "HTTP/1.1 100 Continue\r\n\r\n");
+    bench.feed(b"ok");
+    assert_eq!(bench.statuses(), [100, 200]);
+    for quiet in [
+        "POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok",
+        "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let mut bench = Bench::new();
+        bench.feed(quiet.as_bytes());
+        assert_eq!(bench.statuses(), [200]);
+    }
+}
+
+#[test]
+fn silence_between_requests_closes_without_a_word() {
+    let mut bench = Bench::new();
+    bench.expire_after(limits::IDLE_TIMEOUT);
+    assert!(bench.conn.is_closed() && bench.said.is_empty());
+}
+
+#[test]
+fn a_slow_head_is_timed_from_its_first_byte() {
+    let mut bench = Bench::new();
+    bench.later(Duration::from_secs(60));
+    bench.feed(b"G");
+    bench.later(Duration::from_secs(6));
+    bench.feed(b"E");
+    bench.expire_after(limits::HEAD_TIMEOUT - Duration::from_secs(6));
+    assert_eq!(bench.statuses(), [408]);
+    bench.expire_after(limits::LINGER_TIMEOUT);
+    assert!(bench.conn.is_closed());
+}
+
+#[test]
+fn a_body_earns_time_by_moving() {
+    let mut bench = Bench::new();
+    bench.feed(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\n");
+    let start = bench.moment.now;
+    assert_eq!(bench.conn.deadline(), Some(start + limits::BODY_TIMEOUT));
+    bench.later(Duration::from_secs(29));
+    bench.feed(&vec![b'x'; 3 * limits::BODY_BYTES_PER_SECOND_MIN]);
+    bench.expire_after(Duration::from_secs(4));
+    assert_eq!(bench.statuses(), [408]);
+}
+
+#[test]
+fn an_answer_nobody_takes_closes_the_connection() {
+    let mut bench = Bench::new();
+    bench.conn.receive(GET, bench.moment.now);
+    assert!(bench.conn.advance(&bench.moment).is_some());
+    bench.later(Duration::from_secs(1000));
+    let answer = Response { head: Head::new(200), body: vec![b'x'; 1_000_000] };
+    bench.conn.respond(answer, &bench.moment).unwrap();
+    let head = bench.conn.output().len();
+    bench.conn.wrote(head, bench.moment.now);
+    assert_eq!(bench.conn.deadline(), Some(bench.moment.now + limits::WRITE_TIMEOUT));
+    bench.later(limits::WRITE_TIMEOUT - Duration::from_secs(1));
+    bench.conn.wrote(2 * limits::WRITE_BYTES_PER_SECOND_MIN, bench.moment.now);
+    assert_eq!(bench.conn.output().len(), 1_000_000 - 2 * limits::WRITE_BYTES_PER_SECOND_MIN);
+    let wait = Duration::from_secs(3);
+    assert_eq!(bench.conn.deadline(), Some(bench.moment.now + wait));
+    bench.later(wait);
+    bench.conn.expire(&bench.moment);
+    assert!(bench.conn.is_closed());
+}
+
+#[test]
+fn a_half_closed_client_is_answered_and_then_let_go() {
+    let mut bench = Bench::new();
+    bench.feed(&GET[..10]);
+    bench.end();
+    assert_eq!(bench.statuses(), [400]);
+    assert!(bench.conn.is_closed());
+
+    let mut bench = Bench::new();
+    bench.conn.receive(&GET.repeat(2), bench.moment.now);
+    let first = bench.conn.advance(&bench.moment).unwrap();
+    assert_eq!(first.method, Method::Get);
+    bench.later(Duration::from_secs(100));
+    bench.conn.end(bench.moment.now);
+    assert_eq!(bench.conn.deadline(), Some(bench.moment.now + limits::HALF_CLOSED_GRACE));
+    bench.later(limits::HALF_CLOSED_GRACE);
+    bench.conn.expire(&bench.moment);
+    assert!(bench.conn.is_abandoned());
+    assert_eq!(bench.conn.deadline(), None);
+    bench.conn.respond(Response::empty(204), &bench.moment).unwrap();
+    bench.serve();
+    assert_eq!(bench.statuses(), [204, 200]);
+    assert!(bench.conn.is_closed());
+
+    let mut bench = Bench::new();
+    bench.end();
+    assert!(bench.conn.is_closed() && bench.said.is_empty());
+}
+
+fn streaming(request: &str) -> Bench {
+    let mut bench = Bench::new();
+    bench.conn.receive(request.as_bytes(), bench.moment.now);
+    assert!(bench.conn.advance(&bench.moment).is_some());
+    bench.conn.begin_stream(&Head::new(200), &bench.moment).unwrap();
+    bench.flush();
+    bench
+}
+
+#[test]
+fn a_stream_is_chunked_and_the_connection_goes_on() {
+    let mut bench = streaming("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(bench.text().contains("transfer-encoding: chunked\r\n"));
+    assert_eq!(bench.conn.deadline(), None);
+    bench.conn.feed(b"hello, stream".to_vec(), bench.moment.now);
+    bench.conn.feed(Vec::new(), bench.moment.now);
+    assert_eq!(bench.conn.deadline(), Some(bench.moment.now + limits::WRITE_TIMEOUT));
+    bench.conn.end_stream(bench.moment.now);
+    bench.flush();
+    assert!(bench.text().ends_with("\r\n\r\nd\r\nhello, stream\r\n0\r\n\r\n"));
+    bench.feed(GET);
+    assert_eq!(bench.statuses(), [200, 200]);
+}
+
+#[test]
+fn a_stream_to_http10_ends_with_the_connection() {
+    let mut bench = streaming("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    bench.conn.feed(b"raw".to_vec(), bench.moment.now);
+    bench.conn.end_stream(bench.moment.now);
+    bench.flush();
+    assert!(!bench.text().contains("chunked"));
+    assert!(bench.text().contains("connection: close\r\n"));
+    assert!(bench.text().ends_with("\r\n\r\nraw"));
+    assert!(bench.conn.is_lingering());
+}
+
+#[test]
+fn a_stream_asked_for_by_head_has_no_body() {
+    let mut bench = streaming("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(!bench.conn.is_streaming());
+    bench.feed(GET);
+    assert_eq!(bench.statuses(), [200, 200]);
+}
+
+#[test]
+fn a_stream_ends_when_its_client_leaves_or_stops_reading() {
+    let mut bench = streaming("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    bench.conn.end(bench.moment.now);
+    assert!(bench.conn.is_closed());
+    let mut bench = streaming("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    bench.conn.feed(b"x".to_vec(), bench.moment.now);
+    bench.later(limits::WRITE_TIMEOUT);
+    bench.conn.expire(&bench.moment);
+    assert!(bench.conn.is_closed());
+}
+
+#[test]
+fn an_answer_that_breaks_out_becomes_a_500() {
+    let mut bench = Bench::new();
+    bench.conn.receive(GET, bench.moment.now);
+    assert!(bench.conn.advance(&bench.moment).is_some());
+    let answer = Response::empty(200).header("x", "a\r\nb: c");
+    assert!(bench.conn.respond(answer, &bench.moment).is_err());
+    bench.flush();
+    assert_eq!(bench.statuses(), [500]);
+    bench.feed(GET);
+    assert_eq!(bench.statuses(), [500, 200]);
+}
+
+#[test]
+fn lingering_reads_a_bounded_amount() {
+    let mut bench = Bench::new();
+    bench.feed(b"\0");
+    assert!(bench.conn.is_lingering());
+    for _ in 0..limits::LINGER_BYTES_MAX / limits::READ_BYTES_MAX {
+        assert!(!bench.conn.is_closed());
+        bench.conn.receive(&vec![0; limits::READ_BYTES_MAX], bench.moment.now);
+    }
+    assert!(bench.conn.is_closed());
+}
+
+#[test]
+fn a_drain_closes_the_idle_and_finishes_the_rest() {
+    let mut idle = Bench::new();
+    idle.conn.drain();
+    assert!(idle.conn.is_closed());
+    let mut begun = Bench::new();
+    begun.feed(&GET[..5]);
+    begun.conn.drain();
+    begun.feed(&GET[5..]);
+    begun.feed(GET);
+    assert_eq!(begun.statuses(), [200]);
+    assert!(begun.text().contains("connection: close\r\n"));
+    assert!(begun.conn.is_lingering());
+}

@@ -1,0 +1,299 @@
+//! The event loop: one thread that owns every socket and never waits for anything but events.
+//!
+//! Owns listeners, connections and timers; knows when to look at which connection, and leaves what
+//! happens then to `live`.
+
+use std::io::{self, ErrorKind};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Registry, Token};
+
+use super::config::ListenerId;
+use super::conn::Conn;
+use super::date::Moment;
+use super::live::{Live, Shared, Turn, overloaded};
+use super::mailbox::Note;
+use super::render::{self, Exchange};
+use super::slots::{Name, Slots};
+use super::timers::Timers;
+use crate::limits::{ACCEPT_BURST_MAX, ACCEPT_RETRY, EVENTS_MAX, READ_BYTES_MAX};
+
+/// A socket that accepts connections. Its token is its index.
+pub(super) struct Listener {
+    pub id: ListenerId,
+    pub socket: TcpListener,
+    /// More connections may be waiting.
+    ready: bool,
+    /// The system would give us no socket; try again then.
+    retry_at: Option<Instant>,
+}
+
+impl Listener {
+    /// A listener that has not been asked yet.
+    pub(super) fn new(id: ListenerId, socket: TcpListener) -> Listener {
+        Listener { id, socket, ready: false, retry_at: None }
+    }
+}
+
+/// How a drain ended.
+pub(super) struct LoopEnd {
+    /// When the grace is over.
+    pub grace_end: Instant,
+    /// Connections that were cut off because it was.
+    pub cut_off: usize,
+}
+
+/// The loop's parts. `run` uses them up.
+pub(super) struct EventLoop {
+    poll: Poll,
+    listeners: Vec<Listener>,
+    shared: Shared,
+    slots: Slots<Live>,
+    timers: Timers,
+    /// Connections that had their turn and could go on. Each at most once.
+    again: Vec<Name>,
+    buffer: Box<[u8]>,
+    wall_clock: fn() -> SystemTime,
+    moment: Moment,
+    grace_end: Option<Instant>,
+}
+
+impl EventLoop {
+    /// A loop over `listeners`, which are registered with `poll`.
+    pub(super) fn new(
+        poll: Poll,
+        listeners: Vec<Listener>,
+        shared: Shared,
+        wall_clock: fn() -> SystemTime,
+    ) -> EventLoop {
+        let slots = Slots::new(shared.limits.connections_max);
+        EventLoop {
+            poll,
+            listeners,
+            shared,
+            slots,
+            timers: Timers::default(),
+            again: Vec::new(),
+            buffer: vec![0; READ_BYTES_MAX].into_boxed_slice(),
+            wall_clock,
+            moment: Moment::at(Instant::now(), wall_clock()),
+            grace_end: None,
+        }
+    }
+
+    /// Serves until a drain is asked for and done. Gives back what the connections shared.
+    pub(super) fn run(mut self) -> io::Result<(LoopEnd, Shared)> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut notes = Vec::new();
+        loop {
+            let is_busy = !self.again.is_empty() || self.listeners.iter().any(|l| l.ready);
+            let drain = self.shared.mailbox.collect(&mut notes, !is_busy);
+            if drain && self.grace_end.is_none() {
+                self.begin_drain();
+            }
+            let timeout = if is_busy || !notes.is_empty() {
+                Some(Duration::ZERO)
+            } else {
+                self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()))
+            };
+            if let Some(end) = self.drained() {
+                return Ok((end, self.shared));
+            }
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => self.moment.advance(Instant::now(), (self.wall_clock)()),
+            }
+            self.deliver(&mut notes);
+            self.go_on();
+            self.handle(&events);
+            self.accept();
+            self.look_at_timers();
+        }
+    }
+
+    /// What the system reported.
+    fn handle(&mut self, events: &Events) {
+        for event in events {
+            let name = Name::from_number(event.token().0);
+            if name.is_connection() {
+                if let Some(live) = self.slots.get_mut(name) {
+                    live.note(event);
+                    self.turn(name);
+                }
+            } else if let Some(listener) = self.listeners.get_mut(event.token().0) {
+                listener.ready = true;
+            }
+        }
+    }
+
+    /// What the workers sent.
+    fn deliver(&mut self, notes: &mut Vec<Note>) {
+        for note in notes.drain(..) {
+            let name = match &note {
+                Note::Answer(name, _) | Note::Stream(name, ..) | Note::Fed(name) => *name,
+            };
+            // A connection that went meanwhile has raised its flag and closed its stream already.
+            let Some(live) = self.slots.get_mut(name) else {
+                if let Note::Stream(_, _, feed) = note {
+                    feed.close();
+                }
+                continue;
+            };
+            match note {
+                Note::Answer(_, response) => live.answer(response, &self.moment),
+                Note::Stream(_, head, feed) => {
+                    live.open_stream(&head, feed, &self.shared, &self.moment);
+                    if self.grace_end.is_some() {
+                        live.drain(self.moment.now);
+                    }
+                }
+                Note::Fed(_) => {}
+            }
+            self.turn(name);
+        }
+    }
+
+    /// Those that could go on.
+    fn go_on(&mut self) {
+        for name in std::mem::take(&mut self.again) {
+            if let Some(live) = self.slots.get_mut(name) {
+                live.queued = false;
+                self.turn(name);
+            }
+        }
+    }
+
+    fn look_at_timers(&mut self) {
+        while let Some(name) = self.timers.take_due(self.moment.now) {
+            if let Some(live) = self.slots.get_mut(name) {
+                live.timer = None;
+                live.check_deadline(&self.moment);
+                self.turn(name);
+            }
+        }
+    }
+
+    /// One connection's turn, and what follows from it.
+    fn turn(&mut self, name: Name) {
+        let Some(live) = self.slots.get_mut(name) else { return };
+        let turn = live.turn(&mut self.buffer, &self.shared, &self.moment);
+        if live.is_closed() {
+            return self.remove(name);
+        }
+        if turn == Turn::Again && !live.queued {
+            live.queued = true;
+            self.again.push(name);
+        }
+        if let Some(deadline) = live.deadline() {
+            self.timers.arm(name, &mut live.timer, deadline);
+        }
+    }
+
+    fn remove(&mut self, name: Name) {
+        if let Some(mut live) = self.slots.remove(name) {
+            self.timers.disarm(name, &mut live.timer);
+            live.release();
+        }
+    }
+
+    /// New connections, up to a burst per listener.
+    fn accept(&mut self) {
+        let now = self.moment.now;
+        for index in 0..self.listeners.len() {
+            let listener = &mut self.listeners[index];
+            if listener.retry_at.is_some_and(|at| at <= now) {
+                listener.retry_at = None;
+                listener.ready = true;
+            }
+            for _ in 0..ACCEPT_BURST_MAX {
+                let listener = &mut self.listeners[index];
+                if !listener.ready {
+                    break;
+                }
+                match listener.socket.accept() {
+                    Ok((socket, peer)) => {
+                        let id = listener.id;
+                        self.open(id, socket, peer);
+                    }
+                    Err(error) => match error.kind() {
+                        ErrorKind::WouldBlock => listener.ready = false,
+                        // The client gave up while it waited: nothing of ours is wrong.
+                        ErrorKind::Interrupted
+                        | ErrorKind::ConnectionAborted
+                        | ErrorKind::ConnectionReset => {}
+                        _ => {
+                            eprintln!("recalld: could not accept a connection: {error}");
+                            listener.ready = false;
+                            listener.retry_at = Some(now + ACCEPT_RETRY);
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, listener: ListenerId, mut socket: TcpStream, peer: SocketAddr) {
+        let (limits, now) = (Arc::clone(&self.shared.limits), self.moment.now);
+        if self.slots.len() >= limits.connections_max {
+            return turn_away(socket, &self.moment);
+        }
+        let registry = self.poll.registry();
+        let opened = self.slots.insert(|name| {
+            register(registry, &mut socket, name)?;
+            Ok::<_, io::Error>(Live::open(name, listener, peer, socket, Conn::open(limits, now)))
+        });
+        match opened {
+            Some(Ok(name)) => self.turn(name),
+            Some(Err(error)) => eprintln!("recalld: could not watch a connection: {error}"),
+            None => unreachable!("places were counted above"),
+        }
+    }
+
+    /// Stops accepting and lets everything begun come to its end.
+    fn begin_drain(&mut self) {
+        self.listeners.clear();
+        self.grace_end = Some(self.moment.now + self.shared.limits.drain_grace);
+        for name in self.slots.names() {
+            if let Some(live) = self.slots.get_mut(name) {
+                live.drain(self.moment.now);
+                self.turn(name);
+            }
+        }
+    }
+
+    /// Whether the drain is over: everyone is gone, or the grace is used up.
+    fn drained(&mut self) -> Option<LoopEnd> {
+        let grace_end = self.grace_end?;
+        let left = self.slots.names();
+        if !left.is_empty() && self.moment.now < grace_end {
+            return None;
+        }
+        left.iter().for_each(|name| self.remove(*name));
+        Some(LoopEnd { grace_end, cut_off: left.len() })
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let retries = self.listeners.iter().filter_map(|listener| listener.retry_at);
+        retries.chain(self.timers.next()).chain(self.grace_end).min()
+    }
+}
+
+fn register(registry: &Registry, socket: &mut TcpStream, name: Name) -> io::Result<()> {
+    // Answers are whole when they are written; waiting to join them with more only delays them.
+    socket.set_nodelay(true)?;
+    registry.register(socket, Token(name.to_number()), Interest::READABLE | Interest::WRITABLE)
+}
+
+/// Tells a client that we are full, as far as its socket takes it at once.
+fn turn_away(socket: TcpStream, moment: &Moment) {
+    use std::io::Write;
+    let answer = overloaded("too many connections");
+    let (bytes, _) = render::response(Exchange::refused(), answer, moment)
+        .expect("our own answers are well formed");
+    // Best effort: whoever overloads us does not get more of our time.
+    let _ = (&socket).write(&bytes);
+    let _ = socket.shutdown(Shutdown::Write);
+}

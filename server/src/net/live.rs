@@ -1,0 +1,317 @@
+//! One connection with its socket: moves bytes between the socket, the state machine and the service.
+//!
+//! Readiness is edge-triggered, so it is remembered here and forgotten only when the system says
+//! `WouldBlock`. A read or write that moved less than it could tells the same: epoll(7), question 9.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use mio::event::Event;
+use mio::net::TcpStream;
+
+use super::config::{Limits, ListenerId};
+use super::conn::Conn;
+use super::date::Moment;
+use super::mailbox::Mailbox;
+use super::message::{Head, Request, Response};
+use super::pool::Pool;
+use super::render::AnswerFault;
+use super::reply::{Call, Cancel, End, Feed, Reply, Service};
+use super::slots::Name;
+use crate::limits::{RETRY_AFTER_SECONDS, TURN_STEPS_MAX};
+
+/// A call on its way to a worker.
+pub(super) struct Job {
+    pub call: Call,
+    pub reply: Reply,
+}
+
+/// What all connections share.
+pub(super) struct Shared {
+    pub service: Arc<dyn Service>,
+    pub pool: Pool<Job>,
+    pub mailbox: Arc<Mailbox>,
+    pub limits: Arc<Limits>,
+    /// One clone for every open stream: its count is how many there are.
+    pub streams: Rc<()>,
+}
+
+/// What a turn left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing more to do until the next event.
+    Rest,
+    /// More could be done at once; the others go first.
+    Again,
+}
+
+/// An open connection.
+pub(super) struct Live {
+    /// The entry in `Timers`, if any.
+    pub timer: Option<Instant>,
+    /// Whether it stands in the loop's list of those that go on.
+    pub queued: bool,
+    name: Name,
+    listener: ListenerId,
+    peer: SocketAddr,
+    socket: TcpStream,
+    conn: Conn,
+    readable: bool,
+    writable: bool,
+    /// The system said that the client will send no more; only a read of nothing proves it.
+    end_announced: bool,
+    write_shut: bool,
+    cancel: Option<Cancel>,
+    stream: Option<(Arc<Feed>, Rc<()>)>,
+}
+
+impl Live {
+    /// A connection that was just accepted.
+    pub(super) fn open(
+        name: Name,
+        listener: ListenerId,
+        peer: SocketAddr,
+        socket: TcpStream,
+        conn: Conn,
+    ) -> Live {
+        Live {
+            timer: None,
+            queued: false,
+            name,
+            listener,
+            peer,
+            socket,
+            conn,
+            readable: false,
+            writable: true,
+            end_announced: false,
+            write_shut: false,
+            cancel: None,
+            stream: None,
+        }
+    }
+
+    /// Takes note of what the system says about the socket.
+    pub(super) fn note(&mut self, event: &Event) {
+        self.readable |= event.is_readable();
+        self.writable |= event.is_writable();
+        self.end_announced |= event.is_read_closed();
+        // Both directions dead: the client reset the connection, or closed it after we shut our side.
+        if event.is_error() || (event.is_write_closed() && !self.write_shut) {
+            self.conn.lose();
+        }
+    }
+
+    /// Reads, serves and writes until nothing moves or the others must have their turn.
+    pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
+        for _ in 0..TURN_STEPS_MAX {
+            let has_read = self.read(buffer, moment.now);
+            let request = self.conn.advance(moment);
+            let has_called = request.is_some();
+            if let Some(request) = request {
+                self.start(request, shared, moment);
+            }
+            self.pull_stream(moment.now);
+            let has_written = self.write(moment.now);
+            if self.conn.is_closed() || !(has_read || has_called || has_written) {
+                return Turn::Rest;
+            }
+        }
+        Turn::Again
+    }
+
+    /// The call in flight is answered.
+    pub(super) fn answer(&mut self, response: Response, moment: &Moment) {
+        self.cancel = None;
+        let outcome = self.conn.respond(response, moment);
+        report(outcome);
+    }
+
+    /// The call in flight is answered by a stream.
+    pub(super) fn open_stream(
+        &mut self,
+        head: &Head,
+        feed: Arc<Feed>,
+        shared: &Shared,
+        moment: &Moment,
+    ) {
+        if Rc::strong_count(&shared.streams) > shared.limits.streams_max {
+            feed.close();
+            return self.answer(overloaded("too many streams"), moment);
+        }
+        report(self.conn.begin_stream(head, moment));
+        if self.conn.is_streaming() {
+            self.stream = Some((feed, Rc::clone(&shared.streams)));
+        } else {
+            feed.close();
+            self.give_up_call();
+        }
+    }
+
+    /// The deadline may have passed.
+    pub(super) fn check_deadline(&mut self, moment: &Moment) {
+        if self.conn.deadline().is_some_and(|deadline| deadline <= moment.now) {
+            self.conn.expire(moment);
+        }
+        if self.conn.is_abandoned() {
+            self.give_up_call();
+        }
+    }
+
+    /// The server closes down: the stream ends with what it has, nothing new begins.
+    pub(super) fn drain(&mut self, now: Instant) {
+        self.conn.drain();
+        if let Some((feed, _)) = self.stream.take() {
+            let (pending, _) = feed.take();
+            feed.close();
+            self.give_up_call();
+            self.conn.feed(pending, now);
+            self.conn.end_stream(now);
+        }
+    }
+
+    /// The connection goes: tells whoever works for it.
+    pub(super) fn release(mut self) {
+        if let Some((feed, _)) = self.stream.take() {
+            feed.close();
+        }
+        self.give_up_call();
+    }
+
+    /// Whether the socket can go.
+    pub(super) fn is_closed(&self) -> bool {
+        self.conn.is_closed()
+    }
+
+    /// When to look at it again without an event.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.conn.deadline()
+    }
+
+    fn give_up_call(&mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            cancel.raise();
+        }
+    }
+
+    /// One read. Says whether something came of it.
+    fn read(&mut self, buffer: &mut [u8], now: Instant) -> bool {
+        let room = self.conn.room().min(buffer.len());
+        if !self.readable || room == 0 {
+            return false;
+        }
+        match self.socket.read(&mut buffer[..room]) {
+            Ok(0) => {
+                self.readable = false;
+                self.conn.end(now);
+                true
+            }
+            Ok(count) => {
+                self.readable = count == room || self.end_announced;
+                self.conn.receive(&buffer[..count], now);
+                true
+            }
+            Err(error) => self.failed(&error, |live| live.readable = false),
+        }
+    }
+
+    /// One write. Says whether something came of it.
+    fn write(&mut self, now: Instant) -> bool {
+        let output = self.conn.output();
+        let has_written = if self.writable && !output.is_empty() {
+            match self.socket.write(output) {
+                Ok(count) => {
+                    self.writable = count == output.len();
+                    self.conn.wrote(count, now);
+                    true
+                }
+                Err(error) => self.failed(&error, |live| live.writable = false),
+            }
+        } else {
+            false
+        };
+        if self.conn.is_lingering() && !self.write_shut {
+            self.write_shut = true;
+            if self.socket.shutdown(Shutdown::Write).is_err() {
+                self.conn.lose();
+            }
+        }
+        has_written
+    }
+
+    /// What a failed read or write means. Says whether to try again.
+    fn failed(&mut self, error: &io::Error, would_block: impl FnOnce(&mut Live)) -> bool {
+        match error.kind() {
+            ErrorKind::Interrupted => true,
+            ErrorKind::WouldBlock => {
+                would_block(self);
+                false
+            }
+            _ => {
+                self.conn.lose();
+                true
+            }
+        }
+    }
+
+    /// Answers a call here if the service can, else gives it to a worker.
+    fn start(&mut self, request: Request, shared: &Shared, moment: &Moment) {
+        let cancel = Cancel::new();
+        let (listener, peer) = (self.listener, self.peer);
+        let call = Call { listener, peer, request, arrived: moment.now, cancel: cancel.clone() };
+        match catch_unwind(AssertUnwindSafe(|| shared.service.quick(&call))) {
+            Ok(Some(response)) => return self.answer(response, moment),
+            Ok(None) => {}
+            Err(_) => {
+                eprintln!("recalld: a quick call panicked and was answered 500");
+                return self.answer(Response::detail(500, "Internal Server Error"), moment);
+            }
+        }
+        let backlog = shared.limits.stream_backlog_bytes_max;
+        let reply = Reply::new(self.name, Arc::clone(&shared.mailbox), backlog);
+        match shared.pool.submit(Job { call, reply }) {
+            Ok(()) => self.cancel = Some(cancel),
+            Err(job) => {
+                job.reply.disarm();
+                self.answer(overloaded("the queue is full"), moment);
+            }
+        }
+    }
+
+    /// Takes the next piece of a stream once the last one is sent, so that what waits, waits in the
+    /// feed and is counted there.
+    fn pull_stream(&mut self, now: Instant) {
+        let Some((feed, _)) = &self.stream else { return };
+        if !self.conn.output().is_empty() {
+            return;
+        }
+        let (pending, end) = feed.take();
+        self.conn.feed(pending, now);
+        match end {
+            None => {}
+            Some(End::Broken) => self.conn.lose(),
+            Some(End::Clean) => {
+                self.conn.end_stream(now);
+                self.cancel = None;
+                self.stream = None;
+            }
+        }
+    }
+}
+
+/// 503 with `Retry-After`; `why` is our own words.
+pub(super) fn overloaded(why: &str) -> Response {
+    Response::detail(503, &format!("Service Unavailable: {why}"))
+        .header("retry-after", RETRY_AFTER_SECONDS.to_string())
+}
+
+/// An answer that could not be sent is a fault of ours that only the log can tell.
+fn report(outcome: Result<(), AnswerFault>) {
+    if let Err(fault) = outcome {
+        eprintln!("recalld: an answer was replaced by a 500: {fault:?}");
+    }
+}

@@ -1,0 +1,281 @@
+//! A call and the ways to answer it: what a service sees of the front end.
+//!
+//! Owns the hand-over between a worker and the event loop; knows nothing of sockets or framing.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use super::config::ListenerId;
+use super::mailbox::{Mailbox, Note, locked};
+use super::message::{Head, Request, Response};
+use super::slots::Name;
+use crate::limits::STREAM_MESSAGE_BYTES_MAX;
+
+/// What answers calls.
+pub trait Service: Send + Sync + 'static {
+    /// Answers a call. Runs on a worker and may take its time; the reply may also be kept and
+    /// answered later from another thread.
+    fn serve(&self, call: Call, reply: Reply);
+
+    /// Answers a call on the event loop itself, which saves the way to a worker and back. Only for
+    /// answers that need no lock, no disk and no arithmetic to speak of: every other connection
+    /// waits meanwhile. `None` sends the call to a worker.
+    fn quick(&self, call: &Call) -> Option<Response> {
+        let _ = call;
+        None
+    }
+}
+
+/// One request and where it came from.
+#[derive(Debug)]
+pub struct Call {
+    /// The listener it came in by.
+    pub listener: ListenerId,
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+    /// The request, whole.
+    pub request: Request,
+    /// When the last byte of the request was read.
+    pub arrived: Instant,
+    /// Raised when the client is gone.
+    pub cancel: Cancel,
+}
+
+/// Says whether a call's answer is still wanted. Clones speak of the same call.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// A flag that is not raised.
+    pub fn new() -> Cancel {
+        Cancel::default()
+    }
+
+    /// Says that the answer is no longer wanted.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether the answer is no longer wanted. Long work asks this now and then.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The duty to answer a call. Dropped unanswered (or by a panic), it answers 500.
+pub struct Reply {
+    to: Option<(Name, Arc<Mailbox>)>,
+    stream_backlog_bytes_max: usize,
+}
+
+impl Reply {
+    /// The reply to the call of connection `name`.
+    pub(super) fn new(name: Name, mailbox: Arc<Mailbox>, stream_backlog_bytes_max: usize) -> Reply {
+        Reply { to: Some((name, mailbox)), stream_backlog_bytes_max }
+    }
+
+    /// Answers the call. Never waits.
+    pub fn send(mut self, response: Response) {
+        if let Some((name, mailbox)) = self.to.take() {
+            mailbox.send(Note::Answer(name, response));
+        }
+    }
+
+    /// Answers the call by a stream of bytes, which ends when the sender is dropped. A 503 goes out
+    /// in its place when there are too many streams; the sender then reports `Gone`.
+    pub fn stream(mut self, head: Head) -> StreamSender {
+        let feed = Arc::new(Feed::new(self.stream_backlog_bytes_max));
+        let (name, mailbox) = self.to.take().expect("only send, stream and drop take it, once");
+        mailbox.send(Note::Stream(name, head, Arc::clone(&feed)));
+        StreamSender { name, feed, mailbox }
+    }
+
+    /// Gives the duty back to the loop, which answers by itself.
+    pub(super) fn disarm(mut self) {
+        self.to = None;
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some((name, mailbox)) = self.to.take() {
+            mailbox.send(Note::Answer(name, Response::detail(500, "Internal Server Error")));
+        }
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Reply")
+    }
+}
+
+/// The client of a stream is gone, or read too slowly and was cut off, or the server closes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+impl fmt::Display for Gone {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("the client of this stream is gone")
+    }
+}
+
+impl std::error::Error for Gone {}
+
+/// Sends the body of a streamed answer, from any thread. Dropping it ends the stream; dropping it in
+/// a panic breaks the stream off, so that the client does not take a part for the whole.
+pub struct StreamSender {
+    name: Name,
+    feed: Arc<Feed>,
+    mailbox: Arc<Mailbox>,
+}
+
+impl StreamSender {
+    /// Sends bytes. Never waits: a client that lets more than `STREAM_BACKLOG_BYTES_MAX` pile up is
+    /// cut off, and so is a stream with a message over `STREAM_MESSAGE_BYTES_MAX`.
+    ///
+    /// # Errors
+    /// [`Gone`] when nobody will read it; nothing more need be sent.
+    pub fn send(&self, bytes: &[u8]) -> Result<(), Gone> {
+        let (note, outcome) = self.feed.push(bytes);
+        self.tell(note);
+        outcome
+    }
+
+    /// Whether the client is gone, without sending anything.
+    pub fn is_gone(&self) -> bool {
+        locked(&self.feed.state).gone
+    }
+
+    fn tell(&self, note: bool) {
+        if note {
+            self.mailbox.send(Note::Fed(self.name));
+        }
+    }
+}
+
+impl Drop for StreamSender {
+    fn drop(&mut self) {
+        let end = if std::thread::panicking() { End::Broken } else { End::Clean };
+        self.tell(self.feed.finish(end));
+    }
+}
+
+impl fmt::Debug for StreamSender {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("StreamSender")
+    }
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The sender said all it had to say.
+    Clean,
+    /// The connection must break.
+    Broken,
+}
+
+/// The bytes between a sender and the loop.
+pub(super) struct Feed {
+    state: Mutex<FeedState>,
+    backlog_bytes_max: usize,
+}
+
+#[derive(Default)]
+struct FeedState {
+    pending: Vec<u8>,
+    end: Option<End>,
+    /// Nobody will read what is sent.
+    gone: bool,
+    /// A note is under way to the loop; it will find everything that came after, too.
+    noted: bool,
+}
+
+impl Feed {
+    pub(super) fn new(backlog_bytes_max: usize) -> Feed {
+        Feed { state: Mutex::default(), backlog_bytes_max }
+    }
+
+    /// Takes what is pending, and the end if it has been reached.
+    pub(super) fn take(&self) -> (Vec<u8>, Option<End>) {
+        let mut state = locked(&self.state);
+        state.noted = false;
+        (std::mem::take(&mut state.pending), state.end)
+    }
+
+    /// Nobody will read any more.
+    pub(super) fn close(&self) {
+        let mut state = locked(&self.state);
+        state.gone = true;
+        state.pending = Vec::new();
+    }
+
+    /// Adds bytes. Says whether the loop needs a note, and whether the bytes were taken.
+    fn push(&self, bytes: &[u8]) -> (bool, Result<(), Gone>) {
+        let mut state = locked(&self.state);
+        if state.gone {
+            return (false, Err(Gone));
+        }
+        let fits = state.pending.len() + bytes.len() <= self.backlog_bytes_max
+            || (state.pending.is_empty() && bytes.len() <= STREAM_MESSAGE_BYTES_MAX);
+        if fits {
+            state.pending.extend_from_slice(bytes);
+        } else {
+            state.pending = Vec::new();
+            state.gone = true;
+            state.end = Some(End::Broken);
+        }
+        let note = !std::mem::replace(&mut state.noted, true);
+        (note, if fits { Ok(()) } else { Err(Gone) })
+    }
+
+    /// Marks the end, unless there was one before. Says whether the loop needs a note.
+    fn finish(&self, end: End) -> bool {
+        let mut state = locked(&self.state);
+        if state.gone {
+            return false;
+        }
+        state.end = Some(end);
+        !std::mem::replace(&mut state.noted, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_note_until_the_loop_has_looked() {
+        let feed = Feed::new(10);
+        assert_eq!(feed.push(b"ab"), (true, Ok(())));
+        assert_eq!(feed.push(b"cd"), (false, Ok(())));
+        assert_eq!(feed.take(), (b"abcd".to_vec(), None));
+        assert_eq!(feed.push(b"e"), (true, Ok(())));
+        assert!(!feed.finish(End::Clean));
+        assert_eq!(feed.take(), (b"e".to_vec(), Some(End::Clean)));
+    }
+
+    #[test]
+    fn a_backlog_is_cut_off_and_one_large_message_is_not() {
+        let feed = Feed::new(10);
+        assert_eq!(feed.push(&[b'x'; 50]), (true, Ok(())));
+        assert_eq!(feed.push(b"y"), (false, Err(Gone)));
+        assert_eq!(feed.take(), (Vec::new(), Some(End::Broken)));
+        assert_eq!(feed.push(b"z"), (false, Err(Gone)));
+        let feed = Feed::new(10);
+        let huge = vec![b'x'; STREAM_MESSAGE_BYTES_MAX + 1];
+        assert_eq!(feed.push(&huge), (true, Err(Gone)));
+    }
+
+    #[test]
+    fn a_closed_feed_takes_nothing() {
+        let feed = Feed::new(10);
+        feed.close();
+        assert_eq!(feed.push(b"a"), (false, Err(Gone)));
+        assert!(!feed.finish(End::Clean));
+    }
+}

@@ -1,0 +1,199 @@
+//! Starting and stopping the front end.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use mio::net::TcpListener;
+use mio::{Interest, Poll, Token, Waker};
+
+use super::config::{ListenerId, NetConfig};
+use super::event_loop::{EventLoop, Listener};
+use super::live::{Job, Shared};
+use super::mailbox::Mailbox;
+use super::pool::Pool;
+use super::reply::Service;
+use crate::limits::{LISTENERS_MAX, WORKERS_MAX};
+
+/// The waker's token: after those of all listeners, before those of all connections.
+const WAKER: Token = Token(LISTENERS_MAX);
+
+/// Why the front end did not start listening. No socket is left open.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The number of listeners is not in `1..=LISTENERS_MAX`.
+    Listeners(usize),
+    /// The number of workers is not in `1..=WORKERS_MAX`.
+    Workers(usize),
+    /// A limit is zero, above its default, or at odds with another.
+    Limit(&'static str),
+    /// This address cannot be listened on.
+    Address(SocketAddr, io::Error),
+    /// The system gave no means to wait for events.
+    System(io::Error),
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BindError::Listeners(count) => {
+                write!(out, "{count} addresses to listen on; 1 to {LISTENERS_MAX} are possible")
+            }
+            BindError::Workers(count) => {
+                write!(out, "{count} workers; 1 to {WORKERS_MAX} are possible")
+            }
+            BindError::Limit(name) => write!(
+                out,
+                "limit {name} is zero, above its default or at odds with another; limits can only \
+                 be lowered"
+            ),
+            BindError::Address(address, error) => {
+                write!(out, "cannot listen on {address}: {error}; choose another address or port")
+            }
+            BindError::System(error) => write!(out, "cannot wait for network events: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BindError::Address(_, error) | BindError::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why the front end stopped serving without being asked to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The system started no thread.
+    Threads(io::Error),
+    /// The system reports no more events.
+    Events(io::Error),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Threads(error) => write!(out, "cannot start the workers: {error}"),
+            RunError::Events(error) => write!(out, "cannot wait for network events: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            RunError::Threads(error) | RunError::Events(error) => Some(error),
+        }
+    }
+}
+
+/// How a drain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections cut off because the grace was over.
+    pub connections_cut_off: usize,
+    /// Whether every call came to its end.
+    pub workers_ended: bool,
+}
+
+/// A front end that listens and does not serve yet; clients that connect wait.
+pub struct Server {
+    poll: Poll,
+    listeners: Vec<Listener>,
+    mailbox: Arc<Mailbox>,
+    config: NetConfig,
+}
+
+impl Server {
+    /// Checks the settings and listens on every address.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn bind(config: NetConfig) -> Result<Server, BindError> {
+        if !(1..=LISTENERS_MAX).contains(&config.listeners.len()) {
+            return Err(BindError::Listeners(config.listeners.len()));
+        }
+        if !(1..=WORKERS_MAX).contains(&config.workers) {
+            return Err(BindError::Workers(config.workers));
+        }
+        if let Some(name) = config.limits.fault() {
+            return Err(BindError::Limit(name));
+        }
+        let poll = Poll::new().map_err(BindError::System)?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(BindError::System)?;
+        let mut listeners = Vec::with_capacity(config.listeners.len());
+        for (index, listen) in config.listeners.iter().enumerate() {
+            let fault = |error| BindError::Address(listen.address, error);
+            let mut socket = TcpListener::bind(listen.address).map_err(fault)?;
+            let registry = poll.registry();
+            registry.register(&mut socket, Token(index), Interest::READABLE).map_err(fault)?;
+            listeners.push(Listener::new(listen.id, socket));
+        }
+        Ok(Server { poll, listeners, mailbox: Arc::new(Mailbox::new(waker)), config })
+    }
+
+    /// Serves on this thread, and on the workers it starts, until a handle asks for a drain.
+    ///
+    /// # Errors
+    /// See [`RunError`].
+    pub fn run(self, service: Arc<dyn Service>) -> Result<Drained, RunError> {
+        let Server { poll, listeners, mailbox, config } = self;
+        let limits = Arc::new(config.limits);
+        let workers_service = Arc::clone(&service);
+        let pool = Pool::start(config.workers, limits.queue_max, move |job: Job| {
+            workers_service.serve(job.call, job.reply);
+        })
+        .map_err(RunError::Threads)?;
+        let shared = Shared { service, pool, mailbox, limits, streams: Rc::new(()) };
+        let event_loop = EventLoop::new(poll, listeners, shared, config.wall_clock);
+        let (end, shared) = event_loop.run().map_err(RunError::Events)?;
+        let workers_ended = shared.pool.close(end.grace_end);
+        Ok(Drained { connections_cut_off: end.cut_off, workers_ended })
+    }
+
+    /// Where it listens, with the ports the system chose.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn addresses(&self) -> io::Result<Vec<(ListenerId, SocketAddr)>> {
+        self.listeners.iter().map(|one| Ok((one.id, one.socket.local_addr()?))).collect()
+    }
+
+    /// A way to end `run` from elsewhere.
+    pub fn handle(&self) -> ShutdownHandle {
+        ShutdownHandle { mailbox: Arc::clone(&self.mailbox) }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Ends a running server, from any thread.
+#[derive(Clone)]
+pub struct ShutdownHandle {
+    mailbox: Arc<Mailbox>,
+}
+
+impl ShutdownHandle {
+    /// Stops accepting, lets calls in flight finish and streams end, and makes `run` return within
+    /// the grace. Asking twice changes nothing.
+    pub fn drain(&self) {
+        self.mailbox.drain();
+    }
+}
+
+impl fmt::Debug for ShutdownHandle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("ShutdownHandle")
+    }
+}

@@ -1,0 +1,466 @@
+//! The front end over real loopback sockets: what only shows with a kernel in between.
+//!
+//! Nothing here sleeps. A test waits for an event (an answer, the end of a connection, a message from
+//! a handler), and every wait has a bound that only a broken server reaches.
+#![expect(clippy::unwrap_used, reason = "tests say what went wrong by panicking")]
+
+mod net_bench;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use net_bench::{Bench, Client, LONG, get};
+use server::net::{Call, Head, Limits, Reply, Response, Service, StreamSender, Version, sse};
+
+/// Answers with method, target and body.
+struct Echo;
+
+impl Service for Echo {
+    fn serve(&self, call: Call, reply: Reply) {
+        let request = call.request;
+        let mut body = format!("{} {} ", request.method, request.target).into_bytes();
+        body.extend(&request.body);
+        reply.send(Response { head: Head::new(200), body });
+    }
+}
+
+/// Hands every call to the test, which answers it when it likes.
+struct Desk(Mutex<Sender<(Call, Reply)>>);
+
+impl Service for Desk {
+    fn serve(&self, call: Call, reply: Reply) {
+        self.0.lock().unwrap().send((call, reply)).unwrap();
+    }
+}
+
+fn desk() -> (Desk, Receiver<(Call, Reply)>) {
+    let (sender, receiver) = channel();
+    (Desk(Mutex::new(sender)), receiver)
+}
+
+#[test]
+fn keep_alive_and_pipelining() {
+    let bench = Bench::start(Echo, Limits::default(), 2);
+    let mut client = bench.connect();
+    for round in 0..3 {
+        client.say(&get(&format!("/{round}")));
+        assert_eq!(client.answer().body, format!("GET /{round} ").into_bytes());
+    }
+    let many: String = (0..500).map(|i| get(&format!("/many/{i}"))).collect();
+    client.say(&many);
+    for i in 0..500 {
+        assert_eq!(client.answer().body, format!("GET /many/{i} ").into_bytes());
+    }
+    client.say("GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let last = client.answer();
+    assert!(last.head.contains("connection: close"));
+    assert!(last.head.contains("date: "));
+    assert!(client.is_closed());
+    assert_eq!(bench.stop().connections_cut_off, 0);
+}
+
+#[test]
+fn bodies_chunked_and_counted_and_continue_and_head() {
+    let bench = Bench::start(Echo, Limits::default(), 2);
+    let mut client = bench.connect();
+    client.say("POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.say("5\r\nhello\r\n");
+    client.say("1\r\n!\r\n0\r\n\r\n");
+    assert_eq!(client.answer().body, b"POST /c hello!");
+
+    client.say("POST /e HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    assert_eq!(client.line(), "HTTP/1.1 100 Continue");
+    assert_eq!(client.line(), "");
+    client.say("ok");
+    assert_eq!(client.answer().body, b"POST /e ok");
+
+    client.say("HEAD /h HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(client.head().contains("content-length: 8"));
+
+    let text = "x".repeat(3_000_000);
+    client.say(&format!(
+        "POST /big HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{text}",
+        text.len()
+    ));
+    assert_eq!(client.answer().body.len(), text.len() + "POST /big ".len());
+}
+
+#[test]
+fn faults_are_answered_and_closed_even_with_bytes_on_their_way() {
+    let bench = Bench::start(Echo, Limits { body_bytes_max: 10, ..Limits::default() }, 2);
+    let mut client = bench.connect();
+    // The body is still being sent when the 413 comes; a reset would destroy it.
+    let text = "x".repeat(500_000);
+    client.say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n");
+    client.say(&text);
+    let answer = client.answer();
+    assert_eq!(answer.status(), 413);
+    assert_eq!(answer.body, b"{\"detail\": \"Content Too Large\"}");
+    assert!(client.is_closed());
+
+    let mut client = bench.connect();
+    client.say("GET / HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n");
+    assert_eq!(client.answer().status(), 400);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn slow_clients_are_told_and_closed() {
+    let brief = Duration::from_millis(30);
+    let limits = Limits {
+        head_timeout: brief,
+        body_timeout: brief,
+        idle_timeout: brief,
+        ..Limits::default()
+    };
+    let bench = Bench::start(Echo, limits, 2);
+    let mut head = bench.connect();
+    head.say("GET / HTTP/1.1\r\nHo");
+    let mut body = bench.connect();
+    body.say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf");
+    let mut idle = bench.connect();
+    for client in [&mut head, &mut body] {
+        assert_eq!(client.answer().status(), 408);
+        assert!(client.is_closed());
+    }
+    assert!(idle.is_closed());
+}
+
+#[test]
+fn a_full_queue_is_answered_at_once() {
+    let (service, calls) = desk();
+    let (enter, entered) = channel();
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let enter = Mutex::new(enter);
+    let blocking = move |call: Call, reply: Reply| {
+        enter.lock().unwrap().send(()).unwrap();
+        released.lock().unwrap().recv_timeout(LONG).unwrap();
+        service.serve(call, reply);
+    };
+    let bench = Bench::start(blocking, Limits { queue_max: 1, ..Limits::default() }, 1);
+    let mut clients: Vec<Client> = (0..3).map(|_| bench.connect()).collect();
+    clients[0].say(&get("/0"));
+    entered.recv_timeout(LONG).unwrap();
+    // The worker is busy: of the next two one waits in the queue and one is refused, whichever the
+    // loop saw first, so the refused one is found by trying the other first.
+    clients[1].say(&get("/1"));
+    clients[2].say(&get("/2"));
+    let refused = loop {
+        let done = (1..3).find(|i| clients[*i].has_bytes());
+        if let Some(done) = done {
+            break done;
+        }
+        std::thread::yield_now();
+    };
+    let answer = clients[refused].answer();
+    assert_eq!(answer.status(), 503);
+    assert!(answer.head.contains("retry-after: 1"));
+    for _ in 0..2 {
+        release.send(()).unwrap();
+        calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
+    }
+    assert_eq!(clients[0].head_status(), 204);
+    assert_eq!(clients[3 - refused].head_status(), 204);
+    // The refused connection is still good.
+    clients[refused].say(&get("/again"));
+    release.send(()).unwrap();
+    calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
+    assert_eq!(clients[refused].head_status(), 204);
+}
+
+#[test]
+fn a_panic_and_a_dropped_reply_are_500_and_the_worker_goes_on() {
+    let service = |call: Call, reply: Reply| match call.request.target.as_str() {
+        "/panic" => panic!("this call panics on purpose"),
+        "/drop" => drop(reply),
+        "/field" => reply.send(Response::empty(200).header("x", "a\r\nb: c")),
+        _ => reply.send(Response::empty(204)),
+    };
+    let bench = Bench::start(service, Limits::default(), 1);
+    let mut client = bench.connect();
+    for target in ["/panic", "/drop", "/field"] {
+        client.say(&get(target));
+        let answer = client.answer();
+        assert_eq!(
+            (answer.status(), answer.body),
+            (500, b"{\"detail\": \"Internal Server Error\"}".to_vec())
+        );
+    }
+    client.say(&get("/"));
+    assert_eq!(client.head_status(), 204);
+}
+
+#[test]
+fn quick_answers_do_not_wait_for_a_worker() {
+    struct Quick(Mutex<Receiver<()>>);
+    impl Service for Quick {
+        fn serve(&self, _: Call, reply: Reply) {
+            self.0.lock().unwrap().recv_timeout(LONG).unwrap();
+            reply.send(Response::empty(204));
+        }
+        fn quick(&self, call: &Call) -> Option<Response> {
+            assert_ne!(call.request.path(), "/panic", "this quick call panics on purpose");
+            (call.request.path() == "/health").then(|| Response::json(200, b"{}".to_vec()))
+        }
+    }
+    let (release, released) = channel();
+    let bench = Bench::start(Quick(Mutex::new(released)), Limits::default(), 1);
+    let (mut slow, mut quick) = (bench.connect(), bench.connect());
+    slow.say(&get("/slow"));
+    for _ in 0..10 {
+        quick.say(&get("/health"));
+        assert_eq!(quick.answer().body, b"{}");
+    }
+    quick.say(&get("/panic"));
+    assert_eq!(quick.answer().status(), 500);
+    release.send(()).unwrap();
+    assert_eq!(slow.head_status(), 204);
+}
+
+#[test]
+fn a_client_that_leaves_raises_the_flag() {
+    let (service, calls) = desk();
+    let bench = Bench::start(service, Limits::default(), 2);
+    // Closed with unread bytes: a reset. Closed cleanly: an end, taken for gone after the grace.
+    for reset in [true, false] {
+        let mut client = bench.connect();
+        client.say(&(get("/unread") + &get("/work")));
+        calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
+        let (call, reply) = calls.recv_timeout(LONG).unwrap();
+        assert!(!call.cancel.is_raised());
+        assert_eq!(call.request.target, "/work");
+        if reset {
+            client.leave_by_reset();
+        } else {
+            assert_eq!(client.head_status(), 204);
+            drop(client);
+        }
+        net_bench::until(|| call.cancel.is_raised());
+        reply.send(Response::empty(204));
+    }
+}
+
+#[test]
+fn a_half_closed_client_still_gets_its_answer() {
+    let bench = Bench::start(Echo, Limits::default(), 2);
+    let mut client = bench.connect();
+    client.say(&(get("/1") + &get("/2")));
+    client.socket.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.answer().body, b"GET /1 ");
+    assert_eq!(client.answer().body, b"GET /2 ");
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_stream_flows_ends_and_notices_its_client_leave() {
+    let (service, calls) = desk();
+    let bench = Bench::start(service, Limits::default(), 2);
+    let mut client = bench.connect();
+    client.say(&get("/events"));
+    let (_, reply) = calls.recv_timeout(LONG).unwrap();
+    let stream = reply.stream(sse::head());
+    assert!(client.head().contains("content-type: text/event-stream"));
+    for i in 0..100 {
+        let data = i.to_string();
+        let event = sse::Event { data: Some(&data), ..sse::Event::default() };
+        stream.send(&event.encode().unwrap()).unwrap();
+    }
+    drop(stream);
+    let text = String::from_utf8(client.chunked_body()).unwrap();
+    let wanted: String = (0..100).map(|i| format!("data: {i}\n\n")).collect();
+    assert_eq!(text, wanted);
+
+    // The same connection goes on, and leaves in the middle of the next stream.
+    client.say(&get("/events"));
+    let (call, reply) = calls.recv_timeout(LONG).unwrap();
+    let stream = reply.stream(sse::head());
+    stream.send(b": hello\n\n").unwrap();
+    client.head();
+    drop(client);
+    net_bench::until(|| call.cancel.is_raised() && stream.is_gone());
+    assert!(stream.send(b": nobody\n\n").is_err());
+}
+
+#[test]
+fn a_slow_reader_is_cut_off_by_backlog_and_by_time() {
+    let limits = Limits {
+        stream_backlog_bytes_max: 100_000,
+        write_timeout: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let (service, calls) = desk();
+    let bench = Bench::start(service, limits, 2);
+    let open = || -> (Client, Call, StreamSender) {
+        let mut client = bench.connect();
+        client.say(&get("/events"));
+        let (call, reply) = calls.recv_timeout(LONG).unwrap();
+        (client, call, reply.stream(sse::head()))
+    };
+    let piece = [b'x'; 10_000];
+    let (backlog, call, stream) = open();
+    net_bench::until(|| stream.send(&piece).is_err());
+    net_bench::until(|| call.cancel.is_raised());
+    drop(backlog);
+
+    // One message more than the socket takes, then silence: only time can tell.
+    let (timed, call, stream) = open();
+    stream.send(&vec![b'x'; 16_000_000]).unwrap();
+    net_bench::until(|| call.cancel.is_raised());
+    assert!(stream.is_gone());
+    drop(timed);
+}
+
+#[test]
+fn streams_are_capped() {
+    let (service, calls) = desk();
+    let bench = Bench::start(service, Limits { streams_max: 1, ..Limits::default() }, 2);
+    let (mut first, mut second) = (bench.connect(), bench.connect());
+    first.say(&get("/events"));
+    let one = calls.recv_timeout(LONG).unwrap().1.stream(sse::head());
+    assert_eq!(first.head_status(), 200);
+    second.say(&get("/events"));
+    let two = calls.recv_timeout(LONG).unwrap().1.stream(sse::head());
+    assert_eq!(second.answer().status(), 503);
+    net_bench::until(|| two.is_gone());
+    drop(one);
+    assert_eq!(first.chunked_body(), b"");
+    second.say(&get("/events"));
+    let _three = calls.recv_timeout(LONG).unwrap().1.stream(sse::head());
+    assert_eq!(second.head_status(), 200);
+}
+
+#[test]
+fn a_drain_finishes_what_is_begun() {
+    let (service, calls) = desk();
+    let bench = Bench::start(service, Limits::default(), 2);
+    let mut idle = bench.connect();
+    let mut working = bench.connect();
+    let mut listening = bench.connect();
+    working.say(&get("/work"));
+    let (_, reply) = calls.recv_timeout(LONG).unwrap();
+    listening.say(&get("/events"));
+    let (call, streaming) = calls.recv_timeout(LONG).unwrap();
+    let stream = streaming.stream(sse::head());
+    stream.send(b"data: 1\n\n").unwrap();
+    listening.head();
+    bench.handle.drain();
+    assert!(idle.is_closed());
+    assert_eq!(listening.chunked_body(), b"data: 1\n\n");
+    net_bench::until(|| call.cancel.is_raised());
+    assert!(TcpStream::connect(bench.address).is_err());
+    reply.send(Response::json(200, b"{}".to_vec()));
+    let answer = working.answer();
+    assert_eq!(answer.body, b"{}");
+    assert!(answer.head.contains("connection: close"));
+    assert!(working.is_closed());
+    drop((working, listening, idle));
+    let drained = bench.stop();
+    assert_eq!((drained.connections_cut_off, drained.workers_ended), (0, true));
+}
+
+#[test]
+fn a_drain_does_not_wait_for_ever() {
+    let limits = Limits { drain_grace: Duration::from_millis(30), ..Limits::default() };
+    let (service, calls) = desk();
+    let bench = Bench::start(service, limits, 1);
+    let mut client = bench.connect();
+    client.say(&get("/work"));
+    let (call, reply) = calls.recv_timeout(LONG).unwrap();
+    assert_eq!(bench.stop().connections_cut_off, 1);
+    assert!(call.cancel.is_raised());
+    assert!(client.is_closed());
+    reply.send(Response::empty(204));
+}
+
+#[test]
+fn one_connection_too_many_is_turned_away() {
+    let bench = Bench::start(Echo, Limits { connections_max: 1, ..Limits::default() }, 1);
+    let mut first = bench.connect();
+    first.say(&get("/"));
+    assert_eq!(first.answer().status(), 200);
+    let mut second = bench.connect();
+    let answer = second.answer();
+    assert_eq!(answer.status(), 503);
+    assert!(answer.head.contains("retry-after: 1"));
+    assert!(second.is_closed());
+    first.say("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert_eq!(first.answer().status(), 200);
+    assert!(first.is_closed());
+    drop(first);
+    // Its place is free once the server has seen it go.
+    net_bench::until(|| {
+        let mut next = bench.connect();
+        next.say(&get("/"));
+        next.answer().status() == 200
+    });
+}
+
+#[test]
+fn two_hundred_connections_at_once() {
+    let bench = Bench::start(Echo, Limits::default(), 2);
+    let mut clients: Vec<Client> = (0..200).map(|_| bench.connect()).collect();
+    for round in 0..5 {
+        for (i, client) in clients.iter_mut().enumerate() {
+            client.say(&get(&format!("/{round}/{i}")));
+        }
+        for (i, client) in clients.iter_mut().enumerate().rev() {
+            assert_eq!(client.answer().body, format!("GET /{round}/{i} ").into_bytes());
+        }
+    }
+}
+
+#[test]
+fn calls_say_where_they_came_from() {
+    let (service, calls) = desk();
+    let bench = Bench::start(service, Limits::default(), 2);
+    for (id, address) in bench.addresses.clone() {
+        let mut client = Client::connect(address);
+        client.say("GET /%41?q=1 HTTP/1.0\r\nX-Key: v\r\n\r\n");
+        let (call, reply) = calls.recv_timeout(LONG).unwrap();
+        assert_eq!(call.listener, id);
+        assert_eq!(call.peer, client.socket.local_addr().unwrap());
+        assert_eq!(call.request.version, Version::Http10);
+        assert_eq!((call.request.path(), call.request.query()), ("/%41", Some("q=1")));
+        assert_eq!(call.request.headers.get("x-key"), Some("v"));
+        reply.send(Response::empty(204));
+        assert_eq!(client.head_status(), 204);
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn a_reset_in_every_phase_hurts_nobody() {
+    let bench = Bench::start(Echo, Limits::default(), 2);
+    let whole = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
+    for at in 0..whole.len() {
+        let mut client = bench.connect();
+        client.say(&(get("/unread") + &whole[..at]));
+        client.leave_by_reset();
+    }
+    let mut client = bench.connect();
+    client.say(whole);
+    assert_eq!(client.answer().body, b"POST / abc");
+}
+
+#[test]
+fn a_client_that_never_reads_stops_being_read() {
+    let bench = Bench::start(Echo, Limits::default(), 2);
+    let client = bench.connect();
+    client.socket.set_nonblocking(true).unwrap();
+    let request = get(&format!("/{}", "x".repeat(8_000)));
+    // Answers pile up in the socket buffers, then the server stops reading, then we cannot write.
+    let blocked = (0..100_000).any(|_| {
+        matches!((&client.socket).write(request.as_bytes()), Err(error) if error.kind() == ErrorKind::WouldBlock)
+            && { std::thread::yield_now(); true }
+    });
+    assert!(blocked);
+    let mut other = bench.connect();
+    other.say(&get("/other"));
+    assert_eq!(other.answer().body, b"GET /other ");
+    let mut byte = [0];
+    net_bench::until(|| (&client.socket).read(&mut byte).is_ok_and(|count| count == 1));
+}
