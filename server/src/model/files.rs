@@ -1,0 +1,221 @@
+//! The files of one model: read once, hashed in the same pass, checked before anyone sees them.
+//!
+//! Owns the names and size bounds of the files. Knows a directory; must not know how it got there.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+
+use sha2::{Digest, Sha256 as Hasher};
+
+use super::error::{FileFault, hex};
+use super::request::{Expected, Sha256};
+
+/// The network's shape.
+pub(super) const CONFIG: Kind = Kind { name: "config.json", bytes_max: 1 << 20 };
+/// The vocabulary and the rules of the tokenizer.
+pub(super) const TOKENIZER: Kind = Kind { name: "tokenizer.json", bytes_max: 64 << 20 };
+/// The weights. The widest encoder we load (1,024 wide, 24 layers, f32) has 1.4 GB of them.
+pub(super) const WEIGHTS: Kind = Kind { name: "model.safetensors", bytes_max: 2 << 30 };
+/// How token vectors become one; absent means by their mean.
+pub(super) const POOLING: Kind = Kind { name: "1_Pooling/config.json", bytes_max: 1 << 20 };
+/// The longest text in tokens.
+pub(super) const SENTENCE: Kind = Kind { name: "sentence_bert_config.json", bytes_max: 1 << 20 };
+
+/// Read and hashed at a time: small enough to still be in a cache when the other thread hashes it.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// One file that a model may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// Its path inside the model's directory.
+    pub(super) name: &'static str,
+    /// The most bytes it may have.
+    pub(super) bytes_max: u64,
+}
+
+/// Where a model came from in this call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The directory that the operator named.
+    Directory,
+    /// The cache, without any network.
+    Cache,
+    /// The model hub, just now.
+    Hub,
+    /// The Python package, just now.
+    Package,
+}
+
+/// A model, whole and checked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ModelFiles {
+    /// Where the files lie.
+    pub dir: PathBuf,
+    /// `config.json`, a JSON object.
+    pub config: Vec<u8>,
+    /// `tokenizer.json`.
+    pub tokenizer: Vec<u8>,
+    /// `model.safetensors`.
+    pub weights: Vec<u8>,
+    /// SHA-256 of `weights`: the fingerprint that a store remembers.
+    pub weights_sha256: Sha256,
+    /// SHA-256 of `tokenizer`.
+    pub tokenizer_sha256: Sha256,
+    /// `1_Pooling/config.json`, a JSON object, if there is one.
+    pub pooling: Option<Vec<u8>>,
+    /// `sentence_bert_config.json`, a JSON object, if there is one.
+    pub sentence: Option<Vec<u8>>,
+    /// Where the model came from in this call.
+    pub origin: Origin,
+}
+
+impl ModelFiles {
+    /// Compares both hashes with the pinned ones.
+    pub(super) fn check(&self, expected: &Expected) -> Result<(), FileFault> {
+        same(TOKENIZER, &expected.tokenizer, &self.tokenizer_sha256)?;
+        same(WEIGHTS, &expected.weights, &self.weights_sha256)
+    }
+}
+
+impl fmt::Debug for ModelFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Sizes instead of 90 MB of numbers.
+        f.debug_struct("ModelFiles")
+            .field("dir", &self.dir)
+            .field("origin", &self.origin)
+            .field("weights_bytes", &self.weights.len())
+            .field("weights_sha256", &hex(&self.weights_sha256))
+            .field("tokenizer_sha256", &hex(&self.tokenizer_sha256))
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Directory => "directory",
+            Self::Cache => "cache",
+            Self::Hub => "hub",
+            Self::Package => "package",
+        })
+    }
+}
+
+/// Reads the model in `dir` and, where hashes are pinned, compares them. The small files come first, so a
+/// directory that is no model is refused before its large file is read.
+pub(super) fn load(
+    dir: &Path,
+    expected: Option<&Expected>,
+    origin: Origin,
+) -> Result<ModelFiles, FileFault> {
+    let required = |kind| read(dir, kind)?.ok_or(FileFault::Missing(kind.name));
+    let (config, _) = required(CONFIG)?;
+    object(CONFIG, &config)?;
+    let (tokenizer, tokenizer_sha256) = required(TOKENIZER)?;
+    if let Some(expected) = expected {
+        same(TOKENIZER, &expected.tokenizer, &tokenizer_sha256)?;
+    }
+    let optional = |kind| -> Result<Option<Vec<u8>>, FileFault> {
+        let Some((bytes, _)) = read(dir, kind)? else { return Ok(None) };
+        object(kind, &bytes)?;
+        Ok(Some(bytes))
+    };
+    let pooling = optional(POOLING)?;
+    let sentence = optional(SENTENCE)?;
+    let (weights, weights_sha256) = required(WEIGHTS)?;
+    if let Some(expected) = expected {
+        same(WEIGHTS, &expected.weights, &weights_sha256)?;
+    }
+    let dir = dir.to_path_buf();
+    Ok(ModelFiles {
+        dir,
+        config,
+        tokenizer,
+        weights,
+        weights_sha256,
+        tokenizer_sha256,
+        pooling,
+        sentence,
+        origin,
+    })
+}
+
+/// Refuses bytes that are not one JSON object: half a file, or a portal's page in place of one.
+pub(super) fn object(kind: Kind, bytes: &[u8]) -> Result<(), FileFault> {
+    match serde_json::from_slice(bytes) {
+        Ok(serde_json::Value::Object(_)) => Ok(()),
+        _ => Err(FileFault::NotAnObject(kind.name)),
+    }
+}
+
+/// Refuses a hash that is not the wanted one.
+pub(super) fn same(kind: Kind, wanted: &Sha256, found: &Sha256) -> Result<(), FileFault> {
+    if wanted == found {
+        return Ok(());
+    }
+    Err(FileFault::WrongHash { file: kind.name, wanted: *wanted, found: *found })
+}
+
+/// SHA-256 of the file at `path`, which may be of any size.
+pub(super) fn hash_of(path: &Path) -> io::Result<Sha256> {
+    let mut file = File::open(path)?;
+    let mut hasher = Hasher::new();
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(hasher.finalize().into()),
+            Ok(count) => hasher.update(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The bytes and the hash of one file; `None` if there is no such file. The bytes that are hashed are the
+/// bytes that are returned, whatever happens to the file meanwhile.
+fn read(dir: &Path, kind: Kind) -> Result<Option<(Vec<u8>, Sha256)>, FileFault> {
+    let Kind { name: file, bytes_max } = kind;
+    let unreadable = |error| FileFault::Unreadable { file, error };
+    let path = dir.join(file);
+    let about = match fs::metadata(&path) {
+        Ok(about) => about,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    if !about.is_file() {
+        return Err(unreadable(io::Error::other("it is not a regular file"))); // a pipe would block us
+    }
+    if about.len() > bytes_max {
+        return Err(FileFault::TooLarge { file, bytes_max });
+    }
+    let length =
+        usize::try_from(about.len()).expect("bounded by the kind, far below an address space");
+    let mut bytes = vec![0; length];
+    let mut source = File::open(&path).map_err(unreadable)?;
+    let digest = fill_and_hash(&mut source, &mut bytes).map_err(unreadable)?;
+    Ok(Some((bytes, digest)))
+}
+
+/// Fills `bytes` from `source` and hashes it, the two one piece apart on two threads: copying 90 MB out of
+/// the page cache takes about as long as hashing it, and every start waits for both.
+fn fill_and_hash(source: &mut File, bytes: &mut [u8]) -> io::Result<Sha256> {
+    thread::scope(|scope| {
+        let (filled, pieces) = mpsc::channel::<&[u8]>(); // never more entries than the file has pieces
+        let hashing = scope.spawn(move || {
+            let mut hasher = Hasher::new();
+            pieces.iter().for_each(|piece| hasher.update(piece));
+            hasher.finalize().into()
+        });
+        for piece in bytes.chunks_mut(PIECE_BYTES) {
+            source.read_exact(piece)?;
+            filled.send(piece).expect("the other end listens until this one is dropped");
+        }
+        drop(filled);
+        Ok(hashing.join().expect("hashing bytes in memory does not panic"))
+    })
+}
