@@ -8,9 +8,9 @@
 use super::bm25::{Formula, RankedTerm, Ranker, Score};
 use super::layout::BLOCK_ROWS;
 use super::postings::Posting;
-use super::top::Top;
 use super::view::{Decoded, List, PostingsView};
 use super::{Damage, damage};
+use crate::top::Top;
 
 /// Rows of one window: sums of 16 KiB stay in the first-level cache.
 const WINDOW: usize = 4096;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Top;
 
 fn terms(text: &str) -> Vec<(String, Kind)> {
     let mut out = Vec::new();

@@ -1,0 +1,86 @@
+//! A bounds-checked reader over foreign bytes. Knows numbers and lengths, not what they mean.
+
+use crate::error::Damage;
+
+/// Reads little-endian values from the front of a slice; every failure is damage of one rule.
+pub(crate) struct Cursor<'a> {
+    rest: &'a [u8],
+    rule: &'static str,
+}
+
+macro_rules! numbers {
+    ($($name:ident -> $type:ty),*) => {$(
+        pub(crate) fn $name(&mut self) -> Result<$type, Damage> {
+            self.array().map(<$type>::from_le_bytes)
+        }
+    )*};
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8], rule: &'static str) -> Self {
+        Self { rest: bytes, rule }
+    }
+
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<&'a [u8], Damage> {
+        let Some((head, rest)) = self.rest.split_at_checked(bytes) else {
+            return Err(self.wrong(format!("{bytes} bytes wanted, {} left", self.rest.len())));
+        };
+        self.rest = rest;
+        Ok(head)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Damage> {
+        self.take(N).map(|bytes| bytes.try_into().expect("take gives as many as asked"))
+    }
+
+    numbers!(u8 -> u8, u16 -> u16, u32 -> u32, u64 -> u64, u128 -> u128, i64 -> i64, f32 -> f32);
+
+    /// A `u32` count followed by as many bytes.
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Damage> {
+        let length = self.u32()? as usize;
+        self.take(length)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<&'a str, Damage> {
+        let bytes = self.bytes()?;
+        std::str::from_utf8(bytes).map_err(|error| self.wrong(format!("not UTF-8: {error}")))
+    }
+
+    /// A `u32` count of members that take at least `member_bytes` each.
+    pub(crate) fn count(&mut self, member_bytes: usize) -> Result<usize, Damage> {
+        let count = self.u32()? as usize;
+        if count > self.rest.len() / member_bytes.max(1) {
+            return Err(self.wrong(format!("{count} members in {} bytes", self.rest.len())));
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn end(&self) -> Result<(), Damage> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        Err(self.wrong(format!("{} bytes too many", self.rest.len())))
+    }
+
+    pub(crate) fn wrong(&self, detail: impl Into<String>) -> Damage {
+        Damage::new(self.rule, detail)
+    }
+}
+
+/// Appends what [`Cursor`] reads.
+pub(crate) trait Put {
+    fn put(&mut self, bytes: &[u8]);
+
+    /// Length as `u32`, then the bytes. Lengths are checked against their limits before this.
+    fn put_bytes(&mut self, bytes: &[u8]) {
+        let length = u32::try_from(bytes.len()).expect("limits.md bounds every field below 4 GiB");
+        self.put(&length.to_le_bytes());
+        self.put(bytes);
+    }
+}
+
+impl Put for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}

@@ -1,0 +1,211 @@
+//! The engine's public errors: one type for each act, and what to do about each.
+
+use std::fmt;
+use std::io;
+
+/// Bytes that break a rule of the format. `rule` is an id of `format-spec/`, for example `SEG-06`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Id of the broken rule.
+    pub rule: &'static str,
+    /// What was found, and where, for a person to read.
+    pub detail: String,
+}
+
+impl Damage {
+    /// Damage of `rule`, described by `detail`.
+    pub fn new(rule: &'static str, detail: impl Into<String>) -> Self {
+        Self { rule, detail: detail.into() }
+    }
+
+    /// The same damage with the name of the file it was found in.
+    pub(crate) fn within(mut self, file: &str) -> Self {
+        self.detail = format!("{file}: {}", self.detail);
+        self
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.detail)
+    }
+}
+
+impl std::error::Error for Damage {}
+
+/// What a caller can do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// Try again later; nothing needs changing.
+    RetryLater,
+    /// The request itself is wrong.
+    FixRequest,
+    /// The disk is full or refuses writes.
+    FreeSpace,
+    /// The store needs a newer build.
+    Upgrade,
+    /// Stored bytes are damaged: bring the store back from a backup, or salvage it.
+    Restore,
+    /// The writer has stopped; reopening the store recovers it.
+    Reopen,
+}
+
+/// A failed operation on the store's directory.
+#[derive(Debug)]
+pub struct DiskError {
+    /// What was being done, as a verb: `sync`, `rename`, ...
+    pub action: &'static str,
+    /// The file's name within the store directory, or the directory's path.
+    pub name: String,
+    /// What the operating system said.
+    pub source: io::Error,
+}
+
+impl DiskError {
+    pub(crate) fn new(action: &'static str, name: impl Into<String>, source: io::Error) -> Self {
+        Self { action, name: name.into(), source }
+    }
+
+    /// See [`Remedy`].
+    pub fn remedy(&self) -> Remedy {
+        match self.source.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::ReadOnlyFilesystem => Remedy::FreeSpace,
+            _ => Remedy::RetryLater,
+        }
+    }
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "could not {} {}: {}", self.action, self.name, self.source)
+    }
+}
+
+impl std::error::Error for DiskError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Why a store did not open. Nothing that was acknowledged has been changed on disk.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process holds the directory's lock.
+    Locked,
+    /// A file needs a build that reads this version of the format.
+    TooNew {
+        /// The file.
+        file: String,
+        /// The version it asks for.
+        version: u16,
+    },
+    /// Bytes break a rule of the format.
+    Damaged(Damage),
+    /// The operating system refused something.
+    Disk(DiskError),
+}
+
+impl OpenError {
+    /// See [`Remedy`].
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Locked => Remedy::RetryLater,
+            Self::TooNew { .. } => Remedy::Upgrade,
+            Self::Damaged(_) => Remedy::Restore,
+            Self::Disk(error) => error.remedy(),
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked => write!(f, "the store is open in another process"),
+            Self::TooNew { file, version } => write!(
+                f,
+                "{file} needs a build that reads format version {version}; this one reads up to {}",
+                crate::layout::READ_VERSION
+            ),
+            Self::Damaged(damage) => write!(f, "the store is damaged: {damage}"),
+            Self::Disk(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<Damage> for OpenError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<DiskError> for OpenError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+/// Why a batch was not written. Nothing of it is stored.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The batch breaks a rule; `field` says where.
+    Refused {
+        /// The field, as a caller knows it: `supersedes`, `title`, ...
+        field: &'static str,
+        /// What was given and what is allowed.
+        why: String,
+    },
+    /// Stored bytes that the check needed are damaged.
+    Damaged(Damage),
+    /// The disk failed during this write. The writer has stopped: reopen the store.
+    Disk(DiskError),
+    /// An earlier failure stopped the writer: reopen the store. Holds that failure's words.
+    Stopped(String),
+}
+
+impl WriteError {
+    pub(crate) fn refused(field: &'static str, why: impl Into<String>) -> Self {
+        Self::Refused { field, why: why.into() }
+    }
+
+    /// See [`Remedy`].
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Refused { .. } => Remedy::FixRequest,
+            Self::Damaged(_) => Remedy::Restore,
+            Self::Disk(error) => error.remedy(),
+            Self::Stopped(_) => Remedy::Reopen,
+        }
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { field, why } => write!(f, "{field}: {why}"),
+            Self::Damaged(damage) => write!(f, "the store is damaged: {damage}"),
+            Self::Disk(error) => write!(f, "{error}; the writer has stopped, reopen the store"),
+            Self::Stopped(why) => write!(f, "the writer has stopped ({why}); reopen the store"),
+        }
+    }
+}
+
+impl std::error::Error for WriteError {}
+
+impl From<Damage> for WriteError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<DiskError> for WriteError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}

@@ -1,0 +1,143 @@
+//! Names of things: 128-bit ids that sort by time of making, rows, commit numbers.
+//!
+//! An id is a ULID (48 bits of milliseconds, 80 random bits): ids made one after another are
+//! near one another in every sorted column, and nobody can guess the next one.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::os::clock::{Micros, Random};
+
+/// Row of a column within one segment.
+pub type Row = u32;
+/// Commit number: every batch has one, and they rise by one.
+pub type Seq = u64;
+
+const TEXT_CHARS: usize = 26;
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Text that is not an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotAnId;
+
+impl fmt::Display for NotAnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not an id: a type prefix such as itm_ and {TEXT_CHARS} letters and digits")
+    }
+}
+
+impl std::error::Error for NotAnId {}
+
+macro_rules! ids {
+    ($($(#[$about:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u128);
+
+        impl fmt::Display for $name {
+            /// The 26 characters of Crockford's base 32, lower case, without a type prefix.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(std::str::from_utf8(&text_of(self.0)).expect("base 32 is ASCII"))
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotAnId;
+
+            fn from_str(text: &str) -> Result<Self, NotAnId> {
+                number_of(text).map(Self)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A memory item.
+    ItemId,
+    /// Where items came from: one version of a file, a text, a conversation.
+    SourceId,
+    /// A link between two items.
+    EdgeId,
+    /// A store; made once, never changed.
+    StoreId,
+}
+
+fn text_of(number: u128) -> [u8; TEXT_CHARS] {
+    let mut text = [0; TEXT_CHARS];
+    let mut rest = number;
+    for place in text.iter_mut().rev() {
+        *place = ALPHABET[(rest & 31) as usize];
+        rest >>= 5;
+    }
+    text
+}
+
+fn number_of(text: &str) -> Result<u128, NotAnId> {
+    if text.len() != TEXT_CHARS {
+        return Err(NotAnId);
+    }
+    let mut number = 0u128;
+    for (i, letter) in text.bytes().enumerate() {
+        let digit = ALPHABET.iter().position(|&a| a == letter).ok_or(NotAnId)?;
+        if i == 0 && digit > 7 {
+            return Err(NotAnId); // 26 * 5 = 130 bits: the first two must be zero
+        }
+        number = number << 5 | digit as u128;
+    }
+    Ok(number)
+}
+
+/// Makes ids that rise, however the clock moves.
+#[derive(Debug, Default)]
+pub(crate) struct IdMaker {
+    last: u128,
+}
+
+impl IdMaker {
+    pub(crate) fn next(&mut self, now: Micros, random: &dyn Random) -> u128 {
+        let millis = u128::from(now.0.max(0).unsigned_abs() / 1000);
+        let mut bytes = [0; 16];
+        random.fill(&mut bytes[..10]);
+        let noise = u128::from_le_bytes(bytes);
+        let fresh = millis << 80 | noise;
+        self.last = if fresh > self.last { fresh } else { self.last + 1 };
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_number_agree_at_the_ends_and_between() {
+        for number in [0, 1, 31, 32, u128::MAX, 1 << 127, 0x0123_4567_89ab_cdef] {
+            let text = ItemId(number).to_string();
+            assert_eq!(text.len(), TEXT_CHARS);
+            assert_eq!(text.parse(), Ok(ItemId(number)), "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_texts_are_refused() {
+        for text in ["", "0", "8zzzzzzzzzzzzzzzzzzzzzzzzz", "0000000000000000000000000u", "\u{e9}"]
+        {
+            assert_eq!(text.parse::<ItemId>(), Err(NotAnId), "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_rise_even_when_the_clock_falls() {
+        #[derive(Debug)]
+        struct Zeros;
+        impl Random for Zeros {
+            fn fill(&self, bytes: &mut [u8]) {
+                bytes.fill(0);
+            }
+        }
+        let mut maker = IdMaker::default();
+        let later = maker.next(Micros(5_000_000), &Zeros);
+        let earlier = maker.next(Micros(1_000_000), &Zeros);
+        assert!(earlier > later, "{earlier} follows {later}");
+    }
+}

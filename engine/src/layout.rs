@@ -1,0 +1,216 @@
+//! Magics, versions, names and columns. Mirror of `format-spec/`; `tests/spec.rs` compares the two.
+
+#[cfg(target_endian = "big")]
+compile_error!("stored numbers are viewed in place and are little-endian");
+
+/// Least version that can read what this build writes; also the newest that it reads.
+pub const READ_VERSION: u16 = 1;
+/// Least version that can write beside what this build writes.
+pub const WRITE_VERSION: u16 = 1;
+
+pub(crate) const SEGMENT_MAGIC: &[u8; 8] = b"RCLDSEG\0";
+pub(crate) const SEGMENT_END_MAGIC: &[u8; 8] = b"RCLDEND\0";
+pub(crate) const LOG_MAGIC: &[u8; 8] = b"RCLDLOG\0";
+pub(crate) const STATE_MAGIC: &[u8; 8] = b"RCLDSTA\0";
+
+pub(crate) const HEADER_BYTES: usize = 64;
+pub(crate) const TRAILER_BYTES: usize = 64;
+pub(crate) const ENTRY_BYTES: usize = 32;
+pub(crate) const COLUMN_ALIGN: usize = 64; // one cache line, and one AVX-512 load
+pub(crate) const PAGE_BYTES: usize = 64 << 10;
+/// `item_embedding` of an item that has none.
+pub(crate) const NO_ROW: u32 = u32::MAX;
+
+const _: () = assert!(HEADER_BYTES.is_multiple_of(COLUMN_ALIGN));
+const _: () = assert!(PAGE_BYTES.is_multiple_of(COLUMN_ALIGN));
+
+/// What a file of the store directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Manifest,
+    Log,
+    Segment,
+}
+
+impl FileKind {
+    fn stem(self) -> &'static str {
+        match self {
+            Self::Manifest => "manifest",
+            Self::Log => "log",
+            Self::Segment => "segment",
+        }
+    }
+}
+
+/// Name of file `number` of a kind.
+pub(crate) fn name(kind: FileKind, number: u64) -> String {
+    format!("{}-{number:020}", kind.stem())
+}
+
+/// Name of a state file.
+pub(crate) fn state_name(segment: u64, generation: u64) -> String {
+    format!("state-{segment:020}-{generation:020}")
+}
+
+/// The number of a file of this kind; `None` for any other name.
+pub(crate) fn number(kind: FileKind, name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(kind.stem())?.strip_prefix('-')?;
+    let plain = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    plain.then(|| digits.parse().ok()).flatten()
+}
+
+/// How many cells a column has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cells {
+    /// Any number.
+    Any,
+    /// One for each row of the table.
+    Of(Table),
+    /// One for each row, and one more.
+    OffsetsOf(Table),
+    /// As many as the embeddings are wide, for each vector.
+    Halves,
+}
+
+/// The tables whose rows columns describe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// Symbols.
+    Symbols,
+    /// Items.
+    Items,
+    /// Sources.
+    Sources,
+    /// Edges.
+    Edges,
+    /// Tombstones.
+    Tombstones,
+    /// Embeddings.
+    Vectors,
+}
+
+/// A column: its number and what its cells are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnSpec {
+    /// Its number in the directory.
+    pub number: u16,
+    /// Its name in segment.md.
+    pub name: &'static str,
+    /// Bytes of one cell.
+    pub cell_bytes: u16,
+    /// How many cells.
+    pub cells: Cells,
+}
+
+macro_rules! columns {
+    ($($constant:ident = $number:literal, $cell:literal, $cells:expr;)*) => {
+        $(pub(crate) const $constant: Column = Column($number);)*
+
+        /// Every column of a segment, in ascending order of number.
+        pub const COLUMNS: &[ColumnSpec] = &[$(ColumnSpec {
+            number: $number,
+            name: stringify!($constant),
+            cell_bytes: $cell,
+            cells: $cells,
+        }),*];
+    };
+}
+
+/// Number of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Column(pub(crate) u16);
+
+impl Column {
+    pub(crate) fn spec(self) -> &'static ColumnSpec {
+        let at = COLUMNS.binary_search_by_key(&self.0, |spec| spec.number);
+        &COLUMNS[at.expect("columns are made from the table")]
+    }
+}
+
+use Cells::{Any, Halves, Of, OffsetsOf};
+use Table::{Edges, Items, Sources, Symbols, Tombstones, Vectors};
+
+columns! {
+    SYMBOL_OFFSETS = 1, 8, OffsetsOf(Symbols);
+    SYMBOL_BYTES = 2, 1, Any;
+    ITEM_ID = 10, 16, Of(Items);
+    ITEM_BY_ID = 11, 4, Of(Items);
+    ITEM_SEQ = 12, 8, Of(Items);
+    ITEM_KIND = 13, 4, Of(Items);
+    ITEM_MODALITY = 14, 4, Of(Items);
+    ITEM_RECORDED_BY = 15, 4, Of(Items);
+    ITEM_VIA = 16, 4, Of(Items);
+    ITEM_FLAGS = 17, 1, Of(Items);
+    ITEM_SENSITIVITY = 18, 1, Of(Items);
+    TITLE_OFFSETS = 19, 8, OffsetsOf(Items);
+    TITLE_BYTES = 20, 1, Any;
+    TEXT_OFFSETS = 21, 8, OffsetsOf(Items);
+    TEXT_BYTES = 22, 1, Any;
+    ATTRIBUTE_OFFSETS = 23, 8, OffsetsOf(Items);
+    ATTRIBUTE_BYTES = 24, 1, Any;
+    REF_OFFSETS = 25, 8, OffsetsOf(Items);
+    REF_BYTES = 26, 1, Any;
+    ITEM_BY_REF = 27, 4, Any;
+    TAG_OFFSETS = 28, 4, OffsetsOf(Items);
+    TAG_CODES = 29, 4, Any;
+    GATE_OFFSETS = 30, 4, OffsetsOf(Items);
+    GATE_CODES = 31, 4, Any;
+    SUPERSEDES_OFFSETS = 32, 4, OffsetsOf(Items);
+    SUPERSEDES_IDS = 33, 16, Any;
+    SUCCESSOR_TARGET = 34, 16, Any;
+    SUCCESSOR_ROW = 35, 4, Any;
+    ITEM_SOURCE = 36, 16, Of(Items);
+    ITEM_BY_SOURCE = 37, 4, Any;
+    SPAN_BYTES = 38, 16, Of(Items);
+    SPAN_LINES = 39, 8, Of(Items);
+    ITEM_RECORDED_AT = 40, 8, Of(Items);
+    ITEM_VALID_FROM = 41, 8, Of(Items);
+    ITEM_VALID_TO = 42, 8, Of(Items);
+    ITEM_SHA256 = 43, 32, Of(Items);
+    ITEM_EMBEDDING = 44, 4, Of(Items);
+    SOURCE_ID = 60, 16, Of(Sources);
+    SOURCE_BY_ID = 61, 4, Of(Sources);
+    SOURCE_KIND = 62, 4, Of(Sources);
+    SOURCE_URI_OFFSETS = 63, 8, OffsetsOf(Sources);
+    SOURCE_URI_BYTES = 64, 1, Any;
+    SOURCE_BY_URI = 65, 4, Of(Sources);
+    SOURCE_TITLE_OFFSETS = 66, 8, OffsetsOf(Sources);
+    SOURCE_TITLE_BYTES = 67, 1, Any;
+    SOURCE_SHA256 = 68, 32, Of(Sources);
+    SOURCE_BYTES = 69, 8, Of(Sources);
+    SOURCE_RECORDED_AT = 70, 8, Of(Sources);
+    SOURCE_RECORDED_BY = 71, 4, Of(Sources);
+    SOURCE_VIA = 72, 4, Of(Sources);
+    SOURCE_SEQ = 73, 8, Of(Sources);
+    EDGE_ID = 80, 16, Of(Edges);
+    EDGE_BY_ID = 81, 4, Of(Edges);
+    EDGE_FROM = 82, 16, Of(Edges);
+    EDGE_BY_FROM = 83, 4, Of(Edges);
+    EDGE_TO = 84, 16, Of(Edges);
+    EDGE_BY_TO = 85, 4, Of(Edges);
+    EDGE_RELATION = 86, 4, Of(Edges);
+    EDGE_WEIGHT = 87, 4, Of(Edges);
+    EDGE_SOURCE = 88, 16, Of(Edges);
+    EDGE_RECORDED_AT = 89, 8, Of(Edges);
+    EDGE_RECORDED_BY = 90, 4, Of(Edges);
+    EDGE_VALID_FROM = 91, 8, Of(Edges);
+    EDGE_VALID_TO = 92, 8, Of(Edges);
+    EDGE_NOTE_OFFSETS = 93, 8, OffsetsOf(Edges);
+    EDGE_NOTE_BYTES = 94, 1, Any;
+    EDGE_SEQ = 95, 8, Of(Edges);
+    TOMBSTONE_TARGET = 100, 16, Of(Tombstones);
+    TOMBSTONE_BY_TARGET = 101, 4, Of(Tombstones);
+    TOMBSTONE_AT = 102, 8, Of(Tombstones);
+    TOMBSTONE_BY = 103, 4, Of(Tombstones);
+    TOMBSTONE_REASON_OFFSETS = 104, 8, OffsetsOf(Tombstones);
+    TOMBSTONE_REASON_BYTES = 105, 1, Any;
+    TOMBSTONE_SEQ = 106, 8, Of(Tombstones);
+    VECTOR_HALVES = 120, 2, Halves;
+    VECTOR_NORM = 121, 4, Of(Vectors);
+    VECTOR_ITEM = 122, 4, Of(Vectors);
+    WORD_DICTIONARY = 140, 1, Any;
+    WORD_ENTRIES = 141, 1, Any;
+    WORD_BLOCKS = 142, 1, Any;
+    WORD_POSTINGS = 143, 1, Any;
+    WORD_LENGTHS = 144, 1, Any;
+}

@@ -1,0 +1,168 @@
+//! The store's directory as the engine sees it: flat, with named files, and everything that can fail.
+//!
+//! [`Disk`] is a trait so that tests can put a disk beneath the engine that loses, tears and
+//! refuses writes. Names never contain a separator.
+
+use std::fmt::Debug;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::DiskError;
+use crate::os::mmap::FileBytes;
+
+/// Keeps other processes out of the directory until it is dropped.
+pub trait DiskLock: Send + Sync + Debug {}
+
+/// A file being written at its end.
+pub trait DiskFile: Send + Debug {
+    /// Writes all of `bytes` at the end.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), DiskError>;
+    /// Returns once all that was appended survives a power cut.
+    fn sync(&mut self) -> Result<(), DiskError>;
+}
+
+/// A flat directory of files.
+pub trait Disk: Send + Sync + Debug {
+    /// Takes the directory's lock; `None` when another process has it.
+    fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError>;
+    /// Names of all files.
+    fn names(&self) -> Result<Vec<String>, DiskError>;
+    /// Makes a new, empty file; fails if the name is taken.
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError>;
+    /// The whole of a file that may be at most `bytes_max` long.
+    fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError>;
+    /// The whole of a file that no longer changes.
+    fn map(&self, name: &str) -> Result<FileBytes, DiskError>;
+    /// Gives a file another name, replacing what had it.
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> Result<(), DiskError>;
+    /// Returns once names made, changed and removed so far survive a power cut.
+    fn sync_names(&self) -> Result<(), DiskError>;
+}
+
+/// A directory of the real file system.
+#[derive(Debug, Clone)]
+pub struct RealDisk {
+    root: PathBuf,
+}
+
+impl RealDisk {
+    /// The directory at `root`, made with mode 0700 if it is not there.
+    pub fn open(root: &Path) -> Result<Self, DiskError> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(root)
+            .map_err(|error| DiskError::new("create", root.display().to_string(), error))?;
+        Ok(Self { root: root.to_owned() })
+    }
+
+    fn fail(action: &'static str, name: &str) -> impl FnOnce(io::Error) -> DiskError {
+        move |error| DiskError::new(action, name, error)
+    }
+}
+
+#[derive(Debug)]
+struct RealLock {
+    _file: File,
+}
+
+impl DiskLock for RealLock {}
+
+#[derive(Debug)]
+struct RealFile {
+    name: String,
+    file: File,
+}
+
+impl DiskFile for RealFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
+        self.file.write_all(bytes).map_err(RealDisk::fail("write", &self.name))
+    }
+
+    fn sync(&mut self) -> Result<(), DiskError> {
+        self.file.sync_data().map_err(RealDisk::fail("sync", &self.name))
+    }
+}
+
+impl Disk for RealDisk {
+    fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(self.root.join("LOCK"))
+            .map_err(Self::fail("open", "LOCK"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(RealLock { _file: file }))),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(DiskError::new("lock", "LOCK", error)),
+        }
+    }
+
+    fn names(&self) -> Result<Vec<String>, DiskError> {
+        let fail = |error| DiskError::new("list", self.root.display().to_string(), error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.root).map_err(fail)? {
+            // A name that is not UTF-8 is none of ours.
+            if let Ok(name) = entry.map_err(fail)?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        let file = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .mode(0o600)
+            .open(self.root.join(name))
+            .map_err(Self::fail("create", name))?;
+        Ok(Box::new(RealFile { name: name.to_owned(), file }))
+    }
+
+    fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
+        let path = self.root.join(name);
+        let bytes = fs::metadata(&path).map_err(Self::fail("read", name))?.len();
+        if bytes > bytes_max {
+            let why = format!("{bytes} bytes, at most {bytes_max} are allowed");
+            return Err(DiskError::new("read", name, io::Error::other(why)));
+        }
+        fs::read(&path).map_err(Self::fail("read", name))
+    }
+
+    fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
+        let file = File::open(self.root.join(name)).map_err(Self::fail("open", name))?;
+        FileBytes::map(&file).map_err(Self::fail("map", name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        fs::rename(self.root.join(from), self.root.join(to)).map_err(Self::fail("rename", from))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        fs::remove_file(self.root.join(name)).map_err(Self::fail("remove", name))
+    }
+
+    fn sync_names(&self) -> Result<(), DiskError> {
+        let name = || self.root.display().to_string();
+        File::open(&self.root)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| DiskError::new("sync", name(), error))
+    }
+}
+
+/// Writes `bytes` as `name` so that a crash leaves the whole file or none of it.
+pub(crate) fn put_in_place(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    let fresh = format!("{name}.new");
+    let mut file = disk.create(&fresh)?;
+    file.append(bytes)?;
+    file.sync()?;
+    disk.rename(&fresh, name)?;
+    disk.sync_names()
+}

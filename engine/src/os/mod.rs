@@ -1,0 +1,5 @@
+//! The operating system: files, maps, time and randomness, each behind a trait or a checked type.
+
+pub mod clock;
+pub mod disk;
+pub(crate) mod mmap;

@@ -1,0 +1,254 @@
+//! Records as the log holds them (`format-spec/log.md`, tables of records): drafts in, drafts out.
+//!
+//! A record in the log is a draft in which ids and times are filled in, so replay gives the
+//! very rows that were acknowledged.
+
+use half::f16;
+
+use crate::cursor::{Cursor, Put};
+use crate::error::Damage;
+use crate::ids::{EdgeId, ItemId, SourceId};
+use crate::item::{Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft};
+use crate::os::clock::Micros;
+
+const RULE: &str = "LOG-05";
+const SOURCE: u8 = 1;
+const ITEM: u8 = 2;
+const EDGE: u8 = 3;
+const TOMBSTONE: u8 = 4;
+const FLAG_SEARCHABLE: u8 = 1;
+/// Stands for a time that was not given.
+pub(crate) const NO_TIME: i64 = i64::MIN;
+
+/// The payload of one frame.
+pub(crate) fn encode(batch: &Batch) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut body = Vec::new();
+    let mut put = |kind: u8, body: &mut Vec<u8>| {
+        out.push(kind);
+        out.put_bytes(body);
+        body.clear();
+    };
+    for source in &batch.sources {
+        encode_source(source, &mut body);
+        put(SOURCE, &mut body);
+    }
+    for item in &batch.items {
+        encode_item(item, &mut body);
+        put(ITEM, &mut body);
+    }
+    for edge in &batch.edges {
+        encode_edge(edge, &mut body);
+        put(EDGE, &mut body);
+    }
+    for stone in &batch.tombstones {
+        encode_tombstone(stone, &mut body);
+        put(TOMBSTONE, &mut body);
+    }
+    out
+}
+
+/// What [`encode`] wrote.
+pub(crate) fn decode(payload: &[u8], records: u32) -> Result<Batch, Damage> {
+    let mut batch = Batch::default();
+    let mut cursor = Cursor::new(payload, RULE);
+    for _ in 0..records {
+        let kind = cursor.u8()?;
+        let mut body = Cursor::new(cursor.bytes()?, RULE);
+        match kind {
+            SOURCE => batch.sources.push(decode_source(&mut body)?),
+            ITEM => batch.items.push(decode_item(&mut body)?),
+            EDGE => batch.edges.push(decode_edge(&mut body)?),
+            TOMBSTONE => batch.tombstones.push(decode_tombstone(&mut body)?),
+            other => return Err(cursor.wrong(format!("no record is of kind {other}"))),
+        }
+        body.end()?;
+    }
+    cursor.end()?;
+    Ok(batch)
+}
+
+/// The time of writing stands in every record by now.
+fn time(at: Option<Micros>) -> [u8; 8] {
+    at.map_or(NO_TIME, |at| at.0).to_le_bytes()
+}
+
+fn read_time(cursor: &mut Cursor<'_>) -> Result<Option<Micros>, Damage> {
+    let at = cursor.i64()?;
+    Ok((at != NO_TIME).then_some(Micros(at)))
+}
+
+fn list(texts: &[String], out: &mut Vec<u8>) {
+    count(texts.len(), out);
+    texts.iter().for_each(|text| out.put_bytes(text.as_bytes()));
+}
+
+fn read_list(cursor: &mut Cursor<'_>) -> Result<Vec<String>, Damage> {
+    let count = cursor.count(4)?;
+    (0..count).map(|_| cursor.text().map(str::to_owned)).collect()
+}
+
+fn count(members: usize, out: &mut Vec<u8>) {
+    out.put(&u32::try_from(members).expect("lists are bounded by limits.md").to_le_bytes());
+}
+
+fn read_text(cursor: &mut Cursor<'_>) -> Result<String, Damage> {
+    cursor.text().map(str::to_owned)
+}
+
+fn read_source_id(cursor: &mut Cursor<'_>) -> Result<Option<SourceId>, Damage> {
+    let number = cursor.u128()?;
+    Ok((number != 0).then_some(SourceId(number)))
+}
+
+fn encode_source(source: &SourceDraft, out: &mut Vec<u8>) {
+    out.put(&source.id.map_or(0, |id| id.0).to_le_bytes());
+    out.put_bytes(source.kind.as_bytes());
+    out.put_bytes(source.uri.as_bytes());
+    out.put_bytes(source.title.as_bytes());
+    out.put(&source.content_sha256);
+    out.put(&source.bytes.to_le_bytes());
+    out.put(&time(source.recorded_at));
+    out.put_bytes(source.recorded_by.as_bytes());
+    out.put_bytes(source.via.as_bytes());
+}
+
+fn decode_source(cursor: &mut Cursor<'_>) -> Result<SourceDraft, Damage> {
+    Ok(SourceDraft {
+        id: read_source_id(cursor)?,
+        kind: read_text(cursor)?,
+        uri: read_text(cursor)?,
+        title: read_text(cursor)?,
+        content_sha256: cursor.array()?,
+        bytes: cursor.u64()?,
+        recorded_at: read_time(cursor)?,
+        recorded_by: read_text(cursor)?,
+        via: read_text(cursor)?,
+    })
+}
+
+fn encode_item(item: &ItemDraft, out: &mut Vec<u8>) {
+    out.put(&item.id.map_or(0, |id| id.0).to_le_bytes());
+    out.push(if item.searchable { FLAG_SEARCHABLE } else { 0 });
+    out.push(item.sensitivity as u8);
+    let reference = item.reference.as_deref().unwrap_or_default();
+    for text in [&item.kind, &item.modality, &item.title, &item.text, &item.attributes] {
+        out.put_bytes(text.as_bytes());
+    }
+    out.put_bytes(reference.as_bytes());
+    list(&item.tags, out);
+    list(&item.gates, out);
+    count(item.supersedes.len(), out);
+    item.supersedes.iter().for_each(|id| out.put(&id.0.to_le_bytes()));
+    out.put(&item.source.map_or(0, |id| id.0).to_le_bytes());
+    let span = item.span.unwrap_or_default();
+    out.put(&span.byte_start.to_le_bytes());
+    out.put(&span.byte_end.to_le_bytes());
+    out.put(&span.line_start.to_le_bytes());
+    out.put(&span.line_end.to_le_bytes());
+    out.put(&time(item.recorded_at));
+    out.put_bytes(item.recorded_by.as_bytes());
+    out.put_bytes(item.via.as_bytes());
+    out.put(&time(item.valid_from));
+    out.put(&time(item.valid_to));
+    count(item.embedding.len(), out);
+    item.embedding.iter().for_each(|half| out.put(&half.to_le_bytes()));
+}
+
+fn decode_item(cursor: &mut Cursor<'_>) -> Result<ItemDraft, Damage> {
+    let id = ItemId(cursor.u128()?);
+    let flags = cursor.u8()?;
+    if flags & !FLAG_SEARCHABLE != 0 {
+        return Err(cursor.wrong(format!("unknown item flags {flags:#x}")));
+    }
+    let code = cursor.u8()?;
+    let sensitivity = Sensitivity::of_code(code)
+        .ok_or_else(|| cursor.wrong(format!("no sensitivity has code {code}")))?;
+    let (kind, modality) = (read_text(cursor)?, read_text(cursor)?);
+    let (title, text, attributes) = (read_text(cursor)?, read_text(cursor)?, read_text(cursor)?);
+    let reference = read_text(cursor)?;
+    let (tags, gates) = (read_list(cursor)?, read_list(cursor)?);
+    let replaced = cursor.count(16)?;
+    let supersedes = (0..replaced).map(|_| cursor.u128().map(ItemId)).collect::<Result<_, _>>()?;
+    let source = read_source_id(cursor)?;
+    let span = Span {
+        byte_start: cursor.u64()?,
+        byte_end: cursor.u64()?,
+        line_start: cursor.u32()?,
+        line_end: cursor.u32()?,
+    };
+    let recorded_at = read_time(cursor)?;
+    let (recorded_by, via) = (read_text(cursor)?, read_text(cursor)?);
+    let (valid_from, valid_to) = (read_time(cursor)?, read_time(cursor)?);
+    let halves = cursor.count(2)?;
+    let embedding =
+        (0..halves).map(|_| cursor.array().map(f16::from_le_bytes)).collect::<Result<_, _>>()?;
+    Ok(ItemDraft {
+        id: Some(id),
+        reference: (!reference.is_empty()).then_some(reference),
+        kind,
+        modality,
+        title,
+        text,
+        attributes,
+        tags,
+        gates,
+        supersedes,
+        source,
+        span: (span != Span::default()).then_some(span),
+        recorded_at,
+        recorded_by,
+        via,
+        valid_from,
+        valid_to,
+        sensitivity,
+        searchable: flags & FLAG_SEARCHABLE != 0,
+        embedding,
+    })
+}
+
+fn encode_edge(edge: &EdgeDraft, out: &mut Vec<u8>) {
+    out.put(&edge.id.map_or(0, |id| id.0).to_le_bytes());
+    out.put(&edge.from.0.to_le_bytes());
+    out.put(&edge.to.0.to_le_bytes());
+    out.put_bytes(edge.relation.as_bytes());
+    out.put(&edge.weight.to_le_bytes());
+    out.put(&edge.source.map_or(0, |id| id.0).to_le_bytes());
+    out.put(&time(edge.recorded_at));
+    out.put_bytes(edge.recorded_by.as_bytes());
+    out.put(&time(edge.valid_from));
+    out.put(&time(edge.valid_to));
+    out.put_bytes(edge.note.as_bytes());
+}
+
+fn decode_edge(cursor: &mut Cursor<'_>) -> Result<EdgeDraft, Damage> {
+    Ok(EdgeDraft {
+        id: Some(EdgeId(cursor.u128()?)),
+        from: ItemId(cursor.u128()?),
+        to: ItemId(cursor.u128()?),
+        relation: read_text(cursor)?,
+        weight: cursor.f32()?,
+        source: read_source_id(cursor)?,
+        recorded_at: read_time(cursor)?,
+        recorded_by: read_text(cursor)?,
+        valid_from: read_time(cursor)?,
+        valid_to: read_time(cursor)?,
+        note: read_text(cursor)?,
+    })
+}
+
+fn encode_tombstone(stone: &TombstoneDraft, out: &mut Vec<u8>) {
+    out.put(&stone.target.to_le_bytes());
+    out.put(&time(stone.at));
+    out.put_bytes(stone.by.as_bytes());
+    out.put_bytes(stone.reason.as_bytes());
+}
+
+fn decode_tombstone(cursor: &mut Cursor<'_>) -> Result<TombstoneDraft, Damage> {
+    Ok(TombstoneDraft {
+        target: cursor.u128()?,
+        at: read_time(cursor)?,
+        by: read_text(cursor)?,
+        reason: read_text(cursor)?,
+    })
+}

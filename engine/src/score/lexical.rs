@@ -1,0 +1,85 @@
+//! The words of a question: the items that have them, by BM25 over all parts of a snapshot.
+
+use std::cell::RefCell;
+
+use super::Hit;
+use crate::error::Damage;
+use crate::snapshot::{Filter, PartFilter, Place, Snapshot};
+use crate::top::Top;
+use crate::words::{Analyzer, Parameters, Query, Ranker, Scratch, Stats};
+
+thread_local! {
+    /// Each thread keeps what analysis and search reuse.
+    static WORKING: RefCell<(Analyzer, Scratch)> = RefCell::default();
+}
+
+/// A word of the question that an item has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WordMatch {
+    /// As the dictionary spells it.
+    pub term: String,
+    /// What it added to the score.
+    pub score: f32,
+}
+
+impl Snapshot {
+    /// The `limit` items that answer the words of `question` best, equal ones in order of id.
+    pub fn search_words(
+        &self,
+        question: &str,
+        limit: usize,
+        filter: &Filter,
+    ) -> Result<Vec<Hit>, Damage> {
+        WORKING.with_borrow_mut(|(analyzer, scratch)| {
+            let query = Query::parse(analyzer, question);
+            let ranker = self.ranker(&query)?;
+            let mut top = Top::new(limit);
+            for (part, it) in (0u32..).zip(self.parts.iter()) {
+                let admitted = PartFilter::of(filter, it)?;
+                // The search asks through plain closures; what goes wrong in them waits here.
+                let fault = RefCell::new(None);
+                let wanted = |row| {
+                    admitted.admits(row).unwrap_or_else(|damage| {
+                        fault.replace(Some(damage));
+                        false
+                    })
+                };
+                let key = |row| match it.segment.item_id(row) {
+                    Ok(id) => (id.0, Place { part, row }),
+                    Err(damage) => {
+                        fault.replace(Some(damage));
+                        (u128::MAX, Place { part, row })
+                    }
+                };
+                ranker.search(&it.segment.words()?, scratch, wanted, key, &mut top)?;
+                if let Some(damage) = fault.into_inner() {
+                    return Err(damage);
+                }
+            }
+            let best = top.into_sorted().into_iter();
+            Ok(best.map(|(score, (_, place))| Hit { place, score: score.to_f32() }).collect())
+        })
+    }
+
+    /// Which words of `question` an item has, and what each added to its score.
+    pub fn matched_words(&self, question: &str, place: Place) -> Result<Vec<WordMatch>, Damage> {
+        WORKING.with_borrow_mut(|(analyzer, _)| {
+            let query = Query::parse(analyzer, question);
+            let words = self.parts[place.part as usize].segment.words()?;
+            let matches = self.ranker(&query)?.matched_terms(&words, place.row)?;
+            let named = matches.into_iter().map(|found| WordMatch {
+                term: query.terms()[found.term].term.clone(),
+                score: found.score.to_f32(),
+            });
+            Ok(named.collect())
+        })
+    }
+
+    fn ranker(&self, query: &Query) -> Result<Ranker, Damage> {
+        let mut stats = Stats::new(query);
+        for it in self.parts.iter() {
+            stats.add(&it.segment.words()?, query)?;
+        }
+        Ok(Ranker::new(query, &stats, Parameters::default()))
+    }
+}

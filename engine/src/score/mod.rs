@@ -1,0 +1,17 @@
+//! Ranking: candidates, their scores, the best of them.
+
+mod lexical;
+mod scan;
+
+pub use lexical::WordMatch;
+
+use crate::snapshot::Place;
+
+/// A ranked item.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hit {
+    /// Where it lies in the snapshot that was searched.
+    pub place: Place,
+    /// BM25 or cosine, whichever was asked for.
+    pub score: f32,
+}

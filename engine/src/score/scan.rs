@@ -1,0 +1,112 @@
+//! The meaning of a question: the stored embeddings nearest to it, by an exact scan.
+
+use std::cmp::Ordering;
+
+use half::f16;
+use kernels::Kernels;
+
+use super::Hit;
+use crate::error::Damage;
+use crate::ids::ItemId;
+use crate::layout::{VECTOR_HALVES, VECTOR_ITEM, VECTOR_NORM};
+use crate::snapshot::{Filter, Part, PartFilter, Place, Snapshot};
+use crate::top::Top;
+
+/// Rows scored before the best of them are looked at: the scores stay in the first-level cache.
+const BLOCK_ROWS: usize = 256;
+
+/// A cosine, in its total order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Cosine(f32);
+
+impl Eq for Cosine {}
+
+impl Ord for Cosine {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Cosine {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+type Best = Top<Cosine, (ItemId, Place)>;
+
+impl Snapshot {
+    /// The `limit` items whose stored f16 vectors have the largest cosine with `query`, best
+    /// first, equal ones in order of id. Exact: every row that `filter` admits is scored.
+    ///
+    /// `query` is as wide as the store's model; otherwise nothing is found.
+    pub fn nearest(
+        &self,
+        kernels: &Kernels,
+        query: &[f32],
+        limit: usize,
+        filter: &Filter,
+    ) -> Result<Vec<Hit>, Damage> {
+        let length = query.iter().map(|x| x * x).sum::<f32>().sqrt();
+        let mut top = Top::new(limit);
+        if limit > 0 && length > 0.0 {
+            for (at, part) in (0u32..).zip(self.parts.iter()) {
+                if part.segment.header().dimensions as usize == query.len() {
+                    scan(part, at, kernels, query, length, filter, &mut top)?;
+                }
+            }
+        }
+        let best = top.into_sorted().into_iter();
+        Ok(best.map(|(score, (_, place))| Hit { place, score: score.0 }).collect())
+    }
+
+    /// Cosine of `query` with the stored vector of an item; `None` where it has none.
+    pub fn cosine(
+        &self,
+        kernels: &Kernels,
+        query: &[f32],
+        place: Place,
+    ) -> Result<Option<f32>, Damage> {
+        let Some(row) = self.embedding(place)? else { return Ok(None) };
+        if row.len() != query.len() {
+            return Ok(None);
+        }
+        let squares = |values: &mut dyn Iterator<Item = f32>| values.map(|x| x * x).sum::<f32>();
+        let lengths = squares(&mut query.iter().copied()).sqrt()
+            * squares(&mut row.iter().map(|half| half.to_f32())).sqrt();
+        Ok((lengths > 0.0).then(|| kernels.dot(query, row) / lengths))
+    }
+}
+
+fn scan(
+    part: &Part,
+    at: u32,
+    kernels: &Kernels,
+    query: &[f32],
+    length: f32,
+    filter: &Filter,
+    top: &mut Best,
+) -> Result<(), Damage> {
+    let admitted = PartFilter::of(filter, part)?;
+    let halves: &[f16] = part.segment.view(VECTOR_HALVES)?.all()?;
+    let norms: &[f32] = part.segment.view(VECTOR_NORM)?.all()?;
+    let items: &[u32] = part.segment.view(VECTOR_ITEM)?.all()?;
+    let mut scores = [0.0; BLOCK_ROWS];
+    let blocks = halves.chunks(BLOCK_ROWS * query.len());
+    for (first, rows) in (0..).step_by(BLOCK_ROWS).zip(blocks) {
+        let scores = &mut scores[..rows.len() / query.len()];
+        kernels.dot_rows(query, rows, scores);
+        for (i, &dot) in scores.iter().enumerate() {
+            let norm = norms[first + i] * length;
+            let score = if norm > 0.0 { dot / norm } else { 0.0 };
+            if top.floor().is_some_and(|floor| Cosine(score) < floor) {
+                continue;
+            }
+            let row = items[first + i];
+            if admitted.admits(row)? {
+                top.offer(Cosine(score), (part.segment.item_id(row)?, Place { part: at, row }));
+            }
+        }
+    }
+    Ok(())
+}

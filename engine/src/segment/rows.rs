@@ -1,0 +1,426 @@
+//! Rows of a sealed segment as whole values that borrow from it, and look-ups by key.
+
+use half::f16;
+
+use super::column::{Pieces, rows_with_key};
+use super::sealed::Segment;
+use crate::error::Damage;
+use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
+use crate::item::{EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft};
+use crate::layout::*;
+use crate::os::clock::Micros;
+use crate::record::NO_TIME;
+
+/// An item, read where it lies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ItemView<'seg> {
+    /// Its id.
+    pub id: ItemId,
+    /// Its commit.
+    pub seq: Seq,
+    /// The caller's own id.
+    pub reference: Option<&'seg str>,
+    /// What it is.
+    pub kind: &'seg str,
+    /// What it is made of.
+    pub modality: &'seg str,
+    /// One line.
+    pub title: &'seg str,
+    /// What it says.
+    pub text: &'seg str,
+    /// A JSON object, or empty.
+    pub attributes: &'seg str,
+    /// Labels.
+    pub tags: Vec<&'seg str>,
+    /// Named flags for policy.
+    pub gates: Vec<&'seg str>,
+    /// What it replaces.
+    pub supersedes: Vec<ItemId>,
+    /// Where it came from.
+    pub source: Option<SourceId>,
+    /// Which part of that.
+    pub span: Option<Span>,
+    /// When it was recorded.
+    pub recorded_at: Micros,
+    /// Who recorded it.
+    pub recorded_by: &'seg str,
+    /// The tool or job it came through.
+    pub via: &'seg str,
+    /// From when it is true.
+    pub valid_from: Option<Micros>,
+    /// Until when it is true.
+    pub valid_to: Option<Micros>,
+    /// How carefully to show it.
+    pub sensitivity: Sensitivity,
+    /// Whether words find it.
+    pub searchable: bool,
+    /// SHA-256 of the text.
+    pub content_sha256: [u8; 32],
+    /// Its row among the segment's embeddings.
+    pub(crate) embedding: Option<Row>,
+}
+
+/// A source, read where it lies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceView<'seg> {
+    /// Its id.
+    pub id: SourceId,
+    /// Its commit.
+    pub seq: Seq,
+    /// `file`, `text`, ...
+    pub kind: &'seg str,
+    /// Where it is.
+    pub uri: &'seg str,
+    /// One line.
+    pub title: &'seg str,
+    /// SHA-256 of its content as it was read.
+    pub content_sha256: [u8; 32],
+    /// Length of that content.
+    pub bytes: u64,
+    /// When it was read.
+    pub recorded_at: Micros,
+    /// Who had it read.
+    pub recorded_by: &'seg str,
+    /// The tool or job.
+    pub via: &'seg str,
+}
+
+/// An edge, read where it lies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EdgeView<'seg> {
+    /// Its id.
+    pub id: EdgeId,
+    /// Its commit.
+    pub seq: Seq,
+    /// Where it starts.
+    pub from: ItemId,
+    /// Where it ends.
+    pub to: ItemId,
+    /// What it means.
+    pub relation: &'seg str,
+    /// 0 to 1.
+    pub weight: f32,
+    /// Where the link was found.
+    pub source: Option<SourceId>,
+    /// When it was recorded.
+    pub recorded_at: Micros,
+    /// Who recorded it.
+    pub recorded_by: &'seg str,
+    /// From when it is true.
+    pub valid_from: Option<Micros>,
+    /// Until when it is true.
+    pub valid_to: Option<Micros>,
+    /// One line about it.
+    pub note: &'seg str,
+}
+
+/// A tombstone, read where it lies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TombstoneView<'seg> {
+    /// Number of the id that it hides.
+    pub target: u128,
+    /// Its commit.
+    pub seq: Seq,
+    /// When.
+    pub at: Micros,
+    /// Who.
+    pub by: &'seg str,
+    /// Why.
+    pub reason: &'seg str,
+}
+
+fn given(time: i64) -> Option<Micros> {
+    (time != NO_TIME).then_some(Micros(time))
+}
+
+fn source_id(number: u128) -> Option<SourceId> {
+    (number != 0).then_some(SourceId(number))
+}
+
+impl Segment {
+    fn cell<T: bytemuck::AnyBitPattern>(&self, column: Column, row: Row) -> Result<T, Damage> {
+        self.view(column)?.get(row as usize)
+    }
+
+    fn text(&self, offsets: Column, bytes: Column, row: Row) -> Result<&str, Damage> {
+        Pieces::<u64, u8>::of(self, offsets, bytes)?.text(row as usize)
+    }
+
+    fn list<T: bytemuck::AnyBitPattern>(
+        &self,
+        offsets: Column,
+        cells: Column,
+        row: Row,
+    ) -> Result<&[T], Damage> {
+        Pieces::<u32, T>::of(self, offsets, cells)?.get(row as usize)
+    }
+
+    pub(crate) fn symbol(&self, code: u32) -> Result<&str, Damage> {
+        self.text(SYMBOL_OFFSETS, SYMBOL_BYTES, code)
+    }
+
+    fn symbol_of(&self, column: Column, row: Row) -> Result<&str, Damage> {
+        self.symbol(self.cell(column, row)?)
+    }
+
+    fn symbols_of(&self, offsets: Column, codes: Column, row: Row) -> Result<Vec<&str>, Damage> {
+        self.list(offsets, codes, row)?.iter().map(|&code| self.symbol(code)).collect()
+    }
+
+    /// The code of a symbol; `None` when nothing in the segment uses the name.
+    pub(crate) fn symbol_code(&self, name: &str) -> Result<Option<u32>, Damage> {
+        for code in 0..self.header().symbols {
+            if self.symbol(code)? == name {
+                return Ok(Some(code));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The whole item of a row.
+    pub(crate) fn item(&self, row: Row) -> Result<ItemView<'_>, Damage> {
+        let [byte_start, byte_end] = self.cell::<[u64; 2]>(SPAN_BYTES, row)?;
+        let [line_start, line_end] = self.cell::<[u32; 2]>(SPAN_LINES, row)?;
+        let span = Span { byte_start, byte_end, line_start, line_end };
+        let reference = self.text(REF_OFFSETS, REF_BYTES, row)?;
+        let flags: u8 = self.cell(ITEM_FLAGS, row)?;
+        let code: u8 = self.cell(ITEM_SENSITIVITY, row)?;
+        let (Some(sensitivity), 0 | 1) = (Sensitivity::of_code(code), flags) else {
+            let detail = format!("row {row}: sensitivity {code}, flags {flags}");
+            return Err(Damage::new("SEG-15", detail));
+        };
+        let embedding: u32 = self.cell(ITEM_EMBEDDING, row)?;
+        let replaced: &[u128] = self.list(SUPERSEDES_OFFSETS, SUPERSEDES_IDS, row)?;
+        Ok(ItemView {
+            id: self.item_id(row)?,
+            seq: self.cell(ITEM_SEQ, row)?,
+            reference: (!reference.is_empty()).then_some(reference),
+            kind: self.symbol_of(ITEM_KIND, row)?,
+            modality: self.symbol_of(ITEM_MODALITY, row)?,
+            title: self.text(TITLE_OFFSETS, TITLE_BYTES, row)?,
+            text: self.text(TEXT_OFFSETS, TEXT_BYTES, row)?,
+            attributes: self.text(ATTRIBUTE_OFFSETS, ATTRIBUTE_BYTES, row)?,
+            tags: self.symbols_of(TAG_OFFSETS, TAG_CODES, row)?,
+            gates: self.symbols_of(GATE_OFFSETS, GATE_CODES, row)?,
+            supersedes: replaced.iter().copied().map(ItemId).collect(),
+            source: source_id(self.cell(ITEM_SOURCE, row)?),
+            span: (span != Span::default()).then_some(span),
+            recorded_at: Micros(self.cell(ITEM_RECORDED_AT, row)?),
+            recorded_by: self.symbol_of(ITEM_RECORDED_BY, row)?,
+            via: self.symbol_of(ITEM_VIA, row)?,
+            valid_from: given(self.cell(ITEM_VALID_FROM, row)?),
+            valid_to: given(self.cell(ITEM_VALID_TO, row)?),
+            sensitivity,
+            searchable: flags == 1,
+            content_sha256: self.cell(ITEM_SHA256, row)?,
+            embedding: (embedding != NO_ROW).then_some(embedding),
+        })
+    }
+
+    pub(crate) fn item_id(&self, row: Row) -> Result<ItemId, Damage> {
+        self.cell(ITEM_ID, row).map(ItemId)
+    }
+
+    /// The embedding in one row of the vectors.
+    pub(crate) fn vector(&self, row: Row) -> Result<&[f16], Damage> {
+        let width = self.header().dimensions as usize;
+        let from = row as usize * width;
+        self.view::<f16>(VECTOR_HALVES)?.range(from, from + width)
+    }
+
+    /// The whole source of a row.
+    pub(crate) fn source(&self, row: Row) -> Result<SourceView<'_>, Damage> {
+        Ok(SourceView {
+            id: SourceId(self.cell(SOURCE_ID, row)?),
+            seq: self.cell(SOURCE_SEQ, row)?,
+            kind: self.symbol_of(SOURCE_KIND, row)?,
+            uri: self.text(SOURCE_URI_OFFSETS, SOURCE_URI_BYTES, row)?,
+            title: self.text(SOURCE_TITLE_OFFSETS, SOURCE_TITLE_BYTES, row)?,
+            content_sha256: self.cell(SOURCE_SHA256, row)?,
+            bytes: self.cell(SOURCE_BYTES, row)?,
+            recorded_at: Micros(self.cell(SOURCE_RECORDED_AT, row)?),
+            recorded_by: self.symbol_of(SOURCE_RECORDED_BY, row)?,
+            via: self.symbol_of(SOURCE_VIA, row)?,
+        })
+    }
+
+    /// The whole edge of a row.
+    pub(crate) fn edge(&self, row: Row) -> Result<EdgeView<'_>, Damage> {
+        Ok(EdgeView {
+            id: EdgeId(self.cell(EDGE_ID, row)?),
+            seq: self.cell(EDGE_SEQ, row)?,
+            from: ItemId(self.cell(EDGE_FROM, row)?),
+            to: ItemId(self.cell(EDGE_TO, row)?),
+            relation: self.symbol_of(EDGE_RELATION, row)?,
+            weight: self.cell(EDGE_WEIGHT, row)?,
+            source: source_id(self.cell(EDGE_SOURCE, row)?),
+            recorded_at: Micros(self.cell(EDGE_RECORDED_AT, row)?),
+            recorded_by: self.symbol_of(EDGE_RECORDED_BY, row)?,
+            valid_from: given(self.cell(EDGE_VALID_FROM, row)?),
+            valid_to: given(self.cell(EDGE_VALID_TO, row)?),
+            note: self.text(EDGE_NOTE_OFFSETS, EDGE_NOTE_BYTES, row)?,
+        })
+    }
+
+    /// The whole tombstone of a row.
+    pub(crate) fn tombstone(&self, row: Row) -> Result<TombstoneView<'_>, Damage> {
+        Ok(TombstoneView {
+            target: self.cell(TOMBSTONE_TARGET, row)?,
+            seq: self.cell(TOMBSTONE_SEQ, row)?,
+            at: Micros(self.cell(TOMBSTONE_AT, row)?),
+            by: self.symbol_of(TOMBSTONE_BY, row)?,
+            reason: self.text(TOMBSTONE_REASON_OFFSETS, TOMBSTONE_REASON_BYTES, row)?,
+        })
+    }
+
+    fn rows_by_number(&self, order: Column, keys: Column, key: u128) -> Result<&[Row], Damage> {
+        let keys = self.view::<u128>(keys)?;
+        rows_with_key(self.view(order)?, &key, |row| keys.get(row))
+    }
+
+    fn rows_by_text(
+        &self,
+        order: Column,
+        offsets: Column,
+        bytes: Column,
+        key: &str,
+    ) -> Result<&[Row], Damage> {
+        let texts = Pieces::<u64, u8>::of(self, offsets, bytes)?;
+        rows_with_key(self.view(order)?, &key.as_bytes(), |row| texts.get(row))
+    }
+
+    /// The row of an item.
+    pub(crate) fn row_of_item(&self, id: ItemId) -> Result<Option<Row>, Damage> {
+        Ok(self.rows_by_number(ITEM_BY_ID, ITEM_ID, id.0)?.first().copied())
+    }
+
+    /// Rows of items with this ref, oldest first.
+    pub(crate) fn rows_of_ref(&self, reference: &str) -> Result<&[Row], Damage> {
+        self.rows_by_text(ITEM_BY_REF, REF_OFFSETS, REF_BYTES, reference)
+    }
+
+    /// Rows of items of a source, in order.
+    pub(crate) fn rows_of_source(&self, id: SourceId) -> Result<&[Row], Damage> {
+        self.rows_by_number(ITEM_BY_SOURCE, ITEM_SOURCE, id.0)
+    }
+
+    /// Rows of items that replace `id`.
+    pub(crate) fn successor_rows(&self, id: ItemId) -> Result<&[Row], Damage> {
+        let targets = self.view::<u128>(SUCCESSOR_TARGET)?;
+        let rows = self.view::<u32>(SUCCESSOR_ROW)?;
+        let targets = targets.all()?;
+        let from = targets.partition_point(|&target| target < id.0);
+        let to = targets.partition_point(|&target| target <= id.0);
+        rows.range(from, to.max(from))
+    }
+
+    /// The row of a source.
+    pub(crate) fn row_of_source(&self, id: SourceId) -> Result<Option<Row>, Damage> {
+        Ok(self.rows_by_number(SOURCE_BY_ID, SOURCE_ID, id.0)?.first().copied())
+    }
+
+    /// Rows of sources with this uri, oldest first.
+    pub(crate) fn source_rows_of_uri(&self, uri: &str) -> Result<&[Row], Damage> {
+        self.rows_by_text(SOURCE_BY_URI, SOURCE_URI_OFFSETS, SOURCE_URI_BYTES, uri)
+    }
+
+    /// The row of an edge.
+    pub(crate) fn row_of_edge(&self, id: EdgeId) -> Result<Option<Row>, Damage> {
+        Ok(self.rows_by_number(EDGE_BY_ID, EDGE_ID, id.0)?.first().copied())
+    }
+
+    /// Rows of edges that start at an item.
+    pub(crate) fn edge_rows_from(&self, id: ItemId) -> Result<&[Row], Damage> {
+        self.rows_by_number(EDGE_BY_FROM, EDGE_FROM, id.0)
+    }
+
+    /// Rows of edges that end at an item.
+    pub(crate) fn edge_rows_to(&self, id: ItemId) -> Result<&[Row], Damage> {
+        self.rows_by_number(EDGE_BY_TO, EDGE_TO, id.0)
+    }
+
+    /// Rows of tombstones for an id.
+    pub(crate) fn tombstone_rows(&self, target: u128) -> Result<&[Row], Damage> {
+        self.rows_by_number(TOMBSTONE_BY_TARGET, TOMBSTONE_TARGET, target)
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+impl ItemView<'_> {
+    /// The same item as a draft, which writes the same row again. Without its embedding.
+    pub(crate) fn to_draft(&self) -> ItemDraft {
+        ItemDraft {
+            id: Some(self.id),
+            reference: self.reference.map(str::to_owned),
+            kind: self.kind.to_owned(),
+            modality: self.modality.to_owned(),
+            title: self.title.to_owned(),
+            text: self.text.to_owned(),
+            attributes: self.attributes.to_owned(),
+            tags: owned(&self.tags),
+            gates: owned(&self.gates),
+            supersedes: self.supersedes.clone(),
+            source: self.source,
+            span: self.span,
+            recorded_at: Some(self.recorded_at),
+            recorded_by: self.recorded_by.to_owned(),
+            via: self.via.to_owned(),
+            valid_from: self.valid_from,
+            valid_to: self.valid_to,
+            sensitivity: self.sensitivity,
+            searchable: self.searchable,
+            embedding: Vec::new(),
+        }
+    }
+}
+
+impl SourceView<'_> {
+    /// The same source as a draft.
+    pub(crate) fn to_draft(&self) -> SourceDraft {
+        SourceDraft {
+            id: Some(self.id),
+            kind: self.kind.to_owned(),
+            uri: self.uri.to_owned(),
+            title: self.title.to_owned(),
+            content_sha256: self.content_sha256,
+            bytes: self.bytes,
+            recorded_at: Some(self.recorded_at),
+            recorded_by: self.recorded_by.to_owned(),
+            via: self.via.to_owned(),
+        }
+    }
+}
+
+impl EdgeView<'_> {
+    /// The same edge as a draft.
+    pub(crate) fn to_draft(&self) -> EdgeDraft {
+        EdgeDraft {
+            id: Some(self.id),
+            from: self.from,
+            to: self.to,
+            relation: self.relation.to_owned(),
+            weight: self.weight,
+            source: self.source,
+            recorded_at: Some(self.recorded_at),
+            recorded_by: self.recorded_by.to_owned(),
+            valid_from: self.valid_from,
+            valid_to: self.valid_to,
+            note: self.note.to_owned(),
+        }
+    }
+}
+
+impl TombstoneView<'_> {
+    /// The same tombstone as a draft.
+    pub(crate) fn to_draft(&self) -> TombstoneDraft {
+        TombstoneDraft {
+            target: self.target,
+            at: Some(self.at),
+            by: self.by.to_owned(),
+            reason: self.reason.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Columns that are still growing: texts, lists, symbols.
+
+use std::collections::HashMap;
+
+/// Texts one after another, with where each starts and ends.
+pub(super) struct Texts {
+    pub(super) offsets: Vec<u64>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self { offsets: vec![0], bytes: Vec::new() }
+    }
+}
+
+impl Texts {
+    pub(super) fn push(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.offsets.push(self.bytes.len() as u64);
+    }
+
+    pub(super) fn get(&self, row: usize) -> &[u8] {
+        let at = |row: usize| usize::try_from(self.offsets[row]).expect("an offset into a vector");
+        &self.bytes[at(row)..at(row + 1)]
+    }
+}
+
+/// Lists one after another, with where each starts and ends.
+pub(super) struct Lists<T> {
+    pub(super) offsets: Vec<u32>,
+    pub(super) cells: Vec<T>,
+}
+
+impl<T> Default for Lists<T> {
+    fn default() -> Self {
+        Self { offsets: vec![0], cells: Vec::new() }
+    }
+}
+
+impl<T> Lists<T> {
+    pub(super) fn push(&mut self, members: impl IntoIterator<Item = T>) {
+        self.cells.extend(members);
+        self.offsets.push(row_number(self.cells.len()));
+    }
+}
+
+/// Names used again and again, each stored once.
+#[derive(Default)]
+pub(super) struct Symbols {
+    pub(super) texts: Texts,
+    codes: HashMap<String, u32>,
+}
+
+impl Symbols {
+    pub(super) fn code(&mut self, name: &str) -> u32 {
+        if let Some(&code) = self.codes.get(name) {
+            return code;
+        }
+        let code = row_number(self.codes.len());
+        self.texts.push(name);
+        self.codes.insert(name.to_owned(), code);
+        code
+    }
+}
+
+/// A count of rows as a row number.
+pub(super) fn row_number(rows: usize) -> u32 {
+    u32::try_from(rows).expect("a tail is sealed long before SEGMENT_ROWS_MAX")
+}
+
+/// All rows, sorted by `key`, equal keys in order of row.
+pub(super) fn sorted_rows<K: Ord>(rows: usize, key: impl Fn(usize) -> K) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..row_number(rows)).collect();
+    order.sort_by(|&a, &b| key(a as usize).cmp(&key(b as usize)).then(a.cmp(&b)));
+    order
+}

@@ -1,0 +1,332 @@
+//! A frozen view of the store. Every read starts here.
+//!
+//! A snapshot is a list of sealed segments, each with the state its rows had at one commit. It
+//! shares them with other snapshots and never changes; a writer never waits for its readers.
+
+use std::sync::Arc;
+
+use crate::error::Damage;
+use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
+use crate::item::Sensitivity;
+use crate::layout::{ITEM_FLAGS, ITEM_KIND, ITEM_MODALITY, ITEM_SENSITIVITY};
+use crate::manifest::Model;
+use crate::segment::{EdgeView, ItemView, Segment, SourceView, TombstoneView, View};
+use crate::state::RowState;
+
+/// A segment and what has happened to its rows.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) state: RowState,
+}
+
+/// Where an item lies in one snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    pub(crate) part: u32,
+    pub(crate) row: Row,
+}
+
+/// What an item is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It stands.
+    Current,
+    /// A newer item replaces it.
+    Superseded,
+    /// It is hidden.
+    Tombstoned,
+}
+
+impl Status {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Superseded => "superseded",
+            Self::Tombstoned => "tombstoned",
+        }
+    }
+}
+
+/// How many of each there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Items that are not tombstoned.
+    pub items: u64,
+    /// Of these, items that a newer one replaces.
+    pub superseded: u64,
+    /// Items that are tombstoned.
+    pub tombstoned: u64,
+    /// Edges that are not tombstoned.
+    pub edges: u64,
+    /// Sources.
+    pub sources: u64,
+    /// Embeddings.
+    pub vectors: u64,
+    /// Sealed segments and parts of the tail.
+    pub parts: u64,
+}
+
+/// Which items a search may give.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this modality.
+    pub modality: Option<String>,
+    /// Only these kinds; all where empty.
+    pub kinds: Vec<String>,
+    /// Nothing more sensitive than this.
+    pub sensitivity_max: Option<Sensitivity>,
+    /// Only items that no newer one replaces.
+    pub current_only: bool,
+}
+
+/// A frozen view of a store.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub(crate) parts: Arc<[Part]>,
+    pub(crate) seq: Seq,
+    pub(crate) model: Option<Model>,
+}
+
+impl Snapshot {
+    /// The newest commit that it shows.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// The encoder of its embeddings.
+    pub fn model(&self) -> Option<Model> {
+        self.model
+    }
+
+    /// How many of each there are.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts { parts: self.parts.len() as u64, ..Counts::default() };
+        for part in self.parts.iter() {
+            let header = part.segment.header();
+            let tombstoned = u64::from(part.state.tombstoned.count());
+            counts.items += u64::from(header.items) - tombstoned;
+            counts.tombstoned += tombstoned;
+            counts.superseded += u64::from(part.state.superseded.count());
+            counts.edges +=
+                u64::from(header.edges) - u64::from(part.state.edges_tombstoned.count());
+            counts.sources += u64::from(header.sources);
+            counts.vectors += u64::from(header.vectors);
+        }
+        counts
+    }
+
+    fn part(&self, place: Place) -> &Part {
+        &self.parts[place.part as usize]
+    }
+
+    fn parts_newest_first(&self) -> impl Iterator<Item = (u32, &Part)> {
+        (0u32..).zip(self.parts.iter()).collect::<Vec<_>>().into_iter().rev()
+    }
+
+    /// Where an item lies; tombstoned ones too.
+    pub fn find(&self, id: ItemId) -> Result<Option<Place>, Damage> {
+        for (part, it) in self.parts_newest_first() {
+            if let Some(row) = it.segment.row_of_item(id)? {
+                return Ok(Some(Place { part, row }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The newest item with this ref that is neither superseded nor tombstoned.
+    pub fn find_ref(&self, reference: &str) -> Result<Option<Place>, Damage> {
+        for (part, it) in self.parts_newest_first() {
+            let rows = it.segment.rows_of_ref(reference)?.iter().rev();
+            if let Some(&row) = rows.into_iter().find(|&&row| it.state.is_current(row)) {
+                return Ok(Some(Place { part, row }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The item at a place.
+    pub fn item(&self, place: Place) -> Result<ItemView<'_>, Damage> {
+        self.part(place).segment.item(place.row)
+    }
+
+    /// The id of the item at a place.
+    pub fn id(&self, place: Place) -> Result<ItemId, Damage> {
+        self.part(place).segment.item_id(place.row)
+    }
+
+    /// What the item at a place is now. A tombstone hides whatever else it is.
+    pub fn status(&self, place: Place) -> Status {
+        let state = &self.part(place).state;
+        if state.tombstoned.contains(place.row) {
+            Status::Tombstoned
+        } else if state.superseded.contains(place.row) {
+            Status::Superseded
+        } else {
+            Status::Current
+        }
+    }
+
+    /// The embedding of an item, as stored.
+    pub fn embedding(&self, place: Place) -> Result<Option<&[half::f16]>, Damage> {
+        let segment = &self.part(place).segment;
+        match segment.item(place.row)?.embedding {
+            Some(row) => segment.vector(row).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Items of a source, in the order in which they were written.
+    pub fn items_of_source(&self, id: SourceId) -> Result<Vec<Place>, Damage> {
+        let mut places = Vec::new();
+        for (part, it) in (0u32..).zip(self.parts.iter()) {
+            let rows = it.segment.rows_of_source(id)?;
+            places.extend(rows.iter().map(|&row| Place { part, row }));
+        }
+        Ok(places)
+    }
+
+    /// A source by its id.
+    pub fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
+        for (_, it) in self.parts_newest_first() {
+            if let Some(row) = it.segment.row_of_source(id)? {
+                return it.segment.source(row).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// All versions of the source at a uri, oldest first.
+    pub fn sources_of_uri(&self, uri: &str) -> Result<Vec<SourceView<'_>>, Damage> {
+        let mut sources = Vec::new();
+        for it in self.parts.iter() {
+            for &row in it.segment.source_rows_of_uri(uri)? {
+                sources.push(it.segment.source(row)?);
+            }
+        }
+        Ok(sources)
+    }
+
+    /// An edge by its id, unless it is tombstoned.
+    pub fn edge(&self, id: EdgeId) -> Result<Option<EdgeView<'_>>, Damage> {
+        for (_, it) in self.parts_newest_first() {
+            if let Some(row) = it.segment.row_of_edge(id)? {
+                let hidden = it.state.edges_tombstoned.contains(row);
+                return if hidden { Ok(None) } else { it.segment.edge(row).map(Some) };
+            }
+        }
+        Ok(None)
+    }
+
+    /// The tombstones of an item or edge, oldest first.
+    pub fn tombstones(&self, target: u128) -> Result<Vec<TombstoneView<'_>>, Damage> {
+        let mut stones = Vec::new();
+        for it in self.parts.iter() {
+            for &row in it.segment.tombstone_rows(target)? {
+                stones.push(it.segment.tombstone(row)?);
+            }
+        }
+        Ok(stones)
+    }
+
+    /// Every item, oldest first; tombstoned ones too.
+    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        (0u32..).zip(self.parts.iter()).flat_map(|(part, it)| {
+            (0..it.segment.header().items).map(move |row| Place { part, row })
+        })
+    }
+
+    /// How many items that are not tombstoned there are of each kind and each modality.
+    pub fn census(&self) -> Result<Census, Damage> {
+        let mut census = Census::default();
+        for it in self.parts.iter() {
+            let kinds = it.segment.view::<u32>(ITEM_KIND)?.all()?;
+            let modalities = it.segment.view::<u32>(ITEM_MODALITY)?.all()?;
+            let visible = |row: &usize| {
+                Row::try_from(*row).is_ok_and(|row| !it.state.tombstoned.contains(row))
+            };
+            for row in (0..kinds.len()).filter(visible) {
+                *census.kinds.entry(it.segment.symbol(kinds[row])?.to_owned()).or_default() += 1;
+                let modality = it.segment.symbol(modalities[row])?.to_owned();
+                *census.modalities.entry(modality).or_default() += 1;
+            }
+        }
+        Ok(census)
+    }
+}
+
+/// How many items there are of each kind and each modality.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census {
+    /// By kind.
+    pub kinds: std::collections::BTreeMap<String, u64>,
+    /// By modality.
+    pub modalities: std::collections::BTreeMap<String, u64>,
+}
+
+/// A [`Filter`] in the terms of one part: codes instead of names.
+pub(crate) struct PartFilter<'a> {
+    state: &'a RowState,
+    current_only: bool,
+    modality: Option<(View<'a, u32>, Option<u32>)>,
+    kinds: Option<(View<'a, u32>, Vec<u32>)>,
+    sensitivity: Option<(View<'a, u8>, u8)>,
+    flags: View<'a, u8>,
+}
+
+impl<'a> PartFilter<'a> {
+    pub(crate) fn of(filter: &Filter, part: &'a Part) -> Result<Self, Damage> {
+        let segment = &*part.segment;
+        let modality = match &filter.modality {
+            Some(name) => Some((segment.view(ITEM_MODALITY)?, segment.symbol_code(name)?)),
+            None => None,
+        };
+        let kinds = if filter.kinds.is_empty() {
+            None
+        } else {
+            let codes = filter.kinds.iter().map(|kind| segment.symbol_code(kind));
+            let codes = codes.collect::<Result<Vec<_>, _>>()?;
+            Some((segment.view(ITEM_KIND)?, codes.into_iter().flatten().collect()))
+        };
+        let sensitivity = match filter.sensitivity_max {
+            Some(most) => Some((segment.view(ITEM_SENSITIVITY)?, most as u8)),
+            None => None,
+        };
+        Ok(Self {
+            state: &part.state,
+            current_only: filter.current_only,
+            modality,
+            kinds,
+            sensitivity,
+            flags: segment.view(ITEM_FLAGS)?,
+        })
+    }
+
+    /// Whether a search may give the item of this row.
+    pub(crate) fn admits(&self, row: Row) -> Result<bool, Damage> {
+        let at = row as usize;
+        if self.state.tombstoned.contains(row)
+            || self.current_only && self.state.superseded.contains(row)
+            || self.flags.get(at)? & 1 == 0
+        {
+            return Ok(false);
+        }
+        if let Some((codes, wanted)) = &self.modality
+            && Some(codes.get(at)?) != *wanted
+        {
+            return Ok(false);
+        }
+        if let Some((codes, wanted)) = &self.kinds
+            && !wanted.contains(&codes.get(at)?)
+        {
+            return Ok(false);
+        }
+        if let Some((codes, most)) = &self.sensitivity
+            && codes.get(at)? > *most
+        {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,218 @@
+//! What happened to a sealed segment's rows since: tombstoned, superseded (`format-spec/log.md`, State file).
+//!
+//! Segments never change, so this is kept beside them. A state is copied for every write that
+//! retires a row; its bits lie in shared chunks, so a copy costs a pointer for each 4,096 rows.
+
+use std::sync::Arc;
+
+use crate::cursor::{Cursor, Put};
+use crate::error::{Damage, OpenError};
+use crate::ids::Row;
+use crate::layout;
+
+const CHUNK_WORDS: usize = 64;
+const CHUNK_ROWS: usize = CHUNK_WORDS * 64;
+const HEADER_BYTES: usize = 64;
+
+type Chunk = [u64; CHUNK_WORDS];
+
+/// A set of rows. Cloning shares everything; setting a bit copies one chunk.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bits {
+    chunks: Vec<Option<Arc<Chunk>>>,
+    ones: u32,
+}
+
+impl Bits {
+    pub(crate) fn none(rows: usize) -> Self {
+        Self { chunks: vec![None; rows.div_ceil(CHUNK_ROWS)], ones: 0 }
+    }
+
+    pub(crate) fn contains(&self, row: Row) -> bool {
+        let row = row as usize;
+        match self.chunks.get(row / CHUNK_ROWS) {
+            Some(Some(chunk)) => chunk[row % CHUNK_ROWS / 64] >> (row % 64) & 1 == 1,
+            _ => false,
+        }
+    }
+
+    /// Adds `row`; `false` if it was there.
+    pub(crate) fn insert(&mut self, row: Row) -> bool {
+        if self.contains(row) {
+            return false;
+        }
+        let at = row as usize;
+        own(&mut self.chunks[at / CHUNK_ROWS])[at % CHUNK_ROWS / 64] |= 1 << (at % 64);
+        self.ones += 1;
+        true
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.ones
+    }
+
+    fn words(rows: usize) -> usize {
+        rows.div_ceil(64)
+    }
+
+    fn write(&self, rows: usize, out: &mut Vec<u8>) {
+        for word in 0..Self::words(rows) {
+            let chunk = &self.chunks[word / CHUNK_WORDS];
+            let bits = chunk.as_ref().map_or(0, |chunk| chunk[word % CHUNK_WORDS]);
+            out.put(&bits.to_le_bytes());
+        }
+    }
+
+    fn read(rows: usize, cursor: &mut Cursor<'_>) -> Result<Self, Damage> {
+        let mut bits = Self::none(rows);
+        for word in 0..Self::words(rows) {
+            let value = cursor.u64()?;
+            let in_word = (rows - word * 64).min(64);
+            if in_word < 64 && value >> in_word != 0 {
+                return Err(cursor.wrong("a padding bit is set"));
+            }
+            if value != 0 {
+                own(&mut bits.chunks[word / CHUNK_WORDS])[word % CHUNK_WORDS] = value;
+                bits.ones += value.count_ones();
+            }
+        }
+        Ok(bits)
+    }
+}
+
+/// The chunk at a place, made if it is not there, and this set's own.
+fn own(chunk: &mut Option<Arc<Chunk>>) -> &mut Chunk {
+    Arc::make_mut(chunk.get_or_insert_with(|| Arc::new([0; CHUNK_WORDS])))
+}
+
+/// The state of one segment's rows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RowState {
+    pub(crate) tombstoned: Bits,
+    pub(crate) superseded: Bits,
+    pub(crate) edges_tombstoned: Bits,
+}
+
+impl RowState {
+    pub(crate) fn fresh(items: usize, edges: usize) -> Self {
+        Self {
+            tombstoned: Bits::none(items),
+            superseded: Bits::none(items),
+            edges_tombstoned: Bits::none(edges),
+        }
+    }
+
+    /// Whether the item is neither superseded nor tombstoned.
+    pub(crate) fn is_current(&self, row: Row) -> bool {
+        !self.superseded.contains(row) && !self.tombstoned.contains(row)
+    }
+}
+
+/// Which segment a state file belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StateOf {
+    pub(crate) segment: u64,
+    pub(crate) generation: u64,
+    pub(crate) items: u32,
+    pub(crate) edges: u32,
+}
+
+/// The bytes of a state file.
+pub(crate) fn encode(of: StateOf, state: &RowState) -> Vec<u8> {
+    let mut body = Vec::new();
+    state.tombstoned.write(of.items as usize, &mut body);
+    state.superseded.write(of.items as usize, &mut body);
+    state.edges_tombstoned.write(of.edges as usize, &mut body);
+    let mut file = head(of, &body).to_vec();
+    file.put(&body);
+    file
+}
+
+/// What [`encode`] wrote, checked (STA-01).
+pub(crate) fn decode(of: StateOf, bytes: &[u8]) -> Result<RowState, OpenError> {
+    let name = layout::state_name(of.segment, of.generation);
+    let wrong = |what: &str| Damage::new("STA-01", what).within(&name);
+    let Some((found, body)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+        return Err(wrong("shorter than its header").into());
+    };
+    let mut cursor = Cursor::new(found, "STA-01");
+    if &cursor.array::<8>()? != layout::STATE_MAGIC {
+        return Err(wrong("the magic is missing").into());
+    }
+    let version = cursor.u16()?;
+    if version > layout::READ_VERSION {
+        return Err(OpenError::TooNew { file: name, version });
+    }
+    if head(of, body) != *found {
+        return Err(wrong("header or checksum is not that of this segment's state").into());
+    }
+    let mut cursor = Cursor::new(body, "STA-01");
+    let state = RowState {
+        tombstoned: Bits::read(of.items as usize, &mut cursor)?,
+        superseded: Bits::read(of.items as usize, &mut cursor)?,
+        edges_tombstoned: Bits::read(of.edges as usize, &mut cursor)?,
+    };
+    cursor.end()?;
+    Ok(state)
+}
+
+fn head(of: StateOf, body: &[u8]) -> [u8; HEADER_BYTES] {
+    let mut head = Vec::with_capacity(HEADER_BYTES);
+    head.put(layout::STATE_MAGIC);
+    head.put(&layout::READ_VERSION.to_le_bytes());
+    head.put(&layout::WRITE_VERSION.to_le_bytes());
+    head.put(&of.items.to_le_bytes());
+    head.put(&of.segment.to_le_bytes());
+    head.put(&of.generation.to_le_bytes());
+    head.put(&of.edges.to_le_bytes());
+    head.put(&[0; 20]);
+    head.put(&crc32c::crc32c(body).to_le_bytes());
+    head.put(&crc32c::crc32c(&head).to_le_bytes());
+    head.try_into().expect("the fields above are 64 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OF: StateOf = StateOf { segment: 7, generation: 3, items: 5000, edges: 3 };
+
+    fn sample() -> RowState {
+        let mut state = RowState::fresh(5000, 3);
+        for row in [0, 63, 64, 4095, 4096, 4999] {
+            assert!(state.tombstoned.insert(row));
+            assert!(!state.tombstoned.insert(row));
+        }
+        state.superseded.insert(17);
+        state.edges_tombstoned.insert(2);
+        state
+    }
+
+    #[test]
+    fn a_state_file_gives_back_its_bits() {
+        let state = decode(OF, &encode(OF, &sample())).unwrap();
+        assert_eq!(state.tombstoned.count(), 6);
+        assert!(state.tombstoned.contains(4096) && !state.tombstoned.contains(4097));
+        assert!(state.superseded.contains(17) && !state.is_current(17));
+        assert!(state.edges_tombstoned.contains(2));
+    }
+
+    #[test]
+    fn a_copy_does_not_see_later_bits() {
+        let first = sample();
+        let mut second = first.clone();
+        second.superseded.insert(18);
+        assert!(!first.superseded.contains(18) && second.superseded.contains(18));
+    }
+
+    #[test]
+    fn every_flipped_byte_and_every_cut_is_noticed() {
+        let file = encode(OF, &sample());
+        for at in 0..file.len() {
+            let mut bad = file.clone();
+            bad[at] ^= 0x10;
+            assert!(decode(OF, &bad).is_err(), "byte {at}");
+            assert!(decode(OF, &file[..at]).is_err(), "cut at {at}");
+        }
+    }
+}
