@@ -391,3 +391,53 @@ proptest! {
         let _ = Checkpoint::decode(&body);
     }
 }
+
+proptest! {
+    // Few cases: each opens and syncs many times.
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Appends, syncs, ticks, and crashes that lose a tail: what is left is always a true prefix.
+    #[test]
+    fn a_ledger_that_crashes_again_and_again_keeps_a_true_prefix(
+        steps in proptest::collection::vec((0u8..8, 0u16..900), 1..60),
+    ) {
+        let folder = Folder::new();
+        let mut ledger = Ledger::open_sized(&folder.0, with(None), SMALL).unwrap();
+        let mut model: Vec<(ReceiptId, Hash)> = Vec::new();
+        let mut now = SECOND;
+        for (n, (step, amount)) in steps.into_iter().enumerate() {
+            now += u64::from(amount) * SECOND / 10;
+            match step {
+                0 => ledger.sync().unwrap(),
+                1 => {
+                    if let Some(ticket) = ledger.tick(now).unwrap() {
+                        ledger.end_sync(ticket.run()).unwrap();
+                    }
+                }
+                2 => {
+                    drop(ledger);
+                    let volume = walk::volumes(&folder.0).unwrap().pop().unwrap();
+                    let bytes = std::fs::read(&volume.path).unwrap();
+                    let kept = bytes.len().saturating_sub(usize::from(amount)).max(HEADER_BYTES);
+                    std::fs::write(&volume.path, &bytes[..kept]).unwrap();
+                    ledger = Ledger::open_sized(&folder.0, with(None), SMALL).unwrap();
+                    model.truncate(usize::try_from(ledger.head().0).unwrap());
+                }
+                _ => {
+                    let receipt = [u8::try_from(n).unwrap(); 16];
+                    let touched = items(u8::try_from(amount % 80).unwrap());
+                    let draft = Draft { at_micros: now, receipt, ..draft(0, &touched) };
+                    model.push((receipt, ledger.append(&draft).unwrap().hash));
+                }
+            }
+            prop_assert_eq!(ledger.head().0, model.len() as u64);
+        }
+        ledger.close(now).unwrap();
+        let reader = Reader::open(&folder.0).unwrap();
+        let found: Vec<_> =
+            reader.entries(1).unwrap().map(|entry| entry.map(|entry| (entry.receipt, entry.hash)).unwrap()).collect();
+        prop_assert_eq!(found, model);
+        let report = whole(&folder.0);
+        prop_assert!(report.ok && report.unsigned == 0, "{:?}", report);
+    }
+}

@@ -53,7 +53,7 @@ pub struct Report {
     pub head_hash: Hash,
     /// Checkpoints seen.
     pub checkpoints: CheckpointCount,
-    /// Good entries that no good checkpoint covers yet.
+    /// Good entries of the range that no good checkpoint within it covers.
     pub unsigned: u64,
     /// The first broken rule.
     pub fault: Option<Damage>,

@@ -144,6 +144,34 @@ mod tests {
     }
 
     #[test]
+    fn a_ledger_sealed_by_this_key_verifies_with_its_public_half() {
+        use engine::ledger::{Decision, Draft, Ledger, OpenWith, Outcome, VerifyWith, verify};
+        let folder =
+            std::env::temp_dir().join(format!("sealed-ledger-test-{}", std::process::id()));
+        let signer = Signer::from_seed(&[8; 32]);
+        let with = OpenWith { tenant: [1; 32], seal: Box::new(signer.clone()), anchor: None };
+        let mut ledger = Ledger::open(&folder, with).unwrap();
+        let draft = Draft {
+            at_micros: 1,
+            receipt: [2; 16],
+            tool: "recall",
+            principal: "operator",
+            decision: Decision::Allow,
+            rule: "default/operator",
+            arguments: [3; 32],
+            touched: &[],
+            outcome: Outcome::Done,
+        };
+        ledger.append(&draft).unwrap();
+        ledger.close(2).unwrap();
+        let by = |key: &Signer| verify(&folder, &VerifyWith::whole(&key.verifier())).unwrap();
+        let (ours, theirs) = (by(&signer), by(&Signer::from_seed(&[9; 32])));
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(ours.ok && ours.checkpoints.count == 1 && ours.unsigned == 0, "{ours:?}");
+        assert!(!theirs.ok && !theirs.checkpoints.ok, "{theirs:?}");
+    }
+
+    #[test]
     fn bytes_that_are_no_key_are_refused() {
         // The neutral element: on the curve, but of small order.
         let mut neutral = [0; 32];
