@@ -317,7 +317,7 @@ fn divide(text: &str, cuts: &mut [usize; UNIT_PARTS_MAX]) -> usize {
             before.is_ascii_digit() != this.is_ascii_digit() && before != '\'' && this != '\'';
         let rise = before.is_lowercase() && this.is_uppercase();
         // The last capital of a run starts the next word (HTTPServer), unless only a plural follows (APIs).
-        let plural = matches!(text[at + this.len_utf8()..].as_bytes(), [b's'] | [b'\'', b's']);
+        let plural = matches!(text.as_bytes()[at + this.len_utf8()..], [b's'] | [b'\'', b's']);
         let hump = before.is_uppercase()
             && this.is_uppercase()
             && after.is_some_and(char::is_lowercase)

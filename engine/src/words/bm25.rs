@@ -24,6 +24,9 @@ pub(super) const TERM_SCORE_MAX: u32 = (1 << 25) - 1;
 
 const _: () = assert!(TERM_SCORE_MAX as u64 * QUERY_TERMS_MAX as u64 <= i32::MAX as u64);
 
+/// Greatest `k1` and title weight that are told apart.
+const PARAMETER_MAX: f32 = 1000.0;
+
 /// A BM25 score as a whole number of 1/2^19.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score(pub(super) u32);
@@ -132,10 +135,9 @@ impl Ranker {
         reason = "weights are estimates"
     )]
     pub fn new(query: &Query, stats: &Stats, parameters: Parameters) -> Self {
-        // `max` and `min` also turn a NaN into the bound.
-        let k1 = parameters.k1.max(0.0).min(1000.0);
-        let b = parameters.b.max(0.0).min(1.0);
-        let title_weight = parameters.title_weight.max(0.0).min(1000.0);
+        let k1 = within(parameters.k1, PARAMETER_MAX);
+        let b = within(parameters.b, 1.0);
+        let title_weight = within(parameters.title_weight, PARAMETER_MAX);
         let mean = (stats.length_total as f64 / stats.documents.max(1) as f64).max(1.0) as f32;
         let norms = std::array::from_fn(|code| {
             let length = decode_length(u8::try_from(code).unwrap_or(u8::MAX)) as f32;
@@ -160,11 +162,17 @@ impl Ranker {
     }
 }
 
+/// `value` brought between 0 and `most`; what is not a number counts as 0.
+fn within(value: f32, most: f32) -> f32 {
+    if value.is_nan() { 0.0 } else { value.clamp(0.0, most) }
+}
+
 impl Formula {
     /// A count in both fields as one.
     #[expect(clippy::cast_precision_loss, reason = "counts are at most 255")]
     pub(super) fn frequency(&self, body: u32, title: u32) -> f32 {
-        body as f32 + self.title_weight * title as f32
+        // Through i32, which converts with one instruction where u32 takes several.
+        body.cast_signed() as f32 + self.title_weight * title.cast_signed() as f32
     }
 
     /// What a term of `weight` adds; at least 1, so that a match always shows.

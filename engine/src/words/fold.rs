@@ -80,16 +80,26 @@ pub(super) fn class(letter: char) -> Class {
 
 /// Han, Kana, Bopomofo, Thai, Lao, Myanmar and Khmer, without their punctuation.
 fn is_spaceless(letter: char) -> bool {
-    match letter {
-        '\u{E01}'..='\u{E3A}' | '\u{E40}'..='\u{E4E}' => true,
-        '\u{E80}'..='\u{EDF}' | '\u{1780}'..='\u{17D3}' => true,
-        '\u{1000}'..='\u{1049}' | '\u{1050}'..='\u{109F}' => true,
-        '\u{2E80}'..='\u{2FDF}' | '\u{3005}'..='\u{3007}' | '\u{3041}'..='\u{309F}' => true,
-        '\u{30A1}'..='\u{30FA}' | '\u{30FC}'..='\u{30FF}' | '\u{3105}'..='\u{312F}' => true,
-        '\u{31F0}'..='\u{31FF}' | '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' => true,
-        '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFD}' => true,
-        _ => false,
-    }
+    matches!(
+        letter,
+        '\u{E01}'..='\u{E3A}'
+            | '\u{E40}'..='\u{E4E}'
+            | '\u{E80}'..='\u{EDF}'
+            | '\u{1780}'..='\u{17D3}'
+            | '\u{1000}'..='\u{1049}'
+            | '\u{1050}'..='\u{109F}'
+            | '\u{2E80}'..='\u{2FDF}'
+            | '\u{3005}'..='\u{3007}'
+            | '\u{3041}'..='\u{309F}'
+            | '\u{30A1}'..='\u{30FA}'
+            | '\u{30FC}'..='\u{30FF}'
+            | '\u{3105}'..='\u{312F}'
+            | '\u{31F0}'..='\u{31FF}'
+            | '\u{3400}'..='\u{4DBF}'
+            | '\u{4E00}'..='\u{9FFF}'
+            | '\u{F900}'..='\u{FAFF}'
+            | '\u{20000}'..='\u{3FFFD}'
+    )
 }
 
 /// Whether the character sits on the one before it.

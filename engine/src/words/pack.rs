@@ -6,7 +6,6 @@
 use super::layout::BLOCK_ROWS;
 
 const LANES: usize = 4;
-const STEPS: usize = BLOCK_ROWS / LANES;
 
 /// Bits that hold `value`.
 pub(super) fn width(value: u32) -> u8 {
@@ -78,14 +77,14 @@ fn unpack_lanes<const BITS: usize>(bytes: &[u8], out: &mut [u32; BLOCK_ROWS]) {
     let words = words.map(|word| lanes(&word));
     let mask = if BITS == 32 { u32::MAX } else { (1 << BITS) - 1 };
     let (steps, _) = out.as_chunks_mut::<LANES>();
-    for i in 0..STEPS {
+    for (i, step) in steps.iter_mut().enumerate() {
         let (word, shift) = (i * BITS / 32, i * BITS % 32);
         for lane in 0..LANES {
             let mut value = words[word][lane] >> shift;
             if shift + BITS > 32 {
                 value |= words[word + 1][lane] << (32 - shift);
             }
-            steps[i][lane] = value & mask;
+            step[lane] = value & mask;
         }
     }
 }

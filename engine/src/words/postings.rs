@@ -77,7 +77,7 @@ impl PostingsBuilder {
     /// When `row` is not above the rows before it.
     pub fn add(&mut self, row: u32, title: &str, text: &str) -> Result<(), Full> {
         assert!(self.rows.last().is_none_or(|(last, _)| *last < row), "rows come in rising order");
-        // A word gives at most itself and the wholes laid over it.
+        // Twice: the words themselves, and as many wholes laid over them.
         if self.counts.len() + ROW_TERMS_MAX * 2 > SEGMENT_POSTINGS_MAX {
             return Err(Full);
         }

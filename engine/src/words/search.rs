@@ -5,6 +5,8 @@
 //! may pass (MaxScore: Turtle and Flood 1995, with block maxima as in Ding and Suel 2011). Must not know the
 //! formula beyond its bounds. Pruning is exact: a row is left out only when a bound shows it below the floor.
 
+use std::ops::Range;
+
 use super::bm25::{Formula, RankedTerm, Ranker, Score};
 use super::layout::BLOCK_ROWS;
 use super::postings::Posting;
@@ -20,6 +22,9 @@ const STRIDE: usize = 16;
 
 /// Below this many essential postings in a window, rows are remembered rather than all sums scanned.
 const SPARSE_POSTINGS: usize = WINDOW / 16;
+
+/// What looking up one row costs, in postings added up.
+const LOOKUP_COST: usize = 4;
 
 /// Why a row matched: one term of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +57,22 @@ impl Default for Scratch {
             touched: Vec::new(),
             order: Vec::new(),
         }
+    }
+}
+
+impl Scratch {
+    /// Postings that the terms at these places of the order may have below `end`.
+    fn postings(&self, places: Range<usize>, end: u64) -> usize {
+        self.order[places].iter().map(|i| self.cursors[*i].inside(end).len() * BLOCK_ROWS).sum()
+    }
+
+    /// Whether so many rows wait for a lookup that adding up the next term as well is cheaper.
+    fn is_crowded(&self, lookups: usize, end: u64, floor: u32) -> bool {
+        let Some(next) = lookups.checked_sub(1) else { return false };
+        let rest: u32 = self.order[..lookups].iter().map(|i| self.cursors[*i].most).sum();
+        let need = floor.saturating_sub(rest).max(1);
+        let waiting = self.sums.iter().filter(|sum| **sum >= need).count();
+        waiting * LOOKUP_COST > self.postings(next..lookups, end)
     }
 }
 
@@ -108,8 +129,21 @@ impl Ranker {
             start = first - first % WINDOW_ROWS;
             let end = u64::from(start) + u64::from(WINDOW_ROWS);
             let lookups = field.plan(scratch, start, end, floor(top));
-            if let Some(lookups) = lookups {
-                field.add_up(scratch, lookups, start, end, floor(top))?;
+            if let Some(mut lookups) = lookups {
+                let all = scratch.order.len();
+                let sparse = scratch.postings(lookups..all, end) <= SPARSE_POSTINGS;
+                scratch.touched.clear();
+                field.add_up(scratch, lookups..all, (start, end), floor(top), sparse)?;
+                while !sparse && scratch.is_crowded(lookups, end, floor(top)) {
+                    lookups -= 1;
+                    field.add_up(
+                        scratch,
+                        lookups..lookups + 1,
+                        (start, end),
+                        floor(top),
+                        sparse,
+                    )?;
+                }
                 let mut offer = |sum: u32, row: u32, top: &mut Top<Score, K>| {
                     if wanted(row) {
                         top.offer(Score(sum), key(row));
@@ -195,7 +229,7 @@ impl Cursor {
     }
 
     /// The blocks that may have rows below `end`, from the current one on.
-    fn inside(&self, end: u64) -> std::ops::Range<usize> {
+    fn inside(&self, end: u64) -> Range<usize> {
         let past =
             self.blocks[self.block..].iter().position(|(last, _)| u64::from(*last) + 1 >= end);
         let past = past.map_or(self.blocks.len(), |past| self.block + past + 1);
@@ -283,23 +317,18 @@ impl Field<'_> {
         Some(lookups.count())
     }
 
-    /// Adds up the essential terms of the window.
+    /// Adds up the terms at these places of the order, for the rows of a window.
     fn add_up(
         &self,
         scratch: &mut Scratch,
-        lookups: usize,
-        start: u32,
-        end: u64,
+        places: Range<usize>,
+        (start, end): (u32, u64),
         floor: u32,
+        sparse: bool,
     ) -> Result<(), Damage> {
         let Scratch { cursors, order, sums, touched, .. } = scratch;
         let total: u32 = cursors.iter().map(|cursor| cursor.most).sum();
-        let essential = &order[lookups..];
-        let postings: usize =
-            essential.iter().map(|i| cursors[*i].inside(end).len() * BLOCK_ROWS).sum();
-        let sparse = postings <= SPARSE_POSTINGS;
-        touched.clear();
-        for i in essential {
+        for i in &order[places] {
             let cursor = &mut cursors[*i];
             let others = total - cursor.most;
             for block in cursor.inside(end) {
@@ -320,9 +349,6 @@ impl Field<'_> {
                     sums[at] += score;
                 }
             }
-        }
-        if !sparse {
-            touched.clear();
         }
         Ok(())
     }

@@ -99,7 +99,7 @@ impl<'a> PostingsView<'a> {
         if entries[16..HEAD_BYTES].iter().any(|byte| *byte != 0) {
             return Err(damage("WRD-12", "reserved bytes of the head of entries are not 0"));
         }
-        if columns.blocks.len() % BLOCK_BYTES != 0 {
+        if !columns.blocks.len().is_multiple_of(BLOCK_BYTES) {
             let found = columns.blocks.len();
             return Err(damage(
                 "WRD-20",
