@@ -285,6 +285,16 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_heading_is_never_left_alone() {
+        let fence = format!("```\n{}```\n", "let x = 1;\n".repeat(125));
+        let got = chunks_of(
+            "a.md",
+            &format!("# T\n\nThese are the lines of it:\n\n{fence}\n{}\n", words(900)),
+        );
+        assert!(got[0].text.chars().count() >= CHUNK_CHARS_TINY, "{}", got[0].text);
+    }
+
+    #[test]
     fn long_lines_are_cut_at_sentences_and_long_words_hard() {
         let got = chunks_of("a.txt", &words(5_000));
         assert!(got.len() >= 4 && got.iter().all(|c| c.text.ends_with(". ")));
