@@ -113,7 +113,10 @@ fn add(text: &str, range: Range<usize>, price: usize, body_start: usize, atoms: 
     }
     let chars = words.chars().take(CHUNK_CHARS_MAX + 1).count();
     if chars <= CHUNK_CHARS_MAX {
-        let heading = if range.end <= body_start { cost::AFTER_HEADING } else { 0 };
+        // Blank lines after a heading belong to its atom.
+        let words_after = &text[body_start.clamp(range.start, range.end)..range.end];
+        let bare = range.start < body_start && words_after.trim().is_empty();
+        let heading = if bare { cost::AFTER_HEADING } else { 0 };
         let announcing = if words.trim_end().ends_with(':') { cost::ANNOUNCING } else { 0 };
         atoms.push(Atom { end: range.end, chars, cost: price + heading + announcing });
         return;
