@@ -91,7 +91,11 @@ fn groups(document: &Document, counts: &[usize]) -> Vec<Range<usize>> {
             (end, chars) = whole_item(sections, counts, at);
         }
         match found.last_mut() {
-            Some((group, have)) if joins(sections, counts, group, *have, at..end, chars) => {
+            Some((group, have))
+                if (document.modality == "code"
+                    && gathers(sections, counts, group, *have, at, chars))
+                    || joins(sections, counts, group, *have, at..end, chars) =>
+            {
                 group.end = end;
                 *have += chars;
             }
@@ -115,6 +119,20 @@ fn whole_item(sections: &[Section], counts: &[usize], at: usize) -> (usize, usiz
         end += 1;
     }
     (end, chars)
+}
+
+/// Whether a tiny item joins the tiny items before it: a run of constants is read as one.
+fn gathers(
+    sections: &[Section],
+    counts: &[usize],
+    group: &Range<usize>,
+    have: usize,
+    at: usize,
+    chars: usize,
+) -> bool {
+    let last = group.end - 1;
+    let tiny = counts[last] < CHUNK_CHARS_TINY && chars < CHUNK_CHARS_TINY;
+    tiny && sections[last].level == sections[at].level && have + chars <= CHUNK_CHARS_TARGET
 }
 
 /// Whether the sections `next` join the `group` before them.
@@ -282,6 +300,16 @@ pub(crate) mod tests {
             "{:?}",
             got.iter().map(|c| &c.text).collect::<Vec<_>>()
         );
+    }
+
+    #[test]
+    fn a_heading_is_never_left_alone() {
+        let fence = format!("```\n{}```\n", "let x = 1;\n".repeat(125));
+        let got = chunks_of(
+            "a.md",
+            &format!("# T\n\nThese are the lines of it:\n\n{fence}\n{}\n", words(900)),
+        );
+        assert!(got[0].text.chars().count() >= CHUNK_CHARS_TINY, "{:?}", got[0]);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) fn cut(document: &Document, group: Range<usize>) -> Vec<Range<usize>>
             atom.cost = cost::SECTION;
         }
     }
-    pack(whole.start, &atoms)
+    pack(&document.text, whole.start, atoms)
 }
 
 /// Atoms of one section: kept blocks whole, else paragraphs, each with the blank lines after it.
@@ -113,13 +113,24 @@ fn add(text: &str, range: Range<usize>, price: usize, body_start: usize, atoms: 
     }
     let chars = words.chars().take(CHUNK_CHARS_MAX + 1).count();
     if chars <= CHUNK_CHARS_MAX {
-        let heading = if range.end <= body_start { cost::AFTER_HEADING } else { 0 };
+        // Blank lines after a heading belong to its atom.
+        let words_after = &text[body_start.clamp(range.start, range.end)..range.end];
+        let bare = range.start < body_start && words_after.trim().is_empty();
+        let heading = if bare { cost::AFTER_HEADING } else { 0 };
         let announcing = if words.trim_end().ends_with(':') { cost::ANNOUNCING } else { 0 };
         atoms.push(Atom { end: range.end, chars, cost: price + heading + announcing });
         return;
     }
+    add_lines(text, range, CHUNK_CHARS_MAX, atoms);
+    if let Some(last) = atoms.last_mut() {
+        last.cost = cost::PARAGRAPH;
+    }
+}
+
+/// Adds the lines of `range` as atoms of at most `limit` characters.
+fn add_lines(text: &str, range: Range<usize>, limit: usize, atoms: &mut Vec<Atom>) {
     let mut at = range.start;
-    let mut each = words.split_inclusive('\n').peekable();
+    let mut each = text[range].split_inclusive('\n').peekable();
     while let Some(line) = each.next() {
         let end = at + line.len();
         let next = each.peek().map_or("", |next| next.trim());
@@ -132,11 +143,8 @@ fn add(text: &str, range: Range<usize>, price: usize, body_start: usize, atoms: 
         } else {
             cost::LINE
         };
-        add_line(text, at..end, price, atoms);
+        add_line(text, at..end, price, limit, atoms);
         at = end;
-    }
-    if let Some(last) = atoms.last_mut() {
-        last.cost = cost::PARAGRAPH;
     }
 }
 
@@ -147,8 +155,8 @@ fn starts_list_item(line: &str) -> bool {
 }
 
 /// Adds one line, split at sentences, then at words, then anywhere, as far as it is too long.
-fn add_line(text: &str, line: Range<usize>, price: usize, atoms: &mut Vec<Atom>) {
-    if text[line.clone()].chars().nth(CHUNK_CHARS_MAX).is_none() {
+fn add_line(text: &str, line: Range<usize>, price: usize, limit: usize, atoms: &mut Vec<Atom>) {
+    if text[line.clone()].chars().nth(limit).is_none() {
         let chars = text[line.clone()].chars().count();
         atoms.push(Atom { end: line.end, chars, cost: price });
         return;
@@ -186,29 +194,58 @@ fn add_line(text: &str, line: Range<usize>, price: usize, atoms: &mut Vec<Atom>)
 }
 
 /// Packs atoms into ranges, each ending at the cheapest break near its fair share of what is left.
-fn pack(from: usize, atoms: &[Atom]) -> Vec<Range<usize>> {
+fn pack(text: &str, from: usize, mut atoms: Vec<Atom>) -> Vec<Range<usize>> {
     let mut left: usize = atoms.iter().map(|atom| atom.chars).sum();
-    let mut rest = atoms;
     let mut start = from;
     let mut cuts = Vec::new();
-    while !rest.is_empty() {
-        let taken = if left <= CHUNK_CHARS_MAX { rest.len() } else { best_break(rest, left) };
-        let (piece, after) = rest.split_at(taken);
-        left -= piece.iter().map(|atom| atom.chars).sum::<usize>();
-        let end = piece.last().map_or(start, |atom| atom.end);
+    atoms.reverse(); // the next atom is the last, so taking and splitting are cheap
+    while !atoms.is_empty() {
+        let mut taken = atoms.len();
+        if left > CHUNK_CHARS_MAX {
+            taken = best_break(&atoms, left);
+            if split_after_tiny(text, &mut atoms, taken) {
+                taken = best_break(&atoms, left);
+            }
+        }
+        let mut end = start;
+        for atom in atoms.drain(atoms.len() - taken..).rev() {
+            left -= atom.chars;
+            end = atom.end;
+        }
         cuts.push(start..end);
-        (start, rest) = (end, after);
+        start = end;
     }
     cuts
 }
 
-/// How many of the atoms make the next piece, when `left` characters remain. At least one.
+/// Splits the atom after the next piece when that piece would be tiny only because the atom does not
+/// fit behind it: a heading without its text is no chunk worth having. Whether it did.
+fn split_after_tiny(text: &str, atoms: &mut Vec<Atom>, taken: usize) -> bool {
+    let piece = &atoms[atoms.len() - taken..];
+    let chars: usize = piece.iter().map(|atom| atom.chars).sum();
+    let Some(at) = atoms.len().checked_sub(taken + 1) else { return false };
+    let (next, before) = (&atoms[at], &atoms[at + 1]);
+    if chars >= CHUNK_CHARS_TINY || chars + next.chars <= CHUNK_CHARS_MAX {
+        return false;
+    }
+    let mut finer = Vec::new();
+    let price = next.cost;
+    add_lines(text, before.end..next.end, CHUNK_CHARS_TARGET, &mut finer);
+    if let Some(last) = finer.last_mut() {
+        last.cost = price;
+    }
+    atoms.splice(at..=at, finer.into_iter().rev());
+    true
+}
+
+/// How many of the atoms (next one last) make the next piece, when `left` characters remain. At
+/// least one.
 fn best_break(atoms: &[Atom], left: usize) -> usize {
     let count =
         left.div_ceil(CHUNK_CHARS_MAX).max((left + CHUNK_CHARS_TARGET / 2) / CHUNK_CHARS_TARGET);
     let share = left / count.max(1);
     let (mut chars, mut best, mut best_cost) = (0, 1, usize::MAX);
-    for (i, atom) in atoms.iter().enumerate() {
+    for (i, atom) in atoms.iter().rev().enumerate() {
         chars += atom.chars;
         if chars > CHUNK_CHARS_MAX {
             break;

@@ -3,7 +3,7 @@
 //! Owns character encodings; knows no format.
 
 /// The text of `bytes`, without a byte order mark, and a note when something was lost or changed.
-pub fn decode(bytes: &[u8]) -> (String, Option<String>) {
+pub(super) fn decode(bytes: &[u8]) -> (String, Option<String>) {
     if let Some(rest) = bytes.strip_prefix(b"\xEF\xBB\xBF") {
         return utf8(rest);
     }

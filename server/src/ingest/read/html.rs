@@ -153,6 +153,8 @@ struct Page<'a> {
     breaks: usize,
     /// A space owed before the next words.
     space: bool,
+    /// A list item's mark waits for its words, which follow on the same line.
+    bullet: bool,
     /// Where the preformatted block we are in begins in `out`.
     pre: Option<usize>,
     /// The heading being read: level and where it begins in `out`.
@@ -180,7 +182,11 @@ impl Page<'_> {
             "title" => self.in_title = self.title.is_empty(),
             "br" => self.breaks = self.breaks.max(1),
             "td" | "th" if !self.out.is_empty() && self.breaks == 0 => self.put(" | ", at..at),
-            "li" => self.put("- ", at..tag.span.end),
+            "li" => {
+                self.bullet = false;
+                self.put("- ", at..tag.span.end);
+                self.bullet = true;
+            }
             "pre" => self.pre = self.pre.or(Some(self.out.len())),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 self.close_heading();
@@ -220,6 +226,7 @@ impl Page<'_> {
         }
         match name {
             "title" => self.in_title = false,
+            "li" => self.bullet = false,
             "a" => self.close_link(),
             "pre" => self.finish_pre(),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.close_heading(),
@@ -299,13 +306,12 @@ impl Page<'_> {
             (self.breaks, self.space) = (0, false);
         }
         let have = self.out.len() - self.out.trim_end_matches('\n').len();
-        let bullet = self.out.ends_with("- ") && self.breaks == 1;
-        if self.breaks > have && !bullet {
+        if self.breaks > have && !self.bullet {
             self.out.extend(std::iter::repeat_n('\n', self.breaks - have));
         } else if self.breaks == 0 && self.space && !self.out.ends_with([' ', '\n']) {
             self.out.push(' ');
         }
-        (self.breaks, self.space) = (0, false);
+        (self.breaks, self.space, self.bullet) = (0, false, false);
     }
 
     fn close_heading(&mut self) {
@@ -376,7 +382,7 @@ mod tests {
             line_of(line_starts, run.source_start)
         };
         assert_eq!(
-            [line("Top"), line("First"), line("goes"), line("b\n"), line("A cat")],
+            [line("Top"), line("First"), line("goes"), line("  b"), line("A cat")],
             [6, 7, 8, 10, 11]
         );
     }

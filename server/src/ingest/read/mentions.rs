@@ -2,7 +2,7 @@
 //!
 //! Owns the scan; knows nothing of markup.
 
-use super::document::{LinkKind, Links, line_of};
+use super::document::{LINK_TARGET_BYTES_MAX, LinkKind, Links, line_of};
 
 /// Digits in the longest PEP number.
 const PEP_DIGITS_MAX: usize = 4;
@@ -46,13 +46,14 @@ fn url_around(text: &str, at: usize) -> Option<(usize, &str)> {
         c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`' | '|' | '{' | '}')
     };
     let end = text[at..].find(ends).map_or(text.len(), |n| at + n);
+    // Longer than any target kept is no link; this also bounds the counting below.
+    let end = end.min(text.floor_char_boundary(start + LINK_TARGET_BYTES_MAX + 1));
     let mut url = text[start..end].trim_end_matches(['.', ',', ';', ':', '!', '?', '\'', '*']);
     // A closing bracket belongs to the URL only if it was opened inside it.
-    while let Some(rest) = url.strip_suffix([')', ']']) {
-        if rest.contains(['(', '[']) {
-            break;
+    for (open, close) in [('(', ')'), ('[', ']')] {
+        while url.ends_with(close) && url.matches(close).count() > url.matches(open).count() {
+            url = url[..url.len() - 1].trim_end_matches(['.', ',', ';']);
         }
-        url = rest.trim_end_matches(['.', ',', ';']);
     }
     (url.len() > scheme.len() + 3).then_some((start, url))
 }

@@ -16,6 +16,8 @@ use super::mentions::{mentions, number};
 
 /// Longest inline reference, in bytes; a stray backtick costs no more than this.
 const REFERENCE_BYTES_MAX: usize = 600;
+/// Targets above one title that are counted in.
+const ANCHORS_MAX: usize = 8;
 
 /// Reads reStructuredText.
 pub(super) fn read(text: String) -> Document {
@@ -25,7 +27,10 @@ pub(super) fn read(text: String) -> Document {
         let i = blocks.partition_point(|block| block.span.end <= at);
         blocks.get(i).is_some_and(|block| block.span.contains(&at))
     };
-    let headings = titles(&text, in_block);
+    let mut headings = titles(&text, in_block);
+    for heading in &mut headings {
+        heading.at = anchored(&text, &blocks, heading.at);
+    }
     let mut fields = header_fields(&text, 0);
     if let (true, Some(first)) = (fields.is_empty(), headings.first()) {
         fields = header_fields(&text, first.body_start);
@@ -46,6 +51,21 @@ pub(super) fn read(text: String) -> Document {
         source: Source::Verbatim,
         text,
     }
+}
+
+/// Where a title begins when the targets directly above it (`.. _name:`) are counted in: they name it.
+fn anchored(text: &str, blocks: &[Block], title_at: usize) -> usize {
+    let above = &blocks[..blocks.partition_point(|block| block.span.end <= title_at)];
+    let mut at = title_at;
+    for block in above.iter().rev().take(ANCHORS_MAX) {
+        let names = text[block.span.clone()].trim();
+        let touches = text[block.span.end..at].trim().is_empty();
+        if !touches || !names.starts_with(".. _") || !names.ends_with(':') {
+            break;
+        }
+        at = block.span.start;
+    }
+    at
 }
 
 /// `PEP 8: Style Guide` when the header numbers it, else the title field, else the first heading.
@@ -355,6 +375,15 @@ mod tests {
         assert!(kept[0].starts_with("Not a title") && kept[0].ends_with(":pep:`1`"));
         assert!(kept[1].starts_with(".. code-block") && kept[1].ends_with("`1`"));
         assert!(kept.iter().any(|k| k.starts_with("=====") && k.contains("1     2")));
+    }
+
+    #[test]
+    fn targets_go_with_the_title_they_name() {
+        let text = "Aa\n==\n\nText.\n\n.. _b:\n.. _c:\n\nBb\n==\n\nMore.\n\n.. _d: https://x.y\n\nDd\n==\n";
+        let doc = read(text.into());
+        let starts: Vec<_> =
+            doc.sections.iter().map(|s| text[s.span.clone()].lines().next().unwrap()).collect();
+        assert_eq!(starts, ["Aa", ".. _b:", "Dd"]);
     }
 
     #[test]
