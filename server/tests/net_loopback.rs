@@ -377,6 +377,32 @@ fn a_drain_does_not_wait_for_ever() {
 }
 
 #[test]
+fn all_bodies_together_are_bounded_and_small_ones_pass() {
+    let (service, calls) = desk();
+    let bench = Bench::start(service, Limits { bodies_bytes_max: 100_000, ..Limits::default() }, 2);
+    let post = |text: &str| {
+        let length = text.len();
+        format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{text}")
+    };
+    // The first body stays in hand until its call is answered.
+    let large = post(&"x".repeat(100_000));
+    let (mut first, mut second, mut third) = (bench.connect(), bench.connect(), bench.connect());
+    first.say(&large);
+    let (_, reply) = calls.recv_timeout(LONG).unwrap();
+    second.say(&large[..large.len() - 1]);
+    assert_eq!(second.answer().status(), 503);
+    assert!(second.is_closed());
+    third.say(&post("small"));
+    calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
+    assert_eq!(third.head_status(), 204);
+    reply.send(Response::empty(204));
+    assert_eq!(first.head_status(), 204);
+    third.say(&large);
+    calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
+    assert_eq!(third.head_status(), 204);
+}
+
+#[test]
 fn one_connection_too_many_is_turned_away() {
     let bench = Bench::start(Echo, Limits { connections_max: 1, ..Limits::default() }, 1);
     let mut first = bench.connect();

@@ -72,6 +72,8 @@ pub(super) struct Conn {
     moved: usize,
     /// When the last of them moved.
     moved_at: Instant,
+    /// Body bytes of the request in hand, until it is answered.
+    body_bytes: usize,
     peer_ended: bool,
     abandoned: bool,
     draining: bool,
@@ -93,6 +95,7 @@ impl Conn {
             since: now,
             moved: 0,
             moved_at: now,
+            body_bytes: 0,
             peer_ended: false,
             abandoned: false,
             draining: false,
@@ -181,6 +184,7 @@ impl Conn {
             }
         };
         let after = if exchange.keep_alive { After::KeepAlive } else { After::Close };
+        self.body_bytes = 0;
         self.say(bytes, moment.now);
         self.phase =
             if bodiless { Phase::Writing(after) } else { Phase::Streaming { chunked, after } };
@@ -234,6 +238,13 @@ impl Conn {
         }
     }
 
+    /// Refuses the request that is being read, and closes, whatever phase it is in.
+    pub(super) fn turn_down(&mut self, answer: Response, moment: &Moment) {
+        self.inbox = Inbox::default();
+        self.write_answer(Exchange::refused(), answer, moment)
+            .expect("our own answers are well formed");
+    }
+
     /// The server is closing down: what is begun is finished, nothing new begins. A stream is ended
     /// by whoever feeds it.
     pub(super) fn drain(&mut self) {
@@ -279,6 +290,16 @@ impl Conn {
             }
             Phase::Lingering { .. } => Some(self.since + limits.linger_timeout),
         }
+    }
+
+    /// Body bytes of the request in hand, whether still arriving or with the service.
+    pub(super) fn body_bytes(&self) -> usize {
+        self.body_bytes
+    }
+
+    /// Whether a body is arriving.
+    pub(super) fn is_gathering(&self) -> bool {
+        matches!(self.phase, Phase::Body(_))
     }
 
     /// Whether the socket can go.
@@ -349,8 +370,9 @@ impl Conn {
             }
         };
         self.inbox.consume(used);
-        if gathering.body.len() > self.moved {
-            self.moved = gathering.body.len();
+        self.body_bytes = gathering.body.len();
+        if self.body_bytes > self.moved {
+            self.moved = self.body_bytes;
             self.moved_at = now;
         }
         if !done {
@@ -392,6 +414,7 @@ impl Conn {
                 return Err(fault);
             }
         };
+        self.body_bytes = 0;
         self.say(bytes, moment.now);
         self.outbox.extend(body);
         let after = if exchange.keep_alive { After::KeepAlive } else { After::Close };
@@ -408,9 +431,7 @@ impl Conn {
     /// Answers what the client did wrong and closes: after a fault nobody knows where the next
     /// request would begin.
     fn refuse(&mut self, fault: &Fault, moment: &Moment) {
-        self.inbox = Inbox::default();
-        self.write_answer(Exchange::refused(), fault.response(), moment)
-            .expect("our own answers are well formed");
+        self.turn_down(fault.response(), moment);
     }
 
     /// Queues bytes, and starts the write clock when nothing was waiting.
