@@ -13,7 +13,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use net_bench::{Bench, Client, LONG, get};
-use server::net::{Call, Head, Limits, Reply, Response, Service, StreamSender, Version, sse};
+use server::net::{
+    Call, Head, Limits, Listen, ListenerId, NetConfig, Reply, Response, Server, Service,
+    StreamSender, Version, sse,
+};
 
 /// Answers with method, target and body.
 struct Echo;
@@ -39,6 +42,25 @@ impl Service for Desk {
 fn desk() -> (Desk, Receiver<(Call, Reply)>) {
     let (sender, receiver) = channel();
     (Desk(Mutex::new(sender)), receiver)
+}
+
+#[test]
+fn wrong_settings_are_refused_by_name() {
+    let config = |listeners: Vec<Listen>, workers, limits| NetConfig {
+        listeners,
+        workers,
+        limits,
+        wall_clock: std::time::SystemTime::now,
+    };
+    let bench = Bench::start(Echo, Limits::default(), 1);
+    let taken = Listen { id: ListenerId(1), address: bench.address };
+    let said = |config| Server::bind(config).unwrap_err().to_string();
+    let busy = said(config(vec![taken], 1, Limits::default()));
+    assert!(busy.contains(&bench.address.to_string()), "{busy}");
+    assert!(said(config(vec![], 1, Limits::default())).starts_with("0 addresses"));
+    assert!(said(config(vec![taken], 0, Limits::default())).starts_with("0 workers"));
+    let raised = Limits { idle_timeout: LONG * 10, ..Limits::default() };
+    assert!(said(config(vec![taken], 1, raised)).contains("idle_timeout"));
 }
 
 #[test]

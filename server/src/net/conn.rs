@@ -4,10 +4,10 @@
 //! threads or services. Time comes in as a parameter. One call is in flight at a time: bytes that
 //! arrive meanwhile wait, at most `pipelined_bytes_max` of them, and then reading stops.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::buffers::{Inbox, Outbox};
 use super::chunked::Chunked;
 use super::config::Limits;
 use super::date::Moment;
@@ -63,9 +63,7 @@ pub(super) struct Conn {
     inbox: Inbox,
     /// How much of the inbox is known not to hold the end of a head.
     scanned: usize,
-    outbox: VecDeque<Vec<u8>>,
-    /// Bytes of the first buffer in `outbox` that are already sent.
-    sent: usize,
+    outbox: Outbox,
     /// When the clock of this phase began.
     since: Instant,
     /// Body bytes received or answer bytes sent since then, which earn more time.
@@ -90,8 +88,7 @@ impl Conn {
             phase: Phase::Head,
             inbox: Inbox::default(),
             scanned: 0,
-            outbox: VecDeque::new(),
-            sent: 0,
+            outbox: Outbox::default(),
             since: now,
             moved: 0,
             moved_at: now,
@@ -218,13 +215,9 @@ impl Conn {
     /// The socket took `count` bytes of `output`. Call `advance` afterwards, for a request may have
     /// been waiting behind the answer.
     pub(super) fn wrote(&mut self, count: usize, now: Instant) {
-        self.sent += count;
+        self.outbox.consume(count);
         self.moved += count;
         self.moved_at = now;
-        if self.outbox.front().is_some_and(|first| self.sent >= first.len()) {
-            self.outbox.pop_front();
-            self.sent = 0;
-        }
         self.finish_writing(now);
     }
 
@@ -270,7 +263,7 @@ impl Conn {
 
     /// The next bytes to send; empty when there are none.
     pub(super) fn output(&self) -> &[u8] {
-        self.outbox.front().map_or(&[], |first| &first[self.sent..])
+        self.outbox.next()
     }
 
     /// When `expire` is due. It may move with every other call.
@@ -346,7 +339,7 @@ impl Conn {
             Framing::Chunked => BodyReader::Chunked(Chunked::new(self.limits.body_bytes_max)),
         };
         if head.expects_continue {
-            self.outbox.push_back(render::CONTINUE.to_vec());
+            self.outbox.push(render::CONTINUE.to_vec());
         }
         // The body grows with what arrives: announcing megabytes costs us nothing.
         self.phase = Phase::Body(Box::new(Gathering { head, body: Vec::new(), reader }));
@@ -416,7 +409,7 @@ impl Conn {
         };
         self.body_bytes = 0;
         self.say(bytes, moment.now);
-        self.outbox.extend(body);
+        body.into_iter().for_each(|body| self.outbox.push(body));
         let after = if exchange.keep_alive { After::KeepAlive } else { After::Close };
         self.phase = Phase::Writing(after);
         Ok(())
@@ -439,7 +432,7 @@ impl Conn {
         if self.outbox.is_empty() {
             self.start_clock(now);
         }
-        self.outbox.push_back(bytes);
+        self.outbox.push(bytes);
     }
 
     /// Goes on from an answer that is wholly sent.
@@ -471,41 +464,6 @@ impl Conn {
     fn paced(&self, grace: Duration, rate: usize) -> Instant {
         let earned = u64::try_from(self.moved / rate).unwrap_or(u64::MAX);
         (self.since + grace + Duration::from_secs(earned)).min(self.moved_at + grace)
-    }
-}
-
-/// Bytes received and not yet read. Reading moves a mark; the buffer is compacted when more comes and
-/// given back when it is empty.
-#[derive(Default)]
-struct Inbox {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Inbox {
-    fn push(&mut self, more: &[u8]) {
-        self.bytes.drain(..self.start);
-        self.start = 0;
-        self.bytes.extend_from_slice(more);
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.start += count;
-        if self.start == self.bytes.len() {
-            *self = Inbox::default();
-        }
-    }
-
-    fn rest(&self) -> &[u8] {
-        &self.bytes[self.start..]
-    }
-
-    fn len(&self) -> usize {
-        self.bytes.len() - self.start
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
