@@ -21,6 +21,14 @@ pub const JSON_ESCAPE_GROWTH_MAX: usize = 6;
 /// 2 MiB for everything around it.
 pub const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Bytes of all bodies together, from their first byte until their call is answered. Beyond it a
+/// body larger than `BODY_BYTES_SMALL` is refused with 503, so that many large bodies cannot use up
+/// the memory and small ones still pass.
+pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Largest body that is taken even when `BODIES_BYTES_MAX` is reached.
+pub const BODY_BYTES_SMALL: usize = 16 * 1024;
+
 /// Unread bytes kept per connection: an unfinished head, or requests sent ahead of their turn.
 /// Beyond it the connection is not read until the call in flight is answered.
 pub const PIPELINED_BYTES_MAX: usize = 64 * 1024;
@@ -113,6 +121,7 @@ pub const LISTENERS_MAX: usize = 16;
 const _: () = assert!(HEAD_BYTES_MAX <= PIPELINED_BYTES_MAX, "an unfinished head must fit");
 const _: () = assert!(READ_BYTES_MAX <= PIPELINED_BYTES_MAX);
 const _: () = assert!(TEXT_BYTES_MAX * JSON_ESCAPE_GROWTH_MAX + 2 * 1024 * 1024 <= BODY_BYTES_MAX);
+const _: () = assert!(BODY_BYTES_SMALL < BODY_BYTES_MAX && BODY_BYTES_MAX < BODIES_BYTES_MAX);
 const _: () = assert!(CHUNK_LINE_BYTES_MAX <= CHUNK_EXTENSION_BYTES_MAX);
 const _: () = assert!(STREAMS_MAX < CONNECTIONS_MAX);
 const _: () = assert!(QUEUE_MAX < CONNECTIONS_MAX);

@@ -13,7 +13,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use net_bench::{Bench, Client, LONG, get};
-use server::net::{Call, Head, Limits, Reply, Response, Service, StreamSender, Version, sse};
+use server::net::{
+    Call, Head, Limits, Listen, ListenerId, NetConfig, Reply, Response, Server, Service,
+    StreamSender, Version, sse,
+};
 
 /// Answers with method, target and body.
 struct Echo;
@@ -39,6 +42,25 @@ impl Service for Desk {
 fn desk() -> (Desk, Receiver<(Call, Reply)>) {
     let (sender, receiver) = channel();
     (Desk(Mutex::new(sender)), receiver)
+}
+
+#[test]
+fn wrong_settings_are_refused_by_name() {
+    let config = |listeners: Vec<Listen>, workers, limits| NetConfig {
+        listeners,
+        workers,
+        limits,
+        wall_clock: std::time::SystemTime::now,
+    };
+    let bench = Bench::start(Echo, Limits::default(), 1);
+    let taken = Listen { id: ListenerId(1), address: bench.address };
+    let said = |config| Server::bind(config).unwrap_err().to_string();
+    let busy = said(config(vec![taken], 1, Limits::default()));
+    assert!(busy.contains(&bench.address.to_string()), "{busy}");
+    assert!(said(config(vec![], 1, Limits::default())).starts_with("0 addresses"));
+    assert!(said(config(vec![taken], 0, Limits::default())).starts_with("0 workers"));
+    let raised = Limits { idle_timeout: LONG * 10, ..Limits::default() };
+    assert!(said(config(vec![taken], 1, raised)).contains("idle_timeout"));
 }
 
 #[test]
@@ -374,6 +396,32 @@ fn a_drain_does_not_wait_for_ever() {
     assert!(call.cancel.is_raised());
     assert!(client.is_closed());
     reply.send(Response::empty(204));
+}
+
+#[test]
+fn all_bodies_together_are_bounded_and_small_ones_pass() {
+    let (service, calls) = desk();
+    let bench = Bench::start(service, Limits { bodies_bytes_max: 100_000, ..Limits::default() }, 2);
+    let post = |text: &str| {
+        let length = text.len();
+        format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{text}")
+    };
+    // The first body stays in hand until its call is answered.
+    let large = post(&"x".repeat(100_000));
+    let (mut first, mut second, mut third) = (bench.connect(), bench.connect(), bench.connect());
+    first.say(&large);
+    let (_, reply) = calls.recv_timeout(LONG).unwrap();
+    second.say(&large[..large.len() - 1]);
+    assert_eq!(second.answer().status(), 503);
+    assert!(second.is_closed());
+    third.say(&post("small"));
+    calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
+    assert_eq!(third.head_status(), 204);
+    reply.send(Response::empty(204));
+    assert_eq!(first.head_status(), 204);
+    third.say(&large);
+    calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
+    assert_eq!(third.head_status(), 204);
 }
 
 #[test]

@@ -4,10 +4,10 @@
 //! threads or services. Time comes in as a parameter. One call is in flight at a time: bytes that
 //! arrive meanwhile wait, at most `pipelined_bytes_max` of them, and then reading stops.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::buffers::{Inbox, Outbox};
 use super::chunked::Chunked;
 use super::config::Limits;
 use super::date::Moment;
@@ -63,15 +63,15 @@ pub(super) struct Conn {
     inbox: Inbox,
     /// How much of the inbox is known not to hold the end of a head.
     scanned: usize,
-    outbox: VecDeque<Vec<u8>>,
-    /// Bytes of the first buffer in `outbox` that are already sent.
-    sent: usize,
+    outbox: Outbox,
     /// When the clock of this phase began.
     since: Instant,
     /// Body bytes received or answer bytes sent since then, which earn more time.
     moved: usize,
     /// When the last of them moved.
     moved_at: Instant,
+    /// Body bytes of the request in hand, until it is answered.
+    body_bytes: usize,
     peer_ended: bool,
     abandoned: bool,
     draining: bool,
@@ -88,11 +88,11 @@ impl Conn {
             phase: Phase::Head,
             inbox: Inbox::default(),
             scanned: 0,
-            outbox: VecDeque::new(),
-            sent: 0,
+            outbox: Outbox::default(),
             since: now,
             moved: 0,
             moved_at: now,
+            body_bytes: 0,
             peer_ended: false,
             abandoned: false,
             draining: false,
@@ -181,6 +181,7 @@ impl Conn {
             }
         };
         let after = if exchange.keep_alive { After::KeepAlive } else { After::Close };
+        self.body_bytes = 0;
         self.say(bytes, moment.now);
         self.phase =
             if bodiless { Phase::Writing(after) } else { Phase::Streaming { chunked, after } };
@@ -214,13 +215,9 @@ impl Conn {
     /// The socket took `count` bytes of `output`. Call `advance` afterwards, for a request may have
     /// been waiting behind the answer.
     pub(super) fn wrote(&mut self, count: usize, now: Instant) {
-        self.sent += count;
+        self.outbox.consume(count);
         self.moved += count;
         self.moved_at = now;
-        if self.outbox.front().is_some_and(|first| self.sent >= first.len()) {
-            self.outbox.pop_front();
-            self.sent = 0;
-        }
         self.finish_writing(now);
     }
 
@@ -232,6 +229,13 @@ impl Conn {
             Phase::Working(_) => self.abandoned = true,
             _ => self.phase = Phase::Closed,
         }
+    }
+
+    /// Refuses the request that is being read, and closes, whatever phase it is in.
+    pub(super) fn turn_down(&mut self, answer: Response, moment: &Moment) {
+        self.inbox = Inbox::default();
+        self.write_answer(Exchange::refused(), answer, moment)
+            .expect("our own answers are well formed");
     }
 
     /// The server is closing down: what is begun is finished, nothing new begins. A stream is ended
@@ -259,7 +263,7 @@ impl Conn {
 
     /// The next bytes to send; empty when there are none.
     pub(super) fn output(&self) -> &[u8] {
-        self.outbox.front().map_or(&[], |first| &first[self.sent..])
+        self.outbox.next()
     }
 
     /// When `expire` is due. It may move with every other call.
@@ -279,6 +283,16 @@ impl Conn {
             }
             Phase::Lingering { .. } => Some(self.since + limits.linger_timeout),
         }
+    }
+
+    /// Body bytes of the request in hand, whether still arriving or with the service.
+    pub(super) fn body_bytes(&self) -> usize {
+        self.body_bytes
+    }
+
+    /// Whether a body is arriving.
+    pub(super) fn is_gathering(&self) -> bool {
+        matches!(self.phase, Phase::Body(_))
     }
 
     /// Whether the socket can go.
@@ -325,7 +339,7 @@ impl Conn {
             Framing::Chunked => BodyReader::Chunked(Chunked::new(self.limits.body_bytes_max)),
         };
         if head.expects_continue {
-            self.outbox.push_back(render::CONTINUE.to_vec());
+            self.outbox.push(render::CONTINUE.to_vec());
         }
         // The body grows with what arrives: announcing megabytes costs us nothing.
         self.phase = Phase::Body(Box::new(Gathering { head, body: Vec::new(), reader }));
@@ -349,8 +363,9 @@ impl Conn {
             }
         };
         self.inbox.consume(used);
-        if gathering.body.len() > self.moved {
-            self.moved = gathering.body.len();
+        self.body_bytes = gathering.body.len();
+        if self.body_bytes > self.moved {
+            self.moved = self.body_bytes;
             self.moved_at = now;
         }
         if !done {
@@ -392,8 +407,9 @@ impl Conn {
                 return Err(fault);
             }
         };
+        self.body_bytes = 0;
         self.say(bytes, moment.now);
-        self.outbox.extend(body);
+        body.into_iter().for_each(|body| self.outbox.push(body));
         let after = if exchange.keep_alive { After::KeepAlive } else { After::Close };
         self.phase = Phase::Writing(after);
         Ok(())
@@ -408,9 +424,7 @@ impl Conn {
     /// Answers what the client did wrong and closes: after a fault nobody knows where the next
     /// request would begin.
     fn refuse(&mut self, fault: &Fault, moment: &Moment) {
-        self.inbox = Inbox::default();
-        self.write_answer(Exchange::refused(), fault.response(), moment)
-            .expect("our own answers are well formed");
+        self.turn_down(fault.response(), moment);
     }
 
     /// Queues bytes, and starts the write clock when nothing was waiting.
@@ -418,7 +432,7 @@ impl Conn {
         if self.outbox.is_empty() {
             self.start_clock(now);
         }
-        self.outbox.push_back(bytes);
+        self.outbox.push(bytes);
     }
 
     /// Goes on from an answer that is wholly sent.
@@ -450,41 +464,6 @@ impl Conn {
     fn paced(&self, grace: Duration, rate: usize) -> Instant {
         let earned = u64::try_from(self.moved / rate).unwrap_or(u64::MAX);
         (self.since + grace + Duration::from_secs(earned)).min(self.moved_at + grace)
-    }
-}
-
-/// Bytes received and not yet read. Reading moves a mark; the buffer is compacted when more comes and
-/// given back when it is empty.
-#[derive(Default)]
-struct Inbox {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Inbox {
-    fn push(&mut self, more: &[u8]) {
-        self.bytes.drain(..self.start);
-        self.start = 0;
-        self.bytes.extend_from_slice(more);
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.start += count;
-        if self.start == self.bytes.len() {
-            *self = Inbox::default();
-        }
-    }
-
-    fn rest(&self) -> &[u8] {
-        &self.bytes[self.start..]
-    }
-
-    fn len(&self) -> usize {
-        self.bytes.len() - self.start
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

@@ -195,7 +195,7 @@ impl EventLoop {
     fn remove(&mut self, name: Name) {
         if let Some(mut live) = self.slots.remove(name) {
             self.timers.disarm(name, &mut live.timer);
-            live.release();
+            live.release(&self.shared);
         }
     }
 

@@ -3,6 +3,7 @@
 //! Readiness is edge-triggered, so it is remembered here and forgotten only when the system says
 //! `WouldBlock`. A read or write that moved less than it could tells the same: epoll(7), question 9.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +23,7 @@ use super::pool::Pool;
 use super::render::AnswerFault;
 use super::reply::{Call, Cancel, End, Feed, Reply, Service};
 use super::slots::Name;
-use crate::limits::{RETRY_AFTER_SECONDS, TURN_STEPS_MAX};
+use crate::limits::{BODY_BYTES_SMALL, RETRY_AFTER_SECONDS, TURN_STEPS_MAX};
 
 /// A call on its way to a worker.
 pub(super) struct Job {
@@ -38,6 +39,8 @@ pub(super) struct Shared {
     pub limits: Arc<Limits>,
     /// One clone for every open stream: its count is how many there are.
     pub streams: Rc<()>,
+    /// Bytes of all bodies in hand.
+    pub bodies_bytes: Cell<usize>,
 }
 
 /// What a turn left behind.
@@ -65,6 +68,8 @@ pub(super) struct Live {
     /// The system said that the client will send no more; only a read of nothing proves it.
     end_announced: bool,
     write_shut: bool,
+    /// What of `Shared::bodies_bytes` is this connection's.
+    body_bytes: usize,
     cancel: Option<Cancel>,
     stream: Option<(Arc<Feed>, Rc<()>)>,
 }
@@ -90,6 +95,7 @@ impl Live {
             writable: true,
             end_announced: false,
             write_shut: false,
+            body_bytes: 0,
             cancel: None,
             stream: None,
         }
@@ -115,6 +121,7 @@ impl Live {
             if let Some(request) = request {
                 self.start(request, shared, moment);
             }
+            self.count_body(shared, moment);
             self.pull_stream(moment.now);
             let has_written = self.write(moment.now);
             if self.conn.is_closed() || !(has_read || has_called || has_written) {
@@ -175,7 +182,8 @@ impl Live {
     }
 
     /// The connection goes: tells whoever works for it.
-    pub(super) fn release(mut self) {
+    pub(super) fn release(mut self, shared: &Shared) {
+        self.set_body_bytes(shared, 0);
         if let Some((feed, _)) = self.stream.take() {
             feed.close();
         }
@@ -190,6 +198,23 @@ impl Live {
     /// When to look at it again without an event.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.conn.deadline()
+    }
+
+    /// Keeps the count of body bytes, and refuses a large body when there are too many.
+    fn count_body(&mut self, shared: &Shared, moment: &Moment) {
+        self.set_body_bytes(shared, self.conn.body_bytes());
+        if self.conn.is_gathering()
+            && self.body_bytes > BODY_BYTES_SMALL
+            && shared.bodies_bytes.get() > shared.limits.bodies_bytes_max
+        {
+            self.conn.turn_down(overloaded("too many large bodies at once"), moment);
+            self.set_body_bytes(shared, 0);
+        }
+    }
+
+    fn set_body_bytes(&mut self, shared: &Shared, bytes: usize) {
+        shared.bodies_bytes.set(shared.bodies_bytes.get() - self.body_bytes + bytes);
+        self.body_bytes = bytes;
     }
 
     fn give_up_call(&mut self) {

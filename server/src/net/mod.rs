@@ -6,6 +6,7 @@
 //! worker of the `pool`; the answer comes back by the `mailbox`, `render` turns it into bytes, and
 //! the loop writes them.
 
+mod buffers;
 mod chunked;
 mod config;
 mod conn;

@@ -27,8 +27,11 @@ struct Shared<J> {
 
 struct State<J> {
     queue: VecDeque<J>,
-    /// Workers waiting at `work`. A signal nobody waits for is a system call for nothing.
+    /// Workers waiting at `work`.
     idle: usize,
+    /// Signals sent to them that no worker has woken up for yet. A signal is a system call: one more
+    /// than there are sleepers would be for nothing.
+    signalled: usize,
     workers: usize,
     closed: bool,
 }
@@ -40,7 +43,8 @@ impl<J: Send + 'static> Pool<J> {
         queue_max: usize,
         run: impl Fn(J) + Send + Sync + 'static,
     ) -> io::Result<Pool<J>> {
-        let state = State { queue: VecDeque::new(), idle: 0, workers: 0, closed: false };
+        let state =
+            State { queue: VecDeque::new(), idle: 0, signalled: 0, workers: 0, closed: false };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             work: Condvar::new(),
@@ -71,7 +75,9 @@ impl<J: Send + 'static> Pool<J> {
                 return Err(job);
             }
             state.queue.push_back(job);
-            state.idle > 0
+            let wake = state.idle > state.signalled;
+            state.signalled += usize::from(wake);
+            wake
         };
         if wake {
             self.shared.work.notify_one();
@@ -133,6 +139,8 @@ fn next<J>(shared: &Shared<J>) -> Option<J> {
         state.idle += 1;
         state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;
+        // Waking up without a signal may take another's count; then one signal too many is sent.
+        state.signalled = state.signalled.saturating_sub(1);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Starting and stopping the front end.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -151,7 +152,8 @@ impl Server {
             workers_service.serve(job.call, job.reply);
         })
         .map_err(RunError::Threads)?;
-        let shared = Shared { service, pool, mailbox, limits, streams: Rc::new(()) };
+        let (streams, bodies_bytes) = (Rc::new(()), Cell::new(0));
+        let shared = Shared { service, pool, mailbox, limits, streams, bodies_bytes };
         let event_loop = EventLoop::new(poll, listeners, shared, config.wall_clock);
         let (end, shared) = event_loop.run().map_err(RunError::Events)?;
         let workers_ended = shared.pool.close(end.grace_end);

@@ -1,0 +1,125 @@
+//! What a connection has received and not read, and what it has said and not sent.
+//!
+//! Knows bytes only. Both give their memory back when they are empty, because most connections are
+//! idle most of the time; how much they may hold is the state machine's to say.
+
+use std::collections::VecDeque;
+
+/// Bytes received and not yet read. Reading moves a mark; the buffer is compacted when more comes, so
+/// many small requests in one buffer are not moved once each.
+#[derive(Default)]
+pub(super) struct Inbox {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Inbox {
+    /// Adds what has arrived.
+    pub(super) fn push(&mut self, more: &[u8]) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        self.bytes.extend_from_slice(more);
+    }
+
+    /// Forgets the first `count` bytes, which have been read.
+    pub(super) fn consume(&mut self, count: usize) {
+        self.start += count;
+        assert!(self.start <= self.bytes.len(), "no more is read than there is");
+        if self.start == self.bytes.len() {
+            *self = Inbox::default();
+        }
+    }
+
+    /// What has not been read.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// How many bytes have not been read.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// Whether all has been read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Bytes to send, in the buffers they were made in.
+#[derive(Default)]
+pub(super) struct Outbox {
+    buffers: VecDeque<Vec<u8>>,
+    /// Bytes of the first buffer that are sent.
+    sent: usize,
+}
+
+impl Outbox {
+    /// Adds a buffer; an empty one adds nothing.
+    pub(super) fn push(&mut self, buffer: Vec<u8>) {
+        if !buffer.is_empty() {
+            self.buffers.push_back(buffer);
+        }
+    }
+
+    /// Forgets the first `count` bytes of `next`, which have been sent.
+    pub(super) fn consume(&mut self, count: usize) {
+        self.sent += count;
+        let first = self.buffers.front().map_or(0, Vec::len);
+        assert!(self.sent <= first, "no more is sent than was given");
+        if self.sent == first {
+            self.buffers.pop_front();
+            self.sent = 0;
+        }
+        if self.buffers.is_empty() {
+            *self = Outbox::default();
+        }
+    }
+
+    /// The bytes to send next; none when all is sent.
+    pub(super) fn next(&self) -> &[u8] {
+        self.buffers.front().map_or(&[], |first| &first[self.sent..])
+    }
+
+    /// Whether all is sent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.buffers.is_empty()
+    }
+}
+
+#[cfg(test)]
+impl Inbox {
+    /// Bytes of memory held.
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inbox_reads_on_across_pieces_and_gives_its_memory_back() {
+        let mut inbox = Inbox::default();
+        inbox.push(b"abc");
+        inbox.consume(2);
+        inbox.push(b"de");
+        assert_eq!((inbox.rest(), inbox.len()), (&b"cde"[..], 3));
+        inbox.consume(3);
+        assert_eq!((inbox.is_empty(), inbox.capacity()), (true, 0));
+    }
+
+    #[test]
+    fn an_outbox_sends_buffers_in_order() {
+        let mut outbox = Outbox::default();
+        [&b"ab"[..], b"", b"c"].into_iter().for_each(|buffer| outbox.push(buffer.to_vec()));
+        outbox.consume(1);
+        assert_eq!(outbox.next(), b"b");
+        outbox.consume(1);
+        assert_eq!(outbox.next(), b"c");
+        outbox.consume(1);
+        assert!(outbox.is_empty() && outbox.next().is_empty());
+        assert_eq!(outbox.buffers.capacity(), 0);
+    }
+}
