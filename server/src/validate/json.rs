@@ -264,12 +264,7 @@ impl Reader<'_> {
     fn unicode_escape(&mut self, out: &mut Wtf8) -> Result<(), Unreadable> {
         let high = self.hex(self.at)?;
         self.at += ESCAPE_BYTES;
-        // As in the original, an escape that ends the text is no second half.
-        let second = &self.text[self.at..];
-        if (0xD800..0xDC00).contains(&high)
-            && second.len() > ESCAPE_BYTES
-            && second.starts_with(b"\\u")
-        {
+        if (0xD800..0xDC00).contains(&high) && self.text[self.at..].starts_with(b"\\u") {
             let low = self.hex(self.at)?;
             if (0xDC00..0xE000).contains(&low) {
                 self.at += ESCAPE_BYTES;
