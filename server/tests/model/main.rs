@@ -291,6 +291,17 @@ fn a_damaged_cache_is_set_aside_and_fetched_again() {
     }
     fs::remove_file(home.join("config.json")).unwrap();
     assert_eq!(ensure(&request, &mut Silent).unwrap().origin, Origin::Hub);
+    // Nothing pins the small files; what was installed must still be what is there.
+    for (file, damage) in
+        [("config.json", "{\"hidden_size\": 385}"), ("sentence_bert_config.json", "{}")]
+    {
+        fs::write(home.join(file), damage).unwrap();
+        let found = ensure(&request, &mut Silent).unwrap();
+        assert_eq!(
+            (found.origin, found.config.as_slice(), found.sentence),
+            (Origin::Hub, CONFIG, None)
+        );
+    }
     assert_eq!(scene.cached().len(), 3, "one damaged copy is kept: {:?}", scene.cached());
 }
 
