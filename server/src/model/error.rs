@@ -73,6 +73,8 @@ pub enum FileFault {
     },
     /// It should be a JSON object and is not.
     NotAnObject(&'static str),
+    /// The files are not the ones that this list of hashes was written for.
+    Altered(&'static str),
     /// The system would not read it.
     Unreadable {
         /// The file's name.
@@ -150,6 +152,7 @@ impl fmt::Display for FileFault {
                 write!(f, "{file} has SHA-256 {}, wanted {}", hex(found), hex(wanted))
             }
             Self::NotAnObject(file) => write!(f, "{file} is not a JSON object"),
+            Self::Altered(list) => write!(f, "a file has changed since {list} was written"),
             Self::Unreadable { file, error } => write!(f, "{file} cannot be read: {error}"),
         }
     }

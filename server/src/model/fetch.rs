@@ -1,8 +1,8 @@
 //! Filling the cache: the order of the places beyond it, under the writer's lock.
 
-use super::cache::{Cache, Turn};
+use super::cache::{self, Cache, Turn};
 use super::error::{Attempt, FileFault, ModelError};
-use super::files::{self, ModelFiles, Origin};
+use super::files::{self, ModelFiles, Origin, SUMS};
 use super::progress::Progress;
 use super::request::ModelRequest;
 use super::{hub, package};
@@ -20,7 +20,7 @@ pub(super) fn fill(
 
     let turn = cache.take_turn(progress)?;
     // Whoever held the lock before us may have done the work, or repaired the damage.
-    match files::load(cache.home(), Some(&request.expected), Origin::Cache) {
+    match files::load_installed(cache.home(), &request.expected) {
         Ok(found) => return Ok(found),
         Err(fault) => clear_away(cache, &turn, &fault, progress)?,
     }
@@ -79,8 +79,8 @@ fn settle(
     let staging = cache.staging();
     let mut found = files::load(&staging, Some(&request.expected), origin)
         .map_err(|fault| fault.to_string())?;
-    cache
-        .install(turn)
+    cache::put(&staging, SUMS, found.sums().as_bytes())
+        .and_then(|()| cache.install(turn))
         .map_err(|error| format!("{} cannot be installed: {error}", cache.home().display()))?;
     found.dir = cache.home().to_path_buf();
     cache.tidy(turn);

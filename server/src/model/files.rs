@@ -25,6 +25,10 @@ pub(super) const POOLING: Kind = Kind { name: "1_Pooling/config.json", bytes_max
 /// The longest text in tokens.
 pub(super) const SENTENCE: Kind = Kind { name: "sentence_bert_config.json", bytes_max: 1 << 20 };
 
+/// What the cache writes beside the files, in the form of `sha256sum`: the small files have no pinned hash,
+/// and a changed digit in a config would silently change every vector.
+pub(super) const SUMS: Kind = Kind { name: "SHA256SUMS", bytes_max: 4 << 10 };
+
 /// Read and hashed at a time: small enough to still be in a cache when the other thread hashes it.
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -79,6 +83,22 @@ impl ModelFiles {
     pub(super) fn check(&self, expected: &Expected) -> Result<(), FileFault> {
         same(TOKENIZER, &expected.tokenizer, &self.tokenizer_sha256)?;
         same(WEIGHTS, &expected.weights, &self.weights_sha256)
+    }
+
+    /// The text of [`SUMS`] for these files: two models with equal texts are equal.
+    pub(super) fn sums(&self) -> String {
+        let of = |bytes: &[u8]| Sha256::from(Hasher::digest(bytes));
+        let listed = [
+            (CONFIG, Some(of(&self.config))),
+            (TOKENIZER, Some(self.tokenizer_sha256)),
+            (WEIGHTS, Some(self.weights_sha256)),
+            (POOLING, self.pooling.as_deref().map(of)),
+            (SENTENCE, self.sentence.as_deref().map(of)),
+        ];
+        let line = |(kind, digest): (Kind, Option<Sha256>)| {
+            Some(format!("{}  {}\n", hex(&digest?), kind.name))
+        };
+        listed.into_iter().filter_map(line).collect()
     }
 }
 
@@ -143,6 +163,16 @@ pub(super) fn load(
         sentence,
         origin,
     })
+}
+
+/// Reads a model that the cache installed: as [`load`], and no file has changed, come or gone since.
+pub(super) fn load_installed(home: &Path, expected: &Expected) -> Result<ModelFiles, FileFault> {
+    let found = load(home, Some(expected), Origin::Cache)?;
+    let (sums, _) = read(home, SUMS)?.ok_or(FileFault::Missing(SUMS.name))?;
+    if sums != found.sums().as_bytes() {
+        return Err(FileFault::Altered(SUMS.name));
+    }
+    Ok(found)
 }
 
 /// Refuses bytes that are not one JSON object: half a file, or a portal's page in place of one.

@@ -41,7 +41,7 @@ pub fn ensure(
     }
     let root = request.cache.as_deref().ok_or(ModelError::NoCache)?;
     let cache = Cache::new(root, request);
-    match files::load(cache.home(), Some(&request.expected), Origin::Cache) {
+    match files::load_installed(cache.home(), &request.expected) {
         Ok(found) => Ok(found),
         Err(fault) => fetch::fill(request, &cache, fault, progress),
     }

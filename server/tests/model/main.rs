@@ -86,6 +86,43 @@ fn a_cut_download_goes_on_where_it_stopped() {
 }
 
 #[test]
+fn a_redirect_is_followed_and_resumed_too() {
+    let scene = Scene::new("redirect");
+    let body = weights();
+    let hub = FakeHub::start(Box::new(move |path, from, _| match (path, from) {
+        ("/store/7", None) => Answer::whole(&body).cut(400_000),
+        ("/store/7", Some(from)) => Answer::rest(&body, from),
+        _ if path.ends_with("safetensors") => {
+            Answer { headers: "Location: /store/7\r\n".into(), ..Answer::status("302 Found") }
+        }
+        _ if path.ends_with("tokenizer.json") => Answer::whole(TOKENIZER),
+        _ if path.ends_with("main/config.json") => Answer::whole(CONFIG),
+        _ => Answer::status("404 Not Found"),
+    }));
+    assert_eq!(ensure(&scene.request_at(&hub.url), &mut Silent).unwrap().weights, weights());
+    assert!(hub.seen().contains(&"/store/7 from 400000".into()), "{:?}", hub.seen());
+}
+
+#[test]
+fn a_body_without_end_is_refused_by_its_announcement() {
+    let scene = Scene::new("large");
+    let hub =
+        FakeHub::start(Box::new(|_, _, _| Answer { told: 65 << 20, ..Answer::whole(TOKENIZER) }));
+    let error = ensure(&scene.request_at(&hub.url), &mut Silent).unwrap_err().to_string();
+    assert!(error.contains("tokenizer.json is larger than 67108864 bytes"), "{error}");
+}
+
+#[test]
+fn an_unreachable_hub_is_said_to_be_one() {
+    let scene = Scene::new("deaf");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = ensure(&scene.request_at(&format!("http://{closed}")), &mut Silent)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("refused"), "{error}");
+}
+
+#[test]
 fn the_next_start_resumes_what_the_last_one_left() {
     let scene = Scene::new("next");
     let body = weights();
@@ -254,6 +291,17 @@ fn a_damaged_cache_is_set_aside_and_fetched_again() {
     }
     fs::remove_file(home.join("config.json")).unwrap();
     assert_eq!(ensure(&request, &mut Silent).unwrap().origin, Origin::Hub);
+    // Nothing pins the small files; what was installed must still be what is there.
+    for (file, damage) in
+        [("config.json", "{\"hidden_size\": 385}"), ("sentence_bert_config.json", "{}")]
+    {
+        fs::write(home.join(file), damage).unwrap();
+        let found = ensure(&request, &mut Silent).unwrap();
+        assert_eq!(
+            (found.origin, found.config.as_slice(), found.sentence),
+            (Origin::Hub, CONFIG, None)
+        );
+    }
     assert_eq!(scene.cached().len(), 3, "one damaged copy is kept: {:?}", scene.cached());
 }
 
