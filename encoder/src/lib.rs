@@ -1,1 +1,37 @@
-//! Crate root.
+//! A sentence encoder in pure Rust: text in, one unit-length vector out.
+//!
+//! Runs the BERT family of sentence encoders (Devlin et al. 2018; Reimers and Gurevych 2019) from the
+//! files they are published in: `config.json`, `tokenizer.json`, `model.safetensors` and, where there
+//! are any, the pooling and sentence settings. Arithmetic is f32 throughout.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), encoder::OpenError> {
+//! let encoder = encoder::Encoder::open_dir(std::path::Path::new("model"))?;
+//! let mut scratch = encoder.scratch();
+//! let mut vector = vec![0.0; encoder.dimensions()];
+//! encoder.encode(&mut scratch, "Paris is the capital of France.", &mut vector);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Knows nothing of stores, servers or where model files come from.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod encoder;
+mod error;
+mod files;
+mod forward;
+mod pool;
+mod scratch;
+mod tokenizer;
+mod unicode;
+mod vocabulary;
+mod weights;
+
+pub use encoder::Encoder;
+pub use error::{OpenError, Remedy};
+pub use files::ModelFiles;
+pub use kernels::{Kernels, Level};
+pub use scratch::Scratch;

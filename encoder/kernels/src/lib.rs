@@ -4,6 +4,7 @@
 //! under an architecture's folder are faster spellings of it. Knows slices of numbers and nothing of
 //! sentences, tokens, stores or settings; it reads no environment.
 
+mod panels;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -12,6 +13,7 @@ mod x86_64;
 mod check;
 
 pub use half::f16;
+pub use panels::{Panels, Rows, RowsMut};
 
 /// How wide and how able the instructions are that a [`Kernels`] uses.
 #[non_exhaustive]
@@ -36,6 +38,15 @@ impl Level {
     }
 }
 
+/// What happens to each sum of a product before it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It is stored as it is.
+    Keep,
+    /// It goes through [`gelu`](Kernels::gelu) first.
+    Gelu,
+}
+
 /// Vector arithmetic for one CPU level. Built once per process by [`Kernels::detect`], then copied
 /// freely: it is a level and a few function pointers.
 #[derive(Clone, Copy)]
@@ -48,6 +59,11 @@ pub struct Kernels {
 struct Table {
     dot: unsafe fn(&[f32], &[f16]) -> f32,
     dot_rows: unsafe fn(&[f32], &[f16], &mut [f32]),
+    matmul: unsafe fn(Rows<'_>, &Panels, Then, RowsMut<'_>),
+    softmax: unsafe fn(RowsMut<'_>, f32),
+    layer_norm: unsafe fn(RowsMut<'_>, &[f32], &[f32], f32),
+    gelu: unsafe fn(&mut [f32]),
+    add: unsafe fn(&mut [f32], &[f32]),
 }
 
 impl Kernels {
@@ -100,6 +116,57 @@ impl Kernels {
         );
         // SAFETY: as in `dot`, the CPU has the features of this table's level.
         unsafe { (self.table.dot_rows)(query, rows, out) }
+    }
+
+    /// `out[m][n]` = what column `n` of `right` starts from, plus the sum over `k` of `left[m][k] *
+    /// right[k][n]` in rising `k`; `then` is applied to each sum. The bits of a row depend on that
+    /// row of `left` and on `right`, and not on how many other rows there are.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn matmul(&self, left: Rows<'_>, right: &Panels, then: Then, out: RowsMut<'_>) {
+        assert_eq!(left.width(), right.depth(), "left is as wide as right is deep");
+        assert_eq!(left.count(), out.count(), "one row out per row of left");
+        assert_eq!(right.width(), out.width(), "rows out are as wide as right");
+        // SAFETY: as in `dot`, the CPU has the features of this table's level.
+        unsafe { (self.table.matmul)(left, right, then, out) }
+    }
+
+    /// Turns each row of scores into shares that sum to one: `exp(scale * score)`, divided by the
+    /// row's total. Safe against overflow: the row's largest score is taken off first.
+    pub fn softmax(&self, rows: RowsMut<'_>, scale: f32) {
+        // SAFETY: as in `dot`, the CPU has the features of this table's level.
+        unsafe { (self.table.softmax)(rows, scale) }
+    }
+
+    /// Layer normalisation (Ba, Kiros and Hinton 2016): each row to mean 0 and variance 1, then
+    /// times `gain` plus `bias`. `epsilon` is added to the variance.
+    ///
+    /// # Panics
+    /// If `gain` or `bias` is not as wide as a row.
+    pub fn layer_norm(&self, rows: RowsMut<'_>, gain: &[f32], bias: &[f32], epsilon: f32) {
+        assert_eq!(rows.width(), gain.len(), "one gain per column");
+        assert_eq!(rows.width(), bias.len(), "one bias per column");
+        // SAFETY: as in `dot`, the CPU has the features of this table's level.
+        unsafe { (self.table.layer_norm)(rows, gain, bias, epsilon) }
+    }
+
+    /// The Gaussian error linear unit in its exact form (Hendrycks and Gimpel 2016): `x` times the
+    /// normal distribution's probability of a value below `x`. Off by at most
+    /// `4 * f32::EPSILON * |x|`.
+    pub fn gelu(&self, values: &mut [f32]) {
+        // SAFETY: as in `dot`, the CPU has the features of this table's level.
+        unsafe { (self.table.gelu)(values) }
+    }
+
+    /// `sum[i] += addend[i]`.
+    ///
+    /// # Panics
+    /// If the two differ in length.
+    pub fn add(&self, sum: &mut [f32], addend: &[f32]) {
+        assert_eq!(sum.len(), addend.len(), "sum and addend differ in length");
+        // SAFETY: as in `dot`, the CPU has the features of this table's level.
+        unsafe { (self.table.add)(sum, addend) }
     }
 }
 

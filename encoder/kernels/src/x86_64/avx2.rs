@@ -7,9 +7,11 @@ use std::arch::x86_64::*;
 
 use half::f16;
 
-use crate::Table;
+use crate::panels::{COLUMNS, Line, Panels, Rows, RowsMut};
+use crate::scalar::{TAIL, TAIL_PULL};
+use crate::{Table, Then};
 
-pub(crate) static TABLE: Table = Table { dot, dot_rows };
+pub(crate) static TABLE: Table = Table { dot, dot_rows, matmul, softmax, layer_norm, gelu, add };
 
 /// Independent sums per row. An FMA takes four cycles and one half-to-float conversion starts per
 /// cycle, so four sums in flight hide the latency.
@@ -36,6 +38,13 @@ fn widen(row: &[f16; LANES]) -> __m256 {
 fn load(from: &[f32; LANES]) -> __m256 {
     // SAFETY: `from` is 32 readable bytes, and this load accepts any alignment.
     unsafe { _mm256_loadu_ps(from.as_ptr()) }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn store(to: &mut [f32; LANES], v: __m256) {
+    // SAFETY: `to` is 32 writable bytes, and this store accepts any alignment.
+    unsafe { _mm256_storeu_ps(to.as_mut_ptr(), v) };
 }
 
 /// The sum of all eight lanes, in a fixed order.
@@ -122,5 +131,257 @@ fn prefetch(rest: &[f16], count: usize) {
         if let Some(element) = rest.get(at) {
             _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast());
         }
+    }
+}
+
+/// Rows of `left` per tile. Six rows of two registers are twelve sums; two registers of a panel line
+/// and one broadcast make fifteen of the sixteen there are. Twelve FMAs in flight also cover their
+/// latency (four cycles on two ports) with some to spare.
+const TILE_ROWS: usize = 6;
+/// Registers per panel line.
+const HALVES: usize = COLUMNS / LANES;
+
+/// The sums of one tile.
+type Sums<const M: usize> = [[__m256; HALVES]; M];
+
+/// A panel is the outer loop, so its lines stay in the first cache while every row passes by.
+#[target_feature(enable = "avx2,fma,f16c")]
+fn matmul(left: Rows<'_>, right: &Panels, then: Then, mut out: RowsMut<'_>) {
+    // Tiles of nearly equal height: thirteen rows are 5 + 4 + 4, quicker than 6 + 6 + 1.
+    let tiles = left.count().div_ceil(TILE_ROWS).max(1);
+    let (height, taller) = (left.count() / tiles, left.count() % tiles);
+    for (first, columns, start, lines) in right.each() {
+        let mut m = 0;
+        for t in 0..tiles {
+            let rows = height + usize::from(t < taller);
+            let at = Place { row: m, column: first, columns };
+            match rows {
+                0 => {}
+                1 => tile::<1>(left, lines, start, then, &mut out, at),
+                2 => tile::<2>(left, lines, start, then, &mut out, at),
+                3 => tile::<3>(left, lines, start, then, &mut out, at),
+                4 => tile::<4>(left, lines, start, then, &mut out, at),
+                5 => tile::<5>(left, lines, start, then, &mut out, at),
+                TILE_ROWS => tile::<TILE_ROWS>(left, lines, start, then, &mut out, at),
+                _ => unreachable!("the rows were shared out so that no tile has more than six"),
+            }
+            m += rows;
+        }
+    }
+}
+
+/// Where a tile goes: its first row and column, and how many of its columns count.
+#[derive(Clone, Copy)]
+struct Place {
+    row: usize,
+    column: usize,
+    columns: usize,
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn tile<const M: usize>(
+    left: Rows<'_>,
+    lines: &[Line],
+    start: &Line,
+    then: Then,
+    out: &mut RowsMut<'_>,
+    at: Place,
+) {
+    let mut sums = products::<M>(std::array::from_fn(|m| left.row(at.row + m)), lines, start);
+    if then == Then::Gelu {
+        for sum in sums.as_flattened_mut() {
+            *sum = gelu_lanes(*sum);
+        }
+    }
+    for (m, halves) in sums.iter().enumerate() {
+        let to = &mut out.row(at.row + m)[at.column..][..at.columns];
+        if let Some(to) = to.as_mut_array::<COLUMNS>() {
+            store_line(to, halves);
+        } else {
+            let mut whole = [0.0; COLUMNS];
+            store_line(&mut whole, halves);
+            to.copy_from_slice(&whole[..at.columns]);
+        }
+    }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn store_line(to: &mut [f32; COLUMNS], halves: &[__m256; HALVES]) {
+    let (to, _) = to.as_chunks_mut::<LANES>();
+    for (to, half) in to.iter_mut().zip(halves) {
+        store(to, *half);
+    }
+}
+
+/// The inner loop: every sum takes its products in order of depth, whatever `M` is.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn products<const M: usize>(rows: [&[f32]; M], lines: &[Line], start: &Line) -> Sums<M> {
+    let mut sums = [load_line(start); M];
+    // Equal lengths, so that one bound serves all rows and the loop checks none.
+    let rows = rows.map(|row| &row[..lines.len()]);
+    for (k, line) in lines.iter().enumerate() {
+        let right = load_line(line);
+        for m in 0..M {
+            let x = _mm256_broadcast_ss(&rows[m][k]);
+            for h in 0..HALVES {
+                sums[m][h] = _mm256_fmadd_ps(x, right[h], sums[m][h]);
+            }
+        }
+    }
+    sums
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn load_line(line: &Line) -> [__m256; HALVES] {
+    let (halves, _) = line.0.as_chunks::<LANES>();
+    [load(&halves[0]), load(&halves[1])]
+}
+
+/// `exp(x)` for `x <= 0`, within 2e-7 of itself; below -87 it stays at the smallest normal float.
+///
+/// `x = n ln 2 + r` with `|r| <= ln 2 / 2`; `exp(r)` is a polynomial (least-maximum fit, relative
+/// error 3e-9) and `2^n` goes straight into the exponent bits. `ln 2` comes in two parts, so that
+/// `n` times the first is exact.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn exp_lanes(x: __m256) -> __m256 {
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    const POLYNOMIAL: [f32; 7] =
+        [0.001_381_461, 0.008_368_711, 0.041_668_39, 0.166_665_21, 0.499_999_94, 1.0, 1.0];
+    let x = _mm256_max_ps(x, _mm256_set1_ps(-87.0));
+    let n = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(_mm256_mul_ps(
+        x,
+        _mm256_set1_ps(std::f32::consts::LOG2_E),
+    ));
+    let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN_2_HIGH), x);
+    let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN_2_LOW), r);
+    let mut sum = _mm256_setzero_ps();
+    for c in POLYNOMIAL {
+        sum = _mm256_fmadd_ps(sum, r, _mm256_set1_ps(c));
+    }
+    let exponent = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n));
+    _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(sum), exponent))
+}
+
+/// See `scalar::gelu`, step for step the same.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn gelu_lanes(x: __m256) -> __m256 {
+    let one = _mm256_set1_ps(1.0);
+    let z = _mm256_andnot_ps(_mm256_set1_ps(-0.0), x);
+    let t = _mm256_div_ps(one, _mm256_fmadd_ps(_mm256_set1_ps(TAIL_PULL), z, one));
+    let mut polynomial = _mm256_setzero_ps();
+    for c in TAIL.iter().rev() {
+        polynomial = _mm256_fmadd_ps(polynomial, t, _mm256_set1_ps(*c));
+    }
+    let decay = exp_lanes(_mm256_mul_ps(_mm256_mul_ps(_mm256_set1_ps(-0.5), z), z));
+    let tail = _mm256_mul_ps(_mm256_mul_ps(t, polynomial), decay);
+    _mm256_fnmadd_ps(z, tail, _mm256_max_ps(x, _mm256_setzero_ps()))
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+fn gelu(values: &mut [f32]) {
+    let (eights, rest) = values.as_chunks_mut::<LANES>();
+    for eight in eights {
+        let y = gelu_lanes(load(eight));
+        store(eight, y);
+    }
+    crate::scalar::gelu(rest);
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+fn add(sum: &mut [f32], addend: &[f32]) {
+    let (sums, sum_rest) = sum.as_chunks_mut::<LANES>();
+    let (addends, addend_rest) = addend.as_chunks::<LANES>();
+    for (sum, addend) in sums.iter_mut().zip(addends) {
+        let total = _mm256_add_ps(load(sum), load(addend));
+        store(sum, total);
+    }
+    crate::scalar::add(sum_rest, addend_rest);
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+fn softmax(mut rows: RowsMut<'_>, scale: f32) {
+    for i in 0..rows.count() {
+        softmax_row(rows.row(i), scale);
+    }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn softmax_row(row: &mut [f32], scale: f32) {
+    let (eights, rest) = row.as_chunks_mut::<LANES>();
+    let mut tops = _mm256_set1_ps(f32::NEG_INFINITY);
+    for eight in eights.iter() {
+        tops = _mm256_max_ps(tops, load(eight));
+    }
+    let mut lanes = [0.0; LANES];
+    store(&mut lanes, tops);
+    let top = lanes.iter().chain(rest.iter()).copied().fold(f32::NEG_INFINITY, f32::max);
+
+    let mut totals = _mm256_setzero_ps();
+    for eight in eights.iter_mut() {
+        let below = _mm256_sub_ps(load(eight), _mm256_set1_ps(top));
+        let share = exp_lanes(_mm256_mul_ps(below, _mm256_set1_ps(scale)));
+        totals = _mm256_add_ps(totals, share);
+        store(eight, share);
+    }
+    let mut total = sum_lanes(totals);
+    for score in rest.iter_mut() {
+        *score = ((*score - top) * scale).exp();
+        total += *score;
+    }
+
+    let shrink = 1.0 / total;
+    for eight in eights {
+        let share = _mm256_mul_ps(load(eight), _mm256_set1_ps(shrink));
+        store(eight, share);
+    }
+    for share in rest {
+        *share *= shrink;
+    }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+fn layer_norm(mut rows: RowsMut<'_>, gain: &[f32], bias: &[f32], epsilon: f32) {
+    for i in 0..rows.count() {
+        norm_row(rows.row(i), gain, bias, epsilon);
+    }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn norm_row(row: &mut [f32], gain: &[f32], bias: &[f32], epsilon: f32) {
+    let width = row.len() as f32;
+    let (eights, rest) = row.as_chunks_mut::<LANES>();
+    let mut sums = _mm256_setzero_ps();
+    for eight in eights.iter() {
+        sums = _mm256_add_ps(sums, load(eight));
+    }
+    let mean = (sum_lanes(sums) + rest.iter().sum::<f32>()) / width;
+
+    let mut spreads = _mm256_setzero_ps();
+    for eight in eights.iter() {
+        let off = _mm256_sub_ps(load(eight), _mm256_set1_ps(mean));
+        spreads = _mm256_fmadd_ps(off, off, spreads);
+    }
+    let spread = sum_lanes(spreads) + rest.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>();
+    let shrink = 1.0 / (spread / width + epsilon).sqrt();
+
+    let (gains, gain_rest) = gain.as_chunks::<LANES>();
+    let (biases, bias_rest) = bias.as_chunks::<LANES>();
+    for ((eight, gain), bias) in eights.iter_mut().zip(gains).zip(biases) {
+        let off = _mm256_sub_ps(load(eight), _mm256_set1_ps(mean));
+        let unit = _mm256_mul_ps(off, _mm256_set1_ps(shrink));
+        let normal = _mm256_fmadd_ps(unit, load(gain), load(bias));
+        store(eight, normal);
+    }
+    for ((x, gain), bias) in rest.iter_mut().zip(gain_rest).zip(bias_rest) {
+        *x = (*x - mean) * shrink * gain + bias;
     }
 }

@@ -1,0 +1,244 @@
+//! The settings files: what the network looks like, how rows are pooled, how many tokens are read.
+//!
+//! Owns the bounds on every number a model may bring, so that nothing further in has to doubt them.
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+
+use crate::OpenError;
+use crate::files::{CONFIG, ModelFiles, POOLING, SENTENCE};
+
+const HIDDEN: RangeInclusive<usize> = 1..=4096;
+const HEADS: RangeInclusive<usize> = 1..=256;
+const LAYERS: RangeInclusive<usize> = 1..=64;
+const INNER: RangeInclusive<usize> = 1..=16_384;
+/// Two positions go to `[CLS]` and `[SEP]`; attention scores take positions squared.
+const POSITIONS: RangeInclusive<usize> = 3..=1024;
+const VOCABULARY: RangeInclusive<usize> = 1..=1_000_000;
+const TYPES: RangeInclusive<usize> = 1..=16;
+
+/// How token rows become one vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pooling {
+    /// The mean of all rows.
+    Mean,
+    /// The row of `[CLS]`, the first.
+    First,
+}
+
+/// The network's shape and the facts beside the weights that change vectors.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Config {
+    /// Width of a token's row; also the dimensions of a vector.
+    pub(crate) hidden: usize,
+    /// Attention heads; they share `hidden` equally.
+    pub(crate) heads: usize,
+    /// Transformer blocks.
+    pub(crate) layers: usize,
+    /// Width of the feed-forward layer's inside.
+    pub(crate) inner: usize,
+    /// Rows of the position table.
+    pub(crate) positions: usize,
+    /// Rows of the word table.
+    pub(crate) vocabulary: usize,
+    /// Rows of the segment table, of which the first is used.
+    pub(crate) types: usize,
+    /// What layer normalisation adds to the variance.
+    pub(crate) epsilon: f32,
+    /// How token rows become one vector.
+    pub(crate) pooling: Pooling,
+    /// Most tokens read of a text, `[CLS]` and `[SEP]` included.
+    pub(crate) tokens_max: usize,
+    /// Text is lowercased before it is cut up, whatever the tokenizer does.
+    pub(crate) lowercase: bool,
+}
+
+impl Config {
+    /// Reads the three settings files.
+    pub(crate) fn read(files: &ModelFiles<'_>) -> Result<Config, OpenError> {
+        let config = Settings::parse(CONFIG, files.config)?;
+        config.text("model_type", None, &["bert"])?;
+        config.text("hidden_act", Some("gelu"), &["gelu"])?;
+        config.text("position_embedding_type", Some("absolute"), &["absolute"])?;
+        let hidden = config.count("hidden_size", None, HIDDEN)?;
+        let heads = config.count("num_attention_heads", None, HEADS)?;
+        if hidden % heads != 0 {
+            let wanted = format!("a divisor of hidden_size {hidden}");
+            return Err(config.unsupported("num_attention_heads", heads, wanted));
+        }
+        let positions = config.count("max_position_embeddings", None, POSITIONS)?;
+        let (tokens_max, lowercase) = sentence(files, positions)?;
+        Ok(Config {
+            hidden,
+            heads,
+            layers: config.count("num_hidden_layers", None, LAYERS)?,
+            inner: config.count("intermediate_size", None, INNER)?,
+            positions,
+            vocabulary: config.count("vocab_size", None, VOCABULARY)?,
+            types: config.count("type_vocab_size", Some(2), TYPES)?,
+            epsilon: config.small("layer_norm_eps", 1e-12)?,
+            pooling: pooling(files, hidden)?,
+            tokens_max,
+            lowercase,
+        })
+    }
+
+    /// The facts beside weights and vocabulary that change vectors, for the fingerprint. Fixed
+    /// wording: another text is another fingerprint.
+    pub(crate) fn facts(&self) -> String {
+        let Config { heads, layers, pooling, tokens_max, lowercase, .. } = self;
+        let epsilon = self.epsilon.to_bits();
+        format!(
+            "heads={heads} layers={layers} epsilon={epsilon:08x} pooling={pooling:?} \
+             tokens_max={tokens_max} lowercase={lowercase}"
+        )
+    }
+}
+
+/// How many tokens are read, and whether text is lowercased first.
+fn sentence(files: &ModelFiles<'_>, positions: usize) -> Result<(usize, bool), OpenError> {
+    let Some(bytes) = files.sentence else { return Ok((positions, false)) };
+    let sentence = Settings::parse(SENTENCE, bytes)?;
+    let longest = 3..=usize::MAX;
+    let tokens_max = sentence.count("max_seq_length", Some(positions), longest)?.min(positions);
+    Ok((tokens_max, sentence.flag("do_lower_case")?))
+}
+
+fn pooling(files: &ModelFiles<'_>, hidden: usize) -> Result<Pooling, OpenError> {
+    let Some(bytes) = files.pooling else { return Ok(Pooling::Mean) };
+    let pooling = Settings::parse(POOLING, bytes)?;
+    let width = pooling.count("word_embedding_dimension", Some(hidden), HIDDEN)?;
+    if width != hidden {
+        let wanted = format!("the model's hidden_size {hidden}");
+        return Err(pooling.unsupported("word_embedding_dimension", width, wanted));
+    }
+    let fields = pooling.value.as_object().map(|object| object.iter());
+    let chosen: Vec<&str> = fields
+        .into_iter()
+        .flatten()
+        .filter(|(name, value)| name.starts_with("pooling_mode_") && **value == Value::Bool(true))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    match chosen.as_slice() {
+        ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
+        ["pooling_mode_cls_token"] => Ok(Pooling::First),
+        other => {
+            let wanted = "exactly one of pooling_mode_mean_tokens, pooling_mode_cls_token".into();
+            Err(pooling.unsupported("pooling_mode", other.join(" and "), wanted))
+        }
+    }
+}
+
+/// One settings file, parsed, which can say what is wrong with it.
+pub(crate) struct Settings {
+    file: &'static str,
+    pub(crate) value: Value,
+}
+
+impl Settings {
+    pub(crate) fn parse(file: &'static str, bytes: &[u8]) -> Result<Settings, OpenError> {
+        let value: Value = serde_json::from_slice(bytes).map_err(|error| OpenError::Malformed {
+            file,
+            found: error.to_string(),
+            wanted: "one JSON object".into(),
+        })?;
+        if !value.is_object() {
+            return Err(OpenError::Malformed {
+                file,
+                found: brief(&value),
+                wanted: "one JSON object".into(),
+            });
+        }
+        Ok(Settings { file, value })
+    }
+
+    /// The value at a path of names with dots between them; `Null` where there is none.
+    pub(crate) fn at(&self, field: &str) -> &Value {
+        field.split('.').fold(&self.value, |value, name| &value[name])
+    }
+
+    pub(crate) fn unsupported(
+        &self,
+        field: &str,
+        found: impl ToString,
+        wanted: String,
+    ) -> OpenError {
+        OpenError::Unsupported {
+            file: self.file,
+            field: field.into(),
+            found: found.to_string(),
+            wanted,
+        }
+    }
+
+    /// A whole number within `range`; `absent` stands in for a missing one.
+    pub(crate) fn count(
+        &self,
+        field: &str,
+        absent: Option<usize>,
+        range: RangeInclusive<usize>,
+    ) -> Result<usize, OpenError> {
+        let value = self.at(field);
+        let count = match absent {
+            Some(absent) if value.is_null() => Some(absent),
+            _ => value.as_u64().and_then(|count| usize::try_from(count).ok()),
+        };
+        count.filter(|count| range.contains(count)).ok_or_else(|| {
+            let wanted = format!("a whole number from {} to {}", range.start(), range.end());
+            self.unsupported(field, brief(value), wanted)
+        })
+    }
+
+    /// One of the `known` words; `absent` stands in for a missing one.
+    pub(crate) fn text(
+        &self,
+        field: &str,
+        absent: Option<&str>,
+        known: &[&str],
+    ) -> Result<(), OpenError> {
+        let value = self.at(field);
+        let word = if value.is_null() { absent } else { value.as_str() };
+        match word {
+            Some(word) if known.contains(&word) => Ok(()),
+            _ => Err(self.unsupported(field, brief(value), known.join(" or "))),
+        }
+    }
+
+    /// True or false; false if missing.
+    pub(crate) fn flag(&self, field: &str) -> Result<bool, OpenError> {
+        Ok(self.flag_if_present(field)?.unwrap_or(false))
+    }
+
+    /// True or false, or nothing if missing or null.
+    pub(crate) fn flag_if_present(&self, field: &str) -> Result<Option<bool>, OpenError> {
+        match self.at(field) {
+            Value::Null => Ok(None),
+            Value::Bool(flag) => Ok(Some(*flag)),
+            other => Err(self.unsupported(field, brief(other), "true or false".into())),
+        }
+    }
+
+    /// A number above zero and at most one.
+    fn small(&self, field: &str, absent: f64) -> Result<f32, OpenError> {
+        let value = self.at(field);
+        let number = if value.is_null() { Some(absent) } else { value.as_f64() };
+        #[expect(clippy::cast_possible_truncation, reason = "the network computes in f32")]
+        let number = number.map(|number| number as f32);
+        number.filter(|number| *number > 0.0 && *number <= 1.0).ok_or_else(|| {
+            self.unsupported(field, brief(value), "a number above 0 and at most 1".into())
+        })
+    }
+}
+
+/// A JSON value for a message: short, and printable whatever it holds.
+pub(crate) fn brief(value: &Value) -> String {
+    const CHARS_MAX: usize = 60;
+    match value {
+        Value::Null => "nothing".into(),
+        Value::Array(items) => format!("a list of {} items", items.len()),
+        Value::Object(fields) => format!("an object of {} fields", fields.len()),
+        Value::String(text) => format!("{:?}", text.chars().take(CHARS_MAX).collect::<String>()),
+        other => other.to_string().chars().take(CHARS_MAX).collect(),
+    }
+}

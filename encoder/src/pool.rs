@@ -1,0 +1,27 @@
+//! Token rows to one unit-length vector (Reimers and Gurevych 2019, section 3).
+
+use kernels::Kernels;
+
+use crate::config::Pooling;
+
+/// Pools `rows` (dense, each as wide as `out`, at least one) into `out` and brings it to length one.
+/// If the length is zero or not finite, which weights of a trained model do not give, all of `out` is
+/// zero: such a vector is near nothing, and nothing is near it.
+pub(crate) fn pool(kernels: &Kernels, pooling: Pooling, rows: &[f32], out: &mut [f32]) {
+    let (first, others) = rows.split_at(out.len());
+    out.copy_from_slice(first);
+    if pooling == Pooling::Mean {
+        // The sum will do: bringing it to length one takes out the count as well.
+        for row in others.chunks_exact(out.len()) {
+            kernels.add(out, row);
+        }
+    }
+    let square: f64 = out.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+    let length = square.sqrt();
+    let usable = length.is_finite() && length > 0.0;
+    for x in out {
+        #[expect(clippy::cast_possible_truncation, reason = "back to the f32 it came from")]
+        let unit = (f64::from(*x) / length) as f32;
+        *x = if usable { unit } else { 0.0 };
+    }
+}

@@ -1,0 +1,85 @@
+//! Every buffer a forward pass writes, allocated once per worker.
+//!
+//! Owns memory and no arithmetic. A pass takes the first rows of each buffer; nothing here grows after
+//! it is made.
+
+use kernels::Panels;
+
+use crate::config::Config;
+use crate::tokenizer::{Buffers, WORD_CHARS_MAX};
+
+/// The memory one worker encodes with. Made by [`Encoder::scratch`](crate::Encoder::scratch), for that
+/// encoder's model and no other shape.
+pub struct Scratch {
+    /// What the buffers were sized for.
+    pub(crate) shape: Shape,
+    /// The tokenizer's.
+    pub(crate) words: Buffers,
+    /// The text being cut up, one id per token.
+    pub(crate) text: Vec<u32>,
+    /// All texts of a pass, back to back.
+    pub(crate) tokens: Vec<u32>,
+    /// Where in `tokens` each text of a pass ends.
+    pub(crate) ends: Vec<usize>,
+    pub(crate) rows: Activations,
+}
+
+/// Rows of floats, one per token of a pass.
+pub(crate) struct Activations {
+    /// The running state of each token, `hidden` wide.
+    pub(crate) state: Vec<f32>,
+    /// What a block adds to the state, `hidden` wide.
+    pub(crate) change: Vec<f32>,
+    /// Query, key and value side by side, three times `hidden` wide.
+    pub(crate) query_key_value: Vec<f32>,
+    /// What attention gathered, `hidden` wide.
+    pub(crate) gathered: Vec<f32>,
+    /// The inside of the feed-forward layer, `inner` wide.
+    pub(crate) inner: Vec<f32>,
+    /// One head's scores: a square, tokens by tokens.
+    pub(crate) scores: Vec<f32>,
+    /// One head's keys and values, packed.
+    pub(crate) keys: Panels,
+    pub(crate) values: Panels,
+}
+
+/// The sizes that decide how large buffers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    hidden: usize,
+    heads: usize,
+    inner: usize,
+    tokens_max: usize,
+}
+
+impl Shape {
+    pub(crate) fn of(config: &Config) -> Shape {
+        let Config { hidden, heads, inner, tokens_max, .. } = *config;
+        Shape { hidden, heads, inner, tokens_max }
+    }
+}
+
+impl Scratch {
+    pub(crate) fn new(config: &Config) -> Scratch {
+        let Config { hidden, heads, inner, tokens_max, .. } = *config;
+        let head = hidden / heads;
+        Scratch {
+            shape: Shape::of(config),
+            words: Buffers::new(),
+            // The last word is cut up whole before what is too much is dropped.
+            text: Vec::with_capacity(tokens_max + WORD_CHARS_MAX),
+            tokens: Vec::with_capacity(tokens_max),
+            ends: Vec::with_capacity(tokens_max),
+            rows: Activations {
+                state: vec![0.0; tokens_max * hidden],
+                change: vec![0.0; tokens_max * hidden],
+                query_key_value: vec![0.0; tokens_max * 3 * hidden],
+                gathered: vec![0.0; tokens_max * hidden],
+                inner: vec![0.0; tokens_max * inner],
+                scores: vec![0.0; tokens_max * tokens_max],
+                keys: Panels::with_room(head, tokens_max),
+                values: Panels::with_room(tokens_max, head),
+            },
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Text to token ids: BERT normalisation, then WordPiece (Devlin et al. 2018, section 3; Wu et al.
+//! 2016), exactly as the published `tokenizer.json` sets it.
+//!
+//! One pass over the characters, with no more memory than a word: special tokens are found in the raw
+//! text; what lies between is cleaned, decomposed, stripped of accents, lowercased and split into
+//! words, and each word into the longest pieces the vocabulary has. A limit ends the pass, so a long
+//! text costs what its first tokens cost.
+
+use serde_json::Value;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::canonical_combining_class;
+
+use crate::OpenError;
+use crate::config::{Settings, brief};
+use crate::files::TOKENIZER;
+use crate::unicode::{ACCENTS, DROPPED, IDEOGRAPHS, PUNCTUATION};
+use crate::vocabulary::{Node, ROOT, Vocabulary};
+
+/// Most special tokens; each is compared wherever its first byte appears.
+const SPECIAL_MAX: usize = 1024;
+/// Most ids that go before or after the text.
+const FRAME_MAX: usize = 8;
+/// Longest word a tokenizer may ask to look up, in characters.
+pub(crate) const WORD_CHARS_MAX: usize = 1000;
+/// A letter and its marks are put in canonical order together, at most this many at a time. The
+/// longest such run in any orthography is below ten.
+const RUN_CHARS_MAX: usize = 64;
+
+/// Cuts text into the ids of one vocabulary.
+pub(crate) struct Tokenizer {
+    vocabulary: Vocabulary,
+    /// Where the walk for the second and later pieces of a word starts; none if no entry has the
+    /// prefix that marks them.
+    continuation: Option<Node>,
+    /// Special tokens, longest first, so that the first that matches is the longest.
+    special: Vec<(String, u32)>,
+    /// Which bytes a special token starts with.
+    special_starts: [bool; 256],
+    /// What goes before and after the text: `[CLS]` and `[SEP]`.
+    before: Vec<u32>,
+    after: Vec<u32>,
+    unknown: u32,
+    word_chars_max: usize,
+    clean: bool,
+    split_ideographs: bool,
+    strip_accents: bool,
+    lowercase: bool,
+}
+
+/// The memory one pass needs, kept between passes.
+pub(crate) struct Buffers {
+    /// The word under way, normalised.
+    word: String,
+    /// A letter and its marks, not yet in canonical order.
+    run: Vec<char>,
+}
+
+impl Buffers {
+    pub(crate) fn new() -> Buffers {
+        // A word stops growing at its limit, in characters of at most four bytes.
+        Buffers {
+            word: String::with_capacity(4 * (WORD_CHARS_MAX + 1)),
+            run: Vec::with_capacity(RUN_CHARS_MAX),
+        }
+    }
+}
+
+impl Tokenizer {
+    /// Reads `tokenizer.json`. `ids_max` is how many rows the model's word table has.
+    pub(crate) fn open(
+        bytes: &[u8],
+        ids_max: usize,
+        lowercase: bool,
+    ) -> Result<Tokenizer, OpenError> {
+        let settings = Settings::parse(TOKENIZER, bytes)?;
+        settings.text("model.type", None, &["WordPiece"])?;
+        settings.text("normalizer.type", None, &["BertNormalizer"])?;
+        settings.text("pre_tokenizer.type", None, &["BertPreTokenizer"])?;
+        let vocabulary = read_vocabulary(&settings, ids_max)?;
+        let prefix = settings.at("model.continuing_subword_prefix").as_str().unwrap_or("##");
+        let unknown = settings.at("model.unk_token").as_str().unwrap_or("[UNK]");
+        let Some(unknown) = vocabulary.find(unknown.as_bytes()) else {
+            let wanted = "a word of the vocabulary".into();
+            return Err(settings.unsupported("model.unk_token", unknown, wanted));
+        };
+        let special = read_special(&settings, ids_max)?;
+        let mut special_starts = [false; 256];
+        for (content, _) in &special {
+            special_starts[usize::from(content.as_bytes()[0])] = true;
+        }
+        let (before, after) = read_frame(&settings, ids_max)?;
+        let lowers = settings.flag_if_present("normalizer.lowercase")?.unwrap_or(true);
+        Ok(Tokenizer {
+            continuation: vocabulary.walk(prefix.as_bytes()),
+            vocabulary,
+            special,
+            special_starts,
+            before,
+            after,
+            unknown,
+            word_chars_max: settings.count(
+                "model.max_input_chars_per_word",
+                Some(100),
+                1..=WORD_CHARS_MAX,
+            )?,
+            clean: settings.flag_if_present("normalizer.clean_text")?.unwrap_or(true),
+            split_ideographs: settings
+                .flag_if_present("normalizer.handle_chinese_chars")?
+                .unwrap_or(true),
+            strip_accents: settings.flag_if_present("normalizer.strip_accents")?.unwrap_or(lowers),
+            lowercase: lowers || lowercase,
+        })
+    }
+
+    /// The fewest tokens a text may have: what goes around it.
+    pub(crate) fn frame(&self) -> usize {
+        self.before.len() + self.after.len()
+    }
+
+    /// Replaces `ids` by those of `text`, framed, cut off at `tokens_max`. Looks at no more of the
+    /// text than that takes.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        tokens_max: usize,
+        buffers: &mut Buffers,
+        ids: &mut Vec<u32>,
+    ) {
+        ids.clear();
+        ids.extend_from_slice(&self.before);
+        let room = tokens_max.saturating_sub(self.after.len()).max(ids.len());
+        Pass { tokenizer: self, limit: room, buffers, ids }.run(text);
+        ids.truncate(room);
+        ids.extend_from_slice(&self.after);
+    }
+
+    fn special_at(&self, rest: &str) -> Option<&(String, u32)> {
+        let first = *rest.as_bytes().first()?;
+        if !self.special_starts[usize::from(first)] {
+            return None;
+        }
+        self.special.iter().find(|(content, _)| rest.starts_with(content.as_str()))
+    }
+}
+
+/// One text on its way through.
+struct Pass<'a> {
+    tokenizer: &'a Tokenizer,
+    /// The pass ends once there are this many ids.
+    limit: usize,
+    buffers: &'a mut Buffers,
+    ids: &'a mut Vec<u32>,
+}
+
+impl Pass<'_> {
+    fn run(&mut self, text: &str) {
+        self.buffers.word.clear();
+        self.buffers.run.clear();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            if self.ids.len() >= self.limit {
+                return;
+            }
+            if let Some((content, id)) = self.tokenizer.special_at(rest) {
+                self.end_word();
+                self.ids.push(*id);
+                rest = &rest[content.len()..];
+                continue;
+            }
+            rest = &rest[c.len_utf8()..];
+            if c.is_ascii() { self.ascii(c) } else { self.wide(c) }
+        }
+        self.end_word();
+    }
+
+    fn ascii(&mut self, c: char) {
+        if matches!(c, ' ' | '\t' | '\n' | '\r') {
+            self.end_word();
+        } else if c.is_ascii_control() && self.tokenizer.clean {
+            // Dropped without a trace: "a\0b" is the word "ab".
+        } else {
+            self.end_run();
+            let c = if self.tokenizer.lowercase { c.to_ascii_lowercase() } else { c };
+            self.letter(c);
+        }
+    }
+
+    /// Any character past ASCII.
+    fn wide(&mut self, c: char) {
+        if self.tokenizer.clean && listed(DROPPED, c) {
+            return;
+        }
+        if c.is_whitespace() {
+            self.end_word();
+        } else if self.tokenizer.split_ideographs && listed(IDEOGRAPHS, c) {
+            self.end_word();
+            self.normal(c);
+            self.end_word();
+        } else {
+            self.normal(c);
+        }
+    }
+
+    /// Decomposition needs the marks that follow a letter, since they are put in order together; so
+    /// a run is kept until a character comes that no mark before it can pass.
+    fn normal(&mut self, c: char) {
+        if !self.tokenizer.strip_accents {
+            self.lowered(c);
+            return;
+        }
+        let starts = canonical_combining_class(c) == 0 && !listed(ACCENTS, c);
+        if starts || self.buffers.run.len() == RUN_CHARS_MAX {
+            self.end_run();
+        }
+        self.buffers.run.push(c);
+    }
+
+    fn end_run(&mut self) {
+        if self.buffers.run.is_empty() {
+            return;
+        }
+        let run = std::mem::take(&mut self.buffers.run);
+        for c in run.iter().copied().nfd() {
+            if !listed(ACCENTS, c) {
+                self.lowered(c);
+            }
+        }
+        // Back with its memory, for the next run.
+        self.buffers.run = run;
+        self.buffers.run.clear();
+    }
+
+    fn lowered(&mut self, c: char) {
+        if self.tokenizer.lowercase {
+            c.to_lowercase().for_each(|c| self.letter(c));
+        } else {
+            self.letter(c);
+        }
+    }
+
+    /// A normalised character: ends the word, is one of its own, or joins it.
+    fn letter(&mut self, c: char) {
+        if c.is_whitespace() {
+            self.end_letters();
+        } else if is_punctuation(c) {
+            self.end_letters();
+            self.buffers.word.push(c);
+            self.end_letters();
+        } else if self.buffers.word.len() <= 4 * self.tokenizer.word_chars_max {
+            // Past that many bytes a word has too many characters, whatever else comes.
+            self.buffers.word.push(c);
+        }
+    }
+
+    fn end_word(&mut self) {
+        self.end_run();
+        self.end_letters();
+    }
+
+    /// Cuts the word into the longest pieces from left to right; if any rest has none, the whole
+    /// word is unknown.
+    fn end_letters(&mut self) {
+        if self.buffers.word.is_empty() {
+            return;
+        }
+        let before = self.ids.len();
+        if !self.pieces() {
+            self.ids.truncate(before);
+            self.ids.push(self.tokenizer.unknown);
+        }
+        self.buffers.word.clear();
+    }
+
+    /// Pushes the pieces of the word; false if it is too long or a rest of it has none.
+    fn pieces(&mut self) -> bool {
+        let word = &self.buffers.word;
+        if word.chars().count() > self.tokenizer.word_chars_max {
+            return false;
+        }
+        let mut rest = word.as_bytes();
+        let mut from = Some(ROOT);
+        while !rest.is_empty() {
+            let found = from.and_then(|node| self.tokenizer.vocabulary.longest(node, rest));
+            let Some((taken, id)) = found else { return false };
+            self.ids.push(id);
+            rest = &rest[taken..];
+            from = self.tokenizer.continuation;
+        }
+        true
+    }
+}
+
+fn is_punctuation(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_punctuation() } else { listed(PUNCTUATION, c) }
+}
+
+/// Whether `c` lies in one of the rising, disjoint ranges of `table`.
+fn listed(table: &[(u32, u32)], c: char) -> bool {
+    let point = u32::from(c);
+    let after = table.partition_point(|&(first, _)| first <= point);
+    after > 0 && point <= table[after - 1].1
+}
+
+fn read_vocabulary(settings: &Settings, ids_max: usize) -> Result<Vocabulary, OpenError> {
+    let Some(entries) = settings.at("model.vocab").as_object() else {
+        let found = brief(settings.at("model.vocab"));
+        return Err(settings.unsupported("model.vocab", found, "an object of words".into()));
+    };
+    let mut vocabulary = Vocabulary::new();
+    for (entry, id) in entries {
+        let id = read_id(settings, "model.vocab", id, ids_max)?;
+        if !vocabulary.insert(entry.as_bytes(), id) {
+            let wanted = "a vocabulary of at most 16 million distinct prefixes".into();
+            return Err(settings.unsupported("model.vocab", entries.len(), wanted));
+        }
+    }
+    Ok(vocabulary)
+}
+
+/// The tokens that are found in raw text, longest first.
+fn read_special(settings: &Settings, ids_max: usize) -> Result<Vec<(String, u32)>, OpenError> {
+    let field = "added_tokens";
+    let tokens = settings.at(field).as_array().map_or(&[][..], Vec::as_slice);
+    if tokens.len() > SPECIAL_MAX {
+        let wanted = format!("at most {SPECIAL_MAX} tokens");
+        return Err(settings.unsupported(field, tokens.len(), wanted));
+    }
+    let mut special = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        let content = token["content"].as_str().unwrap_or_default();
+        let asks = ["single_word", "lstrip", "rstrip", "normalized"];
+        let asked = asks.iter().find(|name| token[**name] == Value::Bool(true));
+        if let Some(asked) = asked {
+            let found = format!("{asked} for {content:?}");
+            return Err(settings.unsupported(field, found, "tokens matched as they stand".into()));
+        }
+        if content.is_empty() {
+            let wanted = "tokens with a content".into();
+            return Err(settings.unsupported(field, brief(token), wanted));
+        }
+        special.push((content.to_owned(), read_id(settings, field, &token["id"], ids_max)?));
+    }
+    special.sort_by_key(|(content, _)| std::cmp::Reverse(content.len()));
+    Ok(special)
+}
+
+/// The ids before and after a single text.
+fn read_frame(settings: &Settings, ids_max: usize) -> Result<(Vec<u32>, Vec<u32>), OpenError> {
+    let field = "post_processor.type";
+    settings.text(field, None, &["TemplateProcessing", "BertProcessing"])?;
+    let post = settings.at("post_processor");
+    if settings.at(field) == "BertProcessing" {
+        let id = |name: &str| read_id(settings, "post_processor", &post[name][1], ids_max);
+        return Ok((vec![id("cls")?], vec![id("sep")?]));
+    }
+    let template = post["single"].as_array().map_or(&[][..], Vec::as_slice);
+    let place = template.iter().position(|part| part["Sequence"]["id"] == "A");
+    let wanted = || format!("the text once and at most {FRAME_MAX} special tokens");
+    let (Some(place), true) = (place, template.len() <= FRAME_MAX) else {
+        let found = brief(&post["single"]);
+        return Err(settings.unsupported("post_processor.single", found, wanted()));
+    };
+    let ids = |parts: &[Value]| -> Result<Vec<u32>, OpenError> {
+        let mut ids = Vec::new();
+        for part in parts {
+            let name = part["SpecialToken"]["id"].as_str().unwrap_or_default();
+            let known = post["special_tokens"][name]["ids"].as_array();
+            let known = known.filter(|known| (1..=FRAME_MAX).contains(&known.len()));
+            let Some(known) = known else {
+                let found = brief(part);
+                return Err(settings.unsupported("post_processor.single", found, wanted()));
+            };
+            for id in known {
+                ids.push(read_id(settings, "post_processor.special_tokens", id, ids_max)?);
+            }
+        }
+        Ok(ids)
+    };
+    let (before, after) = template.split_at(place);
+    Ok((ids(before)?, ids(&after[1..])?))
+}
+
+fn read_id(settings: &Settings, field: &str, id: &Value, ids_max: usize) -> Result<u32, OpenError> {
+    let number = id.as_u64().and_then(|id| u32::try_from(id).ok());
+    number.filter(|&id| (id as usize) < ids_max).ok_or_else(|| {
+        let wanted = format!("ids below the model's vocab_size {ids_max}");
+        settings.unsupported(field, brief(id), wanted)
+    })
+}
