@@ -254,7 +254,7 @@ proptest! {
 
         // Dropping rows in a merge is never having added them.
         let keep = |row: u32| (!row.is_multiple_of(drop)).then(|| row - row / drop - 1);
-        let kept: Vec<Row> = (0..).zip(&all).filter(|(row, _)| !row.is_multiple_of(drop)).map(|(_, row)| row.clone()).collect();
+        let kept: Vec<Row> = (0_u32..).zip(&all).filter(|(row, _)| !row.is_multiple_of(drop)).map(|(_, row)| row.clone()).collect();
         let merged = merge(&[(whole_view, keep)], u32::try_from(kept.len()).unwrap()).unwrap();
         prop_assert_eq!(merged, build(&kept));
     }
