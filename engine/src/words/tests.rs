@@ -245,6 +245,9 @@ proptest! {
         let shifts = [(first, by(0)), (second, by(shift))];
         prop_assert_eq!(&merge(&shifts, total).unwrap(), &whole);
 
+        let swapped = [shifts[1], shifts[0]];
+        prop_assert_eq!(&merge(&swapped, total).unwrap(), &whole, "in any order of the sources");
+
         // Searching two segments with one top is searching both as one.
         let (_, ranker) = ask(&question, &[&first, &second], Parameters::default());
         let (mut top, mut scratch) = (Top::new(k), Scratch::default());
@@ -336,6 +339,8 @@ fn damage_names_its_rule() {
     assert_eq!(rule(&|bad| bad.entries[0] ^= 1, 200), "WRD-13");
     assert_eq!(rule(&|bad| bad.entries[20] = 1, 200), "WRD-12");
     assert_eq!(rule(&|bad| bad.entries.truncate(40), 200), "WRD-10");
+    // The second term has one posting; its row moves past the last one.
+    assert_eq!(rule(&|bad| bad.entries[48] = 200, 200), "WRD-11");
     assert_eq!(rule(&|bad| bad.blocks.truncate(30), 200), "WRD-20");
     assert_eq!(rule(&|bad| bad.blocks.truncate(24), 200), "WRD-11");
     assert_eq!(rule(&|bad| bad.blocks[0] = 126, 200), "WRD-30");
@@ -391,6 +396,22 @@ fn a_title_counts_more_and_function_words_less() {
     assert_eq!(order("what is the delta"), [3, 2]);
     assert_eq!(order("what is"), [2], "alone they still find");
     assert_eq!(order("nothing here"), [0_u32; 0]);
+}
+
+#[test]
+fn ties_are_never_pruned() {
+    let rows: Vec<Row> = (0..10_000).map(|_| (String::new(), "waz wbz".to_owned())).collect();
+    let columns = build(&rows);
+    let view = open(&columns, &rows);
+    for question in ["waz", "waz wbz"] {
+        let (_, ranker) = ask(question, &[&view], Parameters::default());
+        let mut top = Top::new(3);
+        ranker
+            .search(&view, &mut Scratch::default(), |_| true, |row| u32::MAX - row, &mut top)
+            .unwrap();
+        let last: Vec<u32> = top.into_sorted().into_iter().map(|(_, key)| u32::MAX - key).collect();
+        assert_eq!(last, [9999, 9998, 9997], "{question}");
+    }
 }
 
 #[test]
