@@ -5,10 +5,9 @@
 
 use super::Damage;
 use super::columns::ColumnsWriter;
-use super::dictionary::Walk;
 use super::layout::{SEGMENT_POSTINGS_MAX, WordColumns};
 use super::postings::{Full, Posting};
-use super::view::PostingsView;
+use super::view::{List, Lists, PostingsView};
 
 /// Why words were not merged. Nothing was written.
 #[derive(Debug)]
@@ -39,13 +38,13 @@ impl From<Damage> for MergeError {
 
 /// One source's dictionary and the term it stands at.
 struct Head<'a> {
-    walk: Walk<'a>,
-    term: Option<(Vec<u8>, u32)>,
+    lists: Lists<'a>,
+    term: Option<(Vec<u8>, List)>,
 }
 
 impl Head<'_> {
     fn advance(&mut self) -> Result<(), Damage> {
-        self.term = self.walk.next()?.map(|(term, ordinal)| (term.to_vec(), ordinal));
+        self.term = self.lists.next()?.map(|(term, list)| (term.to_vec(), list));
         Ok(())
     }
 }
@@ -66,7 +65,7 @@ pub fn merge<M: Fn(u32) -> Option<u32>>(
     let mut writer = ColumnsWriter::new(merge_lengths(sources, rows));
     let mut heads = Vec::with_capacity(sources.len());
     for (view, _) in sources {
-        let mut head = Head { walk: view.walk(), term: None };
+        let mut head = Head { lists: view.lists(), term: None };
         head.advance()?;
         heads.push(head);
     }
@@ -76,10 +75,10 @@ pub fn merge<M: Fn(u32) -> Option<u32>>(
     {
         postings.clear();
         for (head, (view, mapping)) in heads.iter_mut().zip(sources) {
-            let Some((_, ordinal)) = head.term.as_ref().filter(|(term, _)| *term == least) else {
+            let Some((_, list)) = head.term.as_ref().filter(|(term, _)| *term == least) else {
                 continue;
             };
-            for posting in view.iterate(view.list(*ordinal)?) {
+            for posting in view.iterate(*list) {
                 let posting = posting?;
                 postings.extend(mapping(posting.row).map(|row| Posting { row, ..posting }));
             }

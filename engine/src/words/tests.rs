@@ -415,6 +415,27 @@ fn ties_are_never_pruned() {
 }
 
 #[test]
+fn entries_that_share_postings_are_bounded() {
+    // 30,001 terms that each claim the one list of 10,000 rows would be 3 * 10^8 postings.
+    let text = |i| format!("waz a{i} b{i} c{i}");
+    let rows: Vec<Row> = (0..10_000).map(|i| (String::new(), text(i))).collect();
+    let mut columns = build(&rows);
+    for entry in columns.entries[32..].chunks_exact_mut(12) {
+        entry.copy_from_slice(&[0x10, 0x27, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    let view = open(&columns, &rows);
+    let mut lists = view.lists();
+    let end = loop {
+        match lists.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => break None,
+            Err(damage) => break Some(damage.rule),
+        }
+    };
+    assert_eq!(end, Some("WRD-14"));
+}
+
+#[test]
 fn no_rows_and_no_words_are_fine() {
     for rows in [vec![], vec![(String::new(), String::new())]] {
         let columns = build(&rows);

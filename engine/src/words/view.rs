@@ -6,7 +6,7 @@
 use super::dictionary::{Dictionary, Walk};
 use super::layout::{
     BLOCK_BYTES, BLOCK_ROWS, COUNT_BITS_MAX, ENTRY_BYTES, HEAD_BYTES, IMPACT_CLASSES, Impact,
-    ROW_BITS_MAX, WordColumnsRef, decode_length, read_u32,
+    ROW_BITS_MAX, SEGMENT_POSTINGS_MAX, WordColumnsRef, decode_length, read_u32,
 };
 use super::pack::{packed_bytes, unpack};
 use super::postings::Posting;
@@ -171,8 +171,9 @@ impl<'a> PostingsView<'a> {
         self.columns.lengths
     }
 
-    pub(super) fn walk(&self) -> Walk<'a> {
-        self.dictionary.walk()
+    /// All terms in order with their lists.
+    pub(super) fn lists(&self) -> Lists<'a> {
+        Lists { view: *self, walk: self.dictionary.walk(), postings: 0 }
     }
 
     pub(super) fn iterate(&self, list: List) -> TermPostings<'a> {
@@ -389,6 +390,30 @@ impl<'a> PostingsView<'a> {
             return Err(damage("WRD-31", "a posting counts 0"));
         }
         Ok(())
+    }
+}
+
+/// All terms of a segment in order. Bounded even when entries share their postings: together they
+/// hold at most [`SEGMENT_POSTINGS_MAX`].
+pub(super) struct Lists<'a> {
+    view: PostingsView<'a>,
+    walk: Walk<'a>,
+    postings: usize,
+}
+
+impl Lists<'_> {
+    /// The next term and its list.
+    pub(super) fn next(&mut self) -> Result<Option<(&[u8], List)>, Damage> {
+        let Some((term, ordinal)) = self.walk.next()? else { return Ok(None) };
+        let list = self.view.list(ordinal)?;
+        self.postings += list.rows as usize;
+        if self.postings > SEGMENT_POSTINGS_MAX {
+            return Err(damage(
+                "WRD-14",
+                format!("more than {SEGMENT_POSTINGS_MAX} postings in all"),
+            ));
+        }
+        Ok(Some((term, list)))
     }
 }
 
