@@ -1,7 +1,7 @@
 //! Many segments' words into one, without their texts.
 //!
-//! Owns the walk through several dictionaries at once. Must not know why rows go: the caller's mapping says
-//! where each row lands, or that it is dropped.
+//! Owns the walk through several dictionaries at once. Must not know why rows go: the caller's
+//! mapping says where each row lands, or that it is dropped.
 
 use super::Damage;
 use super::columns::ColumnsWriter;
@@ -51,7 +51,8 @@ impl Head<'_> {
 
 /// Merges the words of `sources` into the columns of a segment of `rows` rows.
 ///
-/// Each source comes with where its rows go: `Some(row)` below `rows`, or `None` for a row that is dropped.
+/// Each source comes with where its rows go: `Some(row)` below `rows`, or `None` for a row that is
+/// dropped.
 ///
 /// # Errors
 /// [`MergeError`] when a source is damaged or the result too large.

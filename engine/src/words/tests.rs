@@ -163,7 +163,8 @@ fn brute(
     all
 }
 
-/// Words of a tiny vocabulary, the first ones far more common, so that lists of all sizes and ties arise.
+/// Words of a tiny vocabulary, the first ones far more common, so that lists of all sizes and ties
+/// arise.
 fn text(words: usize) -> impl Strategy<Value = String> {
     prop::collection::vec((0_u32..12, 0_u32..12), 0..words).prop_map(|pairs| {
         let words: Vec<String> = pairs

@@ -1,7 +1,7 @@
 //! Reads the word columns where they lie.
 //!
-//! Owns the decoding side of format-spec/words.md: every offset, length and count is checked here before
-//! use, so the rooms above work with rows that exist. Must not know how rows are ranked.
+//! Owns the decoding side of format-spec/words.md: every offset, length and count is checked here
+//! before use, so the rooms above work with rows that exist. Must not know how rows are ranked.
 
 use super::dictionary::{Dictionary, Walk};
 use super::layout::{
@@ -81,8 +81,8 @@ impl Decoded {
 }
 
 impl<'a> PostingsView<'a> {
-    /// Checks the columns of a segment of `rows` rows from the outside; lists are checked as they are read,
-    /// so the cost does not grow with the segment.
+    /// Checks the columns of a segment of `rows` rows from the outside; lists are checked as they
+    /// are read, so the cost does not grow with the segment.
     ///
     /// # Errors
     /// [`Damage`] naming the broken rule.
@@ -146,7 +146,8 @@ impl<'a> PostingsView<'a> {
         self.dictionary.terms()
     }
 
-    /// Length of `row` in words as stored (rounded by at most one sixteenth); `None` past the last row.
+    /// Length of `row` in words as stored (rounded by at most one sixteenth); `None` past the last
+    /// row.
     pub fn length(&self, row: u32) -> Option<u32> {
         self.lengths().get(row as usize).map(|code| decode_length(*code))
     }
@@ -312,7 +313,8 @@ impl<'a> PostingsView<'a> {
     pub(super) fn seek(&self, list: &List, row: u32) -> Result<Option<Posting>, Damage> {
         let mut block = 0;
         if let Place::Many { first } = list.place {
-            // Binary search over the last rows; on damaged heads it may miss, and the decoding says so.
+            // Binary search over the last rows; on damaged heads it may miss, and the decoding says
+            // so.
             let (mut low, mut high) = (0, self.block_count(list));
             while low < high {
                 let middle = low.midpoint(high);
