@@ -5,7 +5,8 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Keeps the best `capacity` of what it is offered: higher scores first, among equal scores smaller keys.
+/// Keeps the best `capacity` of what it is offered: higher scores first, among equal scores smaller
+/// keys.
 #[derive(Debug, Clone)]
 pub struct Top<S, K> {
     capacity: usize,

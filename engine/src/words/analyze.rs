@@ -1,18 +1,20 @@
 //! Text to terms.
 //!
-//! Owns what a word is: where it starts and ends, how it is split, and how it is spelled as a term. Must not
-//! know rows or ranking. Documents and questions go through the same code; what tells them apart is which
-//! kinds of term they keep.
+//! Owns what a word is: where it starts and ends, how it is split, and how it is spelled as a term.
+//! Must not know rows or ranking. Documents and questions go through the same code; what tells them
+//! apart is which kinds of term they keep.
 //!
-//! A *compound* is a run of words joined by single connectors (`PEP-387`, `src/net/conn.rs`, `foo::bar`). It gives
-//! one *whole* for each level that joins something, and its *parts*. Levels, outermost first: `/`, then `. : -`,
-//! then `_`, then changes of case and between letters and digits (`HTTPServer2`).
+//! A *compound* is a run of words joined by single connectors (`PEP-387`, `src/net/conn.rs`,
+//! `foo::bar`). It gives one *whole* for each level that joins something, and its *parts*. Levels,
+//! outermost first: `/`, then `. : -`, then `_`, then changes of case and between letters and
+//! digits (`HTTPServer2`).
 
 use super::fold::{Class, class, fold, is_mark};
 use super::layout::TERM_BYTES_MAX;
 use super::stem::Stems;
 
-/// Most parts a single word is split into by case and digits; a word with more (a hash, a key) stays whole.
+/// Most parts a single word is split into by case and digits; a word with more (a hash, a key)
+/// stays whole.
 const UNIT_PARTS_MAX: usize = 6;
 
 /// Connectors of each level, outermost first.
@@ -27,8 +29,8 @@ pub enum Kind {
     Part,
     /// A compound as it stands; an alternative to its parts.
     Whole,
-    /// A single character out of a longer run of a script without spaces; for documents only, so that a
-    /// question of one character finds them.
+    /// A single character out of a longer run of a script without spaces; for documents only, so
+    /// that a question of one character finds them.
     Single,
 }
 
@@ -268,7 +270,8 @@ fn run_end(text: &str, at: usize, wanted: Class) -> usize {
     end
 }
 
-/// End of the compound that starts at `at`: runs of letters with single connectors (or `::`) between them.
+/// End of the compound that starts at `at`: runs of letters with single connectors (or `::`)
+/// between them.
 fn compound_end(text: &str, at: usize) -> usize {
     let bytes = text.as_bytes();
     let mut end = run_end(text, at, Class::Letter);
@@ -306,7 +309,8 @@ fn cluster_end(text: &str) -> usize {
     letters.next().map_or(text.len(), |(at, _)| at)
 }
 
-/// Writes where `text` divides by case or digits; 0 for a plain word and for one with too many cuts.
+/// Writes where `text` divides by case or digits; 0 for a plain word and for one with too many
+/// cuts.
 fn divide(text: &str, cuts: &mut [usize; UNIT_PARTS_MAX]) -> usize {
     let mut count = 0;
     let mut letters = text.char_indices().peekable();
@@ -316,7 +320,8 @@ fn divide(text: &str, cuts: &mut [usize; UNIT_PARTS_MAX]) -> usize {
         let digits =
             before.is_ascii_digit() != this.is_ascii_digit() && before != '\'' && this != '\'';
         let rise = before.is_lowercase() && this.is_uppercase();
-        // The last capital of a run starts the next word (HTTPServer), unless only a plural follows (APIs).
+        // The last capital of a run starts the next word (HTTPServer), unless only a plural follows
+        // (APIs).
         let plural = matches!(text.as_bytes()[at + this.len_utf8()..], [b's'] | [b'\'', b's']);
         let hump = before.is_uppercase()
             && this.is_uppercase()

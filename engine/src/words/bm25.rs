@@ -1,14 +1,16 @@
 //! BM25: how much a term in a row says.
 //!
-//! Owns the formula and its arithmetic. Must not know blocks or the order in which rows are visited.
+//! Owns the formula and its arithmetic. Must not know blocks or the order in which rows are
+//! visited.
 //!
-//! Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), sections 3.4 and
-//! 3.6 (fields by weighted counts). A term adds `weight * idf * (k1 + 1) * tf / (tf + norm)`, with
-//! `tf = body + title_weight * title` and `norm = k1 * (1 - b + b * length / mean length)`.
+//! Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
+//! sections 3.4 and 3.6 (fields by weighted counts). A term adds `weight * idf * (k1 + 1) * tf /
+//! (tf + norm)`, with `tf = body + title_weight * title` and `norm = k1 * (1 - b + b * length /
+//! mean length)`.
 //!
-//! What a term adds is rounded down to a whole number of 1/2^19 before it is added up. Sums of whole numbers do
-//! not depend on the order of adding, so every way of visiting rows, and every way of cutting a
-//! store into segments, gives the same score to the last bit, and equal rows tie exactly.
+//! What a term adds is rounded to a whole number of 1/2^17 before it is added up. Sums of whole
+//! numbers do not depend on the order of adding, so every way of visiting rows, and every way of
+//! cutting a store into segments, gives the same score to the last bit, and equal rows tie exactly.
 
 use super::layout::{LENGTH_CODES, decode_length};
 use super::postings::Posting;
@@ -17,17 +19,20 @@ use super::view::PostingsView;
 use super::{Damage, damage};
 
 /// Parts of one unit of score.
-const SCALE: f32 = (1 << 19) as f32;
+const SCALE: f32 = (1 << 17) as f32;
 
-/// Most that one term adds: 64 units. Keeps the sum of all terms within 31 bits.
-pub(super) const TERM_SCORE_MAX: u32 = (1 << 25) - 1;
+/// Most that one term adds: 64 units, the mantissa of a float. The sum of all terms stays within 31
+/// bits.
+pub(super) const TERM_SCORE_MAX: u32 = (1 << 23) - 1;
+const TERM_SCORE_LIMIT: f32 = TERM_SCORE_MAX as f32;
+const MANTISSA: f32 = (1 << 23) as f32;
 
 const _: () = assert!(TERM_SCORE_MAX as u64 * QUERY_TERMS_MAX as u64 <= i32::MAX as u64);
 
 /// Greatest `k1` and title weight that are told apart.
 const PARAMETER_MAX: f32 = 1000.0;
 
-/// A BM25 score as a whole number of 1/2^19.
+/// A BM25 score as a whole number of 1/2^17.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score(pub(super) u32);
 
@@ -176,15 +181,15 @@ impl Formula {
     }
 
     /// What a term of `weight` adds; at least 1, so that a match always shows.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "rounds down; bounded by the clamp"
-    )]
+    ///
+    /// Adding 2^23 leaves the rounded number in the low bits of the float. Unlike a cast, which has
+    /// to look for what does not fit, this is plain arithmetic and runs on several postings at
+    /// once. 0 / 0 counts as 1.
     pub(super) fn score(weight: f32, frequency: f32, norm: f32) -> u32 {
-        // Through i32, which converts with one instruction.
-        let score = (weight * frequency / (frequency + norm)) as i32;
-        score.clamp(1, TERM_SCORE_MAX as i32) as u32
+        let score = weight * frequency / (frequency + norm);
+        let score = if score > 1.0 { score } else { 1.0 };
+        let score = if score < TERM_SCORE_LIMIT { score } else { TERM_SCORE_LIMIT };
+        (score + MANTISSA).to_bits() & TERM_SCORE_MAX
     }
 
     /// What a posting adds.
@@ -195,8 +200,9 @@ impl Formula {
 
     /// No less than [`Formula::posting`] of any posting with counts up to and a length from these.
     ///
-    /// The real function rises with the counts and falls with the length; its three roundings err by less than
-    /// `6 * 2^-24` of the value between two arguments, which the added `2^-20` and the 1 cover.
+    /// The real function rises with the counts and falls with the length; its three roundings err
+    /// by less than `6 * 2^-24` of the value between two arguments, which the added `2^-20` and the
+    /// 1 cover; the last rounding, to a whole number, keeps order.
     pub(super) fn bound(&self, weight: f32, most: Posting, length_code: u8) -> u32 {
         let score = self.posting(weight, most, length_code);
         (score + (score >> 20) + 1).min(TERM_SCORE_MAX)

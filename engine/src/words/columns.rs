@@ -1,7 +1,7 @@
 //! Writes the word columns, one term after the other in byte order.
 //!
-//! Owns the encoding side of format-spec/words.md; the builder and the merge both end here, so there is one
-//! spelling of every posting list. Must not know where postings come from.
+//! Owns the encoding side of format-spec/words.md; the builder and the merge both end here, so
+//! there is one spelling of every posting list. Must not know where postings come from.
 
 use super::layout::{
     BLOCK_ROWS, ENTRY_BYTES, HEAD_BYTES, IMPACT_CLASSES, Impact, WordColumns, decode_length,
@@ -24,7 +24,8 @@ struct Widths {
     title: u8,
 }
 
-/// Offsets and counts are 32 bits wide because a segment has at most `SEGMENT_POSTINGS_MAX` postings.
+/// Offsets and counts are 32 bits wide because a segment has at most `SEGMENT_POSTINGS_MAX`
+/// postings.
 fn narrow(number: usize) -> u32 {
     u32::try_from(number).expect("SEGMENT_POSTINGS_MAX keeps offsets in 32 bits")
 }

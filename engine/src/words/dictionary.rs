@@ -1,9 +1,10 @@
 //! The term dictionary: an `fst` map that is read with checks.
 //!
-//! Owns the reading of fst version 3 bytes. The `fst` crate builds them, but its reader trusts them: a
-//! wrong address makes it panic, and its checksum is no defence against bytes made on purpose. This
-//! reader follows the same node tables (format-spec/words.md, WRD-01 to WRD-03) and answers `Damage`.
-//! Addresses fall at every step, so no walk can loop; a path is bounded by `TERM_BYTES_MAX`.
+//! Owns the reading of fst version 3 bytes. The `fst` crate builds them, but its reader trusts
+//! them: a wrong address makes it panic, and its checksum is no defence against bytes made on
+//! purpose. This reader follows the same node tables (format-spec/words.md, WRD-01 to WRD-03) and
+//! answers `Damage`. Addresses fall at every step, so no walk can loop; a path is bounded by
+//! `TERM_BYTES_MAX`.
 
 use super::layout::TERM_BYTES_MAX;
 use super::{Damage, damage};
@@ -258,7 +259,8 @@ pub(super) struct Walk<'a> {
 impl Walk<'_> {
     /// The next term, whose ordinal is one more than the last one's; `None` after the last.
     ///
-    /// Work between two terms is bounded: a node without terms below it is damage, found at its leaf.
+    /// Work between two terms is bounded: a node without terms below it is damage, found at its
+    /// leaf.
     pub(super) fn next(&mut self) -> Result<Option<(&[u8], u32)>, Damage> {
         if !self.started {
             self.started = true;

@@ -1,7 +1,7 @@
 //! Folding: one spelling for letters that people write in several ways.
 //!
-//! Owns compatibility forms (NFKC), accents and typographic marks; keeps case, because splitting needs it.
-//! Must not know words.
+//! Owns compatibility forms (NFKC), accents and typographic marks; keeps case, because splitting
+//! needs it. Must not know words.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;

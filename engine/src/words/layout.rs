@@ -82,8 +82,8 @@ pub(super) struct Impact {
     pub(super) length: u8,
 }
 
-/// The class of a posting: few kinds, so that a long text with many counts does not lift the bound of
-/// the short ones beside it.
+/// The class of a posting: few kinds, so that a long text with many counts does not lift the bound
+/// of the short ones beside it.
 pub(super) fn impact_class(body: u8, title: u8) -> usize {
     match (body, title) {
         (0 | 1, 0) => 0,

@@ -1,14 +1,13 @@
 //! Many segments' words into one, without their texts.
 //!
-//! Owns the walk through several dictionaries at once. Must not know why rows go: the caller's mapping says
-//! where each row lands, or that it is dropped.
+//! Owns the walk through several dictionaries at once. Must not know why rows go: the caller's
+//! mapping says where each row lands, or that it is dropped.
 
 use super::Damage;
 use super::columns::ColumnsWriter;
-use super::dictionary::Walk;
 use super::layout::{SEGMENT_POSTINGS_MAX, WordColumns};
 use super::postings::{Full, Posting};
-use super::view::PostingsView;
+use super::view::{List, Lists, PostingsView};
 
 /// Why words were not merged. Nothing was written.
 #[derive(Debug)]
@@ -39,20 +38,21 @@ impl From<Damage> for MergeError {
 
 /// One source's dictionary and the term it stands at.
 struct Head<'a> {
-    walk: Walk<'a>,
-    term: Option<(Vec<u8>, u32)>,
+    lists: Lists<'a>,
+    term: Option<(Vec<u8>, List)>,
 }
 
 impl Head<'_> {
     fn advance(&mut self) -> Result<(), Damage> {
-        self.term = self.walk.next()?.map(|(term, ordinal)| (term.to_vec(), ordinal));
+        self.term = self.lists.next()?.map(|(term, list)| (term.to_vec(), list));
         Ok(())
     }
 }
 
 /// Merges the words of `sources` into the columns of a segment of `rows` rows.
 ///
-/// Each source comes with where its rows go: `Some(row)` below `rows`, or `None` for a row that is dropped.
+/// Each source comes with where its rows go: `Some(row)` below `rows`, or `None` for a row that is
+/// dropped.
 ///
 /// # Errors
 /// [`MergeError`] when a source is damaged or the result too large.
@@ -66,7 +66,7 @@ pub fn merge<M: Fn(u32) -> Option<u32>>(
     let mut writer = ColumnsWriter::new(merge_lengths(sources, rows));
     let mut heads = Vec::with_capacity(sources.len());
     for (view, _) in sources {
-        let mut head = Head { walk: view.walk(), term: None };
+        let mut head = Head { lists: view.lists(), term: None };
         head.advance()?;
         heads.push(head);
     }
@@ -76,10 +76,10 @@ pub fn merge<M: Fn(u32) -> Option<u32>>(
     {
         postings.clear();
         for (head, (view, mapping)) in heads.iter_mut().zip(sources) {
-            let Some((_, ordinal)) = head.term.as_ref().filter(|(term, _)| *term == least) else {
+            let Some((_, list)) = head.term.as_ref().filter(|(term, _)| *term == least) else {
                 continue;
             };
-            for posting in view.iterate(view.list(*ordinal)?) {
+            for posting in view.iterate(*list) {
                 let posting = posting?;
                 postings.extend(mapping(posting.row).map(|row| Posting { row, ..posting }));
             }

@@ -1,7 +1,7 @@
 //! Words: text to terms, terms to postings, postings to ranked rows.
 //!
-//! Owns the meaning of the five word columns of a segment (format-spec/words.md). Knows nothing of files,
-//! segments or snapshots: columns come in and go out as plain bytes, rows are plain numbers.
+//! Owns the meaning of the five word columns of a segment (format-spec/words.md). Knows nothing of
+//! files, segments or snapshots: columns come in and go out as plain bytes, rows are plain numbers.
 
 use crate::error::Damage;
 

@@ -1,7 +1,7 @@
 //! Bit packing of small numbers: four lanes for a full block, one after the other for fewer.
 //!
-//! Owns the two packings of format-spec/words.md; must not know what the numbers mean. The lanes let the
-//! compiler unpack four numbers with one instruction from plain safe code.
+//! Owns the two packings of format-spec/words.md; must not know what the numbers mean. The lanes
+//! let the compiler unpack four numbers with one instruction from plain safe code.
 
 use super::layout::BLOCK_ROWS;
 
@@ -101,7 +101,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packed_numbers_come_back(bits in 0_u8..=32, raw in prop::collection::vec(any::<u32>(), 1..=BLOCK_ROWS), full: bool) {
+        fn packed_numbers_come_back(
+            bits in 0_u8..=32,
+            raw in prop::collection::vec(any::<u32>(), 1..=BLOCK_ROWS),
+            full: bool,
+        ) {
             let mut raw = raw;
             if full {
                 raw.resize(BLOCK_ROWS, 7);
@@ -117,7 +121,11 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_unpack_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..600), bits in 0_u8..=32, count in 0..=BLOCK_ROWS) {
+        fn any_bytes_unpack_without_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..600),
+            bits in 0_u8..=32,
+            count in 0..=BLOCK_ROWS,
+        ) {
             unpack(&bytes, count, bits, &mut [0; BLOCK_ROWS]);
         }
     }

@@ -1,7 +1,7 @@
 //! Postings: from analysed rows to columns.
 //!
-//! Owns the counting of terms per row and their turning round from rows to terms. Must not know the bytes
-//! (columns.rs writes them, view.rs reads them) nor how rows are ranked.
+//! Owns the counting of terms per row and their turning round from rows to terms. Must not know the
+//! bytes (columns.rs writes them, view.rs reads them) nor how rows are ranked.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,8 @@ struct Count {
 pub struct PostingsBuilder {
     analyzer: Analyzer,
     terms: HashMap<Box<str>, u32>,
-    /// For each term, its last position in `counts`: below the row's start means "not yet in this row".
+    /// For each term, its last position in `counts`: below the row's start means "not yet in this
+    /// row".
     latest: Vec<usize>,
     counts: Vec<Count>,
     /// Row and end of its counts.
@@ -68,10 +69,12 @@ impl PostingsBuilder {
         Self { analyzer: Analyzer::cached(), ..Self::default() }
     }
 
-    /// Adds a row above all before it. At most [`ROW_TERMS_MAX`] words of it are indexed, the title first.
+    /// Adds a row above all before it. At most [`ROW_TERMS_MAX`] words of it are indexed, the title
+    /// first.
     ///
     /// # Errors
-    /// [`Full`] when the segment cannot take another row of the greatest size; the row was not added.
+    /// [`Full`] when the segment cannot take another row of the greatest size; the row was not
+    /// added.
     ///
     /// # Panics
     /// When `row` is not above the rows before it.

@@ -1,7 +1,7 @@
 //! Questions as terms.
 //!
-//! Owns which terms a question has and how the alternatives of one compound share its weight. Must not know
-//! how rare a term is (bm25.rs brings that).
+//! Owns which terms a question has and how the alternatives of one compound share its weight. Must
+//! not know how rare a term is (bm25.rs brings that).
 
 use super::analyze::{Analyzer, Kind};
 
@@ -11,12 +11,12 @@ pub const QUERY_TERMS_MAX: usize = 64;
 /// Most uses of terms that are looked at, so that a huge question costs no more than a long one.
 const QUERY_USES_MAX: usize = 1024;
 
-/// Weight of a word that carries no subject. It stays in the index and in the question, but a row is not
-/// found for it alone when others are named.
+/// Weight of a word that carries no subject. It stays in the index and in the question, but a row
+/// is not found for it alone when others are named.
 const FUNCTION_WORD_WEIGHT: f32 = 0.25;
 
-/// English function words, as the analyser spells them. Short on purpose: a word that can be a subject
-/// ("will", "may", "not") is not here, and idf does the rest.
+/// English function words, as the analyser spells them. Short on purpose: a word that can be a
+/// subject ("will", "may", "not") is not here, and idf does the rest.
 const FUNCTION_WORDS: &[&str] = &[
     "a", "about", "an", "and", "ani", "are", "as", "at", "be", "been", "but", "by", "can", "did",
     "do", "doe", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it",
@@ -80,8 +80,8 @@ impl Query {
     /// The weight of each term, when `exists` tells which of them occur anywhere.
     ///
     /// A plain word weighs 1 for each time it is asked. The parts of a compound share 1, and so do
-    /// those of its wholes that exist: an identifier counts at most as two plain words, one for its exact form
-    /// and one for its pieces, however many it has.
+    /// those of its wholes that exist: an identifier counts at most as two plain words, one for its
+    /// exact form and one for its pieces, however many it has.
     pub(super) fn weights(&self, exists: impl Fn(usize) -> bool) -> Vec<f32> {
         let mut weights = vec![0.0; self.terms.len()];
         let mut from = 0;

@@ -1,9 +1,10 @@
 //! The best rows of one segment.
 //!
-//! Owns the visiting order: windows of rows, in each of which the terms that could still lift a row over the
-//! floor (the essential ones) are added up block by block, and the others are looked up only for rows that
-//! may pass (MaxScore: Turtle and Flood 1995, with block maxima as in Ding and Suel 2011). Must not know the
-//! formula beyond its bounds. Pruning is exact: a row is left out only when a bound shows it below the floor.
+//! Owns the visiting order: windows of rows, in each of which the terms that could still lift a row
+//! over the floor (the essential ones) are added up block by block, and the others are looked up
+//! only for rows that may pass (MaxScore: Turtle and Flood 1995, with block maxima as in Ding and
+//! Suel 2011). Must not know the formula beyond its bounds. Pruning is exact: a row is left out
+//! only when a bound shows it below the floor.
 
 use std::ops::Range;
 
@@ -20,7 +21,8 @@ const WINDOW: usize = 4096;
 /// Sums looked at together.
 const STRIDE: usize = 16;
 
-/// Below this many essential postings in a window, rows are remembered rather than all sums scanned.
+/// Below this many essential postings in a window, rows are remembered rather than all sums
+/// scanned.
 const SPARSE_POSTINGS: usize = WINDOW / 16;
 
 /// What looking up one row costs, in postings added up.
@@ -103,10 +105,11 @@ struct Field<'v> {
 }
 
 impl Ranker {
-    /// Offers the rows of one segment to `top`, which may already hold rows of others: its floor prunes.
+    /// Offers the rows of one segment to `top`, which may already hold rows of others: its floor
+    /// prunes.
     ///
-    /// `wanted` is asked only for rows that would be kept; `key` orders rows of equal score (smaller first) and
-    /// is what `top` returns.
+    /// `wanted` is asked only for rows that would be kept; `key` orders rows of equal score
+    /// (smaller first) and is what `top` returns.
     ///
     /// # Errors
     /// [`Damage`] in the lists that were read; what `top` holds by then is not an answer.
@@ -289,8 +292,8 @@ impl Field<'_> {
         Ok(())
     }
 
-    /// Orders the cursors that matter in the window by their bound, least first; returns how many of them need
-    /// only be looked up, or `None` when no row of the window can reach the floor.
+    /// Orders the cursors that matter in the window by their bound, least first; returns how many
+    /// of them need only be looked up, or `None` when no row of the window can reach the floor.
     fn plan(&self, scratch: &mut Scratch, start: u32, end: u64, floor: u32) -> Option<usize> {
         let Scratch { cursors, order, .. } = scratch;
         order.clear();
@@ -332,8 +335,8 @@ impl Field<'_> {
             let cursor = &mut cursors[*i];
             let others = total - cursor.most;
             for block in cursor.inside(end) {
-                // With the best of all others no row of this block gets there; leaving it out only lowers sums
-                // that are below the floor anyway.
+                // With the best of all others no row of this block gets there; leaving it out only
+                // lowers sums that are below the floor anyway.
                 if cursor.blocks[block].1 + others < floor {
                     continue;
                 }

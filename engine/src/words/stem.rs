@@ -1,6 +1,7 @@
 //! Stems of English words, with a small memory for the common ones.
 //!
-//! Owns the choice of stemmer (Snowball English, also called Porter2). Must not know where words come from.
+//! Owns the choice of stemmer (Snowball English, also called Porter2). Must not know where words
+//! come from.
 
 use rust_stemmers::{Algorithm, Stemmer};
 
@@ -34,7 +35,8 @@ impl Stems {
         Self { slots: vec![Slot::default(); SLOTS], ..Self::plain() }
     }
 
-    /// Appends the stem of `word` to `out`. Words with anything but small ASCII letters stay as they are.
+    /// Appends the stem of `word` to `out`. Words with anything but small ASCII letters stay as
+    /// they are.
     pub(super) fn stem(&mut self, word: &str, out: &mut String) {
         if word.len() < STEMMED_BYTES_MIN || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
             out.push_str(word);

@@ -164,7 +164,8 @@ fn brute(
     all
 }
 
-/// Words of a tiny vocabulary, the first ones far more common, so that lists of all sizes and ties arise.
+/// Words of a tiny vocabulary, the first ones far more common, so that lists of all sizes and ties
+/// arise.
 fn text(words: usize) -> impl Strategy<Value = String> {
     prop::collection::vec((0_u32..12, 0_u32..12), 0..words).prop_map(|pairs| {
         let words: Vec<String> = pairs
@@ -246,6 +247,9 @@ proptest! {
         let shifts = [(first, by(0)), (second, by(shift))];
         prop_assert_eq!(&merge(&shifts, total).unwrap(), &whole);
 
+        let swapped = [shifts[1], shifts[0]];
+        prop_assert_eq!(&merge(&swapped, total).unwrap(), &whole, "in any order of the sources");
+
         // Searching two segments with one top is searching both as one.
         let (_, ranker) = ask(&question, &[&first, &second], Parameters::default());
         let (mut top, mut scratch) = (Top::new(k), Scratch::default());
@@ -255,7 +259,7 @@ proptest! {
 
         // Dropping rows in a merge is never having added them.
         let keep = |row: u32| (!row.is_multiple_of(drop)).then(|| row - row / drop - 1);
-        let kept: Vec<Row> = (0..).zip(&all).filter(|(row, _)| !row.is_multiple_of(drop)).map(|(_, row)| row.clone()).collect();
+        let kept: Vec<Row> = (0_u32..).zip(&all).filter(|(row, _)| !row.is_multiple_of(drop)).map(|(_, row)| row.clone()).collect();
         let merged = merge(&[(whole_view, keep)], u32::try_from(kept.len()).unwrap()).unwrap();
         prop_assert_eq!(merged, build(&kept));
     }
@@ -337,6 +341,8 @@ fn damage_names_its_rule() {
     assert_eq!(rule(&|bad| bad.entries[0] ^= 1, 200), "WRD-13");
     assert_eq!(rule(&|bad| bad.entries[20] = 1, 200), "WRD-12");
     assert_eq!(rule(&|bad| bad.entries.truncate(40), 200), "WRD-10");
+    // The second term has one posting; its row moves past the last one.
+    assert_eq!(rule(&|bad| bad.entries[48] = 200, 200), "WRD-11");
     assert_eq!(rule(&|bad| bad.blocks.truncate(30), 200), "WRD-20");
     assert_eq!(rule(&|bad| bad.blocks.truncate(24), 200), "WRD-11");
     assert_eq!(rule(&|bad| bad.blocks[0] = 126, 200), "WRD-30");
@@ -392,6 +398,43 @@ fn a_title_counts_more_and_function_words_less() {
     assert_eq!(order("what is the delta"), [3, 2]);
     assert_eq!(order("what is"), [2], "alone they still find");
     assert_eq!(order("nothing here"), [0_u32; 0]);
+}
+
+#[test]
+fn ties_are_never_pruned() {
+    let rows: Vec<Row> = (0..10_000).map(|_| (String::new(), "waz wbz".to_owned())).collect();
+    let columns = build(&rows);
+    let view = open(&columns, &rows);
+    for question in ["waz", "waz wbz"] {
+        let (_, ranker) = ask(question, &[&view], Parameters::default());
+        let mut top = Top::new(3);
+        ranker
+            .search(&view, &mut Scratch::default(), |_| true, |row| u32::MAX - row, &mut top)
+            .unwrap();
+        let last: Vec<u32> = top.into_sorted().into_iter().map(|(_, key)| u32::MAX - key).collect();
+        assert_eq!(last, [9999, 9998, 9997], "{question}");
+    }
+}
+
+#[test]
+fn entries_that_share_postings_are_bounded() {
+    // 30,001 terms that each claim the one list of 10,000 rows would be 3 * 10^8 postings.
+    let text = |i| format!("waz a{i} b{i} c{i}");
+    let rows: Vec<Row> = (0..10_000).map(|i| (String::new(), text(i))).collect();
+    let mut columns = build(&rows);
+    for entry in columns.entries[32..].chunks_exact_mut(12) {
+        entry.copy_from_slice(&[0x10, 0x27, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    let view = open(&columns, &rows);
+    let mut lists = view.lists();
+    let end = loop {
+        match lists.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => break None,
+            Err(damage) => break Some(damage.rule),
+        }
+    };
+    assert_eq!(end, Some("WRD-14"));
 }
 
 #[test]

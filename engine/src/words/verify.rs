@@ -25,20 +25,20 @@ impl PostingsView<'_> {
                 ),
             ));
         }
-        let mut walk = self.walk();
+        let mut lists = self.lists();
         let mut decoded = Decoded::default();
         let mut postings = Vec::with_capacity(BLOCK_ROWS);
-        while let Some((_, ordinal)) = walk.next()? {
-            let list = self.list(ordinal)?;
+        while let Some((_, list)) = lists.next()? {
             for i in 0..self.block_count(&list) {
                 self.decode(&list, i, &mut decoded)?;
                 let Some((_, stated)) = self.head(&list, i)? else { continue };
                 postings.clear();
                 postings.extend((0..decoded.count).map(|at| decoded.posting(at)));
+                let rows = list.rows;
                 if impacts(&postings, self.lengths()) != stated {
                     return Err(damage(
                         "WRD-23",
-                        format!("impacts of block {i} of ordinal {ordinal} are not its own"),
+                        format!("impacts of block {i} of {rows} postings are not its own"),
                     ));
                 }
             }

@@ -1,12 +1,12 @@
 //! Reads the word columns where they lie.
 //!
-//! Owns the decoding side of format-spec/words.md: every offset, length and count is checked here before
-//! use, so the rooms above work with rows that exist. Must not know how rows are ranked.
+//! Owns the decoding side of format-spec/words.md: every offset, length and count is checked here
+//! before use, so the rooms above work with rows that exist. Must not know how rows are ranked.
 
 use super::dictionary::{Dictionary, Walk};
 use super::layout::{
     BLOCK_BYTES, BLOCK_ROWS, COUNT_BITS_MAX, ENTRY_BYTES, HEAD_BYTES, IMPACT_CLASSES, Impact,
-    ROW_BITS_MAX, WordColumnsRef, decode_length, read_u32,
+    ROW_BITS_MAX, SEGMENT_POSTINGS_MAX, WordColumnsRef, decode_length, read_u32,
 };
 use super::pack::{packed_bytes, unpack};
 use super::postings::Posting;
@@ -81,8 +81,8 @@ impl Decoded {
 }
 
 impl<'a> PostingsView<'a> {
-    /// Checks the columns of a segment of `rows` rows from the outside; lists are checked as they are read,
-    /// so the cost does not grow with the segment.
+    /// Checks the columns of a segment of `rows` rows from the outside; lists are checked as they
+    /// are read, so the cost does not grow with the segment.
     ///
     /// # Errors
     /// [`Damage`] naming the broken rule.
@@ -146,7 +146,8 @@ impl<'a> PostingsView<'a> {
         self.dictionary.terms()
     }
 
-    /// Length of `row` in words as stored (rounded by at most one sixteenth); `None` past the last row.
+    /// Length of `row` in words as stored (rounded by at most one sixteenth); `None` past the last
+    /// row.
     pub fn length(&self, row: u32) -> Option<u32> {
         self.lengths().get(row as usize).map(|code| decode_length(*code))
     }
@@ -171,8 +172,9 @@ impl<'a> PostingsView<'a> {
         self.columns.lengths
     }
 
-    pub(super) fn walk(&self) -> Walk<'a> {
-        self.dictionary.walk()
+    /// All terms in order with their lists.
+    pub(super) fn lists(&self) -> Lists<'a> {
+        Lists { view: *self, walk: self.dictionary.walk(), postings: 0 }
     }
 
     pub(super) fn iterate(&self, list: List) -> TermPostings<'a> {
@@ -311,7 +313,8 @@ impl<'a> PostingsView<'a> {
     pub(super) fn seek(&self, list: &List, row: u32) -> Result<Option<Posting>, Damage> {
         let mut block = 0;
         if let Place::Many { first } = list.place {
-            // Binary search over the last rows; on damaged heads it may miss, and the decoding says so.
+            // Binary search over the last rows; on damaged heads it may miss, and the decoding says
+            // so.
             let (mut low, mut high) = (0, self.block_count(list));
             while low < high {
                 let middle = low.midpoint(high);
@@ -389,6 +392,30 @@ impl<'a> PostingsView<'a> {
             return Err(damage("WRD-31", "a posting counts 0"));
         }
         Ok(())
+    }
+}
+
+/// All terms of a segment in order. Bounded even when entries share their postings: together they
+/// hold at most [`SEGMENT_POSTINGS_MAX`].
+pub(super) struct Lists<'a> {
+    view: PostingsView<'a>,
+    walk: Walk<'a>,
+    postings: usize,
+}
+
+impl Lists<'_> {
+    /// The next term and its list.
+    pub(super) fn next(&mut self) -> Result<Option<(&[u8], List)>, Damage> {
+        let Some((term, ordinal)) = self.walk.next()? else { return Ok(None) };
+        let list = self.view.list(ordinal)?;
+        self.postings += list.rows as usize;
+        if self.postings > SEGMENT_POSTINGS_MAX {
+            return Err(damage(
+                "WRD-14",
+                format!("more than {SEGMENT_POSTINGS_MAX} postings in all"),
+            ));
+        }
+        Ok(Some((term, list)))
     }
 }
 
