@@ -168,6 +168,14 @@ impl Client {
         self.reader.read(&mut [0]).unwrap() == 0
     }
 
+    /// The status of the answer to a GET, if the connection lasts that long.
+    pub(crate) fn try_get(&mut self) -> Option<u16> {
+        self.socket.write_all(get("/").as_bytes()).ok()?;
+        let mut line = String::new();
+        self.reader.read_line(&mut line).ok()?;
+        line.split(' ').nth(1)?.parse().ok()
+    }
+
     /// Whether an answer has come, without waiting.
     pub(crate) fn has_bytes(&mut self) -> bool {
         self.socket.set_nonblocking(true).unwrap();
