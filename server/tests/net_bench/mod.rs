@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use server::net::{
@@ -19,7 +19,7 @@ pub(crate) struct Bench {
     pub(crate) address: SocketAddr,
     pub(crate) addresses: Vec<(ListenerId, SocketAddr)>,
     pub(crate) handle: ShutdownHandle,
-    running: Option<JoinHandle<Drained>>,
+    ended: Receiver<Drained>,
 }
 
 /// A function as a service.
@@ -61,8 +61,10 @@ impl Bench {
         let server = Server::bind(config).unwrap();
         let addresses = server.addresses().unwrap();
         let handle = server.handle();
-        let running = std::thread::spawn(move || server.run(service).unwrap());
-        Bench { address: addresses[0].1, addresses, handle, running: Some(running) }
+        let (end, ended) = channel();
+        // A test that does not stop its server does not listen for its end either.
+        std::thread::spawn(move || drop(end.send(server.run(service).unwrap())));
+        Bench { address: addresses[0].1, addresses, handle, ended }
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -70,9 +72,9 @@ impl Bench {
     }
 
     /// Drains, and waits until the server has ended.
-    pub(crate) fn stop(mut self) -> Drained {
+    pub(crate) fn stop(self) -> Drained {
         self.handle.drain();
-        self.running.take().unwrap().join().unwrap()
+        self.ended.recv_timeout(LONG).unwrap()
     }
 }
 
