@@ -63,7 +63,9 @@ impl Bench {
         let handle = server.handle();
         let (end, ended) = channel();
         // A test that does not stop its server does not listen for its end either.
-        std::thread::spawn(move || drop(end.send(server.run(service).unwrap())));
+        std::thread::spawn(move || {
+            let _ = end.send(server.run(service).unwrap());
+        });
         Bench { address: addresses[0].1, addresses, handle, ended }
     }
 
