@@ -89,19 +89,19 @@ impl EventLoop {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut notes = Vec::new();
         loop {
-            let is_busy = !self.again.is_empty() || self.listeners.iter().any(|l| l.ready);
-            let drain = self.shared.mailbox.collect(&mut notes, !is_busy);
+            let drain = self.shared.mailbox.collect(&mut notes, !self.is_busy());
             if drain && self.grace_end.is_none() {
                 self.begin_drain();
             }
-            let timeout = if is_busy || !notes.is_empty() {
+            if let Some(end) = self.drained() {
+                return Ok((end, self.shared));
+            }
+            // Asked anew: the drain gave connections a turn, and they may want another.
+            let timeout = if self.is_busy() || !notes.is_empty() {
                 Some(Duration::ZERO)
             } else {
                 self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()))
             };
-            if let Some(end) = self.drained() {
-                return Ok((end, self.shared));
-            }
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => self.moment.advance(Instant::now(), (self.wall_clock)()),
@@ -273,6 +273,11 @@ impl EventLoop {
         }
         left.iter().for_each(|name| self.remove(*name));
         Some(LoopEnd { grace_end, cut_off: left.len() })
+    }
+
+    /// Whether something can be done without waiting for the system.
+    fn is_busy(&self) -> bool {
+        !self.again.is_empty() || self.listeners.iter().any(|listener| listener.ready)
     }
 
     fn next_deadline(&self) -> Option<Instant> {

@@ -4,7 +4,8 @@
 //! before it sleeps, so most notes cost no system call.
 //!
 //! Bounded without a count: a call sends one answer or opens one stream, and a stream has at most one
-//! note under way, so there are at most three notes per connection, and `connections_max` of those.
+//! note under way and one about its breaking, so there are at most three notes per call, and at most
+//! `connections_max` calls.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -207,6 +207,11 @@ impl Feed {
         (std::mem::take(&mut state.pending), state.end)
     }
 
+    /// Whether the connection must break, whatever is still unsent.
+    pub(super) fn is_broken(&self) -> bool {
+        locked(&self.state).end == Some(End::Broken)
+    }
+
     /// Nobody will read any more.
     pub(super) fn close(&self) {
         let mut state = locked(&self.state);
@@ -228,9 +233,10 @@ impl Feed {
             state.pending = Vec::new();
             state.gone = true;
             state.end = Some(End::Broken);
+            // The loop leaves a feed alone while the socket is full; this it must know at once.
+            return (true, Err(Gone));
         }
-        let note = !std::mem::replace(&mut state.noted, true);
-        (note, if fits { Ok(()) } else { Err(Gone) })
+        (!std::mem::replace(&mut state.noted, true), Ok(()))
     }
 
     /// Marks the end, unless there was one before. Says whether the loop needs a note.
@@ -263,7 +269,9 @@ mod tests {
     fn a_backlog_is_cut_off_and_one_large_message_is_not() {
         let feed = Feed::new(10);
         assert_eq!(feed.push(&[b'x'; 50]), (true, Ok(())));
-        assert_eq!(feed.push(b"y"), (false, Err(Gone)));
+        assert!(!feed.is_broken());
+        assert_eq!(feed.push(b"y"), (true, Err(Gone)));
+        assert!(feed.is_broken());
         assert_eq!(feed.take(), (Vec::new(), Some(End::Broken)));
         assert_eq!(feed.push(b"z"), (false, Err(Gone)));
         let feed = Feed::new(10);

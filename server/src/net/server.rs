@@ -149,7 +149,7 @@ impl Server {
         let limits = Arc::new(config.limits);
         let workers_service = Arc::clone(&service);
         let pool = Pool::start(config.workers, limits.queue_max, move |job: Job| {
-            workers_service.serve(job.call, job.reply);
+            job.run(&*workers_service);
         })
         .map_err(RunError::Threads)?;
         let (streams, bodies_bytes) = (Rc::new(()), Cell::new(0));

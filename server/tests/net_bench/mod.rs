@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use server::net::{
@@ -19,7 +19,7 @@ pub(crate) struct Bench {
     pub(crate) address: SocketAddr,
     pub(crate) addresses: Vec<(ListenerId, SocketAddr)>,
     pub(crate) handle: ShutdownHandle,
-    running: Option<JoinHandle<Drained>>,
+    ended: Receiver<Drained>,
 }
 
 /// A function as a service.
@@ -61,8 +61,12 @@ impl Bench {
         let server = Server::bind(config).unwrap();
         let addresses = server.addresses().unwrap();
         let handle = server.handle();
-        let running = std::thread::spawn(move || server.run(service).unwrap());
-        Bench { address: addresses[0].1, addresses, handle, running: Some(running) }
+        let (end, ended) = channel();
+        // A test that does not stop its server does not listen for its end either.
+        std::thread::spawn(move || {
+            let _ = end.send(server.run(service).unwrap());
+        });
+        Bench { address: addresses[0].1, addresses, handle, ended }
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -70,9 +74,9 @@ impl Bench {
     }
 
     /// Drains, and waits until the server has ended.
-    pub(crate) fn stop(mut self) -> Drained {
+    pub(crate) fn stop(self) -> Drained {
         self.handle.drain();
-        self.running.take().unwrap().join().unwrap()
+        self.ended.recv_timeout(LONG).unwrap()
     }
 }
 
@@ -166,6 +170,14 @@ impl Client {
     /// Whether the server closes without another byte.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.reader.read(&mut [0]).unwrap() == 0
+    }
+
+    /// The status of the answer to a GET, if the connection lasts that long.
+    pub(crate) fn try_get(&mut self) -> Option<u16> {
+        self.socket.write_all(get("/").as_bytes()).ok()?;
+        let mut line = String::new();
+        self.reader.read_line(&mut line).ok()?;
+        line.split(' ').nth(1)?.parse().ok()
     }
 
     /// Whether an answer has come, without waiting.
