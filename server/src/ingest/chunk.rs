@@ -252,7 +252,9 @@ pub(crate) mod tests {
             );
             assert!(c.byte_start <= c.byte_end && 1 <= c.line_start && c.line_start <= c.line_end);
             if document.source == Source::Verbatim {
-                assert_eq!(&document.text[c.byte_start as usize..c.byte_end as usize], c.text);
+                let bytes =
+                    usize::try_from(c.byte_start).unwrap()..usize::try_from(c.byte_end).unwrap();
+                assert_eq!(&document.text[bytes], c.text);
                 let newlines = c.text.trim_end_matches('\n').matches('\n').count();
                 assert!((c.line_end - c.line_start) as usize >= newlines);
             }

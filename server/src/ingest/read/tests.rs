@@ -50,6 +50,12 @@ fn junk() -> impl Strategy<Value = String> {
         "``",
         "`x`_",
         "<a href=",
+        "<a href='#'>",
+        "</a>",
+        "<li>",
+        "<br>",
+        "\u{b6}",
+        "#",
         "<pre>",
         "</pre>",
         "<h1>",
@@ -153,13 +159,11 @@ fn hostile_sizes_are_bounded() {
         "&lt;".repeat(100_000),
         "|a".repeat(100_000),
     ];
-    for (i, shape) in shapes.iter().enumerate() {
+    for shape in &shapes {
         for name in ["a.md", "a.txt", "a.rst", "a.html", "a.py", "a.rs"] {
-            let began = std::time::Instant::now();
             let doc = read_text(name, detect(name, b"").unwrap(), shape.clone());
             check(&doc);
             crate::ingest::chunk::tests::check(&doc);
-            eprintln!("{i} {name} {:?}", began.elapsed());
         }
     }
 }
