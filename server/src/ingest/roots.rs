@@ -374,6 +374,7 @@ pub(crate) mod tests {
         symlink(other.path(), folder.path().join("away")).unwrap();
         symlink(other.path().join("secret.md"), folder.path().join("file")).unwrap();
         symlink("in/a.md", folder.path().join("inner")).unwrap();
+        symlink("in", folder.path().join("aside")).unwrap();
         let roots = folder.roots();
         let refused = |path: &str| roots.resolve(path).unwrap_err();
         assert!(matches!(refused("../x"), Refused::Parent));
@@ -385,6 +386,10 @@ pub(crate) mod tests {
         assert!(matches!(refused("away/secret.md"), Refused::SymbolicLink));
         assert!(matches!(refused("file"), Refused::SymbolicLink));
         assert!(matches!(refused("inner"), Refused::SymbolicLink));
+        assert!(
+            matches!(refused("aside/a.md"), Refused::SymbolicLink),
+            "even one that stays inside"
+        );
         assert!(matches!(refused("nothing"), Refused::Missing));
         assert!(matches!(refused("a\0b"), Refused::Malformed(_)));
         assert!(matches!(refused(""), Refused::Malformed(_)));

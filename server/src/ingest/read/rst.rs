@@ -388,6 +388,11 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_above_a_rule_is_no_title() {
+        assert_eq!(read("Aa\n==\n\n.. comment\n----------\n\nText.\n".into()).sections.len(), 1);
+    }
+
+    #[test]
     fn a_role_may_follow_any_character() {
         let found = |text: &str| {
             read(text.into()).links.iter().map(|l| l.target.clone()).collect::<Vec<_>>()
