@@ -17,6 +17,9 @@ pub const CHUNK_CHARS_MAX: usize = 1_400;
 pub const CHUNK_CHARS_TINY: usize = 200;
 /// A parent with no more text than its heading line joins its first child.
 const HEADING_ONLY_CHARS_MAX: usize = 100;
+/// A section with this share of a chunk (three quarters) gives the chunk its name.
+const MOSTLY: usize = 3;
+const MOSTLY_OF: usize = 4;
 
 const _: () =
     assert!(CHUNK_CHARS_TINY < CHUNK_CHARS_TARGET && CHUNK_CHARS_TARGET < CHUNK_CHARS_MAX);
@@ -184,16 +187,18 @@ fn called(held: &[Section], cut: &Range<usize>) -> (Vec<String>, Option<String>)
     };
     let chain = held.windows(2).take_while(|pair| above(&pair[0], &pair[1])).count();
     let rest = &held[chain.min(held.len().saturating_sub(1))..];
-    let overlap = |s: &Section| s.span.end.min(cut.end) - s.span.start.max(cut.start);
+    let overlap = |s: &Section| -> usize { s.span.end.min(cut.end) - s.span.start.max(cut.start) };
     // The first of equals: `max_by_key` would take the last.
     let Some(largest) = rest.iter().rev().max_by_key(|section| overlap(section)) else {
         return (Vec::new(), None);
     };
+    let total: usize = rest.iter().map(overlap).sum();
+    let mostly = overlap(largest) * MOSTLY_OF >= total * MOSTLY;
     let shared = rest.iter().fold(largest.heading_path.as_slice(), |path, section| {
         let same = path.iter().zip(&section.heading_path).take_while(|(a, b)| a == b).count();
         &path[..same]
     });
-    if shared.is_empty() || shared.len() == largest.heading_path.len() {
+    if mostly || shared.is_empty() || shared.len() == largest.heading_path.len() {
         return (largest.heading_path.clone(), largest.symbol.clone());
     }
     let holder = held.iter().find(|section| section.heading_path == shared);
@@ -252,7 +257,9 @@ pub(crate) mod tests {
             );
             assert!(c.byte_start <= c.byte_end && 1 <= c.line_start && c.line_start <= c.line_end);
             if document.source == Source::Verbatim {
-                assert_eq!(&document.text[c.byte_start as usize..c.byte_end as usize], c.text);
+                let bytes =
+                    usize::try_from(c.byte_start).unwrap()..usize::try_from(c.byte_end).unwrap();
+                assert_eq!(&document.text[bytes], c.text);
                 let newlines = c.text.trim_end_matches('\n').matches('\n').count();
                 assert!((c.line_end - c.line_start) as usize >= newlines);
             }
@@ -280,26 +287,20 @@ pub(crate) mod tests {
 
     #[test]
     fn tiny_siblings_join_under_their_parents_name() {
-        let text = format!(
-            "# T\n\n{}\n\n## A\n\nshort\n\n## B\n\nshort too\n\n# U\n\n{}\n",
-            words(400),
-            words(400)
-        );
+        let (lead, a, b, c) = (words(400), words(140), words(260), words(900));
+        let text =
+            format!("# T\n\n{lead}\n\n## A\n\n{a}\n\n## B\n\n{b}\n\n## C\n\n{c}\n\n## D\n\nend\n");
         let paths: Vec<_> =
             chunks_of("a.md", &text).iter().map(|c| c.heading_path.join("/")).collect();
-        assert_eq!(paths, ["T", "T", "U"]);
+        assert_eq!(paths, ["T", "T", "T/C"], "D is too little to take the name from C");
     }
 
     #[test]
     fn a_fence_that_fits_is_not_cut() {
-        let fence = format!("```\n{}```\n", "let x = 1;\n\n".repeat(60));
-        let text = format!("# T\n\n{}\n\n{fence}\n{}\n", words(900), words(900));
+        let fence = format!("```\n{}```\n", "let x = 1;\n\n".repeat(90));
+        let text = format!("# T\n\n{}\n\n{fence}\n{}\n", words(500), words(500));
         let got = chunks_of("a.md", &text);
-        assert!(
-            got.iter().any(|c| c.text.contains(&fence)),
-            "{:?}",
-            got.iter().map(|c| &c.text).collect::<Vec<_>>()
-        );
+        assert!(got.iter().any(|c| c.text.contains(&fence)), "{got:?}");
     }
 
     #[test]

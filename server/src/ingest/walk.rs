@@ -9,7 +9,8 @@ use std::os::fd::OwnedFd;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use rustix::fs::Dir;
 
-use super::roots::{Allowed, FILE_BYTES_MAX, Refused, allowed, join, open_entry, refusal};
+use super::beneath::{open_entry, refusal};
+use super::roots::{Allowed, FILE_BYTES_MAX, Refused, allowed, join};
 
 /// Most files listed by one walk.
 pub const FILES_MAX: usize = 50_000;

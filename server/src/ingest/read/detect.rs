@@ -45,7 +45,11 @@ pub fn detect(name: &str, head: &[u8]) -> Result<Format, Unreadable> {
     if !wide && looks_binary(head) {
         return Err(Unreadable::Binary);
     }
-    Ok(by_name(name).unwrap_or_else(|| by_content(head)))
+    match by_name(name).unwrap_or_else(|| by_content(head)) {
+        // PEPs were reStructuredText long before they were named so.
+        Format::Text if head.starts_with(b"PEP: ") => Ok(Format::Rst),
+        format => Ok(format),
+    }
 }
 
 /// A NUL byte, or more than a tenth of other control bytes: no text file has them.
@@ -100,6 +104,7 @@ mod tests {
         assert_eq!(detect("pep-0008.rst", b"hi"), Ok(Format::Rst));
         assert_eq!(detect("a.py", b"x"), Ok(Format::Code(Language::Python)));
         assert_eq!(detect("LICENSE", b"x"), Ok(Format::Text));
+        assert_eq!(detect("pep-0001.txt", b"PEP: 1\nTitle: T\n"), Ok(Format::Rst));
         assert_eq!(detect("a.txt", b"\xFF\xFEh\0"), Ok(Format::Text));
     }
 

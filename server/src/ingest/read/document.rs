@@ -164,10 +164,10 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn add(&mut self, kind: LinkKind, target: &str, line: u32, label: &str) {
         let target = target.trim();
-        if target.is_empty()
-            || target.len() > LINK_TARGET_BYTES_MAX
-            || self.found.len() >= LINKS_MAX
-        {
+        // A place in the same document is no link to anything else.
+        let here = kind == LinkKind::Path && target.starts_with('#');
+        let long = target.len() > LINK_TARGET_BYTES_MAX;
+        if target.is_empty() || here || long || self.found.len() >= LINKS_MAX {
             return;
         }
         if self.seen.insert((kind, target.to_owned())) {

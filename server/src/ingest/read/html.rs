@@ -82,6 +82,9 @@ const SPACED: &[&str] = &[
 const HIDDEN: &[&str] =
     &["script", "style", "template", "noscript", "svg", "math", "iframe", "object", "select"];
 
+/// What generators hang a heading's link to itself on.
+const PERMALINK_MARKS: &[&str] = &["#", "\u{b6}", "\u{a7}", "\u{1F517}"];
+
 /// Reads HTML that is already text.
 pub(super) fn read(source: &str) -> Document {
     let starts = line_starts(source);
@@ -331,7 +334,25 @@ impl Page<'_> {
     fn close_link(&mut self) {
         if let Some((target, at, from)) = self.link.take() {
             let label = tidy(&self.out[from.min(self.out.len())..], HEADING_CHARS_MAX);
+            if target.starts_with('#') && PERMALINK_MARKS.contains(&label.as_str()) {
+                self.take_back(from);
+            }
             self.links.add(LinkKind::Path, &target, line_of(self.starts, at), &label);
+        }
+    }
+
+    /// Removes everything from byte `from` of the text on.
+    fn take_back(&mut self, from: usize) {
+        // Blocks already closed inside keep their text: their ranges must stay true.
+        let closed = self.headings.last().map_or(0, |heading| heading.body_start);
+        let kept = self.keep.last().map_or(0, |keep| keep.end);
+        if from >= closed.max(kept).max(self.pre.unwrap_or(0)) {
+            self.out.truncate(from);
+            // A heading opened inside the link now begins where the link did.
+            if let Some((_, at)) = &mut self.heading {
+                *at = (*at).min(from);
+            }
+            self.runs.truncate(self.runs.partition_point(|run| run.text_start < from));
         }
     }
 
@@ -385,6 +406,16 @@ mod tests {
             [line("Top"), line("First"), line("goes"), line("  b"), line("A cat")],
             [6, 7, 8, 10, 11]
         );
+    }
+
+    #[test]
+    fn marks_of_a_heading_for_itself_are_no_text() {
+        let doc = read("<h2>C# <a href='#c'>#</a></h2><p>See <a href='#c'>above</a>.</p>");
+        assert_eq!(
+            (doc.text.as_str(), doc.sections[0].heading_path[0].as_str()),
+            ("C#\n\nSee above.", "C#")
+        );
+        assert_eq!(doc.links, []);
     }
 
     #[test]

@@ -15,6 +15,8 @@ use super::document::{
 
 /// Lines of front matter looked at before giving up on a closing mark.
 const FRONT_LINES_MAX: usize = 200;
+/// With this many further headings of the first level, none of them is the title.
+const TOP_HEADINGS_MAX: usize = 4;
 
 /// Reads Markdown.
 pub(super) fn read(text: String) -> Document {
@@ -29,9 +31,9 @@ pub(super) fn read(text: String) -> Document {
     if body > 0 {
         keep.insert(0, 0..body);
     }
-    let top = headings.iter().find(|h| h.level == 1).or_else(|| headings.first());
-    let title = field(&fields, "title").or(top.map(|h| h.title.as_str()));
-    let title = tidy(title.unwrap_or_default(), HEADING_CHARS_MAX);
+    let title =
+        field(&fields, "title").map(str::to_owned).or_else(|| title(&text, body, &headings));
+    let title = tidy(&title.unwrap_or_default(), HEADING_CHARS_MAX);
     let links = links.finish();
     let mut notes = Vec::new();
     let sections = tile(text.len(), headings, &mut notes);
@@ -47,6 +49,32 @@ pub(super) fn read(text: String) -> Document {
         source: Source::Verbatim,
         text,
     }
+}
+
+/// The first heading of the first level, written as Markdown or HTML, else the first heading. None of
+/// them where every other heading is of the first level, as in a change log: they name its parts.
+fn title(text: &str, body: usize, headings: &[Heading]) -> Option<String> {
+    let head = &text[body..headings.first().map_or(text.len(), |first| first.at)];
+    if let Some(inner) = head.split_once("<h1").and_then(|(_, rest)| rest.split_once("</h1>")) {
+        let words = without_tags(inner.0.split_once('>').map_or("", |(_, words)| words));
+        return Some(words).filter(|words| !words.trim().is_empty());
+    }
+    let mut tops = headings.iter().filter(|h| h.level == 1);
+    let top = tops.next().or_else(|| headings.first())?;
+    (tops.count() < TOP_HEADINGS_MAX).then(|| top.title.clone())
+}
+
+/// `html` without what stands between angle brackets.
+fn without_tags(html: &str) -> String {
+    let mut inside = false;
+    html.chars()
+        .take(HEADING_CHARS_MAX * 8)
+        .filter(|c| {
+            let shown = !inside && *c != '<';
+            inside = (inside || *c == '<') && *c != '>';
+            shown
+        })
+        .collect()
 }
 
 /// `key: value` (or `key = value`) lines between two `---` (or `+++`) lines at the very start, and
@@ -221,6 +249,16 @@ mod tests {
         assert_eq!(doc.title, "A guide");
         assert_eq!(doc.fields[1], ("tags".into(), "x, y".into()));
         assert_eq!(read("---\n\ntext\n\n---\n".into()).fields, []);
+    }
+
+    #[test]
+    fn titles_may_be_html_and_change_logs_have_none() {
+        assert_eq!(
+            read("<h1 align=c><code>rustix</code> it</h1>\n\n## Use\n".into()).title,
+            "rustix it"
+        );
+        assert_eq!(read("# 5\n# 4\n# 3\n# 2\n# 1\n".into()).title, "");
+        assert_eq!(read("# Intro\n# More\n".into()).title, "Intro");
     }
 
     #[test]

@@ -321,10 +321,11 @@ fn one_reference(
 /// The last part of the role written directly before a backtick: `pep` of `:pep:`, `doc` of `:std:doc:`.
 fn role_before(before: &str) -> Option<&str> {
     let name = before.strip_suffix(':')?;
-    let start = name
-        .rfind(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '+' | '.'))
-        .map(|n| n + 1)?;
-    (name[..start].ends_with(':') && start < name.len()).then(|| &name[start..])
+    let last = name
+        .rsplit(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '+' | '.'))
+        .next()?;
+    let colon = name[..name.len() - last.len()].ends_with(':');
+    (colon && !last.is_empty()).then_some(last)
 }
 
 #[cfg(test)]
@@ -384,6 +385,19 @@ mod tests {
         let starts: Vec<_> =
             doc.sections.iter().map(|s| text[s.span.clone()].lines().next().unwrap()).collect();
         assert_eq!(starts, ["Aa", ".. _b:", "Dd"]);
+    }
+
+    #[test]
+    fn a_comment_above_a_rule_is_no_title() {
+        assert_eq!(read("Aa\n==\n\n.. comment\n----------\n\nText.\n".into()).sections.len(), 1);
+    }
+
+    #[test]
+    fn a_role_may_follow_any_character() {
+        let found = |text: &str| {
+            read(text.into()).links.iter().map(|l| l.target.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("\u{FFFD}a:`x` \u{FFFD}:pep:`8`"), ["8"]);
     }
 
     #[test]
