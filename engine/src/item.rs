@@ -231,7 +231,7 @@ impl ItemDraft {
         })?;
         at_most("tags", "members", self.tags.len(), LIST_MAX)?;
         at_most("gates", "members", self.gates.len(), LIST_MAX)?;
-        at_most("supersedes", "members", self.supersedes.len(), LIST_MAX)?;
+        at_most("supersedes", "members", self.supersedes.len(), SUPERSEDES_MAX)?;
         self.tags.iter().try_for_each(|tag| filled("tags", tag))?;
         self.gates.iter().try_for_each(|gate| filled("gates", gate))?;
         self.check_attributes()?;

@@ -12,8 +12,10 @@ pub const NAME_BYTES_MAX: usize = 256;
 pub const REF_BYTES_MAX: usize = 1 << 10;
 /// Bytes of a source's uri.
 pub const URI_BYTES_MAX: usize = 8 << 10;
-/// Members of one list of one item.
+/// Tags or gates of one item.
 pub const LIST_MAX: usize = 256;
+/// Items that one item replaces: a document may replace all pieces of its last version.
+pub const SUPERSEDES_MAX: usize = 32_768;
 /// Records of one batch.
 pub const BATCH_RECORDS_MAX: usize = 1 << 16;
 /// Bytes of one batch in the log.

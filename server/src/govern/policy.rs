@@ -15,6 +15,8 @@
 //! A rule says how far up it reaches ([`WhatMatch::up_to`]), so that a broad allow does not open
 //! restricted items by accident.
 
+use engine::Sensitivity;
+
 use super::rules::{Rule, Rules};
 
 /// The gate that stops erasure.
@@ -49,20 +51,6 @@ macro_rules! worded {
             }
         }
     };
-}
-
-worded! {
-    /// How far an item may travel, least first.
-    Sensitivity {
-        /// Anywhere.
-        Public = "public",
-        /// Within the workspace.
-        Internal = "internal",
-        /// To those who need it.
-        Confidential = "confidential",
-        /// To nobody, unless a rule allows it.
-        Restricted = "restricted",
-    }
 }
 
 worded! {
@@ -232,7 +220,7 @@ mod tests {
     fn the_operator_may_do_everything_but_erase_what_is_held() {
         let gates =
             ["operator_only", "no_export", "no_external_ai", "pii", "legal_hold", "of-their-own"];
-        for &sensitivity in Sensitivity::ALL {
+        for sensitivity in Sensitivity::ALL {
             for &action in Action::ALL {
                 let wanted = match action {
                     Action::Erase => says(Verdict::Deny, "fixed/legal-hold"),
@@ -334,9 +322,9 @@ mod tests {
     #[test]
     fn words_and_order_are_the_contracts() {
         assert!(Sensitivity::ALL.is_sorted() && Verdict::ALL.is_sorted());
-        let words: Vec<&str> = Sensitivity::ALL.iter().map(|one| one.word()).collect();
+        let words: Vec<&str> = Sensitivity::ALL.iter().map(|one| one.name()).collect();
         assert_eq!(words, ["public", "internal", "confidential", "restricted"]);
-        assert_eq!(Sensitivity::of("restricted"), Some(Sensitivity::Restricted));
+        assert_eq!(Sensitivity::of_name("restricted"), Some(Sensitivity::Restricted));
         assert_eq!(Action::of("Read"), None);
     }
 

@@ -6,7 +6,9 @@ use std::fmt;
 
 use engine::ledger::RULE_BYTES_MAX;
 
-use super::policy::{Action, FIXED, LEGAL_HOLD, Sensitivity, Verdict, What, Who};
+use engine::Sensitivity;
+
+use super::policy::{Action, FIXED, LEGAL_HOLD, Verdict, What, Who};
 
 /// Rules of one workspace, at most.
 pub const RULES_MAX: usize = 1_024;

@@ -1,13 +1,21 @@
 //! Ingest: files under allowed roots become documents, and documents become chunks.
 //!
 //! Owns the walk (`walk`), the path policy (`roots`, `beneath`), the readers (`read`), the cutting
-//! into chunks (`chunk`, `pieces`) and the guessing of link targets (`links`). Knows file descriptors and bytes; must not
-//! know the engine, HTTP or the tools. Everything here is a pure function of the bytes it is given.
+//! into chunks (`chunk`, `pieces`) and the guessing of link targets (`links`). Knows file
+//! descriptors and bytes; must not know the engine, HTTP or the tools, except for `job` and
+//! `outline`, which store what the others read: all but these are pure functions of their bytes.
 
 mod beneath;
 pub mod chunk;
+pub mod job;
 pub mod links;
+mod outline;
 mod pieces;
 pub mod read;
 pub mod roots;
 pub mod walk;
+pub mod uri;
+
+pub use job::{Job, Report, Request};
+pub use roots::Roots;
+pub use uri::{contents, sha256};

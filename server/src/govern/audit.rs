@@ -1,0 +1,222 @@
+//! The audit of one workspace: every governed call leaves an entry before its answer leaves.
+
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use engine::Micros;
+use engine::ledger::{
+    AppendError, Decision, Draft, Effect, Ledger, LedgerOpenError, OpenWith, Outcome, ReadError,
+    Touched,
+};
+use engine::os::clock::{Clock, Random};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::auth::Signer;
+use crate::names;
+
+/// What one governed call leaves behind.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// The tool or operation.
+    pub tool: &'static str,
+    /// Who asked.
+    pub principal: String,
+    /// SHA-256 of the arguments.
+    pub arguments: [u8; 32],
+    /// How policy answered.
+    pub decision: Decision,
+    /// The rule that decided.
+    pub rule: String,
+    /// What became of which items, sensitivity events first.
+    pub touched: Vec<Touched>,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// That a call was recorded, as the caller sees it.
+#[derive(Debug, Clone)]
+pub struct Receipt {
+    id: String,
+    seq: u64,
+    decision: Decision,
+    rule: String,
+    at: Micros,
+}
+
+impl Receipt {
+    /// `{receipt_id, seq, decision, rule, at}`.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "receipt_id": self.id, "seq": self.seq, "decision": self.decision.word(),
+            "rule": self.rule, "at": names::time(self.at),
+        })
+    }
+}
+
+/// The ledger of one workspace, with the thread that brings it to disk within 50 ms.
+pub struct Audit {
+    shared: Arc<Shared>,
+    counted: Mutex<Counted>,
+    flusher: Option<JoinHandle<()>>,
+}
+
+/// Sensitivity events up to an entry.
+#[derive(Default)]
+struct Counted {
+    upto: u64,
+    events: u64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+}
+
+struct State {
+    ledger: Option<Ledger>,
+    closing: bool,
+}
+
+/// Hash of a call's arguments: of their JSON with sorted keys.
+pub fn hash_arguments(arguments: &Value) -> [u8; 32] {
+    Sha256::digest(arguments.to_string().as_bytes()).into()
+}
+
+impl Audit {
+    /// Opens the ledger in `folder`, or makes one.
+    pub fn open(
+        folder: &Path,
+        workspace: &str,
+        signer: Signer,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, LedgerOpenError> {
+        let tenant = Sha256::digest(workspace.as_bytes()).into();
+        let with = OpenWith { tenant, seal: Box::new(signer), anchor: None };
+        let state = State { ledger: Some(Ledger::open(folder, with)?), closing: false };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), clock, random });
+        let flusher = std::thread::Builder::new().name("ledger".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.flush_until_closed()
+        });
+        Ok(Self { shared, counted: Mutex::default(), flusher: flusher.ok() })
+    }
+
+    /// Records a call. `at_once` waits for the disk, as writes do.
+    pub fn record(&self, trace: &Trace, at_once: bool) -> Result<Receipt, AppendError> {
+        let at = self.shared.clock.now();
+        let mut receipt = [0; 16];
+        self.shared.random.fill(&mut receipt);
+        let draft = Draft {
+            at_micros: at.0.max(0).unsigned_abs(),
+            receipt,
+            tool: trace.tool,
+            principal: &trace.principal,
+            decision: trace.decision,
+            rule: &trace.rule,
+            arguments: trace.arguments,
+            touched: &trace.touched,
+            outcome: trace.outcome,
+        };
+        let mut state = self.shared.state();
+        let closed = || AppendError::Closed("the ledger is closed".to_owned());
+        let ledger = state.ledger.as_mut().ok_or_else(closed)?;
+        let seq = ledger.append(&draft)?.seq;
+        if at_once {
+            ledger.sync()?;
+        }
+        drop(state);
+        self.shared.changed.notify_one();
+        Ok(Receipt {
+            id: format!("rcp_{}", engine::hex(&receipt)),
+            seq,
+            decision: trace.decision,
+            rule: trace.rule.clone(),
+            at,
+        })
+    }
+
+    /// How many items were withheld, redacted, raised, lowered or erased, in all calls so far.
+    /// The first call reads the ledger through; later ones only what has come since.
+    pub fn sensitivity_events(&self) -> Result<u64, ReadError> {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let (reader, head) = {
+            let state = self.shared.state();
+            let Some(ledger) = &state.ledger else { return Ok(counted.events) };
+            (ledger.reader()?, ledger.head().0)
+        };
+        if counted.upto < head {
+            for entry in reader.entries(counted.upto + 1)? {
+                let entry = entry?;
+                let sensitive = |one: &&Touched| !matches!(one.effect, Effect::Read | Effect::Written);
+                counted.events += entry.touched.iter().filter(sensitive).count() as u64;
+                counted.upto = entry.seq;
+            }
+        }
+        Ok(counted.events)
+    }
+
+    /// Why no more calls can be recorded; `None` while they can.
+    pub fn failure(&self) -> Option<String> {
+        match &self.shared.state().ledger {
+            Some(ledger) => ledger.failure().map(str::to_owned),
+            None => Some("the ledger is closed".to_owned()),
+        }
+    }
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        self.shared.state().closing = true;
+        self.shared.changed.notify_one();
+        if let Some(flusher) = self.flusher.take()
+            && flusher.join().is_err()
+        {
+            eprintln!("recalld: the ledger's thread had panicked");
+        }
+        let ledger = self.shared.state().ledger.take();
+        let now = self.shared.clock.now().0.max(0).unsigned_abs();
+        if let Some(Err(error)) = ledger.map(|ledger| ledger.close(now)) {
+            eprintln!("recalld: the ledger did not close cleanly: {error}");
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Signs and syncs when either is due. A failure stays in the ledger, which then refuses.
+    fn flush_until_closed(&self) {
+        let mut state = self.state();
+        while !state.closing {
+            let now = self.clock.now().0.max(0).unsigned_abs();
+            let due = state.ledger.as_ref().and_then(Ledger::due);
+            let Some(due) = due else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if due > now {
+                let wait = Duration::from_micros(due - now);
+                let waited = self.changed.wait_timeout(state, wait);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            let ticket = state.ledger.as_mut().map(|ledger| ledger.tick(now));
+            let Some(Ok(Some(ticket))) = ticket else { continue };
+            drop(state);
+            let done = ticket.run(); // callers append while the disk works
+            state = self.state();
+            if let Some(Err(error)) = state.ledger.as_mut().map(|ledger| ledger.end_sync(done)) {
+                eprintln!("recalld: the ledger could not be synced: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What is stored of one document: its item, its chunks, and which older ones they replace.
+
+use std::collections::{HashMap, VecDeque};
+
+use engine::limits::TITLE_BYTES_MAX;
+use engine::{
+    Batch, Damage, EdgeDraft, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft, SourceId, Span,
+    Status,
+};
+use half::f16;
+use serde_json::json;
+
+use super::chunk::Chunk;
+use super::read::Document;
+use crate::names;
+
+/// Characters of a document's own text: its fields and headings.
+const OUTLINE_CHARS_MAX: usize = 2_000;
+/// Strength of the edge from a chunk to its document.
+const PART_OF_WEIGHT: f32 = 0.5;
+
+/// A document that is about to be stored.
+pub(super) struct Prepared {
+    /// Path below its root, for links.
+    pub(super) relative: String,
+    /// Root of that path.
+    pub(super) root: String,
+    /// URI of the file.
+    pub(super) uri: String,
+    pub(super) bytes: u64,
+    pub(super) sha256: [u8; 32],
+    pub(super) document: Document,
+    pub(super) chunks: Vec<Chunk>,
+    /// What is stored of the file already.
+    pub(super) older: Option<Older>,
+}
+
+/// The stored version that a document replaces.
+pub(super) struct Older {
+    pub(super) document: ItemId,
+    /// Chunks, by heading, in order; with the hash of what was embedded.
+    chunks: Vec<OldChunk>,
+    /// How many versions there have been.
+    pub(super) version: u64,
+}
+
+struct OldChunk {
+    id: ItemId,
+    title: String,
+    sha256: [u8; 32],
+    embedding: Vec<f16>,
+}
+
+impl Older {
+    /// The current items of one version of a file.
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        source: SourceId,
+        version: u64,
+    ) -> Result<Option<Self>, Damage> {
+        let (mut document, mut chunks) = (None, Vec::new());
+        for place in snapshot.items_of_source(source)? {
+            if snapshot.status(place) != Status::Current {
+                continue;
+            }
+            let item = snapshot.item(place)?;
+            match item.kind {
+                "document" => document = Some(item.id),
+                "chunk" => chunks.push(OldChunk {
+                    id: item.id,
+                    title: item.title.to_owned(),
+                    sha256: item.content_sha256,
+                    embedding: snapshot.embedding(place)?.unwrap_or_default().to_vec(),
+                }),
+                _ => {}
+            }
+        }
+        Ok(document.map(|document| Self { document, chunks, version }))
+    }
+}
+
+/// How the items of one job are marked.
+#[derive(Clone, Copy)]
+pub(super) struct Marks<'a> {
+    pub(super) by: &'a str,
+    pub(super) via: &'a str,
+    pub(super) sensitivity: Sensitivity,
+}
+
+impl Prepared {
+    fn title(&self) -> String {
+        cut(&self.document.title, TITLE_BYTES_MAX / 4)
+    }
+
+    fn chunk_title(&self, chunk: &Chunk) -> String {
+        let mut title = self.title();
+        let headings = chunk.heading_path.iter().filter(|heading| **heading != title);
+        let headings: Vec<&str> = headings.map(String::as_str).collect();
+        for part in headings.into_iter().chain(chunk.symbol.as_deref()) {
+            title.push_str(" > ");
+            title.push_str(part);
+        }
+        cut(&title, TITLE_BYTES_MAX)
+    }
+
+    /// The document's fields and headings: what it is about, without its text.
+    fn outline(&self) -> String {
+        let mut lines: Vec<String> =
+            self.document.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        for section in &self.document.sections {
+            lines.extend(section.heading_path.last().cloned());
+        }
+        lines.dedup();
+        let text = lines.join("\n");
+        text.chars().take(OUTLINE_CHARS_MAX).collect()
+    }
+
+    /// What the encoder reads, for each item in the order of [`Prepared::batch`]; `None` where an
+    /// older version has the very same words embedded.
+    pub(super) fn texts_to_embed(&self) -> Vec<String> {
+        let mut texts = vec![embedded_text(&self.title(), &self.outline())];
+        texts.extend(self.chunks.iter().map(|c| embedded_text(&self.chunk_title(c), &c.text)));
+        texts
+    }
+
+    /// The embedding that an older version has for chunk `at`, if the words are the same.
+    pub(super) fn known_embedding(&self, at: usize) -> Option<&[f16]> {
+        let chunk = &self.chunks[at];
+        let title = self.chunk_title(chunk);
+        let sha256 = super::sha256(chunk.text.as_bytes());
+        let older = self.older.as_ref()?.chunks.iter();
+        let mut same = older.filter(|old| old.sha256 == sha256 && old.title == title);
+        same.find(|old| !old.embedding.is_empty()).map(|old| old.embedding.as_slice())
+    }
+
+    /// Everything of the document, to be stored together.
+    pub(super) fn batch(
+        &self,
+        ids: &mut dyn FnMut() -> ItemId,
+        mut embeddings: VecDeque<Vec<f16>>,
+        marks: Marks<'_>,
+    ) -> (Batch, ItemId) {
+        let source = SourceId(ids().0);
+        let document = ids();
+        let mut left: HashMap<String, VecDeque<ItemId>> = HashMap::new();
+        for old in self.older.iter().flat_map(|older| &older.chunks) {
+            left.entry(old.title.clone()).or_default().push_back(old.id);
+        }
+        let mut batch = Batch { sources: vec![self.source(source, marks)], ..Batch::default() };
+        let mut embedding = || embeddings.pop_front().unwrap_or_default();
+        batch.items.push(self.document_item(document, source, embedding(), marks));
+        for chunk in &self.chunks {
+            let title = self.chunk_title(chunk);
+            let replaced = left.get_mut(&title).and_then(VecDeque::pop_front);
+            let item = self.chunk_item(chunk, title, (document, source), embedding(), marks);
+            let id = ids();
+            batch.edges.push(part_of(id, document, source, marks));
+            let supersedes = replaced.into_iter().collect();
+            batch.items.push(ItemDraft { id: Some(id), supersedes, ..item });
+        }
+        // What has no counterpart in the new version is replaced by the document as a whole.
+        let orphans = left.into_values().flatten();
+        batch.items[0].supersedes.extend(orphans);
+        batch.items[0].supersedes[usize::from(self.older.is_some())..].sort_unstable();
+        (batch, document)
+    }
+
+    fn source(&self, id: SourceId, marks: Marks<'_>) -> SourceDraft {
+        SourceDraft {
+            id: Some(id),
+            kind: "file".to_owned(),
+            uri: self.uri.clone(),
+            title: self.title(),
+            content_sha256: self.sha256,
+            bytes: self.bytes,
+            recorded_by: marks.by.to_owned(),
+            via: marks.via.to_owned(),
+            ..SourceDraft::default()
+        }
+    }
+
+    fn document_item(
+        &self,
+        id: ItemId,
+        source: SourceId,
+        embedding: Vec<f16>,
+        marks: Marks<'_>,
+    ) -> ItemDraft {
+        let lines = self.chunks.last().map_or(0, |chunk| chunk.line_end);
+        let attributes = json!({
+            "path": self.relative, "root": self.root, "format": self.document.format.name(),
+            "bytes": self.bytes, "chunks": self.chunks.len(),
+            "version": self.older.as_ref().map_or(1, |older| older.version + 1),
+            "notes": self.document.notes,
+        });
+        ItemDraft {
+            id: Some(id),
+            kind: "document".to_owned(),
+            title: self.title(),
+            text: self.outline(),
+            attributes: attributes.to_string(),
+            supersedes: self.older.iter().map(|older| older.document).collect(),
+            span: (lines > 0).then_some(Span {
+                byte_start: 0,
+                byte_end: self.bytes,
+                line_start: 1,
+                line_end: lines,
+            }),
+            ..self.item(source, embedding, marks)
+        }
+    }
+
+    fn chunk_item(
+        &self,
+        chunk: &Chunk,
+        title: String,
+        (document, source): (ItemId, SourceId),
+        embedding: Vec<f16>,
+        marks: Marks<'_>,
+    ) -> ItemDraft {
+        let attributes = json!({
+            "document": names::item("document", document), "ordinal": chunk.ordinal,
+            "symbol": chunk.symbol,
+        });
+        ItemDraft {
+            kind: "chunk".to_owned(),
+            title,
+            text: chunk.text.clone(),
+            attributes: attributes.to_string(),
+            span: Some(Span {
+                byte_start: chunk.byte_start,
+                byte_end: chunk.byte_end,
+                line_start: chunk.line_start,
+                line_end: chunk.line_end,
+            }),
+            ..self.item(source, embedding, marks)
+        }
+    }
+
+    /// What the document and its chunks have in common.
+    fn item(&self, source: SourceId, embedding: Vec<f16>, marks: Marks<'_>) -> ItemDraft {
+        ItemDraft {
+            modality: self.document.modality.to_owned(),
+            source: Some(source),
+            recorded_by: marks.by.to_owned(),
+            via: marks.via.to_owned(),
+            sensitivity: marks.sensitivity,
+            searchable: true,
+            embedding,
+            ..ItemDraft::default()
+        }
+    }
+}
+
+/// Title and text, as the encoder reads them.
+pub(crate) fn embedded_text(title: &str, text: &str) -> String {
+    if title.is_empty() { text.to_owned() } else { format!("{title}\n{text}") }
+}
+
+fn part_of(chunk: ItemId, document: ItemId, source: SourceId, marks: Marks<'_>) -> EdgeDraft {
+    EdgeDraft {
+        id: None,
+        from: chunk,
+        to: document,
+        relation: "part_of".to_owned(),
+        weight: PART_OF_WEIGHT,
+        source: Some(source),
+        recorded_at: None,
+        recorded_by: marks.by.to_owned(),
+        valid_from: None,
+        valid_to: None,
+        note: String::new(),
+    }
+}
+
+/// The longest start of `text` within `bytes_max` bytes.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
+    text[..text.floor_char_boundary(bytes_max)].to_owned()
+}

@@ -1,0 +1,86 @@
+//! How things are named on the wire: ids with type prefixes, times, hashes.
+
+use engine::{ItemId, ItemView, Micros, NotAnId, SourceId};
+
+/// Prefix of a source's id.
+const SOURCE: &str = "src_";
+/// Prefixes of items, by kind; every other kind is `itm_`.
+const ITEM_PREFIXES: [(&str, &str); 6] = [
+    ("document", "doc_"),
+    ("chunk", "chk_"),
+    ("artifact", "art_"),
+    ("task_attempt", "tsk_"),
+    ("followup", "fup_"),
+    ("job", "job_"),
+];
+const ITEM: &str = "itm_";
+
+fn prefix(kind: &str) -> &'static str {
+    ITEM_PREFIXES.iter().find(|(of, _)| *of == kind).map_or(ITEM, |(_, prefix)| prefix)
+}
+
+/// The id of an item of this kind, as clients see it.
+pub fn item(kind: &str, id: ItemId) -> String {
+    format!("{}{id}", prefix(kind))
+}
+
+/// The id of an item, as clients see it.
+pub fn of_item(item_view: &ItemView<'_>) -> String {
+    item(item_view.kind, item_view.id)
+}
+
+/// The id that a client gave for an item, whatever its kind.
+pub fn parse_item(text: &str) -> Result<ItemId, NotAnId> {
+    let prefixes = ITEM_PREFIXES.iter().map(|(_, prefix)| *prefix).chain([ITEM]);
+    let bare = prefixes.into_iter().find_map(|prefix| text.strip_prefix(prefix));
+    bare.ok_or(NotAnId)?.parse()
+}
+
+/// The id of a source, as clients see it.
+pub fn source(id: SourceId) -> String {
+    format!("{SOURCE}{id}")
+}
+
+/// The id of an edge, as clients see it.
+pub fn edge(id: engine::EdgeId) -> String {
+    format!("edg_{id}")
+}
+
+/// RFC 3339 in UTC, to the microsecond.
+pub fn time(at: Micros) -> String {
+    match jiff::Timestamp::from_microsecond(at.0) {
+        Ok(time) => time.to_string(),
+        Err(_) => format!("{} us since 1970", at.0),
+    }
+}
+
+/// A time that a client gave, in RFC 3339 with an offset.
+pub fn parse_time(text: &str) -> Result<Micros, String> {
+    text.parse::<jiff::Timestamp>()
+        .map(|time| Micros(time.as_microsecond()))
+        .map_err(|error| format!("not a time in RFC 3339, such as 2026-01-31T09:00:00Z: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_prefix_leads_back_to_the_id() {
+        let id = ItemId(12345);
+        for kind in ["note", "document", "chunk", "artifact", "task_attempt", "followup"] {
+            assert_eq!(parse_item(&item(kind, id)), Ok(id), "{kind}");
+        }
+        assert!(item("document", id).starts_with("doc_"));
+        assert_eq!(parse_item(&source(SourceId(1))), Err(NotAnId));
+        assert_eq!(parse_item(&id.to_string()), Err(NotAnId));
+    }
+
+    #[test]
+    fn times_go_there_and_back() {
+        let at = Micros(1_769_850_000_123_456);
+        assert_eq!(time(at), "2026-01-31T09:00:00.123456Z");
+        assert_eq!(parse_time(&time(at)), Ok(at));
+        assert!(parse_time("yesterday").unwrap_err().contains("RFC 3339"));
+    }
+}

@@ -1,0 +1,151 @@
+//! What the command line asks of a running server: recall and ingest in the operator's name.
+//!
+//! On the local listener only, and with the operator's bearer. Not a part of the public contract.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use engine::Sensitivity;
+use engine::ledger::Effect;
+use serde_json::{Map, Value, json};
+
+use crate::ingest::job::Request;
+use crate::net::{Call, Reply, Response, StreamSender, sse};
+use crate::parts::{Caller, Parts};
+use crate::pipeline::Refusal;
+use crate::recall::{Plan, Question};
+use crate::rest::{Ask, refuse};
+use crate::roots;
+use crate::tools::args::{Int, List, Text, args};
+use crate::tools::{Answer, Context, ToolError, governed, ingest as ingest_tool, recall as recall_tool};
+
+/// An operator's ingest may take long: it is watched, and can be called off.
+const INGEST_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+args! {
+    /// What `POST /operator/recall` takes.
+    pub struct Recall {
+        query: Text<1, 4096> => "The question.",
+        limit: Option<Int<1, 50>> => "Items wanted.",
+        graph: bool = false => "Show neighbours.",
+        modality: Option<Text<1, 64>> => "Only this modality.",
+        semantic: bool = false => "By meaning alone.",
+    }
+}
+
+args! {
+    /// What `POST /operator/ingest` takes.
+    pub struct Ingest {
+        paths: List<Text<1, 4096>, 1, 64> => "Absolute paths.",
+        dry_run: bool = false => "Only say what would be done.",
+    }
+}
+
+fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
+    match serde_json::from_slice(&call.request.body) {
+        Ok(Value::Object(arguments)) => Ok(arguments),
+        _ => Err(Refusal::new(400, "Bad Request: a JSON object is wanted")),
+    }
+}
+
+/// `POST /operator/recall`: the governed path, with the operator's own bounds.
+pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    let raw = arguments(ask.call)?;
+    let wanted = Recall::parse(&raw).map_err(refuse)?;
+    let context = ask.context();
+    let answer = recall_as_operator(&context, &raw, wanted).map_err(refuse)?;
+    let body = json!({"structured": answer.structured, "text": answer.text});
+    Ok(Response::json(200, body.to_string().into_bytes()))
+}
+
+/// The same, for a command line that has the store to itself.
+pub fn recall_as_operator(
+    context: &Context<'_>,
+    raw: &Map<String, Value>,
+    wanted: Recall,
+) -> Result<Answer, ToolError> {
+    let question = Question {
+        text: wanted.query.0,
+        limit: wanted.limit.map(|limit| usize::try_from(limit.0).unwrap_or(1)),
+        modality: wanted.modality.map(|modality| modality.0),
+        neighbours: wanted.graph.then_some(3),
+    };
+    let plan =
+        if wanted.semantic { Plan::semantic(question) } else { Plan::governed(question) };
+    governed(context, "recalld recall", &Value::Object(raw.clone()), false, |context| {
+        recall_tool::answer(context, &plan, false)
+    })
+}
+
+/// `POST /operator/ingest`: an event for each file, then one with the report.
+pub fn ingest(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+    let raw = match arguments(call) {
+        Ok(raw) => raw,
+        Err(refusal) => return reply.send(refusal.into()),
+    };
+    let wanted = match Ingest::parse(&raw) {
+        Ok(wanted) => wanted,
+        Err(error) => return reply.send(refuse(error).into()),
+    };
+    let stream = reply.stream(sse::head());
+    let tell = |done: u64, total: u64, name: &str| {
+        event(&stream, "progress", &json!({"done": done, "total": total, "file": name}));
+    };
+    let context = Context {
+        parts,
+        caller,
+        cancel: &call.cancel,
+        deadline: Instant::now() + INGEST_TIME_MAX,
+        progress: Some(&tell),
+    };
+    match ingest_as_operator(&context, &raw, wanted) {
+        Ok(answer) => event(
+            &stream,
+            "report",
+            &json!({"structured": answer.structured, "text": answer.text}),
+        ),
+        Err(error) => event(&stream, "error", &json!({"detail": error.to_string()})),
+    }
+}
+
+fn event(stream: &StreamSender, name: &str, data: &Value) {
+    let data = data.to_string();
+    let event = sse::Event { name: Some(name), data: Some(&data), ..sse::Event::default() };
+    if let Ok(bytes) = event.encode() {
+        // A client that left raises the call's cancel flag, which ends the job.
+        let _gone = stream.send(&bytes);
+    }
+}
+
+/// Ingests any folder of this machine, which becomes a root: the operator asked for it.
+pub fn ingest_as_operator(
+    context: &Context<'_>,
+    raw: &Map<String, Value>,
+    wanted: Ingest,
+) -> Result<Answer, ToolError> {
+    let paths: Vec<String> = wanted.paths.0.into_iter().map(|path| path.0).collect();
+    allow(context.parts, &paths)?;
+    let request = Request {
+        paths,
+        recursive: true,
+        include: Vec::new(),
+        exclude: Vec::new(),
+        sensitivity: Sensitivity::default(),
+        dry_run: wanted.dry_run,
+        by: context.caller.principal.clone(),
+        via: "recalld ingest",
+    };
+    governed(context, "recalld ingest", &Value::Object(raw.clone()), true, |context| {
+        let report = ingest_tool::run(context, &request)?;
+        let text = ingest_tool::readable(&report, request.dry_run);
+        Ok(Answer::plain(report.to_json(), text).touching(Effect::Written, report.documents))
+    })
+}
+
+fn allow(parts: &Parts, paths: &[String]) -> Result<(), ToolError> {
+    let mut roots = parts.roots.write().unwrap_or_else(PoisonError::into_inner);
+    let wider = roots::with(&parts.data, &roots, paths)
+        .map_err(|why| ToolError::argument("paths", why))?;
+    *roots = Arc::new(wider);
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Who calls: by credential, or by being the operator of this machine.
+
+use super::{LOCAL, Refusal};
+use crate::auth::{Bearer, LOCAL_WORKSPACE};
+use crate::net::Call;
+use crate::parts::{Caller, Parts};
+use crate::tools::Scope;
+
+const GATEWAY_ID: &str = "x-gateway-client-id";
+const GATEWAY_SECRET: &str = "x-gateway-client-secret";
+
+/// What a route asks of its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// Nothing.
+    Open,
+    /// The gateway's service token and a bearer token.
+    GatewayAndBearer,
+    /// A bearer token.
+    Bearer,
+    /// Nothing on the local listener, a bearer token elsewhere.
+    LocalOrBearer,
+}
+
+/// The caller of a route. The gateway token is checked first, then the bearer.
+pub(super) fn caller(parts: &Parts, gate: Gate, call: &Call) -> Result<Caller, Refusal> {
+    match gate {
+        Gate::Open => Ok(nobody()),
+        Gate::LocalOrBearer if call.listener == LOCAL => {
+            Ok(Caller::local_operator(&parts.workspace.name))
+        }
+        Gate::LocalOrBearer | Gate::Bearer => bearer(parts, call),
+        Gate::GatewayAndBearer => {
+            gateway(parts, call)?;
+            bearer(parts, call)
+        }
+    }
+}
+
+fn nobody() -> Caller {
+    Caller {
+        workspace: LOCAL_WORKSPACE.to_owned(),
+        principal: "nobody".to_owned(),
+        plan: String::new(),
+        scopes: &[],
+    }
+}
+
+/// The only value of a header; a repeated one counts as missing, so that two readers of the same
+/// request can never take different ones.
+fn only<'a>(call: &'a Call, name: &str) -> Option<&'a str> {
+    let mut values = call.request.headers.get_all(name);
+    let first = values.next()?;
+    values.next().is_none().then_some(first)
+}
+
+fn gateway(parts: &Parts, call: &Call) -> Result<(), Refusal> {
+    let id = only(call, GATEWAY_ID).unwrap_or_default();
+    let secret = only(call, GATEWAY_SECRET).unwrap_or_default();
+    if parts.checker.gateway(id.as_bytes(), secret.as_bytes()) {
+        return Ok(());
+    }
+    Err(Refusal::new(403, "Gateway service token required"))
+}
+
+fn bearer(parts: &Parts, call: &Call) -> Result<Caller, Refusal> {
+    let refuse = |challenge: &str| {
+        Refusal::new(401, "Not authenticated").with("WWW-Authenticate", challenge)
+    };
+    match parts.checker.bearer(only(call, "authorization").map(str::as_bytes)) {
+        Bearer::Ok(principal) => Ok(Caller {
+            workspace: principal.workspace.clone(),
+            principal: principal.name.clone(),
+            plan: principal.plan.clone(),
+            scopes: Scope::ALL,
+        }),
+        Bearer::Missing => Err(refuse("Bearer")),
+        Bearer::Wrong => Err(refuse("Bearer error=\"invalid_token\"")),
+    }
+}
+
+/// The local listener is for programs of this machine that mean it: a peer that is not loopback, a
+/// `Host` that names another machine (DNS rebinding) and a page of another origin are refused.
+pub fn check_local(call: &Call) -> Result<(), Refusal> {
+    if !call.peer.ip().is_loopback() {
+        return Err(Refusal::new(403, "The local listener answers this machine only"));
+    }
+    let host = only(call, "host").unwrap_or_default();
+    if !is_local_authority(host) {
+        return Err(Refusal::new(403, "Host must be localhost, 127.0.0.1 or [::1]"));
+    }
+    let Some(origin) = call.request.headers.get("origin") else { return Ok(()) };
+    let authority = origin.strip_prefix("http://").filter(|authority| is_local_authority(authority));
+    // The page must come from this very listener, port included.
+    if authority.is_some_and(|authority| port(authority) == port(host)) {
+        return Ok(());
+    }
+    Err(Refusal::new(403, "Requests from other origins are refused"))
+}
+
+fn port(authority: &str) -> Option<&str> {
+    authority.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.contains(']'))
+}
+
+fn is_local_authority(authority: &str) -> bool {
+    let name = match port(authority) {
+        Some(port) if port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => {
+            &authority[..authority.len() - port.len() - 1]
+        }
+        Some(_) => return false,
+        None => authority,
+    };
+    matches!(name, "127.0.0.1" | "[::1]") || name.eq_ignore_ascii_case("localhost")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        for host in ["localhost", "LOCALHOST:8788", "127.0.0.1:1", "[::1]", "[::1]:8788"] {
+            assert!(is_local_authority(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example:8788",
+            "127.0.0.1.evil.example",
+            "127.0.0.2",
+            "localhost:",
+            "localhost:x",
+            "user@localhost",
+            "::1",
+        ] {
+            assert!(!is_local_authority(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Which row of the table a request belongs to.
+
+use super::authenticate::Gate;
+use super::{LOCAL, Refusal};
+use crate::net::{Call, Method, Response};
+use crate::operator;
+use crate::rest;
+
+/// What answers a route.
+pub enum Target {
+    /// Liveness.
+    Health,
+    /// An operation of the HTTP API.
+    Rest(fn(&rest::Ask<'_>) -> Result<Response, Refusal>),
+    /// The MCP endpoint.
+    Mcp,
+    /// Ingest on behalf of the operator, told as it goes.
+    OperatorIngest,
+}
+
+/// One row: method, path, who may, what answers.
+pub struct Route {
+    /// `GET` also answers `HEAD`.
+    pub method: Method,
+    /// The whole path.
+    pub path: &'static str,
+    /// What the caller must show.
+    pub gate: Gate,
+    /// Whether only the local listener has it.
+    pub local_only: bool,
+    /// What answers.
+    pub target: Target,
+}
+
+/// Every route.
+pub static ROUTES: &[Route] = &[
+    Route {
+        method: Method::Get,
+        path: "/health",
+        gate: Gate::Open,
+        local_only: false,
+        target: Target::Health,
+    },
+    Route {
+        method: Method::Get,
+        path: "/stats",
+        gate: Gate::GatewayAndBearer,
+        local_only: false,
+        target: Target::Rest(rest::stats),
+    },
+    Route {
+        method: Method::Post,
+        path: "/recall",
+        gate: Gate::GatewayAndBearer,
+        local_only: false,
+        target: Target::Rest(rest::recall),
+    },
+    Route {
+        method: Method::Post,
+        path: "/semantic-recall",
+        gate: Gate::GatewayAndBearer,
+        local_only: false,
+        target: Target::Rest(rest::semantic_recall),
+    },
+    Route {
+        method: Method::Post,
+        path: "/mcp",
+        gate: Gate::LocalOrBearer,
+        local_only: false,
+        target: Target::Mcp,
+    },
+    Route {
+        method: Method::Post,
+        path: "/operator/recall",
+        gate: Gate::Bearer,
+        local_only: true,
+        target: Target::Rest(operator::recall),
+    },
+    Route {
+        method: Method::Post,
+        path: "/operator/ingest",
+        gate: Gate::Bearer,
+        local_only: true,
+        target: Target::OperatorIngest,
+    },
+];
+
+/// Whether this is a plain `GET /health`.
+pub(super) fn is_health(call: &Call) -> bool {
+    matches!(call.request.method, Method::Get | Method::Head) && call.request.path() == "/health"
+}
+
+/// The row of a request: 404 for an unknown path, 405 for a known one with another method.
+pub(super) fn find(call: &Call) -> Result<&'static Route, Refusal> {
+    let here = |route: &&Route| {
+        route.path == call.request.path() && (!route.local_only || call.listener == LOCAL)
+    };
+    let asked = match &call.request.method {
+        Method::Head => &Method::Get,
+        other => other,
+    };
+    if let Some(route) = ROUTES.iter().filter(here).find(|route| route.method == *asked) {
+        return Ok(route);
+    }
+    let mut allowed: Vec<&str> = ROUTES.iter().filter(here).map(|r| r.method.as_str()).collect();
+    if allowed.is_empty() {
+        return Err(Refusal::new(404, "Not Found"));
+    }
+    if allowed.contains(&"GET") {
+        allowed.push("HEAD");
+    }
+    Err(Refusal::new(405, "Method Not Allowed").with("Allow", allowed.join(", ")))
+}

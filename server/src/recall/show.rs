@@ -1,0 +1,113 @@
+//! Recalled items as JSON: one shape for every surface.
+
+use engine::{Damage, ItemView, Place, Snapshot, Span, Status, hex};
+use serde_json::{Map, Value, json};
+
+use super::NeighbourAt;
+use crate::govern::Verdict;
+use crate::names;
+
+/// What stands in place of a redacted text.
+const REDACTED: &str = "[redacted by policy]";
+
+/// An item's fields as `POST /recall` gives them, without its score.
+pub fn seed(snapshot: &Snapshot, place: Place, verdict: Verdict) -> Result<Map<String, Value>, Damage> {
+    let item = snapshot.item(place)?;
+    let redacted = verdict != Verdict::Allow;
+    let mut shown = Map::new();
+    shown.insert("id".into(), names::of_item(&item).into());
+    if let Some(reference) = item.reference {
+        shown.insert("ref".into(), reference.into());
+    }
+    shown.insert("kind".into(), item.kind.into());
+    shown.insert("title".into(), if redacted { REDACTED } else { item.title }.into());
+    shown.insert("text".into(), if redacted { REDACTED } else { item.text }.into());
+    shown.insert("modality".into(), item.modality.into());
+    shown.insert("tags".into(), if redacted { json!([]) } else { json!(item.tags) });
+    shown.insert("status".into(), snapshot.status(place).name().into());
+    shown.insert("superseded_by".into(), superseded_by(snapshot, place, &item)?);
+    shown.insert("supersedes".into(), supersedes(snapshot, &item)?);
+    shown.insert("source".into(), source(snapshot, &item)?);
+    shown.insert("provenance".into(), provenance(&item));
+    shown.insert("validity".into(), validity(&item));
+    shown.insert("policy".into(), policy(&item));
+    shown.insert("content_sha256".into(), hex(&item.content_sha256).into());
+    Ok(shown)
+}
+
+/// The newest of the items that stand in its place now, else the newest that directly replaces it.
+pub fn superseded_by(
+    snapshot: &Snapshot,
+    place: Place,
+    item: &ItemView<'_>,
+) -> Result<Value, Damage> {
+    if snapshot.status(place) != Status::Superseded {
+        return Ok(Value::Null);
+    }
+    let mut successors = snapshot.current_successors(item.id)?;
+    if successors.is_empty() {
+        successors = snapshot.direct_successors(item.id)?;
+    }
+    let Some(&newest) = successors.last() else { return Ok(Value::Null) };
+    Ok(names::of_item(&snapshot.item(newest)?).into())
+}
+
+fn supersedes(snapshot: &Snapshot, item: &ItemView<'_>) -> Result<Value, Damage> {
+    let mut ids = Vec::with_capacity(item.supersedes.len());
+    for place in snapshot.direct_predecessors(item.id)? {
+        ids.push(names::of_item(&snapshot.item(place)?));
+    }
+    Ok(json!(ids))
+}
+
+/// `{id, kind, uri}`, or null for an item that nobody read from anywhere.
+pub fn source(snapshot: &Snapshot, item: &ItemView<'_>) -> Result<Value, Damage> {
+    let Some(id) = item.source else { return Ok(Value::Null) };
+    let Some(source) = snapshot.source(id)? else { return Ok(Value::Null) };
+    Ok(json!({"id": names::source(id), "kind": source.kind, "uri": source.uri}))
+}
+
+/// `{recorded_at, by, via, span}`.
+pub fn provenance(item: &ItemView<'_>) -> Value {
+    json!({
+        "recorded_at": names::time(item.recorded_at),
+        "by": item.recorded_by,
+        "via": item.via,
+        "span": item.span.map(span),
+    })
+}
+
+fn span(span: Span) -> Value {
+    json!({
+        "byte_start": span.byte_start, "byte_end": span.byte_end,
+        "line_start": span.line_start, "line_end": span.line_end,
+    })
+}
+
+fn validity(item: &ItemView<'_>) -> Value {
+    json!({"from": item.valid_from.map(names::time), "to": item.valid_to.map(names::time)})
+}
+
+fn policy(item: &ItemView<'_>) -> Value {
+    json!({"sensitivity": item.sensitivity.name(), "gates": item.gates})
+}
+
+/// A score, to six decimals.
+pub fn score(score: f32) -> Value {
+    json!((f64::from(score) * 1e6).round() / 1e6)
+}
+
+/// A seed's neighbours.
+pub fn neighbours(snapshot: &Snapshot, found: &[NeighbourAt]) -> Result<Value, Damage> {
+    let mut shown = Vec::with_capacity(found.len());
+    for neighbour in found {
+        shown.push(json!({
+            "edge_id": names::edge(neighbour.edge),
+            "relation": neighbour.relation,
+            "direction": neighbour.direction.name(),
+            "weight": score(neighbour.weight),
+            "item": seed(snapshot, neighbour.place, Verdict::Allow)?,
+        }));
+    }
+    Ok(Value::Array(shown))
+}

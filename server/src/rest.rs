@@ -1,0 +1,189 @@
+//! The HTTP API: health, statistics, recall by words, recall by meaning.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::limits::API_BODY_BYTES_MAX;
+use crate::net::{Call, Response};
+use crate::parts::{Caller, Parts};
+use crate::pipeline::Refusal;
+use crate::recall::{Outcome, Plan, Question, show};
+use crate::tools::{Answer, Context, Scope, ToolError, governed, recall as recall_tool, status};
+use crate::validate::{self, Invalid};
+
+/// One call of an operation.
+pub struct Ask<'a> {
+    /// The service.
+    pub parts: &'a Parts,
+    /// Who calls.
+    pub caller: &'a Caller,
+    /// The request.
+    pub call: &'a Call,
+    /// When the answer must have left.
+    pub deadline: Instant,
+}
+
+impl Ask<'_> {
+    /// What tools work with.
+    pub fn context(&self) -> Context<'_> {
+        Context {
+            parts: self.parts,
+            caller: self.caller,
+            cancel: &self.call.cancel,
+            deadline: self.deadline,
+            progress: None,
+        }
+    }
+
+    fn needs(&self, scope: Scope) -> Result<(), Refusal> {
+        if self.caller.scopes.contains(&scope) {
+            return Ok(());
+        }
+        Err(Refusal::new(403, "Not allowed"))
+    }
+
+    fn content_type(&self) -> Option<&str> {
+        self.call.request.headers.get("content-type")
+    }
+
+    fn body(&self) -> Result<&[u8], Refusal> {
+        let body = &self.call.request.body;
+        if body.len() > API_BODY_BYTES_MAX {
+            let detail = format!("Body too large: at most {API_BODY_BYTES_MAX} bytes are allowed");
+            return Err(Refusal::new(413, &detail));
+        }
+        Ok(body)
+    }
+}
+
+/// `GET /health`.
+pub fn health(parts: &Parts) -> Response {
+    let workspace = &parts.workspace;
+    let writable = workspace.store.stopped().is_none();
+    let audited = workspace.audit.failure().is_none();
+    let status = if writable && audited { "ok" } else { "degraded" };
+    let body = json!({
+        "status": status,
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_s": parts.started.elapsed().as_secs(),
+        "store": {"ready": writable},
+        "encoder": {
+            "ready": true, "model": parts.embedder.name(), "kernel": parts.embedder.kernel(),
+        },
+    });
+    Response::json(200, body.to_string().into_bytes())
+}
+
+/// `GET /stats`.
+pub fn stats(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    ask.needs(Scope::TenantRead)?;
+    let answer = governed(&ask.context(), "GET /stats", &json!({}), false, |context| {
+        Ok(Answer::plain(status::collect(context)?, String::new()))
+    });
+    Ok(respond(without_receipt(answer.map_err(refuse)?)))
+}
+
+/// `POST /recall`.
+pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    ask.needs(Scope::BrainProxy)?;
+    let wanted = match validate::recall(ask.content_type(), ask.body()?) {
+        Ok(wanted) => wanted,
+        Err(invalid) => return Ok(unprocessable(&invalid)),
+    };
+    let arguments = json!({
+        "query": wanted.query, "limit": wanted.limit, "graph": wanted.graph,
+        "neighbor_limit": wanted.neighbor_limit, "modality": wanted.modality,
+        "prefer_replacements": wanted.prefer_replacements,
+    });
+    let question = Question {
+        text: wanted.query,
+        limit: Some(wanted.limit as usize),
+        modality: wanted.modality,
+        neighbours: wanted.graph.then_some(wanted.neighbor_limit as usize),
+    };
+    let plan = Plan::keyword(question, wanted.prefer_replacements);
+    let answer = governed(&ask.context(), "POST /recall", &arguments, false, |context| {
+        seeds(context, &plan, |seeds, _| json!({"seeds": seeds}))
+    });
+    let mut answer = answer.map_err(refuse)?;
+    Ok(respond(answer.structured["seeds"].take()))
+}
+
+/// `POST /semantic-recall`.
+pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    ask.needs(Scope::BrainProxy)?;
+    let wanted = match validate::semantic_recall(ask.content_type(), ask.body()?) {
+        Ok(wanted) => wanted,
+        Err(invalid) => return Ok(unprocessable(&invalid)),
+    };
+    let arguments = json!({"query": wanted.query, "limit": wanted.limit});
+    let query = wanted.query.clone();
+    let limit = Some(wanted.limit as usize);
+    let plan = Plan::semantic(Question { text: wanted.query, limit, ..Question::default() });
+    let answer = governed(&ask.context(), "POST /semantic-recall", &arguments, false, |context| {
+        seeds(context, &plan, |seeds, outcome| {
+            json!({
+                "query": query, "model": context.parts.embedder.name(),
+                "dimensions": context.parts.embedder.model().dimensions,
+                "count": seeds.len(),
+                "took_ms": (outcome.took.as_secs_f64() * 1e6).round() / 1e3,
+                "results": seeds,
+            })
+        })
+    });
+    Ok(respond(without_receipt(answer.map_err(refuse)?)))
+}
+
+/// Runs a plan and shows what it found as seeds.
+fn seeds(
+    context: &Context<'_>,
+    plan: &Plan,
+    shape: impl FnOnce(Vec<Value>, &Outcome) -> Value,
+) -> Result<Answer, ToolError> {
+    let snapshot = context.parts.workspace.store.snapshot();
+    let outcome = recall_tool::run(context, &snapshot, plan)?;
+    let mut seeds = Vec::with_capacity(outcome.items.len());
+    for found in &outcome.items {
+        let mut seed = show::seed(&snapshot, found.place, found.verdict)?;
+        seed.insert("score".to_owned(), show::score(found.score));
+        if plan.neighbours {
+            let neighbours = show::neighbours(&snapshot, &found.neighbours)?;
+            seed.insert("neighbors".to_owned(), neighbours);
+        }
+        seeds.push(Value::Object(seed));
+    }
+    let answer = Answer::plain(shape(seeds, &outcome), String::new());
+    recall_tool::account(&snapshot, &outcome, answer)
+}
+
+/// The HTTP API's bodies have no receipt; the entry in the ledger is there all the same.
+fn without_receipt(mut answer: Answer) -> Value {
+    if let Some(fields) = answer.structured.as_object_mut() {
+        fields.remove("receipt");
+    }
+    answer.structured
+}
+
+fn respond(body: Value) -> Response {
+    Response::json(200, body.to_string().into_bytes())
+}
+
+fn unprocessable(invalid: &Invalid) -> Response {
+    Response::json(invalid.status(), invalid.body())
+}
+
+/// What a failed tool means over HTTP.
+pub fn refuse(error: ToolError) -> Refusal {
+    match error {
+        ToolError::Argument { .. } => Refusal::new(422, &error.to_string()),
+        ToolError::Missing { .. } => Refusal::new(404, &error.to_string()),
+        ToolError::Unaudited(_) | ToolError::Unwritable(_) => {
+            Refusal::unavailable(&error.to_string())
+        }
+        ToolError::TimedOut { .. } | ToolError::Cancelled => {
+            Refusal::unavailable(&error.to_string())
+        }
+        _ => Refusal::new(500, &error.to_string()),
+    }
+}

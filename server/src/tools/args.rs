@@ -1,0 +1,469 @@
+//! What a tool takes: one list of fields gives the struct, the parser, the bounds and the schema.
+//!
+//! ```ignore
+//! args! {
+//!     /// What `graph_path_tool` takes.
+//!     pub struct Path {
+//!         from_id: Id => "Where the path starts.",
+//!         max_hops: Int<1, 6> = Int(4) => "The longest path to look for, in edges.",
+//!         note: Option<Text<0, 200>> => "Why it is asked.",
+//!     }
+//! }
+//! ```
+//!
+//! Clients have been seen to send numbers, lists and objects as strings of JSON; these are
+//! understood wherever no text was wanted.
+
+use engine::{ItemId, Micros, Sensitivity};
+use serde_json::{Map, Value, json};
+
+use super::ToolError;
+use crate::names;
+
+/// A kind of argument: how it is described, and how it is read.
+pub trait Argument: Sized {
+    /// Its JSON Schema, without description and default.
+    fn schema() -> Value;
+    /// Reads a value; the error says what is allowed.
+    fn read(value: &Value) -> Result<Self, String>;
+    /// What stands for it when it is left out; `None` when it must be given.
+    fn absent() -> Option<Self> {
+        None
+    }
+}
+
+/// One field of a tool's arguments.
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// Whether it must be given.
+    pub required: bool,
+    /// Its schema, default included.
+    pub schema: Value,
+}
+
+/// All fields of a tool.
+pub type Shape = fn() -> Vec<Field>;
+
+/// `inputSchema` of a tool: a flat object.
+pub fn input_schema(fields: &[Field]) -> Value {
+    let mut properties = Map::new();
+    for field in fields {
+        let mut schema = field.schema.clone();
+        schema["description"] = field.about.into();
+        properties.insert(field.name.to_owned(), schema);
+    }
+    let required: Vec<&str> =
+        fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+    let mut schema = json!({
+        "type": "object", "properties": properties, "additionalProperties": false,
+    });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+/// Declares a tool's arguments. See the module's documentation.
+macro_rules! args {
+    ($(#[$about:meta])* pub struct $name:ident {
+        $($field:ident: $type:ty $(= $default:expr)? => $help:literal),* $(,)?
+    }) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        pub struct $name { $(#[doc = $help] pub $field: $type),* }
+
+        impl $name {
+            /// The fields, as the catalog describes them.
+            pub fn shape() -> Vec<$crate::tools::args::Field> {
+                vec![$($crate::tools::args::field::<$type>(
+                    stringify!($field), $help, args!(@default $type $(, $default)?),
+                )),*]
+            }
+
+            /// Reads and checks them.
+            pub fn parse(
+                raw: &serde_json::Map<String, serde_json::Value>,
+            ) -> Result<Self, $crate::tools::ToolError> {
+                $crate::tools::args::check_names(raw, &[$(stringify!($field)),*])?;
+                Ok(Self { $($field: $crate::tools::args::read(
+                    raw, stringify!($field), args!(@default $type $(, $default)?),
+                )?),* })
+            }
+        }
+    };
+    (@default $type:ty) => { None::<$type> };
+    (@default $type:ty, $default:expr) => { Some::<$type>($default) };
+}
+pub(crate) use args;
+
+/// Describes one field.
+pub fn field<T: Argument + Shown>(
+    name: &'static str,
+    about: &'static str,
+    default: Option<T>,
+) -> Field {
+    let mut schema = T::schema();
+    let required = default.is_none() && T::absent().is_none();
+    if let Some(default) = default.and_then(|default| default.shown()) {
+        schema["default"] = default;
+    }
+    Field { name, about, required, schema }
+}
+
+/// Reads one field.
+pub fn read<T: Argument>(
+    raw: &Map<String, Value>,
+    name: &'static str,
+    default: Option<T>,
+) -> Result<T, ToolError> {
+    match raw.get(name) {
+        None => default
+            .or_else(T::absent)
+            .ok_or_else(|| ToolError::argument(name, "is missing and must be given")),
+        Some(value) => T::read(value).map_err(|why| ToolError::argument(name, why)),
+    }
+}
+
+/// Refuses names that the tool does not take, with the nearest one that it does.
+pub fn check_names(raw: &Map<String, Value>, known: &[&str]) -> Result<(), ToolError> {
+    let Some(stranger) = raw.keys().find(|key| !known.contains(&key.as_str())) else {
+        return Ok(());
+    };
+    let nearest = known.iter().min_by_key(|name| distance(stranger, name));
+    let hint = match nearest {
+        Some(name) if distance(stranger, name) <= 3 => format!("; did you mean `{name}`?"),
+        _ if known.is_empty() => "; this tool takes no arguments".to_owned(),
+        _ => format!("; it takes {}", known.join(", ")),
+    };
+    Err(ToolError::argument("arguments", format!("`{}` is not an argument{hint}", cut(stranger))))
+}
+
+fn cut(text: &str) -> String {
+    const SHOWN_CHARS_MAX: usize = 60;
+    text.chars().take(SHOWN_CHARS_MAX).collect()
+}
+
+/// Edit distance (Levenshtein 1966), of the first characters.
+fn distance(a: &str, b: &str) -> usize {
+    const CHARS_MAX: usize = 64;
+    let b: Vec<char> = b.chars().take(CHARS_MAX).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(CHARS_MAX).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let swap = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = swap.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// A value, or the JSON that a string holds.
+fn unquoted(value: &Value) -> Value {
+    match value {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| value.clone()),
+        _ => value.clone(),
+    }
+}
+
+/// How a default is shown in a schema.
+pub trait Shown {
+    /// The default as JSON; `None` where there is nothing to show.
+    fn shown(&self) -> Option<Value>;
+}
+
+/// A text of `MIN` to `MAX` characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text<const MIN: usize, const MAX: usize>(pub String);
+
+impl<const MIN: usize, const MAX: usize> Argument for Text<MIN, MAX> {
+    fn schema() -> Value {
+        json!({"type": "string", "minLength": MIN, "maxLength": MAX})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let text = value.as_str().ok_or_else(|| wanted("a string", value))?;
+        let chars = text.chars().count();
+        if !(MIN..=MAX).contains(&chars) {
+            return Err(format!("has {chars} characters; {MIN} to {MAX} are allowed"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl<const MIN: usize, const MAX: usize> Shown for Text<MIN, MAX> {
+    fn shown(&self) -> Option<Value> {
+        Some(self.0.as_str().into())
+    }
+}
+
+/// An integer from `MIN` to `MAX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Int<const MIN: i64, const MAX: i64>(pub i64);
+
+impl<const MIN: i64, const MAX: i64> Argument for Int<MIN, MAX> {
+    fn schema() -> Value {
+        json!({"type": "integer", "minimum": MIN, "maximum": MAX})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let number = unquoted(value);
+        let number = number.as_i64().ok_or_else(|| wanted("an integer", value))?;
+        if !(MIN..=MAX).contains(&number) {
+            return Err(format!("is {number}; {MIN} to {MAX} is allowed"));
+        }
+        Ok(Self(number))
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> Shown for Int<MIN, MAX> {
+    fn shown(&self) -> Option<Value> {
+        Some(self.0.into())
+    }
+}
+
+impl Argument for bool {
+    fn schema() -> Value {
+        json!({"type": "boolean"})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        unquoted(value).as_bool().ok_or_else(|| wanted("true or false", value))
+    }
+}
+
+impl Shown for bool {
+    fn shown(&self) -> Option<Value> {
+        Some((*self).into())
+    }
+}
+
+/// A list of `MIN` to `MAX` members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List<T, const MIN: usize, const MAX: usize>(pub Vec<T>);
+
+impl<T: Argument, const MIN: usize, const MAX: usize> Argument for List<T, MIN, MAX> {
+    fn schema() -> Value {
+        json!({"type": "array", "items": T::schema(), "minItems": MIN, "maxItems": MAX})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let list = unquoted(value);
+        let members = list.as_array().ok_or_else(|| wanted("a list", value))?;
+        if !(MIN..=MAX).contains(&members.len()) {
+            return Err(format!("has {} members; {MIN} to {MAX} are allowed", members.len()));
+        }
+        let read = members.iter().enumerate().map(|(at, member)| {
+            T::read(member).map_err(|why| format!("member {at} {why}"))
+        });
+        read.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl<T, const MIN: usize, const MAX: usize> Shown for List<T, MIN, MAX> {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
+impl<T: Argument> Argument for Option<T> {
+    fn schema() -> Value {
+        T::schema()
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        if value.is_null() { Ok(None) } else { T::read(value).map(Some) }
+    }
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+}
+
+impl<T> Shown for Option<T> {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// The id of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Id(pub ItemId);
+
+impl Argument for Id {
+    fn schema() -> Value {
+        json!({"type": "string", "maxLength": 64})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let text = value.as_str().ok_or_else(|| wanted("an id", value))?;
+        names::parse_item(text).map(Self).map_err(|error| error.to_string())
+    }
+}
+
+impl Shown for Id {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// A moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(pub Micros);
+
+impl Argument for Time {
+    fn schema() -> Value {
+        json!({"type": "string", "format": "date-time"})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let text = value.as_str().ok_or_else(|| wanted("a time", value))?;
+        names::parse_time(text).map(Self)
+    }
+}
+
+impl Shown for Time {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
+impl Argument for Sensitivity {
+    fn schema() -> Value {
+        json!({"type": "string", "enum": Sensitivity::ALL.map(Sensitivity::name)})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let names = Sensitivity::ALL.map(Sensitivity::name).join(", ");
+        let known = value.as_str().and_then(Sensitivity::of_name);
+        known.ok_or_else(|| wanted(&format!("one of {names}"), value))
+    }
+}
+
+impl Shown for Sensitivity {
+    fn shown(&self) -> Option<Value> {
+        Some(self.name().into())
+    }
+}
+
+/// Where something was read: `{uri, title}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceGiven {
+    /// Where it is.
+    pub uri: String,
+    /// One line.
+    pub title: String,
+}
+
+impl Argument for SourceGiven {
+    fn schema() -> Value {
+        json!({
+            "type": "object", "additionalProperties": false, "required": ["uri"],
+            "properties": {
+                "uri": Text::<1, 2048>::schema(), "title": Text::<0, 1000>::schema(),
+            },
+        })
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let object = unquoted(value);
+        let object = object.as_object().ok_or_else(|| wanted("an object {uri, title}", value))?;
+        if let Some(other) = object.keys().find(|key| *key != "uri" && *key != "title") {
+            return Err(format!("has `{}`; uri and title are allowed", cut(other)));
+        }
+        let uri = object.get("uri").ok_or("has no uri")?;
+        let uri = Text::<1, 2048>::read(uri).map_err(|why| format!("its uri {why}"))?.0;
+        let title = object.get("title").map(Text::<0, 1000>::read).transpose();
+        let title = title.map_err(|why| format!("its title {why}"))?;
+        Ok(Self { uri, title: title.map(|title| title.0).unwrap_or_default() })
+    }
+}
+
+impl Shown for SourceGiven {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
+fn wanted(what: &str, found: &Value) -> String {
+    let found = match found {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "a boolean".to_owned(),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(text) => format!("the string \"{}\"", cut(text)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    };
+    format!("is {found}; {what} is wanted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    args! {
+        /// For the tests.
+        pub struct Sample {
+            text: Text<1, 5> => "A text.",
+            hops: Int<1, 6> = Int(4) => "A number.",
+            tags: Option<List<Text<1, 3>, 0, 2>> => "A list.",
+            deep: bool = false => "A flag.",
+        }
+    }
+
+    fn parse(json: Value) -> Result<Sample, String> {
+        let raw = json.as_object().cloned().unwrap();
+        Sample::parse(&raw).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_schema_says_what_the_parser_does() {
+        let schema = input_schema(&Sample::shape());
+        assert_eq!(schema["required"], json!(["text"]));
+        assert_eq!(schema["additionalProperties"], json!(false));
+        let hops = json!({
+            "type": "integer", "minimum": 1, "maximum": 6, "default": 4, "description": "A number.",
+        });
+        assert_eq!(schema["properties"]["hops"], hops);
+    }
+
+    #[test]
+    fn what_is_left_out_has_its_default() {
+        let sample = parse(json!({"text": "abc"})).unwrap();
+        assert_eq!((sample.text.0.as_str(), sample.hops.0, sample.deep), ("abc", 4, false));
+        assert_eq!(sample.tags, None);
+    }
+
+    #[test]
+    fn strings_of_json_are_understood_where_no_text_is_wanted() {
+        let sample = parse(json!({
+            "text": "1", "hops": "6", "deep": "true", "tags": "[\"a\",\"b\"]",
+        }));
+        let sample = sample.unwrap();
+        assert_eq!((sample.text.0.as_str(), sample.hops.0, sample.deep), ("1", 6, true));
+        assert_eq!(sample.tags.unwrap().0.len(), 2);
+    }
+
+    #[test]
+    fn errors_name_the_field_and_what_is_allowed() {
+        for (given, words) in [
+            (json!({}), "text: is missing"),
+            (json!({"text": ""}), "text: has 0 characters; 1 to 5 are allowed"),
+            (json!({"text": 7}), "text: is the number 7; a string is wanted"),
+            (json!({"text": "a", "hops": 0}), "hops: is 0; 1 to 6 is allowed"),
+            (json!({"text": "a", "hops": 1.5}), "an integer is wanted"),
+            (json!({"text": "a", "tags": ["a", "b", "c"]}), "has 3 members; 0 to 2"),
+            (json!({"text": "a", "tags": ["long"]}), "member 0 has 4 characters"),
+            (json!({"text": "a", "hopps": 1}), "did you mean `hops`?"),
+            (json!({"text": "a", "completely_else": 1}), "it takes text, hops, tags, deep"),
+        ] {
+            let error = parse(given.clone()).unwrap_err();
+            assert!(error.contains(words), "{given}: {error}");
+        }
+    }
+}

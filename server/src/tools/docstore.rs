@@ -1,0 +1,177 @@
+//! docstore: ingested documents, whole and in pieces.
+
+use engine::ledger::Effect;
+use engine::{ItemView, Place, Snapshot, hex};
+use serde_json::{Map, Value, json};
+
+use super::args::{Id, Int, Text, args};
+use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
+use crate::govern::{Action, Verdict, What, decide};
+use crate::ingest::{job, uri};
+use crate::names;
+
+/// Bytes of text in one answer.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+/// Characters of text in the part that people read.
+const PREVIEW_CHARS: usize = 2_000;
+/// An offset is at most this: no document is longer.
+const OFFSET_MAX: i64 = 1 << 30;
+
+args! {
+    /// What `docstore_get_document_tool` takes.
+    pub struct GetDocument {
+        document_id: Option<Id> => "The document's id; or give its path.",
+        path: Option<Text<1, 4096>> =>
+            "The document's path: absolute, or beneath an ingest root.",
+        offset: Int<0, OFFSET_MAX> = Int(0) => "Byte of the text to start from.",
+    }
+}
+
+pub(super) static FAMILY: Family = Family {
+    name: "docstore",
+    about: "Read the documents that were ingested.",
+    tools: &[Tool {
+        name: "docstore_get_document_tool",
+        title: "Get a document",
+        about: "Read an ingested document by its id or path, at most 64 KiB at a time; go on from \
+                next_offset. Use it to read around a recalled passage. Not for finding documents: \
+                ask retrieval_arbitrate_tool.",
+        shape: GetDocument::shape,
+        result: || {
+            json!({
+                "type": "object",
+                "required": ["document_id", "path", "title", "text", "offset", "receipt"],
+                "properties": {
+                    "document_id": {"type": "string"}, "path": {"type": "string"},
+                    "title": {"type": "string"}, "modality": {"type": "string"},
+                    "format": {"type": "string"}, "bytes": {"type": "integer"},
+                    "content_sha256": {"type": "string"}, "chunks": {"type": "integer"},
+                    "version": {"type": "integer"}, "ingested_at": {"type": "string"},
+                    "status": {"type": "string"}, "text": {"type": "string"},
+                    "offset": {"type": "integer"}, "next_offset": {"type": "integer"},
+                    "truncated": {"type": "boolean"},
+                },
+            })
+        },
+        scope: Scope::TenantRead,
+        change: Change::Nothing,
+        run: |context, raw| get_document(context, raw),
+        example: r#"{"path": "README.md"}"#,
+    }],
+};
+
+fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = GetDocument::parse(raw)?;
+    let snapshot = context.parts.workspace.store.snapshot();
+    let place = match (&wanted.document_id, &wanted.path) {
+        (Some(id), None) => by_id(&snapshot, *id)?,
+        (None, Some(path)) => by_path(context, &snapshot, &path.0)?,
+        _ => {
+            let why = "give document_id or path, one of the two";
+            return Err(ToolError::argument("document_id", why));
+        }
+    };
+    let item = snapshot.item(place)?;
+    may_read(context, &item)?;
+    let text = text_of(&snapshot, &item)?;
+    let offset = usize::try_from(wanted.offset.0).unwrap_or(usize::MAX);
+    if offset > text.len() {
+        let why = format!("is {offset}; the text has {} bytes", text.len());
+        return Err(ToolError::argument("offset", why));
+    }
+    let start = text.floor_char_boundary(offset);
+    let end = text.floor_char_boundary((start + TEXT_BYTES_MAX).min(text.len()));
+    let mut structured = metadata(&snapshot, place, &item)?;
+    structured["text"] = text[start..end].into();
+    structured["offset"] = start.into();
+    structured["truncated"] = (end < text.len()).into();
+    if end < text.len() {
+        structured["next_offset"] = end.into();
+    }
+    let preview: String = text[start..end].chars().take(PREVIEW_CHARS).collect();
+    let readable = format!(
+        "{} ({}, {} bytes of text)\n{preview}",
+        item.title,
+        structured["path"].as_str().unwrap_or_default(),
+        text.len()
+    );
+    Ok(Answer::plain(structured, readable).touching(Effect::Read, [item.id]))
+}
+
+fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
+    let place = snapshot.find(id.0)?.filter(|&place| {
+        snapshot.status(place) != engine::Status::Tombstoned
+    });
+    let missing = |why: &str| ToolError::Missing { field: "document_id", why: why.to_owned() };
+    let place = place.ok_or_else(|| missing("there is no such document"))?;
+    if snapshot.item(place)?.kind != "document" {
+        return Err(missing("that item is not a document"));
+    }
+    Ok(place)
+}
+
+/// An absolute path as it was ingested, or one beneath a root.
+fn by_path(context: &Context<'_>, snapshot: &Snapshot, path: &str) -> Result<Place, ToolError> {
+    let roots = context.parts.roots();
+    let roots = roots.paths().map(|root| format!("{root}/{path}"));
+    let candidates = if path.starts_with('/') { vec![path.to_owned()] } else { roots.collect() };
+    for candidate in candidates {
+        if let Some(id) = job::document_of(snapshot, &uri::of_path(&candidate))? {
+            return by_id(snapshot, Id(id));
+        }
+    }
+    let why = format!("no document was ingested from `{path}`");
+    Err(ToolError::Missing { field: "path", why })
+}
+
+fn may_read(context: &Context<'_>, item: &ItemView<'_>) -> Result<(), ToolError> {
+    let what = What {
+        workspace: &context.parts.workspace.name,
+        kind: item.kind,
+        sensitivity: item.sensitivity,
+        gates: &item.gates,
+    };
+    let judged =
+        context.caller.as_who(|who| decide(&context.parts.rules, who, &what, Action::Read));
+    if judged.verdict == Verdict::Allow {
+        return Ok(());
+    }
+    // To someone who may not read it, it does not exist.
+    Err(ToolError::Missing { field: "document_id", why: "there is no such document".to_owned() })
+}
+
+/// A document's text is that of its chunks, one after another.
+fn text_of(snapshot: &Snapshot, document: &ItemView<'_>) -> Result<String, ToolError> {
+    let Some(source) = document.source else { return Ok(String::new()) };
+    let mut text = String::new();
+    for place in snapshot.items_of_source(source)? {
+        let item = snapshot.item(place)?;
+        if item.kind == "chunk" {
+            text.push_str(item.text);
+        }
+    }
+    Ok(text)
+}
+
+fn metadata(
+    snapshot: &Snapshot,
+    place: Place,
+    item: &ItemView<'_>,
+) -> Result<Value, ToolError> {
+    let attributes: Value = serde_json::from_str(item.attributes).unwrap_or_default();
+    let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
+    let path = source.as_ref().and_then(|source| uri::to_path(source.uri));
+    Ok(json!({
+        "document_id": names::of_item(item),
+        "path": path.or(attributes["path"].as_str().map(str::to_owned)).unwrap_or_default(),
+        "title": item.title,
+        "modality": item.modality,
+        "format": attributes["format"],
+        "bytes": attributes["bytes"],
+        "content_sha256": source.map(|source| hex(&source.content_sha256)),
+        "chunks": attributes["chunks"],
+        "version": attributes["version"],
+        "ingested_at": names::time(item.recorded_at),
+        "status": snapshot.status(place).name(),
+    }))
+}

@@ -1,0 +1,121 @@
+//! ingest: files become memories.
+
+use engine::Sensitivity;
+use engine::ledger::Effect;
+use serde_json::{Map, Value, json};
+
+use super::args::{List, Text, args};
+use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
+use crate::ingest::job::{Job, JobError, Report, Request};
+
+const INGEST_PATHS: &str = "ingest_paths_tool";
+
+args! {
+    /// What `ingest_paths_tool` takes.
+    pub struct IngestPaths {
+        paths: List<Text<1, 4096>, 1, 64> =>
+            "Files and folders, absolute or beneath an ingest root.",
+        recursive: bool = true => "Walk folders.",
+        include: Option<List<Text<1, 512>, 0, 64>> => "Globs to keep, such as *.md; all by default.",
+        exclude: Option<List<Text<1, 512>, 0, 64>> => "Globs to leave out.",
+        sensitivity: Option<Sensitivity> => "How carefully to show it; internal by default.",
+        dry_run: bool = false => "Only say what would be done.",
+    }
+}
+
+pub(super) static FAMILY: Family = Family {
+    name: "ingest",
+    about: "Bring files in.",
+    tools: &[Tool {
+        name: INGEST_PATHS,
+        title: "Ingest files",
+        about: "Read files under the operator's ingest roots into memory: Markdown, text, code, \
+                HTML, reStructuredText. Unchanged files are left alone, changed ones supersede \
+                their old version. Not for single facts: use brain_remember.",
+        shape: IngestPaths::shape,
+        result: || {
+            json!({
+                "type": "object",
+                "required": ["job_id", "files", "items", "unchanged", "superseded", "skipped",
+                    "errors", "receipt"],
+                "properties": {
+                    "job_id": {"type": ["string", "null"]}, "files": {"type": "integer"},
+                    "items": {"type": "integer"}, "unchanged": {"type": "integer"},
+                    "superseded": {"type": "integer"}, "links": {"type": "integer"},
+                    "skipped": {"type": "array", "items": {"type": "object"}},
+                    "errors": {"type": "array", "items": {"type": "object"}},
+                    "dry_run": {"type": "boolean"},
+                },
+            })
+        },
+        scope: Scope::IngestWrite,
+        change: Change::AddsOnce,
+        run: |context, raw| ingest_paths(context, raw),
+        example: r#"{"paths": ["README.md"], "dry_run": true}"#,
+    }],
+};
+
+fn texts<const A: usize, const B: usize, const C: usize, const D: usize>(
+    list: Option<List<Text<A, B>, C, D>>,
+) -> Vec<String> {
+    list.into_iter().flat_map(|list| list.0).map(|text| text.0).collect()
+}
+
+fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = IngestPaths::parse(raw)?;
+    let request = Request {
+        paths: texts(Some(wanted.paths)),
+        recursive: wanted.recursive,
+        include: texts(wanted.include),
+        exclude: texts(wanted.exclude),
+        sensitivity: wanted.sensitivity.unwrap_or_default(),
+        dry_run: wanted.dry_run,
+        by: context.caller.principal.clone(),
+        via: INGEST_PATHS,
+    };
+    let report = run(context, &request)?;
+    let mut structured = report.to_json();
+    structured["dry_run"] = request.dry_run.into();
+    let answer = Answer::plain(structured, readable(&report, request.dry_run));
+    Ok(answer.touching(Effect::Written, report.documents))
+}
+
+/// Runs a job for a caller.
+pub fn run(context: &Context<'_>, request: &Request) -> Result<Report, ToolError> {
+    let job = Job {
+        store: &context.parts.workspace.store,
+        embedder: &context.parts.embedder,
+        roots: &context.parts.roots(),
+        cancelled: &|| context.is_over(),
+        progress: &|done, total, name| {
+            if let Some(tell) = context.progress {
+                tell(done, total, name);
+            }
+        },
+    };
+    job.run(request).map_err(|error| match error {
+        JobError::Request { field, why } => ToolError::argument(field, why),
+        JobError::Write(error) => error.into(),
+        JobError::Damaged(damage) => damage.into(),
+    })
+}
+
+/// A report in words.
+pub fn readable(report: &Report, dry_run: bool) -> String {
+    let mut text = format!(
+        "{}{} files: {} items written, {} files unchanged, {} superseded, {} links, {} skipped, \
+         {} errors",
+        if dry_run { "(dry run) " } else { "" },
+        report.files,
+        report.items,
+        report.unchanged,
+        report.superseded,
+        report.links,
+        report.skipped_count,
+        report.errors_count,
+    );
+    for (path, why) in &report.errors {
+        text.push_str(&format!("\nerror: {path}: {why}"));
+    }
+    text
+}

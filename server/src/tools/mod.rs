@@ -1,0 +1,365 @@
+//! The catalog: one row for each tool, read by everything that needs to know about it.
+//!
+//! A family's file holds its tools' arguments, rows and functions side by side. The list, the
+//! schemas, the hints, the scope check and the audit label all come from the row.
+
+pub mod args;
+mod docstore;
+mod idempotency;
+mod ingest;
+mod items;
+mod recall;
+mod status;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use engine::ledger::{Decision, Effect, Outcome, Touched};
+use engine::{Damage, ItemId, Remedy, WriteError};
+use serde_json::{Map, Value, json};
+
+use crate::govern::{Trace, Verdict, hash_arguments};
+use crate::net::Cancel;
+use crate::parts::{Caller, Parts};
+
+/// What a caller may do, as tokens and the catalog name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Read items, documents, the graph, status.
+    TenantRead,
+    /// Recall.
+    BrainProxy,
+    /// Write items.
+    MemoryWrite,
+    /// Ingest files and texts.
+    IngestWrite,
+    /// Read and write agents' state.
+    AgentState,
+    /// Read the ledger.
+    AuditRead,
+    /// Run benchmarks.
+    BenchRun,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::TenantRead,
+        Self::BrainProxy,
+        Self::MemoryWrite,
+        Self::IngestWrite,
+        Self::AgentState,
+        Self::AuditRead,
+        Self::BenchRun,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TenantRead => "tenant:read",
+            Self::BrainProxy => "brain:proxy",
+            Self::MemoryWrite => "memory:write",
+            Self::IngestWrite => "ingest:write",
+            Self::AgentState => "agent:state",
+            Self::AuditRead => "audit:read",
+            Self::BenchRun => "bench:run",
+        }
+    }
+}
+
+/// What a tool may change; the hints of the catalog come from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    Nothing,
+    /// It adds; doing it again may add again.
+    Adds,
+    /// It adds; doing it again adds nothing.
+    AddsOnce,
+}
+
+/// One tool.
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// What it does, when to use it, when not.
+    pub about: &'static str,
+    /// What it takes.
+    pub shape: args::Shape,
+    /// `outputSchema` without the receipt.
+    pub result: fn() -> Value,
+    /// What the caller must hold.
+    pub scope: Scope,
+    /// What it may change.
+    pub change: Change,
+    /// Does it.
+    pub run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ToolError>,
+    /// Arguments that work on any store.
+    pub example: &'static str,
+}
+
+/// Tools that belong together; plans name families.
+pub struct Family {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    /// Its tools.
+    pub tools: &'static [Tool],
+}
+
+/// Every family, in the order of the catalog.
+pub static FAMILIES: &[&Family] = &[
+    &recall::FAMILY,
+    &docstore::FAMILY,
+    &items::FAMILY,
+    &status::FAMILY,
+    &ingest::FAMILY,
+];
+
+/// Told how far a long call has come: done, of how many, and what is being done.
+pub type Progress<'a> = &'a (dyn Fn(u64, u64, &str) + Sync);
+
+/// What a tool works with.
+pub struct Context<'a> {
+    /// The service.
+    pub parts: &'a Parts,
+    /// Who calls.
+    pub caller: &'a Caller,
+    /// Raised when the caller has left.
+    pub cancel: &'a Cancel,
+    /// When the call must have ended.
+    pub deadline: Instant,
+    /// Whom to tell how far it has come.
+    pub progress: Option<Progress<'a>>,
+}
+
+impl Context<'_> {
+    /// Whether the work is to stop: nobody waits for it any more.
+    pub fn is_over(&self) -> bool {
+        self.cancel.is_raised() || Instant::now() >= self.deadline
+    }
+}
+
+/// What a tool gives.
+#[derive(Debug)]
+pub struct Answer {
+    /// `structuredContent`, without the receipt: an object.
+    pub structured: Value,
+    /// The same facts, short enough to read.
+    pub text: String,
+    /// What became of which items, sensitivity events first.
+    pub touched: Vec<Touched>,
+    /// The strictest policy decision of the call.
+    pub decision: Decision,
+    /// Name of its rule.
+    pub rule: String,
+}
+
+/// The rule's name where no item was judged: the scope let the call through.
+const BY_SCOPE: &str = "scope";
+
+impl Answer {
+    /// An answer that no policy rule touched.
+    pub fn plain(structured: Value, text: String) -> Self {
+        let rule = BY_SCOPE.to_owned();
+        Self { structured, text, touched: Vec::new(), decision: Decision::Allow, rule }
+    }
+
+    /// Notes items that were read or written.
+    pub fn touching(mut self, effect: Effect, items: impl IntoIterator<Item = ItemId>) -> Self {
+        self.touched.extend(items.into_iter().map(|id| touched(effect, id)));
+        self
+    }
+}
+
+/// An item in a ledger entry.
+pub fn touched(effect: Effect, id: ItemId) -> Touched {
+    Touched { effect, item: id.0.to_le_bytes() }
+}
+
+/// A policy verdict as the ledger names it.
+pub fn decision_of(verdict: Verdict) -> Decision {
+    match verdict {
+        Verdict::Allow => Decision::Allow,
+        Verdict::Redact => Decision::Redact,
+        Verdict::Deny => Decision::Deny,
+    }
+}
+
+/// Why a tool gave no answer. Nothing was written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// An argument is wrong.
+    Argument {
+        /// Which.
+        field: String,
+        /// What was given and what is allowed.
+        why: String,
+    },
+    /// What the arguments name is not there.
+    Missing {
+        /// Which argument.
+        field: &'static str,
+        /// What was looked for.
+        why: String,
+    },
+    /// The call was called off.
+    Cancelled,
+    /// The call took longer than it may.
+    TimedOut {
+        /// The longest it may take.
+        limit: Duration,
+    },
+    /// Stored bytes are damaged.
+    Damaged(Damage),
+    /// The store takes no writes now.
+    Unwritable(String),
+    /// The ledger takes no entries, so no governed call may be answered.
+    Unaudited(String),
+}
+
+impl ToolError {
+    /// A wrong argument.
+    pub fn argument(field: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Argument { field: field.into(), why: why.into() }
+    }
+
+    /// For programs, in `snake_case`.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Argument { .. } => "invalid_argument",
+            Self::Missing { .. } => "not_found",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut { .. } => "timed_out",
+            Self::Damaged(_) => "store_damaged",
+            Self::Unwritable(_) => "store_unwritable",
+            Self::Unaudited(_) => "ledger_unavailable",
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Argument { .. } | Self::Missing { .. } => Outcome::Refused,
+            Self::Cancelled | Self::TimedOut { .. } => Outcome::Cancelled,
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Argument { field, why } => write!(f, "{field}: {why}"),
+            Self::Missing { field, why } => write!(f, "{field}: {why}"),
+            Self::Cancelled => write!(f, "the call was cancelled; nothing more was done"),
+            Self::TimedOut { limit } => write!(f, "took longer than {} s", limit.as_secs_f32()),
+            Self::Damaged(damage) => write!(f, "stored bytes are damaged ({damage})"),
+            Self::Unwritable(why) => write!(f, "the store takes no writes now: {why}"),
+            Self::Unaudited(why) => write!(f, "the audit ledger takes no entries: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ToolError {}
+
+impl From<Damage> for ToolError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<WriteError> for ToolError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Refused { field, why } => Self::argument(field, why),
+            WriteError::Damaged(damage) => Self::Damaged(damage),
+            other if other.remedy() == Remedy::FixRequest => {
+                Self::argument("request", other.to_string())
+            }
+            other => Self::Unwritable(other.to_string()),
+        }
+    }
+}
+
+/// The tools that this caller may use, in the order of the catalog.
+pub fn visible_to(caller: &Caller) -> impl Iterator<Item = &'static Tool> {
+    let families = FAMILIES.iter().flat_map(|family| family.tools.iter());
+    families.filter(|tool| caller.scopes.contains(&tool.scope))
+}
+
+/// The tool of this name, if the caller may use it: to anyone else it does not exist.
+pub fn find(caller: &Caller, name: &str) -> Option<&'static Tool> {
+    visible_to(caller).find(|tool| tool.name == name)
+}
+
+impl Tool {
+    /// The row as `tools/list` gives it.
+    pub fn describe(&self) -> Value {
+        let mut output = (self.result)();
+        output["properties"]["receipt"] = receipt_schema();
+        json!({
+            "name": self.name,
+            "title": self.title,
+            "description": self.about,
+            "inputSchema": args::input_schema(&(self.shape)()),
+            "outputSchema": output,
+            "annotations": {
+                "title": self.title,
+                "readOnlyHint": self.change == Change::Nothing,
+                "destructiveHint": false,
+                "idempotentHint": self.change != Change::Adds,
+                "openWorldHint": false,
+            },
+        })
+    }
+
+    /// Runs the tool, leaves its entry in the ledger, and gives the answer with its receipt. No
+    /// entry, no answer.
+    pub fn call(
+        &self,
+        context: &Context<'_>,
+        raw: &Map<String, Value>,
+    ) -> Result<Answer, ToolError> {
+        let mut outcome = (self.run)(context, raw);
+        if Instant::now() >= context.deadline {
+            outcome = Err(ToolError::TimedOut { limit: context.parts.call_time_max });
+        } else if context.cancel.is_raised() {
+            outcome = Err(ToolError::Cancelled);
+        }
+        let arguments = hash_arguments(&json!({"tool": self.name, "arguments": raw}));
+        let trace = match &outcome {
+            Ok(answer) => Trace {
+                tool: self.name,
+                principal: context.caller.principal.clone(),
+                arguments,
+                decision: answer.decision,
+                rule: answer.rule.clone(),
+                touched: answer.touched.clone(),
+                outcome: Outcome::Done,
+            },
+            Err(error) => Trace {
+                tool: self.name,
+                principal: context.caller.principal.clone(),
+                arguments,
+                decision: Decision::Allow,
+                rule: BY_SCOPE.to_owned(),
+                touched: Vec::new(),
+                outcome: error.outcome(),
+            },
+        };
+        let at_once = self.change != Change::Nothing;
+        let recorded = context.parts.workspace.audit.record(&trace, at_once);
+        let receipt = recorded.map_err(|error| ToolError::Unaudited(error.to_string()))?;
+        let mut answer = outcome?;
+        answer.structured["receipt"] = receipt.to_json();
+        Ok(answer)
+    }
+}
+
+fn receipt_schema() -> Value {
+    json!({"type": "object", "description": "Proof of the audit entry."})
+}

@@ -1,0 +1,79 @@
+//! status: how the service is.
+
+use serde_json::{Map, Value, json};
+
+use super::args::args;
+use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
+
+args! {
+    /// What `recall_stats` takes: nothing.
+    pub struct Stats {}
+}
+
+pub(super) static FAMILY: Family = Family {
+    name: "status",
+    about: "How much is remembered, and how the service is.",
+    tools: &[Tool {
+        name: "recall_stats",
+        title: "Statistics",
+        about: "Count what is remembered: items by kind and modality, edges, sources, sensitivity \
+                events, and how fast recall is. Not for finding anything.",
+        shape: Stats::shape,
+        result: || {
+            json!({
+                "type": "object",
+                "required": ["memory_items", "edges", "sources", "sensitivity_events", "receipt"],
+                "properties": {
+                    "memory_items": {"type": "integer"}, "edges": {"type": "integer"},
+                    "sources": {"type": "integer"}, "sensitivity_events": {"type": "integer"},
+                    "superseded": {"type": "integer"}, "tombstoned": {"type": "integer"},
+                    "by_kind": {"type": "object"}, "by_modality": {"type": "object"},
+                    "embedding_rows": {"type": "integer"}, "segments": {"type": "integer"},
+                    "bytes_on_disk": {"type": "integer"},
+                    "recall_latency_ms": {"type": "object"},
+                },
+            })
+        },
+        scope: Scope::TenantRead,
+        change: Change::Nothing,
+        run: |context, raw| stats(context, raw),
+        example: "{}",
+    }],
+};
+
+fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    Stats::parse(raw)?;
+    let structured = collect(context)?;
+    let text = format!(
+        "{} items ({} superseded, {} tombstoned), {} edges, {} sources, {} sensitivity events",
+        structured["memory_items"],
+        structured["superseded"],
+        structured["tombstoned"],
+        structured["edges"],
+        structured["sources"],
+        structured["sensitivity_events"],
+    );
+    Ok(Answer::plain(structured, text))
+}
+
+/// What `recall_stats` and `GET /stats` give.
+pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
+    let workspace = &context.parts.workspace;
+    let snapshot = workspace.store.snapshot();
+    let counts = snapshot.counts();
+    let census = snapshot.census()?;
+    let events = workspace.audit.sensitivity_events();
+    let events = events.map_err(|error| ToolError::Unaudited(error.to_string()))?;
+    let latency = |share| workspace.recalls.percentile_ms(share);
+    Ok(json!({
+        "memory_items": counts.items, "edges": counts.edges, "sources": counts.sources,
+        "sensitivity_events": events,
+        "superseded": counts.superseded, "tombstoned": counts.tombstoned,
+        "by_kind": census.kinds, "by_modality": census.modalities,
+        "embedding_rows": counts.vectors, "segments": counts.parts,
+        "bytes_on_disk": workspace.store.bytes_on_disk(),
+        "recall_latency_ms": {
+            "p50": latency(0.50), "p95": latency(0.95), "p99": latency(0.99),
+        },
+    }))
+}
