@@ -47,7 +47,10 @@ fn url_around(text: &str, at: usize) -> Option<(usize, &str)> {
     };
     // Longer than any target kept is no link; looking no further bounds the work per mention.
     let window = &text[start..text.floor_char_boundary(start + LINK_TARGET_BYTES_MAX + 1)];
-    let end = window.find(ends).unwrap_or(window.len());
+    let end = match window.find(ends) {
+        None if window.len() > LINK_TARGET_BYTES_MAX => return None,
+        found => found.unwrap_or(window.len()),
+    };
     let mut url = window[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', '\'', '*']);
     // A closing bracket belongs to the URL only if it was opened inside it.
     for (open, close) in [('(', ')'), ('[', ']')] {
