@@ -45,10 +45,13 @@ fn url_around(text: &str, at: usize) -> Option<(usize, &str)> {
     let ends = |c: char| {
         c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`' | '|' | '{' | '}')
     };
-    let end = text[at..].find(ends).map_or(text.len(), |n| at + n);
-    // Longer than any target kept is no link; this also bounds the counting below.
-    let end = end.min(text.floor_char_boundary(start + LINK_TARGET_BYTES_MAX + 1));
-    let mut url = text[start..end].trim_end_matches(['.', ',', ';', ':', '!', '?', '\'', '*']);
+    // Longer than any target kept is no link; looking no further bounds the work per mention.
+    let window = &text[start..text.floor_char_boundary(start + LINK_TARGET_BYTES_MAX + 1)];
+    let end = match window.find(ends) {
+        None if window.len() > LINK_TARGET_BYTES_MAX => return None,
+        found => found.unwrap_or(window.len()),
+    };
+    let mut url = window[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', '\'', '*']);
     // A closing bracket belongs to the URL only if it was opened inside it.
     for (open, close) in [('(', ')'), ('[', ']')] {
         while url.ends_with(close) && url.matches(close).count() > url.matches(open).count() {

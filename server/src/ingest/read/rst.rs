@@ -16,6 +16,9 @@ use super::mentions::{mentions, number};
 
 /// Longest inline reference, in bytes; a stray backtick costs no more than this.
 const REFERENCE_BYTES_MAX: usize = 600;
+/// Lines looked at for the end of a table; a longer one is cut like any text.
+const TABLE_LINES_MAX: usize = 400;
+
 /// Targets above one title that are counted in.
 const ANCHORS_MAX: usize = 8;
 
@@ -205,7 +208,7 @@ fn is_table_border(bare: &str) -> bool {
 fn table_end(text: &str, all: &[Range<usize>], first: usize) -> usize {
     let line = |i: usize| all.get(i).map_or("", |range| text[range.clone()].trim());
     let grid = line(first).starts_with('+');
-    for i in first + 1..all.len() {
+    for i in first + 1..all.len().min(first + TABLE_LINES_MAX) {
         let blank_next = line(i + 1).is_empty();
         if blank_next && (grid || is_table_border(line(i))) {
             return i + 1;

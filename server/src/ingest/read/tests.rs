@@ -164,6 +164,9 @@ fn hostile_sizes_are_bounded() {
         "\t".repeat(100_000),
         "&lt;".repeat(100_000),
         "|a".repeat(100_000),
+        // Each of these took time by the square of its length once.
+        "== ==\nx\n\n".repeat(100_000),
+        "http://a(".repeat(100_000),
     ];
     for shape in &shapes {
         for name in ["a.md", "a.txt", "a.rst", "a.html", "a.py", "a.rs"] {
