@@ -207,6 +207,14 @@ impl Store {
         Ok(())
     }
 
+    /// Why the writer stopped; `None` while it takes writes.
+    pub fn stopped(&self) -> Option<String> {
+        match self.writer.lock() {
+            Ok(writer) => writer.stopped.clone(),
+            Err(_) => Some("a thread panicked while it was writing".to_owned()),
+        }
+    }
+
     /// Bytes of all files of the store.
     pub fn bytes_on_disk(&self) -> u64 {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);

@@ -64,7 +64,9 @@ impl Embedder {
                 });
             }
         });
-        out.chunks_exact(width).map(|row| row.iter().copied().map(f16::from_f32).collect()).collect()
+        out.chunks_exact(width)
+            .map(|row| row.iter().copied().map(f16::from_f32).collect())
+            .collect()
     }
 
     fn with_scratch(&self, work: impl FnOnce(&mut Scratch)) {

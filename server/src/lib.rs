@@ -1,10 +1,27 @@
 //! recalld: the service around the engine and the encoder.
+//!
+//! A request's way: [`net`] turns bytes into a call, [`pipeline`] finds out who calls and what for,
+//! [`rest`], [`mcp`] or [`operator`] speak their dialect, [`tools`] do the work, [`recall`] finds
+//! things, [`govern`] decides and records. `app` builds all of it; `cli` is the program.
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod auth;
+pub mod cli;
+pub mod embed;
 pub mod govern;
 pub mod ingest;
 pub mod limits;
+pub mod mcp;
+pub mod metrics;
 pub mod model;
+pub mod names;
 pub mod net;
+pub mod operator;
+pub mod parts;
+pub mod pipeline;
+pub mod recall;
+pub mod rest;
+mod roots;
+pub mod tools;
 pub mod validate;

@@ -129,3 +129,15 @@ const _: () = assert!(WORKERS_MIN <= WORKERS_MAX);
 const _: () = assert!(STREAM_BACKLOG_BYTES_MAX <= STREAM_MESSAGE_BYTES_MAX);
 const _: () = assert!(HEAD_TIMEOUT.as_secs() < IDLE_TIMEOUT.as_secs());
 const _: () = assert!(LINGER_TIMEOUT.as_secs() < DRAIN_GRACE.as_secs());
+
+/// Body of one call of the HTTP API, in bytes: its questions are short, and checking a hostile body
+/// takes many times its size.
+pub const API_BODY_BYTES_MAX: usize = 1024 * 1024;
+
+const _: () = assert!(API_BODY_BYTES_MAX <= BODY_BYTES_MAX);
+
+/// Longest that a tool call may take.
+pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// Messages of one JSON-RPC batch (revision 2025-03-26).
+pub const BATCH_MESSAGES_MAX: usize = 64;

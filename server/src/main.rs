@@ -1,2 +1,8 @@
 //! The `recalld` program.
-fn main() {}
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    server::cli::main()
+}

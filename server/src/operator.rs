@@ -17,7 +17,9 @@ use crate::recall::{Plan, Question};
 use crate::rest::{Ask, refuse};
 use crate::roots;
 use crate::tools::args::{Int, List, Text, args};
-use crate::tools::{Answer, Context, ToolError, governed, ingest as ingest_tool, recall as recall_tool};
+use crate::tools::{
+    Answer, Context, ToolError, governed, ingest as ingest_tool, recall as recall_tool,
+};
 
 /// An operator's ingest may take long: it is watched, and can be called off.
 const INGEST_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -70,8 +72,7 @@ pub fn recall_as_operator(
         modality: wanted.modality.map(|modality| modality.0),
         neighbours: wanted.graph.then_some(3),
     };
-    let plan =
-        if wanted.semantic { Plan::semantic(question) } else { Plan::governed(question) };
+    let plan = if wanted.semantic { Plan::semantic(question) } else { Plan::governed(question) };
     governed(context, "recalld recall", &Value::Object(raw.clone()), false, |context| {
         recall_tool::answer(context, &plan, false)
     })
@@ -99,11 +100,9 @@ pub fn ingest(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         progress: Some(&tell),
     };
     match ingest_as_operator(&context, &raw, wanted) {
-        Ok(answer) => event(
-            &stream,
-            "report",
-            &json!({"structured": answer.structured, "text": answer.text}),
-        ),
+        Ok(answer) => {
+            event(&stream, "report", &json!({"structured": answer.structured, "text": answer.text}))
+        }
         Err(error) => event(&stream, "error", &json!({"detail": error.to_string()})),
     }
 }
@@ -144,8 +143,8 @@ pub fn ingest_as_operator(
 
 fn allow(parts: &Parts, paths: &[String]) -> Result<(), ToolError> {
     let mut roots = parts.roots.write().unwrap_or_else(PoisonError::into_inner);
-    let wider = roots::with(&parts.data, &roots, paths)
-        .map_err(|why| ToolError::argument("paths", why))?;
+    let wider =
+        roots::with(&parts.data, &roots, paths).map_err(|why| ToolError::argument("paths", why))?;
     *roots = Arc::new(wider);
     Ok(())
 }

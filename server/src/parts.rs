@@ -1,5 +1,6 @@
 //! What a running service is made of: long-lived components, handed to every call.
 
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ pub struct Workspace {
 
 /// Everything that calls need.
 pub struct Parts {
+    /// The data directory.
+    pub data: PathBuf,
     /// The only workspace so far: `local`.
     pub workspace: Workspace,
     /// Texts to vectors.

@@ -7,7 +7,7 @@ use crate::ingest::Roots;
 const FILE: &str = "roots.json";
 
 /// The folders in the data directory's list that are still there.
-pub fn kept(data: &Path) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn kept(data: &Path) -> Result<Vec<PathBuf>, String> {
     let file = data.join(FILE);
     let text = match std::fs::read_to_string(&file) {
         Ok(text) => text,
@@ -20,7 +20,7 @@ pub fn kept(data: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 /// The roots with the folders of `paths` added, and the list kept for the next start.
-pub fn with(data: &Path, roots: &Roots, paths: &[String]) -> Result<Roots, String> {
+pub(crate) fn with(data: &Path, roots: &Roots, paths: &[String]) -> Result<Roots, String> {
     let mut folders: Vec<PathBuf> = roots.paths().map(PathBuf::from).collect();
     for path in paths {
         let folder = folder_of(Path::new(path))?;

@@ -154,7 +154,8 @@ impl Audit {
         if counted.upto < head {
             for entry in reader.entries(counted.upto + 1)? {
                 let entry = entry?;
-                let sensitive = |one: &&Touched| !matches!(one.effect, Effect::Read | Effect::Written);
+                let sensitive =
+                    |one: &&Touched| !matches!(one.effect, Effect::Read | Effect::Written);
                 counted.events += entry.touched.iter().filter(sensitive).count() as u64;
                 counted.upto = entry.seq;
             }

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::chunk::chunk;
 use super::links::candidates;
-use super::outline::{Marks, Older, Prepared};
 pub(crate) use super::outline::embedded_text;
+use super::outline::{Marks, Older, Prepared};
 use super::read::read_bytes;
 use super::roots::{Allowed, Roots};
 use super::uri;

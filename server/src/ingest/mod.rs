@@ -13,8 +13,8 @@ mod outline;
 mod pieces;
 pub mod read;
 pub mod roots;
-pub mod walk;
 pub mod uri;
+pub mod walk;
 
 pub use job::{Job, Report, Request};
 pub use roots::Roots;

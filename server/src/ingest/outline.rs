@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use engine::limits::TITLE_BYTES_MAX;
 use engine::{
-    Batch, Damage, EdgeDraft, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft, SourceId, Span,
-    Status,
+    Batch, Damage, EdgeDraft, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft, SourceId,
+    Span, Status,
 };
 use half::f16;
 use serde_json::json;

@@ -90,7 +90,8 @@ pub fn check_local(call: &Call) -> Result<(), Refusal> {
         return Err(Refusal::new(403, "Host must be localhost, 127.0.0.1 or [::1]"));
     }
     let Some(origin) = call.request.headers.get("origin") else { return Ok(()) };
-    let authority = origin.strip_prefix("http://").filter(|authority| is_local_authority(authority));
+    let authority =
+        origin.strip_prefix("http://").filter(|authority| is_local_authority(authority));
     // The page must come from this very listener, port included.
     if authority.is_some_and(|authority| port(authority) == port(host)) {
         return Ok(());

@@ -74,7 +74,12 @@ impl Service for Pipeline {
                 Target::Health => reply.send(rest::health(&self.parts)),
                 Target::Rest(run) => {
                     let deadline = Instant::now() + self.parts.call_time_max;
-                    let answer = run(&rest::Ask { parts: &self.parts, caller: &caller, call: &call, deadline });
+                    let answer = run(&rest::Ask {
+                        parts: &self.parts,
+                        caller: &caller,
+                        call: &call,
+                        deadline,
+                    });
                     reply.send(answer.unwrap_or_else(Response::from));
                 }
                 Target::Mcp => mcp::serve(&self.parts, &caller, &call, reply),
@@ -90,10 +95,7 @@ impl Service for Pipeline {
 }
 
 /// Parse, authenticate, admit.
-fn admitted<'a>(
-    parts: &Parts,
-    call: &Call,
-) -> Result<(&'a Target, crate::parts::Caller), Refusal> {
+fn admitted<'a>(parts: &Parts, call: &Call) -> Result<(&'a Target, crate::parts::Caller), Refusal> {
     if call.listener == LOCAL {
         check_local(call)?;
     }

@@ -42,9 +42,11 @@ pub(super) fn fuse(plan: &Plan, lanes: &[Candidates]) -> Vec<Fused> {
                 Lane::Words if best > 0.0 => score / best,
                 _ => score.max(0.0),
             };
-            let entry = all
-                .entry(place)
-                .or_insert_with(|| Fused { place, score: 0.0, found_by: Vec::new() });
+            let entry = all.entry(place).or_insert_with(|| Fused {
+                place,
+                score: 0.0,
+                found_by: Vec::new(),
+            });
             entry.score += weight(candidates.lane) * scaled;
             entry.found_by.push((candidates.lane, score));
         }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use engine::{Damage, ItemView, Place, Snapshot};
 use kernels::Kernels;
 
-pub use evidence::{MapEvidence, Witness};
+pub use evidence::{MapEvidence, Witness, map_evidence};
 pub use lanes::{Lane, LaneReport};
 pub use route::{Bounds, Plan, Question};
 
@@ -169,11 +169,7 @@ fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<
 }
 
 /// The strongest neighbours of each seed, none that is itself a seed, none that policy denies.
-fn add_neighbours(
-    means: &Means<'_>,
-    limit: usize,
-    outcome: &mut Outcome,
-) -> Result<(), Damage> {
+fn add_neighbours(means: &Means<'_>, limit: usize, outcome: &mut Outcome) -> Result<(), Damage> {
     let seeds: Vec<Place> = outcome.items.iter().map(|item| item.place).collect();
     for recalled in &mut outcome.items {
         let id = means.snapshot.id(recalled.place)?;

@@ -16,7 +16,7 @@ const ANSWER_BYTES_MAX: usize = 32 << 10;
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Longest question that the words lane reads, in characters; tools allow less.
-pub const QUESTION_CHARS_MAX: usize = 32 << 10;
+pub(super) const QUESTION_CHARS_MAX: usize = 32 << 10;
 
 /// The bounds of one recall, as `routing.bounds` reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,9 +142,8 @@ fn asks_for_place(text: &str) -> bool {
     let plain = |word: &str| {
         word.trim_matches(|c: char| !c.is_alphanumeric() && c != '_').to_ascii_lowercase()
     };
-    text.split_whitespace().any(|word| {
-        PLACE_WORDS.contains(&plain(word).as_str()) || is_path(word) || is_symbol(word)
-    })
+    text.split_whitespace()
+        .any(|word| PLACE_WORDS.contains(&plain(word).as_str()) || is_path(word) || is_symbol(word))
 }
 
 /// `src/net/conn.rs`, `README.md`, `./x`.
@@ -171,9 +170,10 @@ fn is_symbol(word: &str) -> bool {
     let name = word.trim_end_matches("()");
     let called = name.len() < word.len() && !name.is_empty();
     let snake = name.trim_matches('_').contains('_');
-    let camel = name.as_bytes().windows(2).any(|pair| {
-        pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase()
-    });
+    let camel = name
+        .as_bytes()
+        .windows(2)
+        .any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
     called || word.contains("::") || snake || camel
 }
 
@@ -212,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_plan_keeps_to_the_asked_bounds() {
-        let question = Question { text: "x".repeat(40_000), limit: Some(50), ..Question::default() };
+        let question =
+            Question { text: "x".repeat(40_000), limit: Some(50), ..Question::default() };
         let plan = Plan::keyword(question, false);
         assert_eq!((plan.bounds.limit, plan.text.len()), (50, QUESTION_CHARS_MAX));
         assert!(plan.words && !plan.meaning && !plan.graph);

@@ -11,7 +11,11 @@ use crate::names;
 const REDACTED: &str = "[redacted by policy]";
 
 /// An item's fields as `POST /recall` gives them, without its score.
-pub fn seed(snapshot: &Snapshot, place: Place, verdict: Verdict) -> Result<Map<String, Value>, Damage> {
+pub fn seed(
+    snapshot: &Snapshot,
+    place: Place,
+    verdict: Verdict,
+) -> Result<Map<String, Value>, Damage> {
     let item = snapshot.item(place)?;
     let redacted = verdict != Verdict::Allow;
     let mut shown = Map::new();

@@ -3,7 +3,7 @@
 //! ```ignore
 //! args! {
 //!     /// What `graph_path_tool` takes.
-//!     pub struct Path {
+//!     struct Path {
 //!         from_id: Id => "Where the path starts.",
 //!         max_hops: Int<1, 6> = Int(4) => "The longest path to look for, in edges.",
 //!         note: Option<Text<0, 200>> => "Why it is asked.",
@@ -68,23 +68,23 @@ pub fn input_schema(fields: &[Field]) -> Value {
 
 /// Declares a tool's arguments. See the module's documentation.
 macro_rules! args {
-    ($(#[$about:meta])* pub struct $name:ident {
+    ($(#[$about:meta])* $vis:vis struct $name:ident {
         $($field:ident: $type:ty $(= $default:expr)? => $help:literal),* $(,)?
     }) => {
         $(#[$about])*
         #[derive(Debug)]
-        pub struct $name { $(#[doc = $help] pub $field: $type),* }
+        $vis struct $name { $(#[doc = $help] $vis $field: $type),* }
 
         impl $name {
             /// The fields, as the catalog describes them.
-            pub fn shape() -> Vec<$crate::tools::args::Field> {
+            $vis fn shape() -> Vec<$crate::tools::args::Field> {
                 vec![$($crate::tools::args::field::<$type>(
                     stringify!($field), $help, args!(@default $type $(, $default)?),
                 )),*]
             }
 
             /// Reads and checks them.
-            pub fn parse(
+            $vis fn parse(
                 raw: &serde_json::Map<String, serde_json::Value>,
             ) -> Result<Self, $crate::tools::ToolError> {
                 $crate::tools::args::check_names(raw, &[$(stringify!($field)),*])?;
@@ -258,9 +258,10 @@ impl<T: Argument, const MIN: usize, const MAX: usize> Argument for List<T, MIN, 
         if !(MIN..=MAX).contains(&members.len()) {
             return Err(format!("has {} members; {MIN} to {MAX} are allowed", members.len()));
         }
-        let read = members.iter().enumerate().map(|(at, member)| {
-            T::read(member).map_err(|why| format!("member {at} {why}"))
-        });
+        let read = members
+            .iter()
+            .enumerate()
+            .map(|(at, member)| T::read(member).map_err(|why| format!("member {at} {why}")));
         read.collect::<Result<_, _>>().map(Self)
     }
 }

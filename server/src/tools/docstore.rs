@@ -19,7 +19,7 @@ const OFFSET_MAX: i64 = 1 << 30;
 
 args! {
     /// What `docstore_get_document_tool` takes.
-    pub struct GetDocument {
+    struct GetDocument {
         document_id: Option<Id> => "The document's id; or give its path.",
         path: Option<Text<1, 4096>> =>
             "The document's path: absolute, or beneath an ingest root.",
@@ -99,9 +99,8 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
 }
 
 fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
-    let place = snapshot.find(id.0)?.filter(|&place| {
-        snapshot.status(place) != engine::Status::Tombstoned
-    });
+    let place =
+        snapshot.find(id.0)?.filter(|&place| snapshot.status(place) != engine::Status::Tombstoned);
     let missing = |why: &str| ToolError::Missing { field: "document_id", why: why.to_owned() };
     let place = place.ok_or_else(|| missing("there is no such document"))?;
     if snapshot.item(place)?.kind != "document" {
@@ -153,11 +152,7 @@ fn text_of(snapshot: &Snapshot, document: &ItemView<'_>) -> Result<String, ToolE
     Ok(text)
 }
 
-fn metadata(
-    snapshot: &Snapshot,
-    place: Place,
-    item: &ItemView<'_>,
-) -> Result<Value, ToolError> {
+fn metadata(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result<Value, ToolError> {
     let attributes: Value = serde_json::from_str(item.attributes).unwrap_or_default();
     let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
     let path = source.as_ref().and_then(|source| uri::to_path(source.uri));

@@ -10,24 +10,24 @@ use super::{Context, ToolError};
 use crate::govern::hash_arguments;
 
 /// Starts the refs of this room; no caller's ref may.
-pub const REF_PREFIX: &str = "recalld:";
+pub(super) const REF_PREFIX: &str = "recalld:";
 const KIND: &str = "idempotency";
 
 /// One call with a key.
-pub struct Keyed {
+pub(super) struct Keyed {
     reference: String,
     arguments: String,
 }
 
 impl Keyed {
     /// `key` belongs to `tool` alone.
-    pub fn of(tool: &str, key: &str, raw: &Map<String, Value>) -> Self {
+    pub(super) fn of(tool: &str, key: &str, raw: &Map<String, Value>) -> Self {
         let arguments = hex(&hash_arguments(&Value::Object(raw.clone())));
         Self { reference: format!("{REF_PREFIX}once:{tool}:{key}"), arguments }
     }
 
     /// The first answer, if there was one.
-    pub fn first_answer(&self, snapshot: &Snapshot) -> Result<Option<Value>, ToolError> {
+    pub(super) fn first_answer(&self, snapshot: &Snapshot) -> Result<Option<Value>, ToolError> {
         let Some(place) = snapshot.find_ref(&self.reference)? else { return Ok(None) };
         let stored: Value = serde_json::from_str(snapshot.item(place)?.text).unwrap_or_default();
         if stored["arguments"] != self.arguments {
@@ -38,7 +38,7 @@ impl Keyed {
     }
 
     /// The hidden item that remembers `answer`.
-    pub fn remember(&self, context: &Context<'_>, tool: &str, answer: &Value) -> ItemDraft {
+    pub(super) fn remember(&self, context: &Context<'_>, tool: &str, answer: &Value) -> ItemDraft {
         ItemDraft {
             reference: Some(self.reference.clone()),
             kind: KIND.to_owned(),

@@ -12,7 +12,7 @@ const INGEST_PATHS: &str = "ingest_paths_tool";
 
 args! {
     /// What `ingest_paths_tool` takes.
-    pub struct IngestPaths {
+    struct IngestPaths {
         paths: List<Text<1, 4096>, 1, 64> =>
             "Files and folders, absolute or beneath an ingest root.",
         recursive: bool = true => "Walk folders.",

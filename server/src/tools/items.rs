@@ -23,7 +23,7 @@ const TITLE_CHARS: usize = 80;
 
 args! {
     /// What `brain_remember` takes.
-    pub struct Remember {
+    struct Remember {
         text: Text<1, 32768> => "What to remember, self-contained.",
         kind: Text<1, 64> = Text("note".to_owned()) =>
             "What it is: note, decision, preference, fact, ...",
@@ -98,19 +98,15 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
     match store.write(batch) {
         Ok(_) => stored(&store.snapshot(), &answer),
         // Another call with the same key came first: its answer is the answer.
-        Err(WriteError::Refused { field: "ref", why }) => first_answer(
-            keyed.as_ref(),
-            &store.snapshot(),
-        )?
-        .ok_or_else(|| ToolError::argument("idempotency_key", why)),
+        Err(WriteError::Refused { field: "ref", why }) => {
+            first_answer(keyed.as_ref(), &store.snapshot())?
+                .ok_or_else(|| ToolError::argument("idempotency_key", why))
+        }
         Err(error) => Err(error.into()),
     }
 }
 
-fn first_answer(
-    keyed: Option<&Keyed>,
-    snapshot: &Snapshot,
-) -> Result<Option<Answer>, ToolError> {
+fn first_answer(keyed: Option<&Keyed>, snapshot: &Snapshot) -> Result<Option<Answer>, ToolError> {
     let first = keyed.map(|keyed| keyed.first_answer(snapshot)).transpose()?.flatten();
     first.map(|first| stored(snapshot, &first)).transpose()
 }
@@ -132,8 +128,7 @@ fn stored(snapshot: &Snapshot, answer: &Value) -> Result<Answer, ToolError> {
             duplicate["score"],
         ));
     }
-    let structured =
-        json!({"item": item, "possible_duplicates": answer["possible_duplicates"]});
+    let structured = json!({"item": item, "possible_duplicates": answer["possible_duplicates"]});
     Ok(Answer::plain(structured, text).touching(Effect::Written, [id]))
 }
 
@@ -222,8 +217,7 @@ fn possible_duplicates(
     embedding: &[f32],
 ) -> Result<Value, ToolError> {
     let filter = Filter { current_only: true, ..Filter::default() };
-    let near =
-        snapshot.nearest(&context.parts.kernels, embedding, DUPLICATES_MAX + 1, &filter)?;
+    let near = snapshot.nearest(&context.parts.kernels, embedding, DUPLICATES_MAX + 1, &filter)?;
     let mut shown = Vec::new();
     for hit in near.into_iter().filter(|hit| hit.score >= DUPLICATE_COSINE) {
         let item = snapshot.item(hit.place)?;

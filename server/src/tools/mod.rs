@@ -6,10 +6,10 @@
 pub mod args;
 mod docstore;
 mod idempotency;
-mod ingest;
+pub mod ingest;
 mod items;
-mod recall;
-mod status;
+pub mod recall;
+pub mod status;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -111,13 +111,8 @@ pub struct Family {
 }
 
 /// Every family, in the order of the catalog.
-pub static FAMILIES: &[&Family] = &[
-    &recall::FAMILY,
-    &docstore::FAMILY,
-    &items::FAMILY,
-    &status::FAMILY,
-    &ingest::FAMILY,
-];
+pub static FAMILIES: &[&Family] =
+    &[&recall::FAMILY, &docstore::FAMILY, &items::FAMILY, &status::FAMILY, &ingest::FAMILY];
 
 /// Told how far a long call has come: done, of how many, and what is being done.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64, &str) + Sync);
@@ -317,47 +312,55 @@ impl Tool {
         })
     }
 
-    /// Runs the tool, leaves its entry in the ledger, and gives the answer with its receipt. No
-    /// entry, no answer.
+    /// Runs the tool as a governed call.
     pub fn call(
         &self,
         context: &Context<'_>,
         raw: &Map<String, Value>,
     ) -> Result<Answer, ToolError> {
-        let mut outcome = (self.run)(context, raw);
-        if Instant::now() >= context.deadline {
-            outcome = Err(ToolError::TimedOut { limit: context.parts.call_time_max });
-        } else if context.cancel.is_raised() {
-            outcome = Err(ToolError::Cancelled);
-        }
-        let arguments = hash_arguments(&json!({"tool": self.name, "arguments": raw}));
-        let trace = match &outcome {
-            Ok(answer) => Trace {
-                tool: self.name,
-                principal: context.caller.principal.clone(),
-                arguments,
-                decision: answer.decision,
-                rule: answer.rule.clone(),
-                touched: answer.touched.clone(),
-                outcome: Outcome::Done,
-            },
-            Err(error) => Trace {
-                tool: self.name,
-                principal: context.caller.principal.clone(),
-                arguments,
-                decision: Decision::Allow,
-                rule: BY_SCOPE.to_owned(),
-                touched: Vec::new(),
-                outcome: error.outcome(),
-            },
-        };
+        let arguments = Value::Object(raw.clone());
         let at_once = self.change != Change::Nothing;
-        let recorded = context.parts.workspace.audit.record(&trace, at_once);
-        let receipt = recorded.map_err(|error| ToolError::Unaudited(error.to_string()))?;
-        let mut answer = outcome?;
-        answer.structured["receipt"] = receipt.to_json();
-        Ok(answer)
+        governed(context, self.name, &arguments, at_once, |context| (self.run)(context, raw))
     }
+}
+
+/// Does `work`, leaves its entry in the ledger, and gives the answer with its receipt. No entry,
+/// no answer. `at_once` waits until the entry is on disk.
+pub fn governed(
+    context: &Context<'_>,
+    operation: &'static str,
+    arguments: &Value,
+    at_once: bool,
+    work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
+) -> Result<Answer, ToolError> {
+    let mut outcome = work(context);
+    if Instant::now() >= context.deadline {
+        outcome = Err(ToolError::TimedOut { limit: context.parts.call_time_max });
+    } else if context.cancel.is_raised() {
+        outcome = Err(ToolError::Cancelled);
+    }
+    let mut trace = Trace {
+        tool: operation,
+        principal: context.caller.principal.clone(),
+        arguments: hash_arguments(&json!({"tool": operation, "arguments": arguments})),
+        decision: Decision::Allow,
+        rule: BY_SCOPE.to_owned(),
+        touched: Vec::new(),
+        outcome: Outcome::Done,
+    };
+    match &mut outcome {
+        Ok(answer) => {
+            trace.decision = answer.decision;
+            trace.rule.clone_from(&answer.rule);
+            trace.touched = std::mem::take(&mut answer.touched);
+        }
+        Err(error) => trace.outcome = error.outcome(),
+    }
+    let recorded = context.parts.workspace.audit.record(&trace, at_once);
+    let receipt = recorded.map_err(|error| ToolError::Unaudited(error.to_string()))?;
+    let mut answer = outcome?;
+    answer.structured["receipt"] = receipt.to_json();
+    Ok(answer)
 }
 
 fn receipt_schema() -> Value {

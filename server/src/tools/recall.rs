@@ -17,7 +17,7 @@ const LINE_CHARS_MAX: usize = 300;
 
 args! {
     /// What `retrieval_arbitrate_tool` takes.
-    pub struct Arbitrate {
+    struct Arbitrate {
         query: Text<1, 4096> => "The question, in plain words.",
         compact: bool = true => "Leave this true: long texts are given as snippets.",
     }
@@ -70,11 +70,7 @@ fn arbitrate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 }
 
 /// Runs a plan for a caller and dresses the outcome as a governed answer.
-pub fn answer(
-    context: &Context<'_>,
-    plan: &Plan,
-    compact: bool,
-) -> Result<Answer, ToolError> {
+pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answer, ToolError> {
     let snapshot = context.parts.workspace.store.snapshot();
     let outcome = run(context, &snapshot, plan)?;
     let mut budget = outcome.bounds.max_bytes;
@@ -90,11 +86,7 @@ pub fn answer(
 }
 
 /// Runs a plan for a caller, and remembers how long it took.
-pub fn run(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    plan: &Plan,
-) -> Result<Outcome, ToolError> {
+pub fn run(context: &Context<'_>, snapshot: &Snapshot, plan: &Plan) -> Result<Outcome, ToolError> {
     let outcome = context.caller.as_who(|who| {
         let means = Means {
             snapshot,
@@ -228,8 +220,13 @@ fn readable(items: &[Value], outcome: &Outcome) -> String {
     for (at, item) in items.iter().enumerate() {
         let words = |name: &str| item[name].as_str().unwrap_or_default();
         let body = item["text"].as_str().or(item["snippet"].as_str()).unwrap_or_default();
-        let body: String =
-            body.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LINE_CHARS_MAX).collect();
+        let body: String = body
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .chars()
+            .take(LINE_CHARS_MAX)
+            .collect();
         let place = &item["map_evidence"];
         let place = match (place["path"].as_str(), &place["line_start"], &place["line_end"]) {
             (Some(path), first, last) => format!(" at {path}:{first}-{last}"),
@@ -245,7 +242,10 @@ fn readable(items: &[Value], outcome: &Outcome) -> String {
         ));
     }
     if !outcome.withheld.is_empty() {
-        text.push_str(&format!("{} more withheld or redacted by policy.\n", outcome.withheld.len()));
+        text.push_str(&format!(
+            "{} more withheld or redacted by policy.\n",
+            outcome.withheld.len()
+        ));
     }
     text
 }

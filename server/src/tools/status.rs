@@ -7,7 +7,7 @@ use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
 
 args! {
     /// What `recall_stats` takes: nothing.
-    pub struct Stats {}
+    struct Stats {}
 }
 
 pub(super) static FAMILY: Family = Family {

@@ -1,0 +1,168 @@
+//! Builds the parts and owns the threads: the one place that reads the clock and randomness.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use encoder::{Encoder, ModelFiles};
+use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
+use engine::{Ground, OpenError, Options, Remedy, Store};
+use kernels::Kernels;
+
+use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
+use crate::embed::Embedder;
+use crate::govern::{Audit, Rules};
+use crate::ingest::Roots;
+use crate::metrics::Latencies;
+use crate::model::{self, ModelRequest, Progress};
+use crate::parts::{Parts, Workspace};
+use crate::roots;
+
+/// What the service is started with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Where the encoder's files are; found by themselves where none is given.
+    pub model: Option<PathBuf>,
+    /// Folders that may be read, beside those that the data directory remembers.
+    pub roots: Vec<PathBuf>,
+    /// Threads that embedding may use.
+    pub threads: usize,
+    /// The longest that a tool call may take.
+    pub call_time_max: Duration,
+}
+
+/// Why the service did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// Another process, very likely a running server, has the store.
+    Busy(PathBuf),
+    /// Anything else; the message ends with what to do.
+    Failed(String),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy(data) => write!(
+                f,
+                "{} is in use by another recalld process; stop it, or use another --data directory",
+                data.display()
+            ),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+fn failed(why: impl fmt::Display) -> StartError {
+    StartError::Failed(why.to_string())
+}
+
+/// What a started service is, and what it made on the way.
+pub struct Started {
+    /// Its parts.
+    pub parts: Arc<Parts>,
+    /// What was not there before.
+    pub created: Created,
+}
+
+/// The directory of the workspace `local`.
+fn workspace_dir(data: &Path) -> PathBuf {
+    data.join("tenants").join(LOCAL_WORKSPACE)
+}
+
+/// The credentials in a data directory, made where there are none.
+pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
+    let prefix = Prefix::new("recalld").expect("the default prefix is a good one");
+    Credentials::open_or_create(data, &prefix, &mut |bytes| SystemRandom.fill(bytes))
+        .map_err(failed)
+}
+
+/// Opens the store, the ledger and the encoder, the slow ones side by side.
+pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started, StartError> {
+    let (credentials, created) = credentials(&settings.data)?;
+    let workspace = workspace_dir(&settings.data);
+    let (opened, embedder) = thread::scope(|scope| {
+        let opening = scope.spawn(|| open_store(&settings.data, &workspace));
+        // Without the store there is no need to fetch a model; it opens in milliseconds.
+        let opened = opening.join().unwrap_or_else(|_| Err(failed("opening the store panicked")));
+        let embedder = opened.is_ok().then(|| open_encoder(settings, progress));
+        (opened, embedder)
+    });
+    let store = opened?;
+    let embedder = embedder.expect("tried, because the store is open")?;
+    store.bind_model(embedder.model()).map_err(failed)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let random: Arc<dyn Random> = Arc::new(SystemRandom);
+    let audit = Audit::open(
+        &workspace.join("ledger"),
+        LOCAL_WORKSPACE,
+        credentials.signer().clone(),
+        Arc::clone(&clock),
+        Arc::clone(&random),
+    )
+    .map_err(failed)?;
+    let folders = roots::kept(&settings.data).map_err(failed)?;
+    let folders = Roots::open(&folders).map_err(failed)?;
+    let wanted: Vec<String> =
+        settings.roots.iter().map(|folder| folder.display().to_string()).collect();
+    let folders = roots::with(&settings.data, &folders, &wanted).map_err(failed)?;
+    let parts = Parts {
+        data: settings.data.clone(),
+        workspace: Workspace {
+            name: LOCAL_WORKSPACE.to_owned(),
+            store: Arc::new(store),
+            audit,
+            recalls: Latencies::default(),
+        },
+        embedder: Arc::new(embedder),
+        kernels: Kernels::detect(),
+        checker: credentials.checker(),
+        signer: credentials.signer().clone(),
+        rules: Rules::initial(),
+        roots: RwLock::new(Arc::new(folders)),
+        call_time_max: settings.call_time_max,
+        clock,
+        random,
+        started: Instant::now(),
+    };
+    Ok(Started { parts: Arc::new(parts), created })
+}
+
+fn open_store(data: &Path, workspace: &Path) -> Result<Store, StartError> {
+    let ground = Ground::real(&workspace.join("store")).map_err(failed)?;
+    Store::open(ground, Options::default()).map_err(|error| match error {
+        OpenError::Locked => StartError::Busy(data.to_owned()),
+        other => {
+            let advice = match other.remedy() {
+                Remedy::Restore => "; restore a backup of the data directory",
+                Remedy::Upgrade => "; use the newer build that wrote it",
+                Remedy::FreeSpace => "; free some space on that disk",
+                _ => "",
+            };
+            failed(format!("{}: {other}{advice}", workspace.display()))
+        }
+    })
+}
+
+fn open_encoder(settings: &Settings, progress: &mut dyn Progress) -> Result<Embedder, StartError> {
+    let request = ModelRequest::from_environment(settings.model.clone());
+    let name = request.name.clone();
+    let files = model::ensure(&request, progress)
+        .map_err(|error| failed(format!("{error}\n{}", error.remedy())))?;
+    let encoder = Encoder::open(&ModelFiles {
+        config: &files.config,
+        tokenizer: &files.tokenizer,
+        weights: &files.weights,
+        pooling: files.pooling.as_deref(),
+        sentence: files.sentence.as_deref(),
+        weights_sha256: Some(files.weights_sha256),
+    })
+    .map_err(|error| failed(format!("the model in {}: {error}", files.dir.display())))?;
+    Ok(Embedder::new(encoder, name, settings.threads))
+}

@@ -1,0 +1,86 @@
+//! `recalld ingest`: files and folders into memory, by this process or by the running server.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::remote::Remote;
+use super::{Failure, IngestArgs};
+use crate::app::Started;
+use crate::model::{Bar, Progress};
+use crate::net::Cancel;
+use crate::operator::{self, Ingest};
+use crate::parts::{Caller, Parts};
+use crate::tools::{Answer, Context};
+
+/// The operator watches, and can end it.
+const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
+    let raw = arguments(&args.paths, args.dry_run)?;
+    let mut bar = Bar::stderr();
+    let (structured, text) = match args.common.start_alone()? {
+        Some(Started { parts, .. }) => {
+            let answer = alone(&parts, &raw, &mut bar)?;
+            parts.workspace.store.seal().map_err(Failure::could)?;
+            (answer.structured, answer.text)
+        }
+        None => {
+            let remote = Remote::find(&args.common.data()?)?;
+            let mut told = remote.follow("/operator/ingest", &Value::Object(raw), |step| {
+                bar.advance(
+                    "files",
+                    step["done"].as_u64().unwrap_or_default(),
+                    step["total"].as_u64(),
+                );
+            })?;
+            (told["structured"].take(), told["text"].as_str().unwrap_or_default().to_owned())
+        }
+    };
+    drop(bar);
+    if args.common.json {
+        println!("{structured}");
+    } else {
+        println!("{text}");
+    }
+    Ok(())
+}
+
+/// What `POST /operator/ingest` takes, paths made absolute.
+pub(super) fn arguments(paths: &[PathBuf], dry_run: bool) -> Result<Map<String, Value>, Failure> {
+    let absolute = |path: &PathBuf| {
+        let there = Path::new(path).canonicalize();
+        let there =
+            there.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+        there.to_str().map(str::to_owned).ok_or_else(|| {
+            Failure::Usage(format!("{} is not UTF-8, which paths must be", path.display()))
+        })
+    };
+    let paths = paths.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
+    let raw = json!({"paths": paths, "dry_run": dry_run});
+    Ok(raw.as_object().cloned().unwrap_or_default())
+}
+
+/// Ingests with the store at hand.
+pub(super) fn alone(
+    parts: &Parts,
+    raw: &Map<String, Value>,
+    bar: &mut Bar,
+) -> Result<Answer, Failure> {
+    let wanted = Ingest::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
+    let caller = Caller::local_operator(&parts.workspace.name);
+    let bar = std::sync::Mutex::new(bar);
+    let tell = |done: u64, total: u64, _file: &str| {
+        let mut bar = bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        bar.advance("files", done, Some(total));
+    };
+    let context = Context {
+        parts,
+        caller: &caller,
+        cancel: &Cancel::new(),
+        deadline: Instant::now() + TIME_MAX,
+        progress: Some(&tell),
+    };
+    operator::ingest_as_operator(&context, raw, wanted).map_err(Failure::could)
+}

@@ -1,0 +1,214 @@
+//! The program: arguments in, exit code out.
+//!
+//! Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 could not (with what to do).
+
+mod credentials;
+mod ingest;
+mod recall;
+mod remote;
+mod serve;
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::app::{self, Settings, StartError, Started};
+use crate::limits::CALL_TIME_MAX;
+use crate::model::{Bar, Progress, Silent};
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub enum Failure {
+    /// Wrong use: exit code 2.
+    Usage(String),
+    /// It could not: exit code 3. The message ends with what to do.
+    Could(String),
+}
+
+impl Failure {
+    fn could(why: impl ToString) -> Self {
+        Self::Could(why.to_string())
+    }
+}
+
+/// Memory recall for AI tools: typed memories with provenance, by words, meaning and links.
+#[derive(Debug, Parser)]
+#[command(name = "recalld", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args, Clone)]
+struct Common {
+    /// Data directory [default: $RECALLD_DATA, else $XDG_STATE_HOME/recalld, else
+    /// ~/.local/state/recalld].
+    #[arg(long, global = true, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Print JSON, for programs.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Folder with the encoder's files (config.json, tokenizer.json, model.safetensors).
+    #[arg(long, global = true, value_name = "DIR")]
+    model: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve HTTP and MCP until SIGTERM.
+    Serve(ServeArgs),
+    /// Ask what is on record.
+    Recall(RecallArgs),
+    /// Read files and folders into memory.
+    Ingest(IngestArgs),
+    /// The gateway token and the operator's bearer.
+    Credentials(CredentialsArgs),
+}
+
+#[derive(Debug, Args)]
+struct ServeArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Address for this machine's operator, or `off`.
+    #[arg(long, default_value = "127.0.0.1:8788", value_name = "ADDR")]
+    local: Listener,
+    /// Address for tenants; behind a gateway, as it has no TLS yet.
+    #[arg(long, default_value = "off", value_name = "ADDR")]
+    hosted: Listener,
+    /// Ingest this file or folder first; may be given many times.
+    #[arg(long, value_name = "PATH")]
+    ingest: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct RecallArgs {
+    #[command(flatten)]
+    common: Common,
+    /// The question.
+    question: String,
+    /// Show what each item is linked to.
+    #[arg(long)]
+    graph: bool,
+    /// How many items [default: the router's bound].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=50))]
+    limit: Option<u8>,
+    /// Only this modality, such as text or code.
+    #[arg(long)]
+    modality: Option<String>,
+    /// By meaning alone.
+    #[arg(long)]
+    semantic: bool,
+}
+
+#[derive(Debug, Args)]
+struct IngestArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Files and folders.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+struct CredentialsArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: CredentialsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum CredentialsCommand {
+    /// Print them.
+    Show,
+}
+
+/// An address to listen on, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listener(pub Option<SocketAddr>);
+
+impl std::str::FromStr for Listener {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let address = text.parse().map_err(|_| {
+            format!("`{text}` is not an address; an IP address and a port such as 127.0.0.1:8788, or `off`")
+        })?;
+        Ok(Self(Some(address)))
+    }
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Recall(args) => recall::run(&args),
+        Command::Ingest(args) => ingest::run(&args),
+        Command::Credentials(args) => {
+            let CredentialsCommand::Show = args.command;
+            credentials::show(&args.common)
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(why)) => {
+            eprintln!("recalld: {why}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Could(why)) => {
+            eprintln!("recalld: {why}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+impl Common {
+    fn data(&self) -> Result<PathBuf, Failure> {
+        if let Some(data) = &self.data {
+            return std::path::absolute(data).map_err(Failure::could);
+        }
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let chosen = set("RECALLD_DATA")
+            .map(PathBuf::from)
+            .or_else(|| set("XDG_STATE_HOME").map(|home| PathBuf::from(home).join("recalld")))
+            .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/state/recalld")));
+        let chosen = chosen.ok_or_else(|| {
+            Failure::Usage("HOME is not set; say where the data is with --data DIR".to_owned())
+        })?;
+        std::path::absolute(chosen).map_err(Failure::could)
+    }
+
+    fn settings(&self, roots: Vec<PathBuf>) -> Result<Settings, Failure> {
+        Ok(Settings {
+            data: self.data()?,
+            model: self.model.clone(),
+            roots,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            call_time_max: CALL_TIME_MAX,
+        })
+    }
+
+    /// The parts, for a command that has the store to itself; `None` when a server has it.
+    fn start_alone(&self) -> Result<Option<Started>, Failure> {
+        let mut bar: Box<dyn Progress> = if std::io::stderr().is_terminal() {
+            Box::new(Bar::stderr())
+        } else {
+            Box::new(Silent)
+        };
+        match app::start(&self.settings(Vec::new())?, &mut *bar) {
+            Ok(started) => Ok(Some(started)),
+            Err(StartError::Busy(_)) => Ok(None),
+            Err(error) => Err(Failure::could(error)),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! `recalld recall`: a question on the governed path.
+
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+
+use super::remote::Remote;
+use super::{Failure, RecallArgs};
+use crate::limits::CALL_TIME_MAX;
+use crate::net::Cancel;
+use crate::operator::{self, Recall};
+use crate::parts::Caller;
+use crate::tools::Context;
+
+/// Characters of a text that are printed for a person.
+const SHOWN_CHARS: usize = 600;
+
+pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
+    let raw = arguments(args);
+    let wanted = Recall::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
+    let answer = match args.common.start_alone()? {
+        Some(started) => {
+            let caller = Caller::local_operator(&started.parts.workspace.name);
+            let context = Context {
+                parts: &started.parts,
+                caller: &caller,
+                cancel: &Cancel::new(),
+                deadline: Instant::now() + CALL_TIME_MAX,
+                progress: None,
+            };
+            operator::recall_as_operator(&context, &raw, wanted).map_err(Failure::could)?.structured
+        }
+        None => {
+            let remote = Remote::find(&args.common.data()?)?;
+            remote.ask("/operator/recall", &Value::Object(raw))?["structured"].take()
+        }
+    };
+    if args.common.json {
+        println!("{answer}");
+    } else {
+        print(&answer);
+    }
+    Ok(())
+}
+
+fn arguments(args: &RecallArgs) -> Map<String, Value> {
+    let mut raw = Map::new();
+    raw.insert("query".to_owned(), args.question.clone().into());
+    if let Some(limit) = args.limit {
+        raw.insert("limit".to_owned(), limit.into());
+    }
+    if let Some(modality) = &args.modality {
+        raw.insert("modality".to_owned(), modality.clone().into());
+    }
+    raw.insert("graph".to_owned(), args.graph.into());
+    raw.insert("semantic".to_owned(), args.semantic.into());
+    raw
+}
+
+fn print(answer: &Value) {
+    let none = Vec::new();
+    let items = answer["items"].as_array().unwrap_or(&none);
+    if items.is_empty() {
+        println!("Nothing on record matches this question.");
+    }
+    for (at, item) in items.iter().enumerate() {
+        let words = |name: &str| item[name].as_str().unwrap_or_default();
+        let stale = if words("status") == "superseded" { "  (superseded)" } else { "" };
+        println!("{}. {}{stale}", at + 1, words("title"));
+        println!("   {}", place(item));
+        let text = item["text"].as_str().or(item["snippet"].as_str()).unwrap_or_default();
+        let text: String = text.trim().chars().take(SHOWN_CHARS).collect();
+        for line in text.lines() {
+            println!("   | {line}");
+        }
+        for neighbour in item["neighbors"].as_array().unwrap_or(&none) {
+            let title = neighbour["item"]["title"].as_str().unwrap_or_default();
+            let arrow = if neighbour["direction"] == "out" { "->" } else { "<-" };
+            println!("   {arrow} {} {title}", neighbour["relation"].as_str().unwrap_or_default());
+        }
+        println!();
+    }
+    let routing = &answer["routing"];
+    let lanes: Vec<String> = routing["lanes"]
+        .as_array()
+        .unwrap_or(&none)
+        .iter()
+        .map(|lane| {
+            format!(
+                "{} {} ms",
+                lane["lane"].as_str().unwrap_or_default(),
+                lane["took_ms"].as_f64().unwrap_or_default()
+            )
+        })
+        .collect();
+    println!(
+        "{} items in {} ms ({})",
+        items.len(),
+        routing["took_ms"].as_f64().unwrap_or_default(),
+        lanes.join(", ")
+    );
+}
+
+/// Id, kind, score, and where it is from.
+fn place(item: &Value) -> String {
+    let words = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let uri = words(&item["source"]["uri"]);
+    let lines = &item["provenance"]["span"];
+    let from = match (uri.is_empty(), lines["line_start"].as_u64(), lines["line_end"].as_u64()) {
+        (true, ..) => format!("recorded {}", words(&item["provenance"]["recorded_at"])),
+        (false, Some(first), Some(last)) => format!("{uri}:{first}-{last}"),
+        _ => uri,
+    };
+    let score = item["score"].as_f64().unwrap_or_default();
+    format!("{}  {}  score {score:.3}  {from}", words(&item["id"]), words(&item["kind"]))
+}

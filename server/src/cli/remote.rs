@@ -1,0 +1,122 @@
+//! A command that finds the store in use asks the server that has it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Failure;
+use crate::app;
+
+/// The file that says where the server of a data directory listens.
+const SERVING: &str = "serving.json";
+/// An answer that is longer is none of ours.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Says where a server listens, until it is dropped.
+pub(super) struct Announcement {
+    file: PathBuf,
+}
+
+impl Announcement {
+    /// Writes the file.
+    pub(super) fn write(data: &Path, local: &str) -> std::io::Result<Self> {
+        let file = data.join(SERVING);
+        let fresh = data.join("serving.json.new");
+        std::fs::write(&fresh, json!({"local": local}).to_string())?;
+        std::fs::rename(&fresh, &file)?;
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        // A file left behind names a server that no longer answers, which commands say.
+        let _left = std::fs::remove_file(&self.file);
+    }
+}
+
+/// The running server of a data directory.
+pub(super) struct Remote {
+    local: String,
+    bearer: String,
+    agent: ureq::Agent,
+}
+
+impl Remote {
+    /// Finds it.
+    pub(super) fn find(data: &Path) -> Result<Self, Failure> {
+        let busy = |why: &str| {
+            Failure::Could(format!(
+                "{} is in use by another recalld process, {why}; stop it, or wait until it is ready",
+                data.display()
+            ))
+        };
+        let text = std::fs::read_to_string(data.join(SERVING))
+            .map_err(|_| busy("which has no local listener (yet)"))?;
+        let said: Value = serde_json::from_str(&text).unwrap_or_default();
+        let local = said["local"].as_str().ok_or_else(|| busy("which does not say where"))?;
+        let (credentials, _) = app::credentials(data).map_err(Failure::could)?;
+        let bearer = format!("Bearer {}", credentials.show().bearer.expose());
+        let agent = ureq::Agent::config_builder()
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .http_status_as_error(false)
+            .proxy(None)
+            .build()
+            .into();
+        Ok(Self { local: local.to_owned(), bearer, agent })
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<impl Read + use<>, Failure> {
+        let url = format!("{}{path}", self.local);
+        let sent = self
+            .agent
+            .post(&url)
+            .header("Authorization", &self.bearer)
+            .header("Content-Type", "application/json")
+            .send(body.to_string());
+        let mut response =
+            sent.map_err(|error| Failure::Could(format!("{url} did not answer: {error}")))?;
+        let status = response.status().as_u16();
+        if status == 200 {
+            return Ok(response.into_body().into_reader().take(ANSWER_BYTES_MAX));
+        }
+        let text = response.body_mut().read_to_string().unwrap_or_default();
+        let said: Value = serde_json::from_str(&text).unwrap_or_default();
+        let detail = said["detail"].as_str().unwrap_or("no reason given");
+        Err(Failure::Could(format!("the server answered {status}: {detail}")))
+    }
+
+    /// One call, one answer.
+    pub(super) fn ask(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        let mut text = String::new();
+        self.post(path, body)?.read_to_string(&mut text).map_err(Failure::could)?;
+        serde_json::from_str(&text).map_err(Failure::could)
+    }
+
+    /// One call, events as they come; gives the data of the last one, which is the answer.
+    pub(super) fn follow(
+        &self,
+        path: &str,
+        body: &Value,
+        mut tell: impl FnMut(&Value),
+    ) -> Result<Value, Failure> {
+        let mut name = String::new();
+        for line in BufReader::new(self.post(path, body)?).lines() {
+            let line = line.map_err(Failure::could)?;
+            if let Some(event) = line.strip_prefix("event: ") {
+                event.clone_into(&mut name);
+            }
+            let Some(data) = line.strip_prefix("data: ") else { continue };
+            let data: Value = serde_json::from_str(data).map_err(Failure::could)?;
+            match name.as_str() {
+                "progress" => tell(&data),
+                "report" => return Ok(data),
+                _ => return Err(Failure::could(data["detail"].as_str().unwrap_or(&name))),
+            }
+        }
+        Err(Failure::Could("the server ended the job before its report".to_owned()))
+    }
+}

@@ -1,0 +1,135 @@
+//! `recalld serve`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::SystemTime;
+
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::remote::Announcement;
+use super::{Failure, ServeArgs, ingest};
+use crate::app::{self, Started};
+use crate::limits::{WORKERS_MAX, WORKERS_MIN};
+use crate::model::Bar;
+use crate::net::{Limits, Listen, ListenerId, NetConfig, Server};
+use crate::parts::Parts;
+use crate::pipeline::{HOSTED, LOCAL, Pipeline};
+
+pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
+    let server = bind(args)?;
+    let settings = args.common.settings(folders(args)?)?;
+    let mut bar = Bar::stderr();
+    let started = app::start(&settings, &mut bar).map_err(Failure::could)?;
+    drop(bar);
+    say_created(&started);
+    let parts = Arc::clone(&started.parts);
+    let addresses = server.addresses().map_err(Failure::could)?;
+    let address = |id: ListenerId| addresses.iter().find(|(of, _)| *of == id).map(|(_, at)| *at);
+    let (local, hosted) = (address(LOCAL), address(HOSTED));
+    let handle = server.handle();
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::could)?;
+    let closing = signals.handle();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            if signals.forever().next().is_some() {
+                handle.drain();
+            }
+        });
+        let serving = scope.spawn(|| server.run(Arc::new(Pipeline::new(Arc::clone(&parts)))));
+        let begun = begin(args, &parts, local, hosted);
+        if begun.is_err() {
+            handle.drain();
+        }
+        let ended = serving.join();
+        closing.close();
+        let announced = begun?;
+        drop(announced);
+        match ended {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(Failure::could(error)),
+            Err(_) => Err(Failure::Could("the event loop panicked".to_owned())),
+        }
+    })?;
+    parts.workspace.store.seal().map_err(Failure::could)
+}
+
+/// The listeners come first: a taken port is said before anything long begins.
+fn bind(args: &ServeArgs) -> Result<Server, Failure> {
+    let chosen = [(LOCAL, args.local.0), (HOSTED, args.hosted.0)];
+    let listeners: Vec<Listen> = chosen
+        .into_iter()
+        .filter_map(|(id, address)| address.map(|address| Listen { id, address }))
+        .collect();
+    if listeners.is_empty() {
+        let why = "--local off and --hosted off leave nothing to listen on; give one an address";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    if args.local.0.is_some_and(|address| !address.ip().is_loopback()) {
+        let why = "--local must be a loopback address: /mcp is token-free there; use --hosted";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let cores = thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
+    Server::bind(NetConfig {
+        listeners,
+        workers: cores.clamp(WORKERS_MIN, WORKERS_MAX),
+        limits: Limits::default(),
+        wall_clock: SystemTime::now,
+    })
+    .map_err(Failure::could)
+}
+
+/// The folders to ingest; what is wrong with one is said before anything begins.
+fn folders(args: &ServeArgs) -> Result<Vec<std::path::PathBuf>, Failure> {
+    let absolute = |path: &std::path::PathBuf| {
+        path.canonicalize()
+            .map_err(|error| Failure::Usage(format!("--ingest {}: {error}", path.display())))
+    };
+    args.ingest.iter().map(absolute).collect()
+}
+
+fn say_created(started: &Started) {
+    let data = started.parts.data.display();
+    let created = &started.created;
+    if created.folder {
+        eprintln!("recalld: made the data directory {data}");
+    }
+    if created.credentials {
+        eprintln!(
+            "recalld: made credentials in {data}/credentials.toml; `recalld credentials show` prints them"
+        );
+    }
+}
+
+/// Ingests, then says that it is ready. Calls are answered all the while.
+fn begin(
+    args: &ServeArgs,
+    parts: &Parts,
+    local: Option<SocketAddr>,
+    hosted: Option<SocketAddr>,
+) -> Result<Option<Announcement>, Failure> {
+    let announced = local
+        .map(|at| Announcement::write(&parts.data, &format!("http://{at}")))
+        .transpose()
+        .map_err(Failure::could)?;
+    if !args.ingest.is_empty() {
+        let mut bar = Bar::stderr();
+        let raw = ingest::arguments(&args.ingest, false)?;
+        let answer = ingest::alone(parts, &raw, &mut bar)?;
+        drop(bar);
+        eprintln!("recalld: {}", answer.text);
+    }
+    parts.workspace.store.seal().map_err(Failure::could)?;
+    let url =
+        |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| format!("http://{at}"));
+    let (local, hosted) = (url(local), url(hosted));
+    let data = parts.data.display().to_string();
+    if args.common.json {
+        println!("{}", json!({"ready": true, "local": local, "hosted": hosted, "data": data}));
+    } else {
+        println!("ready local={local} hosted={hosted} data={data}");
+    }
+    Ok(announced)
+}
