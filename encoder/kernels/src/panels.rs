@@ -216,13 +216,18 @@ impl Panels {
         self.width
     }
 
-    /// Each panel in order: the index of its first column, how many of its columns count, what the
-    /// sums start from, and its lines.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (usize, usize, &Line, &[Line])> {
+    /// Each panel in order.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Panel<'_>> {
         self.start.iter().enumerate().map(|(panel, start)| {
             let first = panel * COLUMNS;
-            let columns = COLUMNS.min(self.width - first);
-            (first, columns, start, &self.lines[panel * self.depth..][..self.depth])
+            let (lines, next) = self.lines[panel * self.depth..].split_at(self.depth);
+            Panel {
+                first,
+                columns: COLUMNS.min(self.width - first),
+                start,
+                lines,
+                next: &next[..next.len().min(self.depth)],
+            }
         })
     }
 
@@ -240,6 +245,21 @@ impl Panels {
         self.start.resize(panels, Line::ZERO);
         (self.depth, self.width) = (depth, width);
     }
+}
+
+/// One panel, as a level's loops take it.
+#[derive(Clone, Copy)]
+pub(crate) struct Panel<'a> {
+    /// The index of its first column.
+    pub(crate) first: usize,
+    /// How many of its columns count; the others are zeros.
+    pub(crate) columns: usize,
+    /// What the sums start from.
+    pub(crate) start: &'a Line,
+    /// One line per step of depth.
+    pub(crate) lines: &'a [Line],
+    /// The next panel's lines, to ask memory for early; none after the last panel.
+    pub(crate) next: &'a [Line],
 }
 
 /// The sixteen rows that become the panel starting at column `first`, if there are that many.

@@ -37,10 +37,10 @@ fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) {
 }
 
 fn matmul(left: Rows<'_>, right: &Panels, then: Then, mut out: RowsMut<'_>) {
-    for (first, columns, start, lines) in right.each() {
+    for panel in right.each() {
         for m in 0..left.count() {
-            let mut sums: [f32; COLUMNS] = start.0;
-            for (x, line) in left.row(m).iter().zip(lines) {
+            let mut sums: [f32; COLUMNS] = panel.start.0;
+            for (x, line) in left.row(m).iter().zip(panel.lines) {
                 for (sum, weight) in sums.iter_mut().zip(&line.0) {
                     *sum += x * weight;
                 }
@@ -48,7 +48,8 @@ fn matmul(left: Rows<'_>, right: &Panels, then: Then, mut out: RowsMut<'_>) {
             if then == Then::Gelu {
                 gelu(&mut sums);
             }
-            out.row(m)[first..][..columns].copy_from_slice(&sums[..columns]);
+            let to = &mut out.row(m)[panel.first..][..panel.columns];
+            to.copy_from_slice(&sums[..panel.columns]);
         }
     }
 }
