@@ -25,6 +25,8 @@ mod files;
 mod forward;
 mod pool;
 mod scratch;
+#[cfg(test)]
+mod tiny;
 mod tokenizer;
 mod unicode;
 mod vocabulary;

@@ -387,3 +387,184 @@ fn read_id(settings: &Settings, field: &str, id: &Value, ids_max: usize) -> Resu
         settings.unsupported(field, brief(id), wanted)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Remedy;
+    use crate::tiny::{Tiny, WORDS};
+
+    fn tokenizer(tiny: &Tiny) -> Tokenizer {
+        Tokenizer::open(tiny.tokenizer.to_string().as_bytes(), WORDS.len(), false).unwrap()
+    }
+
+    /// The ids of a text between `[CLS]` and `[SEP]`.
+    fn ids(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
+        let mut ids = Vec::new();
+        tokenizer.encode(text, usize::MAX, &mut Buffers::new(), &mut ids);
+        assert_eq!((ids.first(), ids.last()), (Some(&2), Some(&3)));
+        ids[1..ids.len() - 1].to_vec()
+    }
+
+    fn words(ids: &[u32]) -> Vec<&'static str> {
+        ids.iter().map(|&id| WORDS[id as usize]).collect()
+    }
+
+    #[test]
+    fn text_is_cut_up_by_the_rules() {
+        let cases: &[(&str, &[&str])] = &[
+            ("", &[]),
+            (" \t\r\n\u{a0}\u{2028}", &[]),
+            ("unaffable", &["un", "##aff", "##able"]),
+            ("UNaffABLE un", &["un", "##aff", "##able", "un"]),
+            ("unknown", &["[UNK]"]),
+            ("a!b..", &["a", "!", "b", ".", "."]),
+            ("a\u{0}b c\u{7}", &["a", "##b", "[UNK]"]),
+            ("a\u{200b}b", &["a", "##b"]),
+            ("a\u{b}b", &["a", "##b"]),
+            ("Caf\u{e9} CAFE\u{301}", &["cafe", "cafe"]),
+            ("a\u{4e2d}\u{6587}b", &["a", "\u{4e2d}", "\u{6587}", "b"]),
+            ("\u{41c}\u{418}\u{420}", &["\u{43c}\u{438}\u{440}"]),
+            ("a[SEP]b", &["a", "[SEP]", "b"]),
+            ("[SEP[MASK]", &["[", "sep", "[MASK]"]),
+            ("[sep]", &["[", "sep", "]"]),
+            ("caf[SEP]\u{301}e", &["[UNK]", "[SEP]", "[UNK]"]),
+            ("abababababa", &["[UNK]"]),
+            ("ababababab", &["a", "##b", "##a", "##b", "##a", "##b", "##a", "##b", "##a", "##b"]),
+        ];
+        let tokenizer = tokenizer(&Tiny::new());
+        for (text, wanted) in cases {
+            assert_eq!(words(&ids(&tokenizer, text)), *wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn each_normalisation_can_be_switched_off() {
+        let cases: &[(&str, &str, &[&str])] = &[
+            ("lowercase", "A a", &["[UNK]", "a"]),
+            ("strip_accents", "CAF\u{c9}", &["caf\u{e9}"]),
+            ("clean_text", "a\u{200b}b a\u{b}b", &["[UNK]", "a", "b"]),
+            ("handle_chinese_chars", "\u{4e2d}\u{6587}", &["[UNK]"]),
+        ];
+        for (setting, text, wanted) in cases {
+            let mut tiny = Tiny::new();
+            tiny.tokenizer["normalizer"][*setting] = json!(false);
+            assert_eq!(words(&ids(&tokenizer(&tiny), text)), *wanted, "{setting} off");
+        }
+    }
+
+    #[test]
+    fn the_older_frame_is_read_too() {
+        let mut tiny = Tiny::new();
+        let frame = json!({"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]});
+        tiny.tokenizer["post_processor"] = frame;
+        assert_eq!(words(&ids(&tokenizer(&tiny), "a")), ["a"]);
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        let cases: &[(fn(&mut Value), &str)] = &[
+            (
+                |t| t["model"]["type"] = json!("BPE"),
+                "model.type to \"BPE\"; supported is WordPiece",
+            ),
+            (|t| t["normalizer"] = json!(null), "normalizer.type to nothing"),
+            (|t| t["pre_tokenizer"]["type"] = json!("ByteLevel"), "pre_tokenizer.type"),
+            (|t| t["model"]["vocab"] = json!([]), "model.vocab to a list of 0 items"),
+            (|t| t["model"]["vocab"]["a"] = json!(99), "ids below the model's vocab_size 23"),
+            (|t| t["model"]["vocab"]["a"] = json!(-1), "model.vocab to -1"),
+            (|t| t["model"]["unk_token"] = json!("nope"), "a word of the vocabulary"),
+            (|t| t["model"]["max_input_chars_per_word"] = json!(0), "from 1 to 1000"),
+            (|t| t["added_tokens"][0]["lstrip"] = json!(true), "lstrip for \"[PAD]\""),
+            (|t| t["added_tokens"][0]["content"] = json!(""), "tokens with a content"),
+            (|t| t["added_tokens"] = json!(vec![1; 1025]), "at most 1024 tokens"),
+            (|t| t["post_processor"]["single"] = json!([]), "the text once"),
+            (|t| t["post_processor"]["special_tokens"] = json!({}), "post_processor.single"),
+            (|t| t["post_processor"]["type"] = json!("Roberta"), "BertProcessing"),
+        ];
+        for (bend, wanted) in cases {
+            let mut tiny = Tiny::new();
+            bend(&mut tiny.tokenizer);
+            let error = tiny.open().map(|_| ()).unwrap_err();
+            assert_eq!(error.remedy(), Remedy::ChooseAnother);
+            assert!(error.to_string().contains(wanted), "{error} lacks {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn tables_rise_and_do_not_overlap() {
+        for table in [ACCENTS, DROPPED, IDEOGRAPHS, PUNCTUATION] {
+            assert!(table.iter().all(|(first, last)| first <= last));
+            assert!(table.windows(2).all(|pair| pair[0].1 < pair[1].0));
+        }
+        assert!(listed(PUNCTUATION, '\u{a1}') && !listed(PUNCTUATION, '\u{a2}'));
+        assert!(!listed(PUNCTUATION, '\u{0}') && !listed(PUNCTUATION, '\u{10FFFF}'));
+    }
+
+    #[test]
+    fn a_run_of_marks_does_not_grow_the_buffers() {
+        let tokenizer = tokenizer(&Tiny::new());
+        let mut buffers = Buffers::new();
+        let before = (buffers.run.as_ptr(), buffers.word.as_ptr());
+        let mut ids = Vec::new();
+        // Spacing marks stay in the word, non-spacing ones go; both belong to the run.
+        for mark in ["\u{301}", "\u{302e}", "\u{1b44}"] {
+            tokenizer.encode(&mark.repeat(10_000), 16, &mut buffers, &mut ids);
+            assert_eq!((buffers.run.as_ptr(), buffers.word.as_ptr()), before);
+        }
+    }
+
+    fn texts() -> impl Strategy<Value = String> {
+        let pieces = prop::sample::select(vec![
+            "a",
+            "b",
+            "un",
+            "aff",
+            "able",
+            "[SEP]",
+            "[",
+            "\u{301}",
+            "\u{4e2d}",
+            "\u{0}",
+            " ",
+            "!",
+            "\u{344}",
+            "\u{f73}",
+            "\u{ac00}",
+            "\u{130}",
+            "\u{fffd}",
+            "\u{1d165}",
+        ]);
+        let mixed = prop::collection::vec(pieces, 0..40).prop_map(|pieces| pieces.concat());
+        prop_oneof![any::<String>(), mixed]
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_known_ids_and_a_limit_cuts_them_short(text in texts(), limit in 2_usize..20) {
+            let tokenizer = tokenizer(&Tiny::new());
+            let whole = ids(&tokenizer, &text);
+            prop_assert!(whole.iter().all(|&id| (id as usize) < WORDS.len()));
+            let mut cut = Vec::new();
+            tokenizer.encode(&text, limit, &mut Buffers::new(), &mut cut);
+            prop_assert_eq!(&cut[1..cut.len() - 1], &whole[..whole.len().min(limit - 2)]);
+        }
+
+        #[test]
+        fn a_bent_tokenizer_is_an_error_or_a_tokenizer(places: [prop::sample::Index; 2], byte: u8) {
+            let mut bytes = Tiny::new().tokenizer.to_string().into_bytes();
+            for place in places {
+                let at = place.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Ok(tokenizer) = Tokenizer::open(&bytes, WORDS.len(), false) {
+                let mut ids = Vec::new();
+                tokenizer.encode("unaffable [SEP]", 8, &mut Buffers::new(), &mut ids);
+                prop_assert!(ids.iter().all(|&id| (id as usize) < WORDS.len()));
+            }
+        }
+    }
+}
