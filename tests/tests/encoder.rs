@@ -2,6 +2,8 @@
 //!
 //! Golden data and how they were made: golden/make.py.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
