@@ -250,9 +250,12 @@ mod tests {
     use crate::tiny::Tiny;
     use crate::{OpenError, Remedy};
 
+    /// Spoils one setting.
+    type Bend = fn(&mut Tiny);
+
     #[test]
     fn what_is_not_supported_is_named_with_what_is() {
-        let cases: &[(fn(&mut Tiny), &str)] = &[
+        let cases: &[(Bend, &str)] = &[
             (
                 |tiny| tiny.config["model_type"] = json!("t5"),
                 "model_type to \"t5\"; supported is bert",

@@ -1,4 +1,5 @@
-//! The encoder as a caller has it: open once, then encode from as many threads as there are scratches.
+//! The encoder as a caller has it: open once, then encode from as many threads as there are
+//! scratches.
 
 use std::path::Path;
 
@@ -14,8 +15,8 @@ use crate::tokenizer::{Buffers, Tokenizer};
 use crate::weights::Weights;
 use crate::{ModelFiles, OpenError, Scratch};
 
-/// What a fingerprint is a fingerprint of, and by which rules. A change to how text becomes a vector
-/// is a new number.
+/// What a fingerprint is a fingerprint of, and by which rules. A change to how text becomes a
+/// vector is a new number.
 const FINGERPRINT_TAG: &[u8] = b"sentence encoder fingerprint 1\n";
 
 /// A sentence encoder: a tokenizer, a network and the kernels it runs on. Shared freely between
@@ -91,22 +92,23 @@ impl Encoder {
         Scratch::new(&self.config)
     }
 
-    /// Encodes a text as one unit-length vector. Tokens past [`tokens_max`](Encoder::tokens_max) are
-    /// not looked at.
+    /// Encodes a text as one unit-length vector. Tokens past [`tokens_max`](Encoder::tokens_max)
+    /// are not looked at.
     ///
     /// # Panics
-    /// If `out` is not [`dimensions`](Encoder::dimensions) long, or `scratch` was made for a model of
-    /// another shape.
+    /// If `out` is not [`dimensions`](Encoder::dimensions) long, or `scratch` was made for a model
+    /// of another shape.
     pub fn encode(&self, scratch: &mut Scratch, text: &str, out: &mut [f32]) {
         self.encode_batch(scratch, &[text], out);
     }
 
-    /// Encodes many texts, one vector after the other. Short texts share a pass through the network,
-    /// so that its weights are read once for all of them; a text's vector has the same bits as alone.
+    /// Encodes many texts, one vector after the other. Short texts share a pass through the
+    /// network, so that its weights are read once for all of them; a text's vector has the same
+    /// bits as alone.
     ///
     /// # Panics
-    /// If `out` is not `texts.len()` times [`dimensions`](Encoder::dimensions) long, or `scratch` was
-    /// made for a model of another shape.
+    /// If `out` is not `texts.len()` times [`dimensions`](Encoder::dimensions) long, or `scratch`
+    /// was made for a model of another shape.
     pub fn encode_batch(&self, scratch: &mut Scratch, texts: &[&str], out: &mut [f32]) {
         assert!(scratch.shape == Shape::of(&self.config), "the scratch is another model's");
         let wanted = texts.len().checked_mul(self.config.hidden);

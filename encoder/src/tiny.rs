@@ -1,4 +1,5 @@
-//! (tests) A model small enough to write down: its files as bytes, and its meaning as plain f64 loops.
+//! (tests) A model small enough to write down: its files as bytes, and its meaning as plain f64
+//! loops.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! Text to token ids: BERT normalisation, then WordPiece (Devlin et al. 2018, section 3; Wu et al.
 //! 2016), exactly as the published `tokenizer.json` sets it.
 //!
-//! One pass over the characters, with no more memory than a word: special tokens are found in the raw
-//! text; what lies between is cleaned, decomposed, stripped of accents, lowercased and split into
-//! words, and each word into the longest pieces the vocabulary has. A limit ends the pass, so a long
-//! text costs what its first tokens cost.
+//! One pass over the characters, with no more memory than a word: special tokens are found in the
+//! raw text; what lies between is cleaned, decomposed, stripped of accents, lowercased and split
+//! into words, and each word into the longest pieces the vocabulary has. A limit ends the pass, so
+//! a long text costs what its first tokens cost.
 
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
@@ -397,6 +397,9 @@ mod tests {
     use crate::Remedy;
     use crate::tiny::{Tiny, WORDS};
 
+    /// Spoils one setting.
+    type Bend = fn(&mut Value);
+
     fn tokenizer(tiny: &Tiny) -> Tokenizer {
         Tokenizer::open(tiny.tokenizer.to_string().as_bytes(), WORDS.len(), false).unwrap()
     }
@@ -466,7 +469,7 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_is_named() {
-        let cases: &[(fn(&mut Value), &str)] = &[
+        let cases: &[(Bend, &str)] = &[
             (
                 |t| t["model"]["type"] = json!("BPE"),
                 "model.type to \"BPE\"; supported is WordPiece",
@@ -544,7 +547,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_gives_known_ids_and_a_limit_cuts_them_short(text in texts(), limit in 2_usize..20) {
+        fn any_text_gives_known_ids_and_a_limit_cuts_them_short(
+            text in texts(),
+            limit in 2_usize..20,
+        ) {
             let tokenizer = tokenizer(&Tiny::new());
             let whole = ids(&tokenizer, &text);
             prop_assert!(whole.iter().all(|&id| (id as usize) < WORDS.len()));

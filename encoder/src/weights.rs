@@ -1,7 +1,8 @@
 //! The weights file (safetensors): a length, a JSON header, then the tensors' bytes.
 //!
-//! Every offset is checked before it is used; a tensor is handed out only in the shape and type that
-//! was asked for, with all values finite. Knows bytes and shapes, not what the tensors are for.
+//! Every offset is checked before it is used; a tensor is handed out only in the shape and type
+//! that was asked for, with all values finite. Knows bytes and shapes, not what the tensors are
+//! for.
 
 use std::ops::Range;
 
@@ -21,7 +22,8 @@ const HEADER_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Weights<'a> {
     header: Map<String, Value>,
     data: &'a [u8],
-    /// What stands before every tensor's name: nothing, or `bert.` in files saved from a larger net.
+    /// What stands before every tensor's name: nothing, or `bert.` in files saved from a larger
+    /// net.
     prefix: &'static str,
 }
 
@@ -56,8 +58,8 @@ impl<'a> Weights<'a> {
 
     /// The values of a tensor, in row-major order, widened to f32.
     ///
-    /// Fails if it is missing, has another shape, is not F32 or F16, lies outside the file, or holds
-    /// a value that is not finite.
+    /// Fails if it is missing, has another shape, is not F32 or F16, lies outside the file, or
+    /// holds a value that is not finite.
     pub(crate) fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, OpenError> {
         let name = format!("{}{name}", self.prefix);
         let wanted = || format!("F32 or F16 of shape {shape:?}");
@@ -153,6 +155,10 @@ mod tests {
         error.to_string()
     }
 
+    fn entry(dtype: &str, shape: Value, data_offsets: Value) -> Value {
+        json!({"dtype": dtype, "shape": shape, "data_offsets": data_offsets})
+    }
+
     fn one(entry: Value, data: &[u8]) -> Vec<u8> {
         with_header(json!({ "t": entry }).to_string().as_bytes(), data)
     }
@@ -169,7 +175,6 @@ mod tests {
 
     #[test]
     fn damage_is_named() {
-        let entry = |dtype: &str, shape: Value, offsets: Value| json!({"dtype": dtype, "shape": shape, "data_offsets": offsets});
         let f32s = |offsets: Value| one(entry("F32", json!([2, 3]), offsets), &[0; 24]);
         let cases: &[(Vec<u8>, &[&str])] = &[
             (vec![], &["0 bytes", "8-byte header length"]),

@@ -18,8 +18,8 @@ impl Line {
 
 const _: () = assert!(size_of::<Line>() == COLUMNS * size_of::<f32>());
 
-/// A matrix read where it lies: `count` rows of `width` floats, `stride` floats from one row's start
-/// to the next.
+/// A matrix read where it lies: `count` rows of `width` floats, `stride` floats from one row's
+/// start to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     cells: &'a [f32],
@@ -137,8 +137,8 @@ pub struct Panels {
 }
 
 impl Panels {
-    /// Room for a right side of `depth_max` rows and `width_max` columns (or any shape that needs no
-    /// more panels times depth), so that filling it later does not allocate.
+    /// Room for a right side of `depth_max` rows and `width_max` columns (or any shape that needs
+    /// no more panels times depth), so that filling it later does not allocate.
     pub fn with_room(depth_max: usize, width_max: usize) -> Panels {
         let panels = width_max.div_ceil(COLUMNS);
         let lines = panels * depth_max;

@@ -10,9 +10,9 @@ use crate::{Table, Then};
 
 pub(crate) static TABLE: Table = Table { dot, dot_rows, matmul, softmax, layer_norm, gelu, add };
 
-/// The normal tail `P(X > z)` for `z >= 0` is taken as `t * p(t) * exp(-z * z / 2)` with
-/// `t = 1 / (1 + TAIL_PULL * z)`, the form of Abramowitz and Stegun 7.1.26. These coefficients, from
-/// the constant up, are a least-maximum fit of the relative error over `z` in 0..13.5: 1.3e-7.
+/// The normal tail `P(X > z)` for `z >= 0` is taken as `t * p(t) * exp(-z * z / 2)` with `t = 1 /
+/// (1 + TAIL_PULL * z)`, the form of Abramowitz and Stegun 7.1.26. These coefficients, from the
+/// constant up, are a least-maximum fit of the relative error over `z` in 0..13.5: 1.3e-7.
 pub(crate) const TAIL: [f32; 8] = [
     0.119_626_39,
     0.120_798_36,

@@ -134,9 +134,9 @@ fn prefetch(rest: &[f16], count: usize) {
     }
 }
 
-/// Rows of `left` per tile. Six rows of two registers are twelve sums; two registers of a panel line
-/// and one broadcast make fifteen of the sixteen there are. Twelve FMAs in flight also cover their
-/// latency (four cycles on two ports) with some to spare.
+/// Rows of `left` per tile. Six rows of two registers are twelve sums; two registers of a panel
+/// line and one broadcast make fifteen of the sixteen there are. Twelve FMAs in flight also cover
+/// their latency (four cycles on two ports) with some to spare.
 const TILE_ROWS: usize = 6;
 /// Registers per panel line.
 const HALVES: usize = COLUMNS / LANES;
@@ -231,8 +231,9 @@ fn products<const M: usize>(rows: [&[f32]; M], panel: Panel<'_>, ahead: &[Line])
         }
         let right = load_line(line);
         for m in 0..M {
-            // SAFETY: `k` is less than `lines.len()`, the length every row was cut to above. Checked
-            // access costs six branches and two spilled pointers in this, the hottest loop there is.
+            // SAFETY: `k` is less than `lines.len()`, the length every row was cut to above.
+            // Checked access costs six branches and two spilled pointers in this, the hottest loop
+            // there is.
             let x = _mm256_broadcast_ss(unsafe { rows[m].get_unchecked(k) });
             for h in 0..HALVES {
                 sums[m][h] = _mm256_fmadd_ps(x, right[h], sums[m][h]);
