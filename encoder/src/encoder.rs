@@ -231,6 +231,22 @@ mod tests {
         }
     }
 
+    /// A text of two tokens is the shortest; the long ones fill what is left of a pass, to the token.
+    #[test]
+    fn a_pass_takes_as_many_tokens_as_the_scratch_holds_and_no_more() {
+        let encoder = Tiny::new().open().unwrap();
+        for letters in 0..POSITIONS {
+            let last = "a ".repeat(letters);
+            for shorts in 0..POSITIONS {
+                let mut texts = vec![""; shorts];
+                texts.push(&last);
+                let mut out = vec![f32::NAN; texts.len() * HIDDEN];
+                encoder.encode_batch(&mut encoder.scratch(), &texts, &mut out);
+                assert_eq!(out[shorts * HIDDEN..], encode(&encoder, &last));
+            }
+        }
+    }
+
     #[test]
     fn encoding_does_not_move_the_scratch() {
         let encoder = Tiny::new().open().unwrap();
@@ -307,6 +323,9 @@ mod tests {
 
     #[test]
     fn one_encoder_serves_many_threads() {
+        fn crosses_threads<T: Send + Sync>() {}
+        crosses_threads::<Encoder>();
+        crosses_threads::<Scratch>();
         let encoder = Tiny::new().open().unwrap();
         let want = encode(&encoder, TEXTS[2]);
         std::thread::scope(|scope| {
