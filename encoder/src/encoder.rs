@@ -231,7 +231,8 @@ mod tests {
         }
     }
 
-    /// A text of two tokens is the shortest; the long ones fill what is left of a pass, to the token.
+    /// A text of two tokens is the shortest; the long ones fill what is left of a pass, to the
+    /// token.
     #[test]
     fn a_pass_takes_as_many_tokens_as_the_scratch_holds_and_no_more() {
         let encoder = Tiny::new().open().unwrap();

@@ -28,6 +28,7 @@ mod scratch;
 #[cfg(test)]
 mod tiny;
 mod tokenizer;
+mod tokenizer_file;
 mod unicode;
 mod vocabulary;
 mod weights;
