@@ -259,6 +259,10 @@ pub(crate) struct Panel<'a> {
     /// One line per step of depth.
     pub(crate) lines: &'a [Line],
     /// The next panel's lines, to ask memory for early; none after the last panel.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "the scalar level leaves fetching to the CPU")
+    )]
     pub(crate) next: &'a [Line],
 }
 
