@@ -242,3 +242,87 @@ pub(crate) fn brief(value: &Value) -> String {
         other => other.to_string().chars().take(CHARS_MAX).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::tiny::Tiny;
+    use crate::{OpenError, Remedy};
+
+    /// Spoils one setting.
+    type Bend = fn(&mut Tiny);
+
+    #[test]
+    fn what_is_not_supported_is_named_with_what_is() {
+        let cases: &[(Bend, &str)] = &[
+            (
+                |tiny| tiny.config["model_type"] = json!("t5"),
+                "model_type to \"t5\"; supported is bert",
+            ),
+            (
+                |tiny| tiny.config["hidden_act"] = json!("relu"),
+                "hidden_act to \"relu\"; supported is gelu",
+            ),
+            (
+                |tiny| tiny.config["hidden_size"] = json!(0),
+                "hidden_size to 0; supported is a whole number from 1",
+            ),
+            (|tiny| tiny.config["hidden_size"] = json!(null), "hidden_size to nothing"),
+            (|tiny| tiny.config["num_attention_heads"] = json!(3), "a divisor of hidden_size 8"),
+            (
+                |tiny| tiny.config["num_hidden_layers"] = json!(1e9),
+                "num_hidden_layers to 1000000000.0",
+            ),
+            (|tiny| tiny.config["max_position_embeddings"] = json!(2), "from 3 to 1024"),
+            (
+                |tiny| tiny.config["position_embedding_type"] = json!("relative_key"),
+                "supported is absolute",
+            ),
+            (|tiny| tiny.config["layer_norm_eps"] = json!(-1), "a number above 0"),
+            (|tiny| tiny.sentence = Some(json!({"max_seq_length": 1})), "max_seq_length to 1"),
+            (|tiny| tiny.sentence = Some(json!({"do_lower_case": 1})), "true or false"),
+            (|tiny| tiny.pooling = Some(json!({})), "exactly one of"),
+            (
+                |tiny| tiny.pooling = Some(json!({"pooling_mode_max_tokens": true})),
+                "pooling_mode_max_tokens;",
+            ),
+            (
+                |tiny| {
+                    let both =
+                        json!({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true});
+                    tiny.pooling = Some(both);
+                },
+                "pooling_mode_cls_token and pooling_mode_mean_tokens;",
+            ),
+            (
+                |tiny| tiny.pooling = Some(json!({"word_embedding_dimension": 16})),
+                "the model's hidden_size 8",
+            ),
+        ];
+        for (bend, wanted) in cases {
+            let mut tiny = Tiny::new();
+            bend(&mut tiny);
+            let error = tiny.open().map(|_| ()).unwrap_err();
+            assert_eq!(error.remedy(), Remedy::ChooseAnother);
+            assert!(error.to_string().contains(wanted), "{error} lacks {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_an_object_is_damaged() {
+        for bytes in [&b""[..], b"[]", b"{", b"\xFF", b"nul", b"3"] {
+            let mut files = Tiny::new().files();
+            files.config = bytes.to_vec();
+            let error = files.open().map(|_| ()).unwrap_err();
+            assert!(matches!(error, OpenError::Malformed { file: "config.json", .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_more_tokens_are_read_than_there_are_positions() {
+        let mut tiny = Tiny::new();
+        tiny.sentence = Some(json!({"max_seq_length": 512}));
+        assert_eq!(tiny.open().unwrap().tokens_max(), crate::tiny::POSITIONS);
+    }
+}

@@ -1,4 +1,5 @@
-//! The encoder as a caller has it: open once, then encode from as many threads as there are scratches.
+//! The encoder as a caller has it: open once, then encode from as many threads as there are
+//! scratches.
 
 use std::path::Path;
 
@@ -14,8 +15,8 @@ use crate::tokenizer::{Buffers, Tokenizer};
 use crate::weights::Weights;
 use crate::{ModelFiles, OpenError, Scratch};
 
-/// What a fingerprint is a fingerprint of, and by which rules. A change to how text becomes a vector
-/// is a new number.
+/// What a fingerprint is a fingerprint of, and by which rules. A change to how text becomes a
+/// vector is a new number.
 const FINGERPRINT_TAG: &[u8] = b"sentence encoder fingerprint 1\n";
 
 /// A sentence encoder: a tokenizer, a network and the kernels it runs on. Shared freely between
@@ -91,22 +92,23 @@ impl Encoder {
         Scratch::new(&self.config)
     }
 
-    /// Encodes a text as one unit-length vector. Tokens past [`tokens_max`](Encoder::tokens_max) are
-    /// not looked at.
+    /// Encodes a text as one unit-length vector. Tokens past [`tokens_max`](Encoder::tokens_max)
+    /// are not looked at.
     ///
     /// # Panics
-    /// If `out` is not [`dimensions`](Encoder::dimensions) long, or `scratch` was made for a model of
-    /// another shape.
+    /// If `out` is not [`dimensions`](Encoder::dimensions) long, or `scratch` was made for a model
+    /// of another shape.
     pub fn encode(&self, scratch: &mut Scratch, text: &str, out: &mut [f32]) {
         self.encode_batch(scratch, &[text], out);
     }
 
-    /// Encodes many texts, one vector after the other. Short texts share a pass through the network,
-    /// so that its weights are read once for all of them; a text's vector has the same bits as alone.
+    /// Encodes many texts, one vector after the other. Short texts share a pass through the
+    /// network, so that its weights are read once for all of them; a text's vector has the same
+    /// bits as alone.
     ///
     /// # Panics
-    /// If `out` is not `texts.len()` times [`dimensions`](Encoder::dimensions) long, or `scratch` was
-    /// made for a model of another shape.
+    /// If `out` is not `texts.len()` times [`dimensions`](Encoder::dimensions) long, or `scratch`
+    /// was made for a model of another shape.
     pub fn encode_batch(&self, scratch: &mut Scratch, texts: &[&str], out: &mut [f32]) {
         assert!(scratch.shape == Shape::of(&self.config), "the scratch is another model's");
         let wanted = texts.len().checked_mul(self.config.hidden);
@@ -164,4 +166,200 @@ fn fingerprint(files: &ModelFiles<'_>, config: &Config) -> [u8; 32] {
     hash.update(Sha256::digest(files.tokenizer));
     hash.update(config.facts());
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tiny::{HIDDEN, POSITIONS, Tiny};
+
+    const TEXTS: &[&str] = &[
+        "",
+        "a",
+        "unaffable!",
+        "a b a b",
+        "Caf\u{e9} [SEP] \u{4e2d}\u{6587}.",
+        "b a b a b a b a b a b a b a b a b a b a b a b a b",
+    ];
+
+    fn encode(encoder: &Encoder, text: &str) -> Vec<f32> {
+        let mut out = vec![f32::NAN; encoder.dimensions()];
+        encoder.encode(&mut encoder.scratch(), text, &mut out);
+        out
+    }
+
+    /// A tiny model's rounding: a few hundred operations on numbers near one.
+    fn assert_near(got: &[f32], want: &[f64], what: &str) {
+        for (got, want) in got.iter().zip(want) {
+            assert!((f64::from(*got) - want).abs() < 2e-5, "{what}: {got} is not {want}");
+        }
+    }
+
+    #[test]
+    fn vectors_mean_what_the_paper_says_at_every_level() {
+        let mut tiny = Tiny::new();
+        for (mode, first_only) in [("mean_tokens", false), ("cls_token", true)] {
+            tiny.pooling = Some(json!({ format!("pooling_mode_{mode}"): true }));
+            for level in Level::ALL {
+                let Some(encoder) = tiny.open_at(*level) else { continue };
+                assert_eq!(encoder.level(), *level);
+                for text in TEXTS {
+                    let want = tiny.meaning(&encoder.ids(text, POSITIONS), first_only);
+                    assert_near(&encode(&encoder, text), &want, &format!("{level:?} {text:?}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_has_the_same_bits_in_every_batch() {
+        for level in Level::ALL {
+            let Some(encoder) = Tiny::new().open_at(*level) else { continue };
+            let mut scratch = encoder.scratch();
+            for turn in 0..TEXTS.len() {
+                let mut texts = TEXTS.repeat(3);
+                texts.rotate_left(turn);
+                let mut out = vec![f32::NAN; texts.len() * HIDDEN];
+                encoder.encode_batch(&mut scratch, &texts, &mut out);
+                for (text, vector) in texts.iter().zip(out.chunks(HIDDEN)) {
+                    assert_eq!(vector, encode(&encoder, text), "{level:?} {text:?}");
+                }
+            }
+            encoder.encode_batch(&mut scratch, &[], &mut []);
+        }
+    }
+
+    /// A text of two tokens is the shortest; the long ones fill what is left of a pass, to the
+    /// token.
+    #[test]
+    fn a_pass_takes_as_many_tokens_as_the_scratch_holds_and_no_more() {
+        let encoder = Tiny::new().open().unwrap();
+        for letters in 0..POSITIONS {
+            let last = "a ".repeat(letters);
+            for shorts in 0..POSITIONS {
+                let mut texts = vec![""; shorts];
+                texts.push(&last);
+                let mut out = vec![f32::NAN; texts.len() * HIDDEN];
+                encoder.encode_batch(&mut encoder.scratch(), &texts, &mut out);
+                assert_eq!(out[shorts * HIDDEN..], encode(&encoder, &last));
+            }
+        }
+    }
+
+    #[test]
+    fn encoding_does_not_move_the_scratch() {
+        let encoder = Tiny::new().open().unwrap();
+        let mut scratch = encoder.scratch();
+        let places = |scratch: &Scratch| {
+            (scratch.text.as_ptr(), scratch.tokens.as_ptr(), scratch.ends.as_ptr())
+        };
+        let before = places(&scratch);
+        let long = "unaffable ".repeat(1000);
+        let texts = [TEXTS[5], long.as_str(), "", "", "", "", "", "", "", "", "", "", "", ""];
+        let mut out = vec![0.0; texts.len() * HIDDEN];
+        encoder.encode_batch(&mut scratch, &texts, &mut out);
+        assert_eq!(places(&scratch), before);
+    }
+
+    #[test]
+    fn a_long_text_is_its_first_tokens() {
+        let mut tiny = Tiny::new();
+        tiny.sentence = Some(json!({"max_seq_length": 6}));
+        let encoder = tiny.open().unwrap();
+        assert_eq!(encoder.tokens_max(), 6);
+        assert_eq!(encoder.tokens("a b a b a b"), 8);
+        assert_eq!(encode(&encoder, "a b a b a b"), encode(&encoder, "a b a b"));
+        assert_ne!(encode(&encoder, "a b a b"), encode(&encoder, "a b a"));
+    }
+
+    #[test]
+    fn half_precision_weights_and_prefixed_names_open_to_the_same_vectors() {
+        let plain = Tiny::new();
+        let want = encode(&plain.open().unwrap(), TEXTS[4]);
+        let mut halves = Tiny::new();
+        halves.halves = true;
+        assert_eq!(encode(&halves.open().unwrap(), TEXTS[4]), want);
+        let mut prefixed = Tiny::new();
+        let tensors = std::mem::take(&mut prefixed.tensors).into_iter();
+        prefixed.tensors = tensors.map(|(name, tensor)| (format!("bert.{name}"), tensor)).collect();
+        assert_eq!(encode(&prefixed.open().unwrap(), TEXTS[4]), want);
+    }
+
+    #[test]
+    fn the_fingerprint_names_everything_that_changes_vectors() {
+        let plain = Tiny::new().open().unwrap().fingerprint();
+        assert_eq!(Tiny::new().open().unwrap().fingerprint(), plain);
+        let bent: &[fn(&mut Tiny)] = &[
+            |tiny| tiny.pooling = Some(json!({"pooling_mode_cls_token": true})),
+            |tiny| tiny.sentence = Some(json!({"max_seq_length": 10})),
+            |tiny| tiny.sentence = Some(json!({"do_lower_case": true})),
+            |tiny| tiny.tokenizer["normalizer"]["lowercase"] = json!(false),
+            |tiny| tiny.config["num_attention_heads"] = json!(4),
+            |tiny| tiny.config["num_hidden_layers"] = json!(2),
+            |tiny| tiny.config["layer_norm_eps"] = json!(1e-5),
+            |tiny| tiny.halves = true,
+        ];
+        let mut seen = vec![plain];
+        for bend in bent {
+            let mut tiny = Tiny::new();
+            bend(&mut tiny);
+            seen.push(tiny.open().unwrap().fingerprint());
+        }
+        let distinct: std::collections::BTreeSet<_> = seen.iter().collect();
+        assert_eq!(distinct.len(), seen.len());
+    }
+
+    #[test]
+    fn a_hash_brought_along_is_the_one_used() {
+        let files = Tiny::new().files();
+        let mut borrowed = files.borrowed();
+        let own = Encoder::open(&borrowed).unwrap().fingerprint();
+        borrowed.weights_sha256 = Some(Sha256::digest(borrowed.weights).into());
+        assert_eq!(Encoder::open(&borrowed).unwrap().fingerprint(), own);
+        borrowed.weights_sha256 = Some([7; 32]);
+        assert_ne!(Encoder::open(&borrowed).unwrap().fingerprint(), own);
+    }
+
+    #[test]
+    fn one_encoder_serves_many_threads() {
+        fn crosses_threads<T: Send + Sync>() {}
+        crosses_threads::<Encoder>();
+        crosses_threads::<Scratch>();
+        let encoder = Tiny::new().open().unwrap();
+        let want = encode(&encoder, TEXTS[2]);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| assert_eq!(encode(&encoder, TEXTS[2]), want));
+            }
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "one vector per text")]
+    fn a_short_output_is_refused() {
+        let encoder = Tiny::new().open().unwrap();
+        encoder.encode(&mut encoder.scratch(), "a", &mut [0.0; HIDDEN - 1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "another model's")]
+    fn the_scratch_of_another_shape_is_refused() {
+        let mut other = Tiny::new();
+        other.sentence = Some(json!({"max_seq_length": 6}));
+        let encoder = Tiny::new().open().unwrap();
+        encoder.encode(&mut other.open().unwrap().scratch(), "a", &mut [0.0; HIDDEN]);
+    }
+
+    #[test]
+    fn a_model_without_a_place_for_text_is_refused() {
+        let mut tiny = Tiny::new();
+        let separators = vec![json!({"SpecialToken": {"id": "[SEP]"}}); 7];
+        let single = tiny.tokenizer["post_processor"]["single"].as_array_mut().unwrap();
+        single.splice(.., separators.into_iter().chain([json!({"Sequence": {"id": "A"}})]));
+        tiny.sentence = Some(json!({"max_seq_length": 5}));
+        let message = tiny.open().map(|_| ()).unwrap_err().to_string();
+        assert!(message.contains("7 tokens around a text"), "{message}");
+    }
 }

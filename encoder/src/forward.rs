@@ -1,9 +1,9 @@
 //! The network, top to bottom: BERT's encoder (Devlin et al. 2018; Vaswani et al. 2017, section 3).
 //!
 //! Several texts go through together, back to back and without padding. Everything but attention
-//! works on single rows, attention within one text; and a row's bits do not depend on the rows around
-//! it (`Kernels::matmul`), so a text's vector is the same in any company. Holds no intrinsics and
-//! allocates nothing: arithmetic is the kernels', memory the scratch's.
+//! works on single rows, attention within one text; and a row's bits do not depend on the rows
+//! around it (`Kernels::matmul`), so a text's vector is the same in any company. Holds no
+//! intrinsics and allocates nothing: arithmetic is the kernels', memory the scratch's.
 
 use std::ops::Range;
 
@@ -21,7 +21,8 @@ pub(crate) struct Network {
     inner: usize,
     /// One row per word of the vocabulary.
     words: Vec<f32>,
-    /// One row per position; the row of the first segment, the only one used, is in the sum already.
+    /// One row per position; the row of the first segment, the only one used, is in the sum
+    /// already.
     positions: Vec<f32>,
     embedded: Norm,
     blocks: Vec<Block>,
@@ -116,8 +117,8 @@ impl Network {
         kernels.matmul(Rows::dense(scores, n), values, Then::Keep, gathered);
     }
 
-    /// The position-wise feed-forward layer, its residual and its normalisation (Vaswani et al., 3.3;
-    /// GELU in place of ReLU as in Devlin et al.).
+    /// The position-wise feed-forward layer, its residual and its normalisation (Vaswani et al.,
+    /// 3.3; GELU in place of ReLU as in Devlin et al.).
     fn feed_forward(&self, kernels: &Kernels, block: &Block, n: usize, rows: &mut Activations) {
         let (d, wide) = (self.hidden, self.inner);
         let Activations { state, change, inner, .. } = rows;

@@ -1,8 +1,8 @@
 //! A sentence encoder in pure Rust: text in, one unit-length vector out.
 //!
-//! Runs the BERT family of sentence encoders (Devlin et al. 2018; Reimers and Gurevych 2019) from the
-//! files they are published in: `config.json`, `tokenizer.json`, `model.safetensors` and, where there
-//! are any, the pooling and sentence settings. Arithmetic is f32 throughout.
+//! Runs the BERT family of sentence encoders (Devlin et al. 2018; Reimers and Gurevych 2019) from
+//! the files they are published in: `config.json`, `tokenizer.json`, `model.safetensors` and, where
+//! there are any, the pooling and sentence settings. Arithmetic is f32 throughout.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), encoder::OpenError> {
@@ -25,7 +25,10 @@ mod files;
 mod forward;
 mod pool;
 mod scratch;
+#[cfg(test)]
+mod tiny;
 mod tokenizer;
+mod tokenizer_file;
 mod unicode;
 mod vocabulary;
 mod weights;

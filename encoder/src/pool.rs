@@ -4,9 +4,9 @@ use kernels::Kernels;
 
 use crate::config::Pooling;
 
-/// Pools `rows` (dense, each as wide as `out`, at least one) into `out` and brings it to length one.
-/// If the length is zero or not finite, which weights of a trained model do not give, all of `out` is
-/// zero: such a vector is near nothing, and nothing is near it.
+/// Pools `rows` (dense, each as wide as `out`, at least one) into `out` and brings it to length
+/// one. If the length is zero or not finite, which weights of a trained model do not give, all of
+/// `out` is zero: such a vector is near nothing, and nothing is near it.
 pub(crate) fn pool(kernels: &Kernels, pooling: Pooling, rows: &[f32], out: &mut [f32]) {
     let (first, others) = rows.split_at(out.len());
     out.copy_from_slice(first);

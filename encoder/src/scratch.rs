@@ -1,15 +1,15 @@
 //! Every buffer a forward pass writes, allocated once per worker.
 //!
-//! Owns memory and no arithmetic. A pass takes the first rows of each buffer; nothing here grows after
-//! it is made.
+//! Owns memory and no arithmetic. A pass takes the first rows of each buffer; nothing here grows
+//! after it is made.
 
 use kernels::Panels;
 
 use crate::config::Config;
 use crate::tokenizer::{Buffers, WORD_CHARS_MAX};
 
-/// The memory one worker encodes with. Made by [`Encoder::scratch`](crate::Encoder::scratch), for that
-/// encoder's model and no other shape.
+/// The memory one worker encodes with. Made by [`Encoder::scratch`](crate::Encoder::scratch), for
+/// that encoder's model and no other shape.
 pub struct Scratch {
     /// What the buffers were sized for.
     pub(crate) shape: Shape,

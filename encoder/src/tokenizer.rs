@@ -1,25 +1,21 @@
 //! Text to token ids: BERT normalisation, then WordPiece (Devlin et al. 2018, section 3; Wu et al.
 //! 2016), exactly as the published `tokenizer.json` sets it.
 //!
-//! One pass over the characters, with no more memory than a word: special tokens are found in the raw
-//! text; what lies between is cleaned, decomposed, stripped of accents, lowercased and split into
-//! words, and each word into the longest pieces the vocabulary has. A limit ends the pass, so a long
-//! text costs what its first tokens cost.
+//! One pass over the characters, with no more memory than a word: special tokens are found in the
+//! raw text; what lies between is cleaned, decomposed, stripped of accents, lowercased and split
+//! into words, and each word into the longest pieces the vocabulary has. A limit ends the pass, so
+//! a long text costs what its first tokens cost.
 
-use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::canonical_combining_class;
 
 use crate::OpenError;
-use crate::config::{Settings, brief};
+use crate::config::Settings;
 use crate::files::TOKENIZER;
+use crate::tokenizer_file::{read_frame, read_special, read_vocabulary};
 use crate::unicode::{ACCENTS, DROPPED, IDEOGRAPHS, PUNCTUATION};
 use crate::vocabulary::{Node, ROOT, Vocabulary};
 
-/// Most special tokens; each is compared wherever its first byte appears.
-const SPECIAL_MAX: usize = 1024;
-/// Most ids that go before or after the text.
-const FRAME_MAX: usize = 8;
 /// Longest word a tokenizer may ask to look up, in characters.
 pub(crate) const WORD_CHARS_MAX: usize = 1000;
 /// A letter and its marks are put in canonical order together, at most this many at a time. The
@@ -301,89 +297,155 @@ fn listed(table: &[(u32, u32)], c: char) -> bool {
     after > 0 && point <= table[after - 1].1
 }
 
-fn read_vocabulary(settings: &Settings, ids_max: usize) -> Result<Vocabulary, OpenError> {
-    let Some(entries) = settings.at("model.vocab").as_object() else {
-        let found = brief(settings.at("model.vocab"));
-        return Err(settings.unsupported("model.vocab", found, "an object of words".into()));
-    };
-    let mut vocabulary = Vocabulary::new();
-    for (entry, id) in entries {
-        let id = read_id(settings, "model.vocab", id, ids_max)?;
-        if !vocabulary.insert(entry.as_bytes(), id) {
-            let wanted = "a vocabulary of at most 16 million distinct prefixes".into();
-            return Err(settings.unsupported("model.vocab", entries.len(), wanted));
-        }
-    }
-    Ok(vocabulary)
-}
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
 
-/// The tokens that are found in raw text, longest first.
-fn read_special(settings: &Settings, ids_max: usize) -> Result<Vec<(String, u32)>, OpenError> {
-    let field = "added_tokens";
-    let tokens = settings.at(field).as_array().map_or(&[][..], Vec::as_slice);
-    if tokens.len() > SPECIAL_MAX {
-        let wanted = format!("at most {SPECIAL_MAX} tokens");
-        return Err(settings.unsupported(field, tokens.len(), wanted));
-    }
-    let mut special = Vec::with_capacity(tokens.len());
-    for token in tokens {
-        let content = token["content"].as_str().unwrap_or_default();
-        let asks = ["single_word", "lstrip", "rstrip", "normalized"];
-        let asked = asks.iter().find(|name| token[**name] == Value::Bool(true));
-        if let Some(asked) = asked {
-            let found = format!("{asked} for {content:?}");
-            return Err(settings.unsupported(field, found, "tokens matched as they stand".into()));
-        }
-        if content.is_empty() {
-            let wanted = "tokens with a content".into();
-            return Err(settings.unsupported(field, brief(token), wanted));
-        }
-        special.push((content.to_owned(), read_id(settings, field, &token["id"], ids_max)?));
-    }
-    special.sort_by_key(|(content, _)| std::cmp::Reverse(content.len()));
-    Ok(special)
-}
+    use super::*;
+    use crate::tiny::{Tiny, WORDS};
 
-/// The ids before and after a single text.
-fn read_frame(settings: &Settings, ids_max: usize) -> Result<(Vec<u32>, Vec<u32>), OpenError> {
-    let field = "post_processor.type";
-    settings.text(field, None, &["TemplateProcessing", "BertProcessing"])?;
-    let post = settings.at("post_processor");
-    if settings.at(field) == "BertProcessing" {
-        let id = |name: &str| read_id(settings, "post_processor", &post[name][1], ids_max);
-        return Ok((vec![id("cls")?], vec![id("sep")?]));
+    fn tokenizer(tiny: &Tiny) -> Tokenizer {
+        Tokenizer::open(tiny.tokenizer.to_string().as_bytes(), WORDS.len(), false).unwrap()
     }
-    let template = post["single"].as_array().map_or(&[][..], Vec::as_slice);
-    let place = template.iter().position(|part| part["Sequence"]["id"] == "A");
-    let wanted = || format!("the text once and at most {FRAME_MAX} special tokens");
-    let (Some(place), true) = (place, template.len() <= FRAME_MAX) else {
-        let found = brief(&post["single"]);
-        return Err(settings.unsupported("post_processor.single", found, wanted()));
-    };
-    let ids = |parts: &[Value]| -> Result<Vec<u32>, OpenError> {
+
+    /// The ids of a text between `[CLS]` and `[SEP]`.
+    fn ids(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
         let mut ids = Vec::new();
-        for part in parts {
-            let name = part["SpecialToken"]["id"].as_str().unwrap_or_default();
-            let known = post["special_tokens"][name]["ids"].as_array();
-            let known = known.filter(|known| (1..=FRAME_MAX).contains(&known.len()));
-            let Some(known) = known else {
-                let found = brief(part);
-                return Err(settings.unsupported("post_processor.single", found, wanted()));
-            };
-            for id in known {
-                ids.push(read_id(settings, "post_processor.special_tokens", id, ids_max)?);
+        tokenizer.encode(text, usize::MAX, &mut Buffers::new(), &mut ids);
+        assert_eq!((ids.first(), ids.last()), (Some(&2), Some(&3)));
+        ids[1..ids.len() - 1].to_vec()
+    }
+
+    fn words(ids: &[u32]) -> Vec<&'static str> {
+        ids.iter().map(|&id| WORDS[id as usize]).collect()
+    }
+
+    #[test]
+    fn text_is_cut_up_by_the_rules() {
+        let cases: &[(&str, &[&str])] = &[
+            ("", &[]),
+            (" \t\r\n\u{a0}\u{2028}", &[]),
+            ("unaffable", &["un", "##aff", "##able"]),
+            ("UNaffABLE un", &["un", "##aff", "##able", "un"]),
+            ("unknown", &["[UNK]"]),
+            ("a!b..", &["a", "!", "b", ".", "."]),
+            ("a\u{0}b c\u{7}", &["a", "##b", "[UNK]"]),
+            ("a\u{200b}b", &["a", "##b"]),
+            ("a\u{b}b", &["a", "##b"]),
+            ("Caf\u{e9} CAFE\u{301}", &["cafe", "cafe"]),
+            ("a\u{4e2d}\u{6587}b", &["a", "\u{4e2d}", "\u{6587}", "b"]),
+            ("\u{41c}\u{418}\u{420}", &["\u{43c}\u{438}\u{440}"]),
+            ("a[SEP]b", &["a", "[SEP]", "b"]),
+            ("[SEP[MASK]", &["[", "sep", "[MASK]"]),
+            ("[sep]", &["[", "sep", "]"]),
+            ("caf[SEP]\u{301}e", &["[UNK]", "[SEP]", "[UNK]"]),
+            ("abababababa", &["[UNK]"]),
+            ("ababababab", &["a", "##b", "##a", "##b", "##a", "##b", "##a", "##b", "##a", "##b"]),
+        ];
+        let tokenizer = tokenizer(&Tiny::new());
+        for (text, wanted) in cases {
+            assert_eq!(words(&ids(&tokenizer, text)), *wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn each_normalisation_can_be_switched_off() {
+        let cases: &[(&str, &str, &[&str])] = &[
+            ("lowercase", "A a", &["[UNK]", "a"]),
+            ("strip_accents", "CAF\u{c9}", &["caf\u{e9}"]),
+            ("clean_text", "a\u{200b}b a\u{b}b", &["[UNK]", "a", "b"]),
+            ("handle_chinese_chars", "\u{4e2d}\u{6587}", &["[UNK]"]),
+        ];
+        for (setting, text, wanted) in cases {
+            let mut tiny = Tiny::new();
+            tiny.tokenizer["normalizer"][*setting] = json!(false);
+            assert_eq!(words(&ids(&tokenizer(&tiny), text)), *wanted, "{setting} off");
+        }
+    }
+
+    #[test]
+    fn the_older_frame_is_read_too() {
+        let mut tiny = Tiny::new();
+        let frame = json!({"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]});
+        tiny.tokenizer["post_processor"] = frame;
+        assert_eq!(words(&ids(&tokenizer(&tiny), "a")), ["a"]);
+    }
+
+    #[test]
+    fn tables_rise_and_do_not_overlap() {
+        for table in [ACCENTS, DROPPED, IDEOGRAPHS, PUNCTUATION] {
+            assert!(table.iter().all(|(first, last)| first <= last));
+            assert!(table.windows(2).all(|pair| pair[0].1 < pair[1].0));
+        }
+        assert!(listed(PUNCTUATION, '\u{a1}') && !listed(PUNCTUATION, '\u{a2}'));
+        assert!(!listed(PUNCTUATION, '\u{0}') && !listed(PUNCTUATION, '\u{10FFFF}'));
+    }
+
+    #[test]
+    fn a_run_of_marks_does_not_grow_the_buffers() {
+        let tokenizer = tokenizer(&Tiny::new());
+        let mut buffers = Buffers::new();
+        let before = (buffers.run.as_ptr(), buffers.word.as_ptr());
+        let mut ids = Vec::new();
+        // Spacing marks stay in the word, non-spacing ones go; both belong to the run.
+        for mark in ["\u{301}", "\u{302e}", "\u{1b44}"] {
+            tokenizer.encode(&mark.repeat(10_000), 16, &mut buffers, &mut ids);
+            assert_eq!((buffers.run.as_ptr(), buffers.word.as_ptr()), before);
+        }
+    }
+
+    fn texts() -> impl Strategy<Value = String> {
+        let pieces = prop::sample::select(vec![
+            "a",
+            "b",
+            "un",
+            "aff",
+            "able",
+            "[SEP]",
+            "[",
+            "\u{301}",
+            "\u{4e2d}",
+            "\u{0}",
+            " ",
+            "!",
+            "\u{344}",
+            "\u{f73}",
+            "\u{ac00}",
+            "\u{130}",
+            "\u{fffd}",
+            "\u{1d165}",
+        ]);
+        let mixed = prop::collection::vec(pieces, 0..40).prop_map(|pieces| pieces.concat());
+        prop_oneof![any::<String>(), mixed]
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_known_ids_and_a_limit_cuts_them_short(
+            text in texts(),
+            limit in 2_usize..20,
+        ) {
+            let tokenizer = tokenizer(&Tiny::new());
+            let whole = ids(&tokenizer, &text);
+            prop_assert!(whole.iter().all(|&id| (id as usize) < WORDS.len()));
+            let mut cut = Vec::new();
+            tokenizer.encode(&text, limit, &mut Buffers::new(), &mut cut);
+            prop_assert_eq!(&cut[1..cut.len() - 1], &whole[..whole.len().min(limit - 2)]);
+        }
+
+        #[test]
+        fn a_bent_tokenizer_is_an_error_or_a_tokenizer(places: [prop::sample::Index; 2], byte: u8) {
+            let mut bytes = Tiny::new().tokenizer.to_string().into_bytes();
+            for place in places {
+                let at = place.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Ok(tokenizer) = Tokenizer::open(&bytes, WORDS.len(), false) {
+                let mut ids = Vec::new();
+                tokenizer.encode("unaffable [SEP]", 8, &mut Buffers::new(), &mut ids);
+                prop_assert!(ids.iter().all(|&id| (id as usize) < WORDS.len()));
             }
         }
-        Ok(ids)
-    };
-    let (before, after) = template.split_at(place);
-    Ok((ids(before)?, ids(&after[1..])?))
-}
-
-fn read_id(settings: &Settings, field: &str, id: &Value, ids_max: usize) -> Result<u32, OpenError> {
-    let number = id.as_u64().and_then(|id| u32::try_from(id).ok());
-    number.filter(|&id| (id as usize) < ids_max).ok_or_else(|| {
-        let wanted = format!("ids below the model's vocab_size {ids_max}");
-        settings.unsupported(field, brief(id), wanted)
-    })
+    }
 }

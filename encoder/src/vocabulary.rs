@@ -1,7 +1,7 @@
 //! The vocabulary as a byte trie: the longest entry that starts a word, in one walk.
 //!
-//! Edges live in one open-addressed table keyed by (node, byte), so a step is one probe and a lookup
-//! allocates nothing. Knows bytes and ids, not what a word is.
+//! Edges live in one open-addressed table keyed by (node, byte), so a step is one probe and a
+//! lookup allocates nothing. Knows bytes and ids, not what a word is.
 
 /// Where a walk stands. Nodes are numbered as they are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! The weights file (safetensors): a length, a JSON header, then the tensors' bytes.
 //!
-//! Every offset is checked before it is used; a tensor is handed out only in the shape and type that
-//! was asked for, with all values finite. Knows bytes and shapes, not what the tensors are for.
+//! Every offset is checked before it is used; a tensor is handed out only in the shape and type
+//! that was asked for, with all values finite. Knows bytes and shapes, not what the tensors are
+//! for.
 
 use std::ops::Range;
 
@@ -21,7 +22,8 @@ const HEADER_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Weights<'a> {
     header: Map<String, Value>,
     data: &'a [u8],
-    /// What stands before every tensor's name: nothing, or `bert.` in files saved from a larger net.
+    /// What stands before every tensor's name: nothing, or `bert.` in files saved from a larger
+    /// net.
     prefix: &'static str,
 }
 
@@ -56,8 +58,8 @@ impl<'a> Weights<'a> {
 
     /// The values of a tensor, in row-major order, widened to f32.
     ///
-    /// Fails if it is missing, has another shape, is not F32 or F16, lies outside the file, or holds
-    /// a value that is not finite.
+    /// Fails if it is missing, has another shape, is not F32 or F16, lies outside the file, or
+    /// holds a value that is not finite.
     pub(crate) fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, OpenError> {
         let name = format!("{}{name}", self.prefix);
         let wanted = || format!("F32 or F16 of shape {shape:?}");
@@ -134,4 +136,112 @@ fn brief_size(size: Option<usize>) -> String {
 
 fn malformed(found: String, wanted: &str) -> OpenError {
     OpenError::Malformed { file: WEIGHTS, found, wanted: wanted.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Remedy;
+    use crate::tiny::{Tiny, with_header};
+
+    /// What opening says about this file's tensor `t`, asked for as 2 by 3.
+    fn complaint(bytes: &[u8]) -> String {
+        let floats = Weights::open(bytes).and_then(|weights| weights.floats("t", &[2, 3]));
+        let error = floats.unwrap_err();
+        assert_eq!(error.remedy(), Remedy::FetchAgain);
+        error.to_string()
+    }
+
+    fn entry(dtype: &str, shape: Value, data_offsets: Value) -> Value {
+        json!({"dtype": dtype, "shape": shape, "data_offsets": data_offsets})
+    }
+
+    fn one(entry: Value, data: &[u8]) -> Vec<u8> {
+        with_header(json!({ "t": entry }).to_string().as_bytes(), data)
+    }
+
+    #[test]
+    fn a_tensor_is_read_where_its_offsets_say() {
+        let values = [1.0_f32, -2.5, 3.0, 0.0, 1e-40, 6.0];
+        let mut data = vec![0xFF; 4];
+        data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        let entry = json!({"dtype": "F32", "shape": [2, 3], "data_offsets": [4, 28]});
+        let bytes = one(entry, &data);
+        assert_eq!(Weights::open(&bytes).unwrap().floats("t", &[2, 3]).unwrap(), values);
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let f32s = |offsets: Value| one(entry("F32", json!([2, 3]), offsets), &[0; 24]);
+        let cases: &[(Vec<u8>, &[&str])] = &[
+            (vec![], &["0 bytes", "8-byte header length"]),
+            (vec![9; 20], &["a header of 651061555542690057 bytes", "ends inside"]),
+            (with_header(b"[1]", &[]), &["one JSON object", "a list of 1 items"]),
+            (with_header(b"{", &[]), &["one JSON object"]),
+            (with_header(b"{}", &[]), &["tensor t", "no such tensor", "[2, 3]"]),
+            (one(json!(7), &[]), &["tensor t", "dtype nothing"]),
+            (
+                one(entry("BF16", json!([2, 3]), json!([0, 12])), &[0; 12]),
+                &["dtype \"BF16\"", "F32 or F16"],
+            ),
+            (
+                one(entry("F32", json!([3, 2]), json!([0, 24])), &[0; 24]),
+                &["shape [3, 2]", "[2, 3]"],
+            ),
+            (one(entry("F32", json!([2, -3]), json!([0, 24])), &[0; 24]), &["shape [2, -3]"]),
+            (f32s(json!([0, 25])), &["data_offsets [0, 25] in 24 bytes", "24 bytes of data"]),
+            (f32s(json!([0, 20])), &["data_offsets [0, 20]"]),
+            (f32s(json!([24, 0])), &["data_offsets [24, 0]"]),
+            (f32s(json!([u64::MAX - 23, u64::MAX])), &["data_offsets"]),
+            (f32s(json!("x")), &["data_offsets \"x\""]),
+            (one(entry("F32", json!([2, 3]), json!([0, 24])), &[0xFF; 24]), &["finite"]),
+        ];
+        for (bytes, wanted) in cases {
+            let message = complaint(bytes);
+            for part in *wanted {
+                assert!(message.contains(part), "{message:?} lacks {part:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_shape_too_large_to_count_is_an_error() {
+        let huge = usize::MAX / 2;
+        let entry = json!({"dtype": "F32", "shape": [huge, huge], "data_offsets": [0, 4]});
+        let bytes = one(entry, &[0; 4]);
+        let error = Weights::open(&bytes).unwrap().floats("t", &[huge, huge]).unwrap_err();
+        assert!(error.to_string().contains("more bytes than can be counted"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_error_or_a_model(bytes: Vec<u8>, length in 0_u64..300) {
+            let mut framed = length.to_le_bytes().to_vec();
+            framed.extend(&bytes);
+            for bytes in [&bytes, &framed] {
+                if let Ok(weights) = Weights::open(bytes) {
+                    prop_assert!(weights.floats("t", &[1]).is_err());
+                }
+            }
+        }
+
+        #[test]
+        fn a_bent_file_is_an_error_or_a_model(
+            places: [prop::sample::Index; 3],
+            bits in 1_u8..,
+            cut: prop::sample::Index,
+        ) {
+            let mut files = Tiny::new().files();
+            let header = 8 + usize::from(u16::from_le_bytes([files.weights[0], files.weights[1]]));
+            for place in places {
+                files.weights[place.index(header)] ^= bits;
+            }
+            let _ = files.open();
+            files.weights.truncate(cut.index(files.weights.len()));
+            prop_assert!(files.open().is_err());
+        }
+    }
 }

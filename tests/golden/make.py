@@ -201,8 +201,8 @@ def rust_tables():
     for name, runs in character_classes().items():
         yield f"\n/// {UNICODE_ABOUT[name]}\n#[rustfmt::skip]\npub(crate) const {name}: &[(u32, u32)] = &[\n"
         pairs = [f"(0x{first:X}, 0x{last:X})," for first, last in runs]
-        for i in range(0, len(pairs), 5):
-            yield "    " + " ".join(pairs[i : i + 5]) + "\n"
+        for i in range(0, len(pairs), 4):
+            yield "    " + " ".join(pairs[i : i + 4]) + "\n"
         yield "];\n"
 
 

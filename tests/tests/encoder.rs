@@ -2,6 +2,8 @@
 //!
 //! Golden data and how they were made: golden/make.py.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,8 +17,8 @@ const COSINE_MIN: f64 = 0.99999;
 /// The published files of all-MiniLM-L6-v2.
 fn model_dir() -> PathBuf {
     let directory = std::env::var_os("RECALLD_TEST_MODEL").expect(
-        "set RECALLD_TEST_MODEL to a directory with all-MiniLM-L6-v2's config.json, tokenizer.json, \
-         model.safetensors, 1_Pooling/config.json and sentence_bert_config.json",
+        "set RECALLD_TEST_MODEL to a directory with the published files of all-MiniLM-L6-v2: \
+         config.json, tokenizer.json, model.safetensors, 1_Pooling and sentence_bert_config.json",
     );
     PathBuf::from(directory)
 }

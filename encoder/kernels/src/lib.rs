@@ -1,8 +1,8 @@
 //! Vector arithmetic for one CPU level at a time.
 //!
 //! Owns every SIMD instruction in the house. `scalar.rs` is the meaning of each function; the files
-//! under an architecture's folder are faster spellings of it. Knows slices of numbers and nothing of
-//! sentences, tokens, stores or settings; it reads no environment.
+//! under an architecture's folder are faster spellings of it. Knows slices of numbers and nothing
+//! of sentences, tokens, stores or settings; it reads no environment.
 
 mod panels;
 mod scalar;

@@ -18,8 +18,8 @@ impl Line {
 
 const _: () = assert!(size_of::<Line>() == COLUMNS * size_of::<f32>());
 
-/// A matrix read where it lies: `count` rows of `width` floats, `stride` floats from one row's start
-/// to the next.
+/// A matrix read where it lies: `count` rows of `width` floats, `stride` floats from one row's
+/// start to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     cells: &'a [f32],
@@ -137,8 +137,8 @@ pub struct Panels {
 }
 
 impl Panels {
-    /// Room for a right side of `depth_max` rows and `width_max` columns (or any shape that needs no
-    /// more panels times depth), so that filling it later does not allocate.
+    /// Room for a right side of `depth_max` rows and `width_max` columns (or any shape that needs
+    /// no more panels times depth), so that filling it later does not allocate.
     pub fn with_room(depth_max: usize, width_max: usize) -> Panels {
         let panels = width_max.div_ceil(COLUMNS);
         let lines = panels * depth_max;
@@ -216,13 +216,18 @@ impl Panels {
         self.width
     }
 
-    /// Each panel in order: the index of its first column, how many of its columns count, what the
-    /// sums start from, and its lines.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (usize, usize, &Line, &[Line])> {
+    /// Each panel in order.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Panel<'_>> {
         self.start.iter().enumerate().map(|(panel, start)| {
             let first = panel * COLUMNS;
-            let columns = COLUMNS.min(self.width - first);
-            (first, columns, start, &self.lines[panel * self.depth..][..self.depth])
+            let (lines, next) = self.lines[panel * self.depth..].split_at(self.depth);
+            Panel {
+                first,
+                columns: COLUMNS.min(self.width - first),
+                start,
+                lines,
+                next: &next[..next.len().min(self.depth)],
+            }
         })
     }
 
@@ -240,6 +245,25 @@ impl Panels {
         self.start.resize(panels, Line::ZERO);
         (self.depth, self.width) = (depth, width);
     }
+}
+
+/// One panel, as a level's loops take it.
+#[derive(Clone, Copy)]
+pub(crate) struct Panel<'a> {
+    /// The index of its first column.
+    pub(crate) first: usize,
+    /// How many of its columns count; the others are zeros.
+    pub(crate) columns: usize,
+    /// What the sums start from.
+    pub(crate) start: &'a Line,
+    /// One line per step of depth.
+    pub(crate) lines: &'a [Line],
+    /// The next panel's lines, to ask memory for early; none after the last panel.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "the scalar level leaves fetching to the CPU")
+    )]
+    pub(crate) next: &'a [Line],
 }
 
 /// The sixteen rows that become the panel starting at column `first`, if there are that many.

@@ -10,9 +10,9 @@ use crate::{Table, Then};
 
 pub(crate) static TABLE: Table = Table { dot, dot_rows, matmul, softmax, layer_norm, gelu, add };
 
-/// The normal tail `P(X > z)` for `z >= 0` is taken as `t * p(t) * exp(-z * z / 2)` with
-/// `t = 1 / (1 + TAIL_PULL * z)`, the form of Abramowitz and Stegun 7.1.26. These coefficients, from
-/// the constant up, are a least-maximum fit of the relative error over `z` in 0..13.5: 1.3e-7.
+/// The normal tail `P(X > z)` for `z >= 0` is taken as `t * p(t) * exp(-z * z / 2)` with `t = 1 /
+/// (1 + TAIL_PULL * z)`, the form of Abramowitz and Stegun 7.1.26. These coefficients, from the
+/// constant up, are a least-maximum fit of the relative error over `z` in 0..13.5: 1.3e-7.
 pub(crate) const TAIL: [f32; 8] = [
     0.119_626_39,
     0.120_798_36,
@@ -37,10 +37,10 @@ fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) {
 }
 
 fn matmul(left: Rows<'_>, right: &Panels, then: Then, mut out: RowsMut<'_>) {
-    for (first, columns, start, lines) in right.each() {
+    for panel in right.each() {
         for m in 0..left.count() {
-            let mut sums: [f32; COLUMNS] = start.0;
-            for (x, line) in left.row(m).iter().zip(lines) {
+            let mut sums: [f32; COLUMNS] = panel.start.0;
+            for (x, line) in left.row(m).iter().zip(panel.lines) {
                 for (sum, weight) in sums.iter_mut().zip(&line.0) {
                     *sum += x * weight;
                 }
@@ -48,7 +48,8 @@ fn matmul(left: Rows<'_>, right: &Panels, then: Then, mut out: RowsMut<'_>) {
             if then == Then::Gelu {
                 gelu(&mut sums);
             }
-            out.row(m)[first..][..columns].copy_from_slice(&sums[..columns]);
+            let to = &mut out.row(m)[panel.first..][..panel.columns];
+            to.copy_from_slice(&sums[..panel.columns]);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 
 use half::f16;
 
-use crate::panels::{COLUMNS, Line, Panels, Rows, RowsMut};
+use crate::panels::{COLUMNS, Line, Panel, Panels, Rows, RowsMut};
 use crate::scalar::{TAIL, TAIL_PULL};
 use crate::{Table, Then};
 
@@ -134,9 +134,9 @@ fn prefetch(rest: &[f16], count: usize) {
     }
 }
 
-/// Rows of `left` per tile. Six rows of two registers are twelve sums; two registers of a panel line
-/// and one broadcast make fifteen of the sixteen there are. Twelve FMAs in flight also cover their
-/// latency (four cycles on two ports) with some to spare.
+/// Rows of `left` per tile. Six rows of two registers are twelve sums; two registers of a panel
+/// line and one broadcast make fifteen of the sixteen there are. Twelve FMAs in flight also cover
+/// their latency (four cycles on two ports) with some to spare.
 const TILE_ROWS: usize = 6;
 /// Registers per panel line.
 const HALVES: usize = COLUMNS / LANES;
@@ -150,58 +150,59 @@ fn matmul(left: Rows<'_>, right: &Panels, then: Then, mut out: RowsMut<'_>) {
     // Tiles of nearly equal height: thirteen rows are 5 + 4 + 4, quicker than 6 + 6 + 1.
     let tiles = left.count().div_ceil(TILE_ROWS).max(1);
     let (height, taller) = (left.count() / tiles, left.count() % tiles);
-    for (first, columns, start, lines) in right.each() {
-        let mut m = 0;
+    for panel in right.each() {
+        let share = panel.next.len().div_ceil(tiles).max(1);
+        let mut shares = panel.next.chunks(share);
+        let mut row = 0;
         for t in 0..tiles {
             let rows = height + usize::from(t < taller);
-            let at = Place { row: m, column: first, columns };
+            let at = Place { row, ahead: shares.next().unwrap_or_default() };
             match rows {
                 0 => {}
-                1 => tile::<1>(left, lines, start, then, &mut out, at),
-                2 => tile::<2>(left, lines, start, then, &mut out, at),
-                3 => tile::<3>(left, lines, start, then, &mut out, at),
-                4 => tile::<4>(left, lines, start, then, &mut out, at),
-                5 => tile::<5>(left, lines, start, then, &mut out, at),
-                TILE_ROWS => tile::<TILE_ROWS>(left, lines, start, then, &mut out, at),
+                1 => tile::<1>(left, panel, at, then, &mut out),
+                2 => tile::<2>(left, panel, at, then, &mut out),
+                3 => tile::<3>(left, panel, at, then, &mut out),
+                4 => tile::<4>(left, panel, at, then, &mut out),
+                5 => tile::<5>(left, panel, at, then, &mut out),
+                TILE_ROWS => tile::<TILE_ROWS>(left, panel, at, then, &mut out),
                 _ => unreachable!("the rows were shared out so that no tile has more than six"),
             }
-            m += rows;
+            row += rows;
         }
     }
 }
 
-/// Where a tile goes: its first row and column, and how many of its columns count.
+/// What one tile does: the rows from `row` on, and its share of fetching the next panel.
 #[derive(Clone, Copy)]
-struct Place {
+struct Place<'a> {
     row: usize,
-    column: usize,
-    columns: usize,
+    ahead: &'a [Line],
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn tile<const M: usize>(
     left: Rows<'_>,
-    lines: &[Line],
-    start: &Line,
+    panel: Panel<'_>,
+    at: Place<'_>,
     then: Then,
     out: &mut RowsMut<'_>,
-    at: Place,
 ) {
-    let mut sums = products::<M>(std::array::from_fn(|m| left.row(at.row + m)), lines, start);
+    let rows = std::array::from_fn(|m| left.row(at.row + m));
+    let mut sums = products::<M>(rows, panel, at.ahead);
     if then == Then::Gelu {
         for sum in sums.as_flattened_mut() {
             *sum = gelu_lanes(*sum);
         }
     }
     for (m, halves) in sums.iter().enumerate() {
-        let to = &mut out.row(at.row + m)[at.column..][..at.columns];
+        let to = &mut out.row(at.row + m)[panel.first..][..panel.columns];
         if let Some(to) = to.as_mut_array::<COLUMNS>() {
             store_line(to, halves);
         } else {
             let mut whole = [0.0; COLUMNS];
             store_line(&mut whole, halves);
-            to.copy_from_slice(&whole[..at.columns]);
+            to.copy_from_slice(&whole[..panel.columns]);
         }
     }
 }
@@ -215,17 +216,25 @@ fn store_line(to: &mut [f32; COLUMNS], halves: &[__m256; HALVES]) {
     }
 }
 
-/// The inner loop: every sum takes its products in order of depth, whatever `M` is.
+/// The inner loop: every sum takes its products in order of depth, whatever `M` is. Meanwhile it
+/// asks for the lines `ahead`: a model's weights are larger than the second cache, and without this
+/// the first tile of each panel waits for memory.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-fn products<const M: usize>(rows: [&[f32]; M], lines: &[Line], start: &Line) -> Sums<M> {
-    let mut sums = [load_line(start); M];
-    // Equal lengths, so that one bound serves all rows and the loop checks none.
+fn products<const M: usize>(rows: [&[f32]; M], panel: Panel<'_>, ahead: &[Line]) -> Sums<M> {
+    let lines = panel.lines;
+    let mut sums = [load_line(panel.start); M];
     let rows = rows.map(|row| &row[..lines.len()]);
     for (k, line) in lines.iter().enumerate() {
+        if let Some(ahead) = ahead.get(k) {
+            _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(ahead).cast());
+        }
         let right = load_line(line);
         for m in 0..M {
-            let x = _mm256_broadcast_ss(&rows[m][k]);
+            // SAFETY: `k` is less than `lines.len()`, the length every row was cut to above.
+            // Checked access costs six branches and two spilled pointers in this, the hottest loop
+            // there is.
+            let x = _mm256_broadcast_ss(unsafe { rows[m].get_unchecked(k) });
             for h in 0..HALVES {
                 sums[m][h] = _mm256_fmadd_ps(x, right[h], sums[m][h]);
             }

@@ -1,0 +1,155 @@
+//! The parts of `tokenizer.json` that are lists: words, special tokens, and what goes around a
+//! text.
+//!
+//! Owns their bounds. Every id that leaves here is below the number of rows the model has for
+//! words.
+
+use serde_json::Value;
+
+use crate::OpenError;
+use crate::config::{Settings, brief};
+use crate::vocabulary::Vocabulary;
+
+/// Most special tokens; each is compared wherever its first byte appears.
+const SPECIAL_MAX: usize = 1024;
+/// Most ids that go before or after the text.
+const FRAME_MAX: usize = 8;
+
+/// The words and their ids.
+pub(crate) fn read_vocabulary(
+    settings: &Settings,
+    ids_max: usize,
+) -> Result<Vocabulary, OpenError> {
+    let Some(entries) = settings.at("model.vocab").as_object() else {
+        let found = brief(settings.at("model.vocab"));
+        return Err(settings.unsupported("model.vocab", found, "an object of words".into()));
+    };
+    let mut vocabulary = Vocabulary::new();
+    for (entry, id) in entries {
+        let id = read_id(settings, "model.vocab", id, ids_max)?;
+        if !vocabulary.insert(entry.as_bytes(), id) {
+            let wanted = "a vocabulary of at most 16 million distinct prefixes".into();
+            return Err(settings.unsupported("model.vocab", entries.len(), wanted));
+        }
+    }
+    Ok(vocabulary)
+}
+
+/// The tokens that are found in raw text, longest first.
+pub(crate) fn read_special(
+    settings: &Settings,
+    ids_max: usize,
+) -> Result<Vec<(String, u32)>, OpenError> {
+    let field = "added_tokens";
+    let tokens = settings.at(field).as_array().map_or(&[][..], Vec::as_slice);
+    if tokens.len() > SPECIAL_MAX {
+        let wanted = format!("at most {SPECIAL_MAX} tokens");
+        return Err(settings.unsupported(field, tokens.len(), wanted));
+    }
+    let mut special = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        let content = token["content"].as_str().unwrap_or_default();
+        let asks = ["single_word", "lstrip", "rstrip", "normalized"];
+        let asked = asks.iter().find(|name| token[**name] == Value::Bool(true));
+        if let Some(asked) = asked {
+            let found = format!("{asked} for {content:?}");
+            return Err(settings.unsupported(field, found, "tokens matched as they stand".into()));
+        }
+        if content.is_empty() {
+            let wanted = "tokens with a content".into();
+            return Err(settings.unsupported(field, brief(token), wanted));
+        }
+        special.push((content.to_owned(), read_id(settings, field, &token["id"], ids_max)?));
+    }
+    special.sort_by_key(|(content, _)| std::cmp::Reverse(content.len()));
+    Ok(special)
+}
+
+/// The ids before and after a single text.
+pub(crate) fn read_frame(
+    settings: &Settings,
+    ids_max: usize,
+) -> Result<(Vec<u32>, Vec<u32>), OpenError> {
+    let field = "post_processor.type";
+    settings.text(field, None, &["TemplateProcessing", "BertProcessing"])?;
+    let post = settings.at("post_processor");
+    if settings.at(field) == "BertProcessing" {
+        let id = |name: &str| read_id(settings, "post_processor", &post[name][1], ids_max);
+        return Ok((vec![id("cls")?], vec![id("sep")?]));
+    }
+    let template = post["single"].as_array().map_or(&[][..], Vec::as_slice);
+    let place = template.iter().position(|part| part["Sequence"]["id"] == "A");
+    let wanted = || format!("the text once and at most {FRAME_MAX} special tokens");
+    let (Some(place), true) = (place, template.len() <= FRAME_MAX) else {
+        let found = brief(&post["single"]);
+        return Err(settings.unsupported("post_processor.single", found, wanted()));
+    };
+    let ids = |parts: &[Value]| -> Result<Vec<u32>, OpenError> {
+        let mut ids = Vec::new();
+        for part in parts {
+            let name = part["SpecialToken"]["id"].as_str().unwrap_or_default();
+            let known = post["special_tokens"][name]["ids"].as_array();
+            let known = known.filter(|known| (1..=FRAME_MAX).contains(&known.len()));
+            let Some(known) = known else {
+                let found = brief(part);
+                return Err(settings.unsupported("post_processor.single", found, wanted()));
+            };
+            for id in known {
+                ids.push(read_id(settings, "post_processor.special_tokens", id, ids_max)?);
+            }
+        }
+        Ok(ids)
+    };
+    let (before, after) = template.split_at(place);
+    Ok((ids(before)?, ids(&after[1..])?))
+}
+
+fn read_id(settings: &Settings, field: &str, id: &Value, ids_max: usize) -> Result<u32, OpenError> {
+    let number = id.as_u64().and_then(|id| u32::try_from(id).ok());
+    number.filter(|&id| (id as usize) < ids_max).ok_or_else(|| {
+        let wanted = format!("ids below the model's vocab_size {ids_max}");
+        settings.unsupported(field, brief(id), wanted)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Remedy;
+    use crate::tiny::Tiny;
+
+    /// Spoils one setting.
+    type Bend = fn(&mut Value);
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        let cases: &[(Bend, &str)] = &[
+            (
+                |t| t["model"]["type"] = json!("BPE"),
+                "model.type to \"BPE\"; supported is WordPiece",
+            ),
+            (|t| t["normalizer"] = json!(null), "normalizer.type to nothing"),
+            (|t| t["pre_tokenizer"]["type"] = json!("ByteLevel"), "pre_tokenizer.type"),
+            (|t| t["model"]["vocab"] = json!([]), "model.vocab to a list of 0 items"),
+            (|t| t["model"]["vocab"]["a"] = json!(99), "ids below the model's vocab_size 23"),
+            (|t| t["model"]["vocab"]["a"] = json!(-1), "model.vocab to -1"),
+            (|t| t["model"]["unk_token"] = json!("nope"), "a word of the vocabulary"),
+            (|t| t["model"]["max_input_chars_per_word"] = json!(0), "from 1 to 1000"),
+            (|t| t["added_tokens"][0]["lstrip"] = json!(true), "lstrip for \"[PAD]\""),
+            (|t| t["added_tokens"][0]["content"] = json!(""), "tokens with a content"),
+            (|t| t["added_tokens"] = json!(vec![1; 1025]), "at most 1024 tokens"),
+            (|t| t["post_processor"]["single"] = json!([]), "the text once"),
+            (|t| t["post_processor"]["special_tokens"] = json!({}), "post_processor.single"),
+            (|t| t["post_processor"]["type"] = json!("Roberta"), "BertProcessing"),
+        ];
+        for (bend, wanted) in cases {
+            let mut tiny = Tiny::new();
+            bend(&mut tiny.tokenizer);
+            let error = tiny.open().map(|_| ()).unwrap_err();
+            assert_eq!(error.remedy(), Remedy::ChooseAnother);
+            assert!(error.to_string().contains(wanted), "{error} lacks {wanted:?}");
+        }
+    }
+}
