@@ -30,6 +30,8 @@ pub const DIMENSIONS_MAX: u32 = 4096;
 pub const TAIL_BYTES_SEAL: usize = 32 << 20;
 /// Parts of the unsealed tail that a query looks through.
 pub const TAIL_PARTS_MAX: usize = 64;
+/// Bytes of the segments that sealing merges with the tail; larger ones are left to compaction.
+pub const MERGE_BYTES_MAX: usize = 64 << 20;
 /// Bytes of a manifest: 4,096 segments at less than 1 KiB each.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 /// Bytes of one log: one frame may follow just below the bound at which the tail is sealed.

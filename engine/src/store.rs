@@ -555,34 +555,55 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes one segment file of the tail and drops the logs that held it.
+    /// Makes one segment file of the tail and drops the logs that held it. Small segments before
+    /// the tail go into the same file, so that many short runs do not leave many files.
     fn seal(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
         let sealed = self.manifest.segments.len();
         if self.parts.len() == sealed {
             return Ok(());
         }
-        if sealed == SEGMENTS_MAX {
+        let first = self.first_to_seal();
+        if first == SEGMENTS_MAX {
             let why = format!("the store has {SEGMENTS_MAX} segments; compact it");
             return Err(WriteError::refused("segments", why));
         }
-        let tail = match &self.parts[sealed..] {
+        let whole = match &self.parts[first..] {
             [one] => one.clone(),
             many => merge(many)?,
         };
-        let entry = self.write_segment(disk, &tail).map_err(|error| self.stop(error))?;
+        let entry = self.write_segment(disk, &whole).map_err(|error| self.stop(error))?;
         let opened = open_part(disk, &entry);
         let part = opened.map_err(|error| {
             self.stopped = Some(error.to_string());
             WriteError::Stopped(error.to_string())
         })?;
-        self.parts.truncate(sealed);
-        self.parts.push(Part { segment: part.segment, state: tail.state });
+        self.parts.truncate(first);
+        self.parts.push(Part { segment: part.segment, state: whole.state });
+        self.stored_marks.truncate(first);
         self.stored_marks.push([0; 3]);
+        self.manifest.segments.truncate(first);
         self.manifest.segments.push(entry);
         self.manifest.last_seq = self.next_seq - 1;
         self.log = None;
         self.manifest.log_floor = self.manifest.next_file;
         self.publish(disk)
+    }
+
+    /// Where the run of parts begins that one file is made of: the tail, and each segment before
+    /// it that is at most twice as large as what follows it. A row is then copied about as often
+    /// as the store has doubled, up to [`MERGE_BYTES_MAX`].
+    fn first_to_seal(&self) -> usize {
+        let mut first = self.manifest.segments.len();
+        let mut bytes = self.tail_bytes();
+        while let Some(before) = first.checked_sub(1) {
+            let size = self.parts[before].segment.raw().len();
+            if size > bytes * 2 || bytes + size > MERGE_BYTES_MAX {
+                break;
+            }
+            bytes += size;
+            first = before;
+        }
+        first
     }
 
     fn write_segment(&mut self, disk: &dyn Disk, part: &Part) -> Result<SegmentEntry, DiskError> {

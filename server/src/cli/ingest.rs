@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::remote::Remote;
 use super::{Failure, IngestArgs};
 use crate::app::Started;
-use crate::model::{Bar, Progress};
+use crate::model::{Bar, Progress, Unit};
 use crate::net::Cancel;
 use crate::operator::{self, Ingest};
 use crate::parts::{Caller, Parts};
@@ -19,7 +19,7 @@ const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
     let raw = arguments(&args.paths, args.dry_run)?;
-    let mut bar = Bar::stderr();
+    let mut bar = Bar::stderr(Unit::Files);
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
             let answer = alone(&parts, &raw, &mut bar)?;
@@ -30,7 +30,7 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
             let remote = Remote::find(&args.common.data()?)?;
             let mut told = remote.follow("/operator/ingest", &Value::Object(raw), |step| {
                 bar.advance(
-                    "files",
+                    "reading",
                     step["done"].as_u64().unwrap_or_default(),
                     step["total"].as_u64(),
                 );
@@ -73,7 +73,7 @@ pub(super) fn alone(
     let bar = std::sync::Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {
         let mut bar = bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        bar.advance("files", done, Some(total));
+        bar.advance("reading", done, Some(total));
     };
     let context = Context {
         parts,

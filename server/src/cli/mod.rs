@@ -8,7 +8,6 @@ mod recall;
 mod remote;
 mod serve;
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::app::{self, Settings, StartError, Started};
 use crate::limits::CALL_TIME_MAX;
-use crate::model::{Bar, Progress, Silent};
+use crate::model::{Bar, Unit};
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
@@ -200,12 +199,8 @@ impl Common {
 
     /// The parts, for a command that has the store to itself; `None` when a server has it.
     fn start_alone(&self) -> Result<Option<Started>, Failure> {
-        let mut bar: Box<dyn Progress> = if std::io::stderr().is_terminal() {
-            Box::new(Bar::stderr())
-        } else {
-            Box::new(Silent)
-        };
-        match app::start(&self.settings(Vec::new())?, &mut *bar) {
+        let mut bar = Bar::stderr(Unit::Bytes);
+        match app::start(&self.settings(Vec::new())?, &mut bar) {
             Ok(started) => Ok(Some(started)),
             Err(StartError::Busy(_)) => Ok(None),
             Err(error) => Err(Failure::could(error)),

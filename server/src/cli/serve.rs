@@ -13,7 +13,7 @@ use super::remote::Announcement;
 use super::{Failure, ServeArgs, ingest};
 use crate::app::{self, Started};
 use crate::limits::{WORKERS_MAX, WORKERS_MIN};
-use crate::model::Bar;
+use crate::model::{Bar, Unit};
 use crate::net::{Limits, Listen, ListenerId, NetConfig, Server};
 use crate::parts::Parts;
 use crate::pipeline::{HOSTED, LOCAL, Pipeline};
@@ -21,7 +21,7 @@ use crate::pipeline::{HOSTED, LOCAL, Pipeline};
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let server = bind(args)?;
     let settings = args.common.settings(folders(args)?)?;
-    let mut bar = Bar::stderr();
+    let mut bar = Bar::stderr(Unit::Bytes);
     let started = app::start(&settings, &mut bar).map_err(Failure::could)?;
     drop(bar);
     say_created(&started);
@@ -115,7 +115,7 @@ fn begin(
         .transpose()
         .map_err(Failure::could)?;
     if !args.ingest.is_empty() {
-        let mut bar = Bar::stderr();
+        let mut bar = Bar::stderr(Unit::Files);
         let raw = ingest::arguments(&args.ingest, false)?;
         let answer = ingest::alone(parts, &raw, &mut bar)?;
         drop(bar);

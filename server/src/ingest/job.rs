@@ -58,7 +58,7 @@ pub struct Request {
 /// What was done.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// The job.
+    /// The job; `None` where there was nothing to do.
     pub job: Option<ItemId>,
     /// Files looked at.
     pub files: u64,
@@ -200,7 +200,8 @@ impl Job<'_> {
         self.store_all(&mut waiting, request, &mut links, &mut report)?;
         self.link(&links, request, &mut report)?;
         (self.progress)(report.files, files.len() as u64, "");
-        if !request.dry_run {
+        // A job that found everything as it was leaves nothing behind.
+        if !request.dry_run && (report.items > 0 || report.errors_count > 0) {
             self.record(request, &mut report)?;
         }
         Ok(report)

@@ -6,12 +6,40 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::progress::Progress;
 
-/// Plain lines per file: one at each of these parts of it.
+/// Plain lines per file or job: one at each of these parts of it.
 const LINES_PER_FILE: u64 = 4;
 const MEGABYTE: f64 = 1e6;
 
 /// Draws on standard error.
 pub struct Bar(Form);
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of a file.
+    Bytes,
+    /// Files of a job.
+    Files,
+}
+
+impl Unit {
+    fn template(self) -> &'static str {
+        match self {
+            Self::Bytes => "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+            Self::Files => "{msg} [{bar:30}] {pos}/{len} files {elapsed} (about {eta} left)",
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a size for people, to one decimal")]
+    fn words(self, done: u64, total: u64) -> String {
+        match self {
+            Self::Bytes => {
+                format!("{:.1} of {:.1} MB", done as f64 / MEGABYTE, total as f64 / MEGABYTE)
+            }
+            Self::Files => format!("{done} of {total} files"),
+        }
+    }
+}
 
 enum Form {
     Drawn { bar: ProgressBar, what: String },
@@ -20,18 +48,16 @@ enum Form {
 
 impl Bar {
     /// A bar for standard error as it is now: drawn on a terminal, in lines elsewhere.
-    pub fn stderr() -> Self {
+    pub fn stderr(unit: Unit) -> Self {
         if !io::stderr().is_terminal() {
-            return Self(Form::Lines(Lines::new(io::stderr())));
+            return Self(Form::Lines(Lines::new(io::stderr(), unit)));
         }
-        Self::drawn()
+        Self::drawn(unit)
     }
 
-    fn drawn() -> Self {
-        let style = ProgressStyle::with_template(
-            "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta}",
-        )
-        .expect("the template is a constant that a test draws");
+    fn drawn(unit: Unit) -> Self {
+        let style = ProgressStyle::with_template(unit.template())
+            .expect("the template is a constant that a test draws");
         Self(Form::Drawn { bar: ProgressBar::new(0).with_style(style), what: String::new() })
     }
 }
@@ -71,13 +97,14 @@ impl Drop for Bar {
 /// A few lines per file, for a log.
 struct Lines<W> {
     out: W,
+    unit: Unit,
     what: String,
     next: u64,
 }
 
 impl<W: Write> Lines<W> {
-    fn new(out: W) -> Self {
-        Self { out, what: String::new(), next: 0 }
+    fn new(out: W, unit: Unit) -> Self {
+        Self { out, unit, what: String::new(), next: 0 }
     }
 
     /// A log that cannot be written must not stop a fetch that can, so a failed write is dropped.
@@ -100,9 +127,7 @@ impl<W: Write> Progress for Lines<W> {
         let reached = done.saturating_mul(LINES_PER_FILE) / total.max(1);
         if reached >= self.next {
             self.next = reached + 1;
-            #[expect(clippy::cast_precision_loss, reason = "a size for people, to one decimal")]
-            let (done, total) = (done as f64 / MEGABYTE, total as f64 / MEGABYTE);
-            self.line(&format!("{what}: {done:.1} of {total:.1} MB"));
+            self.line(&format!("{what}: {}", self.unit.words(done, total)));
         }
     }
 }
@@ -114,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_log_gets_a_few_lines_for_each_file() {
-        let mut lines = Lines::new(Vec::new());
+        let mut lines = Lines::new(Vec::new(), Unit::Bytes);
         lines.say("fetching");
         for done in 1..=100 {
             lines.advance("a", done * 1_000_000, Some(100_000_000));
@@ -137,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_terminal_gets_a_bar_with_the_file_and_its_size() {
-        let mut drawn = Bar::drawn();
+        let mut drawn = Bar::drawn(Unit::Bytes);
         let Form::Drawn { bar, .. } = &drawn.0 else { panic!("drawn() draws") };
         let bar = bar.clone();
         bar.set_draw_target(ProgressDrawTarget::hidden());

@@ -14,7 +14,7 @@ mod package;
 mod progress;
 mod request;
 
-pub use bar::Bar;
+pub use bar::{Bar, Unit};
 pub use error::{Attempt, FileFault, ModelError};
 pub use files::{ModelFiles, Origin};
 pub use progress::{Progress, Silent};

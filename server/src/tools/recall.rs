@@ -154,6 +154,9 @@ fn item_json(
     let end = text.floor_char_boundary(room);
     *budget -= end;
     shown[if end < text.len() { "snippet" } else { "text" }] = text[..end].into();
+    if plan.neighbours {
+        shown["neighbors"] = show::neighbours(snapshot, &found.neighbours)?;
+    }
     if plan.wants_place
         && found.verdict == Verdict::Allow
         && let Some(evidence) = recall::map_evidence(snapshot, &context.parts.roots(), &item)?
