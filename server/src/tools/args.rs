@@ -409,7 +409,7 @@ mod tests {
 
     args! {
         /// For the tests.
-        pub struct Sample {
+        struct Sample {
             text: Text<1, 5> => "A text.",
             hops: Int<1, 6> = Int(4) => "A number.",
             tags: Option<List<Text<1, 3>, 0, 2>> => "A list.",
