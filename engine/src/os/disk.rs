@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::DiskError;
-use crate::os::mmap::FileBytes;
+pub use crate::os::mmap::FileBytes;
 
 /// Keeps other processes out of the directory until it is dropped.
 pub trait DiskLock: Send + Sync + Debug {}
