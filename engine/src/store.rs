@@ -255,7 +255,7 @@ fn first_manifest(ground: &Ground, names: &[String]) -> Result<Manifest, OpenErr
 }
 
 fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
-    names.iter().filter(|name| name.ends_with(".new")).try_for_each(|name| disk.remove(name))
+    names.iter().filter(|name| layout::is_unfinished(name)).try_for_each(|name| disk.remove(name))
 }
 
 fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, OpenError> {
@@ -355,9 +355,7 @@ impl Writer {
                 .is_some_and(|number| number < self.manifest.log_floor);
             let old_manifest = layout::number(FileKind::Manifest, name)
                 .is_some_and(|number| number < self.manifest.number);
-            let lost = (layout::number(FileKind::Segment, name).is_some()
-                || name.starts_with("state-") && !name.ends_with(".new"))
-                && !needed.contains(name);
+            let lost = layout::is_listed_kind(name) && !needed.contains(name);
             if old_log || old_manifest || lost {
                 disk.remove(name)?;
             }
