@@ -219,6 +219,16 @@ impl Snapshot {
         Ok(None)
     }
 
+    /// Whether there is an edge of this id, tombstoned or not.
+    pub(crate) fn has_edge(&self, id: EdgeId) -> Result<bool, Damage> {
+        for it in self.parts.iter() {
+            if it.segment.row_of_edge(id)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The tombstones of an item or edge, oldest first.
     pub fn tombstones(&self, target: u128) -> Result<Vec<TombstoneView<'_>>, Damage> {
         let mut stones = Vec::new();

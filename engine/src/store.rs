@@ -416,6 +416,7 @@ impl Writer {
                 check_ref(&snapshot, reference, &item.supersedes, &mut refs)?;
             }
         }
+        let mut edges = HashSet::new();
         for edge in &batch.edges {
             known_source(edge.source)?;
             for (field, end) in [("from", edge.from), ("to", edge.to)] {
@@ -424,17 +425,15 @@ impl Writer {
                 }
             }
             let id = edge.id.expect("complete gives every edge its id");
-            if snapshot.edge(id)?.is_some() {
+            if !edges.insert(id) || snapshot.has_edge(id)? {
                 return Err(WriteError::refused("edge.id", format!("{id} is taken")));
             }
         }
         batch.tombstones.iter().try_for_each(|stone| {
-            let hidden = snapshot.find(ItemId(stone.target))?.is_some()
-                || snapshot.edge(EdgeId(stone.target))?.is_some();
-            if hidden {
+            let id = ItemId(stone.target);
+            if snapshot.find(id)?.is_some() || snapshot.has_edge(EdgeId(stone.target))? {
                 return Ok(());
             }
-            let id = ItemId(stone.target);
             Err(WriteError::refused("target", format!("there is no item or edge {id}")))
         })
     }
