@@ -108,7 +108,8 @@ impl Snapshot {
             let tombstoned = u64::from(part.state.tombstoned.count());
             counts.items += u64::from(header.items) - tombstoned;
             counts.tombstoned += tombstoned;
-            counts.superseded += u64::from(part.state.superseded.count());
+            let superseded = part.state.superseded.count_outside(&part.state.tombstoned);
+            counts.superseded += u64::from(superseded);
             counts.edges +=
                 u64::from(header.edges) - u64::from(part.state.edges_tombstoned.count());
             counts.sources += u64::from(header.sources);
