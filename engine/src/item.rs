@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::WriteError;
 use crate::ids::{EdgeId, ItemId, SourceId};
+use crate::layout::NO_TIME;
 use crate::limits::*;
 use crate::os::clock::Micros;
 
@@ -193,6 +194,7 @@ impl Batch {
         self.edges.iter().try_for_each(EdgeDraft::check)?;
         self.tombstones.iter().try_for_each(|stone| {
             name("by", &stone.by)?;
+            moment("at", stone.at)?;
             at_most("reason", "bytes", stone.reason.len(), TITLE_BYTES_MAX)
         })
     }
@@ -200,7 +202,9 @@ impl Batch {
 
 impl SourceDraft {
     fn check(&self) -> Result<(), WriteError> {
+        number("source.id", self.id.map(|id| id.0))?;
         filled("source.kind", &self.kind)?;
+        moment("recorded_at", self.recorded_at)?;
         name("recorded_by", &self.recorded_by)?;
         name("via", &self.via)?;
         at_most("source.uri", "bytes", self.uri.len(), URI_BYTES_MAX)?;
@@ -215,6 +219,7 @@ impl ItemDraft {
     }
 
     fn check(&self, dimensions: Option<u32>) -> Result<(), WriteError> {
+        number("id", self.id.map(|id| id.0))?;
         filled("kind", &self.kind)?;
         filled("modality", &self.modality)?;
         name("recorded_by", &self.recorded_by)?;
@@ -231,11 +236,12 @@ impl ItemDraft {
         })?;
         at_most("tags", "members", self.tags.len(), LIST_MAX)?;
         at_most("gates", "members", self.gates.len(), LIST_MAX)?;
-        at_most("supersedes", "members", self.supersedes.len(), LIST_MAX)?;
+        self.check_supersedes()?;
         self.tags.iter().try_for_each(|tag| filled("tags", tag))?;
         self.gates.iter().try_for_each(|gate| filled("gates", gate))?;
         self.check_attributes()?;
-        self.check_times()?;
+        moment("recorded_at", self.recorded_at)?;
+        period(self.valid_from, self.valid_to)?;
         self.check_embedding(dimensions)
     }
 
@@ -250,12 +256,15 @@ impl ItemDraft {
         }
     }
 
-    fn check_times(&self) -> Result<(), WriteError> {
-        match (self.valid_from, self.valid_to) {
-            (Some(from), Some(to)) if to < from => {
-                Err(WriteError::refused("valid_to", "is before valid_from"))
+    fn check_supersedes(&self) -> Result<(), WriteError> {
+        at_most("supersedes", "members", self.supersedes.len(), LIST_MAX)?;
+        let mut sorted = self.supersedes.clone();
+        sorted.sort_unstable();
+        match sorted.array_windows().find(|[one, next]| one == next) {
+            Some([twice, _]) => {
+                Err(WriteError::refused("supersedes", format!("{twice} is named twice")))
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -279,7 +288,10 @@ impl ItemDraft {
 
 impl EdgeDraft {
     fn check(&self) -> Result<(), WriteError> {
+        number("edge.id", self.id.map(|id| id.0))?;
         filled("relation", &self.relation)?;
+        moment("recorded_at", self.recorded_at)?;
+        period(self.valid_from, self.valid_to)?;
         name("recorded_by", &self.recorded_by)?;
         at_most("note", "bytes", self.note.len(), TITLE_BYTES_MAX)?;
         if self.relation == "supersedes" {
@@ -306,6 +318,33 @@ fn at_most(
         return Ok(());
     }
     Err(WriteError::refused(field, format!("{found} {unit}; at most {allowed} are allowed")))
+}
+
+/// Zero stands for "none" in the columns of ids.
+fn number(field: &'static str, id: Option<u128>) -> Result<(), WriteError> {
+    if id == Some(0) {
+        return Err(WriteError::refused(field, "0; leave it out to have one made"));
+    }
+    Ok(())
+}
+
+/// The earliest number stands for "not given" in the columns of times.
+fn moment(field: &'static str, at: Option<Micros>) -> Result<(), WriteError> {
+    if at == Some(Micros(NO_TIME)) {
+        return Err(WriteError::refused(field, format!("{NO_TIME}; leave it out instead")));
+    }
+    Ok(())
+}
+
+fn period(from: Option<Micros>, to: Option<Micros>) -> Result<(), WriteError> {
+    moment("valid_from", from)?;
+    moment("valid_to", to)?;
+    match (from, to) {
+        (Some(from), Some(to)) if to < from => {
+            Err(WriteError::refused("valid_to", "is before valid_from"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn name(field: &'static str, value: &str) -> Result<(), WriteError> {

@@ -20,6 +20,8 @@ pub(crate) const COLUMN_ALIGN: usize = 64; // one cache line, and one AVX-512 lo
 pub(crate) const PAGE_BYTES: usize = 64 << 10;
 /// `item_embedding` of an item that has none.
 pub(crate) const NO_ROW: u32 = u32::MAX;
+/// Stands for a time that was not given.
+pub(crate) const NO_TIME: i64 = i64::MIN;
 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(COLUMN_ALIGN));
 const _: () = assert!(PAGE_BYTES.is_multiple_of(COLUMN_ALIGN));

@@ -9,7 +9,6 @@ use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
 use crate::item::{EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft};
 use crate::layout::*;
 use crate::os::clock::Micros;
-use crate::record::NO_TIME;
 
 /// An item, read where it lies.
 #[derive(Debug, Clone, PartialEq)]
