@@ -122,14 +122,15 @@ impl LogReader {
     }
 
     /// The whole frames, in order. `next_seq` is the commit that must come first. The header is
-    /// synced before the first frame is written, so a file cut short within it never had one.
+    /// synced before the first frame is written, so a file no longer than it never had one, and
+    /// a power cut may have left its length without its bytes.
     pub(crate) fn frames(
         &self,
         store: StoreId,
         number: u64,
         next_seq: Seq,
     ) -> Result<Vec<Frame<'_>>, OpenError> {
-        if self.bytes.len() < HEADER_BYTES {
+        if self.bytes.len() <= HEADER_BYTES {
             return Ok(Vec::new());
         }
         self.check_header(store, number, next_seq)?;
