@@ -101,6 +101,11 @@ fn header(store: StoreId, number: u64, first_seq: Seq) -> [u8; HEADER_BYTES] {
     header.try_into().expect("the fields above are 64 bytes")
 }
 
+/// Bytes that a frame of this payload adds to a log.
+pub(crate) fn frame_bytes(payload: &[u8]) -> u64 {
+    (HEAD_BYTES + payload.len()) as u64
+}
+
 /// One frame of a log that is being replayed.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
@@ -119,6 +124,11 @@ impl LogReader {
     pub(crate) fn open(disk: &dyn Disk, number: u64) -> Result<Self, OpenError> {
         let name = layout::name(FileKind::Log, number);
         Ok(Self { bytes: disk.read(&name, LOG_BYTES_MAX)?, name })
+    }
+
+    /// Length of the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
     }
 
     /// The whole frames, in order. `next_seq` is the commit that must come first. The header is
