@@ -3,7 +3,7 @@
 use half::f16;
 use sha2::{Digest, Sha256};
 
-use crate::error::WriteError;
+use crate::error::{Damage, WriteError};
 use crate::ids::{EdgeId, ItemId, SourceId};
 use crate::layout::NO_TIME;
 use crate::limits::*;
@@ -197,6 +197,13 @@ impl Batch {
             moment("at", stone.at)?;
             at_most("reason", "bytes", stone.reason.len(), TITLE_BYTES_MAX)
         })
+    }
+}
+
+impl Batch {
+    /// Checks once more what a writer had checked: a log's records keep to the limits too (LOG-05).
+    pub(crate) fn recheck(&self, dimensions: Option<u32>) -> Result<(), Damage> {
+        self.check(dimensions).map_err(|error| Damage::new("LOG-05", error.to_string()))
     }
 }
 

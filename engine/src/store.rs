@@ -341,7 +341,9 @@ impl Writer {
             let mut builder = SegmentBuilder::default();
             let mut batches = Vec::new();
             for frame in log.frames(self.manifest.store, number, self.next_seq)? {
+                let dimensions = self.manifest.model.map(|model| model.dimensions);
                 let batch = record::decode(frame.payload, frame.records)
+                    .and_then(|batch| batch.recheck(dimensions).map(|()| batch))
                     .map_err(|damage| damage.within(&layout::name(FileKind::Log, number)))?;
                 builder.push_batch(frame.seq, &batch);
                 batches.push(batch);
