@@ -22,6 +22,14 @@ impl Default for SteppingClock {
     }
 }
 
+impl SteppingClock {
+    /// A clock for the `opened`th opening of a store: a day later each time.
+    pub fn after(opened: u64) -> Self {
+        let days = i64::try_from(opened).expect("a test opens a store a few times");
+        Self(AtomicI64::new(START_MICROS + days * 86_400 * STEP_MICROS))
+    }
+}
+
 impl Clock for SteppingClock {
     fn now(&self) -> Micros {
         Micros(self.0.fetch_add(STEP_MICROS, Ordering::SeqCst))
