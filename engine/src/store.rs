@@ -131,7 +131,7 @@ impl Store {
             stopped: None,
         };
         writer.replay(disk, &names)?;
-        writer.remove_leftovers(disk, &names)?;
+        writer.remove_leftovers(disk, &disk.names()?)?;
         let shown = RwLock::new(writer.snapshot());
         Ok(Self { ground, options, writer: Mutex::new(writer), shown, _lock: lock })
     }
