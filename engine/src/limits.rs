@@ -40,7 +40,7 @@ const _: () = assert!(TEXT_BYTES_MAX < FRAME_BYTES_MAX);
 // One frame may follow just below the bound at which the tail is sealed.
 const _: () = assert!(FRAME_BYTES_MAX as u64 + LOG_BYTES_SEAL < LOG_BYTES_MAX);
 // Replay makes one segment of one log, and a posting takes at least a byte of it.
-const _: () = assert!(LOG_BYTES_MAX as usize <= crate::words::SEGMENT_POSTINGS_MAX);
+const _: () = assert!(LOG_BYTES_MAX <= crate::words::SEGMENT_POSTINGS_MAX as u64);
 // A posting takes a byte of text and one between words at the least, and compounds at most double
 // their number, so what one batch adds to a tail that is about to be sealed fits one segment.
 const _: () = assert!(FRAME_BYTES_MAX + 2 * TAIL_BYTES_SEAL < crate::words::SEGMENT_POSTINGS_MAX);
