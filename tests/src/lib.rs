@@ -1,6 +1,7 @@
 //! What the whole-system tests stand on: a still ground, disks in memory, drafts, listings.
 
 pub mod failing_disk;
+pub mod golden;
 pub mod ground;
 pub mod listing;
 pub mod memory_disk;
