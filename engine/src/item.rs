@@ -95,7 +95,7 @@ pub struct ItemDraft {
     pub valid_to: Option<Micros>,
     /// How carefully to show it.
     pub sensitivity: Sensitivity,
-    /// Whether words find it.
+    /// Whether searches find it, by its words or by its embedding.
     pub searchable: bool,
     /// Its embedding, of the store's model; empty for none.
     pub embedding: Vec<f16>,
@@ -243,10 +243,11 @@ impl ItemDraft {
         })?;
         at_most("tags", "members", self.tags.len(), LIST_MAX)?;
         at_most("gates", "members", self.gates.len(), LIST_MAX)?;
-        self.check_supersedes()?;
+        at_most("supersedes", "members", self.supersedes.len(), LIST_MAX)?;
         self.tags.iter().try_for_each(|tag| filled("tags", tag))?;
         self.gates.iter().try_for_each(|gate| filled("gates", gate))?;
         self.check_attributes()?;
+        self.check_supersedes()?;
         moment("recorded_at", self.recorded_at)?;
         period(self.valid_from, self.valid_to)?;
         self.check_embedding(dimensions)
@@ -264,7 +265,6 @@ impl ItemDraft {
     }
 
     fn check_supersedes(&self) -> Result<(), WriteError> {
-        at_most("supersedes", "members", self.supersedes.len(), LIST_MAX)?;
         let mut sorted = self.supersedes.clone();
         sorted.sort_unstable();
         match sorted.array_windows().find(|[one, next]| one == next) {

@@ -51,7 +51,7 @@ pub struct ItemView<'seg> {
     pub valid_to: Option<Micros>,
     /// How carefully to show it.
     pub sensitivity: Sensitivity,
-    /// Whether words find it.
+    /// Whether searches find it.
     pub searchable: bool,
     /// SHA-256 of the text.
     pub content_sha256: [u8; 32],
