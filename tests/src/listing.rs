@@ -76,10 +76,14 @@ pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, Damage> {
         }
     }
     let counts = snapshot.counts();
+    let model = snapshot.model().map(|model| {
+        let fingerprint = engine::hex(&model.fingerprint);
+        json!({ "fingerprint": fingerprint, "dimensions": model.dimensions })
+    });
     let census = snapshot.census()?;
     Ok(json!({
         "seq": snapshot.seq(),
-        "model": snapshot.model().map(|m| json!({"fingerprint": engine::hex(&m.fingerprint), "dimensions": m.dimensions})),
+        "model": model,
         "counts": {
             "items": counts.items, "superseded": counts.superseded, "tombstoned": counts.tombstoned,
             "edges": counts.edges, "sources": counts.sources, "vectors": counts.vectors,
