@@ -3,8 +3,9 @@
 use half::f16;
 use sha2::{Digest, Sha256};
 
-use crate::error::WriteError;
+use crate::error::{Damage, WriteError};
 use crate::ids::{EdgeId, ItemId, SourceId};
+use crate::layout::NO_TIME;
 use crate::limits::*;
 use crate::os::clock::Micros;
 
@@ -94,7 +95,7 @@ pub struct ItemDraft {
     pub valid_to: Option<Micros>,
     /// How carefully to show it.
     pub sensitivity: Sensitivity,
-    /// Whether words find it.
+    /// Whether searches find it, by its words or by its embedding.
     pub searchable: bool,
     /// Its embedding, of the store's model; empty for none.
     pub embedding: Vec<f16>,
@@ -193,14 +194,24 @@ impl Batch {
         self.edges.iter().try_for_each(EdgeDraft::check)?;
         self.tombstones.iter().try_for_each(|stone| {
             name("by", &stone.by)?;
+            moment("at", stone.at)?;
             at_most("reason", "bytes", stone.reason.len(), TITLE_BYTES_MAX)
         })
     }
 }
 
+impl Batch {
+    /// Checks once more what a writer had checked: a log's records keep to the limits too (LOG-05).
+    pub(crate) fn recheck(&self, dimensions: Option<u32>) -> Result<(), Damage> {
+        self.check(dimensions).map_err(|error| Damage::new("LOG-05", error.to_string()))
+    }
+}
+
 impl SourceDraft {
     fn check(&self) -> Result<(), WriteError> {
+        number("source.id", self.id.map(|id| id.0))?;
         filled("source.kind", &self.kind)?;
+        moment("recorded_at", self.recorded_at)?;
         name("recorded_by", &self.recorded_by)?;
         name("via", &self.via)?;
         at_most("source.uri", "bytes", self.uri.len(), URI_BYTES_MAX)?;
@@ -215,6 +226,7 @@ impl ItemDraft {
     }
 
     fn check(&self, dimensions: Option<u32>) -> Result<(), WriteError> {
+        number("id", self.id.map(|id| id.0))?;
         filled("kind", &self.kind)?;
         filled("modality", &self.modality)?;
         name("recorded_by", &self.recorded_by)?;
@@ -235,7 +247,9 @@ impl ItemDraft {
         self.tags.iter().try_for_each(|tag| filled("tags", tag))?;
         self.gates.iter().try_for_each(|gate| filled("gates", gate))?;
         self.check_attributes()?;
-        self.check_times()?;
+        self.check_supersedes()?;
+        moment("recorded_at", self.recorded_at)?;
+        period(self.valid_from, self.valid_to)?;
         self.check_embedding(dimensions)
     }
 
@@ -250,12 +264,14 @@ impl ItemDraft {
         }
     }
 
-    fn check_times(&self) -> Result<(), WriteError> {
-        match (self.valid_from, self.valid_to) {
-            (Some(from), Some(to)) if to < from => {
-                Err(WriteError::refused("valid_to", "is before valid_from"))
+    fn check_supersedes(&self) -> Result<(), WriteError> {
+        let mut sorted = self.supersedes.clone();
+        sorted.sort_unstable();
+        match sorted.array_windows().find(|[one, next]| one == next) {
+            Some([twice, _]) => {
+                Err(WriteError::refused("supersedes", format!("{twice} is named twice")))
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -279,7 +295,10 @@ impl ItemDraft {
 
 impl EdgeDraft {
     fn check(&self) -> Result<(), WriteError> {
+        number("edge.id", self.id.map(|id| id.0))?;
         filled("relation", &self.relation)?;
+        moment("recorded_at", self.recorded_at)?;
+        period(self.valid_from, self.valid_to)?;
         name("recorded_by", &self.recorded_by)?;
         at_most("note", "bytes", self.note.len(), TITLE_BYTES_MAX)?;
         if self.relation == "supersedes" {
@@ -306,6 +325,33 @@ fn at_most(
         return Ok(());
     }
     Err(WriteError::refused(field, format!("{found} {unit}; at most {allowed} are allowed")))
+}
+
+/// Zero stands for "none" in the columns of ids.
+fn number(field: &'static str, id: Option<u128>) -> Result<(), WriteError> {
+    if id == Some(0) {
+        return Err(WriteError::refused(field, "0; leave it out to have one made"));
+    }
+    Ok(())
+}
+
+/// The earliest number stands for "not given" in the columns of times.
+fn moment(field: &'static str, at: Option<Micros>) -> Result<(), WriteError> {
+    if at == Some(Micros(NO_TIME)) {
+        return Err(WriteError::refused(field, format!("{NO_TIME}; leave it out instead")));
+    }
+    Ok(())
+}
+
+fn period(from: Option<Micros>, to: Option<Micros>) -> Result<(), WriteError> {
+    moment("valid_from", from)?;
+    moment("valid_to", to)?;
+    match (from, to) {
+        (Some(from), Some(to)) if to < from => {
+            Err(WriteError::refused("valid_to", "is before valid_from"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn name(field: &'static str, value: &str) -> Result<(), WriteError> {

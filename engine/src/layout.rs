@@ -20,9 +20,16 @@ pub(crate) const COLUMN_ALIGN: usize = 64; // one cache line, and one AVX-512 lo
 pub(crate) const PAGE_BYTES: usize = 64 << 10;
 /// `item_embedding` of an item that has none.
 pub(crate) const NO_ROW: u32 = u32::MAX;
+/// Stands for a time that was not given.
+pub(crate) const NO_TIME: i64 = i64::MIN;
 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(COLUMN_ALIGN));
 const _: () = assert!(PAGE_BYTES.is_multiple_of(COLUMN_ALIGN));
+
+/// Digits of a number in a file's name.
+const NUMBER_DIGITS: usize = 20;
+/// End of the name of a file that is being written.
+pub(crate) const UNFINISHED: &str = ".new";
 
 /// What a file of the store directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +62,30 @@ pub(crate) fn state_name(segment: u64, generation: u64) -> String {
 /// The number of a file of this kind; `None` for any other name.
 pub(crate) fn number(kind: FileKind, name: &str) -> Option<u64> {
     let digits = name.strip_prefix(kind.stem())?.strip_prefix('-')?;
-    let plain = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
-    plain.then(|| digits.parse().ok()).flatten()
+    if is_number(digits) { digits.parse().ok() } else { None }
+}
+
+fn is_number(digits: &str) -> bool {
+    digits.len() == NUMBER_DIGITS && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_state_name(name: &str) -> bool {
+    let generation = |rest: &str| rest.strip_prefix('-').is_some_and(is_number);
+    let rest = name.strip_prefix("state-").and_then(|rest| rest.split_at_checked(NUMBER_DIGITS));
+    rest.is_some_and(|(segment, rest)| is_number(segment) && generation(rest))
+}
+
+/// Whether a file holds rows or their state, so that it is of no use when no manifest lists it.
+pub(crate) fn is_listed_kind(name: &str) -> bool {
+    number(FileKind::Segment, name).is_some() || is_state_name(name)
+}
+
+/// Whether a file is one of ours that was being written.
+pub(crate) fn is_unfinished(name: &str) -> bool {
+    let kinds = [FileKind::Manifest, FileKind::Log, FileKind::Segment];
+    name.strip_suffix(UNFINISHED).is_some_and(|name| {
+        is_state_name(name) || kinds.iter().any(|&kind| number(kind, name).is_some())
+    })
 }
 
 /// How many cells a column has.

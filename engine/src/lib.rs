@@ -40,5 +40,4 @@ pub use score::{Hit, WordMatch};
 pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
 pub use snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
 pub use store::{Ground, Options, Store, Written};
-pub use supersede::CHAIN_ITEMS_MAX;
 pub use top::Top;

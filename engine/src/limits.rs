@@ -33,12 +33,18 @@ pub const TAIL_PARTS_MAX: usize = 64;
 /// Bytes of the segments that sealing merges with the tail; larger ones are left to compaction.
 pub const MERGE_BYTES_MAX: usize = 64 << 20;
 /// Bytes of a manifest: 4,096 segments at less than 1 KiB each.
-pub(crate) const MANIFEST_BYTES_MAX: u64 = 4 << 20;
-/// Bytes of one log: one frame may follow just below the bound at which the tail is sealed.
-pub(crate) const LOG_BYTES_MAX: u64 = 512 << 20;
+pub const MANIFEST_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of all logs at which the tail is sealed, however little heap it takes: names used again
+/// and again are stored once in a segment, but each time in a log.
+pub const LOG_BYTES_SEAL: u64 = 128 << 20;
+/// Bytes of all logs of unsealed commits.
+pub const LOG_BYTES_MAX: u64 = 256 << 20;
 
 const _: () = assert!(TEXT_BYTES_MAX < FRAME_BYTES_MAX);
-const _: () = assert!((FRAME_BYTES_MAX + TAIL_BYTES_SEAL * 4) as u64 <= LOG_BYTES_MAX);
+// One frame may follow just below the bound at which the tail is sealed.
+const _: () = assert!(FRAME_BYTES_MAX as u64 + LOG_BYTES_SEAL < LOG_BYTES_MAX);
+// Replay makes one segment of one log, and a posting takes at least a byte of it.
+const _: () = assert!(LOG_BYTES_MAX <= crate::words::SEGMENT_POSTINGS_MAX as u64);
 // A posting takes a byte of text and one between words at the least, and compounds at most double
 // their number, so what one batch adds to a tail that is about to be sealed fits one segment.
 const _: () = assert!(FRAME_BYTES_MAX + 2 * TAIL_BYTES_SEAL < crate::words::SEGMENT_POSTINGS_MAX);

@@ -101,6 +101,11 @@ fn header(store: StoreId, number: u64, first_seq: Seq) -> [u8; HEADER_BYTES] {
     header.try_into().expect("the fields above are 64 bytes")
 }
 
+/// Bytes that a frame of this payload adds to a log.
+pub(crate) fn frame_bytes(payload: &[u8]) -> u64 {
+    (HEAD_BYTES + payload.len()) as u64
+}
+
 /// One frame of a log that is being replayed.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
@@ -121,15 +126,21 @@ impl LogReader {
         Ok(Self { bytes: disk.read(&name, LOG_BYTES_MAX)?, name })
     }
 
+    /// Length of the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// The whole frames, in order. `next_seq` is the commit that must come first. The header is
-    /// synced before the first frame is written, so a file cut short within it never had one.
+    /// synced before the first frame is written, so a file no longer than it never had one, and
+    /// a power cut may have left its length without its bytes.
     pub(crate) fn frames(
         &self,
         store: StoreId,
         number: u64,
         next_seq: Seq,
     ) -> Result<Vec<Frame<'_>>, OpenError> {
-        if self.bytes.len() < HEADER_BYTES {
+        if self.bytes.len() <= HEADER_BYTES {
             return Ok(Vec::new());
         }
         self.check_header(store, number, next_seq)?;

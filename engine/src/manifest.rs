@@ -75,8 +75,11 @@ impl Manifest {
         }
     }
 
-    /// The newest manifest among `names`; `None` in a directory without one.
-    pub(crate) fn newest(disk: &dyn Disk, names: &[String]) -> Result<Option<Self>, OpenError> {
+    /// The newest manifest among `names`, and its length; `None` in a directory without one.
+    pub(crate) fn newest(
+        disk: &dyn Disk,
+        names: &[String],
+    ) -> Result<Option<(Self, u64)>, OpenError> {
         let numbers = names.iter().filter_map(|name| layout::number(FileKind::Manifest, name));
         let Some(number) = numbers.max() else { return Ok(None) };
         let name = layout::name(FileKind::Manifest, number);
@@ -86,12 +89,14 @@ impl Manifest {
             let detail = format!("it says that it is number {}", manifest.number);
             return Err(Damage::new("MAN-02", detail).within(&name).into());
         }
-        Ok(Some(manifest))
+        Ok(Some((manifest, bytes.len() as u64)))
     }
 
-    /// Puts this manifest in place; from then on it is the one that counts.
-    pub(crate) fn put_in_place(&self, disk: &dyn Disk) -> Result<(), DiskError> {
-        disk::put_in_place(disk, &layout::name(FileKind::Manifest, self.number), &self.encode())
+    /// Puts this manifest in place; from then on it is the one that counts. Gives its length.
+    pub(crate) fn put_in_place(&self, disk: &dyn Disk) -> Result<u64, DiskError> {
+        let bytes = self.encode();
+        disk::put_in_place(disk, &layout::name(FileKind::Manifest, self.number), &bytes)?;
+        Ok(bytes.len() as u64)
     }
 
     fn encode(&self) -> Vec<u8> {

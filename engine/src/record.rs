@@ -9,6 +9,7 @@ use crate::cursor::{Cursor, Put};
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, SourceId};
 use crate::item::{Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft};
+use crate::layout::NO_TIME;
 use crate::os::clock::Micros;
 
 const RULE: &str = "LOG-05";
@@ -17,8 +18,6 @@ const ITEM: u8 = 2;
 const EDGE: u8 = 3;
 const TOMBSTONE: u8 = 4;
 const FLAG_SEARCHABLE: u8 = 1;
-/// Stands for a time that was not given.
-pub(crate) const NO_TIME: i64 = i64::MIN;
 
 /// The payload of one frame.
 pub(crate) fn encode(batch: &Batch) -> Vec<u8> {

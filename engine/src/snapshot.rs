@@ -108,7 +108,8 @@ impl Snapshot {
             let tombstoned = u64::from(part.state.tombstoned.count());
             counts.items += u64::from(header.items) - tombstoned;
             counts.tombstoned += tombstoned;
-            counts.superseded += u64::from(part.state.superseded.count());
+            let superseded = part.state.superseded.count_outside(&part.state.tombstoned);
+            counts.superseded += u64::from(superseded);
             counts.edges +=
                 u64::from(header.edges) - u64::from(part.state.edges_tombstoned.count());
             counts.sources += u64::from(header.sources);
@@ -217,6 +218,16 @@ impl Snapshot {
             }
         }
         Ok(None)
+    }
+
+    /// Whether there is an edge of this id, tombstoned or not.
+    pub(crate) fn has_edge(&self, id: EdgeId) -> Result<bool, Damage> {
+        for it in self.parts.iter() {
+            if it.segment.row_of_edge(id)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The tombstones of an item or edge, oldest first.

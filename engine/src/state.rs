@@ -51,6 +51,18 @@ impl Bits {
         self.ones
     }
 
+    /// How many of its rows `other` does not have.
+    pub(crate) fn count_outside(&self, other: &Self) -> u32 {
+        let alone = |(chunk, at): (&Arc<Chunk>, usize)| match other.chunks.get(at) {
+            Some(Some(theirs)) => {
+                chunk.iter().zip(theirs.iter()).map(|(a, b)| (a & !b).count_ones()).sum()
+            }
+            _ => chunk.iter().map(|word| word.count_ones()).sum::<u32>(),
+        };
+        let there = self.chunks.iter().enumerate();
+        there.filter_map(|(at, chunk)| Some((chunk.as_ref()?, at))).map(alone).sum()
+    }
+
     fn words(rows: usize) -> usize {
         rows.div_ceil(64)
     }
@@ -194,6 +206,8 @@ mod tests {
         assert_eq!(state.tombstoned.count(), 6);
         assert!(state.tombstoned.contains(4096) && !state.tombstoned.contains(4097));
         assert!(state.superseded.contains(17) && !state.is_current(17));
+        assert_eq!(state.tombstoned.count_outside(&state.superseded), 6);
+        assert_eq!(state.tombstoned.count_outside(&state.tombstoned), 0);
         assert!(state.edges_tombstoned.contains(2));
     }
 

@@ -14,7 +14,7 @@ use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId, StoreId};
 use crate::item::Batch;
 use crate::layout::{self, FileKind};
 use crate::limits::*;
-use crate::log::{Durability, LogReader, LogWriter};
+use crate::log::{self, Durability, LogReader, LogWriter};
 use crate::manifest::{Manifest, Model, SegmentEntry, StateEntry};
 use crate::merge::merge;
 use crate::os::clock::{Clock, Micros, Random, SystemClock, SystemRandom};
@@ -90,6 +90,9 @@ pub struct Store {
 struct Writer {
     manifest: Manifest,
     log: Option<LogWriter>,
+    /// Bytes of the older logs that hold the rest of the tail.
+    replayed_bytes: u64,
+    manifest_bytes: u64,
     ids: IdMaker,
     next_seq: Seq,
     /// Sealed parts in the manifest's order, then the tail.
@@ -107,8 +110,8 @@ impl Store {
         let disk = &*ground.disk;
         let lock = disk.lock()?.ok_or(OpenError::Locked)?;
         let names = disk.names()?;
-        let manifest = match Manifest::newest(disk, &names)? {
-            Some(manifest) => manifest,
+        let (manifest, manifest_bytes) = match Manifest::newest(disk, &names)? {
+            Some(found) => found,
             None => first_manifest(&ground, &names)?,
         };
         let mut parts = Vec::new();
@@ -120,13 +123,15 @@ impl Store {
             next_seq: manifest.last_seq + 1,
             manifest,
             log: None,
+            replayed_bytes: 0,
+            manifest_bytes,
             ids: IdMaker::default(),
             parts,
             stored_marks,
             stopped: None,
         };
         writer.replay(disk, &names)?;
-        writer.remove_leftovers(disk, &names)?;
+        writer.remove_leftovers(disk, &disk.names()?)?;
         let shown = RwLock::new(writer.snapshot());
         Ok(Self { ground, options, writer: Mutex::new(writer), shown, _lock: lock })
     }
@@ -163,7 +168,9 @@ impl Store {
         writer.check_links(&batch)?;
         let written = writer.commit(&self.ground, self.options, batch, at)?;
         self.show(&writer);
-        if writer.tail_bytes() >= self.options.tail_bytes_seal {
+        let is_full = writer.tail_bytes() >= self.options.tail_bytes_seal
+            || writer.log_bytes() >= LOG_BYTES_SEAL;
+        if is_full {
             // The write stands whatever happens here: it is in the log. A failure stops the
             // writer, and the next write says why.
             if writer.seal(&*self.ground.disk).is_ok() {
@@ -222,7 +229,7 @@ impl Store {
         let sealed: u64 = sealed
             .map(|entry| entry.bytes + entry.state.as_ref().map_or(0, |state| state.bytes))
             .sum();
-        sealed + writer.log.as_ref().map_or(0, LogWriter::bytes)
+        sealed + writer.log_bytes() + writer.manifest_bytes
     }
 
     fn writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
@@ -245,7 +252,7 @@ fn short(fingerprint: &[u8; 32]) -> String {
 }
 
 /// A directory without a manifest is a new store, unless it holds pieces of an old one.
-fn first_manifest(ground: &Ground, names: &[String]) -> Result<Manifest, OpenError> {
+fn first_manifest(ground: &Ground, names: &[String]) -> Result<(Manifest, u64), OpenError> {
     let piece = names.iter().find(|name| {
         layout::number(FileKind::Log, name).is_some()
             || layout::number(FileKind::Segment, name).is_some()
@@ -258,12 +265,12 @@ fn first_manifest(ground: &Ground, names: &[String]) -> Result<Manifest, OpenErr
     ground.random.fill(&mut id);
     let manifest = Manifest::first(StoreId(u128::from_le_bytes(id)), ground.clock.now());
     remove_unfinished(&*ground.disk, names)?;
-    manifest.put_in_place(&*ground.disk)?;
-    Ok(manifest)
+    let bytes = manifest.put_in_place(&*ground.disk)?;
+    Ok((manifest, bytes))
 }
 
 fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
-    names.iter().filter(|name| name.ends_with(".new")).try_for_each(|name| disk.remove(name))
+    names.iter().filter(|name| layout::is_unfinished(name)).try_for_each(|name| disk.remove(name))
 }
 
 fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, OpenError> {
@@ -322,6 +329,11 @@ impl Writer {
         self.parts[self.manifest.segments.len()..].iter().map(|part| part.segment.raw().len()).sum()
     }
 
+    /// Bytes of the logs that hold the tail.
+    fn log_bytes(&self) -> u64 {
+        self.replayed_bytes + self.log.as_ref().map_or(0, LogWriter::bytes)
+    }
+
     /// Brings back what the logs hold.
     fn replay(&mut self, disk: &dyn Disk, names: &[String]) -> Result<(), OpenError> {
         let mut logs: Vec<u64> =
@@ -333,10 +345,13 @@ impl Writer {
                 continue;
             }
             let log = LogReader::open(disk, number)?;
+            self.replayed_bytes += log.bytes();
             let mut builder = SegmentBuilder::default();
             let mut batches = Vec::new();
             for frame in log.frames(self.manifest.store, number, self.next_seq)? {
+                let dimensions = self.manifest.model.map(|model| model.dimensions);
                 let batch = record::decode(frame.payload, frame.records)
+                    .and_then(|batch| batch.recheck(dimensions).map(|()| batch))
                     .map_err(|damage| damage.within(&layout::name(FileKind::Log, number)))?;
                 builder.push_batch(frame.seq, &batch);
                 batches.push(batch);
@@ -363,9 +378,7 @@ impl Writer {
                 .is_some_and(|number| number < self.manifest.log_floor);
             let old_manifest = layout::number(FileKind::Manifest, name)
                 .is_some_and(|number| number < self.manifest.number);
-            let lost = (layout::number(FileKind::Segment, name).is_some()
-                || name.starts_with("state-") && !name.ends_with(".new"))
-                && !needed.contains(name);
+            let lost = layout::is_listed_kind(name) && !needed.contains(name);
             if old_log || old_manifest || lost {
                 disk.remove(name)?;
             }
@@ -426,6 +439,7 @@ impl Writer {
                 check_ref(&snapshot, reference, &item.supersedes, &mut refs)?;
             }
         }
+        let mut edges = HashSet::new();
         for edge in &batch.edges {
             known_source(edge.source)?;
             for (field, end) in [("from", edge.from), ("to", edge.to)] {
@@ -434,17 +448,15 @@ impl Writer {
                 }
             }
             let id = edge.id.expect("complete gives every edge its id");
-            if snapshot.edge(id)?.is_some() {
+            if !edges.insert(id) || snapshot.has_edge(id)? {
                 return Err(WriteError::refused("edge.id", format!("{id} is taken")));
             }
         }
         batch.tombstones.iter().try_for_each(|stone| {
-            let hidden = snapshot.find(ItemId(stone.target))?.is_some()
-                || snapshot.edge(EdgeId(stone.target))?.is_some();
-            if hidden {
+            let id = ItemId(stone.target);
+            if snapshot.find(id)?.is_some() || snapshot.has_edge(EdgeId(stone.target))? {
                 return Ok(());
             }
-            let id = ItemId(stone.target);
             Err(WriteError::refused("target", format!("there is no item or edge {id}")))
         })
     }
@@ -460,6 +472,11 @@ impl Writer {
         let payload = record::encode(&batch);
         if payload.len() > FRAME_BYTES_MAX {
             let why = format!("{} bytes; at most {FRAME_BYTES_MAX} are allowed", payload.len());
+            return Err(WriteError::refused("batch", why));
+        }
+        if self.log_bytes() + log::frame_bytes(&payload) > LOG_BYTES_MAX {
+            // Only when the tail could not be sealed before.
+            let why = format!("the logs are full: at most {LOG_BYTES_MAX} bytes are allowed");
             return Err(WriteError::refused("batch", why));
         }
         let records = u32::try_from(batch.records()).expect("BATCH_RECORDS_MAX is checked");
@@ -585,6 +602,7 @@ impl Writer {
         self.manifest.segments.push(entry);
         self.manifest.last_seq = self.next_seq - 1;
         self.log = None;
+        self.replayed_bytes = 0;
         self.manifest.log_floor = self.manifest.next_file;
         self.publish(disk)
     }
@@ -633,7 +651,7 @@ impl Writer {
         let logged = self.log.as_mut().map_or(Ok(()), LogWriter::sync);
         let published = logged.and_then(|()| self.write_states(disk)).and_then(|()| {
             self.manifest.number += 1;
-            self.manifest.put_in_place(disk)?;
+            self.manifest_bytes = self.manifest.put_in_place(disk)?;
             self.remove_leftovers(disk, &disk.names()?)
         });
         published.map_err(|error| self.stop(error))

@@ -2,17 +2,15 @@
 //!
 //! Owns the walks along chains; knows rows, not files. Links are those that writers gave, never
 //! guessed. An item may be replaced by several (a split) and replace several (a merge), so a
-//! chain is a graph without cycles: an item can only replace ones that were there before it. The
-//! walks still count their steps, so a damaged file ends in damage and cannot loop.
+//! chain is a graph without cycles: an item can only replace ones that were there before it. A
+//! walk visits every item at most once, so one through a damaged file ends too, and a history is
+//! followed however long it is.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::error::Damage;
 use crate::ids::ItemId;
 use crate::snapshot::{Place, Snapshot, Status};
-
-/// Items of one chain that a walk looks at.
-pub const CHAIN_ITEMS_MAX: usize = 10_000;
 
 impl Snapshot {
     /// The items that directly replace `id`, in order of id; tombstoned ones too.
@@ -69,10 +67,6 @@ impl Snapshot {
                 let next = self.id(place)?;
                 if !seen.insert(next) {
                     continue;
-                }
-                if reached.len() == CHAIN_ITEMS_MAX {
-                    let detail = format!("a chain of more than {CHAIN_ITEMS_MAX} items");
-                    return Err(Damage::new("SEG-13", detail));
                 }
                 reached.push(place);
                 ahead.push_back(next);

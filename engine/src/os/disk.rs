@@ -10,7 +10,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::DiskError;
-use crate::os::mmap::FileBytes;
+use crate::layout::UNFINISHED;
+pub use crate::os::mmap::FileBytes;
 
 /// Keeps other processes out of the directory until it is dropped.
 pub trait DiskLock: Send + Sync + Debug {}
@@ -159,7 +160,7 @@ impl Disk for RealDisk {
 
 /// Writes `bytes` as `name` so that a crash leaves the whole file or none of it.
 pub(crate) fn put_in_place(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
-    let fresh = format!("{name}.new");
+    let fresh = format!("{name}{UNFINISHED}");
     let mut file = disk.create(&fresh)?;
     file.append(bytes)?;
     file.sync()?;

@@ -98,7 +98,8 @@ fn scan(
         kernels.dot_rows(query, rows, scores);
         for (i, &dot) in scores.iter().enumerate() {
             let norm = norms[first + i] * length;
-            let score = if norm > 0.0 { dot / norm } else { 0.0 };
+            // The sum makes -0 of a kernel's choosing a plain 0, equal to every other.
+            let score = if norm > 0.0 { dot / norm + 0.0 } else { 0.0 };
             if top.floor().is_some_and(|floor| Cosine(score) < floor) {
                 continue;
             }

@@ -9,7 +9,6 @@ use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
 use crate::item::{EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft};
 use crate::layout::*;
 use crate::os::clock::Micros;
-use crate::record::NO_TIME;
 
 /// An item, read where it lies.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +51,7 @@ pub struct ItemView<'seg> {
     pub valid_to: Option<Micros>,
     /// How carefully to show it.
     pub sensitivity: Sensitivity,
-    /// Whether words find it.
+    /// Whether searches find it.
     pub searchable: bool,
     /// SHA-256 of the text.
     pub content_sha256: [u8; 32],

@@ -10,7 +10,6 @@ use crate::item::{Batch, EdgeDraft, ItemDraft, SourceDraft, TombstoneDraft};
 use crate::layout::*;
 use crate::os::clock::Micros;
 use crate::os::mmap::AlignedBytes;
-use crate::record::NO_TIME;
 use crate::words::{PostingsBuilder, WordColumns};
 
 /// Rows on their way into a segment.

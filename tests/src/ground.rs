@@ -1,0 +1,108 @@
+//! A ground that repeats itself: time and randomness that give the same from the same seed.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use engine::os::clock::{Clock, Random};
+use engine::os::disk::{Disk, RealDisk};
+use engine::{Ground, Micros};
+
+/// 2025-01-01T00:00:00Z.
+const START_MICROS: i64 = 1_735_689_600_000_000;
+const STEP_MICROS: i64 = 1_000_000;
+
+/// A clock that moves one second at each look.
+#[derive(Debug)]
+pub struct SteppingClock(AtomicI64);
+
+impl Default for SteppingClock {
+    fn default() -> Self {
+        Self(AtomicI64::new(START_MICROS))
+    }
+}
+
+impl SteppingClock {
+    /// A clock for the `opened`th opening of a store: a day later each time.
+    pub fn after(opened: u64) -> Self {
+        let days = i64::try_from(opened).expect("a test opens a store a few times");
+        Self(AtomicI64::new(START_MICROS + days * 86_400 * STEP_MICROS))
+    }
+}
+
+impl Clock for SteppingClock {
+    fn now(&self) -> Micros {
+        Micros(self.0.fetch_add(STEP_MICROS, Ordering::SeqCst))
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, and every seed gives a full period.
+#[derive(Debug, Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Dice that always fall the same way for the same seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// 64 random bits.
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// A number below `sides`.
+    pub fn below(&mut self, sides: u64) -> u64 {
+        self.roll() % sides
+    }
+}
+
+/// Randomness that a seed repeats.
+#[derive(Debug)]
+pub struct SeededRandom(std::sync::Mutex<Dice>);
+
+impl SeededRandom {
+    /// The same bytes for the same seed.
+    pub fn new(seed: u64) -> Self {
+        Self(std::sync::Mutex::new(Dice::new(seed)))
+    }
+}
+
+impl Random for SeededRandom {
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut dice = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for piece in bytes.chunks_mut(8) {
+            piece.copy_from_slice(&dice.roll().to_le_bytes()[..piece.len()]);
+        }
+    }
+}
+
+/// A ground on `disk` with a stepping clock and seeded randomness.
+pub fn still(disk: Arc<dyn Disk>, seed: u64) -> Ground {
+    Ground {
+        disk,
+        clock: Arc::new(SteppingClock::default()),
+        random: Arc::new(SeededRandom::new(seed)),
+    }
+}
+
+/// The same on a real folder.
+pub fn folder(root: &Path, seed: u64) -> Ground {
+    still(Arc::new(RealDisk::open(root).expect("a scratch folder can be made")), seed)
+}
+
+/// A seed for a test that wants another one at every run: taken from `RECALLD_TEST_SEED` where
+/// that is set. Whoever takes it prints it.
+pub fn fresh_seed() -> u64 {
+    static TAKEN: AtomicU64 = AtomicU64::new(0);
+    let given = std::env::var("RECALLD_TEST_SEED").ok().and_then(|text| text.parse().ok());
+    given.unwrap_or_else(|| {
+        let mut bytes = [0; 8];
+        engine::os::clock::SystemRandom.fill(&mut bytes);
+        u64::from_le_bytes(bytes).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed))
+    })
+}

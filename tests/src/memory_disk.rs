@@ -1,0 +1,125 @@
+//! A disk in memory: a flat map of names to bytes that a test can look into and spoil.
+//!
+//! It keeps everything that was appended, synced or not. A disk that loses what was not synced
+//! can be built on the same map.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::DiskError;
+use engine::os::disk::{Disk, DiskFile, DiskLock, FileBytes};
+
+/// Names and contents of a directory.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// A directory in memory. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryDisk {
+    files: Arc<Mutex<Files>>,
+    locked: Arc<AtomicBool>,
+}
+
+impl MemoryDisk {
+    /// A directory that holds `files`.
+    pub fn holding(files: Files) -> Self {
+        Self { files: Arc::new(Mutex::new(files)), locked: Arc::default() }
+    }
+
+    /// A copy of all it holds.
+    pub fn files(&self) -> Files {
+        self.held().clone()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn error(action: &'static str, name: &str, kind: io::ErrorKind) -> DiskError {
+    DiskError { action, name: name.to_owned(), source: kind.into() }
+}
+
+#[derive(Debug)]
+struct MemoryLock(Arc<AtomicBool>);
+
+impl DiskLock for MemoryLock {}
+
+impl Drop for MemoryLock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+#[derive(Debug)]
+struct MemoryFile {
+    disk: MemoryDisk,
+    name: String,
+}
+
+impl DiskFile for MemoryFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
+        match self.disk.held().get_mut(&self.name) {
+            Some(file) => file.extend_from_slice(bytes),
+            None => return Err(error("write", &self.name, io::ErrorKind::NotFound)),
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), DiskError> {
+        Ok(())
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+        let taken = self.locked.swap(true, Ordering::SeqCst);
+        Ok((!taken).then(|| Box::new(MemoryLock(self.locked.clone())) as Box<dyn DiskLock>))
+    }
+
+    fn names(&self) -> Result<Vec<String>, DiskError> {
+        Ok(self.held().keys().cloned().collect())
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        if self.held().contains_key(name) {
+            return Err(error("create", name, io::ErrorKind::AlreadyExists));
+        }
+        self.held().insert(name.to_owned(), Vec::new());
+        Ok(Box::new(MemoryFile { disk: self.clone(), name: name.to_owned() }))
+    }
+
+    fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
+        match self.held().get(name) {
+            None => Err(error("read", name, io::ErrorKind::NotFound)),
+            Some(file) if file.len() as u64 > bytes_max => {
+                Err(error("read", name, io::ErrorKind::FileTooLarge))
+            }
+            Some(file) => Ok(file.clone()),
+        }
+    }
+
+    fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
+        let held = self.held();
+        let file = held.get(name).ok_or_else(|| error("open", name, io::ErrorKind::NotFound))?;
+        Ok(FileBytes::copied(file))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        let mut held = self.held();
+        let file = held.remove(from);
+        let file = file.ok_or_else(|| error("rename", from, io::ErrorKind::NotFound))?;
+        held.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        let gone = self.held().remove(name);
+        gone.map(drop).ok_or_else(|| error("remove", name, io::ErrorKind::NotFound))
+    }
+
+    fn sync_names(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! Damaged stores: what is on disk is read as it was written, or not at all.
+
+mod crafted;
+mod flipped;
+mod small_store;

@@ -1,0 +1,44 @@
+//! Golden stores: every one that is kept can be read, and the newest can be made again.
+
+use tests::golden::{Golden, folder, made};
+
+#[test]
+fn every_kept_store_shows_what_was_written_down() {
+    let kept = Golden::kept().unwrap();
+    assert!(!kept.is_empty());
+    for golden in kept {
+        let shown = golden.shown();
+        let items = golden.wanted["shows"]["items"].as_array().unwrap();
+        assert!(!items.is_empty(), "{} shows no items", golden.name);
+        for (found, wanted) in shown["items"].as_array().unwrap().iter().zip(items) {
+            assert_eq!(found, wanted, "{}", golden.name);
+        }
+        assert_eq!(shown, golden.wanted["shows"], "{}", golden.name);
+    }
+}
+
+#[test]
+fn every_kept_store_has_a_text_that_says_what_is_in_it() {
+    for golden in Golden::kept().unwrap() {
+        let text = std::fs::read_to_string(folder().join(format!("{}.txt", golden.name))).unwrap();
+        assert!(text.contains("cargo run -p tests --example golden"), "{}", golden.name);
+    }
+}
+
+/// The same drafts, clock and randomness give the same bytes. A difference is a change of the
+/// format, or of something it leaves open, and either is to be meant.
+#[test]
+fn the_newest_stores_are_made_again_byte_by_byte() {
+    let kept = Golden::kept().unwrap();
+    for made in made() {
+        let name = &made.name;
+        let same = kept.iter().find(|one| one.name == *name).expect("it is kept");
+        assert!(same.files.keys().eq(made.files.keys()), "{name}: {:?}", made.files.keys());
+        for (file, bytes) in &made.files {
+            let first = bytes.iter().zip(&same.files[file]).position(|(a, b)| a != b);
+            assert_eq!(first, None, "{name}/{file} differs from this byte on");
+            assert_eq!(bytes.len(), same.files[file].len(), "{name}/{file}");
+        }
+        assert_eq!(made.wanted, same.wanted, "{name}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Tables of the pages against constants of the engine.
+
+use std::collections::BTreeSet;
+
+use engine::{COLUMNS, Cells, Table, limits};
+
+use crate::pages::{page, source};
+
+/// Rows of the table whose head starts with `head`, without their outer bars, cells trimmed.
+fn table(text: &str, head: &str) -> Vec<Vec<String>> {
+    let cells = |line: &str| {
+        let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
+        inner.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let rows = text.lines().skip_while(|line| !line.starts_with(head));
+    let rows: Vec<_> = rows.skip(2).take_while(|line| line.starts_with('|')).map(cells).collect();
+    assert!(!rows.is_empty(), "no table starts with {head}");
+    rows
+}
+
+fn rows_of(table: Table) -> &'static str {
+    match table {
+        Table::Symbols => "y",
+        Table::Items => "n",
+        Table::Sources => "s",
+        Table::Edges => "e",
+        Table::Tombstones => "t",
+        Table::Vectors => "v",
+    }
+}
+
+fn cells(cells: Cells) -> String {
+    match cells {
+        Cells::Any => "*".to_owned(),
+        Cells::Of(table) => rows_of(table).to_owned(),
+        Cells::OffsetsOf(table) => format!("{}+1", rows_of(table)),
+        Cells::Halves => "v*d".to_owned(),
+    }
+}
+
+#[test]
+fn columns_are_those_of_the_page() {
+    let written = table(&page("segment.md"), "| number | name | cell | cells |");
+    let written: Vec<Vec<String>> = written.into_iter().map(|row| row[..4].to_vec()).collect();
+    let coded: Vec<Vec<String>> = COLUMNS
+        .iter()
+        .map(|spec| {
+            let name = spec.name.to_lowercase();
+            vec![spec.number.to_string(), name, spec.cell_bytes.to_string(), cells(spec.cells)]
+        })
+        .collect();
+    for (written, coded) in written.iter().zip(&coded) {
+        assert_eq!(written, coded);
+    }
+    assert_eq!(written.len(), coded.len());
+    let numbers: Vec<u16> = COLUMNS.iter().map(|spec| spec.number).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "look-ups count on it");
+}
+
+/// `1 MiB`, `256 B`, `65,536` or `2^31` as a number.
+fn value(text: &str) -> u64 {
+    let number = |digits: &str| digits.replace(',', "").parse::<u64>().expect(text);
+    if let Some((base, power)) = text.split_once('^') {
+        return number(base).pow(power.parse().expect(text));
+    }
+    match text.split_once(' ') {
+        None => number(text),
+        Some((digits, "B")) => number(digits),
+        Some((digits, "KiB")) => number(digits) << 10,
+        Some((digits, "MiB")) => number(digits) << 20,
+        Some((_, unit)) => panic!("{text}: {unit} is no unit of the page"),
+    }
+}
+
+macro_rules! values {
+    ($($name:ident),* $(,)?) => { [$((stringify!($name), limits::$name as u64)),*] };
+}
+
+#[test]
+fn limits_are_those_of_the_page() {
+    let coded = values![
+        TEXT_BYTES_MAX,
+        TITLE_BYTES_MAX,
+        ATTRIBUTE_BYTES_MAX,
+        NAME_BYTES_MAX,
+        REF_BYTES_MAX,
+        URI_BYTES_MAX,
+        LIST_MAX,
+        BATCH_RECORDS_MAX,
+        FRAME_BYTES_MAX,
+        SEGMENT_ROWS_MAX,
+        SEGMENTS_MAX,
+        DIMENSIONS_MAX,
+        TAIL_BYTES_SEAL,
+        TAIL_PARTS_MAX,
+        MANIFEST_BYTES_MAX,
+        LOG_BYTES_SEAL,
+        LOG_BYTES_MAX,
+    ];
+    let written: BTreeSet<(String, u64)> = table(&page("limits.md"), "| name | value | why |")
+        .into_iter()
+        .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
+        .collect();
+    let listed = coded.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+    assert_eq!(written, listed);
+    // The list above is all there is.
+    let constants = source("limits.rs");
+    let constants = constants.lines().filter_map(|line| line.trim().strip_prefix("pub const "));
+    let constants = constants.filter_map(|rest| rest.split_once(':')).map(|(name, _)| name);
+    let listed: BTreeSet<&str> = coded.iter().map(|(name, _)| *name).collect();
+    assert_eq!(constants.collect::<BTreeSet<_>>(), listed);
+}

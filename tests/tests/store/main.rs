@@ -1,0 +1,9 @@
+//! The store's behaviours one by one, through its public door and on a real folder.
+
+mod directory;
+mod limits;
+mod retired;
+mod scratch;
+mod searches;
+mod snapshots;
+mod writes;
