@@ -1,0 +1,55 @@
+//! The encoder with the real model at 16, 32 and 128 tokens, beside the scalar reference.
+#![expect(missing_docs, reason = "criterion_group makes a public function")]
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use encoder::{Encoder, ModelFiles};
+use kernels::{Kernels, Level};
+use server::model::{self, Bar, ModelRequest};
+
+/// A text of about so many tokens: words that are one token each.
+fn text_of(encoder: &Encoder, tokens: usize) -> String {
+    let mut text = String::new();
+    for word in ["the", "storm", "came", "by", "night", "and", "lamp", "burned"].iter().cycle() {
+        if encoder.tokens(&text) >= tokens {
+            return text;
+        }
+        text.push_str(word);
+        text.push(' ');
+    }
+    text
+}
+
+fn bench(criterion: &mut Criterion) {
+    let request = ModelRequest::from_environment(None);
+    let files = match model::ensure(&request, &mut Bar::stderr()) {
+        Ok(files) => files,
+        Err(error) => panic!("{error}\n{}", error.remedy()),
+    };
+    let files = ModelFiles {
+        config: &files.config,
+        tokenizer: &files.tokenizer,
+        weights: &files.weights,
+        pooling: files.pooling.as_deref(),
+        sentence: files.sentence.as_deref(),
+        weights_sha256: Some(files.weights_sha256),
+    };
+    let mut group = criterion.benchmark_group("encode one text");
+    group.sample_size(10);
+    let levels = [Kernels::detect().level(), Level::Scalar];
+    for kernels in levels.into_iter().filter_map(Kernels::for_level) {
+        let level = kernels.level().name();
+        let encoder = Encoder::open_with(&files, kernels).expect("its hash was checked");
+        let mut scratch = encoder.scratch();
+        let mut vector = vec![0.0; encoder.dimensions()];
+        for tokens in [16, 32, 128] {
+            let text = text_of(&encoder, tokens);
+            group.bench_function(format!("{tokens} tokens, {level}"), |bencher| {
+                bencher.iter(|| encoder.encode(&mut scratch, &text, &mut vector));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches_of_encode, bench);
+criterion_main!(benches_of_encode);

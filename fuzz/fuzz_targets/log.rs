@@ -1,0 +1,51 @@
+//! Replay: a log whose frame is whole but whose payload is anything. A payload that is taken must
+//! be readable, and the store must open again on what it left.
+#![no_main]
+
+use std::sync::OnceLock;
+
+use fuzz::memory::Files;
+use libfuzzer_sys::fuzz_target;
+
+/// Bytes of the log's header and of a frame's head.
+const HEADER_BYTES: usize = 64;
+const HEAD_BYTES: usize = 32;
+
+fn good() -> &'static (Files, String) {
+    static GOOD: OnceLock<(Files, String)> = OnceLock::new();
+    GOOD.get_or_init(|| {
+        let files = fuzz::store::good(true);
+        let name = files.keys().find(|name| name.starts_with("log-")).expect("one log").clone();
+        (files, name)
+    })
+}
+
+/// The log's header and one frame around `payload`.
+fn framed(log: &[u8], records: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = log[HEADER_BYTES..HEADER_BYTES + HEAD_BYTES].to_vec();
+    let length = u32::try_from(payload.len()).expect("fuzz inputs are short");
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    frame[24..28].copy_from_slice(&records.to_le_bytes());
+    frame.extend_from_slice(payload);
+    let sum = crc32c::crc32c(&frame[8..]).to_le_bytes();
+    frame[4..8].copy_from_slice(&sum);
+    [&log[..HEADER_BYTES], &frame].concat()
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&records, bytes)) = data.split_first() else { return };
+    let (files, name) = good();
+    let log = &files[name];
+    let changed = if records & 0x80 == 0 {
+        framed(log, u32::from(records & 0x7f), bytes)
+    } else {
+        fuzz::patched(log, bytes)
+    };
+    let mut files = files.clone();
+    files.insert(name.clone(), changed);
+    if let Ok(store) = fuzz::store::open(files) {
+        fuzz::store::read_all(&store);
+        let _stopped = store.seal();
+        fuzz::store::read_all(&store);
+    }
+});

@@ -1,0 +1,58 @@
+//! Damaged word columns: opening and searching end in damage or in rows of the segment.
+#![no_main]
+
+use std::sync::OnceLock;
+
+use engine::Top;
+use engine::words::{
+    Analyzer, Parameters, PostingsBuilder, PostingsView, Query, Ranker, Score, Scratch, Stats,
+    WordColumns, WordColumnsRef,
+};
+use libfuzzer_sys::fuzz_target;
+
+/// Enough for postings of several blocks.
+const ROWS: u32 = 300;
+
+fn good() -> &'static WordColumns {
+    static GOOD: OnceLock<WordColumns> = OnceLock::new();
+    GOOD.get_or_init(|| {
+        let mut builder = PostingsBuilder::new();
+        for row in 0..ROWS {
+            let text = format!("the storm came by night {} and lamp{} burned", row % 7, row % 50);
+            builder.add(row, "the harbour log", &text).expect("a few rows");
+        }
+        builder.finish(ROWS)
+    })
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&which, patches)) = data.split_first() else { return };
+    let mut columns = good().clone();
+    let column = match which % 5 {
+        0 => &mut columns.dictionary,
+        1 => &mut columns.entries,
+        2 => &mut columns.blocks,
+        3 => &mut columns.postings,
+        _ => &mut columns.lengths,
+    };
+    *column = fuzz::patched(column, patches);
+    let columns = WordColumnsRef {
+        dictionary: &columns.dictionary,
+        entries: &columns.entries,
+        blocks: &columns.blocks,
+        postings: &columns.postings,
+        lengths: &columns.lengths,
+    };
+    let Ok(view) = PostingsView::open(columns, ROWS) else { return };
+    let query = Query::parse(&mut Analyzer::new(), "the storm by the harbour lamp7 lamp7x");
+    let mut stats = Stats::new(&query);
+    if stats.add(&view, &query).is_err() {
+        return;
+    }
+    let ranker = Ranker::new(&query, &stats, Parameters::default());
+    let mut top: Top<Score, u32> = Top::new(10);
+    let found = ranker.search(&view, &mut Scratch::default(), |_| true, |row| row, &mut top);
+    if found.is_ok() {
+        assert!(top.into_sorted().iter().all(|(_, row)| *row < ROWS));
+    }
+});

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Writes a few seeds into corpus/, next to this file: well-formed inputs for the fuzzer to change."""
+
+from pathlib import Path
+
+HERE = Path(__file__).parent / "corpus"
+
+HEAD = b"POST /recall HTTP/1.1\r\nHost: localhost\r\n"
+SEEDS = {
+    # First byte: where the bytes are cut in two.
+    "http": [
+        b"\x80GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\x40" + HEAD + b"Content-Length: 2\r\n\r\n{}GET / HTTP/1.0\r\n\r\n",
+        b"\xc0" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n2;a=b\r\n{}\r\n0\r\nT: x\r\n\r\n",
+        b"\x10" + HEAD + b"Expect: 100-continue\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx",
+        b"\x20GET /a%20b?q=%C3%A9 HTTP/1.1\r\nHost: [::1]:80\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    ],
+    "bodies": [
+        b'{"query": "why", "limit": 5, "graph": true, "neighbor_limit": 2}',
+        b'{"query": "why", "limit": "5", "prefer_replacements": "yes", "modality": null}',
+        b'{"query": 1, "limit": 5.5, "graph": "maybe"}',
+        b'[1, 2.5e3, "\\ud83d\\ude00", NaN, -Infinity]',
+    ],
+    # First byte: which file, and whether to patch it (below 0x80) or to replace it.
+    "encoder_open": [
+        b"\x00", b"\x01", b"\x02", b"\x02\x08\x00\x00\x7b",
+        b'\x80{"model_type": "bert", "hidden_size": 8}',
+        b'\x82\x02\x00\x00\x00\x00\x00\x00\x00{}',
+    ],
+    "tokens": [b"The cats.", b"[MASK] a-b \xc3\xa9 \xe4\xb8\xad", b"abcabcabcabc"],
+    "grounding": [b"\x01\x00\x00A", b"x"],
+    "segment": [bytes([which, 64, 0, 0, 1]) for which in range(4)],
+    # First byte: how many records the frame says it has.
+    "log": [
+        b"\x00",
+        b"\x01\x04" + (32).to_bytes(4, "little") + bytes(16) + bytes(8) + bytes(8),
+        b"\x80\x60\x00\x00\x02",
+    ],
+    "ledger": [b"\x00", b"\x00\x40\x00\x00\x01", b"\x01"],
+    # First byte: the kind of file.
+    "readers": [
+        b"\x00---\ntitle: a\n---\n# One\n\ntext [x](b.md)\n\n```rust\nfn f() {}\n```\n## Two\n| a |\n|---|\n",
+        b"\x01<html><head><title>a</title></head><body><h1>b</h1><p>c<a href='d.html'>e</a><pre>f\n</pre>",
+        b"\x02Title\n=====\n\n.. note:: x\n\n   body\n\n`link <a.rst>`_ :pep:`8`\n\nTwo\n---\n::\n\n   code\n",
+        b"\x03one\ntwo\n\nthree\n",
+        b"\x04//! Doc.\n#[test]\nfn f() { let s = \"}\"; }\nimpl A { fn g() {} }\n",
+        b"\x05import os\n\n@x\nclass A:\n    def f(self):\n        '''doc'''\n",
+        b"\x06export function f(): void {}\n/* { */ class B {}\n",
+    ],
+    "words": [bytes([column, 20, 0, 0, 9]) for column in range(5)],
+}
+
+for target, seeds in SEEDS.items():
+    folder = HERE / target
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(seeds):
+        (folder / f"seed-{number}").write_bytes(seed)

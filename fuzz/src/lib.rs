@@ -1,0 +1,30 @@
+//! What the fuzz targets share: bytes made from bytes, a store in memory, a tiny model.
+//!
+//! Most formats carry checksums, so bytes made up from nothing get no further than the first
+//! check. Targets therefore patch a good file and mend its checksums afterwards.
+
+pub mod memory;
+pub mod model;
+pub mod store;
+
+/// Bytes that one patch takes from the input: where, and what to put there.
+const PATCH_BYTES: usize = 4;
+
+/// `good` with patches: each four bytes of `data` are a place (24 bits, modulo the length) and a
+/// byte. The last bytes that make no patch cut the end off.
+pub fn patched(good: &[u8], data: &[u8]) -> Vec<u8> {
+    let mut bytes = good.to_vec();
+    if bytes.is_empty() {
+        return bytes;
+    }
+    let (patches, rest) = data.split_at(data.len() - data.len() % PATCH_BYTES);
+    for patch in patches.chunks_exact(PATCH_BYTES) {
+        let at = u32::from_le_bytes([patch[0], patch[1], patch[2], 0]) as usize % bytes.len();
+        bytes[at] = patch[3];
+    }
+    if let [low, high, ..] = rest {
+        let cut = usize::from(u16::from_le_bytes([*low, *high])) % bytes.len();
+        bytes.truncate(bytes.len() - cut);
+    }
+    bytes
+}

@@ -1,0 +1,129 @@
+//! A small good store, and reading everything that a store gives.
+
+use std::sync::Arc;
+
+use engine::os::clock::{SystemClock, SystemRandom};
+use engine::{
+    Batch, Damage, EdgeDraft, Filter, Ground, ItemDraft, ItemId, Model, OpenError, Options,
+    SourceDraft, SourceId, Span, Store, TombstoneDraft,
+};
+use encoder::Kernels;
+use half::f16;
+
+use crate::memory::{Files, Memory};
+
+/// Width of the embeddings.
+const WIDTH: usize = 8;
+
+fn ground(memory: Memory) -> Ground {
+    Ground { disk: Arc::new(memory), clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) }
+}
+
+/// Opens a store of these files.
+pub fn open(files: Files) -> Result<Store, OpenError> {
+    Store::open(ground(Memory::of(files)), Options::default())
+}
+
+/// The files of a store with a sealed segment and its state, and, if `logged`, a log as well.
+pub fn good(logged: bool) -> Files {
+    let memory = Memory::default();
+    let store = Store::open(ground(memory.clone()), Options::default()).expect("an empty store");
+    let dimensions = u32::try_from(WIDTH).expect("eight");
+    store.bind_model(Model { fingerprint: [7; 32], dimensions }).expect("the first model");
+    let source = SourceId(u128::MAX / 3);
+    let ids: Vec<ItemId> = (0..6).map(|_| store.new_item_id()).collect();
+    let items = ids.iter().enumerate().map(|(at, id)| item(at, *id, source, &ids)).collect();
+    let edge = EdgeDraft {
+        id: None,
+        from: ids[0],
+        to: ids[1],
+        relation: "links_to".to_owned(),
+        weight: 0.5,
+        source: None,
+        recorded_at: None,
+        recorded_by: "ada".to_owned(),
+        valid_from: None,
+        valid_to: None,
+        note: "see also".to_owned(),
+    };
+    let read_from = SourceDraft {
+        id: Some(source),
+        kind: "file".to_owned(),
+        uri: "file:///notes/a.md".to_owned(),
+        ..SourceDraft::default()
+    };
+    let batch =
+        Batch { sources: vec![read_from], items, edges: vec![edge], ..Batch::default() };
+    store.write(batch).expect("a good batch");
+    store.seal().expect("memory does not fail");
+    let stone = TombstoneDraft {
+        target: ids[5].0,
+        at: None,
+        by: "ada".to_owned(),
+        reason: "wrong".to_owned(),
+    };
+    store.write(Batch { tombstones: vec![stone], ..Batch::default() }).expect("it stands");
+    if !logged {
+        store.seal().expect("memory does not fail");
+    }
+    drop(store);
+    memory.files()
+}
+
+fn item(at: usize, id: ItemId, source: SourceId, ids: &[ItemId]) -> ItemDraft {
+    let words = ["storm", "harbour", "lamp", "letter", "river", "stone"];
+    let line = u32::try_from(at).expect("a few") + 1;
+    ItemDraft {
+        id: Some(id),
+        reference: Some(format!("ref-{at}")),
+        kind: if at == 0 { "document" } else { "chunk" }.to_owned(),
+        modality: "text".to_owned(),
+        title: format!("{} {at}", words[at % words.len()]),
+        text: format!("The {} by the {}.", words[at % words.len()], words[(at + 1) % words.len()]),
+        attributes: r#"{"version":1}"#.to_owned(),
+        tags: vec!["one".to_owned()],
+        gates: if at == 2 { vec!["pii".to_owned()] } else { Vec::new() },
+        supersedes: if at == 4 { vec![ids[3]] } else { Vec::new() },
+        source: Some(source),
+        span: Some(Span { byte_start: 0, byte_end: 9, line_start: line, line_end: line }),
+        searchable: true,
+        embedding: (0..WIDTH).map(|i| f16::from_f32(if i == at { 1.0 } else { 0.0 })).collect(),
+        ..ItemDraft::default()
+    }
+}
+
+/// Reads all there is through the doors. Damage is an answer; a panic is not.
+pub fn read_all(store: &Store) {
+    let snapshot = store.snapshot();
+    let _ = snapshot.census();
+    for place in snapshot.places().take(64) {
+        let _: Result<(), Damage> = (|| {
+            let item = snapshot.item(place)?;
+            let _ = snapshot.status(place);
+            snapshot.embedding(place)?;
+            snapshot.find(item.id)?;
+            snapshot.neighbours(item.id)?;
+            snapshot.chain(item.id)?;
+            snapshot.current_successors(item.id)?;
+            snapshot.direct_predecessors(item.id)?;
+            snapshot.tombstones(item.id.0)?;
+            snapshot.matched_words("the storm by the harbour", place)?;
+            if let Some(reference) = item.reference {
+                snapshot.find_ref(reference)?;
+            }
+            if let Some(id) = item.source {
+                snapshot.items_of_source(id)?;
+                if let Some(source) = snapshot.source(id)? {
+                    snapshot.sources_of_uri(source.uri)?;
+                }
+            }
+            Ok(())
+        })();
+    }
+    let filter = Filter { current_only: true, ..Filter::default() };
+    let _ = snapshot.search_words("the storm by the harbour", 5, &filter);
+    let query = [0.5; WIDTH];
+    if snapshot.model().is_some_and(|model| model.dimensions as usize == WIDTH) {
+        let _ = snapshot.nearest(&Kernels::detect(), &query, 5, &filter);
+    }
+}
