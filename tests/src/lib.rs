@@ -1,8 +1,14 @@
-//! What the whole-system tests stand on: a still ground, disks in memory, drafts, listings.
+//! What the whole-system tests share: a still ground and disks in memory for the engine; the real
+//! program, a client's side of the wire and documents for the service.
 
+pub mod documents;
 pub mod failing_disk;
 pub mod golden;
 pub mod ground;
 pub mod listing;
+pub mod mcp_client;
 pub mod memory_disk;
+pub mod original_model;
 pub mod sample;
+pub mod service;
+pub mod wire;

@@ -5,40 +5,19 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use encoder::{Encoder, Kernels, Level, ModelFiles};
+use encoder::{Encoder, Kernels, Level};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tests::original_model;
 
 /// How close to the original a vector must be. f32 sums in another order stay far above this.
 const COSINE_MIN: f64 = 0.99999;
 
-/// The published files of all-MiniLM-L6-v2.
-fn model_dir() -> PathBuf {
-    let directory = std::env::var_os("RECALLD_TEST_MODEL").expect(
-        "set RECALLD_TEST_MODEL to a directory with the published files of all-MiniLM-L6-v2: \
-         config.json, tokenizer.json, model.safetensors, 1_Pooling and sentence_bert_config.json",
-    );
-    PathBuf::from(directory)
-}
-
 fn open(level: Level) -> Option<Encoder> {
     let kernels = Kernels::for_level(level)?;
-    let directory = model_dir();
-    let read = |name: &str| fs::read(directory.join(name)).unwrap();
-    let (config, tokenizer) = (read("config.json"), read("tokenizer.json"));
-    let (weights, pooling) = (read("model.safetensors"), read("1_Pooling/config.json"));
-    let sentence = read("sentence_bert_config.json");
-    let files = ModelFiles {
-        config: &config,
-        tokenizer: &tokenizer,
-        weights: &weights,
-        pooling: Some(&pooling),
-        sentence: Some(&sentence),
-        weights_sha256: None,
-    };
-    Some(Encoder::open_with(&files, kernels).unwrap())
+    Some(Encoder::open_with(&original_model::borrowed(), kernels).unwrap())
 }
 
 fn golden(name: &str) -> Vec<Value> {

@@ -1,0 +1,44 @@
+//! The pinned model, found or fetched just as the service does it.
+
+use std::sync::OnceLock;
+
+use encoder::{Encoder, ModelFiles as Borrowed};
+use server::embed::Embedder;
+use server::model::{self, ModelFiles, ModelRequest, Silent};
+
+/// The model's files; a test without them fails and says what to do.
+///
+/// # Panics
+/// When they are nowhere.
+pub fn files() -> &'static ModelFiles {
+    static FILES: OnceLock<ModelFiles> = OnceLock::new();
+    FILES.get_or_init(|| {
+        model::ensure(&ModelRequest::from_environment(None), &mut Silent)
+            .unwrap_or_else(|error| panic!("{error}\n{}", error.remedy()))
+    })
+}
+
+/// The files as the encoder takes them.
+pub fn borrowed() -> Borrowed<'static> {
+    let files = files();
+    Borrowed {
+        config: &files.config,
+        tokenizer: &files.tokenizer,
+        weights: &files.weights,
+        pooling: files.pooling.as_deref(),
+        sentence: files.sentence.as_deref(),
+        weights_sha256: Some(files.weights_sha256),
+    }
+}
+
+/// The encoder, as the service has it.
+///
+/// # Panics
+/// When the model does not open.
+pub fn embedder() -> &'static Embedder {
+    static EMBEDDER: OnceLock<Embedder> = OnceLock::new();
+    EMBEDDER.get_or_init(|| {
+        let encoder = Encoder::open(&borrowed()).expect("the pinned model opens");
+        Embedder::new(encoder, "pinned".to_owned(), 1)
+    })
+}

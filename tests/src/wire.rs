@@ -1,0 +1,270 @@
+//! A client's side of HTTP/1.1, plain enough to send what a polite library would not.
+//!
+//! Knows bytes and headers; must not know what the service means by them.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A server that is silent for this long fails the test instead of hanging it.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// A request to be sent.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    method: String,
+    target: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Ask {
+    /// A request without a body.
+    pub fn new(method: &str, target: &str) -> Self {
+        let (method, target) = (method.to_owned(), target.to_owned());
+        Self { method, target, headers: Vec::new(), body: Vec::new() }
+    }
+
+    /// `GET`.
+    pub fn get(target: &str) -> Self {
+        Self::new("GET", target)
+    }
+
+    /// `POST` with a JSON body.
+    pub fn post(target: &str, body: &Value) -> Self {
+        Self::new("POST", target)
+            .header("Content-Type", "application/json")
+            .body(body.to_string().into_bytes())
+    }
+
+    /// One header more.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Headers more.
+    #[must_use]
+    pub fn headers(mut self, pairs: &[(&str, &str)]) -> Self {
+        for (name, value) in pairs {
+            self = self.header(name, value);
+        }
+        self
+    }
+
+    /// Another body.
+    #[must_use]
+    pub fn body(mut self, body: Vec<u8>) -> Self {
+        self.body = body;
+        self
+    }
+
+    fn bytes(&self, authority: &str) -> Vec<u8> {
+        let has = |name: &str| self.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
+        if !has("host") {
+            head.push_str(&format!("Host: {authority}\r\n"));
+        }
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if (!self.body.is_empty() || self.method == "POST") && !has("content-length") {
+            head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
+        }
+        head.push_str("\r\n");
+        [head.into_bytes(), self.body.clone()].concat()
+    }
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    headers: Vec<(String, String)>,
+    /// The body, decoded.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut named = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
+        named.next().map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("status {}, {error}: {}", self.status, self.text()))
+    }
+
+    /// The data of each event of a stream, as JSON.
+    ///
+    /// # Panics
+    /// When the body is no event stream of JSON.
+    pub fn events(&self) -> Vec<Value> {
+        assert_eq!(self.header("content-type"), Some("text/event-stream"), "{}", self.text());
+        let text = self.text();
+        let events = text.split("\n\n").filter(|event| event.contains("data:"));
+        let data = events.map(|event| {
+            let lines = event.lines().filter_map(|line| line.strip_prefix("data:"));
+            lines.map(str::trim_start).collect::<Vec<_>>().join("\n")
+        });
+        data.map(|data| serde_json::from_str(&data).expect("an event's data is JSON")).collect()
+    }
+}
+
+/// One connection, kept open between requests.
+pub struct Client {
+    authority: String,
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn open(authority: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(authority)?;
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { authority: authority.to_owned(), stream, unread: Vec::new() })
+    }
+
+    /// Sends and waits for the whole answer.
+    ///
+    /// # Panics
+    /// When the connection breaks.
+    pub fn send(&mut self, ask: &Ask) -> Answer {
+        self.try_send(ask).unwrap_or_else(|error| panic!("{} {}: {error}", ask.method, ask.target))
+    }
+
+    /// The same, for a server that may die meanwhile.
+    ///
+    /// # Errors
+    /// When the connection breaks before the answer is whole.
+    pub fn try_send(&mut self, ask: &Ask) -> io::Result<Answer> {
+        self.write(&ask.bytes(&self.authority))?;
+        self.read(ask.method == "HEAD")
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Reads one answer.
+    ///
+    /// # Errors
+    /// When the connection ends before the answer is whole.
+    pub fn read(&mut self, head_only: bool) -> io::Result<Answer> {
+        let head = self.until(b"\r\n\r\n")?;
+        let head = String::from_utf8_lossy(&head).into_owned();
+        let mut lines = head.split("\r\n").filter(|line| !line.is_empty());
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        let status: u16 = status.ok_or_else(|| broken("no status line"))?;
+        let headers: Vec<(String, String)> = lines
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+            .collect();
+        let mut answer = Answer { status, headers, body: Vec::new() };
+        if head_only || status == 204 {
+            return Ok(answer);
+        }
+        answer.body = if answer.header("transfer-encoding") == Some("chunked") {
+            self.chunks()?
+        } else if let Some(length) = answer.header("content-length") {
+            let length = length.parse().map_err(|_| broken("a length that is no number"))?;
+            self.exactly(length)?
+        } else {
+            self.to_the_end()?
+        };
+        Ok(answer)
+    }
+
+    /// Whether the server has closed its side and sent nothing more.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_closed(&mut self) -> io::Result<bool> {
+        Ok(self.to_the_end()?.is_empty())
+    }
+
+    fn chunks(&mut self) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.until(b"\r\n")?;
+            let line = String::from_utf8_lossy(&line).trim().to_owned();
+            let size = usize::from_str_radix(&line, 16).map_err(|_| broken("no chunk size"))?;
+            let chunk = self.exactly(size + 2)?;
+            if size == 0 {
+                return Ok(body);
+            }
+            body.extend_from_slice(&chunk[..size]);
+        }
+    }
+
+    fn until(&mut self, end: &[u8]) -> io::Result<Vec<u8>> {
+        loop {
+            let found = self.unread.windows(end.len()).position(|window| window == end);
+            if let Some(at) = found {
+                return Ok(self.unread.drain(..at + end.len()).collect());
+            }
+            self.more()?;
+        }
+    }
+
+    fn exactly(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        while self.unread.len() < length {
+            self.more()?;
+        }
+        Ok(self.unread.drain(..length).collect())
+    }
+
+    fn to_the_end(&mut self) -> io::Result<Vec<u8>> {
+        let mut all = std::mem::take(&mut self.unread);
+        self.stream.read_to_end(&mut all)?;
+        Ok(all)
+    }
+
+    fn more(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 16 * 1024];
+        match self.stream.read(&mut bytes)? {
+            0 => Err(broken("the connection ended")),
+            count => {
+                self.unread.extend_from_slice(&bytes[..count]);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn broken(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, why)
+}
+
+/// One request on a connection of its own.
+///
+/// # Panics
+/// When the server does not answer it.
+pub fn ask(authority: &str, ask: &Ask) -> Answer {
+    let mut client = Client::open(authority).expect("the server takes connections");
+    client.send(ask)
+}
