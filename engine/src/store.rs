@@ -53,11 +53,18 @@ pub struct Options {
     pub durability: Durability,
     /// Heap bytes of the tail at which it is sealed.
     pub tail_bytes_seal: usize,
+    /// Bytes of small segments and tail that sealing makes one segment of; 0 leaves all segments
+    /// as they are.
+    pub merge_bytes_max: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { durability: Durability::Sync, tail_bytes_seal: TAIL_BYTES_SEAL }
+        Self {
+            durability: Durability::Sync,
+            tail_bytes_seal: TAIL_BYTES_SEAL,
+            merge_bytes_max: MERGE_BYTES_MAX,
+        }
     }
 }
 
@@ -173,7 +180,7 @@ impl Store {
         if is_full {
             // The write stands whatever happens here: it is in the log. A failure stops the
             // writer, and the next write says why.
-            if writer.seal(&*self.ground.disk).is_ok() {
+            if writer.seal(&*self.ground.disk, self.options.merge_bytes_max).is_ok() {
                 self.show(&writer);
             }
         }
@@ -183,7 +190,7 @@ impl Store {
     /// Seals the tail into a segment file, so that the next opening has no log to replay.
     pub fn seal(&self) -> Result<(), WriteError> {
         let mut writer = self.writer()?;
-        writer.seal(&*self.ground.disk)?;
+        writer.seal(&*self.ground.disk, self.options.merge_bytes_max)?;
         self.show(&writer);
         Ok(())
     }
@@ -574,12 +581,12 @@ impl Writer {
 
     /// Makes one segment file of the tail and drops the logs that held it. Small segments before
     /// the tail go into the same file, so that many short runs do not leave many files.
-    fn seal(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
+    fn seal(&mut self, disk: &dyn Disk, merge_bytes_max: usize) -> Result<(), WriteError> {
         let sealed = self.manifest.segments.len();
         if self.parts.len() == sealed {
             return Ok(());
         }
-        let first = self.first_to_seal();
+        let first = self.first_to_seal(merge_bytes_max);
         if first == SEGMENTS_MAX {
             let why = format!("the store has {SEGMENTS_MAX} segments; compact it");
             return Err(WriteError::refused("segments", why));
@@ -609,13 +616,13 @@ impl Writer {
 
     /// Where the run of parts begins that one file is made of: the tail, and each segment before
     /// it that is at most twice as large as what follows it. A row is then copied about as often
-    /// as the store has doubled, up to [`MERGE_BYTES_MAX`].
-    fn first_to_seal(&self) -> usize {
+    /// as the store has doubled, up to `merge_bytes_max`.
+    fn first_to_seal(&self, merge_bytes_max: usize) -> usize {
         let mut first = self.manifest.segments.len();
         let mut bytes = self.tail_bytes();
         while let Some(before) = first.checked_sub(1) {
             let size = self.parts[before].segment.raw().len();
-            if size > bytes * 2 || bytes + size > MERGE_BYTES_MAX {
+            if size > bytes * 2 || bytes + size > merge_bytes_max {
                 break;
             }
             bytes += size;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use engine::{EdgeId, Options, Snapshot, SourceId, Store};
+use engine::{EdgeId, Snapshot, SourceId, Store};
 use serde_json::{Value, json};
 
 use crate::ground;
@@ -53,7 +53,7 @@ fn furnished() -> Files {
 }
 
 fn open(disk: MemoryDisk) -> Store {
-    Store::open(ground::still(Arc::new(disk), SEED), Options::default()).expect("it opens")
+    Store::open(ground::still(Arc::new(disk), SEED), ground::unmerged()).expect("it opens")
 }
 
 fn golden(name: &str, files: Files) -> Golden {

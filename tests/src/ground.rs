@@ -106,3 +106,8 @@ pub fn fresh_seed() -> u64 {
         u64::from_le_bytes(bytes).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed))
     })
 }
+
+/// A store that leaves every sealed segment as it is, for tests that look at several.
+pub fn unmerged() -> engine::Options {
+    engine::Options { merge_bytes_max: 0, ..engine::Options::default() }
+}

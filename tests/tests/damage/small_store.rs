@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use engine::{Options, Store};
+use engine::Store;
 use serde_json::Value;
 use tests::ground;
 use tests::listing::{Asked, listing};
@@ -36,7 +36,7 @@ impl SmallStore {
     /// Opens files and reads all there is.
     pub(crate) fn read(&self, files: Files) -> Result<Value, String> {
         let ground = ground::still(Arc::new(MemoryDisk::holding(files)), SEED);
-        let store = Store::open(ground, Options::default()).map_err(|error| error.to_string())?;
+        let store = Store::open(ground, ground::unmerged()).map_err(|error| error.to_string())?;
         listing(&store.snapshot(), &self.asked).map_err(|error| error.to_string())
     }
 
@@ -63,7 +63,7 @@ impl SmallStore {
 fn made(asked: &Asked) -> (Files, Asked, Vec<Value>) {
     let disk = MemoryDisk::default();
     let ground = ground::still(Arc::new(disk.clone()), SEED);
-    let store = Store::open(ground, Options::default()).expect("a new store opens");
+    let store = Store::open(ground, ground::unmerged()).expect("a new store opens");
     let mut shown = Vec::new();
     let written = sample::furnish(&store, SEALS, |store, _| {
         shown.push(listing(&store.snapshot(), asked).expect("no damage"));

@@ -54,7 +54,7 @@ fn reopening_changes_nothing_and_writes_go_on_in_a_new_log() {
 
 #[test]
 fn sealing_leaves_one_manifest_one_state_for_each_segment_and_no_log() {
-    let mut scratch = Scratch::new();
+    let mut scratch = Scratch::unmerged();
     sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
     scratch.seal();
     let root = scratch.folder.path().to_owned();
@@ -71,9 +71,23 @@ fn sealing_leaves_one_manifest_one_state_for_each_segment_and_no_log() {
 }
 
 #[test]
+fn sealing_takes_up_small_segments_before_the_tail() {
+    let mut scratch = Scratch::new();
+    for n in 0..20 {
+        scratch.write(items([note(&format!("text number {n}"))]));
+        scratch.seal();
+    }
+    let segments = starting(scratch.folder.path(), "segment-");
+    assert!(segments <= 3, "{segments} segments of 20 small ones");
+    scratch.reopen();
+    let counts = scratch.snapshot().counts();
+    assert_eq!((counts.items, counts.parts), (20, segments as u64));
+}
+
+#[test]
 fn the_tail_is_sealed_when_it_is_full() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { tail_bytes_seal: 40_000, ..Options::default() };
+    let options = Options { tail_bytes_seal: 40_000, merge_bytes_max: 0, ..Options::default() };
     let store = Store::open(ground::folder(folder.path(), 1), options).unwrap();
     let mut written = 0;
     while starting(folder.path(), "segment-") < 3 {

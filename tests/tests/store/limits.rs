@@ -45,10 +45,10 @@ fn each_field_of_an_item_has_its_bound() {
 #[test]
 fn supersedes_has_its_bound() {
     let scratch = Scratch::new();
-    let old = scratch.write(items((0..=LIST_MAX).map(|_| note("old")))).items;
+    let old = scratch.write(items((0..=SUPERSEDES_MAX).map(|_| note("old")))).items;
     let draft = |n: usize| ItemDraft { supersedes: old[..n].to_vec(), ..note("new") };
-    assert_eq!(scratch.refused(items([draft(LIST_MAX + 1)])).0, "supersedes");
-    scratch.write(items([draft(LIST_MAX)]));
+    assert_eq!(scratch.refused(items([draft(SUPERSEDES_MAX + 1)])).0, "supersedes");
+    scratch.write(items([draft(SUPERSEDES_MAX)]));
 }
 
 #[test]

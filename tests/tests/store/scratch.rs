@@ -12,12 +12,22 @@ pub(crate) struct Scratch {
     pub(crate) folder: TempDir,
     store: Option<Store>,
     opened: u64,
+    options: Options,
 }
 
 impl Scratch {
     pub(crate) fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    /// One whose sealed segments stay as they are.
+    pub(crate) fn unmerged() -> Self {
+        Self::with(ground::unmerged())
+    }
+
+    fn with(options: Options) -> Self {
         let folder = tempfile::tempdir().expect("a scratch folder can be made");
-        let mut scratch = Self { folder, store: None, opened: 0 };
+        let mut scratch = Self { folder, store: None, opened: 0, options };
         scratch.reopen();
         scratch
     }
@@ -38,7 +48,7 @@ impl Scratch {
     pub(crate) fn try_open(&mut self) -> Result<(), OpenError> {
         self.close();
         self.opened += 1;
-        self.store = Some(Store::open(self.ground(), Options::default())?);
+        self.store = Some(Store::open(self.ground(), self.options)?);
         Ok(())
     }
 
