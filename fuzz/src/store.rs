@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use encoder::Kernels;
 use engine::os::clock::{SystemClock, SystemRandom};
 use engine::{
     Batch, Damage, EdgeDraft, Filter, Ground, ItemDraft, ItemId, Model, OpenError, Options,
     SourceDraft, SourceId, Span, Store, TombstoneDraft,
 };
-use encoder::Kernels;
 use half::f16;
 
 use crate::memory::{Files, Memory};
@@ -52,8 +52,7 @@ pub fn good(logged: bool) -> Files {
         uri: "file:///notes/a.md".to_owned(),
         ..SourceDraft::default()
     };
-    let batch =
-        Batch { sources: vec![read_from], items, edges: vec![edge], ..Batch::default() };
+    let batch = Batch { sources: vec![read_from], items, edges: vec![edge], ..Batch::default() };
     store.write(batch).expect("a good batch");
     store.seal().expect("memory does not fail");
     let stone = TombstoneDraft {
