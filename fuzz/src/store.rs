@@ -24,7 +24,7 @@ pub fn open(files: Files) -> Result<Store, OpenError> {
     Store::open(ground(Memory::of(files)), Options::default())
 }
 
-/// The files of a store with a sealed segment and its state, and, if `logged`, a log as well.
+/// The files of a store: a sealed segment with its state, or, if `logged`, all of it in a log.
 pub fn good(logged: bool) -> Files {
     let memory = Memory::default();
     let store = Store::open(ground(memory.clone()), Options::default()).expect("an empty store");
@@ -54,7 +54,9 @@ pub fn good(logged: bool) -> Files {
     };
     let batch = Batch { sources: vec![read_from], items, edges: vec![edge], ..Batch::default() };
     store.write(batch).expect("a good batch");
-    store.seal().expect("memory does not fail");
+    if !logged {
+        store.seal().expect("memory does not fail");
+    }
     let stone = TombstoneDraft {
         target: ids[5].0,
         at: None,
