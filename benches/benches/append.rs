@@ -1,6 +1,5 @@
 //! Durable writes: one item at a time, a hundred in a batch, and without waiting for the disk;
 //! beside a plain file that is appended to and synced.
-#![expect(missing_docs, reason = "criterion_group makes a public function")]
 
 use std::fs::File;
 use std::io::Write;

@@ -1,5 +1,4 @@
 //! The encoder with the real model at 16, 32 and 128 tokens, beside the scalar reference.
-#![expect(missing_docs, reason = "criterion_group makes a public function")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use encoder::{Encoder, ModelFiles};

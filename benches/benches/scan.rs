@@ -1,6 +1,5 @@
 //! The exact nearest of 120,000 stored vectors, by the best level of this CPU and by plain loops,
 //! beside the same sum over a slice of floats without a store.
-#![expect(missing_docs, reason = "criterion_group makes a public function")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use engine::{Batch, Filter, Ground, ItemDraft, Model, Options, Store};

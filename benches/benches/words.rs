@@ -1,5 +1,4 @@
 //! BM25 over one segment of made-up texts, beside reading every text for the same words.
-#![expect(missing_docs, reason = "criterion_group makes a public function")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use engine::Top;

@@ -1,5 +1,5 @@
-//! Replay: a log whose frame is whole but whose payload is anything. A payload that is taken must
-//! be readable, and the store must open again on what it left.
+//! Replay: a log whose frame is whole but whose payload is anything, or a patched good one. What is
+//! taken must be readable, before it is sealed and after.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -18,6 +18,15 @@ fn good() -> &'static (Files, String) {
         let name = files.keys().find(|name| name.starts_with("log-")).expect("one log").clone();
         (files, name)
     })
+}
+
+/// Records and payload of the first frame.
+fn first_frame(log: &[u8]) -> (u32, &[u8]) {
+    let head = &log[HEADER_BYTES..HEADER_BYTES + HEAD_BYTES];
+    let number =
+        |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let payload = &log[HEADER_BYTES + HEAD_BYTES..];
+    (number(24), &payload[..number(0) as usize])
 }
 
 /// The log's header and one frame around `payload`.
@@ -39,7 +48,8 @@ fuzz_target!(|data: &[u8]| {
     let changed = if records & 0x80 == 0 {
         framed(log, u32::from(records & 0x7f), bytes)
     } else {
-        fuzz::patched(log, bytes)
+        let (count, payload) = first_frame(log);
+        framed(log, count, &fuzz::patched(payload, bytes))
     };
     let mut files = files.clone();
     files.insert(name.clone(), changed);

@@ -16,7 +16,9 @@ fuzz_target!(|data: &[u8]| {
     let mut end = 0;
     for section in &document.sections {
         assert_eq!(section.span.start, end, "{name}");
-        assert!(section.span.contains(&section.body_start) || section.span.end == section.body_start);
+        assert!(
+            section.span.contains(&section.body_start) || section.span.end == section.body_start
+        );
         end = section.span.end;
     }
     assert_eq!(end, document.text.len(), "{name}");

@@ -40,8 +40,7 @@ fn mend(bytes: &mut [u8]) -> Option<()> {
 fuzz_target!(|data: &[u8]| {
     let Some((&which, patches)) = data.split_first() else { return };
     let mut files = good().clone();
-    let names: Vec<String> =
-        files.keys().filter(|name| *name != "LOCK").cloned().collect();
+    let names: Vec<String> = files.keys().filter(|name| *name != "LOCK").cloned().collect();
     let name = &names[usize::from(which & 0x7f) % names.len()];
     let file = files.get_mut(name).expect("it was listed");
     *file = fuzz::patched(file, patches);

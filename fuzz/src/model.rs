@@ -80,8 +80,7 @@ fn weights() -> Vec<u8> {
             let value = (at % 7) as f32 / 8.0 - 0.375;
             data.extend(value.to_le_bytes());
         }
-        header[name] =
-            json!({"dtype": "F32", "shape": shape, "data_offsets": [start, data.len()]});
+        header[name] = json!({"dtype": "F32", "shape": shape, "data_offsets": [start, data.len()]});
     };
     add("embeddings.word_embeddings.weight".into(), &[WORDS.len(), HIDDEN]);
     add("embeddings.position_embeddings.weight".into(), &[POSITIONS, HIDDEN]);

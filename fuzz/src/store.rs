@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use encoder::Kernels;
 use engine::os::clock::{SystemClock, SystemRandom};
 use engine::{
     Batch, Damage, EdgeDraft, Filter, Ground, ItemDraft, ItemId, Model, OpenError, Options,
     SourceDraft, SourceId, Span, Store, TombstoneDraft,
 };
-use encoder::Kernels;
 use half::f16;
 
 use crate::memory::{Files, Memory};
@@ -24,7 +24,7 @@ pub fn open(files: Files) -> Result<Store, OpenError> {
     Store::open(ground(Memory::of(files)), Options::default())
 }
 
-/// The files of a store with a sealed segment and its state, and, if `logged`, a log as well.
+/// The files of a store: a sealed segment with its state, or, if `logged`, all of it in a log.
 pub fn good(logged: bool) -> Files {
     let memory = Memory::default();
     let store = Store::open(ground(memory.clone()), Options::default()).expect("an empty store");
@@ -52,10 +52,11 @@ pub fn good(logged: bool) -> Files {
         uri: "file:///notes/a.md".to_owned(),
         ..SourceDraft::default()
     };
-    let batch =
-        Batch { sources: vec![read_from], items, edges: vec![edge], ..Batch::default() };
+    let batch = Batch { sources: vec![read_from], items, edges: vec![edge], ..Batch::default() };
     store.write(batch).expect("a good batch");
-    store.seal().expect("memory does not fail");
+    if !logged {
+        store.seal().expect("memory does not fail");
+    }
     let stone = TombstoneDraft {
         target: ids[5].0,
         at: None,
