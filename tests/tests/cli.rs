@@ -118,7 +118,7 @@ fn what_cannot_be_done_ends_with_3_and_says_what_to_do() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = run(&data, &["serve", "--local", &address]);
-    assert_fails(&output, 3, &[&address, "in use", "--local"]);
+    assert_fails(&output, 3, &[&address, "in use", "choose another"]);
 
     let service = Service::start(&data, &[]);
     let second = run(&data, &["serve", "--local", "127.0.0.1:0"]);
