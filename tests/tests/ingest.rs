@@ -3,12 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tests::documents;
 use tests::mcp_client::McpClient;
-use tests::service::{Service, run_json, scratch, write};
+use tests::service::{Service, command, run_json, scratch, write};
 
 const QUERIES: [&str; 6] = [
     "undersea cable winter storm",
@@ -118,4 +121,37 @@ fn an_ingest_of_one_file_reads_that_file_only() {
     assert_eq!((&dry["files"], &dry["job_id"]), (&json!(2), &Value::Null), "{dry}");
     let report = run_json(&data, &["ingest", file.to_str().unwrap()]);
     assert_eq!((&report["files"], &report["items"]), (&json!(1), &json!(2)), "{report}");
+}
+
+#[test]
+fn sigterm_ends_the_ingest_of_a_start_that_is_not_ready_yet() {
+    const FILES: u64 = 400;
+    let scratch = scratch();
+    let (data, folder) = (scratch.path().join("data"), scratch.path().join("notes"));
+    for count in 0..FILES {
+        write(&folder, &format!("{count}.md"), format!("# Note {count}\n\nkelp {count}\n"));
+    }
+    let mut starting = command(&data, &["serve", "--local", "127.0.0.1:0"])
+        .arg("--ingest")
+        .arg(&folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(starting.stderr.take().unwrap()).lines();
+    let far = format!("of {FILES} files");
+    let before: Vec<String> =
+        said.by_ref().map(|line| line.unwrap()).take_while(|line| !line.contains(&far)).collect();
+    let pid = Pid::from_raw(i32::try_from(starting.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let rest: Vec<String> = said.map(|line| line.unwrap()).collect();
+    let output = starting.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{before:?} {rest:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "it was never ready");
+    assert!(!data.join("serving.json").exists());
+
+    let left = run_json(&data, &["ingest", "--dry-run", folder.to_str().unwrap()]);
+    let unchanged = left["unchanged"].as_u64().unwrap();
+    assert!((1..FILES).contains(&unchanged), "it ended early, and what it read is kept: {left}");
+    assert_eq!(left["superseded"], 0, "{left}");
 }
