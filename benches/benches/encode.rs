@@ -3,7 +3,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use encoder::{Encoder, ModelFiles};
 use kernels::{Kernels, Level};
-use server::model::{self, Bar, ModelRequest};
+use server::model::{self, Bar, Unit, ModelRequest};
 
 /// A text of about so many tokens: words that are one token each.
 fn text_of(encoder: &Encoder, tokens: usize) -> String {
@@ -20,7 +20,7 @@ fn text_of(encoder: &Encoder, tokens: usize) -> String {
 
 fn bench(criterion: &mut Criterion) {
     let request = ModelRequest::from_environment(None);
-    let files = match model::ensure(&request, &mut Bar::stderr()) {
+    let files = match model::ensure(&request, &mut Bar::stderr(Unit::Bytes)) {
         Ok(files) => files,
         Err(error) => panic!("{error}\n{}", error.remedy()),
     };

@@ -24,7 +24,7 @@ pub fn serve(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         Ok(body) => body,
         Err((status, fault)) => return reply.send(refusal(status, &fault)),
     };
-    let stream = wants_stream(call, &body);
+    let stream = wants_stream(&body);
     let (answers_json, answers_stream) = accepts(call);
     if !answers_json && !answers_stream {
         let why = "Accept must allow application/json or text/event-stream";
@@ -120,7 +120,7 @@ fn has_requests(body: &Value) -> bool {
 }
 
 /// A call that reports progress is answered as a stream.
-fn wants_stream(_call: &Call, body: &Value) -> bool {
+fn wants_stream(body: &Value) -> bool {
     messages(body).iter().any(|message| !message["params"]["_meta"]["progressToken"].is_null())
 }
 
