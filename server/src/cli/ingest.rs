@@ -22,7 +22,7 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
     let mut bar = Bar::stderr(Unit::Files);
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
-            let answer = alone(&parts, &raw, &mut bar)?;
+            let answer = alone(&parts, &raw, &mut bar, &Cancel::new())?;
             parts.workspace.store.seal().map_err(Failure::could)?;
             (answer.structured, answer.text)
         }
@@ -62,11 +62,12 @@ pub(super) fn arguments(paths: &[PathBuf], dry_run: bool) -> Result<Map<String, 
     Ok(raw.as_object().cloned().unwrap_or_default())
 }
 
-/// Ingests with the store at hand.
+/// Ingests with the store at hand, until it is done or `cancel` is raised.
 pub(super) fn alone(
     parts: &Parts,
     raw: &Map<String, Value>,
     bar: &mut Bar,
+    cancel: &Cancel,
 ) -> Result<Answer, Failure> {
     let wanted = Ingest::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let caller = Caller::local_operator(&parts.workspace.name);
@@ -78,7 +79,7 @@ pub(super) fn alone(
     let context = Context {
         parts,
         caller: &caller,
-        cancel: &Cancel::new(),
+        cancel,
         deadline: Instant::now() + TIME_MAX,
         progress: Some(&tell),
     };

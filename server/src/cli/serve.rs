@@ -14,7 +14,7 @@ use super::{Failure, ServeArgs, ingest};
 use crate::app::{self, Started};
 use crate::limits::{WORKERS_MAX, WORKERS_MIN};
 use crate::model::{Bar, Unit};
-use crate::net::{Limits, Listen, ListenerId, NetConfig, Server};
+use crate::net::{Cancel, Limits, Listen, ListenerId, NetConfig, Server};
 use crate::parts::Parts;
 use crate::pipeline::{HOSTED, LOCAL, Pipeline};
 
@@ -32,14 +32,16 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let handle = server.handle();
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::could)?;
     let closing = signals.handle();
+    let stopping = Cancel::new();
     thread::scope(|scope| {
         scope.spawn(|| {
             if signals.forever().next().is_some() {
+                stopping.raise();
                 handle.drain();
             }
         });
         let serving = scope.spawn(|| server.run(Arc::new(Pipeline::new(Arc::clone(&parts)))));
-        let begun = begin(args, &parts, local, hosted);
+        let begun = begin(args, &parts, (local, hosted), &stopping);
         if begun.is_err() {
             handle.drain();
         }
@@ -107,8 +109,8 @@ fn say_created(started: &Started) {
 fn begin(
     args: &ServeArgs,
     parts: &Parts,
-    local: Option<SocketAddr>,
-    hosted: Option<SocketAddr>,
+    (local, hosted): (Option<SocketAddr>, Option<SocketAddr>),
+    stopping: &Cancel,
 ) -> Result<Option<Announcement>, Failure> {
     let announced = local
         .map(|at| Announcement::write(&parts.data, &format!("http://{at}")))
@@ -117,7 +119,11 @@ fn begin(
     if !args.ingest.is_empty() {
         let mut bar = Bar::stderr(Unit::Files);
         let raw = ingest::arguments(&args.ingest, false)?;
-        let answer = ingest::alone(parts, &raw, &mut bar)?;
+        let answer = match ingest::alone(parts, &raw, &mut bar, stopping) {
+            // Told to end meanwhile: what was read is stored, the next start reads the rest.
+            Err(_) if stopping.is_raised() => return Ok(announced),
+            done => done?,
+        };
         drop(bar);
         eprintln!("recalld: {}", answer.text);
     }
