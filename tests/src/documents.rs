@@ -108,7 +108,7 @@ Deliveries to the north shed
 4 April: no delivery, the swell was too high for the supply boat.
 ";
 
-/// Plain text of more than 64 KiB, no two paragraphs alike.
+/// Plain text, no two paragraphs alike.
 pub fn weather_log() -> String {
     let winds = ["north", "east", "south", "west"];
     let day = |day: usize| {
@@ -120,7 +120,17 @@ pub fn weather_log() -> String {
             day * 31 % 17,
         )
     };
-    (1..=900).map(day).collect()
+    (1..=60).map(day).collect()
+}
+
+/// Plain text of more than 64 KiB with few words, so that it is quick to embed.
+pub fn code_book() -> String {
+    let page = |page: usize| {
+        let group = |at: usize| char::from(b'a' + u8::try_from(at % 26).expect("below 26"));
+        let code: String = (0..120).map(|at| group(at * page + at / 7)).collect();
+        format!("Page {page} of the code book, in caf\u{e9} cipher:\n{code}\n\n")
+    };
+    (1..=420).map(page).collect()
 }
 
 /// Writes all of them, and two files that are not documents.

@@ -99,7 +99,14 @@ fn quoted(text: &str) -> Vec<String> {
 /// Whether a quoted text names a file or folder of this repository.
 fn is_path(text: &str) -> bool {
     const ROOMS: [&str; 9] = [
-        "engine/", "encoder/", "server/", "tests/", "benches/", "fuzz/", "format-spec/", ".ci/",
+        "engine/",
+        "encoder/",
+        "server/",
+        "tests/",
+        "benches/",
+        "fuzz/",
+        "format-spec/",
+        ".ci/",
         "kernels/",
     ];
     ROOMS.iter().any(|room| text.starts_with(room))

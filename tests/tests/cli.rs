@@ -1,0 +1,159 @@
+//! The command line of the real program: beside a running server and alone, and how it fails.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::{Value, json};
+use tests::documents;
+use tests::mcp_client::McpClient;
+use tests::service::{Service, run, run_json, scratch, write};
+
+fn ids(answer: &Value) -> Vec<&str> {
+    let items = answer["items"].as_array().unwrap();
+    items.iter().map(|item| item["id"].as_str().unwrap()).collect()
+}
+
+/// Every way to ask, and what must hold of its answer.
+fn ask_all(data: &Path) -> Vec<Value> {
+    let question = "when may the keeper's boat cross the reef?";
+    let plain = run_json(data, &["recall", question]);
+    assert!(plain["items"].as_array().unwrap().len() <= 8);
+    assert_eq!(plain["routing"]["route"], "governed");
+    assert!(plain["receipt"]["seq"].is_u64(), "{plain}");
+    let limited = run_json(data, &["recall", question, "--limit", "2"]);
+    assert_eq!(ids(&limited), ids(&plain)[..2], "the same, cut off");
+    let code = run_json(data, &["recall", question, "--modality", "code"]);
+    assert!(!ids(&code).is_empty(), "{code}");
+    let uri = |item: &Value| item["source"]["uri"].as_str().unwrap().to_owned();
+    let mut uris = code["items"].as_array().unwrap().iter().map(uri);
+    assert!(uris.all(|uri| uri.ends_with(".rs") || uri.ends_with(".py")), "{code}");
+    let meaning = run_json(data, &["recall", question, "--semantic"]);
+    assert_eq!(meaning["routing"]["route"], "semantic");
+    assert_eq!(meaning["routing"]["lanes"].as_array().unwrap().len(), 1);
+    let graph = run_json(data, &["recall", "trims the wick at dusk", "--limit", "2", "--graph"]);
+    let neighbours = |item: &Value| item["neighbors"].as_array().map_or(0, Vec::len);
+    let shown: usize = graph["items"].as_array().unwrap().iter().map(neighbours).sum();
+    assert!(shown > 0, "--graph shows neighbours: {graph}");
+    let person = run(data, &["recall", "trims the wick at dusk", "--limit", "2", "--graph"]);
+    let person = String::from_utf8(person.stdout).unwrap();
+    assert!(person.contains("trims the wick") && person.contains("items in"), "{person}");
+    assert!(person.contains("-> ") || person.contains("<- "), "{person}");
+    vec![plain, limited, code, meaning, graph]
+}
+
+#[test]
+fn answers_are_the_same_beside_a_server_and_without_one() {
+    let scratch = scratch();
+    let (data, folder) = (scratch.path().join("data"), scratch.path().join("documents"));
+    documents::write_all(&folder);
+    let report = run_json(&data, &["ingest", folder.to_str().unwrap()]);
+    assert!(report["items"].as_u64().unwrap() > 0, "{report}");
+    let alone = ask_all(&data);
+
+    let service = Service::start(&data, &[]);
+    let beside = ask_all(&data);
+    for (alone, beside) in alone.iter().zip(&beside) {
+        assert_eq!(ids(alone), ids(beside));
+    }
+    // Through the server, a new folder becomes a root at once.
+    let other = scratch.path().join("other");
+    write(&other, "auks.md", "# Auks\n\nRazorbills are auks.\n");
+    let report = run_json(&data, &["ingest", other.to_str().unwrap()]);
+    assert_eq!((&report["files"], &report["items"]), (&json!(1), &json!(2)), "{report}");
+    let answer = run_json(&data, &["recall", "razorbills"]);
+    assert!(answer["items"][0]["text"].as_str().unwrap().contains("Razorbills"), "{answer}");
+    let again = McpClient::open(&service).call("ingest_paths_tool", &json!({"paths": [other]}));
+    assert_eq!(again["unchanged"], 1, "{again}");
+    let nothing = run(&data, &["recall", "zyzzyva", "--modality", "image"]);
+    assert_eq!(nothing.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&nothing.stdout).starts_with("Nothing on record"));
+
+    let serving = data.join("serving.json");
+    assert!(serving.exists());
+    let status = service.terminate();
+    assert_eq!(status.code(), Some(0), "{status}");
+    assert!(!serving.exists(), "a server that ended says no longer where it is");
+    let answer = run_json(&data, &["recall", "razorbills"]);
+    assert!(answer["items"][0]["text"].as_str().unwrap().contains("Razorbills"), "{answer}");
+}
+
+/// The exit code, and each word in what it said on standard error.
+#[track_caller]
+fn assert_fails(output: &Output, code: i32, words: &[&str]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not in: {said}");
+    }
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn wrong_use_ends_with_2() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    assert_fails(&run(&data, &["serve", "--loocal", "off"]), 2, &["--loocal", "--local"]);
+    assert_fails(&run(&data, &["recal", "x"]), 2, &["recal", "recall"]);
+    assert_fails(&run(&data, &["recall"]), 2, &["QUESTION"]);
+    assert_fails(&run(&data, &["recall", "x", "--limit", "51"]), 2, &["51", "1..=50"]);
+    assert_fails(&run(&data, &["recall", ""]), 2, &["query", "1 to 4096"]);
+    assert_fails(&run(&data, &["ingest", "/no/such/folder"]), 2, &["/no/such/folder", "No such"]);
+    let missing = run(&data, &["serve", "--local", "127.0.0.1:0", "--ingest", "/no/such/folder"]);
+    assert_fails(&missing, 2, &["--ingest", "/no/such/folder"]);
+    assert_fails(&run(&data, &["serve", "--local", "nowhere"]), 2, &["nowhere", "127.0.0.1:8788"]);
+    assert_fails(&run(&data, &["serve", "--local", "off"]), 2, &["give one an address"]);
+    assert_fails(&run(&data, &["serve", "--local", "0.0.0.0:0"]), 2, &["loopback", "--hosted"]);
+    assert!(!data.exists(), "wrong use leaves nothing behind");
+}
+
+#[test]
+fn what_cannot_be_done_ends_with_3_and_says_what_to_do() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = run(&data, &["serve", "--local", &address]);
+    assert_fails(&output, 3, &[&address, "in use", "choose another"]);
+
+    let service = Service::start(&data, &[]);
+    let second = run(&data, &["serve", "--local", "127.0.0.1:0"]);
+    assert_fails(&second, 3, &["in use by another recalld", "--data"]);
+    assert!(data.join("serving.json").exists(), "the first server's file is left alone");
+    assert!(run_json(&data, &["recall", "anything"])["items"].is_array());
+    assert_eq!(service.terminate().code(), Some(0));
+
+    let credentials = data.join("credentials.toml");
+    fs::set_permissions(&credentials, Permissions::from_mode(0o644)).unwrap();
+    for command in [&["credentials", "show"][..], &["serve", "--local", "127.0.0.1:0"]] {
+        assert_fails(&run(&data, command), 3, &["credentials.toml", "chmod"]);
+    }
+    fs::set_permissions(&credentials, Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(run(&data, &["credentials", "show"]).status.code(), Some(0));
+
+    let nowhere = scratch.path().join("no-model");
+    let arguments = ["recall", "x", "--model", nowhere.to_str().unwrap()];
+    assert_fails(&run(&data, &arguments), 3, &["no-model", "--model"]);
+}
+
+#[test]
+fn the_data_directory_is_private_and_credentials_stay() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let shown = run_json(&data, &["credentials", "show"]);
+    let keys: Vec<&String> = shown.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["bearer", "gateway_client_id", "gateway_client_secret"]);
+    assert_eq!(run_json(&data, &["credentials", "show"]), shown);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    assert_eq!(mode(&data.join("credentials.toml")), 0o600);
+    assert_eq!(mode(&data.join("keys/signing.key")), 0o600);
+    let plain = String::from_utf8(run(&data, &["credentials", "show"]).stdout).unwrap();
+    for (name, value) in shown.as_object().unwrap() {
+        assert!(plain.contains(&format!("{name} = {}", value.as_str().unwrap())), "{name}");
+    }
+}
