@@ -89,6 +89,8 @@ pub struct Service {
     child: Child,
     /// Held open, as a terminal would.
     _stdout: BufReader<ChildStdout>,
+    /// Waits for the end of its standard input, which the system closes with this process.
+    _guard: Option<Child>,
     data: PathBuf,
     local: String,
     hosted: Option<String>,
@@ -144,7 +146,7 @@ impl Service {
             bearer: word("bearer"),
         };
         let data = data.to_owned();
-        Self { child, _stdout: stdout, data, local, hosted, credentials }
+        Self { child, _stdout: stdout, _guard: None, data, local, hosted, credentials }
     }
 
     /// A service for all tests of this process. Statics are not dropped, so a guard outside ends it
@@ -153,8 +155,8 @@ impl Service {
     /// # Panics
     /// When the guard does not start.
     pub fn start_shared(scratch: TempDir, arguments: &[&str]) -> Self {
-        let service = Self::start(&scratch.path().join("data"), arguments);
-        let mut guard = Command::new("sh")
+        let mut service = Self::start(&scratch.path().join("data"), arguments);
+        let guard = Command::new("sh")
             .args(["-c", "read -r _; kill -9 \"$1\"; rm -rf \"$2\"", "guard"])
             .arg(service.child.id().to_string())
             .arg(scratch.keep())
@@ -163,8 +165,7 @@ impl Service {
             .stderr(Stdio::null())
             .spawn()
             .expect("sh starts");
-        // Closed by the system when this process ends.
-        std::mem::forget(guard.stdin.take());
+        service._guard = Some(guard);
         service
     }
 

@@ -194,7 +194,7 @@ impl Client {
             let length = length.parse().map_err(|_| broken("a length that is no number"))?;
             self.exactly(length)?
         } else {
-            self.to_the_end()?
+            self.remainder()?
         };
         Ok(answer)
     }
@@ -204,7 +204,7 @@ impl Client {
     /// # Errors
     /// Those of the system.
     pub fn is_closed(&mut self) -> io::Result<bool> {
-        Ok(self.to_the_end()?.is_empty())
+        Ok(self.remainder()?.is_empty())
     }
 
     fn chunks(&mut self) -> io::Result<Vec<u8>> {
@@ -238,7 +238,7 @@ impl Client {
         Ok(self.unread.drain(..length).collect())
     }
 
-    fn to_the_end(&mut self) -> io::Result<Vec<u8>> {
+    fn remainder(&mut self) -> io::Result<Vec<u8>> {
         let mut all = std::mem::take(&mut self.unread);
         self.stream.read_to_end(&mut all)?;
         Ok(all)
