@@ -3,7 +3,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use encoder::{Encoder, ModelFiles};
 use kernels::{Kernels, Level};
-use server::model::{self, Bar, Unit, ModelRequest};
+use server::model::{self, Bar, ModelRequest, Unit};
 
 /// A text of about so many tokens: words that are one token each.
 fn text_of(encoder: &Encoder, tokens: usize) -> String {

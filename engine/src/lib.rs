@@ -14,6 +14,7 @@ mod item;
 mod layout;
 pub mod ledger;
 pub mod limits;
+mod links;
 mod log;
 mod manifest;
 mod merge;
@@ -27,6 +28,7 @@ mod store;
 mod supersede;
 mod top;
 pub mod words;
+mod writer;
 
 pub use error::{Damage, DiskError, OpenError, Remedy, WriteError};
 pub use graph::{Direction, EDGES_PER_ITEM_MAX, Neighbour};

@@ -4,55 +4,11 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use super::entry::DraftError;
+pub use crate::error::{DiskError, Remedy};
 
-/// What to do about an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Remedy {
-    /// The same act may work later or after a restart.
-    RetryLater,
-    /// The caller's input is at fault.
-    FixRequest,
-    /// The disk has no room.
-    FreeSpace,
-    /// A newer build is needed.
-    Upgrade,
-    /// Bytes are damaged: restore from a backup, or salvage.
-    Restore,
-}
-
-/// A call to the operating system that failed.
-#[derive(Debug)]
-pub struct DiskError {
-    doing: &'static str,
-    path: PathBuf,
-    source: io::Error,
-}
-
-impl DiskError {
-    pub(super) fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
-        Self { doing, path: path.to_owned(), source }
-    }
-
-    /// What to do about it.
-    pub fn remedy(&self) -> Remedy {
-        match self.source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Remedy::FreeSpace,
-            _ => Remedy::RetryLater,
-        }
-    }
-}
-
-impl fmt::Display for DiskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "could not {} {}: {}", self.doing, self.path.display(), self.source)
-    }
-}
-
-impl std::error::Error for DiskError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
+/// A failed call to the operating system, on the file or folder at `path`.
+pub(super) fn disk(action: &'static str, path: &Path, source: io::Error) -> DiskError {
+    DiskError::new(action, path.display().to_string(), source)
 }
 
 /// Bytes that break a rule of format-spec/ledger.md.

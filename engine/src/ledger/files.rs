@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::error::DiskError;
+use super::error::{DiskError, disk};
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -17,7 +17,7 @@ const LOCK_NAME: &str = "lock";
 pub(super) fn make_folder(folder: &Path) -> Result<(), DiskError> {
     match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(DiskError::new("create", folder, error))
+            Err(disk("create", folder, error))
         }
         Err(_) => Ok(()),
         Ok(()) => folder.parent().map_or(Ok(()), sync_folder),
@@ -30,17 +30,17 @@ pub(super) fn lock(folder: &Path) -> Result<Option<File>, DiskError> {
     let path = folder.join(LOCK_NAME);
     let file =
         OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path);
-    let file = file.map_err(|error| DiskError::new("open", &path, error))?;
+    let file = file.map_err(|error| disk("open", &path, error))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(DiskError::new("lock", &path, error)),
+        Err(TryLockError::Error(error)) => Err(disk("lock", &path, error)),
     }
 }
 
 /// The names in `folder`, at most `names_max` plus one of them.
 pub(super) fn names(folder: &Path, names_max: usize) -> Result<Vec<std::ffi::OsString>, DiskError> {
-    let failed = |error| DiskError::new("list", folder, error);
+    let failed = |error| disk("list", folder, error);
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     entries
         .take(names_max.saturating_add(1))
@@ -49,21 +49,19 @@ pub(super) fn names(folder: &Path, names_max: usize) -> Result<Vec<std::ffi::OsS
 }
 
 pub(super) fn open_for_reading(path: &Path) -> Result<File, DiskError> {
-    File::open(path).map_err(|error| DiskError::new("open", path, error))
+    File::open(path).map_err(|error| disk("open", path, error))
 }
 
 pub(super) fn open_for_appending(path: &Path) -> Result<File, DiskError> {
-    OpenOptions::new().append(true).open(path).map_err(|error| DiskError::new("open", path, error))
+    OpenOptions::new().append(true).open(path).map_err(|error| disk("open", path, error))
 }
 
 pub(super) fn bytes(path: &Path) -> Result<u64, DiskError> {
-    std::fs::metadata(path)
-        .map(|about| about.len())
-        .map_err(|error| DiskError::new("look at", path, error))
+    std::fs::metadata(path).map(|about| about.len()).map_err(|error| disk("look at", path, error))
 }
 
 pub(super) fn seek(mut file: &File, path: &Path, at: u64) -> Result<(), DiskError> {
-    file.seek(SeekFrom::Start(at)).map(drop).map_err(|error| DiskError::new("read", path, error))
+    file.seek(SeekFrom::Start(at)).map(drop).map_err(|error| disk("read", path, error))
 }
 
 pub(super) fn read_exact(
@@ -71,34 +69,30 @@ pub(super) fn read_exact(
     path: &Path,
     into: &mut [u8],
 ) -> Result<(), DiskError> {
-    from.read_exact(into).map_err(|error| DiskError::new("read", path, error))
+    from.read_exact(into).map_err(|error| disk("read", path, error))
 }
 
 pub(super) fn write(mut file: &File, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
-    file.write_all(bytes).map_err(|error| DiskError::new("write", path, error))
+    file.write_all(bytes).map_err(|error| disk("write", path, error))
 }
 
 pub(super) fn sync(file: &File, path: &Path) -> Result<(), DiskError> {
-    file.sync_data().map_err(|error| DiskError::new("sync", path, error))
+    file.sync_data().map_err(|error| disk("sync", path, error))
 }
 
 /// Cuts `path` to `bytes`, durably.
 pub(super) fn cut(path: &Path, bytes: u64) -> Result<(), DiskError> {
-    let file = OpenOptions::new()
-        .write(true)
-        .open(path)
-        .map_err(|error| DiskError::new("open", path, error))?;
+    let file =
+        OpenOptions::new().write(true).open(path).map_err(|error| disk("open", path, error))?;
     let done = file.set_len(bytes).and_then(|()| file.sync_all());
-    done.map_err(|error| DiskError::new("cut the torn end of", path, error))
+    done.map_err(|error| disk("cut the torn end of", path, error))
 }
 
 /// Removes a volume that a crash left half made.
 pub(super) fn remove_unfinished(folder: &Path) -> Result<(), DiskError> {
     let path = folder.join(NEW_NAME);
     match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(DiskError::new("remove", &path, error))
-        }
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(disk("remove", &path, error)),
         _ => Ok(()),
     }
 }
@@ -108,10 +102,10 @@ pub(super) fn remove_unfinished(folder: &Path) -> Result<(), DiskError> {
 pub(super) fn create_volume(folder: &Path, path: &Path, header: &[u8]) -> Result<File, DiskError> {
     let new: PathBuf = folder.join(NEW_NAME);
     let file = OpenOptions::new().append(true).create_new(true).mode(FILE_MODE).open(&new);
-    let file = file.map_err(|error| DiskError::new("create", &new, error))?;
+    let file = file.map_err(|error| disk("create", &new, error))?;
     write(&file, &new, header)?;
-    file.sync_all().map_err(|error| DiskError::new("sync", &new, error))?;
-    std::fs::rename(&new, path).map_err(|error| DiskError::new("rename", &new, error))?;
+    file.sync_all().map_err(|error| disk("sync", &new, error))?;
+    std::fs::rename(&new, path).map_err(|error| disk("rename", &new, error))?;
     sync_folder(folder)?;
     Ok(file)
 }
@@ -120,5 +114,5 @@ fn sync_folder(folder: &Path) -> Result<(), DiskError> {
     // The parent of a relative one-part path is the empty path, which names no folder.
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let synced = File::open(folder).and_then(|open| open.sync_all());
-    synced.map_err(|error| DiskError::new("sync", folder, error))
+    synced.map_err(|error| disk("sync", folder, error))
 }

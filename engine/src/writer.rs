@@ -1,0 +1,453 @@
+//! The one writer of a store: what it keeps, and the order in which things become durable.
+//!
+//! Owns the tail, the log and the manifest (`format-spec/log.md`). Rows that are not sealed yet,
+//! the *tail*, live in the log and in parts on the heap that have the very shape of sealed
+//! segments, so readers know one shape.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Damage, DiskError, OpenError, WriteError};
+use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId, StoreId};
+use crate::item::Batch;
+use crate::layout::{self, FileKind};
+use crate::limits::*;
+use crate::log::{self, LogReader, LogWriter};
+use crate::manifest::{Manifest, SegmentEntry, StateEntry};
+use crate::merge::merge;
+use crate::os::clock::{Micros, Random};
+use crate::os::disk::{Disk, put_in_place};
+use crate::record;
+use crate::segment::{Segment, SegmentBuilder};
+use crate::snapshot::{Part, Snapshot};
+use crate::state::{self, RowState, StateOf};
+use crate::store::{Ground, Options, Written};
+
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) manifest: Manifest,
+    pub(crate) log: Option<LogWriter>,
+    /// Bytes of the older logs that hold the rest of the tail.
+    pub(crate) replayed_bytes: u64,
+    pub(crate) manifest_bytes: u64,
+    pub(crate) ids: IdMaker,
+    pub(crate) next_seq: Seq,
+    /// Sealed parts in the manifest's order, then the tail.
+    pub(crate) parts: Vec<Part>,
+    /// Retired rows of each sealed part that its newest state file holds.
+    pub(crate) stored_marks: Vec<[u32; 3]>,
+    /// Why the writer stopped.
+    pub(crate) stopped: Option<String>,
+}
+
+/// A directory without a manifest is a new store, unless it holds pieces of an old one.
+fn first_manifest(ground: &Ground, names: &[String]) -> Result<(Manifest, u64), OpenError> {
+    let piece = names.iter().find(|name| {
+        layout::number(FileKind::Log, name).is_some()
+            || layout::number(FileKind::Segment, name).is_some()
+    });
+    if let Some(name) = piece {
+        let detail = format!("{name} is there, but no manifest");
+        return Err(Damage::new("MAN-03", detail).into());
+    }
+    let mut id = [0; 16];
+    ground.random.fill(&mut id);
+    let manifest = Manifest::first(StoreId(u128::from_le_bytes(id)), ground.clock.now());
+    remove_unfinished(&*ground.disk, names)?;
+    let bytes = manifest.put_in_place(&*ground.disk)?;
+    Ok((manifest, bytes))
+}
+
+fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
+    names.iter().filter(|name| layout::is_unfinished(name)).try_for_each(|name| disk.remove(name))
+}
+
+fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, OpenError> {
+    let name = layout::name(FileKind::Segment, entry.number);
+    let bytes = disk.map(&name)?;
+    if bytes.as_slice().len() as u64 != entry.bytes {
+        let detail = format!("{} bytes long, {} were written", bytes.as_slice().len(), entry.bytes);
+        return Err(Damage::new("MAN-03", detail).within(&name).into());
+    }
+    let segment = Segment::open(&name, bytes)?;
+    let header = segment.header();
+    let found = [header.items, header.sources, header.edges, header.tombstones, header.vectors];
+    let listed = [entry.items, entry.sources, entry.edges, entry.tombstones, entry.vectors];
+    let seqs = (header.first_seq, header.last_seq) == (entry.first_seq, entry.last_seq);
+    if found != listed || !seqs {
+        return Err(Damage::new("MAN-05", "counts differ from the manifest's")
+            .within(&name)
+            .into());
+    }
+    let state = match &entry.state {
+        None => RowState::fresh(entry.items as usize, entry.edges as usize),
+        Some(state) => open_state(disk, entry, state)?,
+    };
+    Ok(Part { segment: Arc::new(segment), state })
+}
+
+fn open_state(
+    disk: &dyn Disk,
+    entry: &SegmentEntry,
+    state: &StateEntry,
+) -> Result<RowState, OpenError> {
+    let of = StateOf {
+        segment: entry.number,
+        generation: state.generation,
+        items: entry.items,
+        edges: entry.edges,
+    };
+    let name = layout::state_name(of.segment, of.generation);
+    state::decode(of, &disk.read(&name, state.bytes)?)
+}
+
+fn marks(state: &RowState) -> [u32; 3] {
+    [state.tombstoned.count(), state.superseded.count(), state.edges_tombstoned.count()]
+}
+
+impl Writer {
+    /// Opens what the directory holds, making a new store where it holds none, and recovers what
+    /// was acknowledged.
+    pub(crate) fn open(ground: &Ground) -> Result<Self, OpenError> {
+        let disk = &*ground.disk;
+        let names = disk.names()?;
+        let (manifest, manifest_bytes) = match Manifest::newest(disk, &names)? {
+            Some(found) => found,
+            None => first_manifest(ground, &names)?,
+        };
+        let mut parts = Vec::new();
+        for entry in &manifest.segments {
+            parts.push(open_part(disk, entry)?);
+        }
+        let stored_marks = parts.iter().map(|part| marks(&part.state)).collect();
+        let mut writer = Self {
+            next_seq: manifest.last_seq + 1,
+            manifest,
+            log: None,
+            replayed_bytes: 0,
+            manifest_bytes,
+            ids: IdMaker::default(),
+            parts,
+            stored_marks,
+            stopped: None,
+        };
+        writer.replay(disk, &names)?;
+        writer.remove_leftovers(disk, &disk.names()?)?;
+        Ok(writer)
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            parts: self.parts.clone().into(),
+            seq: self.next_seq - 1,
+            model: self.manifest.model,
+        }
+    }
+
+    pub(crate) fn tail_bytes(&self) -> usize {
+        self.parts[self.manifest.segments.len()..].iter().map(|part| part.segment.raw().len()).sum()
+    }
+
+    /// Bytes of the logs that hold the tail.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.replayed_bytes + self.log.as_ref().map_or(0, LogWriter::bytes)
+    }
+
+    /// Brings back what the logs hold.
+    fn replay(&mut self, disk: &dyn Disk, names: &[String]) -> Result<(), OpenError> {
+        let mut logs: Vec<u64> =
+            names.iter().filter_map(|name| layout::number(FileKind::Log, name)).collect();
+        logs.sort_unstable();
+        for number in logs {
+            self.manifest.next_file = self.manifest.next_file.max(number + 1);
+            if number < self.manifest.log_floor {
+                continue;
+            }
+            let log = LogReader::open(disk, number)?;
+            self.replayed_bytes += log.bytes();
+            let mut builder = SegmentBuilder::default();
+            let mut batches = Vec::new();
+            for frame in log.frames(self.manifest.store, number, self.next_seq)? {
+                let dimensions = self.manifest.model.map(|model| model.dimensions);
+                let batch = record::decode(frame.payload, frame.records)
+                    .and_then(|batch| batch.recheck(dimensions).map(|()| batch))
+                    .map_err(|damage| damage.within(&layout::name(FileKind::Log, number)))?;
+                builder.push_batch(frame.seq, &batch);
+                batches.push(batch);
+                self.next_seq = frame.seq + 1;
+            }
+            if !batches.is_empty() {
+                self.add(builder, &batches)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what no manifest needs. Only names of our own making are touched.
+    fn remove_leftovers(&self, disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
+        remove_unfinished(disk, names)?;
+        let mut needed: HashSet<String> = HashSet::new();
+        for entry in &self.manifest.segments {
+            needed.insert(layout::name(FileKind::Segment, entry.number));
+            let state = entry.state.as_ref();
+            needed.extend(state.map(|state| layout::state_name(entry.number, state.generation)));
+        }
+        for name in names {
+            let old_log = layout::number(FileKind::Log, name)
+                .is_some_and(|number| number < self.manifest.log_floor);
+            let old_manifest = layout::number(FileKind::Manifest, name)
+                .is_some_and(|number| number < self.manifest.number);
+            let lost = layout::is_listed_kind(name) && !needed.contains(name);
+            if old_log || old_manifest || lost {
+                disk.remove(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills in ids and times.
+    pub(crate) fn complete(&mut self, mut batch: Batch, at: Micros, random: &dyn Random) -> Batch {
+        for source in &mut batch.sources {
+            source.id.get_or_insert_with(|| SourceId(self.ids.next(at, random)));
+            source.recorded_at.get_or_insert(at);
+        }
+        for item in &mut batch.items {
+            item.id.get_or_insert_with(|| ItemId(self.ids.next(at, random)));
+            item.recorded_at.get_or_insert(at);
+        }
+        for edge in &mut batch.edges {
+            edge.id.get_or_insert_with(|| EdgeId(self.ids.next(at, random)));
+            edge.recorded_at.get_or_insert(at);
+        }
+        for stone in &mut batch.tombstones {
+            stone.at.get_or_insert(at);
+        }
+        batch
+    }
+
+    pub(crate) fn commit(
+        &mut self,
+        ground: &Ground,
+        options: Options,
+        batch: Batch,
+        at: Micros,
+    ) -> Result<Written, WriteError> {
+        let seq = self.next_seq;
+        let payload = record::encode(&batch);
+        if payload.len() > FRAME_BYTES_MAX {
+            let why = format!("{} bytes; at most {FRAME_BYTES_MAX} are allowed", payload.len());
+            return Err(WriteError::refused("batch", why));
+        }
+        if self.log_bytes() + log::frame_bytes(&payload) > LOG_BYTES_MAX {
+            // Only when the tail could not be sealed before.
+            let why = format!("the logs are full: at most {LOG_BYTES_MAX} bytes are allowed");
+            return Err(WriteError::refused("batch", why));
+        }
+        let records = u32::try_from(batch.records()).expect("BATCH_RECORDS_MAX is checked");
+        let logged = self
+            .log(&*ground.disk)
+            .and_then(|log| log.append(seq, &payload, records, options.durability));
+        logged.map_err(|error| self.stop(error))?;
+        self.next_seq += 1;
+        let mut builder = SegmentBuilder::default();
+        builder.push_batch(seq, &batch);
+        if let Err(damage) = self.add(builder, std::slice::from_ref(&batch)) {
+            self.stopped = Some(damage.to_string());
+            return Err(damage.into());
+        }
+        Ok(Written {
+            seq,
+            at,
+            sources: batch.sources.iter().filter_map(|source| source.id).collect(),
+            items: batch.items.iter().filter_map(|item| item.id).collect(),
+            edges: batch.edges.iter().filter_map(|edge| edge.id).collect(),
+        })
+    }
+
+    /// The log, made when the first write needs it.
+    fn log(&mut self, disk: &dyn Disk) -> Result<&mut LogWriter, DiskError> {
+        if self.log.is_none() {
+            let number = self.manifest.next_file;
+            self.log = Some(LogWriter::create(disk, self.manifest.store, number, self.next_seq)?);
+            self.manifest.next_file += 1;
+        }
+        Ok(self.log.as_mut().expect("made above"))
+    }
+
+    fn stop(&mut self, error: DiskError) -> WriteError {
+        self.stopped = Some(error.to_string());
+        WriteError::Disk(error)
+    }
+
+    /// Adds committed rows to the tail, retires what they replace or hide, and keeps the tail's
+    /// parts few: each is more than twice the size of the next, so there are about
+    /// log2(tail bytes) of them, and a row is copied about as often before it is sealed.
+    fn add(&mut self, builder: SegmentBuilder, batches: &[Batch]) -> Result<(), Damage> {
+        let segment = Arc::new(Segment::held(builder.finish()));
+        let header = *segment.header();
+        let state = RowState::fresh(header.items as usize, header.edges as usize);
+        self.parts.push(Part { segment, state });
+        for batch in batches {
+            batch
+                .items
+                .iter()
+                .flat_map(|item| &item.supersedes)
+                .try_for_each(|&old| self.retire(old, |state| &mut state.superseded))?;
+            for stone in &batch.tombstones {
+                self.retire(ItemId(stone.target), |state| &mut state.tombstoned)?;
+                self.hide_edge(EdgeId(stone.target))?;
+            }
+        }
+        let sealed = self.manifest.segments.len();
+        while let [.., second, last] = &self.parts[sealed..] {
+            let tail_parts = self.parts.len() - sealed;
+            let (second, last) = (second.segment.raw().len(), last.segment.raw().len());
+            if second > last * 2 && tail_parts <= TAIL_PARTS_MAX {
+                break;
+            }
+            let merged = merge(&self.parts[self.parts.len() - 2..])?;
+            self.parts.truncate(self.parts.len() - 2);
+            self.parts.push(merged);
+        }
+        Ok(())
+    }
+
+    fn retire(
+        &mut self,
+        id: ItemId,
+        bits: impl Fn(&mut RowState) -> &mut state::Bits,
+    ) -> Result<(), Damage> {
+        for part in self.parts.iter_mut().rev() {
+            if let Some(row) = part.segment.row_of_item(id)? {
+                bits(&mut part.state).insert(row);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn hide_edge(&mut self, id: EdgeId) -> Result<(), Damage> {
+        for part in self.parts.iter_mut().rev() {
+            if let Some(row) = part.segment.row_of_edge(id)? {
+                part.state.edges_tombstoned.insert(row);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one segment file of the tail and drops the logs that held it. Small segments before
+    /// the tail go into the same file, so that many short runs do not leave many files.
+    pub(crate) fn seal(
+        &mut self,
+        disk: &dyn Disk,
+        merge_bytes_max: usize,
+    ) -> Result<(), WriteError> {
+        let sealed = self.manifest.segments.len();
+        if self.parts.len() == sealed {
+            return Ok(());
+        }
+        let first = self.first_to_seal(merge_bytes_max);
+        if first == SEGMENTS_MAX {
+            let why = format!("the store has {SEGMENTS_MAX} segments; compact it");
+            return Err(WriteError::refused("segments", why));
+        }
+        let whole = match &self.parts[first..] {
+            [one] => one.clone(),
+            many => merge(many)?,
+        };
+        let entry = self.write_segment(disk, &whole).map_err(|error| self.stop(error))?;
+        let opened = open_part(disk, &entry);
+        let part = opened.map_err(|error| {
+            self.stopped = Some(error.to_string());
+            WriteError::Stopped(error.to_string())
+        })?;
+        self.parts.truncate(first);
+        self.parts.push(Part { segment: part.segment, state: whole.state });
+        self.stored_marks.truncate(first);
+        self.stored_marks.push([0; 3]);
+        self.manifest.segments.truncate(first);
+        self.manifest.segments.push(entry);
+        self.manifest.last_seq = self.next_seq - 1;
+        self.log = None;
+        self.replayed_bytes = 0;
+        self.manifest.log_floor = self.manifest.next_file;
+        self.publish(disk)
+    }
+
+    /// Where the run of parts begins that one file is made of: the tail, and each segment before
+    /// it that is at most twice as large as what follows it. A row is then copied about as often
+    /// as the store has doubled, up to `merge_bytes_max`.
+    fn first_to_seal(&self, merge_bytes_max: usize) -> usize {
+        let mut first = self.manifest.segments.len();
+        let mut bytes = self.tail_bytes();
+        while let Some(before) = first.checked_sub(1) {
+            let size = self.parts[before].segment.raw().len();
+            if size > bytes * 2 || bytes + size > merge_bytes_max {
+                break;
+            }
+            bytes += size;
+            first = before;
+        }
+        first
+    }
+
+    fn write_segment(&mut self, disk: &dyn Disk, part: &Part) -> Result<SegmentEntry, DiskError> {
+        let number = self.manifest.next_file;
+        self.manifest.next_file += 1;
+        let bytes = part.segment.raw();
+        put_in_place(disk, &layout::name(FileKind::Segment, number), bytes)?;
+        let header = *part.segment.header();
+        Ok(SegmentEntry {
+            number,
+            bytes: bytes.len() as u64,
+            sha256: Sha256::digest(bytes).into(),
+            items: header.items,
+            sources: header.sources,
+            edges: header.edges,
+            tombstones: header.tombstones,
+            vectors: header.vectors,
+            first_seq: header.first_seq,
+            last_seq: header.last_seq,
+            state: None,
+        })
+    }
+
+    /// Writes the states that changed, then a new manifest, and removes what it leaves behind.
+    pub(crate) fn publish(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
+        // States hold bits that unsealed commits have set; those must not outlive the commits.
+        let logged = self.log.as_mut().map_or(Ok(()), LogWriter::sync);
+        let published = logged.and_then(|()| self.write_states(disk)).and_then(|()| {
+            self.manifest.number += 1;
+            self.manifest_bytes = self.manifest.put_in_place(disk)?;
+            self.remove_leftovers(disk, &disk.names()?)
+        });
+        published.map_err(|error| self.stop(error))
+    }
+
+    fn write_states(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
+        // Replaying the log sets the same bits once more, which is harmless: none is ever cleared.
+        for (at, entry) in self.manifest.segments.iter_mut().enumerate() {
+            let state = &self.parts[at].state;
+            let now = marks(state);
+            if now == self.stored_marks[at] {
+                continue;
+            }
+            let generation = entry.state.as_ref().map_or(1, |state| state.generation + 1);
+            let of = StateOf {
+                segment: entry.number,
+                generation,
+                items: entry.items,
+                edges: entry.edges,
+            };
+            let bytes = state::encode(of, state);
+            put_in_place(disk, &layout::state_name(entry.number, generation), &bytes)?;
+            let sha256 = Sha256::digest(&bytes).into();
+            entry.state = Some(StateEntry { generation, bytes: bytes.len() as u64, sha256 });
+            self.stored_marks[at] = now;
+        }
+        Ok(())
+    }
+}
