@@ -111,7 +111,8 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     let folders = Roots::open(&folders).map_err(failed)?;
     let wanted: Vec<String> =
         settings.roots.iter().map(|folder| folder.display().to_string()).collect();
-    let folders = roots::with(&settings.data, &folders, &wanted).map_err(failed)?;
+    let folders = roots::with(&folders, &wanted).map_err(failed)?;
+    roots::keep(&settings.data, &folders).map_err(failed)?;
     let parts = Parts {
         data: settings.data.clone(),
         workspace: Workspace {

@@ -9,6 +9,7 @@ use engine::Sensitivity;
 use engine::ledger::Effect;
 use serde_json::{Map, Value, json};
 
+use crate::ingest::Roots;
 use crate::ingest::job::Request;
 use crate::net::{Call, Reply, Response, StreamSender, sse};
 use crate::parts::{Caller, Parts};
@@ -123,7 +124,7 @@ pub fn ingest_as_operator(
     wanted: Ingest,
 ) -> Result<Answer, ToolError> {
     let paths: Vec<String> = wanted.paths.0.into_iter().map(|path| path.0).collect();
-    allow(context.parts, &paths)?;
+    let roots = allow(context.parts, &paths, !wanted.dry_run)?;
     let request = Request {
         paths,
         recursive: true,
@@ -135,16 +136,20 @@ pub fn ingest_as_operator(
         via: "recalld ingest",
     };
     governed(context, "recalld ingest", &Value::Object(raw.clone()), true, |context| {
-        let report = ingest_tool::run(context, &request)?;
+        let report = ingest_tool::run(context, &roots, &request)?;
         let text = ingest_tool::readable(&report, request.dry_run);
         Ok(Answer::plain(report.to_json(), text).touching(Effect::Written, report.documents))
     })
 }
 
-fn allow(parts: &Parts, paths: &[String]) -> Result<(), ToolError> {
+/// The service's roots and the folders of `paths`; kept unless this is only to see what would be.
+fn allow(parts: &Parts, paths: &[String], keep: bool) -> Result<Arc<Roots>, ToolError> {
+    let refuse = |why| ToolError::argument("paths", why);
     let mut roots = parts.roots.write().unwrap_or_else(PoisonError::into_inner);
-    let wider =
-        roots::with(&parts.data, &roots, paths).map_err(|why| ToolError::argument("paths", why))?;
-    *roots = Arc::new(wider);
-    Ok(())
+    let wider = Arc::new(roots::with(&roots, paths).map_err(refuse)?);
+    if keep {
+        roots::keep(&parts.data, &wider).map_err(refuse)?;
+        *roots = Arc::clone(&wider);
+    }
+    Ok(wider)
 }

@@ -19,8 +19,8 @@ pub(crate) fn kept(data: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(listed.into_iter().filter(|folder| folder.is_dir()).collect())
 }
 
-/// The roots with the folders of `paths` added, and the list kept for the next start.
-pub(crate) fn with(data: &Path, roots: &Roots, paths: &[String]) -> Result<Roots, String> {
+/// The roots with the folders of `paths` added.
+pub(crate) fn with(roots: &Roots, paths: &[String]) -> Result<Roots, String> {
     let mut folders: Vec<PathBuf> = roots.paths().map(PathBuf::from).collect();
     for path in paths {
         let folder = folder_of(Path::new(path))?;
@@ -29,9 +29,7 @@ pub(crate) fn with(data: &Path, roots: &Roots, paths: &[String]) -> Result<Roots
             folders.push(folder);
         }
     }
-    let opened = Roots::open(&folders).map_err(|error| error.to_string())?;
-    keep(data, &folders)?;
-    Ok(opened)
+    Roots::open(&folders).map_err(|error| error.to_string())
 }
 
 /// A folder itself, or the one that a file is in.
@@ -43,8 +41,10 @@ fn folder_of(path: &Path) -> Result<PathBuf, String> {
     there.parent().map(Path::to_owned).ok_or_else(|| format!("{} has no folder", path.display()))
 }
 
-fn keep(data: &Path, folders: &[PathBuf]) -> Result<(), String> {
-    let text = serde_json::to_string_pretty(folders).map_err(|error| error.to_string())?;
+/// Keeps the list for the next start.
+pub(crate) fn keep(data: &Path, roots: &Roots) -> Result<(), String> {
+    let folders: Vec<&str> = roots.paths().collect();
+    let text = serde_json::to_string_pretty(&folders).map_err(|error| error.to_string())?;
     let (file, fresh) = (data.join(FILE), data.join("roots.json.new"));
     let written = std::fs::write(&fresh, text).and_then(|()| std::fs::rename(&fresh, &file));
     written.map_err(|error| format!("could not write {}: {error}", file.display()))

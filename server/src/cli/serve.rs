@@ -40,7 +40,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
                 handle.drain();
             }
         });
-        let serving = scope.spawn(|| server.run(Arc::new(Pipeline::new(Arc::clone(&parts)))));
+        let serving = scope.spawn(|| {
+            server.run(Arc::new(Pipeline::new(Arc::clone(&parts), local.map_or(0, |at| at.port()))))
+        });
         let begun = begin(args, &parts, (local, hosted), &stopping);
         if begun.is_err() {
             handle.drain();

@@ -81,37 +81,32 @@ fn bearer(parts: &Parts, call: &Call) -> Result<Caller, Refusal> {
 
 /// The local listener is for programs of this machine that mean it: a peer that is not loopback, a
 /// `Host` that names another machine (DNS rebinding) and a page of another origin are refused.
-pub fn check_local(call: &Call) -> Result<(), Refusal> {
+/// `port` is the listener's own.
+pub fn check_local(call: &Call, port: u16) -> Result<(), Refusal> {
     if !call.peer.ip().is_loopback() {
         return Err(Refusal::new(403, "The local listener answers this machine only"));
     }
-    let host = only(call, "host").unwrap_or_default();
-    if !is_local_authority(host) {
-        return Err(Refusal::new(403, "Host must be localhost, 127.0.0.1 or [::1]"));
+    if !only(call, "host").is_some_and(|host| is_local_authority(host, port)) {
+        let detail = format!("Host must be localhost, 127.0.0.1 or [::1], with port {port}");
+        return Err(Refusal::new(403, &detail));
     }
     let Some(origin) = call.request.headers.get("origin") else { return Ok(()) };
-    let authority =
-        origin.strip_prefix("http://").filter(|authority| is_local_authority(authority));
-    // The page must come from this very listener, port included.
-    if authority.is_some_and(|authority| port(authority) == port(host)) {
+    let authority = origin.strip_prefix("http://");
+    // A page must come from this very listener.
+    if authority.is_some_and(|authority| is_local_authority(authority, port)) {
         return Ok(());
     }
     Err(Refusal::new(403, "Requests from other origins are refused"))
 }
 
-fn port(authority: &str) -> Option<&str> {
-    authority.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.contains(']'))
-}
-
-fn is_local_authority(authority: &str) -> bool {
-    let name = match port(authority) {
-        Some(port) if port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => {
-            &authority[..authority.len() - port.len() - 1]
-        }
-        Some(_) => return false,
-        None => authority,
+/// Whether a host and port are this machine's own names and `port`; port 80 may be left out.
+fn is_local_authority(authority: &str, port: u16) -> bool {
+    let (name, given) = match authority.rsplit_once(':') {
+        Some((name, given)) if !given.contains(']') => (name, given.parse().ok()),
+        _ => (authority, Some(80)),
     };
-    matches!(name, "127.0.0.1" | "[::1]") || name.eq_ignore_ascii_case("localhost")
+    let named = matches!(name, "127.0.0.1" | "[::1]") || name.eq_ignore_ascii_case("localhost");
+    named && given == Some(port)
 }
 
 #[cfg(test)]
@@ -119,22 +114,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine_are_local() {
-        for host in ["localhost", "LOCALHOST:8788", "127.0.0.1:1", "[::1]", "[::1]:8788"] {
-            assert!(is_local_authority(host), "{host}");
+    fn only_names_of_this_machine_with_the_right_port_are_local() {
+        for host in ["localhost:8788", "LOCALHOST:8788", "127.0.0.1:8788", "[::1]:8788"] {
+            assert!(is_local_authority(host, 8788), "{host}");
         }
         for host in [
             "",
-            "evil.example",
+            "localhost",
+            "localhost:8789",
+            "[::1]",
+            "evil.example:8788",
             "localhost.evil.example:8788",
-            "127.0.0.1.evil.example",
-            "127.0.0.2",
+            "127.0.0.1.evil.example:8788",
+            "127.0.0.2:8788",
             "localhost:",
             "localhost:x",
-            "user@localhost",
-            "::1",
+            "user@localhost:8788",
+            "::1:8788",
         ] {
-            assert!(!is_local_authority(host), "{host}");
+            assert!(!is_local_authority(host, 8788), "{host}");
         }
+        assert!(is_local_authority("localhost", 80));
     }
 }

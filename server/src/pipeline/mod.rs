@@ -14,7 +14,7 @@ use crate::limits::RETRY_AFTER_SECONDS;
 use crate::mcp;
 use crate::net::{Call, ListenerId, Reply, Response, Service};
 use crate::operator;
-use crate::parts::Parts;
+use crate::parts::{Caller, Parts};
 use crate::rest;
 
 pub use authenticate::{Gate, check_local};
@@ -57,18 +57,30 @@ impl From<Refusal> for Response {
 /// The service, as the network front end sees it.
 pub struct Pipeline {
     parts: Arc<Parts>,
+    local_port: u16,
 }
 
 impl Pipeline {
-    /// Serves calls with these parts.
-    pub fn new(parts: Arc<Parts>) -> Self {
-        Self { parts }
+    /// Serves calls with these parts. `local_port` is the local listener's; calls that come from
+    /// it must name it.
+    pub fn new(parts: Arc<Parts>, local_port: u16) -> Self {
+        Self { parts, local_port }
+    }
+
+    /// Parse, authenticate, admit.
+    fn admitted(&self, call: &Call) -> Result<(&'static Target, Caller), Refusal> {
+        if call.listener == LOCAL {
+            check_local(call, self.local_port)?;
+        }
+        let route = route::find(call)?;
+        let caller = authenticate::caller(&self.parts, route.gate, call)?;
+        Ok((&route.target, caller))
     }
 }
 
 impl Service for Pipeline {
     fn serve(&self, call: Call, reply: Reply) {
-        match admitted(&self.parts, &call) {
+        match self.admitted(&call) {
             Err(refusal) => reply.send(refusal.into()),
             Ok((target, caller)) => match target {
                 Target::Health => reply.send(rest::health(&self.parts)),
@@ -89,17 +101,7 @@ impl Service for Pipeline {
     }
 
     fn quick(&self, call: &Call) -> Option<Response> {
-        let plain = call.listener == HOSTED || check_local(call).is_ok();
+        let plain = call.listener == HOSTED || check_local(call, self.local_port).is_ok();
         (plain && route::is_health(call)).then(|| rest::health(&self.parts))
     }
-}
-
-/// Parse, authenticate, admit.
-fn admitted<'a>(parts: &Parts, call: &Call) -> Result<(&'a Target, crate::parts::Caller), Refusal> {
-    if call.listener == LOCAL {
-        check_local(call)?;
-    }
-    let route = route::find(call)?;
-    let caller = authenticate::caller(parts, route.gate, call)?;
-    Ok((&route.target, caller))
 }

@@ -31,6 +31,37 @@ pub(super) fn bring_replacements(
     Ok(ordered)
 }
 
+/// Leaves out a superseded item that says to the letter what the item in its place says, such as
+/// a piece of a file whose other pieces changed: the one that stands is given at its place.
+pub(super) fn drop_copies(snapshot: &Snapshot, ranked: Vec<Fused>) -> Result<Vec<Fused>, Damage> {
+    let mut given: HashSet<Place> = HashSet::new();
+    let mut kept = Vec::with_capacity(ranked.len());
+    for found in ranked {
+        let place = match copy_that_stands(snapshot, found.place)? {
+            Some(place) => place,
+            None => found.place,
+        };
+        if given.insert(place) {
+            kept.push(Fused { place, ..found });
+        }
+    }
+    Ok(kept)
+}
+
+fn copy_that_stands(snapshot: &Snapshot, place: Place) -> Result<Option<Place>, Damage> {
+    if snapshot.status(place) != Status::Superseded {
+        return Ok(None);
+    }
+    let old = snapshot.item(place)?;
+    for next in snapshot.current_successors(old.id)? {
+        let new = snapshot.item(next)?;
+        if new.content_sha256 == old.content_sha256 && new.title == old.title {
+            return Ok(Some(next));
+        }
+    }
+    Ok(None)
+}
+
 fn fits(snapshot: &Snapshot, filter: &Filter, place: Place) -> Result<bool, Damage> {
     let item = snapshot.item(place)?;
     Ok(filter.modality.as_deref().is_none_or(|modality| modality == item.modality))

@@ -117,10 +117,12 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, Damage> {
     let began = Instant::now();
     let ran = lanes::run(means, plan, began)?;
     let fused = fuse::fuse(plan, &ran.candidates);
+    // The meaning lane alone promises the nearest vectors, whatever became of their items.
+    let distinct = if plan.words { arbitrate::drop_copies(means.snapshot, fused)? } else { fused };
     let ordered = if plan.prefer_replacements {
-        arbitrate::bring_replacements(means.snapshot, &plan.filter, fused)?
+        arbitrate::bring_replacements(means.snapshot, &plan.filter, distinct)?
     } else {
-        fused
+        distinct
     };
     let mut outcome = Outcome {
         items: Vec::new(),

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{List, Text, args};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
+use crate::ingest::Roots;
 use crate::ingest::job::{Job, JobError, Report, Request};
 
 const INGEST_PATHS: &str = "ingest_paths_tool";
@@ -73,19 +74,19 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
         by: context.caller.principal.clone(),
         via: INGEST_PATHS,
     };
-    let report = run(context, &request)?;
+    let report = run(context, &context.parts.roots(), &request)?;
     let mut structured = report.to_json();
     structured["dry_run"] = request.dry_run.into();
     let answer = Answer::plain(structured, readable(&report, request.dry_run));
     Ok(answer.touching(Effect::Written, report.documents))
 }
 
-/// Runs a job for a caller.
-pub fn run(context: &Context<'_>, request: &Request) -> Result<Report, ToolError> {
+/// Runs a job for a caller, reading beneath `roots`.
+pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Report, ToolError> {
     let job = Job {
         store: &context.parts.workspace.store,
         embedder: &context.parts.embedder,
-        roots: &context.parts.roots(),
+        roots,
         cancelled: &|| context.is_over(),
         progress: &|done, total, name| {
             if let Some(tell) = context.progress {
