@@ -150,7 +150,9 @@ impl From<DiskError> for OpenError {
     }
 }
 
-/// Why a batch was not written. Nothing of it is stored.
+/// Why a batch was not acknowledged. Nothing of it is stored, except after [`WriteError::Disk`]: then
+/// all of it or none may be there when the store is opened again, so ask by id or ref before
+/// writing it once more.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -179,8 +181,9 @@ impl WriteError {
         match self {
             Self::Refused { .. } => Remedy::FixRequest,
             Self::Damaged(_) => Remedy::Restore,
-            Self::Disk(error) => error.remedy(),
-            Self::Stopped(_) => Remedy::Reopen,
+            // The writer has stopped; with a full disk there is something to do first.
+            Self::Disk(error) if error.remedy() == Remedy::FreeSpace => Remedy::FreeSpace,
+            Self::Disk(_) | Self::Stopped(_) => Remedy::Reopen,
         }
     }
 }

@@ -38,7 +38,7 @@ pub use layout::{COLUMNS, Cells, ColumnSpec, READ_VERSION, Table, WRITE_VERSION}
 pub use log::Durability;
 pub use manifest::{Model, hex};
 pub use os::clock::Micros;
-pub use score::{Hit, WordMatch};
+pub use score::Hit;
 pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
 pub use snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
 pub use store::{Ground, Options, Store, Written};

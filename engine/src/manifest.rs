@@ -196,7 +196,9 @@ fn version(value: &Value) -> Result<u16, Damage> {
     if fields.any("format")? != FORMAT {
         return Err(Damage::new("MAN-02", "format is not that of a manifest"));
     }
-    fields.narrow("read_version")
+    let (read, write) = (fields.narrow("read_version")?, fields.narrow("write_version")?);
+    // A build that could only read beside these files would still write: it has no such mode yet.
+    Ok(if write > layout::WRITE_VERSION { write } else { read })
 }
 
 fn of_json(value: &Value) -> Result<Manifest, Damage> {

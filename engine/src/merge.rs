@@ -43,7 +43,7 @@ pub(crate) fn merge(parts: &[Part]) -> Result<Part, Damage> {
     }
     let words = merge_words(parts)?;
     let segment = Arc::new(Segment::held(builder.finish_with(&words)));
-    Ok(Part { segment, state })
+    Ok(Part { segment, state: Arc::new(state) })
 }
 
 fn copy_rows(segment: &Segment, builder: &mut SegmentBuilder) -> Result<(), Damage> {

@@ -3,12 +3,13 @@
 //! A snapshot is a list of sealed segments, each with the state its rows had at one commit. It
 //! shares them with other snapshots and never changes; a writer never waits for its readers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
 use crate::item::Sensitivity;
-use crate::layout::{ITEM_FLAGS, ITEM_KIND, ITEM_MODALITY, ITEM_SENSITIVITY};
+use crate::layout::{Column, ITEM_FLAGS, ITEM_KIND, ITEM_MODALITY, ITEM_SENSITIVITY};
 use crate::manifest::Model;
 use crate::segment::{EdgeView, ItemView, Segment, SourceView, TombstoneView, View};
 use crate::state::RowState;
@@ -17,7 +18,7 @@ use crate::state::RowState;
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) segment: Arc<Segment>,
-    pub(crate) state: RowState,
+    pub(crate) state: Arc<RowState>,
 }
 
 /// Where an item lies in one snapshot.
@@ -252,28 +253,39 @@ impl Snapshot {
     pub fn census(&self) -> Result<Census, Damage> {
         let mut census = Census::default();
         for it in self.parts.iter() {
-            let kinds = it.segment.view::<u32>(ITEM_KIND)?.all()?;
-            let modalities = it.segment.view::<u32>(ITEM_MODALITY)?.all()?;
-            let visible = |row: &usize| {
-                Row::try_from(*row).is_ok_and(|row| !it.state.tombstoned.contains(row))
-            };
-            for row in (0..kinds.len()).filter(visible) {
-                *census.kinds.entry(it.segment.symbol(kinds[row])?.to_owned()).or_default() += 1;
-                let modality = it.segment.symbol(modalities[row])?.to_owned();
-                *census.modalities.entry(modality).or_default() += 1;
-            }
+            count_codes(it, ITEM_KIND, &mut census.kinds)?;
+            count_codes(it, ITEM_MODALITY, &mut census.modalities)?;
         }
         Ok(census)
     }
+}
+
+/// Adds up a column of codes over the rows that are not tombstoned; names each code once.
+fn count_codes(
+    part: &Part,
+    column: Column,
+    into: &mut BTreeMap<String, u64>,
+) -> Result<(), Damage> {
+    let mut counts = vec![0u64; part.segment.header().symbols as usize];
+    for (row, &code) in (0..).zip(part.segment.view::<u32>(column)?.all()?) {
+        if !part.state.tombstoned.contains(row) {
+            let unknown = || Damage::new("SEG-12", format!("row {row}: there is no symbol {code}"));
+            *counts.get_mut(code as usize).ok_or_else(unknown)? += 1;
+        }
+    }
+    for (code, count) in (0u32..).zip(counts).filter(|(_, count)| *count > 0) {
+        *into.entry(part.segment.symbol(code)?.to_owned()).or_default() += count;
+    }
+    Ok(())
 }
 
 /// How many items there are of each kind and each modality.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Census {
     /// By kind.
-    pub kinds: std::collections::BTreeMap<String, u64>,
+    pub kinds: BTreeMap<String, u64>,
     /// By modality.
-    pub modalities: std::collections::BTreeMap<String, u64>,
+    pub modalities: BTreeMap<String, u64>,
 }
 
 /// A [`Filter`] in the terms of one part: codes instead of names.

@@ -3,10 +3,11 @@
 //! The door of the engine: who may write when, and which snapshot is shown. What happens on disk is
 //! the writer's; what a row is, and how it is found, belongs to others.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use crate::error::{DiskError, OpenError, WriteError};
-use crate::ids::{EdgeId, ItemId, Seq, SourceId};
+use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
 use crate::item::Batch;
 use crate::limits::*;
 use crate::links;
@@ -82,7 +83,11 @@ pub struct Store {
     ground: Ground,
     options: Options,
     writer: Mutex<Writer>,
+    /// Why the writer stopped; read without waiting for it.
+    stopped: Arc<OnceLock<String>>,
+    ids: Mutex<IdMaker>,
     shown: RwLock<Snapshot>,
+    bytes_on_disk: AtomicU64,
     _lock: Box<dyn DiskLock>,
 }
 
@@ -93,8 +98,16 @@ impl Store {
         let disk = &*ground.disk;
         let lock = disk.lock()?.ok_or(OpenError::Locked)?;
         let writer = Writer::open(&ground)?;
-        let shown = RwLock::new(writer.snapshot());
-        Ok(Self { ground, options, writer: Mutex::new(writer), shown, _lock: lock })
+        Ok(Self {
+            ground,
+            options,
+            stopped: Arc::clone(&writer.stopped),
+            ids: Mutex::default(),
+            shown: RwLock::new(writer.snapshot()),
+            bytes_on_disk: AtomicU64::new(writer.bytes_on_disk()),
+            writer: Mutex::new(writer),
+            _lock: lock,
+        })
     }
 
     /// The store as of the last acknowledged write.
@@ -109,8 +122,8 @@ impl Store {
 
     /// An id for an item that a later batch will hold, so that its other records can name it.
     pub fn new_item_id(&self) -> ItemId {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        ItemId(writer.ids.next(self.ground.clock.now(), &*self.ground.random))
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        ItemId(ids.next(self.ground.clock.now(), &*self.ground.random))
     }
 
     /// The same for a source.
@@ -125,8 +138,12 @@ impl Store {
         let dimensions = writer.manifest.model.map(|model| model.dimensions);
         batch.check(dimensions)?;
         let at = self.ground.clock.now();
-        let batch = writer.complete(batch, at, &*self.ground.random);
-        links::check(&writer.snapshot(), &batch)?;
+        let batch = self.complete(batch, at);
+        // While the writer is held, what is shown is what there is.
+        links::check(&self.snapshot(), &batch)?;
+        if writer.log_bytes() >= LOG_BYTES_SEAL {
+            writer.seal(&*self.ground.disk, self.options.merge_bytes_max)?;
+        }
         let written = writer.commit(&self.ground, self.options, batch, at)?;
         self.show(&writer);
         let is_full = writer.tail_bytes() >= self.options.tail_bytes_seal
@@ -175,36 +192,52 @@ impl Store {
         Ok(())
     }
 
-    /// Why the writer stopped; `None` while it takes writes.
-    pub fn stopped(&self) -> Option<String> {
-        match self.writer.lock() {
-            Ok(writer) => writer.stopped.clone(),
-            Err(_) => Some("a thread panicked while it was writing".to_owned()),
-        }
+    /// Why the writer stopped; `None` while it takes writes. Does not wait for a write.
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.get().map(String::as_str)
     }
 
     /// Bytes of all files of the store.
     pub fn bytes_on_disk(&self) -> u64 {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let sealed = writer.manifest.segments.iter();
-        let sealed: u64 = sealed
-            .map(|entry| entry.bytes + entry.state.as_ref().map_or(0, |state| state.bytes))
-            .sum();
-        sealed + writer.log_bytes() + writer.manifest_bytes
+        self.bytes_on_disk.load(Ordering::Relaxed)
     }
 
     fn writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
         let writer = self.writer.lock().map_err(|_| {
-            WriteError::Stopped("a thread panicked while it was writing".to_owned())
+            let why = || "a thread panicked while it was writing".to_owned();
+            WriteError::Stopped(self.stopped.get_or_init(why).clone())
         })?;
-        match &writer.stopped {
-            Some(why) => Err(WriteError::Stopped(why.clone())),
+        match self.stopped() {
+            Some(why) => Err(WriteError::Stopped(why.to_owned())),
             None => Ok(writer),
         }
     }
 
     fn show(&self, writer: &Writer) {
+        self.bytes_on_disk.store(writer.bytes_on_disk(), Ordering::Relaxed);
         *self.shown.write().unwrap_or_else(PoisonError::into_inner) = writer.snapshot();
+    }
+
+    /// Fills in ids and times.
+    fn complete(&self, mut batch: Batch, at: Micros) -> Batch {
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = || ids.next(at, &*self.ground.random);
+        for source in &mut batch.sources {
+            source.id.get_or_insert_with(|| SourceId(next()));
+            source.recorded_at.get_or_insert(at);
+        }
+        for item in &mut batch.items {
+            item.id.get_or_insert_with(|| ItemId(next()));
+            item.recorded_at.get_or_insert(at);
+        }
+        for edge in &mut batch.edges {
+            edge.id.get_or_insert_with(|| EdgeId(next()));
+            edge.recorded_at.get_or_insert(at);
+        }
+        for stone in &mut batch.tombstones {
+            stone.at.get_or_insert(at);
+        }
+        batch
     }
 }
 

@@ -5,19 +5,19 @@
 //! segments, so readers know one shape.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
 
 use crate::error::{Damage, DiskError, OpenError, WriteError};
-use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId, StoreId};
+use crate::ids::{EdgeId, ItemId, Seq, StoreId};
 use crate::item::Batch;
 use crate::layout::{self, FileKind};
 use crate::limits::*;
 use crate::log::{self, LogReader, LogWriter};
 use crate::manifest::{Manifest, SegmentEntry, StateEntry};
 use crate::merge::merge;
-use crate::os::clock::{Micros, Random};
+use crate::os::clock::Micros;
 use crate::os::disk::{Disk, put_in_place};
 use crate::record;
 use crate::segment::{Segment, SegmentBuilder};
@@ -32,14 +32,13 @@ pub(crate) struct Writer {
     /// Bytes of the older logs that hold the rest of the tail.
     pub(crate) replayed_bytes: u64,
     pub(crate) manifest_bytes: u64,
-    pub(crate) ids: IdMaker,
     pub(crate) next_seq: Seq,
     /// Sealed parts in the manifest's order, then the tail.
     pub(crate) parts: Vec<Part>,
     /// Retired rows of each sealed part that its newest state file holds.
     pub(crate) stored_marks: Vec<[u32; 3]>,
     /// Why the writer stopped.
-    pub(crate) stopped: Option<String>,
+    pub(crate) stopped: Arc<OnceLock<String>>,
 }
 
 /// A directory without a manifest is a new store, unless it holds pieces of an old one.
@@ -66,7 +65,7 @@ fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError>
 
 fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, OpenError> {
     let name = layout::name(FileKind::Segment, entry.number);
-    let bytes = disk.map(&name)?;
+    let bytes = disk.map(&name).map_err(|error| missing(error, &name))?;
     if bytes.as_slice().len() as u64 != entry.bytes {
         let detail = format!("{} bytes long, {} were written", bytes.as_slice().len(), entry.bytes);
         return Err(Damage::new("MAN-03", detail).within(&name).into());
@@ -85,7 +84,7 @@ fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, OpenError> {
         None => RowState::fresh(entry.items as usize, entry.edges as usize),
         Some(state) => open_state(disk, entry, state)?,
     };
-    Ok(Part { segment: Arc::new(segment), state })
+    Ok(Part { segment: Arc::new(segment), state: Arc::new(state) })
 }
 
 fn open_state(
@@ -100,7 +99,19 @@ fn open_state(
         edges: entry.edges,
     };
     let name = layout::state_name(of.segment, of.generation);
-    state::decode(of, &disk.read(&name, state.bytes)?)
+    // One byte more than listed, so that a longer file is seen to be one.
+    let bytes = disk.read(&name, state.bytes + 1).map_err(|error| missing(error, &name))?;
+    state::decode(of, &bytes)
+}
+
+/// A file that the manifest names and that is not there is damage (MAN-03).
+fn missing(error: DiskError, name: &str) -> OpenError {
+    if error.source.kind() == std::io::ErrorKind::NotFound {
+        return Damage::new("MAN-03", "the manifest names it, but it is not there")
+            .within(name)
+            .into();
+    }
+    error.into()
 }
 
 fn marks(state: &RowState) -> [u32; 3] {
@@ -128,12 +139,13 @@ impl Writer {
             log: None,
             replayed_bytes: 0,
             manifest_bytes,
-            ids: IdMaker::default(),
             parts,
             stored_marks,
-            stopped: None,
+            stopped: Arc::default(),
         };
         writer.replay(disk, &names)?;
+        // What is about to be removed may be all that is left if the newest names are lost.
+        disk.sync_names()?;
         writer.remove_leftovers(disk, &disk.names()?)?;
         Ok(writer)
     }
@@ -161,7 +173,7 @@ impl Writer {
             names.iter().filter_map(|name| layout::number(FileKind::Log, name)).collect();
         logs.sort_unstable();
         for number in logs {
-            self.manifest.next_file = self.manifest.next_file.max(number + 1);
+            self.manifest.next_file = self.manifest.next_file.max(number.saturating_add(1));
             if number < self.manifest.log_floor {
                 continue;
             }
@@ -180,6 +192,9 @@ impl Writer {
             }
             if !batches.is_empty() {
                 self.add(builder, &batches)?;
+                // A killed writer may have left a whole frame that was never synced. It is shown from
+                // now on, and later commits build on it, so it must not be lost either.
+                disk.sync(&layout::name(FileKind::Log, number))?;
             }
         }
         Ok(())
@@ -205,26 +220,6 @@ impl Writer {
             }
         }
         Ok(())
-    }
-
-    /// Fills in ids and times.
-    pub(crate) fn complete(&mut self, mut batch: Batch, at: Micros, random: &dyn Random) -> Batch {
-        for source in &mut batch.sources {
-            source.id.get_or_insert_with(|| SourceId(self.ids.next(at, random)));
-            source.recorded_at.get_or_insert(at);
-        }
-        for item in &mut batch.items {
-            item.id.get_or_insert_with(|| ItemId(self.ids.next(at, random)));
-            item.recorded_at.get_or_insert(at);
-        }
-        for edge in &mut batch.edges {
-            edge.id.get_or_insert_with(|| EdgeId(self.ids.next(at, random)));
-            edge.recorded_at.get_or_insert(at);
-        }
-        for stone in &mut batch.tombstones {
-            stone.at.get_or_insert(at);
-        }
-        batch
     }
 
     pub(crate) fn commit(
@@ -253,10 +248,8 @@ impl Writer {
         self.next_seq += 1;
         let mut builder = SegmentBuilder::default();
         builder.push_batch(seq, &batch);
-        if let Err(damage) = self.add(builder, std::slice::from_ref(&batch)) {
-            self.stopped = Some(damage.to_string());
-            return Err(damage.into());
-        }
+        let added = self.add(builder, std::slice::from_ref(&batch));
+        added.map_err(|damage| self.stop_for(damage))?;
         Ok(Written {
             seq,
             at,
@@ -276,9 +269,19 @@ impl Writer {
         Ok(self.log.as_mut().expect("made above"))
     }
 
+    fn stop_for(&mut self, damage: Damage) -> WriteError {
+        self.note_stop(damage.to_string());
+        damage.into()
+    }
+
     fn stop(&mut self, error: DiskError) -> WriteError {
-        self.stopped = Some(error.to_string());
+        self.note_stop(error.to_string());
         WriteError::Disk(error)
+    }
+
+    /// The first reason stays: what follows from it explains less.
+    fn note_stop(&self, why: String) {
+        let _earlier = self.stopped.set(why);
     }
 
     /// Adds committed rows to the tail, retires what they replace or hide, and keeps the tail's
@@ -288,16 +291,17 @@ impl Writer {
         let segment = Arc::new(Segment::held(builder.finish()));
         let header = *segment.header();
         let state = RowState::fresh(header.items as usize, header.edges as usize);
-        self.parts.push(Part { segment, state });
+        self.parts.push(Part { segment, state: Arc::new(state) });
         for batch in batches {
             batch
                 .items
                 .iter()
                 .flat_map(|item| &item.supersedes)
-                .try_for_each(|&old| self.retire(old, |state| &mut state.superseded))?;
+                .try_for_each(|&old| self.retire(old, |state| &mut state.superseded).map(drop))?;
             for stone in &batch.tombstones {
-                self.retire(ItemId(stone.target), |state| &mut state.tombstoned)?;
-                self.hide_edge(EdgeId(stone.target))?;
+                if !self.retire(ItemId(stone.target), |state| &mut state.tombstoned)? {
+                    self.hide_edge(EdgeId(stone.target))?;
+                }
             }
         }
         let sealed = self.manifest.segments.len();
@@ -314,24 +318,25 @@ impl Writer {
         Ok(())
     }
 
+    /// Sets a bit of an item's row; `false` where there is no such item.
     fn retire(
         &mut self,
         id: ItemId,
         bits: impl Fn(&mut RowState) -> &mut state::Bits,
-    ) -> Result<(), Damage> {
+    ) -> Result<bool, Damage> {
         for part in self.parts.iter_mut().rev() {
             if let Some(row) = part.segment.row_of_item(id)? {
-                bits(&mut part.state).insert(row);
-                break;
+                bits(Arc::make_mut(&mut part.state)).insert(row);
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn hide_edge(&mut self, id: EdgeId) -> Result<(), Damage> {
         for part in self.parts.iter_mut().rev() {
             if let Some(row) = part.segment.row_of_edge(id)? {
-                part.state.edges_tombstoned.insert(row);
+                Arc::make_mut(&mut part.state).edges_tombstoned.insert(row);
                 break;
             }
         }
@@ -347,21 +352,34 @@ impl Writer {
     ) -> Result<(), WriteError> {
         let sealed = self.manifest.segments.len();
         if self.parts.len() == sealed {
-            return Ok(());
+            if self.replayed_bytes == 0 {
+                return Ok(());
+            }
+            // Logs without one whole frame: nothing to keep of them.
+            self.drop_logs();
+            return self.publish(disk);
         }
         let first = self.first_to_seal(merge_bytes_max);
         if first == SEGMENTS_MAX {
-            let why = format!("the store has {SEGMENTS_MAX} segments; compact it");
+            let why = format!("the store has {SEGMENTS_MAX} segments, which is the most");
             return Err(WriteError::refused("segments", why));
         }
-        let whole = match &self.parts[first..] {
-            [one] => one.clone(),
-            many => merge(many)?,
+        let (first, whole) = match &self.parts[first..] {
+            [one] => (first, one.clone()),
+            // A sealed segment that cannot be read must not keep the tail from being sealed.
+            many => match merge(many) {
+                Ok(whole) => (first, whole),
+                Err(damage) if first == sealed => return Err(self.stop_for(damage)),
+                Err(_) => {
+                    let tail = merge(&self.parts[sealed..]);
+                    (sealed, tail.map_err(|damage| self.stop_for(damage))?)
+                }
+            },
         };
         let entry = self.write_segment(disk, &whole).map_err(|error| self.stop(error))?;
         let opened = open_part(disk, &entry);
         let part = opened.map_err(|error| {
-            self.stopped = Some(error.to_string());
+            self.note_stop(error.to_string());
             WriteError::Stopped(error.to_string())
         })?;
         self.parts.truncate(first);
@@ -371,10 +389,23 @@ impl Writer {
         self.manifest.segments.truncate(first);
         self.manifest.segments.push(entry);
         self.manifest.last_seq = self.next_seq - 1;
+        self.drop_logs();
+        self.publish(disk)
+    }
+
+    fn drop_logs(&mut self) {
         self.log = None;
         self.replayed_bytes = 0;
         self.manifest.log_floor = self.manifest.next_file;
-        self.publish(disk)
+    }
+
+    /// Bytes of all files that the manifest needs, and the logs.
+    pub(crate) fn bytes_on_disk(&self) -> u64 {
+        let sealed = self.manifest.segments.iter();
+        let sealed: u64 = sealed
+            .map(|entry| entry.bytes + entry.state.as_ref().map_or(0, |state| state.bytes))
+            .sum();
+        sealed + self.log_bytes() + self.manifest_bytes
     }
 
     /// Where the run of parts begins that one file is made of: the tail, and each segment before
@@ -422,9 +453,12 @@ impl Writer {
         let published = logged.and_then(|()| self.write_states(disk)).and_then(|()| {
             self.manifest.number += 1;
             self.manifest_bytes = self.manifest.put_in_place(disk)?;
-            self.remove_leftovers(disk, &disk.names()?)
+            Ok(())
         });
-        published.map_err(|error| self.stop(error))
+        published.map_err(|error| self.stop(error))?;
+        // All of it stands by now. What cannot be removed is tried again at the next opening.
+        let _kept = disk.names().and_then(|names| self.remove_leftovers(disk, &names));
+        Ok(())
     }
 
     fn write_states(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {

@@ -102,6 +102,10 @@ impl Disk for Memory {
         Ok(())
     }
 
+    fn sync(&self, name: &str) -> Result<(), DiskError> {
+        self.copy("sync", name).map(drop)
+    }
+
     fn sync_names(&self) -> Result<(), DiskError> {
         Ok(())
     }

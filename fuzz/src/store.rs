@@ -108,7 +108,6 @@ pub fn read_all(store: &Store) {
             snapshot.current_successors(item.id)?;
             snapshot.direct_predecessors(item.id)?;
             snapshot.tombstones(item.id.0)?;
-            snapshot.matched_words("the storm by the harbour", place)?;
             if let Some(reference) = item.reference {
                 snapshot.find_ref(reference)?;
             }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use encoder::{Encoder, ModelFiles};
@@ -14,11 +13,11 @@ use kernels::Kernels;
 use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
 use crate::embed::Embedder;
 use crate::govern::{Audit, Rules};
-use crate::ingest::Roots;
 use crate::metrics::Latencies;
 use crate::model::{self, ModelRequest, Progress};
 use crate::parts::{Parts, Workspace};
 use crate::roots;
+use crate::turn::Turns;
 
 /// What the service is started with.
 #[derive(Debug, Clone)]
@@ -27,8 +26,6 @@ pub struct Settings {
     pub data: PathBuf,
     /// Where the encoder's files are; found by themselves where none is given.
     pub model: Option<PathBuf>,
-    /// Folders that may be read, beside those that the data directory remembers.
-    pub roots: Vec<PathBuf>,
     /// Threads that embedding may use.
     pub threads: usize,
     /// The longest that a tool call may take.
@@ -71,6 +68,15 @@ pub struct Started {
     pub created: Created,
 }
 
+/// The file that says where the server of a data directory listens.
+pub const SERVING: &str = "serving.json";
+
+/// Whoever has the store's lock answers for it: what an ended server said of itself is over, and a
+/// credential must not be sent to whoever has its port now.
+fn forget_server(data: &Path) {
+    let _not_there = std::fs::remove_file(data.join(SERVING));
+}
+
 /// The directory of the workspace `local`.
 fn workspace_dir(data: &Path) -> PathBuf {
     data.join("tenants").join(LOCAL_WORKSPACE)
@@ -83,19 +89,14 @@ pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
         .map_err(failed)
 }
 
-/// Opens the store, the ledger and the encoder, the slow ones side by side.
+/// Opens the store, the encoder and the ledger.
 pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started, StartError> {
     let (credentials, created) = credentials(&settings.data)?;
     let workspace = workspace_dir(&settings.data);
-    let (opened, embedder) = thread::scope(|scope| {
-        let opening = scope.spawn(|| open_store(&settings.data, &workspace));
-        // Without the store there is no need to fetch a model; it opens in milliseconds.
-        let opened = opening.join().unwrap_or_else(|_| Err(failed("opening the store panicked")));
-        let embedder = opened.is_ok().then(|| open_encoder(settings, progress));
-        (opened, embedder)
-    });
-    let store = opened?;
-    let embedder = embedder.expect("tried, because the store is open")?;
+    // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
+    let store = open_store(&settings.data, &workspace)?;
+    forget_server(&settings.data);
+    let embedder = open_encoder(settings, progress)?;
     store.bind_model(embedder.model()).map_err(failed)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
@@ -108,17 +109,13 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     )
     .map_err(failed)?;
     let folders = roots::kept(&settings.data).map_err(failed)?;
-    let folders = Roots::open(&folders).map_err(failed)?;
-    let wanted: Vec<String> =
-        settings.roots.iter().map(|folder| folder.display().to_string()).collect();
-    let folders = roots::with(&folders, &wanted).map_err(failed)?;
-    roots::keep(&settings.data, &folders).map_err(failed)?;
     let parts = Parts {
         data: settings.data.clone(),
         workspace: Workspace {
             name: LOCAL_WORKSPACE.to_owned(),
             store: Arc::new(store),
             audit,
+            ingesting: Turns::default(),
             recalls: Latencies::default(),
         },
         embedder: Arc::new(embedder),

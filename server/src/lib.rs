@@ -24,4 +24,5 @@ pub mod recall;
 pub mod rest;
 mod roots;
 pub mod tools;
+pub mod turn;
 pub mod validate;

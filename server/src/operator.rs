@@ -5,7 +5,6 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::Sensitivity;
 use engine::ledger::Effect;
 use serde_json::{Map, Value, json};
 
@@ -130,7 +129,7 @@ pub fn ingest_as_operator(
         recursive: true,
         include: Vec::new(),
         exclude: Vec::new(),
-        sensitivity: Sensitivity::default(),
+        sensitivity: None,
         dry_run: wanted.dry_run,
         by: context.caller.principal.clone(),
         via: "recalld ingest",
@@ -146,10 +145,9 @@ pub fn ingest_as_operator(
 fn allow(parts: &Parts, paths: &[String], keep: bool) -> Result<Arc<Roots>, ToolError> {
     let refuse = |why| ToolError::argument("paths", why);
     let mut roots = parts.roots.write().unwrap_or_else(PoisonError::into_inner);
-    let wider = Arc::new(roots::with(&roots, paths).map_err(refuse)?);
     if keep {
-        roots::keep(&parts.data, &wider).map_err(refuse)?;
-        *roots = Arc::clone(&wider);
+        roots::keep(&parts.data, paths).map_err(refuse)?;
+        *roots = Arc::new(roots::kept(&parts.data).map_err(refuse)?);
     }
-    Ok(wider)
+    roots::with(&roots, paths).map(Arc::new).map_err(refuse)
 }

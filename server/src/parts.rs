@@ -14,6 +14,7 @@ use crate::govern::{Audit, Rules, Who};
 use crate::ingest::Roots;
 use crate::metrics::Latencies;
 use crate::tools::Scope;
+use crate::turn::Turns;
 
 /// One tenant's data.
 pub struct Workspace {
@@ -23,6 +24,8 @@ pub struct Workspace {
     pub store: Arc<Store>,
     /// Its ledger.
     pub audit: Audit,
+    /// One ingest at a time.
+    pub ingesting: Turns,
     /// How long recalls took since the start.
     pub recalls: Latencies,
 }

@@ -177,7 +177,9 @@ fn unprocessable(invalid: &Invalid) -> Response {
 pub fn refuse(error: ToolError) -> Refusal {
     match error {
         ToolError::Argument { .. } => Refusal::new(422, &error.to_string()),
-        ToolError::Missing { .. } => Refusal::new(404, &error.to_string()),
+        ToolError::Missing { .. } | ToolError::Denied { .. } => {
+            Refusal::new(404, &error.to_string())
+        }
         ToolError::Unaudited(_) | ToolError::Unwritable(_) => {
             Refusal::unavailable(&error.to_string())
         }

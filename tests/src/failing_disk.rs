@@ -109,6 +109,11 @@ impl Disk for FailingDisk {
         self.beneath.remove(name)
     }
 
+    fn sync(&self, name: &str) -> Result<(), DiskError> {
+        self.turn.take("sync", name)?;
+        self.beneath.sync(name)
+    }
+
     fn sync_names(&self) -> Result<(), DiskError> {
         self.turn.take("sync", "the directory")?;
         self.beneath.sync_names()

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::DiskError;
 use crate::layout::UNFINISHED;
+use crate::layout::{self, FileKind};
 pub use crate::os::mmap::FileBytes;
 
 /// Keeps other processes out of the directory until it is dropped.
@@ -40,6 +41,8 @@ pub trait Disk: Send + Sync + Debug {
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<(), DiskError>;
+    /// Returns once what is in a file now survives a power cut, whoever wrote it.
+    fn sync(&self, name: &str) -> Result<(), DiskError>;
     /// Returns once names made, changed and removed so far survive a power cut.
     fn sync_names(&self) -> Result<(), DiskError>;
 }
@@ -53,11 +56,14 @@ pub struct RealDisk {
 impl RealDisk {
     /// The directory at `root`, made with mode 0700 if it is not there.
     pub fn open(root: &Path) -> Result<Self, DiskError> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(root)
-            .map_err(|error| DiskError::new("create", root.display().to_string(), error))?;
+        let fail = |error| DiskError::new("create", root.display().to_string(), error);
+        let missing: Vec<&Path> = root.ancestors().take_while(|folder| !folder.exists()).collect();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(fail)?;
+        // A folder that was just made survives a power cut only once its parent is synced.
+        for parent in missing.into_iter().filter_map(Path::parent) {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            File::open(parent).and_then(|folder| folder.sync_all()).map_err(fail)?;
+        }
         Ok(Self { root: root.to_owned() })
     }
 
@@ -138,6 +144,10 @@ impl Disk for RealDisk {
     }
 
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
+        if layout::number(FileKind::Segment, name).is_none() {
+            let why = io::Error::other("only segments are mapped: other files may still change");
+            return Err(DiskError::new("map", name, why));
+        }
         let file = File::open(self.root.join(name)).map_err(Self::fail("open", name))?;
         FileBytes::map(&file).map_err(Self::fail("map", name))
     }
@@ -148,6 +158,12 @@ impl Disk for RealDisk {
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         fs::remove_file(self.root.join(name)).map_err(Self::fail("remove", name))
+    }
+
+    fn sync(&self, name: &str) -> Result<(), DiskError> {
+        File::open(self.root.join(name))
+            .and_then(|file| file.sync_data())
+            .map_err(Self::fail("sync", name))
     }
 
     fn sync_names(&self) -> Result<(), DiskError> {

@@ -75,9 +75,10 @@ impl FileBytes {
     /// Maps the whole of `file`.
     #[expect(unsafe_code, reason = "the one place where the engine maps a file")]
     pub(crate) fn map(file: &File) -> io::Result<Self> {
-        // SAFETY: a map is sound while nobody alters or truncates the file. A sealed file is renamed
-        // into place after its last sync and never opened for writing again (SEG-03); the directory
-        // lock keeps other stores away. A foreign process that edits it regardless is outside what
+        // SAFETY: a map is sound while nobody alters or truncates the file. `RealDisk::map` hands in
+        // segments only; one is renamed into place after its last sync, and no code opens that name
+        // for writing again (SEG-03): stores, this one and later ones, only ever unlink it, which a
+        // map outlives. A foreign process that edits it regardless is outside what
         // format-spec/README.md promises.
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self::Mapped(MappedFile(map)))

@@ -13,15 +13,6 @@ thread_local! {
     static WORKING: RefCell<(Analyzer, Scratch)> = RefCell::default();
 }
 
-/// A word of the question that an item has.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WordMatch {
-    /// As the dictionary spells it.
-    pub term: String,
-    /// What it added to the score.
-    pub score: f32,
-}
-
 impl Snapshot {
     /// The `limit` items that answer the words of `question` best, equal ones in order of id.
     pub fn search_words(
@@ -58,20 +49,6 @@ impl Snapshot {
             }
             let best = top.into_sorted().into_iter();
             Ok(best.map(|(score, (_, place))| Hit { place, score: score.to_f32() }).collect())
-        })
-    }
-
-    /// Which words of `question` an item has, and what each added to its score.
-    pub fn matched_words(&self, question: &str, place: Place) -> Result<Vec<WordMatch>, Damage> {
-        WORKING.with_borrow_mut(|(analyzer, _)| {
-            let query = Query::parse(analyzer, question);
-            let words = self.parts[place.part as usize].segment.words()?;
-            let matches = self.ranker(&query)?.matched_terms(&words, place.row)?;
-            let named = matches.into_iter().map(|found| WordMatch {
-                term: query.terms()[found.term].term.clone(),
-                score: found.score.to_f32(),
-            });
-            Ok(named.collect())
         })
     }
 

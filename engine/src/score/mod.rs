@@ -3,8 +3,6 @@
 mod lexical;
 mod scan;
 
-pub use lexical::WordMatch;
-
 use crate::snapshot::Place;
 
 /// A ranked item.

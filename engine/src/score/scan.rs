@@ -49,7 +49,7 @@ impl Snapshot {
     ) -> Result<Vec<Hit>, Damage> {
         let length = query.iter().map(|x| x * x).sum::<f32>().sqrt();
         let mut top = Top::new(limit);
-        if limit > 0 && length > 0.0 {
+        if limit > 0 && length > 0.0 && length.is_finite() {
             for (at, part) in (0u32..).zip(self.parts.iter()) {
                 if part.segment.header().dimensions as usize == query.len() {
                     scan(part, at, kernels, query, length, filter, &mut top)?;
@@ -58,23 +58,6 @@ impl Snapshot {
         }
         let best = top.into_sorted().into_iter();
         Ok(best.map(|(score, (_, place))| Hit { place, score: score.0 }).collect())
-    }
-
-    /// Cosine of `query` with the stored vector of an item; `None` where it has none.
-    pub fn cosine(
-        &self,
-        kernels: &Kernels,
-        query: &[f32],
-        place: Place,
-    ) -> Result<Option<f32>, Damage> {
-        let Some(row) = self.embedding(place)? else { return Ok(None) };
-        if row.len() != query.len() {
-            return Ok(None);
-        }
-        let squares = |values: &mut dyn Iterator<Item = f32>| values.map(|x| x * x).sum::<f32>();
-        let lengths = squares(&mut query.iter().copied()).sqrt()
-            * squares(&mut row.iter().map(|half| half.to_f32())).sqrt();
-        Ok((lengths > 0.0).then(|| kernels.dot(query, row) / lengths))
     }
 }
 
@@ -100,6 +83,10 @@ fn scan(
             let norm = norms[first + i] * length;
             // The sum makes -0 of a kernel's choosing a plain 0, equal to every other.
             let score = if norm > 0.0 { dot / norm + 0.0 } else { 0.0 };
+            if !score.is_finite() {
+                let detail = format!("vector {} is not finite", first + i);
+                return Err(Damage::new("SEG-16", detail).within(part.segment.name()));
+            }
             if top.floor().is_some_and(|floor| Cosine(score) < floor) {
                 continue;
             }

@@ -1,5 +1,7 @@
 //! Rows of a sealed segment as whole values that borrow from it, and look-ups by key.
 
+use std::collections::HashMap;
+
 use half::f16;
 
 use super::column::{Pieces, rows_with_key};
@@ -168,12 +170,14 @@ impl Segment {
 
     /// The code of a symbol; `None` when nothing in the segment uses the name.
     pub(crate) fn symbol_code(&self, name: &str) -> Result<Option<u32>, Damage> {
-        for code in 0..self.header().symbols {
-            if self.symbol(code)? == name {
-                return Ok(Some(code));
-            }
+        if let Some(codes) = self.symbol_codes.get() {
+            return Ok(codes.get(name).copied());
         }
-        Ok(None)
+        let mut codes = HashMap::new();
+        for code in 0..self.header().symbols {
+            codes.insert(self.symbol(code)?.to_owned(), code);
+        }
+        Ok(self.symbol_codes.get_or_init(|| codes).get(name).copied())
     }
 
     /// The whole item of a row.

@@ -1,5 +1,7 @@
 //! A sealed segment: opened, checked from the outside in, never changed.
 
+use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::column::View;
@@ -34,6 +36,8 @@ pub(crate) struct Segment {
     checks_at: usize,
     /// One bit for each page whose checksum was found right.
     checked: Vec<AtomicU64>,
+    /// Codes by name, made when a filter first asks.
+    pub(super) symbol_codes: OnceLock<HashMap<String, u32>>,
 }
 
 struct Trailer {
@@ -59,7 +63,15 @@ impl Segment {
         let places = read_directory(file, &trailer, &header).map_err(within)?;
         let (checks_at, pages) = (trailer.checks_at, trailer.checks);
         let checked = (0..pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        let segment = Self { name: name.to_owned(), bytes, header, places, checks_at, checked };
+        let segment = Self {
+            name: name.to_owned(),
+            bytes,
+            header,
+            places,
+            checks_at,
+            checked,
+            symbol_codes: OnceLock::new(),
+        };
         segment.check_pages(0, 1)?;
         segment.check_pages(trailer.directory_at / PAGE_BYTES, pages)?;
         Ok(segment)

@@ -187,11 +187,10 @@ impl Common {
         std::path::absolute(chosen).map_err(Failure::could)
     }
 
-    fn settings(&self, roots: Vec<PathBuf>) -> Result<Settings, Failure> {
+    fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
             data: self.data()?,
             model: self.model.clone(),
-            roots,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             call_time_max: CALL_TIME_MAX,
         })
@@ -200,7 +199,7 @@ impl Common {
     /// The parts, for a command that has the store to itself; `None` when a server has it.
     fn start_alone(&self) -> Result<Option<Started>, Failure> {
         let mut bar = Bar::stderr(Unit::Bytes);
-        match app::start(&self.settings(Vec::new())?, &mut bar) {
+        match app::start(&self.settings()?, &mut bar) {
             Ok(started) => Ok(Some(started)),
             Err(StartError::Busy(_)) => Ok(None),
             Err(error) => Err(Failure::could(error)),

@@ -1,5 +1,6 @@
 //! `recalld recall`: a question on the governed path.
 
+use std::io::{ErrorKind, Write};
 use std::time::Instant;
 
 use serde_json::{Map, Value};
@@ -35,12 +36,12 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
             remote.ask("/operator/recall", &Value::Object(raw))?["structured"].take()
         }
     };
-    if args.common.json {
-        println!("{answer}");
-    } else {
-        print(&answer);
+    let text = if args.common.json { format!("{answer}\n") } else { readable(&answer) };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads may have seen enough, as `head` does.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::could(error)),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn arguments(args: &RecallArgs) -> Map<String, Value> {
@@ -57,48 +58,44 @@ fn arguments(args: &RecallArgs) -> Map<String, Value> {
     raw
 }
 
-fn print(answer: &Value) {
+fn readable(answer: &Value) -> String {
     let none = Vec::new();
-    let items = answer["items"].as_array().unwrap_or(&none);
+    let list = |value: &Value| value.as_array().unwrap_or(&none).clone();
+    let items = list(&answer["items"]);
+    let mut out = String::new();
     if items.is_empty() {
-        println!("Nothing on record matches this question.");
+        out.push_str("Nothing on record matches this question.\n");
     }
     for (at, item) in items.iter().enumerate() {
-        let words = |name: &str| item[name].as_str().unwrap_or_default();
+        let words = |name: &str| plain(item[name].as_str().unwrap_or_default());
         let stale = if words("status") == "superseded" { "  (superseded)" } else { "" };
-        println!("{}. {}{stale}", at + 1, words("title"));
-        println!("   {}", place(item));
+        out.push_str(&format!("{}. {}{stale}\n   {}\n", at + 1, words("title"), place(item)));
         let text = item["text"].as_str().or(item["snippet"].as_str()).unwrap_or_default();
         let text: String = text.trim().chars().take(SHOWN_CHARS).collect();
         for line in text.lines() {
-            println!("   | {line}");
+            out.push_str(&format!("   | {}\n", plain(line)));
         }
-        for neighbour in item["neighbors"].as_array().unwrap_or(&none) {
-            let title = neighbour["item"]["title"].as_str().unwrap_or_default();
+        for neighbour in list(&item["neighbors"]) {
+            let title = plain(neighbour["item"]["title"].as_str().unwrap_or_default());
             let arrow = if neighbour["direction"] == "out" { "->" } else { "<-" };
-            println!("   {arrow} {} {title}", neighbour["relation"].as_str().unwrap_or_default());
+            let relation = neighbour["relation"].as_str().unwrap_or_default();
+            out.push_str(&format!("   {arrow} {} {title}\n", plain(relation)));
         }
-        println!();
+        out.push('\n');
     }
-    let routing = &answer["routing"];
-    let lanes: Vec<String> = routing["lanes"]
-        .as_array()
-        .unwrap_or(&none)
+    let millis = |value: &Value| value["took_ms"].as_f64().unwrap_or_default();
+    let lanes: Vec<String> = list(&answer["routing"]["lanes"])
         .iter()
-        .map(|lane| {
-            format!(
-                "{} {} ms",
-                lane["lane"].as_str().unwrap_or_default(),
-                lane["took_ms"].as_f64().unwrap_or_default()
-            )
-        })
+        .map(|lane| format!("{} {} ms", lane["lane"].as_str().unwrap_or_default(), millis(lane)))
         .collect();
-    println!(
-        "{} items in {} ms ({})",
-        items.len(),
-        routing["took_ms"].as_f64().unwrap_or_default(),
-        lanes.join(", ")
-    );
+    let took = millis(&answer["routing"]);
+    out.push_str(&format!("{} items in {took} ms ({})\n", items.len(), lanes.join(", ")));
+    out
+}
+
+/// A recalled text must not drive the terminal that shows it.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 /// Id, kind, score, and where it is from.

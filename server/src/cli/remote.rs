@@ -7,10 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Failure;
-use crate::app;
+use crate::app::{self, SERVING};
 
-/// The file that says where the server of a data directory listens.
-const SERVING: &str = "serving.json";
 /// An answer that is longer is none of ours.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

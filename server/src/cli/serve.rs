@@ -20,7 +20,10 @@ use crate::pipeline::{HOSTED, LOCAL, Pipeline};
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let server = bind(args)?;
-    let settings = args.common.settings(folders(args)?)?;
+    check_folders(args)?;
+    let settings = args.common.settings()?;
+    // From here on SIGTERM is heard, and acted upon as soon as the parts stand.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::could)?;
     let mut bar = Bar::stderr(Unit::Bytes);
     let started = app::start(&settings, &mut bar).map_err(Failure::could)?;
     drop(bar);
@@ -30,7 +33,6 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let address = |id: ListenerId| addresses.iter().find(|(of, _)| *of == id).map(|(_, at)| *at);
     let (local, hosted) = (address(LOCAL), address(HOSTED));
     let handle = server.handle();
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::could)?;
     let closing = signals.handle();
     let stopping = Cancel::new();
     thread::scope(|scope| {
@@ -85,13 +87,12 @@ fn bind(args: &ServeArgs) -> Result<Server, Failure> {
     .map_err(Failure::could)
 }
 
-/// The folders to ingest; what is wrong with one is said before anything begins.
-fn folders(args: &ServeArgs) -> Result<Vec<std::path::PathBuf>, Failure> {
-    let absolute = |path: &std::path::PathBuf| {
-        path.canonicalize()
-            .map_err(|error| Failure::Usage(format!("--ingest {}: {error}", path.display())))
-    };
-    args.ingest.iter().map(absolute).collect()
+/// What is wrong with a folder is said before anything begins.
+fn check_folders(args: &ServeArgs) -> Result<(), Failure> {
+    args.ingest.iter().try_for_each(|path| match path.canonicalize() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::Usage(format!("--ingest {}: {error}", path.display()))),
+    })
 }
 
 fn say_created(started: &Started) {
@@ -121,11 +122,12 @@ fn begin(
     if !args.ingest.is_empty() {
         let mut bar = Bar::stderr(Unit::Files);
         let raw = ingest::arguments(&args.ingest, false)?;
-        let answer = match ingest::alone(parts, &raw, &mut bar, stopping) {
+        let done = ingest::alone(parts, &raw, &mut bar, stopping);
+        if stopping.is_raised() {
             // Told to end meanwhile: what was read is stored, the next start reads the rest.
-            Err(_) if stopping.is_raised() => return Ok(announced),
-            done => done?,
-        };
+            return Ok(announced);
+        }
+        let answer = done?;
         drop(bar);
         eprintln!("recalld: {}", answer.text);
     }

@@ -59,15 +59,7 @@ impl Receipt {
 /// The ledger of one workspace, with the thread that brings it to disk within 50 ms.
 pub struct Audit {
     shared: Arc<Shared>,
-    counted: Mutex<Counted>,
     flusher: Option<JoinHandle<()>>,
-}
-
-/// Sensitivity events up to an entry.
-#[derive(Default)]
-struct Counted {
-    upto: u64,
-    events: u64,
 }
 
 struct Shared {
@@ -79,7 +71,15 @@ struct Shared {
 
 struct State {
     ledger: Option<Ledger>,
+    /// Sensitivity events so far, once somebody has asked.
+    events: Option<u64>,
     closing: bool,
+}
+
+/// How many of these are sensitivity events.
+fn sensitive(touched: &[Touched]) -> u64 {
+    let plain = |one: &&Touched| matches!(one.effect, Effect::Read | Effect::Written);
+    (touched.len() - touched.iter().filter(plain).count()) as u64
 }
 
 /// Hash of a call's arguments: of their JSON with sorted keys.
@@ -98,14 +98,15 @@ impl Audit {
     ) -> Result<Self, LedgerOpenError> {
         let tenant = Sha256::digest(workspace.as_bytes()).into();
         let with = OpenWith { tenant, seal: Box::new(signer), anchor: None };
-        let state = State { ledger: Some(Ledger::open(folder, with)?), closing: false };
+        let state =
+            State { ledger: Some(Ledger::open(folder, with)?), events: None, closing: false };
         let shared =
             Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), clock, random });
         let flusher = std::thread::Builder::new().name("ledger".to_owned()).spawn({
             let shared = Arc::clone(&shared);
             move || shared.flush_until_closed()
         });
-        Ok(Self { shared, counted: Mutex::default(), flusher: flusher.ok() })
+        Ok(Self { shared, flusher: flusher.ok() })
     }
 
     /// Records a call. `at_once` waits for the disk, as writes do.
@@ -128,10 +129,16 @@ impl Audit {
         let closed = || AppendError::Closed("the ledger is closed".to_owned());
         let ledger = state.ledger.as_mut().ok_or_else(closed)?;
         let seq = ledger.append(&draft)?.seq;
-        if at_once {
-            ledger.sync()?;
+        let ticket = if at_once { ledger.begin_sync(draft.at_micros)? } else { None };
+        if let Some(events) = &mut state.events {
+            *events += sensitive(&trace.touched);
         }
         drop(state);
+        if let Some(ticket) = ticket {
+            let done = ticket.run(); // others append while the disk works
+            let mut state = self.shared.state();
+            state.ledger.as_mut().ok_or_else(closed)?.end_sync(done)?;
+        }
         self.shared.changed.notify_one();
         Ok(Receipt {
             id: format!("rcp_{}", engine::hex(&receipt)),
@@ -142,25 +149,21 @@ impl Audit {
         })
     }
 
-    /// How many items were withheld, redacted, raised, lowered or erased, in all calls so far.
-    /// The first call reads the ledger through; later ones only what has come since.
+    /// How many items were withheld, redacted, raised, lowered or erased, in all calls so far. The
+    /// first call reads the ledger through; from then on they are counted as they come.
     pub fn sensitivity_events(&self) -> Result<u64, ReadError> {
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let (reader, head) = {
-            let state = self.shared.state();
-            let Some(ledger) = &state.ledger else { return Ok(counted.events) };
-            (ledger.reader()?, ledger.head().0)
-        };
-        if counted.upto < head {
-            for entry in reader.entries(counted.upto + 1)? {
-                let entry = entry?;
-                let sensitive =
-                    |one: &&Touched| !matches!(one.effect, Effect::Read | Effect::Written);
-                counted.events += entry.touched.iter().filter(sensitive).count() as u64;
-                counted.upto = entry.seq;
+        let mut state = self.shared.state();
+        if let Some(events) = state.events {
+            return Ok(events);
+        }
+        let mut events = 0;
+        if let Some(ledger) = &state.ledger {
+            for entry in ledger.reader()?.entries(1)? {
+                events += sensitive(&entry?.touched);
             }
         }
-        Ok(counted.events)
+        state.events = Some(events);
+        Ok(events)
     }
 
     /// Why no more calls can be recorded; `None` while they can.

@@ -33,6 +33,8 @@ pub(super) struct Prepared {
     pub(super) chunks: Vec<Chunk>,
     /// What is stored of the file already.
     pub(super) older: Option<Older>,
+    /// How carefully its items are to be shown.
+    pub(super) sensitivity: Sensitivity,
 }
 
 /// The stored version that a document replaces.
@@ -52,30 +54,52 @@ struct OldChunk {
 }
 
 impl Older {
-    /// The current items of one version of a file.
+    /// The chunks of one version of a file that still stand.
     pub(super) fn of(
         snapshot: &Snapshot,
         source: SourceId,
+        document: ItemId,
         version: u64,
-    ) -> Result<Option<Self>, Damage> {
-        let (mut document, mut chunks) = (None, Vec::new());
+    ) -> Result<Self, Damage> {
+        let mut chunks = Vec::new();
         for place in snapshot.items_of_source(source)? {
-            if snapshot.status(place) != Status::Current {
-                continue;
-            }
             let item = snapshot.item(place)?;
-            match item.kind {
-                "document" => document = Some(item.id),
-                "chunk" => chunks.push(OldChunk {
+            if item.kind == "chunk" && snapshot.status(place) == Status::Current {
+                chunks.push(OldChunk {
                     id: item.id,
                     title: item.title.to_owned(),
                     sha256: item.content_sha256,
                     embedding: snapshot.embedding(place)?.unwrap_or_default().to_vec(),
-                }),
-                _ => {}
+                });
             }
         }
-        Ok(document.map(|document| Self { document, chunks, version }))
+        Ok(Self { document, chunks, version })
+    }
+
+    /// Which old chunk each new one replaces: first those with the very same words, then, in
+    /// order, those under the same heading. What is left over is given last.
+    fn pair(&self, new: &[(String, [u8; 32])]) -> (Vec<Option<ItemId>>, Vec<ItemId>) {
+        let mut same: HashMap<(&str, [u8; 32]), VecDeque<usize>> = HashMap::new();
+        for (at, old) in self.chunks.iter().enumerate() {
+            same.entry((&old.title, old.sha256)).or_default().push_back(at);
+        }
+        let mut taken = vec![false; self.chunks.len()];
+        let mut pairs: Vec<Option<usize>> = new
+            .iter()
+            .map(|(title, sha256)| same.get_mut(&(title.as_str(), *sha256))?.pop_front())
+            .collect();
+        pairs.iter().flatten().for_each(|&at| taken[at] = true);
+        let mut titled: HashMap<&str, VecDeque<usize>> = HashMap::new();
+        for (at, old) in self.chunks.iter().enumerate().filter(|(at, _)| !taken[*at]) {
+            titled.entry(&old.title).or_default().push_back(at);
+        }
+        for (pair, (title, _)) in pairs.iter_mut().zip(new).filter(|(pair, _)| pair.is_none()) {
+            *pair = titled.get_mut(title.as_str()).and_then(VecDeque::pop_front);
+            pair.iter().for_each(|&at| taken[at] = true);
+        }
+        let id = |at: usize| self.chunks[at].id;
+        let left = (0..taken.len()).filter(|&at| !taken[at]).map(id).collect();
+        (pairs.into_iter().map(|pair| pair.map(id)).collect(), left)
     }
 }
 
@@ -84,7 +108,6 @@ impl Older {
 pub(super) struct Marks<'a> {
     pub(super) by: &'a str,
     pub(super) via: &'a str,
-    pub(super) sensitivity: Sensitivity,
 }
 
 impl Prepared {
@@ -115,8 +138,7 @@ impl Prepared {
         text.chars().take(OUTLINE_CHARS_MAX).collect()
     }
 
-    /// What the encoder reads, for each item in the order of [`Prepared::batch`]; `None` where an
-    /// older version has the very same words embedded.
+    /// What the encoder reads for each item, in the order of [`Prepared::batch`].
     pub(super) fn texts_to_embed(&self) -> Vec<String> {
         let mut texts = vec![embedded_text(&self.title(), &self.outline())];
         texts.extend(self.chunks.iter().map(|c| embedded_text(&self.chunk_title(c), &c.text)));
@@ -142,16 +164,19 @@ impl Prepared {
     ) -> (Batch, ItemId) {
         let source = SourceId(ids().0);
         let document = ids();
-        let mut left: HashMap<String, VecDeque<ItemId>> = HashMap::new();
-        for old in self.older.iter().flat_map(|older| &older.chunks) {
-            left.entry(old.title.clone()).or_default().push_back(old.id);
-        }
+        let titles: Vec<(String, [u8; 32])> = self
+            .chunks
+            .iter()
+            .map(|chunk| (self.chunk_title(chunk), super::sha256(chunk.text.as_bytes())))
+            .collect();
+        let (replaced, orphans) = match &self.older {
+            Some(older) => older.pair(&titles),
+            None => (vec![None; titles.len()], Vec::new()),
+        };
         let mut batch = Batch { sources: vec![self.source(source, marks)], ..Batch::default() };
         let mut embedding = || embeddings.pop_front().unwrap_or_default();
         batch.items.push(self.document_item(document, source, embedding(), marks));
-        for chunk in &self.chunks {
-            let title = self.chunk_title(chunk);
-            let replaced = left.get_mut(&title).and_then(VecDeque::pop_front);
+        for ((chunk, (title, _)), replaced) in self.chunks.iter().zip(titles).zip(replaced) {
             let item = self.chunk_item(chunk, title, (document, source), embedding(), marks);
             let id = ids();
             batch.edges.push(part_of(id, document, source, marks));
@@ -159,9 +184,7 @@ impl Prepared {
             batch.items.push(ItemDraft { id: Some(id), supersedes, ..item });
         }
         // What has no counterpart in the new version is replaced by the document as a whole.
-        let orphans = left.into_values().flatten();
         batch.items[0].supersedes.extend(orphans);
-        batch.items[0].supersedes[usize::from(self.older.is_some())..].sort_unstable();
         (batch, document)
     }
 
@@ -244,7 +267,7 @@ impl Prepared {
             source: Some(source),
             recorded_by: marks.by.to_owned(),
             via: marks.via.to_owned(),
-            sensitivity: marks.sensitivity,
+            sensitivity: self.sensitivity,
             searchable: true,
             embedding,
             ..ItemDraft::default()

@@ -34,7 +34,13 @@ pub fn serve(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         return serve_stream(parts, caller, call, &body, reply);
     }
     match answer(parts, caller, call, &body, None) {
-        Some(answer) => reply.send(Response::json(200, answer.to_string().into_bytes())),
+        Some(answer) => {
+            // A single message that is none at all never reached a method.
+            let status =
+                if matches!(Message::of(&body), Message::Wrong { .. }) { 400 } else { 200 };
+            let status = if body.is_array() { 200 } else { status };
+            reply.send(Response::json(status, answer.to_string().into_bytes()));
+        }
         None => reply.send(Response::empty(202)),
     }
 }

@@ -16,15 +16,19 @@ pub(super) fn bring_replacements(
     let mut given: HashSet<Place> = HashSet::new();
     let mut ordered = Vec::with_capacity(ranked.len());
     for found in ranked {
+        // A file's older versions are history, which its chain shows; they do not take up places.
+        let mut stands_in = false;
         if snapshot.status(found.place) == Status::Superseded {
             let id = snapshot.id(found.place)?;
             for place in snapshot.current_successors(id)? {
                 if fits(snapshot, filter, place)? && given.insert(place) {
                     ordered.push(Fused { place, ..found.clone() });
                 }
+                let kind = snapshot.item(found.place)?.kind;
+                stands_in |= kind == "chunk" || kind == "document";
             }
         }
-        if given.insert(found.place) {
+        if !stands_in && given.insert(found.place) {
             ordered.push(found);
         }
     }

@@ -103,8 +103,10 @@ fn graph(
         for (rank, &(seed, _)) in candidates.found.iter().take(GRAPH_SEEDS).enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "a rank below GRAPH_SEEDS")]
             let share = 1.0 / (rank + 2) as f32;
-            let neighbours = means.snapshot.neighbours(means.snapshot.id(seed)?)?;
-            for neighbour in neighbours.into_iter().take(plan.bounds.neighbor_limit) {
+            let neighbours = means.snapshot.neighbours(means.snapshot.id(seed)?)?.into_iter();
+            let current = neighbours
+                .filter(|one| means.snapshot.status(one.place) == engine::Status::Current);
+            for neighbour in current.take(plan.bounds.neighbor_limit) {
                 let item = means.snapshot.item(neighbour.place)?;
                 let wanted = plan.filter.modality.as_deref();
                 if item.searchable && wanted.is_none_or(|modality| modality == item.modality) {

@@ -1,8 +1,8 @@
 //! Recall: a question in, the right items out, with their evidence.
 //!
-//! One path serves every surface. A question becomes a plan ([`route`]); lanes run on one
-//! snapshot ([`lanes`]); their candidates are fused ([`fuse`]), arbitrated so that what is current
-//! stands before what it replaced ([`arbitrate`]), gated by policy, and evidenced ([`evidence`]).
+//! One path serves every surface. A question becomes a plan (`route`); lanes run on one
+//! snapshot (`lanes`); their candidates are fused (`fuse`), arbitrated so that what is current
+//! stands before what it replaced (`arbitrate`), gated by policy, and evidenced (`evidence`).
 //! It knows the engine and the encoder, but neither HTTP nor MCP.
 
 mod arbitrate;
@@ -14,7 +14,7 @@ pub mod show;
 
 use std::time::{Duration, Instant};
 
-use engine::{Damage, ItemView, Place, Snapshot};
+use engine::{Damage, ItemView, Place, Snapshot, Status};
 use kernels::Kernels;
 
 pub use evidence::{MapEvidence, Witness, map_evidence};
@@ -170,7 +170,7 @@ fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<
     Ok(())
 }
 
-/// The strongest neighbours of each seed, none that is itself a seed, none that policy denies.
+/// The strongest current neighbours of each seed, none that is itself a seed or that policy denies.
 fn add_neighbours(means: &Means<'_>, limit: usize, outcome: &mut Outcome) -> Result<(), Damage> {
     let seeds: Vec<Place> = outcome.items.iter().map(|item| item.place).collect();
     for recalled in &mut outcome.items {
@@ -180,7 +180,8 @@ fn add_neighbours(means: &Means<'_>, limit: usize, outcome: &mut Outcome) -> Res
                 break;
             }
             let known = recalled.neighbours.iter().any(|known| known.place == neighbour.place);
-            if known || seeds.contains(&neighbour.place) {
+            let current = means.snapshot.status(neighbour.place) == Status::Current;
+            if known || !current || seeds.contains(&neighbour.place) {
                 continue;
             }
             let item = means.snapshot.item(neighbour.place)?;

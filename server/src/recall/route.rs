@@ -12,6 +12,8 @@ const CANDIDATES: usize = 50;
 const NEIGHBOURS: usize = 3;
 /// Bytes of texts in one governed answer.
 const ANSWER_BYTES_MAX: usize = 32 << 10;
+/// Bytes of texts that each item may count on, where many are asked for.
+const BYTES_PER_ITEM: usize = 4 << 10;
 /// After this no further lane is begun.
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -112,6 +114,7 @@ impl Plan {
         if let Some(limit) = question.limit {
             bounds.limit = limit;
             bounds.candidate_limit = bounds.candidate_limit.max(limit);
+            bounds.max_bytes = bounds.max_bytes.max(limit * BYTES_PER_ITEM);
         }
         if let Some(neighbours) = question.neighbours {
             bounds.neighbor_limit = neighbours;

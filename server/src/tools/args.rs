@@ -119,7 +119,11 @@ pub fn read<T: Argument>(
     name: &'static str,
     default: Option<T>,
 ) -> Result<T, ToolError> {
-    match raw.get(name) {
+    let leaves_out = |value: &&Value| {
+        // Clients fill what they leave out with null.
+        !value.is_null() || default.is_none() && T::absent().is_none()
+    };
+    match raw.get(name).filter(leaves_out) {
         None => default
             .or_else(T::absent)
             .ok_or_else(|| ToolError::argument(name, "is missing and must be given")),

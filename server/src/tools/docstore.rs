@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{Id, Int, Text, args};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
-use crate::govern::{Action, Verdict, What, decide};
+use crate::govern::{Action, Verdict};
 use crate::ingest::{job, uri};
 use crate::names;
 
@@ -14,6 +14,7 @@ use crate::names;
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Characters of text in the part that people read.
 const PREVIEW_CHARS: usize = 2_000;
+const NO_SUCH_DOCUMENT: &str = "there is no such document";
 /// An offset is at most this: no document is longer.
 const OFFSET_MAX: i64 = 1 << 30;
 
@@ -72,7 +73,7 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
         }
     };
     let item = snapshot.item(place)?;
-    may_read(context, &item)?;
+    may_read(context, &item, &wanted)?;
     let text = text_of(&snapshot, &item)?;
     let offset = usize::try_from(wanted.offset.0).unwrap_or(usize::MAX);
     if offset > text.len() {
@@ -102,7 +103,7 @@ fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
     let place =
         snapshot.find(id.0)?.filter(|&place| snapshot.status(place) != engine::Status::Tombstoned);
     let missing = |why: &str| ToolError::Missing { field: "document_id", why: why.to_owned() };
-    let place = place.ok_or_else(|| missing("there is no such document"))?;
+    let place = place.ok_or_else(|| missing(NO_SUCH_DOCUMENT))?;
     if snapshot.item(place)?.kind != "document" {
         return Err(missing("that item is not a document"));
     }
@@ -119,24 +120,28 @@ fn by_path(context: &Context<'_>, snapshot: &Snapshot, path: &str) -> Result<Pla
             return by_id(snapshot, Id(id));
         }
     }
-    let why = format!("no document was ingested from `{path}`");
-    Err(ToolError::Missing { field: "path", why })
+    Err(ToolError::Missing { field: "path", why: nothing_from(path) })
 }
 
-fn may_read(context: &Context<'_>, item: &ItemView<'_>) -> Result<(), ToolError> {
-    let what = What {
-        workspace: &context.parts.workspace.name,
-        kind: item.kind,
-        sensitivity: item.sensitivity,
-        gates: &item.gates,
-    };
-    let judged =
-        context.caller.as_who(|who| decide(&context.parts.rules, who, &what, Action::Read));
-    if judged.verdict == Verdict::Allow {
+/// To someone who may not read it, a document does not exist.
+fn may_read(
+    context: &Context<'_>,
+    item: &ItemView<'_>,
+    wanted: &GetDocument,
+) -> Result<(), ToolError> {
+    let (verdict, rule) = context.judge(item, Action::Read);
+    if verdict == Verdict::Allow {
         return Ok(());
     }
-    // To someone who may not read it, it does not exist.
-    Err(ToolError::Missing { field: "document_id", why: "there is no such document".to_owned() })
+    let (field, why) = match &wanted.path {
+        Some(path) => ("path", nothing_from(&path.0)),
+        None => ("document_id", NO_SUCH_DOCUMENT.to_owned()),
+    };
+    Err(ToolError::Denied { field, why, item: item.id, rule })
+}
+
+fn nothing_from(path: &str) -> String {
+    format!("no document was ingested from `{path}`")
 }
 
 /// A document's text is that of its chunks, one after another.
@@ -145,7 +150,7 @@ fn text_of(snapshot: &Snapshot, document: &ItemView<'_>) -> Result<String, ToolE
     let mut text = String::new();
     for place in snapshot.items_of_source(source)? {
         let item = snapshot.item(place)?;
-        if item.kind == "chunk" {
+        if item.kind == "chunk" && snapshot.status(place) != engine::Status::Tombstoned {
             text.push_str(item.text);
         }
     }

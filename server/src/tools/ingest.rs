@@ -45,6 +45,8 @@ pub(super) static FAMILY: Family = Family {
                     "superseded": {"type": "integer"}, "links": {"type": "integer"},
                     "skipped": {"type": "array", "items": {"type": "object"}},
                     "errors": {"type": "array", "items": {"type": "object"}},
+                    "skipped_count": {"type": "integer"}, "errors_count": {"type": "integer"},
+                    "cancelled": {"type": "boolean"}, "truncated": {"type": "boolean"},
                     "dry_run": {"type": "boolean"},
                 },
             })
@@ -69,20 +71,36 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
         recursive: wanted.recursive,
         include: texts(wanted.include),
         exclude: texts(wanted.exclude),
-        sensitivity: wanted.sensitivity.unwrap_or_default(),
+        sensitivity: wanted.sensitivity,
         dry_run: wanted.dry_run,
         by: context.caller.principal.clone(),
         via: INGEST_PATHS,
     };
-    let report = run(context, &context.parts.roots(), &request)?;
+    let roots = context.parts.roots();
+    refuse_hidden(&roots, &request.paths)?;
+    let report = run(context, &roots, &request)?;
     let mut structured = report.to_json();
     structured["dry_run"] = request.dry_run.into();
     let answer = Answer::plain(structured, readable(&report, request.dry_run));
     Ok(answer.touching(Effect::Written, report.documents))
 }
 
-/// Runs a job for a caller, reading beneath `roots`.
+/// A walk passes over hidden files and folders; a client cannot have them by naming them either.
+fn refuse_hidden(roots: &Roots, paths: &[String]) -> Result<(), ToolError> {
+    for path in paths {
+        let Ok(found) = roots.resolve(path) else { continue }; // the job says what is wrong
+        if found.relative().split('/').any(|part| part.starts_with('.')) {
+            let why = format!("{path} is hidden; names that begin with a dot are not read");
+            return Err(ToolError::argument("paths", why));
+        }
+    }
+    Ok(())
+}
+
+/// Runs a job for a caller, reading beneath `roots`. One job runs at a time: two that read the same
+/// file would both find it new.
 pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Report, ToolError> {
+    let _turn = context.parts.workspace.ingesting.take(&|| context.is_over())?;
     let job = Job {
         store: &context.parts.workspace.store,
         embedder: &context.parts.embedder,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::args::{Id, List, SourceGiven, Text, Time, args};
 use super::idempotency::Keyed;
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
-use crate::govern::{Action, Verdict, What, decide};
+use crate::govern::{Action, Verdict};
 use crate::ingest::job::embedded_text;
 use crate::names;
 use crate::recall::show;
@@ -18,6 +18,9 @@ const REMEMBER: &str = "brain_remember";
 const DUPLICATE_COSINE: f32 = 0.92;
 /// Possible duplicates that are shown.
 const DUPLICATES_MAX: usize = 5;
+/// Kinds of records that other tools keep.
+const OWN_KINDS: [&str; 7] =
+    ["document", "chunk", "job", "idempotency", "artifact", "task_attempt", "followup"];
 /// Characters of a title made from the text's first line.
 const TITLE_CHARS: usize = 80;
 
@@ -70,6 +73,12 @@ pub(super) static FAMILY: Family = Family {
 fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = Remember::parse(raw)?;
     refuse_internal_kind(&wanted.kind.0)?;
+    if wanted.text.0.trim().is_empty() {
+        return Err(ToolError::argument(
+            "text",
+            "is blank; at least one visible character is wanted",
+        ));
+    }
     let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(REMEMBER, &key.0, raw));
     let store = &context.parts.workspace.store;
     let snapshot = store.snapshot();
@@ -134,8 +143,7 @@ fn stored(snapshot: &Snapshot, answer: &Value) -> Result<Answer, ToolError> {
 
 /// Kinds that the service keeps its own records under.
 fn refuse_internal_kind(kind: &str) -> Result<(), ToolError> {
-    const OWN: [&str; 4] = ["document", "chunk", "job", "idempotency"];
-    if OWN.contains(&kind) {
+    if OWN_KINDS.contains(&kind) {
         let why = format!("`{kind}` is for the service's own records; choose another");
         return Err(ToolError::argument("kind", why));
     }
@@ -149,22 +157,24 @@ fn may_write(
     wanted: &Remember,
 ) -> Result<(), ToolError> {
     let gates: Vec<&str> = gates(wanted).collect();
-    let judge = |field: &str, kind: &str, sensitivity, gates: &[&str]| {
-        let workspace = &context.parts.workspace.name;
-        let what = What { workspace, kind, sensitivity, gates };
-        let decision =
-            context.caller.as_who(|who| decide(&context.parts.rules, who, &what, Action::Write));
-        if decision.verdict == Verdict::Allow {
-            return Ok(());
-        }
-        Err(ToolError::argument(field, format!("policy rule {} does not allow it", decision.rule)))
+    let judged = |field: &str, (verdict, rule): (Verdict, String)| match verdict {
+        Verdict::Allow => Ok(()),
+        _ => Err(ToolError::argument(field, format!("policy rule {rule} does not allow it"))),
     };
-    judge("text", &wanted.kind.0, wanted.sensitivity.unwrap_or_default(), &gates)?;
+    let sensitivity = wanted.sensitivity.unwrap_or_default();
+    judged("text", context.judge_class(&wanted.kind.0, sensitivity, &gates, Action::Write))?;
     if let Some(Id(old)) = wanted.supersedes
         && let Some(place) = snapshot.find(old)?
     {
         let old = snapshot.item(place)?;
-        judge("supersedes", old.kind, old.sensitivity, &old.gates)?;
+        if OWN_KINDS.contains(&old.kind) {
+            let why = format!(
+                "is a {}, which its source keeps up to date; change the source, or remember beside it",
+                old.kind
+            );
+            return Err(ToolError::argument("supersedes", why));
+        }
+        judged("supersedes", context.judge(&old, Action::Write))?;
     }
     Ok(())
 }
@@ -222,7 +232,10 @@ fn possible_duplicates(
     for hit in near.into_iter().filter(|hit| hit.score >= DUPLICATE_COSINE) {
         let item = snapshot.item(hit.place)?;
         let replaced = wanted.supersedes == Some(Id(item.id));
-        if replaced || !readable(context, &item) || shown.len() == DUPLICATES_MAX {
+        if replaced
+            || context.judge(&item, Action::Read).0 != Verdict::Allow
+            || shown.len() == DUPLICATES_MAX
+        {
             continue;
         }
         shown.push(json!({
@@ -230,16 +243,4 @@ fn possible_duplicates(
         }));
     }
     Ok(Value::Array(shown))
-}
-
-fn readable(context: &Context<'_>, item: &engine::ItemView<'_>) -> bool {
-    let what = What {
-        workspace: &context.parts.workspace.name,
-        kind: item.kind,
-        sensitivity: item.sensitivity,
-        gates: &item.gates,
-    };
-    let judged =
-        context.caller.as_who(|who| decide(&context.parts.rules, who, &what, Action::Read));
-    judged.verdict == Verdict::Allow
 }

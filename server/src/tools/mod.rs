@@ -15,10 +15,10 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, Outcome, Touched};
-use engine::{Damage, ItemId, Remedy, WriteError};
+use engine::{Damage, ItemId, ItemView, Remedy, Sensitivity, WriteError};
 use serde_json::{Map, Value, json};
 
-use crate::govern::{Trace, Verdict, hash_arguments};
+use crate::govern::{Action, Trace, Verdict, What, decide, hash_arguments};
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
 
@@ -132,6 +132,26 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// What policy says of an item.
+    pub fn judge(&self, item: &ItemView<'_>, action: Action) -> (Verdict, String) {
+        self.judge_class(item.kind, item.sensitivity, &item.gates, action)
+    }
+
+    /// What policy says of items like this.
+    pub fn judge_class(
+        &self,
+        kind: &str,
+        sensitivity: Sensitivity,
+        gates: &[&str],
+        action: Action,
+    ) -> (Verdict, String) {
+        let what = What { workspace: &self.parts.workspace.name, kind, sensitivity, gates };
+        self.caller.as_who(|who| {
+            let decision = decide(&self.parts.rules, who, &what, action);
+            (decision.verdict, decision.rule.to_owned())
+        })
+    }
+
     /// Whether the work is to stop: nobody waits for it any more.
     pub fn is_over(&self) -> bool {
         self.cancel.is_raised() || Instant::now() >= self.deadline
@@ -184,7 +204,8 @@ pub fn decision_of(verdict: Verdict) -> Decision {
     }
 }
 
-/// Why a tool gave no answer. Nothing was written.
+/// Why a tool gave no answer. Nothing was written, except by a job that broke off: what it had stored
+/// by then stays.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ToolError {
@@ -209,6 +230,17 @@ pub enum ToolError {
         /// The longest it may take.
         limit: Duration,
     },
+    /// Policy denies it. To the caller this reads as if it were not there.
+    Denied {
+        /// Which argument names it.
+        field: &'static str,
+        /// What was looked for, in the words that a missing one gets.
+        why: String,
+        /// The item.
+        item: ItemId,
+        /// Name of the rule.
+        rule: String,
+    },
     /// Stored bytes are damaged.
     Damaged(Damage),
     /// The store takes no writes now.
@@ -227,7 +259,7 @@ impl ToolError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Argument { .. } => "invalid_argument",
-            Self::Missing { .. } => "not_found",
+            Self::Missing { .. } | Self::Denied { .. } => "not_found",
             Self::Cancelled => "cancelled",
             Self::TimedOut { .. } => "timed_out",
             Self::Damaged(_) => "store_damaged",
@@ -238,7 +270,7 @@ impl ToolError {
 
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Argument { .. } | Self::Missing { .. } => Outcome::Refused,
+            Self::Argument { .. } | Self::Missing { .. } | Self::Denied { .. } => Outcome::Refused,
             Self::Cancelled | Self::TimedOut { .. } => Outcome::Cancelled,
             _ => Outcome::Failed,
         }
@@ -249,7 +281,9 @@ impl fmt::Display for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Argument { field, why } => write!(f, "{field}: {why}"),
-            Self::Missing { field, why } => write!(f, "{field}: {why}"),
+            Self::Missing { field, why } | Self::Denied { field, why, .. } => {
+                write!(f, "{field}: {why}")
+            }
             Self::Cancelled => write!(f, "the call was cancelled; nothing more was done"),
             Self::TimedOut { limit } => write!(f, "took longer than {} s", limit.as_secs_f32()),
             Self::Damaged(damage) => write!(f, "stored bytes are damaged ({damage})"),
@@ -333,10 +367,18 @@ pub fn governed(
     at_once: bool,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
 ) -> Result<Answer, ToolError> {
+    if let Some(why) = context.parts.workspace.audit.failure() {
+        return Err(ToolError::Unaudited(why)); // before anything is written
+    }
     let mut outcome = work(context);
+    // What became of items is recorded whether or not the answer is still given.
+    let touched_items = match &mut outcome {
+        Ok(answer) => std::mem::take(&mut answer.touched),
+        Err(_) => Vec::new(),
+    };
     if Instant::now() >= context.deadline {
         outcome = Err(ToolError::TimedOut { limit: context.parts.call_time_max });
-    } else if context.cancel.is_raised() {
+    } else if !at_once && context.cancel.is_raised() {
         outcome = Err(ToolError::Cancelled);
     }
     let mut trace = Trace {
@@ -345,16 +387,22 @@ pub fn governed(
         arguments: hash_arguments(&json!({"tool": operation, "arguments": arguments})),
         decision: Decision::Allow,
         rule: BY_SCOPE.to_owned(),
-        touched: Vec::new(),
+        touched: touched_items,
         outcome: Outcome::Done,
     };
-    match &mut outcome {
+    match &outcome {
         Ok(answer) => {
             trace.decision = answer.decision;
             trace.rule.clone_from(&answer.rule);
-            trace.touched = std::mem::take(&mut answer.touched);
         }
-        Err(error) => trace.outcome = error.outcome(),
+        Err(error) => {
+            trace.outcome = error.outcome();
+            if let ToolError::Denied { item, rule, .. } = error {
+                trace.decision = Decision::Deny;
+                trace.rule.clone_from(rule);
+                trace.touched.push(touched(Effect::Withheld, *item));
+            }
+        }
     }
     let recorded = context.parts.workspace.audit.record(&trace, at_once);
     let receipt = recorded.map_err(|error| ToolError::Unaudited(error.to_string()))?;

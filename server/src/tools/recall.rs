@@ -12,7 +12,7 @@ use crate::recall::{self, Bounds, Means, Outcome, Plan, Question, Recalled, show
 
 /// Bytes of one item's text in an answer; what is longer is shown as a snippet.
 const TEXT_BYTES_MAX: usize = 4 << 10;
-/// Bytes of a title in the text that people read.
+/// Characters of each item in the text that people read.
 const LINE_CHARS_MAX: usize = 300;
 
 args! {
@@ -79,8 +79,9 @@ pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answe
         items.push(item_json(context, &snapshot, plan, found, compact, &mut budget)?);
     }
     let text = readable(&items, &outcome);
+    let cut = items.iter().any(|item| item.get("snippet").is_some());
     let structured = json!({
-        "items": items, "conflicts": [], "routing": routing(&outcome),
+        "items": items, "conflicts": [], "routing": routing(&outcome, cut),
     });
     account(&snapshot, &outcome, Answer::plain(structured, text))
 }
@@ -191,8 +192,8 @@ fn bounds_json(bounds: &Bounds) -> Value {
     })
 }
 
-/// What ran, within which bounds.
-pub fn routing(outcome: &Outcome) -> Value {
+/// What ran, within which bounds. `cut` says that a text was shortened.
+fn routing(outcome: &Outcome, cut: bool) -> Value {
     let millis = |took: std::time::Duration| (took.as_secs_f64() * 1e6).round() / 1e3;
     let lanes: Vec<Value> = outcome
         .lanes
@@ -207,7 +208,7 @@ pub fn routing(outcome: &Outcome) -> Value {
     json!({
         "route": outcome.route, "lanes": lanes, "bounds": bounds_json(&outcome.bounds),
         "withheld": outcome.withheld.len(), "took_ms": millis(outcome.took),
-        "truncated": outcome.cut_short,
+        "truncated": outcome.cut_short || cut,
     })
 }
 
