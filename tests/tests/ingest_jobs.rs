@@ -1,7 +1,5 @@
 //! Ingest jobs beside one another, cut off, and asked for what they must not do.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::path::Path;
 use std::thread;
 
