@@ -18,7 +18,7 @@ use crate::rest::{Ask, refuse};
 use crate::roots;
 use crate::tools::args::{Int, List, Text, args};
 use crate::tools::{
-    Answer, Context, ToolError, governed, ingest as ingest_tool, recall as recall_tool,
+    Answer, Context, Refused, ToolError, governed, ingest as ingest_tool, recall as recall_tool,
 };
 
 /// An operator's ingest may take long: it is watched, and can be called off.
@@ -55,7 +55,8 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
     let wanted = Recall::parse(&raw).map_err(refuse)?;
     let context = ask.context();
-    let answer = recall_as_operator(&context, &raw, wanted).map_err(refuse)?;
+    let answer =
+        recall_as_operator(&context, &raw, wanted).map_err(|refused| refuse(refused.error))?;
     let body = json!({"structured": answer.structured, "text": answer.text});
     Ok(Response::json(200, body.to_string().into_bytes()))
 }
@@ -65,7 +66,7 @@ pub fn recall_as_operator(
     context: &Context<'_>,
     raw: &Map<String, Value>,
     wanted: Recall,
-) -> Result<Answer, ToolError> {
+) -> Result<Answer, Refused> {
     let question = Question {
         text: wanted.query.0,
         limit: wanted.limit.map(|limit| usize::try_from(limit.0).unwrap_or(1)),
@@ -121,7 +122,7 @@ pub fn ingest_as_operator(
     context: &Context<'_>,
     raw: &Map<String, Value>,
     wanted: Ingest,
-) -> Result<Answer, ToolError> {
+) -> Result<Answer, Refused> {
     let paths: Vec<String> = wanted.paths.0.into_iter().map(|path| path.0).collect();
     let roots = allow(context.parts, &paths, !wanted.dry_run)?;
     let request = Request {

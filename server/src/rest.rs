@@ -81,7 +81,7 @@ pub fn stats(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let answer = governed(&ask.context(), "GET /stats", &json!({}), false, |context| {
         Ok(Answer::plain(status::collect(context)?, String::new()))
     });
-    Ok(respond(without_receipt(answer.map_err(refuse)?)))
+    Ok(respond(without_receipt(answer.map_err(|refused| refuse(refused.error))?)))
 }
 
 /// `POST /recall`.
@@ -106,7 +106,7 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let answer = governed(&ask.context(), "POST /recall", &arguments, false, |context| {
         seeds(context, &plan, |seeds, _| json!({"seeds": seeds}))
     });
-    let mut answer = answer.map_err(refuse)?;
+    let mut answer = answer.map_err(|refused| refuse(refused.error))?;
     Ok(respond(answer.structured["seeds"].take()))
 }
 
@@ -132,7 +132,7 @@ pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
             })
         })
     });
-    Ok(respond(without_receipt(answer.map_err(refuse)?)))
+    Ok(respond(without_receipt(answer.map_err(|refused| refuse(refused.error))?)))
 }
 
 /// Runs a plan and shows what it found as seeds.

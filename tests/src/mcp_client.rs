@@ -68,6 +68,8 @@ impl McpClient {
     pub fn refusal(&mut self, tool: &str, arguments: &Value) -> String {
         let result = self.result(tool, arguments);
         assert_eq!(result["isError"], json!(true), "{tool} {arguments}: {result}");
+        let receipt = &result["_meta"]["recalld/receipt"]["receipt_id"];
+        assert!(receipt.is_string(), "a refusal has its entry in the ledger too: {result}");
         result["content"][0]["text"].as_str().expect("a refusal is told in words").to_owned()
     }
 }

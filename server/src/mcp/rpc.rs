@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::tools::{self, Context, ToolError};
+use crate::tools::{self, Context, Refused, ToolError};
 
 /// Revisions that begin with `initialize`, oldest first.
 pub const REVISIONS: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -204,14 +204,14 @@ fn tools_call(context: &Context<'_>, params: &Value, tell: Tell<'_>) -> Result<V
             "structuredContent": answer.structured,
             "isError": false,
         })),
-        Err(error) => tool_failure(&error),
+        Err(refused) => tool_failure(&refused),
     }
 }
 
 /// What a caller can mend is a result that says so; what it cannot is an error of the protocol.
-fn tool_failure(error: &ToolError) -> Result<Value, Fault> {
-    let reason = error.reason();
-    match error {
+fn tool_failure(refused: &Refused) -> Result<Value, Fault> {
+    let reason = refused.error.reason();
+    match &refused.error {
         ToolError::TimedOut { limit } => Err(Fault {
             code: -32001,
             message: "Request timed out".to_owned(),
@@ -220,12 +220,12 @@ fn tool_failure(error: &ToolError) -> Result<Value, Fault> {
             })),
         }),
         ToolError::Damaged(_) | ToolError::Unwritable(_) | ToolError::Unaudited(_) => {
-            Err(Fault::server(reason, &error.to_string()))
+            Err(Fault::server(reason, &refused.to_string()))
         }
         _ => Ok(json!({
-            "content": [{"type": "text", "text": error.to_string()}],
+            "content": [{"type": "text", "text": refused.to_string()}],
             "isError": true,
-            "_meta": {"recalld/reason": reason},
+            "_meta": {"recalld/reason": reason, "recalld/receipt": refused.receipt},
         })),
     }
 }

@@ -5,11 +5,14 @@
 
 pub mod args;
 mod docstore;
+mod governed;
 mod idempotency;
 pub mod ingest;
 mod items;
 pub mod recall;
 pub mod status;
+
+pub use governed::{Refused, governed};
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -18,7 +21,7 @@ use engine::ledger::{Decision, Effect, Outcome, Touched};
 use engine::{Damage, ItemId, ItemView, Remedy, Sensitivity, WriteError};
 use serde_json::{Map, Value, json};
 
-use crate::govern::{Action, Trace, Verdict, What, decide, hash_arguments};
+use crate::govern::{Action, Verdict, What, decide};
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
 
@@ -347,68 +350,11 @@ impl Tool {
     }
 
     /// Runs the tool as a governed call.
-    pub fn call(
-        &self,
-        context: &Context<'_>,
-        raw: &Map<String, Value>,
-    ) -> Result<Answer, ToolError> {
+    pub fn call(&self, context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
         let arguments = Value::Object(raw.clone());
         let at_once = self.change != Change::Nothing;
         governed(context, self.name, &arguments, at_once, |context| (self.run)(context, raw))
     }
-}
-
-/// Does `work`, leaves its entry in the ledger, and gives the answer with its receipt. No entry,
-/// no answer. `at_once` waits until the entry is on disk.
-pub fn governed(
-    context: &Context<'_>,
-    operation: &'static str,
-    arguments: &Value,
-    at_once: bool,
-    work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
-) -> Result<Answer, ToolError> {
-    if let Some(why) = context.parts.workspace.audit.failure() {
-        return Err(ToolError::Unaudited(why)); // before anything is written
-    }
-    let mut outcome = work(context);
-    // What became of items is recorded whether or not the answer is still given.
-    let touched_items = match &mut outcome {
-        Ok(answer) => std::mem::take(&mut answer.touched),
-        Err(_) => Vec::new(),
-    };
-    if Instant::now() >= context.deadline {
-        outcome = Err(ToolError::TimedOut { limit: context.parts.call_time_max });
-    } else if !at_once && context.cancel.is_raised() {
-        outcome = Err(ToolError::Cancelled);
-    }
-    let mut trace = Trace {
-        tool: operation,
-        principal: context.caller.principal.clone(),
-        arguments: hash_arguments(&json!({"tool": operation, "arguments": arguments})),
-        decision: Decision::Allow,
-        rule: BY_SCOPE.to_owned(),
-        touched: touched_items,
-        outcome: Outcome::Done,
-    };
-    match &outcome {
-        Ok(answer) => {
-            trace.decision = answer.decision;
-            trace.rule.clone_from(&answer.rule);
-        }
-        Err(error) => {
-            trace.outcome = error.outcome();
-            if let ToolError::Denied { item, rule, .. } = error {
-                trace.decision = Decision::Deny;
-                trace.rule.clone_from(rule);
-                trace.touched.push(touched(Effect::Withheld, *item));
-            }
-        }
-    }
-    let recorded = context.parts.workspace.audit.record(&trace, at_once);
-    let receipt = recorded.map_err(|error| ToolError::Unaudited(error.to_string()))?;
-    let mut answer = outcome?;
-    answer.structured["receipt"] = receipt.to_json();
-    Ok(answer)
 }
 
 fn receipt_schema() -> Value {

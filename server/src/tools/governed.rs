@@ -1,0 +1,90 @@
+//! What every governed call has in common: its entry in the ledger, and its receipt.
+
+use std::fmt;
+use std::time::Instant;
+
+use engine::ledger::{Decision, Effect, Outcome};
+use serde_json::{Value, json};
+
+use super::{Answer, BY_SCOPE, Context, ToolError, touched};
+use crate::govern::{Trace, hash_arguments};
+
+/// A governed call that gave no answer.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why.
+    pub error: ToolError,
+    /// Proof of its entry; `None` when the ledger takes no entries.
+    pub receipt: Option<Value>,
+}
+
+impl From<ToolError> for Refused {
+    fn from(error: ToolError) -> Self {
+        Self { error, receipt: None }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Does `work`, leaves its entry in the ledger, and gives the answer with its receipt. No entry,
+/// no answer; a refusal has one too. `at_once` waits until the entry is on disk.
+pub fn governed(
+    context: &Context<'_>,
+    operation: &'static str,
+    arguments: &Value,
+    at_once: bool,
+    work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
+) -> Result<Answer, Refused> {
+    if let Some(why) = context.parts.workspace.audit.failure() {
+        return Err(ToolError::Unaudited(why).into()); // before anything is written
+    }
+    let mut outcome = work(context);
+    // What became of items is recorded whether or not the answer is still given.
+    let touched_items = match &mut outcome {
+        Ok(answer) => std::mem::take(&mut answer.touched),
+        Err(_) => Vec::new(),
+    };
+    if Instant::now() >= context.deadline {
+        outcome = Err(ToolError::TimedOut { limit: context.parts.call_time_max });
+    } else if !at_once && context.cancel.is_raised() {
+        outcome = Err(ToolError::Cancelled);
+    }
+    let mut trace = Trace {
+        tool: operation,
+        principal: context.caller.principal.clone(),
+        arguments: hash_arguments(&json!({"tool": operation, "arguments": arguments})),
+        decision: Decision::Allow,
+        rule: BY_SCOPE.to_owned(),
+        touched: touched_items,
+        outcome: Outcome::Done,
+    };
+    match &outcome {
+        Ok(answer) => {
+            trace.decision = answer.decision;
+            trace.rule.clone_from(&answer.rule);
+        }
+        Err(error) => {
+            trace.outcome = error.outcome();
+            if let ToolError::Denied { item, rule, .. } = error {
+                trace.decision = Decision::Deny;
+                trace.rule.clone_from(rule);
+                trace.touched.push(touched(Effect::Withheld, *item));
+            }
+        }
+    }
+    let recorded = context.parts.workspace.audit.record(&trace, at_once);
+    let receipt = recorded.map_err(|error| ToolError::Unaudited(error.to_string()))?;
+    match outcome {
+        Ok(mut answer) => {
+            answer.structured["receipt"] = receipt.to_json();
+            Ok(answer)
+        }
+        Err(error) => Err(Refused { error, receipt: Some(receipt.to_json()) }),
+    }
+}
