@@ -1,7 +1,7 @@
 //! The encoder with the real model at 16, 32 and 128 tokens, beside the scalar reference.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use encoder::{Encoder, ModelFiles};
+use encoder::Encoder;
 use kernels::{Kernels, Level};
 use server::model::{self, Bar, ModelRequest, Unit};
 
@@ -24,14 +24,7 @@ fn bench(criterion: &mut Criterion) {
         Ok(files) => files,
         Err(error) => panic!("{error}\n{}", error.remedy()),
     };
-    let files = ModelFiles {
-        config: &files.config,
-        tokenizer: &files.tokenizer,
-        weights: &files.weights,
-        pooling: files.pooling.as_deref(),
-        sentence: files.sentence.as_deref(),
-        weights_sha256: Some(files.weights_sha256),
-    };
+    let files = files.borrowed();
     let mut group = criterion.benchmark_group("encode one text");
     group.sample_size(10);
     let levels = [Kernels::detect().level(), Level::Scalar];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use encoder::{Encoder, ModelFiles};
+use encoder::Encoder;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{Ground, OpenError, Options, Remedy, Store};
 use kernels::Kernels;
@@ -153,14 +153,7 @@ fn open_encoder(settings: &Settings, progress: &mut dyn Progress) -> Result<Embe
     let name = request.name.clone();
     let files = model::ensure(&request, progress)
         .map_err(|error| failed(format!("{error}\n{}", error.remedy())))?;
-    let encoder = Encoder::open(&ModelFiles {
-        config: &files.config,
-        tokenizer: &files.tokenizer,
-        weights: &files.weights,
-        pooling: files.pooling.as_deref(),
-        sentence: files.sentence.as_deref(),
-        weights_sha256: Some(files.weights_sha256),
-    })
-    .map_err(|error| failed(format!("the model in {}: {error}", files.dir.display())))?;
+    let encoder = Encoder::open(&files.borrowed())
+        .map_err(|error| failed(format!("the model in {}: {error}", files.dir.display())))?;
     Ok(Embedder::new(encoder, name, settings.threads))
 }

@@ -20,15 +20,7 @@ pub fn files() -> &'static ModelFiles {
 
 /// The files as the encoder takes them.
 pub fn borrowed() -> Borrowed<'static> {
-    let files = files();
-    Borrowed {
-        config: &files.config,
-        tokenizer: &files.tokenizer,
-        weights: &files.weights,
-        pooling: files.pooling.as_deref(),
-        sentence: files.sentence.as_deref(),
-        weights_sha256: Some(files.weights_sha256),
-    }
+    files().borrowed()
 }
 
 /// The encoder, as the service has it.

@@ -3,7 +3,7 @@
 //! Owns the walk (`walk`), the path policy (`roots`, `beneath`), the readers (`read`), the cutting
 //! into chunks (`chunk`, `pieces`) and the guessing of link targets (`links`). Knows file
 //! descriptors and bytes; must not know the engine, HTTP or the tools, except for `job` and
-//! `outline`, which store what the others read: all but these are pure functions of their bytes.
+//! `outline` and `report`, which store what the others read: all but these are pure functions of their bytes.
 
 mod beneath;
 pub mod chunk;
@@ -12,6 +12,7 @@ pub mod links;
 mod outline;
 mod pieces;
 pub mod read;
+mod report;
 pub mod roots;
 pub mod uri;
 pub mod walk;

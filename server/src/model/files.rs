@@ -79,6 +79,18 @@ pub struct ModelFiles {
 }
 
 impl ModelFiles {
+    /// The files as the encoder takes them.
+    pub fn borrowed(&self) -> encoder::ModelFiles<'_> {
+        encoder::ModelFiles {
+            config: &self.config,
+            tokenizer: &self.tokenizer,
+            weights: &self.weights,
+            pooling: self.pooling.as_deref(),
+            sentence: self.sentence.as_deref(),
+            weights_sha256: Some(self.weights_sha256),
+        }
+    }
+
     /// Compares both hashes with the pinned ones.
     pub(super) fn check(&self, expected: &Expected) -> Result<(), FileFault> {
         same(TOKENIZER, &expected.tokenizer, &self.tokenizer_sha256)?;

@@ -1,6 +1,6 @@
 //! What a tool takes: one list of fields gives the struct, the parser, the bounds and the schema.
 //!
-//! ```ignore
+//! ```text
 //! args! {
 //!     /// What `graph_path_tool` takes.
 //!     struct Path {

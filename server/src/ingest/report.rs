@@ -1,0 +1,121 @@
+//! What one ingest did, or why it did not.
+
+use std::fmt;
+
+use engine::{Damage, ItemId, WriteError};
+use serde_json::{Value, json};
+
+use super::outline::Prepared;
+use crate::names;
+
+/// Skipped files and errors that a report lists; the rest is counted.
+const LISTED_MAX: usize = 100;
+
+/// What was done.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// The job; `None` where there was nothing to do.
+    pub job: Option<ItemId>,
+    /// Files looked at.
+    pub files: u64,
+    /// Items written: documents and chunks.
+    pub items: u64,
+    /// Files that are stored as they are.
+    pub unchanged: u64,
+    /// Files whose older version was superseded.
+    pub superseded: u64,
+    /// Edges made of links between files.
+    pub links: u64,
+    /// Files passed over, and why.
+    pub skipped: Vec<(String, String)>,
+    /// How many were passed over in all.
+    pub skipped_count: u64,
+    /// Files that could not be read or stored, and why.
+    pub errors: Vec<(String, String)>,
+    /// How many there were in all.
+    pub errors_count: u64,
+    /// Whether the job ended early.
+    pub cancelled: bool,
+    /// Documents written.
+    pub documents: Vec<ItemId>,
+}
+
+impl Report {
+    /// `{job_id, files, items, unchanged, superseded, skipped[], errors[]}` and what else there is.
+    pub fn to_json(&self) -> Value {
+        let listed = |pairs: &[(String, String)]| {
+            let rows = pairs.iter().map(|(path, why)| json!({"path": path, "reason": why}));
+            Value::Array(rows.collect())
+        };
+        json!({
+            "job_id": self.job.map(|id| names::item("job", id)),
+            "files": self.files, "items": self.items, "unchanged": self.unchanged,
+            "superseded": self.superseded, "links": self.links,
+            "skipped": listed(&self.skipped), "skipped_count": self.skipped_count,
+            "errors": listed(&self.errors), "errors_count": self.errors_count,
+            "cancelled": self.cancelled,
+            "truncated": self.skipped_count > self.skipped.len() as u64
+                || self.errors_count > self.errors.len() as u64,
+        })
+    }
+
+    /// A document that was counted and is not stored after all.
+    pub(super) fn take_back(&mut self, one: &Prepared) {
+        self.items -= 1 + one.chunks.len() as u64;
+        self.superseded -= u64::from(one.older.is_some());
+    }
+
+    pub(super) fn skip(&mut self, path: String, why: String) {
+        self.skipped_count += 1;
+        if self.skipped.len() < LISTED_MAX {
+            self.skipped.push((path, why));
+        }
+    }
+
+    pub(super) fn fail(&mut self, path: String, why: String) {
+        self.errors_count += 1;
+        if self.errors.len() < LISTED_MAX {
+            self.errors.push((path, why));
+        }
+    }
+}
+
+/// Why a job did not begin, or stopped. What it had stored by then stays.
+#[derive(Debug)]
+pub enum JobError {
+    /// A path or a pattern of the request cannot be used.
+    Request {
+        /// The argument.
+        field: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The store refused.
+    Write(WriteError),
+    /// Stored bytes are damaged.
+    Damaged(Damage),
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request { field, why } => write!(f, "{field}: {why}"),
+            Self::Write(error) => error.fmt(f),
+            Self::Damaged(damage) => damage.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for JobError {}
+
+impl From<WriteError> for JobError {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<Damage> for JobError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
