@@ -36,9 +36,8 @@ pub fn serve(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     match answer(parts, caller, call, &body, None) {
         Some(answer) => {
             // A single message that is none at all never reached a method.
-            let status =
-                if matches!(Message::of(&body), Message::Wrong { .. }) { 400 } else { 200 };
-            let status = if body.is_array() { 200 } else { status };
+            let wrong = !body.is_array() && matches!(Message::of(&body), Message::Wrong { .. });
+            let status = if wrong { 400 } else { 200 };
             reply.send(Response::json(status, answer.to_string().into_bytes()));
         }
         None => reply.send(Response::empty(202)),

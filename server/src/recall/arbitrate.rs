@@ -19,13 +19,13 @@ pub(super) fn bring_replacements(
         // A file's older versions are history, which its chain shows; they do not take up places.
         let mut stands_in = false;
         if snapshot.status(found.place) == Status::Superseded {
-            let id = snapshot.id(found.place)?;
-            for place in snapshot.current_successors(id)? {
+            let old = snapshot.item(found.place)?;
+            let successors = snapshot.current_successors(old.id)?;
+            stands_in = !successors.is_empty() && matches!(old.kind, "chunk" | "document");
+            for place in successors {
                 if fits(snapshot, filter, place)? && given.insert(place) {
                     ordered.push(Fused { place, ..found.clone() });
                 }
-                let kind = snapshot.item(found.place)?.kind;
-                stands_in |= kind == "chunk" || kind == "document";
             }
         }
         if !stands_in && given.insert(found.place) {
