@@ -15,7 +15,7 @@ use serde_json::json;
 use super::chunk::chunk;
 use super::links::candidates;
 pub(crate) use super::outline::embedded_text;
-use super::outline::{Marks, Older, Prepared};
+use super::outline::{Marks, Older, Prepared, named};
 use super::read::read_bytes;
 pub use super::report::{JobError, Report};
 use super::roots::{Allowed, FILE_BYTES_MAX, Roots};
@@ -169,13 +169,15 @@ impl Job<'_> {
         };
         let sensitivity = request.sensitivity.or(stored.as_ref().map(|stored| stored.sensitivity));
         let older = stored.map(|stored| stored.older(&snapshot)).transpose()?;
+        let chunks = chunk(&document);
         Ok(Found::Fresh(Box::new(Prepared {
             relative: opened.relative().to_owned(),
             root: opened.root().to_owned(),
             uri,
             bytes: bytes.len() as u64,
             sha256,
-            chunks: chunk(&document),
+            named: named(&document, &chunks),
+            chunks,
             document,
             older,
             sensitivity: sensitivity.unwrap_or_default(),
@@ -246,7 +248,7 @@ impl Job<'_> {
         let mut known = Vec::new();
         for one in waiting {
             known.push(None);
-            known.extend((0..one.chunks.len()).map(|at| one.known_embedding(at)));
+            known.extend(one.known_embeddings());
         }
         let texts: Vec<String> = waiting.iter().flat_map(Prepared::texts_to_embed).collect();
         let unknown = texts.iter().zip(&known).filter(|(_, known)| known.is_none());

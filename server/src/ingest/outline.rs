@@ -31,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) sha256: [u8; 32],
     pub(super) document: Document,
     pub(super) chunks: Vec<Chunk>,
+    /// Title and hash of the text of each chunk: what tells chunks of two versions apart.
+    pub(super) named: Vec<(String, [u8; 32])>,
     /// What is stored of the file already.
     pub(super) older: Option<Older>,
     /// How carefully its items are to be shown.
@@ -112,18 +114,7 @@ pub(super) struct Marks<'a> {
 
 impl Prepared {
     fn title(&self) -> String {
-        cut(&self.document.title, TITLE_BYTES_MAX / 4)
-    }
-
-    fn chunk_title(&self, chunk: &Chunk) -> String {
-        let mut title = self.title();
-        let headings = chunk.heading_path.iter().filter(|heading| **heading != title);
-        let headings: Vec<&str> = headings.map(String::as_str).collect();
-        for part in headings.into_iter().chain(chunk.symbol.as_deref()) {
-            title.push_str(" > ");
-            title.push_str(part);
-        }
-        cut(&title, TITLE_BYTES_MAX)
+        title(&self.document)
     }
 
     /// The document's fields and headings: what it is about, without its text.
@@ -141,18 +132,20 @@ impl Prepared {
     /// What the encoder reads for each item, in the order of [`Prepared::batch`].
     pub(super) fn texts_to_embed(&self) -> Vec<String> {
         let mut texts = vec![embedded_text(&self.title(), &self.outline())];
-        texts.extend(self.chunks.iter().map(|c| embedded_text(&self.chunk_title(c), &c.text)));
+        let chunks = self.chunks.iter().zip(&self.named);
+        texts.extend(chunks.map(|(chunk, (title, _))| embedded_text(title, &chunk.text)));
         texts
     }
 
-    /// The embedding that an older version has for chunk `at`, if the words are the same.
-    pub(super) fn known_embedding(&self, at: usize) -> Option<&[f16]> {
-        let chunk = &self.chunks[at];
-        let title = self.chunk_title(chunk);
-        let sha256 = super::sha256(chunk.text.as_bytes());
-        let older = self.older.as_ref()?.chunks.iter();
-        let mut same = older.filter(|old| old.sha256 == sha256 && old.title == title);
-        same.find(|old| !old.embedding.is_empty()).map(|old| old.embedding.as_slice())
+    /// For each chunk the embedding that an older version has, if the words are the same.
+    pub(super) fn known_embeddings(&self) -> Vec<Option<&[f16]>> {
+        let mut known: HashMap<(&str, [u8; 32]), &[f16]> = HashMap::new();
+        for old in self.older.iter().flat_map(|older| &older.chunks) {
+            if !old.embedding.is_empty() {
+                known.entry((&old.title, old.sha256)).or_insert(&old.embedding);
+            }
+        }
+        self.named.iter().map(|(title, sha256)| known.get(&(title, *sha256)).copied()).collect()
     }
 
     /// Everything of the document, to be stored together.
@@ -164,20 +157,16 @@ impl Prepared {
     ) -> (Batch, ItemId) {
         let source = SourceId(ids().0);
         let document = ids();
-        let titles: Vec<(String, [u8; 32])> = self
-            .chunks
-            .iter()
-            .map(|chunk| (self.chunk_title(chunk), super::sha256(chunk.text.as_bytes())))
-            .collect();
         let (replaced, orphans) = match &self.older {
-            Some(older) => older.pair(&titles),
-            None => (vec![None; titles.len()], Vec::new()),
+            Some(older) => older.pair(&self.named),
+            None => (vec![None; self.named.len()], Vec::new()),
         };
         let mut batch = Batch { sources: vec![self.source(source, marks)], ..Batch::default() };
         let mut embedding = || embeddings.pop_front().unwrap_or_default();
         batch.items.push(self.document_item(document, source, embedding(), marks));
-        for ((chunk, (title, _)), replaced) in self.chunks.iter().zip(titles).zip(replaced) {
-            let item = self.chunk_item(chunk, title, (document, source), embedding(), marks);
+        for ((chunk, (title, _)), replaced) in self.chunks.iter().zip(&self.named).zip(replaced) {
+            let item =
+                self.chunk_item(chunk, title.clone(), (document, source), embedding(), marks);
             let id = ids();
             batch.edges.push(part_of(id, document, source, marks));
             let supersedes = replaced.into_iter().collect();
@@ -273,6 +262,27 @@ impl Prepared {
             ..ItemDraft::default()
         }
     }
+}
+
+fn title(document: &Document) -> String {
+    cut(&document.title, TITLE_BYTES_MAX / 4)
+}
+
+/// Title and hash of the text of each chunk of a document.
+pub(super) fn named(document: &Document, chunks: &[Chunk]) -> Vec<(String, [u8; 32])> {
+    let name = |chunk: &Chunk| (chunk_title(document, chunk), super::sha256(chunk.text.as_bytes()));
+    chunks.iter().map(name).collect()
+}
+
+fn chunk_title(document: &Document, chunk: &Chunk) -> String {
+    let mut title = title(document);
+    let headings = chunk.heading_path.iter().filter(|heading| **heading != title);
+    let headings: Vec<&str> = headings.map(String::as_str).collect();
+    for part in headings.into_iter().chain(chunk.symbol.as_deref()) {
+        title.push_str(" > ");
+        title.push_str(part);
+    }
+    cut(&title, TITLE_BYTES_MAX)
 }
 
 /// Title and text, as the encoder reads them.
