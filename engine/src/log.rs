@@ -38,7 +38,7 @@ impl LogWriter {
         number: u64,
         first_seq: Seq,
     ) -> Result<Self, DiskError> {
-        let mut file = disk.create(&layout::name(FileKind::Log, number))?;
+        let file = disk.create(&layout::name(FileKind::Log, number))?;
         file.append(&header(store, number, first_seq))?;
         file.sync()?;
         disk.sync_names()?;

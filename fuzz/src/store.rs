@@ -10,23 +10,23 @@ use engine::{
 };
 use half::f16;
 
-use crate::memory::{Files, Memory};
+use crate::memory::{Files, MemoryDisk};
 
 /// Width of the embeddings.
 const WIDTH: usize = 8;
 
-fn ground(memory: Memory) -> Ground {
+fn ground(memory: MemoryDisk) -> Ground {
     Ground { disk: Arc::new(memory), clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) }
 }
 
 /// Opens a store of these files.
 pub fn open(files: Files) -> Result<Store, OpenError> {
-    Store::open(ground(Memory::of(files)), Options::default())
+    Store::open(ground(MemoryDisk::holding(files)), Options::default())
 }
 
 /// The files of a store: a sealed segment with its state, or, if `logged`, all of it in a log.
 pub fn good(logged: bool) -> Files {
-    let memory = Memory::default();
+    let memory = MemoryDisk::default();
     let store = Store::open(ground(memory.clone()), Options::default()).expect("an empty store");
     let dimensions = u32::try_from(WIDTH).expect("eight");
     store.bind_model(Model { fingerprint: [7; 32], dimensions }).expect("the first model");

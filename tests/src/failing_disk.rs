@@ -62,7 +62,7 @@ struct FailingFile {
 
 impl DiskFile for FailingFile {
     /// A write that fails has put half of its bytes there, as a full disk does.
-    fn append(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
+    fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
         if let Err(error) = self.turn.take("write", &self.name) {
             self.file.append(&bytes[..bytes.len() / 2])?;
             return Err(error);
@@ -70,9 +70,14 @@ impl DiskFile for FailingFile {
         self.file.append(bytes)
     }
 
-    fn sync(&mut self) -> Result<(), DiskError> {
+    fn sync(&self) -> Result<(), DiskError> {
         self.turn.take("sync", &self.name)?;
         self.file.sync()
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
+        self.turn.take("reserve", &self.name)?;
+        self.file.reserve(bytes)
     }
 }
 
@@ -117,5 +122,9 @@ impl Disk for FailingDisk {
     fn sync_names(&self) -> Result<(), DiskError> {
         self.turn.take("sync", "the directory")?;
         self.beneath.sync_names()
+    }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        self.beneath.free_bytes()
     }
 }

@@ -56,19 +56,41 @@ impl Drop for MemoryLock {
 struct MemoryFile {
     disk: MemoryDisk,
     name: String,
+    /// Bytes appended so far: the file may be longer.
+    end: Mutex<usize>,
+}
+
+impl MemoryFile {
+    fn with<T>(
+        &self,
+        action: &'static str,
+        change: impl FnOnce(&mut Vec<u8>) -> T,
+    ) -> Result<T, DiskError> {
+        let mut held = self.disk.held();
+        let file = held.get_mut(&self.name);
+        file.map(change).ok_or_else(|| error(action, &self.name, io::ErrorKind::NotFound))
+    }
 }
 
 impl DiskFile for MemoryFile {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
-        match self.disk.held().get_mut(&self.name) {
-            Some(file) => file.extend_from_slice(bytes),
-            None => return Err(error("write", &self.name, io::ErrorKind::NotFound)),
-        }
+    fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let new_end = *end + bytes.len();
+        self.with("write", |file| {
+            file.resize(file.len().max(new_end), 0);
+            file[*end..new_end].copy_from_slice(bytes);
+        })?;
+        *end = new_end;
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), DiskError> {
+    fn sync(&self) -> Result<(), DiskError> {
         Ok(())
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
+        let bytes = usize::try_from(bytes).expect("a test's files fit into memory");
+        self.with("reserve", |file| file.resize(file.len().max(bytes), 0))
     }
 }
 
@@ -87,7 +109,11 @@ impl Disk for MemoryDisk {
             return Err(error("create", name, io::ErrorKind::AlreadyExists));
         }
         self.held().insert(name.to_owned(), Vec::new());
-        Ok(Box::new(MemoryFile { disk: self.clone(), name: name.to_owned() }))
+        Ok(Box::new(MemoryFile {
+            disk: self.clone(),
+            name: name.to_owned(),
+            end: Mutex::default(),
+        }))
     }
 
     fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
@@ -126,5 +152,9 @@ impl Disk for MemoryDisk {
 
     fn sync_names(&self) -> Result<(), DiskError> {
         Ok(())
+    }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        Ok(u64::MAX)
     }
 }

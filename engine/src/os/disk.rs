@@ -5,9 +5,13 @@
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 
 use crate::error::DiskError;
 use crate::layout::UNFINISHED;
@@ -17,12 +21,16 @@ pub use crate::os::mmap::FileBytes;
 /// Keeps other processes out of the directory until it is dropped.
 pub trait DiskLock: Send + Sync + Debug {}
 
-/// A file being written at its end.
-pub trait DiskFile: Send + Debug {
-    /// Writes all of `bytes` at the end.
-    fn append(&mut self, bytes: &[u8]) -> Result<(), DiskError>;
-    /// Returns once all that was appended survives a power cut.
-    fn sync(&mut self) -> Result<(), DiskError>;
+/// A file being written from its start on. One thread may append while another one syncs.
+pub trait DiskFile: Send + Sync + Debug {
+    /// Writes all of `bytes` behind what was appended before.
+    fn append(&self, bytes: &[u8]) -> Result<(), DiskError>;
+    /// Returns once all that had been appended before the call survives a power cut.
+    fn sync(&self) -> Result<(), DiskError>;
+    /// Makes the file `bytes` long at the least; what was not appended yet reads as zeros. A sync
+    /// then has no new length to store, which makes it cheaper. A file system without such a call
+    /// may leave the file as it is.
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError>;
 }
 
 /// A flat directory of files.
@@ -45,6 +53,8 @@ pub trait Disk: Send + Sync + Debug {
     fn sync(&self, name: &str) -> Result<(), DiskError>;
     /// Returns once names made, changed and removed so far survive a power cut.
     fn sync_names(&self) -> Result<(), DiskError>;
+    /// Bytes that may still be written before the disk is full.
+    fn free_bytes(&self) -> Result<u64, DiskError>;
 }
 
 /// A directory of the real file system.
@@ -83,15 +93,27 @@ impl DiskLock for RealLock {}
 struct RealFile {
     name: String,
     file: File,
+    /// Bytes appended so far: the file may be longer.
+    end: Mutex<u64>,
 }
 
 impl DiskFile for RealFile {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
-        self.file.write_all(bytes).map_err(RealDisk::fail("write", &self.name))
+    fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        self.file.write_all_at(bytes, *end).map_err(RealDisk::fail("write", &self.name))?;
+        *end += bytes.len() as u64;
+        Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), DiskError> {
+    fn sync(&self) -> Result<(), DiskError> {
         self.file.sync_data().map_err(RealDisk::fail("sync", &self.name))
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(RealDisk::fail("reserve", &self.name)(error.into())),
+        }
     }
 }
 
@@ -126,11 +148,11 @@ impl Disk for RealDisk {
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
         let file = OpenOptions::new()
             .create_new(true)
-            .append(true)
+            .write(true)
             .mode(0o600)
             .open(self.root.join(name))
             .map_err(Self::fail("create", name))?;
-        Ok(Box::new(RealFile { name: name.to_owned(), file }))
+        Ok(Box::new(RealFile { name: name.to_owned(), file, end: Mutex::default() }))
     }
 
     fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
@@ -172,12 +194,18 @@ impl Disk for RealDisk {
             .and_then(|folder| folder.sync_all())
             .map_err(|error| DiskError::new("sync", name(), error))
     }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        let found = rustix::fs::statvfs(&self.root)
+            .map_err(|error| Self::fail("ask for free space of", "the directory")(error.into()))?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 /// Writes `bytes` as `name` so that a crash leaves the whole file or none of it.
 pub(crate) fn put_in_place(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
     let fresh = format!("{name}{UNFINISHED}");
-    let mut file = disk.create(&fresh)?;
+    let file = disk.create(&fresh)?;
     file.append(bytes)?;
     file.sync()?;
     disk.rename(&fresh, name)?;
