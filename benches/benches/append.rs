@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use engine::{Batch, Durability, Ground, ItemDraft, Options, Store};
@@ -34,7 +35,7 @@ fn bench(criterion: &mut Criterion) {
     for (name, durability, items) in [
         ("one, synced", Durability::Sync, 1),
         ("a hundred in a batch, synced", Durability::Sync, BATCH),
-        ("one, written", Durability::Written, 1),
+        ("one, written", Durability::Interval(Duration::from_millis(50)), 1),
     ] {
         let folder = tempfile::tempdir().expect("a place for temporary files");
         let store = store(folder.path(), durability);

@@ -96,6 +96,8 @@ impl std::error::Error for DiskError {
 pub enum OpenError {
     /// Another process holds the directory's lock.
     Locked,
+    /// The directory holds no store.
+    NoStore,
     /// A file needs a build that reads this version of the format.
     TooNew {
         /// The file.
@@ -114,6 +116,7 @@ impl OpenError {
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Locked => Remedy::RetryLater,
+            Self::NoStore => Remedy::FixRequest,
             Self::TooNew { .. } => Remedy::Upgrade,
             Self::Damaged(_) => Remedy::Restore,
             Self::Disk(error) => error.remedy(),
@@ -125,6 +128,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Locked => write!(f, "the store is open in another process"),
+            Self::NoStore => write!(f, "the directory holds no store"),
             Self::TooNew { file, version } => write!(
                 f,
                 "{file} needs a build that reads format version {version}; this one reads up to {}",
@@ -169,6 +173,14 @@ pub enum WriteError {
     Disk(DiskError),
     /// An earlier failure stopped the writer: reopen the store. Holds that failure's words.
     Stopped(String),
+    /// Work in the background failed on a file that nothing names yet. The writer goes on; the work
+    /// can be tried again.
+    Postponed {
+        /// What failed.
+        why: String,
+        /// What would help.
+        remedy: Remedy,
+    },
 }
 
 impl WriteError {
@@ -176,10 +188,15 @@ impl WriteError {
         Self::Refused { field, why: why.into() }
     }
 
+    pub(crate) fn postponed(error: &DiskError) -> Self {
+        Self::Postponed { why: error.to_string(), remedy: error.remedy() }
+    }
+
     /// See [`Remedy`].
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Refused { .. } => Remedy::FixRequest,
+            Self::Postponed { remedy, .. } => *remedy,
             Self::Damaged(_) => Remedy::Restore,
             // The writer has stopped; with a full disk there is something to do first.
             Self::Disk(error) if error.remedy() == Remedy::FreeSpace => Remedy::FreeSpace,
@@ -195,6 +212,7 @@ impl fmt::Display for WriteError {
             Self::Damaged(damage) => write!(f, "the store is damaged: {damage}"),
             Self::Disk(error) => write!(f, "{error}; the writer has stopped, reopen the store"),
             Self::Stopped(why) => write!(f, "the writer has stopped ({why}); reopen the store"),
+            Self::Postponed { why, .. } => write!(f, "{why}; it can be tried again"),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::error::{Damage, WriteError};
 use crate::ids::{EdgeId, ItemId, SourceId};
 use crate::layout::NO_TIME;
 use crate::limits::*;
+use crate::manifest::Model;
 use crate::os::clock::Micros;
 
 /// How carefully an item is to be shown. Ordered: public < internal < confidential < restricted.
@@ -162,6 +163,8 @@ pub struct TombstoneDraft {
     pub by: String,
     /// Why.
     pub reason: String,
+    /// Whether the target's bytes are to be erased too.
+    pub erase: bool,
 }
 
 /// Records that are stored together or not at all.
@@ -175,6 +178,9 @@ pub struct Batch {
     pub edges: Vec<EdgeDraft>,
     /// Tombstones.
     pub tombstones: Vec<TombstoneDraft>,
+    /// The encoder that made the items' embeddings; another one than the store's is refused.
+    /// Without it only their width is checked.
+    pub embedded_by: Option<Model>,
 }
 
 impl Batch {

@@ -75,6 +75,21 @@ fn is_state_name(name: &str) -> bool {
     rest.is_some_and(|(segment, rest)| is_number(segment) && generation(rest))
 }
 
+/// The largest number in the name of one of our files; `None` for any other name.
+pub(crate) fn largest_number(name: &str) -> Option<u64> {
+    let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
+    let kinds = [FileKind::Manifest, FileKind::Log, FileKind::Segment];
+    if !is_state_name(name) {
+        return kinds.iter().find_map(|&kind| number(kind, name));
+    }
+    name.split('-').filter_map(|digits| digits.parse().ok()).max()
+}
+
+/// Whether a file is one of ours, whole or being written.
+pub(crate) fn is_ours(name: &str) -> bool {
+    largest_number(name).is_some()
+}
+
 /// Whether a file holds rows or their state, so that it is of no use when no manifest lists it.
 pub(crate) fn is_listed_kind(name: &str) -> bool {
     number(FileKind::Segment, name).is_some() || is_state_name(name)

@@ -6,11 +6,15 @@
 //! described in `format-spec/`.
 #![deny(unsafe_code)]
 
+mod backup;
+mod compact;
 mod cursor;
+mod erase;
 mod error;
 mod graph;
 mod ids;
 mod item;
+mod job;
 mod layout;
 pub mod ledger;
 pub mod limits;
@@ -18,18 +22,25 @@ mod links;
 mod log;
 mod manifest;
 mod merge;
+mod opening;
 pub mod os;
+mod reader;
 mod record;
+mod rows;
 mod score;
 mod segment;
+mod settle;
 mod snapshot;
 mod state;
 mod store;
 mod supersede;
 mod top;
+mod upkeep;
 pub mod words;
 mod writer;
 
+pub use backup::{Copied, CopyError, restore};
+pub use compact::{Compacted, FullSpeed, Pace};
 pub use error::{Damage, DiskError, OpenError, Remedy, WriteError};
 pub use graph::{Direction, EDGES_PER_ITEM_MAX, Neighbour};
 pub use ids::{EdgeId, ItemId, NotAnId, Row, Seq, SourceId, StoreId};
@@ -38,8 +49,10 @@ pub use layout::{COLUMNS, Cells, ColumnSpec, READ_VERSION, Table, WRITE_VERSION}
 pub use log::Durability;
 pub use manifest::{Model, hex};
 pub use os::clock::Micros;
+pub use reader::{OPEN_ATTEMPTS_MAX, Reader};
 pub use score::Hit;
 pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
 pub use snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
 pub use store::{Ground, Options, Store, Written};
 pub use top::Top;
+pub use upkeep::{UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, Upkeep};

@@ -1,5 +1,6 @@
 //! Many segments into one, row after row in the order in which they were committed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::Damage;
@@ -27,77 +28,143 @@ impl Segment {
     }
 }
 
-/// One part on the heap with all rows of `parts`, and their states.
-pub(crate) fn merge(parts: &[Part]) -> Result<Part, Damage> {
-    let mut builder = SegmentBuilder::default();
-    let mut state = RowState::fresh(
-        parts.iter().map(|part| part.segment.header().items as usize).sum(),
-        parts.iter().map(|part| part.segment.header().edges as usize).sum(),
-    );
-    let (mut items, mut edges) = (0, 0);
-    for part in parts {
-        copy_rows(&part.segment, &mut builder)?;
-        copy_state(part, items, edges, &mut state);
-        items += part.segment.header().items;
-        edges += part.segment.header().edges;
+/// Ids whose rows are left out of what a merge makes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Erased(BTreeSet<u128>);
+
+impl Erased {
+    /// Items and edges to leave out, and sources that nothing else names.
+    pub(crate) fn new(ids: impl IntoIterator<Item = u128>) -> Self {
+        Self(ids.into_iter().collect())
     }
-    let words = merge_words(parts)?;
-    let segment = Arc::new(Segment::held(builder.finish_with(&words)));
-    Ok(Part { segment, state: Arc::new(state) })
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u128> {
+        self.0.iter().copied()
+    }
+
+    fn has(&self, id: u128) -> bool {
+        self.0.contains(&id)
+    }
 }
 
-fn copy_rows(segment: &Segment, builder: &mut SegmentBuilder) -> Result<(), Damage> {
+/// Where the rows of one input went; `None` for those that were left out.
+#[derive(Debug)]
+pub(crate) struct RowMap {
+    items: Vec<Option<Row>>,
+    edges: Vec<Option<Row>>,
+}
+
+/// A merged segment on the heap.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    pub(crate) segment: Segment,
+    pub(crate) rows: Vec<RowMap>,
+}
+
+/// The state of merged rows, from the states that their parts have now.
+pub(crate) fn carry_states(rows: &[RowMap], parts: &[Part], segment: &Segment) -> RowState {
+    let header = segment.header();
+    let mut state = RowState::fresh(header.items as usize, header.edges as usize);
+    for (map, part) in rows.iter().zip(parts) {
+        for (old, new) in (0..).zip(&map.items) {
+            let Some(new) = *new else { continue };
+            if part.state.tombstoned.contains(old) {
+                state.tombstoned.insert(new);
+            }
+            if part.state.superseded.contains(old) {
+                state.superseded.insert(new);
+            }
+        }
+        for (old, new) in (0..).zip(&map.edges) {
+            if let Some(new) = new.filter(|_| part.state.edges_tombstoned.contains(old)) {
+                state.edges_tombstoned.insert(new);
+            }
+        }
+    }
+    state
+}
+
+/// One part on the heap with all rows of `parts`, and their states.
+pub(crate) fn merge(parts: &[Part]) -> Result<Part, Damage> {
+    let Merged { segment, rows } = merge_segments(parts, &Erased::default())?;
+    let state = carry_states(&rows, parts, &segment);
+    Ok(Part { segment: Arc::new(segment), state: Arc::new(state) })
+}
+
+/// One segment on the heap with the rows of `parts` that are not erased.
+pub(crate) fn merge_segments(parts: &[Part], erased: &Erased) -> Result<Merged, Damage> {
+    let mut builder = SegmentBuilder::default();
+    let (mut rows, mut items, mut edges) = (Vec::new(), 0, 0);
+    for part in parts {
+        let map = copy_rows(&part.segment, erased, &mut builder, (items, edges))?;
+        items += count(&map.items);
+        edges += count(&map.edges);
+        rows.push(map);
+    }
+    let words = merge_words(parts, &rows, items)?;
+    Ok(Merged { segment: Segment::held(builder.finish_with(&words)), rows })
+}
+
+fn count(rows: &[Option<Row>]) -> Row {
+    u32::try_from(rows.iter().flatten().count()).expect("rows of a segment are 32 bit")
+}
+
+fn copy_rows(
+    segment: &Segment,
+    erased: &Erased,
+    builder: &mut SegmentBuilder,
+    (mut items, mut edges): (Row, Row),
+) -> Result<RowMap, Damage> {
     let header = *segment.header();
+    builder.saw(header.first_seq);
+    builder.saw(header.last_seq);
     for row in 0..header.sources {
         let source = segment.source(row)?;
-        builder.push_source(source.seq, &source.to_draft());
+        if !erased.has(source.id.0) {
+            builder.push_source(source.seq, &source.to_draft());
+        }
     }
     if header.vectors > 0 {
         segment.view::<half::f16>(VECTOR_HALVES)?.all()?; // one pass over their pages, not many
     }
+    let mut map = RowMap { items: Vec::new(), edges: Vec::new() };
     for row in 0..header.items {
         let item = segment.item(row)?;
+        if erased.has(item.id.0) {
+            map.items.push(None);
+            continue;
+        }
         let mut draft = item.to_draft();
         if let Some(row) = item.embedding {
             draft.embedding = segment.vector(row)?.to_vec();
         }
         builder.push_item(item.seq, &draft);
+        map.items.push(Some(items));
+        items += 1;
     }
     for row in 0..header.edges {
         let edge = segment.edge(row)?;
+        if [edge.id.0, edge.from.0, edge.to.0].iter().any(|&id| erased.has(id)) {
+            map.edges.push(None);
+            continue;
+        }
         builder.push_edge(edge.seq, &edge.to_draft());
+        map.edges.push(Some(edges));
+        edges += 1;
     }
     for row in 0..header.tombstones {
         let stone = segment.tombstone(row)?;
         builder.push_tombstone(stone.seq, &stone.to_draft());
     }
-    Ok(())
+    Ok(map)
 }
 
-fn copy_state(part: &Part, items: Row, edges: Row, state: &mut RowState) {
-    let header = part.segment.header();
-    for row in 0..header.items {
-        if part.state.tombstoned.contains(row) {
-            state.tombstoned.insert(items + row);
-        }
-        if part.state.superseded.contains(row) {
-            state.superseded.insert(items + row);
-        }
-    }
-    for row in (0..header.edges).filter(|&row| part.state.edges_tombstoned.contains(row)) {
-        state.edges_tombstoned.insert(edges + row);
-    }
-}
-
-fn merge_words(parts: &[Part]) -> Result<words::WordColumns, Damage> {
-    let mut first_row = 0;
+fn merge_words(parts: &[Part], rows: &[RowMap], items: Row) -> Result<words::WordColumns, Damage> {
     let mut views = Vec::with_capacity(parts.len());
-    for part in parts {
-        let from = first_row;
-        first_row += part.segment.header().items;
-        views.push((part.segment.words()?, move |row: Row| Some(from + row)));
+    for (part, map) in parts.iter().zip(rows) {
+        views.push((part.segment.words()?, move |row: Row| map.items[row as usize]));
     }
-    words::merge(&views, first_row).map_err(|error| match error {
+    words::merge(&views, items).map_err(|error| match error {
         words::MergeError::Damaged(damage) => damage,
         // The tail is sealed at a small part of what a segment can hold.
         other => Damage::new("WRD-10", other.to_string()),

@@ -88,6 +88,8 @@ pub struct Snapshot {
     pub(crate) parts: Arc<[Part]>,
     pub(crate) seq: Seq,
     pub(crate) model: Option<Model>,
+    /// Which of a writer's snapshots it is.
+    pub(crate) view: u64,
 }
 
 impl Snapshot {

@@ -1,21 +1,30 @@
-//! The store: one writer, any number of readers on frozen snapshots.
+//! The store: any number of writers, one at a time, and readers on frozen snapshots.
 //!
 //! The door of the engine: who may write when, and which snapshot is shown. What happens on disk is
 //! the writer's; what a row is, and how it is found, belongs to others.
+//!
+//! Locks, in the order in which a thread may take them: `flushing`, `compacting`, `writer`, `shown`.
+//! Only short work is done under `writer`: an append to the log, rows for the tail, a manifest.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use crate::compact::FullSpeed;
 use crate::error::{DiskError, OpenError, WriteError};
 use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
 use crate::item::Batch;
 use crate::limits::*;
 use crate::links;
 use crate::log::Durability;
-use crate::manifest::Model;
+use crate::manifest::{Manifest, Model};
+use crate::merge::Erased;
 use crate::os::clock::{Clock, Micros, Random, SystemClock, SystemRandom};
 use crate::os::disk::{Disk, DiskLock, RealDisk};
-use crate::snapshot::Snapshot;
+use crate::record;
+use crate::rows::Rows;
+use crate::settle::Settling;
+use crate::snapshot::{Part, Snapshot};
+use crate::upkeep::Wanted;
 use crate::writer::Writer;
 
 /// What the store stands on: all of it can be replaced in a test.
@@ -50,6 +59,8 @@ pub struct Options {
     /// Bytes of small segments and tail that sealing makes one segment of; 0 leaves all segments
     /// as they are.
     pub merge_bytes_max: usize,
+    /// Bytes of the largest segment that compaction makes.
+    pub compact_bytes_max: usize,
 }
 
 impl Default for Options {
@@ -58,6 +69,7 @@ impl Default for Options {
             durability: Durability::Sync,
             tail_bytes_seal: TAIL_BYTES_SEAL,
             merge_bytes_max: MERGE_BYTES_MAX,
+            compact_bytes_max: COMPACT_BYTES_MAX,
         }
     }
 }
@@ -80,14 +92,21 @@ pub struct Written {
 /// An open store.
 #[derive(Debug)]
 pub struct Store {
-    ground: Ground,
-    options: Options,
+    pub(crate) ground: Ground,
+    pub(crate) options: Options,
+    /// One flush at a time.
+    pub(crate) flushing: Mutex<()>,
+    /// One of compaction, erasure and re-embedding at a time.
+    pub(crate) compacting: Mutex<()>,
     writer: Mutex<Writer>,
+    settling: Settling,
     /// Why the writer stopped; read without waiting for it.
     stopped: Arc<OnceLock<String>>,
     ids: Mutex<IdMaker>,
     shown: RwLock<Snapshot>,
     bytes_on_disk: AtomicU64,
+    /// What upkeep waits for.
+    pub(crate) wanted: Wanted,
     _lock: Box<dyn DiskLock>,
 }
 
@@ -97,15 +116,19 @@ impl Store {
     pub fn open(ground: Ground, options: Options) -> Result<Self, OpenError> {
         let disk = &*ground.disk;
         let lock = disk.lock()?.ok_or(OpenError::Locked)?;
-        let writer = Writer::open(&ground)?;
+        let mut writer = Writer::open(&ground, options.durability)?;
         Ok(Self {
             ground,
             options,
-            stopped: Arc::clone(&writer.stopped),
+            flushing: Mutex::default(),
+            compacting: Mutex::default(),
+            settling: Settling::new(writer.last_seq()),
+            stopped: writer.stopped(),
             ids: Mutex::default(),
             shown: RwLock::new(writer.snapshot()),
             bytes_on_disk: AtomicU64::new(writer.bytes_on_disk()),
             writer: Mutex::new(writer),
+            wanted: Wanted::default(),
             _lock: lock,
         })
     }
@@ -132,38 +155,150 @@ impl Store {
     }
 
     /// Writes all of a batch or none of it. When this returns, the batch is as durable as
-    /// [`Options::durability`] says, and new snapshots show it.
+    /// [`Options::durability`] says, and new snapshots show it. Threads that write at the same time
+    /// share the waits for the disk.
     pub fn write(&self, batch: Batch) -> Result<Written, WriteError> {
-        let mut writer = self.writer()?;
-        let dimensions = writer.manifest.model.map(|model| model.dimensions);
-        batch.check(dimensions)?;
+        let model = self.snapshot().model;
+        batch.check(model.map(|model| model.dimensions))?;
         let at = self.ground.clock.now();
         let batch = self.complete(batch, at);
-        // While the writer is held, what is shown is what there is.
-        links::check(&self.snapshot(), &batch)?;
-        if writer.log_bytes() >= LOG_BYTES_SEAL {
-            writer.seal(&*self.ground.disk, self.options.merge_bytes_max)?;
+        let payload = record::encode(&batch);
+        if payload.len() > FRAME_BYTES_MAX {
+            let why = format!("{} bytes; at most {FRAME_BYTES_MAX} are allowed", payload.len());
+            return Err(WriteError::refused("batch", why));
         }
-        let written = writer.commit(&self.ground, self.options, batch, at)?;
-        self.show(&writer);
-        let is_full = writer.tail_bytes() >= self.options.tail_bytes_seal
-            || writer.log_bytes() >= LOG_BYTES_SEAL;
-        if is_full {
-            // The write stands whatever happens here: it is in the log. A failure stops the
-            // writer, and the next write says why.
-            if writer.seal(&*self.ground.disk, self.options.merge_bytes_max).is_ok() {
-                self.show(&writer);
-            }
+        self.wait_for_room()?;
+        let seq = self.append(&batch, &payload, model)?;
+        if self.options.durability == Durability::Sync {
+            self.settling.settle(seq, || self.sync_log(), || self.stop_error())?;
         }
-        Ok(written)
+        self.flush_when_full();
+        Ok(Written {
+            seq,
+            at,
+            sources: batch.sources.iter().filter_map(|source| source.id).collect(),
+            items: batch.items.iter().filter_map(|item| item.id).collect(),
+            edges: batch.edges.iter().filter_map(|edge| edge.id).collect(),
+        })
+    }
+
+    /// The part of a write that is done one at a time: checks against what there is, and the log.
+    fn append(
+        &self,
+        batch: &Batch,
+        payload: &[u8],
+        model: Option<Model>,
+    ) -> Result<Seq, WriteError> {
+        let mut writer = self.writer()?;
+        let bound = writer.manifest.model;
+        if bound != model {
+            batch.check(bound.map(|model| model.dimensions))?;
+        }
+        refuse_other_model(batch, bound)?;
+        links::check(&writer.snapshot(), batch)?;
+        let seq = writer.commit(&*self.ground.disk, batch, payload)?;
+        if self.options.durability != Durability::Sync {
+            self.show(&mut writer);
+        }
+        Ok(seq)
+    }
+
+    /// Brings everything that is written to disk, and shows it. Gives the newest commit of it.
+    fn sync_log(&self) -> Result<Seq, WriteError> {
+        let (syncer, snapshot) = {
+            let mut writer = self.writer()?;
+            (writer.syncer(), writer.snapshot())
+        };
+        let synced = syncer.map_or(Ok(()), |syncer| syncer.sync());
+        if let Err(error) = synced {
+            return Err(self.lock_writer()?.stop(error));
+        }
+        let seq = snapshot.seq();
+        self.show_snapshot(snapshot);
+        Ok(seq)
+    }
+
+    /// Returns once everything that was written before the call survives a power cut. With
+    /// [`Durability::Interval`] this is what upkeep calls at each interval.
+    pub fn sync(&self) -> Result<(), WriteError> {
+        let seq = self.writer()?.last_seq();
+        self.settling.settle(seq, || self.sync_log(), || self.stop_error())
     }
 
     /// Seals the tail into a segment file, so that the next opening has no log to replay.
     pub fn seal(&self) -> Result<(), WriteError> {
+        let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.flush_alone(&Erased::default())
+    }
+
+    /// A writer that outruns the sealing of what it wrote waits for it here.
+    fn wait_for_room(&self) -> Result<(), WriteError> {
+        let is_full = |writer: &Writer| {
+            Rows::bytes(writer.rows.tail()) >= 2 * self.options.tail_bytes_seal.max(1)
+                || writer.logs_are_full()
+        };
+        if !is_full(&*self.writer()?) {
+            return Ok(());
+        }
+        let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_full(&*self.writer()?) { self.flush_alone(&Erased::default()) } else { Ok(()) }
+    }
+
+    /// Seals the tail when it has grown enough, or asks upkeep to. The write that made it grow
+    /// stands whatever happens here: it is in the log. A failure stops the writer, and the next
+    /// write says why.
+    fn flush_when_full(&self) {
+        if !self.is_full() || self.wanted.ask_for_flush() {
+            return;
+        }
+        if let Ok(_alone) = self.flushing.try_lock() {
+            let _told_by_the_next_write = self.flush_alone(&Erased::default());
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.writer().is_ok_and(|writer| {
+            Rows::bytes(writer.rows.loose()) >= self.options.tail_bytes_seal
+                || writer.log_bytes() >= LOG_BYTES_SEAL
+        })
+    }
+
+    /// Seals the tail if it has grown enough.
+    pub(crate) fn seal_if_full(&self) -> Result<(), WriteError> {
+        let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_full() { self.flush_alone(&Erased::default()) } else { Ok(()) }
+    }
+
+    /// Makes one segment of the tail, without the rows that are erased, while others read and write.
+    /// The caller holds `flushing`.
+    pub(crate) fn flush_alone(&self, erased: &Erased) -> Result<(), WriteError> {
+        let disk = &*self.ground.disk;
+        let begun = {
+            let mut writer = self.writer()?;
+            let begun = writer.begin_flush(disk, self.options.merge_bytes_max)?;
+            self.show_settled(&mut writer);
+            begun
+        };
+        let Some(job) = begun else { return Ok(()) };
+        let made = job.run(disk, erased, &FullSpeed);
         let mut writer = self.writer()?;
-        writer.seal(&*self.ground.disk, self.options.merge_bytes_max)?;
-        self.show(&writer);
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => return Err(writer.stop_for_flush(&job, error)),
+        };
+        writer.install(disk, &job, made)?;
+        self.show_settled(&mut writer);
+        drop(writer);
+        self.wanted.note_change();
         Ok(())
+    }
+
+    /// What a backup copies: a manifest and parts that say the same, all of it on disk.
+    pub(crate) fn to_copy(&self) -> Result<(Manifest, Vec<Part>), WriteError> {
+        self.sync()?;
+        let writer = self.writer()?;
+        let manifest = Manifest { last_seq: writer.last_seq(), ..writer.manifest.clone() };
+        Ok((manifest, writer.rows.all().to_vec()))
     }
 
     /// Binds the store to the encoder of its embeddings; another one is refused from then on.
@@ -171,24 +306,12 @@ impl Store {
         let mut writer = self.writer()?;
         match writer.manifest.model {
             Some(bound) if bound == model => return Ok(()),
-            Some(bound) => {
-                let why = format!(
-                    "the store's embeddings were made by model {} ({} wide); this one is {} ({} wide)",
-                    short(&bound.fingerprint),
-                    bound.dimensions,
-                    short(&model.fingerprint),
-                    model.dimensions
-                );
-                return Err(WriteError::Refused { field: "model", why });
-            }
-            None if !(1..=DIMENSIONS_MAX).contains(&model.dimensions) => {
-                let why = format!("{} wide; 1 to {DIMENSIONS_MAX} is allowed", model.dimensions);
-                return Err(WriteError::Refused { field: "model", why });
-            }
-            None => writer.manifest.model = Some(model),
+            Some(bound) => return Err(other_model(bound, model)),
+            None => model.check()?,
         }
+        writer.manifest.model = Some(model);
         writer.publish(&*self.ground.disk)?;
-        self.show(&writer);
+        self.show_settled(&mut writer);
         Ok(())
     }
 
@@ -197,25 +320,45 @@ impl Store {
         self.stopped.get().map(String::as_str)
     }
 
+    fn stop_error(&self) -> Option<WriteError> {
+        self.stopped().map(|why| WriteError::Stopped(why.to_owned()))
+    }
+
     /// Bytes of all files of the store.
     pub fn bytes_on_disk(&self) -> u64 {
         self.bytes_on_disk.load(Ordering::Relaxed)
     }
 
-    fn writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
-        let writer = self.writer.lock().map_err(|_| {
-            let why = || "a thread panicked while it was writing".to_owned();
-            WriteError::Stopped(self.stopped.get_or_init(why).clone())
-        })?;
-        match self.stopped() {
-            Some(why) => Err(WriteError::Stopped(why.to_owned())),
-            None => Ok(writer),
-        }
+    /// The writer, while it takes writes.
+    pub(crate) fn writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
+        let writer = self.lock_writer()?;
+        self.stop_error().map_or(Ok(writer), Err)
     }
 
-    fn show(&self, writer: &Writer) {
+    fn lock_writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
+        self.writer.lock().map_err(|_| {
+            let why = || "a thread panicked while it was writing".to_owned();
+            WriteError::Stopped(self.stopped.get_or_init(why).clone())
+        })
+    }
+
+    /// Shows everything, all of which is on disk: a manifest was just put in place.
+    pub(crate) fn show_settled(&self, writer: &mut Writer) {
+        self.show(writer);
+        self.settling.note(writer.last_seq());
+    }
+
+    fn show(&self, writer: &mut Writer) {
         self.bytes_on_disk.store(writer.bytes_on_disk(), Ordering::Relaxed);
-        *self.shown.write().unwrap_or_else(PoisonError::into_inner) = writer.snapshot();
+        self.show_snapshot(writer.snapshot());
+    }
+
+    /// Shows a snapshot, unless a newer one is shown by now.
+    fn show_snapshot(&self, snapshot: Snapshot) {
+        let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
+        if snapshot.view > shown.view {
+            *shown = snapshot;
+        }
     }
 
     /// Fills in ids and times.
@@ -241,6 +384,31 @@ impl Store {
     }
 }
 
-fn short(fingerprint: &[u8; 32]) -> String {
-    crate::manifest::hex(&fingerprint[..6])
+impl Drop for Store {
+    /// Ends the log in good order. What fails here is found by the next opening.
+    fn drop(&mut self) {
+        if let Ok(writer) = self.writer.get_mut() {
+            let _told_at_opening = writer.close();
+        }
+    }
+}
+
+/// Refuses embeddings that the store's model did not make, where the batch says what made them.
+fn refuse_other_model(batch: &Batch, bound: Option<Model>) -> Result<(), WriteError> {
+    match (batch.embedded_by, bound) {
+        (Some(by), Some(bound)) if by != bound => Err(other_model(bound, by)),
+        _ => Ok(()),
+    }
+}
+
+fn other_model(bound: Model, other: Model) -> WriteError {
+    let short = |model: Model| crate::manifest::hex(&model.fingerprint[..6]);
+    let why = format!(
+        "the store's embeddings were made by model {} ({} wide); this one is {} ({} wide)",
+        short(bound),
+        bound.dimensions,
+        short(other),
+        other.dimensions
+    );
+    WriteError::refused("model", why)
 }

@@ -1,44 +1,48 @@
-//! The one writer of a store: what it keeps, and the order in which things become durable.
+//! What the one writer keeps, and the order in which things become durable (`format-spec/log.md`).
 //!
-//! Owns the tail, the log and the manifest (`format-spec/log.md`). Rows that are not sealed yet,
-//! the *tail*, live in the log and in parts on the heap that have the very shape of sealed
-//! segments, so readers know one shape.
+//! Owns the log, the manifest and the newest rows, pending commits included. Everything here is
+//! done under the store's lock and is short: what takes long, building segments, is a [`Job`]'s.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use sha2::{Digest, Sha256};
-
 use crate::error::{Damage, DiskError, OpenError, WriteError};
-use crate::ids::{EdgeId, ItemId, Seq, StoreId};
+use crate::ids::{Seq, StoreId};
 use crate::item::Batch;
+use crate::job::{Job, JobError, Made};
 use crate::layout::{self, FileKind};
 use crate::limits::*;
-use crate::log::{self, LogReader, LogWriter};
-use crate::manifest::{Manifest, SegmentEntry, StateEntry};
-use crate::merge::merge;
-use crate::os::clock::Micros;
-use crate::os::disk::{Disk, put_in_place};
-use crate::record;
-use crate::segment::{Segment, SegmentBuilder};
-use crate::snapshot::{Part, Snapshot};
-use crate::state::{self, RowState, StateOf};
-use crate::store::{Ground, Options, Written};
+use crate::log::{self, Durability, LogSyncer, LogWriter};
+use crate::manifest::{Manifest, SegmentEntry};
+use crate::opening::Opened;
+use crate::os::disk::{Disk, put_all_in_place};
+use crate::rows::{Rows, rows_of};
+use crate::snapshot::Snapshot;
+use crate::state::{RowState, StateFile, StateOf};
+use crate::store::Ground;
 
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) manifest: Manifest,
-    pub(crate) log: Option<LogWriter>,
+    pub(crate) rows: Rows,
+    log: Option<LogWriter>,
+    durability: Durability,
     /// Bytes of the older logs that hold the rest of the tail.
-    pub(crate) replayed_bytes: u64,
-    pub(crate) manifest_bytes: u64,
-    pub(crate) next_seq: Seq,
-    /// Sealed parts in the manifest's order, then the tail.
-    pub(crate) parts: Vec<Part>,
-    /// Retired rows of each sealed part that its newest state file holds.
-    pub(crate) stored_marks: Vec<[u32; 3]>,
+    older_log_bytes: u64,
+    /// Lengths of their files.
+    older_file_bytes: u64,
+    manifest_bytes: u64,
+    next_seq: Seq,
+    /// Retired rows that the newest state file of each segment holds.
+    stored_marks: HashMap<u64, [u32; 3]>,
+    /// Sealed segments that a job is reading: no other job may take them.
+    claimed: HashSet<u64>,
+    /// Files that no manifest needs any more and that are still there.
+    doomed: Vec<String>,
+    /// Counts the snapshots made, so that an older one is never shown after a newer one.
+    views: u64,
     /// Why the writer stopped.
-    pub(crate) stopped: Arc<OnceLock<String>>,
+    stopped: Arc<OnceLock<String>>,
 }
 
 /// A directory without a manifest is a new store, unless it holds pieces of an old one.
@@ -63,57 +67,6 @@ fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError>
     names.iter().filter(|name| layout::is_unfinished(name)).try_for_each(|name| disk.remove(name))
 }
 
-fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, OpenError> {
-    let name = layout::name(FileKind::Segment, entry.number);
-    let bytes = disk.map(&name).map_err(|error| missing(error, &name))?;
-    if bytes.as_slice().len() as u64 != entry.bytes {
-        let detail = format!("{} bytes long, {} were written", bytes.as_slice().len(), entry.bytes);
-        return Err(Damage::new("MAN-03", detail).within(&name).into());
-    }
-    let segment = Segment::open(&name, bytes)?;
-    let header = segment.header();
-    let found = [header.items, header.sources, header.edges, header.tombstones, header.vectors];
-    let listed = [entry.items, entry.sources, entry.edges, entry.tombstones, entry.vectors];
-    let seqs = (header.first_seq, header.last_seq) == (entry.first_seq, entry.last_seq);
-    if found != listed || !seqs {
-        return Err(Damage::new("MAN-05", "counts differ from the manifest's")
-            .within(&name)
-            .into());
-    }
-    let state = match &entry.state {
-        None => RowState::fresh(entry.items as usize, entry.edges as usize),
-        Some(state) => open_state(disk, entry, state)?,
-    };
-    Ok(Part { segment: Arc::new(segment), state: Arc::new(state) })
-}
-
-fn open_state(
-    disk: &dyn Disk,
-    entry: &SegmentEntry,
-    state: &StateEntry,
-) -> Result<RowState, OpenError> {
-    let of = StateOf {
-        segment: entry.number,
-        generation: state.generation,
-        items: entry.items,
-        edges: entry.edges,
-    };
-    let name = layout::state_name(of.segment, of.generation);
-    // One byte more than listed, so that a longer file is seen to be one.
-    let bytes = disk.read(&name, state.bytes + 1).map_err(|error| missing(error, &name))?;
-    state::decode(of, &bytes)
-}
-
-/// A file that the manifest names and that is not there is damage (MAN-03).
-fn missing(error: DiskError, name: &str) -> OpenError {
-    if error.source.kind() == std::io::ErrorKind::NotFound {
-        return Damage::new("MAN-03", "the manifest names it, but it is not there")
-            .within(name)
-            .into();
-    }
-    error.into()
-}
-
 fn marks(state: &RowState) -> [u32; 3] {
     [state.tombstoned.count(), state.superseded.count(), state.edges_tombstoned.count()]
 }
@@ -121,83 +74,44 @@ fn marks(state: &RowState) -> [u32; 3] {
 impl Writer {
     /// Opens what the directory holds, making a new store where it holds none, and recovers what
     /// was acknowledged.
-    pub(crate) fn open(ground: &Ground) -> Result<Self, OpenError> {
+    pub(crate) fn open(ground: &Ground, durability: Durability) -> Result<Self, OpenError> {
         let disk = &*ground.disk;
         let names = disk.names()?;
         let (manifest, manifest_bytes) = match Manifest::newest(disk, &names)? {
             Some(found) => found,
             None => first_manifest(ground, &names)?,
         };
-        let mut parts = Vec::new();
-        for entry in &manifest.segments {
-            parts.push(open_part(disk, entry)?);
+        if !manifest.may_write() {
+            let file = layout::name(FileKind::Manifest, manifest.number);
+            return Err(OpenError::TooNew { file, version: manifest.write_version });
         }
-        let stored_marks = parts.iter().map(|part| marks(&part.state)).collect();
-        let mut writer = Self {
-            next_seq: manifest.last_seq + 1,
-            manifest,
-            log: None,
-            replayed_bytes: 0,
-            manifest_bytes,
-            parts,
-            stored_marks,
-            stopped: Arc::default(),
-        };
-        writer.replay(disk, &names)?;
+        let mut opened = Opened::sealed(disk, manifest, None)?;
+        let stored_marks = stored_marks(&opened);
+        opened.replay(disk, &names)?;
+        // A killed writer may have left a whole frame that was never synced. It is shown from now
+        // on, and later commits build on it, so it must not be lost either.
+        for &number in &opened.with_frames {
+            disk.sync(&layout::name(FileKind::Log, number))?;
+        }
         // What is about to be removed may be all that is left if the newest names are lost.
         disk.sync_names()?;
+        let writer = Self {
+            manifest_bytes,
+            manifest: opened.manifest,
+            rows: opened.rows,
+            log: None,
+            durability,
+            older_log_bytes: opened.log_bytes,
+            older_file_bytes: opened.log_file_bytes,
+            next_seq: opened.next_seq,
+            stored_marks,
+            claimed: HashSet::new(),
+            doomed: Vec::new(),
+            views: 0,
+            stopped: Arc::default(),
+        };
         writer.remove_leftovers(disk, &disk.names()?)?;
         Ok(writer)
-    }
-
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            parts: self.parts.clone().into(),
-            seq: self.next_seq - 1,
-            model: self.manifest.model,
-        }
-    }
-
-    pub(crate) fn tail_bytes(&self) -> usize {
-        self.parts[self.manifest.segments.len()..].iter().map(|part| part.segment.raw().len()).sum()
-    }
-
-    /// Bytes of the logs that hold the tail.
-    pub(crate) fn log_bytes(&self) -> u64 {
-        self.replayed_bytes + self.log.as_ref().map_or(0, LogWriter::bytes)
-    }
-
-    /// Brings back what the logs hold.
-    fn replay(&mut self, disk: &dyn Disk, names: &[String]) -> Result<(), OpenError> {
-        let mut logs: Vec<u64> =
-            names.iter().filter_map(|name| layout::number(FileKind::Log, name)).collect();
-        logs.sort_unstable();
-        for number in logs {
-            self.manifest.next_file = self.manifest.next_file.max(number.saturating_add(1));
-            if number < self.manifest.log_floor {
-                continue;
-            }
-            let log = LogReader::open(disk, number)?;
-            self.replayed_bytes += log.bytes();
-            let mut builder = SegmentBuilder::default();
-            let mut batches = Vec::new();
-            for frame in log.frames(self.manifest.store, number, self.next_seq)? {
-                let dimensions = self.manifest.model.map(|model| model.dimensions);
-                let batch = record::decode(frame.payload, frame.records)
-                    .and_then(|batch| batch.recheck(dimensions).map(|()| batch))
-                    .map_err(|damage| damage.within(&layout::name(FileKind::Log, number)))?;
-                builder.push_batch(frame.seq, &batch);
-                batches.push(batch);
-                self.next_seq = frame.seq + 1;
-            }
-            if !batches.is_empty() {
-                self.add(builder, &batches)?;
-                // A killed writer may have left a whole frame that was never synced. It is shown from
-                // now on, and later commits build on it, so it must not be lost either.
-                disk.sync(&layout::name(FileKind::Log, number))?;
-            }
-        }
-        Ok(())
     }
 
     /// Removes what no manifest needs. Only names of our own making are touched.
@@ -222,51 +136,113 @@ impl Writer {
         Ok(())
     }
 
+    /// The newest commit, pending ones included.
+    pub(crate) fn last_seq(&self) -> Seq {
+        self.next_seq - 1
+    }
+
+    /// Why the writer stopped, for those who do not hold its lock.
+    pub(crate) fn stopped(&self) -> Arc<OnceLock<String>> {
+        Arc::clone(&self.stopped)
+    }
+
+    /// Everything as of the newest commit.
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
+        self.views += 1;
+        Snapshot {
+            parts: self.rows.all().into(),
+            seq: self.last_seq(),
+            model: self.manifest.model,
+            view: self.views,
+        }
+    }
+
+    /// Whether the tail must be sealed before another batch is logged.
+    pub(crate) fn logs_are_full(&self) -> bool {
+        let one_more = usize::from(self.log.is_none());
+        self.log_bytes() >= LOG_BYTES_SEAL || self.manifest.logs.len() + one_more > LOGS_MAX
+    }
+
+    /// Ids whose bytes are still to be removed.
+    pub(crate) fn erasures(&self) -> &BTreeSet<u128> {
+        &self.manifest.erasures
+    }
+
+    /// Whether a job has the sealed segment at a place.
+    pub(crate) fn is_claimed(&self, at: usize) -> bool {
+        self.claimed.contains(&self.manifest.segments[at].number)
+    }
+
+    /// Bytes of the logs that hold the tail.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.older_log_bytes + self.log.as_ref().map_or(0, LogWriter::bytes)
+    }
+
+    /// Bytes of all files that the manifest needs, and the logs.
+    pub(crate) fn bytes_on_disk(&self) -> u64 {
+        let sealed = self.manifest.segments.iter();
+        let sealed: u64 = sealed
+            .map(|entry| entry.bytes + entry.state.as_ref().map_or(0, |state| state.bytes))
+            .sum();
+        let log = self.log.as_ref().map_or(0, LogWriter::file_bytes);
+        sealed + self.older_file_bytes + log + self.manifest_bytes
+    }
+
+    /// What brings the newest commits to disk without the writer's lock.
+    pub(crate) fn syncer(&self) -> Option<LogSyncer> {
+        self.log.as_ref().map(LogWriter::syncer)
+    }
+
+    /// Appends one batch to the log, without a sync, and shows it to itself.
     pub(crate) fn commit(
         &mut self,
-        ground: &Ground,
-        options: Options,
-        batch: Batch,
-        at: Micros,
-    ) -> Result<Written, WriteError> {
-        let seq = self.next_seq;
-        let payload = record::encode(&batch);
-        if payload.len() > FRAME_BYTES_MAX {
-            let why = format!("{} bytes; at most {FRAME_BYTES_MAX} are allowed", payload.len());
-            return Err(WriteError::refused("batch", why));
-        }
-        if self.log_bytes() + log::frame_bytes(&payload) > LOG_BYTES_MAX {
+        disk: &dyn Disk,
+        batch: &Batch,
+        payload: &[u8],
+    ) -> Result<Seq, WriteError> {
+        if self.log_bytes() + log::frame_bytes(payload) > LOG_BYTES_MAX {
             // Only when the tail could not be sealed before.
             let why = format!("the logs are full: at most {LOG_BYTES_MAX} bytes are allowed");
             return Err(WriteError::refused("batch", why));
         }
+        let erasures = batch.tombstones.iter().filter(|stone| stone.erase);
+        if self.manifest.erasures.len() + erasures.clone().count() > ERASURES_PENDING_MAX {
+            let why = format!("at most {ERASURES_PENDING_MAX} erasures may be pending");
+            return Err(WriteError::refused("erase", why));
+        }
         let records = u32::try_from(batch.records()).expect("BATCH_RECORDS_MAX is checked");
-        let logged = self
-            .log(&*ground.disk)
-            .and_then(|log| log.append(seq, &payload, records, options.durability));
-        logged.map_err(|error| self.stop(error))?;
+        self.need_log(disk)?;
+        let seq = self.next_seq;
+        let log = self.log.as_mut().expect("made above");
+        log.append(seq, payload, records).map_err(|error| self.stop(error))?;
         self.next_seq += 1;
-        let mut builder = SegmentBuilder::default();
-        builder.push_batch(seq, &batch);
-        let added = self.add(builder, std::slice::from_ref(&batch));
+        self.manifest.erasures.extend(erasures.map(|stone| stone.target));
+        let added = self.rows.add(rows_of(seq, batch), [batch]);
         added.map_err(|damage| self.stop_for(damage))?;
-        Ok(Written {
-            seq,
-            at,
-            sources: batch.sources.iter().filter_map(|source| source.id).collect(),
-            items: batch.items.iter().filter_map(|item| item.id).collect(),
-            edges: batch.edges.iter().filter_map(|edge| edge.id).collect(),
-        })
+        Ok(seq)
     }
 
-    /// The log, made when the first write needs it.
-    fn log(&mut self, disk: &dyn Disk) -> Result<&mut LogWriter, DiskError> {
-        if self.log.is_none() {
-            let number = self.manifest.next_file;
-            self.log = Some(LogWriter::create(disk, self.manifest.store, number, self.next_seq)?);
-            self.manifest.next_file += 1;
+    /// The log is made when the first write needs it, and named by a manifest before its first frame.
+    fn need_log(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
+        if self.log.is_some() {
+            return Ok(());
         }
-        Ok(self.log.as_mut().expect("made above"))
+        self.new_log(disk)?;
+        self.publish(disk)
+    }
+
+    fn new_log(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
+        let number = self.take_number();
+        let (store, next_seq) = (self.manifest.store, self.next_seq);
+        let made = LogWriter::create(disk, store, number, next_seq, self.durability);
+        self.log = Some(made.map_err(|error| self.stop(error))?);
+        self.manifest.logs.push(number);
+        Ok(())
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.manifest.next_file += 1;
+        self.manifest.next_file - 1
     }
 
     fn stop_for(&mut self, damage: Damage) -> WriteError {
@@ -274,7 +250,17 @@ impl Writer {
         damage.into()
     }
 
-    fn stop(&mut self, error: DiskError) -> WriteError {
+    /// A tail that cannot be sealed cannot grow for ever.
+    pub(crate) fn stop_for_flush(&mut self, job: &Job, error: JobError) -> WriteError {
+        self.abandon(job);
+        match error {
+            JobError::Disk(error) => self.stop(error),
+            JobError::Damaged(damage) => self.stop_for(damage),
+            JobError::Cancelled => WriteError::Stopped("the flush was cancelled".to_owned()),
+        }
+    }
+
+    pub(crate) fn stop(&mut self, error: DiskError) -> WriteError {
         self.note_stop(error.to_string());
         WriteError::Disk(error)
     }
@@ -284,139 +270,56 @@ impl Writer {
         let _earlier = self.stopped.set(why);
     }
 
-    /// Adds committed rows to the tail, retires what they replace or hide, and keeps the tail's
-    /// parts few: each is more than twice the size of the next, so there are about
-    /// log2(tail bytes) of them, and a row is copied about as often before it is sealed.
-    fn add(&mut self, builder: SegmentBuilder, batches: &[Batch]) -> Result<(), Damage> {
-        let segment = Arc::new(Segment::held(builder.finish()));
-        let header = *segment.header();
-        let state = RowState::fresh(header.items as usize, header.edges as usize);
-        self.parts.push(Part { segment, state: Arc::new(state) });
-        for batch in batches {
-            batch
-                .items
-                .iter()
-                .flat_map(|item| &item.supersedes)
-                .try_for_each(|&old| self.retire(old, |state| &mut state.superseded).map(drop))?;
-            for stone in &batch.tombstones {
-                if !self.retire(ItemId(stone.target), |state| &mut state.tombstoned)? {
-                    self.hide_edge(EdgeId(stone.target))?;
-                }
-            }
-        }
-        let sealed = self.manifest.segments.len();
-        while let [.., second, last] = &self.parts[sealed..] {
-            let tail_parts = self.parts.len() - sealed;
-            let (second, last) = (second.segment.raw().len(), last.segment.raw().len());
-            if second > last * 2 && tail_parts <= TAIL_PARTS_MAX {
-                break;
-            }
-            let merged = merge(&self.parts[self.parts.len() - 2..])?;
-            self.parts.truncate(self.parts.len() - 2);
-            self.parts.push(merged);
-        }
-        Ok(())
-    }
-
-    /// Sets a bit of an item's row; `false` where there is no such item.
-    fn retire(
-        &mut self,
-        id: ItemId,
-        bits: impl Fn(&mut RowState) -> &mut state::Bits,
-    ) -> Result<bool, Damage> {
-        for part in self.parts.iter_mut().rev() {
-            if let Some(row) = part.segment.row_of_item(id)? {
-                bits(Arc::make_mut(&mut part.state)).insert(row);
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn hide_edge(&mut self, id: EdgeId) -> Result<(), Damage> {
-        for part in self.parts.iter_mut().rev() {
-            if let Some(row) = part.segment.row_of_edge(id)? {
-                Arc::make_mut(&mut part.state).edges_tombstoned.insert(row);
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes one segment file of the tail and drops the logs that held it. Small segments before
-    /// the tail go into the same file, so that many short runs do not leave many files.
-    pub(crate) fn seal(
+    /// Begins to make one segment of the tail and of small segments before it, so that many short
+    /// runs do not leave many files. Later commits go to a new log. `None` when there is no tail.
+    pub(crate) fn begin_flush(
         &mut self,
         disk: &dyn Disk,
         merge_bytes_max: usize,
-    ) -> Result<(), WriteError> {
-        let sealed = self.manifest.segments.len();
-        if self.parts.len() == sealed {
-            if self.replayed_bytes == 0 {
-                return Ok(());
-            }
-            // Logs without one whole frame: nothing to keep of them.
-            self.drop_logs();
-            return self.publish(disk);
+    ) -> Result<Option<Job>, WriteError> {
+        if self.rows.tail().is_empty() {
+            self.drop_empty_logs(disk)?;
+            return Ok(None);
         }
-        let first = self.first_to_seal(merge_bytes_max);
+        let first = self.first_to_flush(merge_bytes_max);
         if first == SEGMENTS_MAX {
             let why = format!("the store has {SEGMENTS_MAX} segments, which is the most");
             return Err(WriteError::refused("segments", why));
         }
-        let (first, whole) = match &self.parts[first..] {
-            [one] => (first, one.clone()),
-            // A sealed segment that cannot be read must not keep the tail from being sealed.
-            many => match merge(many) {
-                Ok(whole) => (first, whole),
-                Err(damage) if first == sealed => return Err(self.stop_for(damage)),
-                Err(_) => {
-                    let tail = merge(&self.parts[sealed..]);
-                    (sealed, tail.map_err(|damage| self.stop_for(damage))?)
-                }
-            },
-        };
-        let entry = self.write_segment(disk, &whole).map_err(|error| self.stop(error))?;
-        let opened = open_part(disk, &entry);
-        let part = opened.map_err(|error| {
-            self.note_stop(error.to_string());
-            WriteError::Stopped(error.to_string())
-        })?;
-        self.parts.truncate(first);
-        self.parts.push(Part { segment: part.segment, state: whole.state });
-        self.stored_marks.truncate(first);
-        self.stored_marks.push([0; 3]);
-        self.manifest.segments.truncate(first);
-        self.manifest.segments.push(entry);
-        self.manifest.last_seq = self.next_seq - 1;
-        self.drop_logs();
+        if let Some(log) = self.log.take() {
+            // No frame of a later log may count when one of this log was lost. A mark is not needed:
+            // the next log's first commit says where this one ends.
+            self.older_log_bytes += log.bytes();
+            self.older_file_bytes += log.file_bytes();
+            log.sync().map_err(|error| self.stop(error))?;
+        }
+        self.new_log(disk)?;
+        self.publish(disk)?;
+        self.rows.freeze();
+        Ok(Some(self.job(first, self.rows.all().len() - first)))
+    }
+
+    /// Logs without one whole frame: nothing to keep of them.
+    fn drop_empty_logs(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
+        let newest = self.log.as_ref().map_or(self.manifest.next_file, LogWriter::number);
+        if self.manifest.logs.iter().all(|&number| number >= newest) {
+            return Ok(());
+        }
+        self.drop_logs_below(newest);
         self.publish(disk)
-    }
-
-    fn drop_logs(&mut self) {
-        self.log = None;
-        self.replayed_bytes = 0;
-        self.manifest.log_floor = self.manifest.next_file;
-    }
-
-    /// Bytes of all files that the manifest needs, and the logs.
-    pub(crate) fn bytes_on_disk(&self) -> u64 {
-        let sealed = self.manifest.segments.iter();
-        let sealed: u64 = sealed
-            .map(|entry| entry.bytes + entry.state.as_ref().map_or(0, |state| state.bytes))
-            .sum();
-        sealed + self.log_bytes() + self.manifest_bytes
     }
 
     /// Where the run of parts begins that one file is made of: the tail, and each segment before
     /// it that is at most twice as large as what follows it. A row is then copied about as often
     /// as the store has doubled, up to `merge_bytes_max`.
-    fn first_to_seal(&self, merge_bytes_max: usize) -> usize {
-        let mut first = self.manifest.segments.len();
-        let mut bytes = self.tail_bytes();
+    fn first_to_flush(&self, merge_bytes_max: usize) -> usize {
+        let sealed = self.rows.sealed_parts();
+        let mut first = sealed.len();
+        let mut bytes = Rows::bytes(self.rows.tail());
         while let Some(before) = first.checked_sub(1) {
-            let size = self.parts[before].segment.raw().len();
-            if size > bytes * 2 || bytes + size > merge_bytes_max {
+            let size = sealed[before].segment.raw().len();
+            let is_taken = self.claimed.contains(&self.manifest.segments[before].number);
+            if is_taken || size > bytes * 2 || bytes + size > merge_bytes_max {
                 break;
             }
             bytes += size;
@@ -425,50 +328,116 @@ impl Writer {
         first
     }
 
-    fn write_segment(&mut self, disk: &dyn Disk, part: &Part) -> Result<SegmentEntry, DiskError> {
-        let number = self.manifest.next_file;
-        self.manifest.next_file += 1;
-        let bytes = part.segment.raw();
-        put_in_place(disk, &layout::name(FileKind::Segment, number), bytes)?;
-        let header = *part.segment.header();
-        Ok(SegmentEntry {
+    /// A job over `count` parts from `first` on, which nobody else may take meanwhile.
+    pub(crate) fn job(&mut self, first: usize, count: usize) -> Job {
+        let number = self.take_number();
+        let sealed = self.rows.sealed_parts().len();
+        let numbers: Vec<u64> = self.manifest.segments
+            [first.min(sealed)..(first + count).min(sealed)]
+            .iter()
+            .map(|entry| entry.number)
+            .collect();
+        self.claimed.extend(&numbers);
+        Job {
             number,
-            bytes: bytes.len() as u64,
-            sha256: Sha256::digest(bytes).into(),
-            items: header.items,
-            sources: header.sources,
-            edges: header.edges,
-            tombstones: header.tombstones,
-            vectors: header.vectors,
-            first_seq: header.first_seq,
-            last_seq: header.last_seq,
-            state: None,
-        })
+            inputs: self.rows.all()[first..first + count].to_vec(),
+            sealed: numbers,
+            last_seq: self.last_seq(),
+        }
+    }
+
+    /// Puts what a job made in the place of what it read.
+    pub(crate) fn install(
+        &mut self,
+        disk: &dyn Disk,
+        job: &Job,
+        made: Made,
+    ) -> Result<(), WriteError> {
+        let sealed = self.manifest.segments.len();
+        let first = match job.sealed.first() {
+            Some(&number) => self.manifest.segments.iter().position(|it| it.number == number),
+            None => Some(sealed),
+        };
+        let first = first.expect("a claimed segment stays listed until its job is done");
+        let with_tail = job.has_tail();
+        let now = &self.rows.all()[first..first + job.inputs.len()];
+        let part = made.part(now);
+        let taken = first..first + job.sealed.len();
+        let old: Vec<_> = self.manifest.segments.splice(taken, [made.entry]).collect();
+        old.iter().for_each(|entry| self.doom(entry));
+        self.rows.replace(first, job.inputs.len(), part, with_tail);
+        if with_tail {
+            self.manifest.last_seq = job.last_seq;
+            let newest = *self.manifest.logs.last().expect("begin_flush made one");
+            self.drop_logs_below(newest);
+        }
+        self.release(job);
+        self.publish(disk)
+    }
+
+    /// Forgets a job that came to nothing.
+    pub(crate) fn abandon(&mut self, job: &Job) {
+        if job.has_tail() {
+            self.rows.thaw();
+        }
+        self.release(job);
+    }
+
+    fn release(&mut self, job: &Job) {
+        job.sealed.iter().for_each(|number| {
+            self.claimed.remove(number);
+        });
+    }
+
+    fn drop_logs_below(&mut self, floor: u64) {
+        let names = self.manifest.logs.iter().filter(|&&number| number < floor);
+        self.doomed.extend(names.map(|&number| layout::name(FileKind::Log, number)));
+        self.manifest.logs.retain(|&number| number >= floor);
+        self.manifest.log_floor = floor;
+        self.older_log_bytes = 0;
+        self.older_file_bytes = 0;
+    }
+
+    fn doom(&mut self, entry: &SegmentEntry) {
+        self.stored_marks.remove(&entry.number);
+        self.doomed.push(layout::name(FileKind::Segment, entry.number));
+        let state = entry.state.as_ref();
+        self.doomed.extend(state.map(|state| layout::state_name(entry.number, state.generation)));
     }
 
     /// Writes the states that changed, then a new manifest, and removes what it leaves behind.
     pub(crate) fn publish(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
-        // States hold bits that unsealed commits have set; those must not outlive the commits.
-        let logged = self.log.as_mut().map_or(Ok(()), LogWriter::sync);
-        let published = logged.and_then(|()| self.write_states(disk)).and_then(|()| {
-            self.manifest.number += 1;
-            self.manifest_bytes = self.manifest.put_in_place(disk)?;
-            Ok(())
+        self.try_publish(disk).map_err(|error| self.stop(error))?;
+        // All of it stands by now. What cannot be removed is tried again with the next manifest, and
+        // at the next opening.
+        self.doomed.retain(|name| {
+            disk.remove(name)
+                .is_err_and(|error| error.source.kind() != std::io::ErrorKind::NotFound)
         });
-        published.map_err(|error| self.stop(error))?;
-        // All of it stands by now. What cannot be removed is tried again at the next opening.
-        let _kept = disk.names().and_then(|names| self.remove_leftovers(disk, &names));
+        Ok(())
+    }
+
+    fn try_publish(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
+        // States hold bits that unsealed commits have set; those must not outlive the commits.
+        self.syncer().map_or(Ok(()), |syncer| syncer.sync())?;
+        self.write_states(disk)?;
+        self.doomed.push(layout::name(FileKind::Manifest, self.manifest.number));
+        self.manifest.number += 1;
+        self.manifest_bytes = self.manifest.put_in_place(disk)?;
         Ok(())
     }
 
     fn write_states(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
         // Replaying the log sets the same bits once more, which is harmless: none is ever cleared.
-        for (at, entry) in self.manifest.segments.iter_mut().enumerate() {
-            let state = &self.parts[at].state;
-            let now = marks(state);
-            if now == self.stored_marks[at] {
-                continue;
+        let (stored, doomed) = (&mut self.stored_marks, &mut self.doomed);
+        let sealed = self.manifest.segments.iter_mut().zip(self.rows.sealed_parts());
+        let files = sealed.filter_map(|(entry, part)| {
+            let now = marks(&part.state);
+            let stored = stored.entry(entry.number).or_default();
+            if *stored == now {
+                return None;
             }
+            *stored = now;
             let generation = entry.state.as_ref().map_or(1, |state| state.generation + 1);
             let of = StateOf {
                 segment: entry.number,
@@ -476,12 +445,41 @@ impl Writer {
                 items: entry.items,
                 edges: entry.edges,
             };
-            let bytes = state::encode(of, state);
-            put_in_place(disk, &layout::state_name(entry.number, generation), &bytes)?;
-            let sha256 = Sha256::digest(&bytes).into();
-            entry.state = Some(StateEntry { generation, bytes: bytes.len() as u64, sha256 });
-            self.stored_marks[at] = now;
-        }
-        Ok(())
+            let file = StateFile::of(of, &part.state);
+            let old = entry.state.replace(file.entry);
+            doomed.extend(old.map(|old| layout::state_name(entry.number, old.generation)));
+            Some((file.name, file.bytes))
+        });
+        put_all_in_place(disk, files)
     }
+
+    /// Notes that these ids have left every file.
+    pub(crate) fn forget_erased(
+        &mut self,
+        disk: &dyn Disk,
+        ids: &BTreeSet<u128>,
+    ) -> Result<(), WriteError> {
+        if let Some(name) = self.doomed.first() {
+            let why = std::io::Error::other("it holds erased bytes and could not be removed");
+            return Err(WriteError::postponed(&DiskError::new("remove", name, why)));
+        }
+        self.manifest.erasures.retain(|id| !ids.contains(id));
+        self.publish(disk)?;
+        // Until then a power cut may bring a removed name back, which the next opening removes again.
+        disk.sync_names().map_err(|error| self.stop(error))
+    }
+
+    /// Ends the log in good order, so that a later change to its last frame is known as damage.
+    pub(crate) fn close(&mut self) -> Result<(), DiskError> {
+        match self.log.take() {
+            Some(log) if self.stopped.get().is_none() => log.close(),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn stored_marks(opened: &Opened) -> HashMap<u64, [u32; 3]> {
+    let parts = opened.rows.sealed_parts().iter();
+    let entries = opened.manifest.segments.iter();
+    entries.zip(parts).map(|(entry, part)| (entry.number, marks(&part.state))).collect()
 }

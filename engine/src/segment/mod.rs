@@ -11,5 +11,5 @@ mod writer;
 
 pub(crate) use column::View;
 pub use rows::{EdgeView, ItemView, SourceView, TombstoneView};
-pub(crate) use sealed::Segment;
+pub(crate) use sealed::{Header, Segment};
 pub(crate) use writer::SegmentBuilder;

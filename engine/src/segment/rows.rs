@@ -342,6 +342,11 @@ impl Segment {
         self.rows_by_number(EDGE_BY_TO, EDGE_TO, id.0)
     }
 
+    /// Whether an edge starts or ends at an item.
+    pub(crate) fn joins(&self, id: ItemId) -> Result<bool, Damage> {
+        Ok(!self.edge_rows_from(id)?.is_empty() || !self.edge_rows_to(id)?.is_empty())
+    }
+
     /// Rows of tombstones for an id.
     pub(crate) fn tombstone_rows(&self, target: u128) -> Result<&[Row], Damage> {
         self.rows_by_number(TOMBSTONE_BY_TARGET, TOMBSTONE_TARGET, target)
@@ -424,6 +429,7 @@ impl TombstoneView<'_> {
             at: Some(self.at),
             by: self.by.to_owned(),
             reason: self.reason.to_owned(),
+            erase: false,
         }
     }
 }

@@ -200,7 +200,7 @@ impl SegmentBuilder {
         stones.seq.push(seq);
     }
 
-    fn saw(&mut self, seq: Seq) {
+    pub(crate) fn saw(&mut self, seq: Seq) {
         let (first, last) = self.seqs.unwrap_or((seq, seq));
         self.seqs = Some((first.min(seq), last.max(seq)));
     }

@@ -1,0 +1,199 @@
+//! Compaction: runs of small segments become larger ones, while others read and write.
+//!
+//! Owns which segments are worth it and what it may cost; the merging itself is a [`Job`]'s. Sizes
+//! grow geometrically from the newest segment to the oldest, so a row is copied about as often as
+//! the store has doubled (O'Neil et al., "The log-structured merge-tree", 1996, in its tiered form).
+
+use std::ops::Range;
+use std::sync::PoisonError;
+
+use crate::error::WriteError;
+use crate::job::{Job, JobError};
+use crate::limits::{COMPACT_FREE_BYTES_MIN, COMPACT_RUN_MIN, SEGMENTS_MANY};
+use crate::merge::Erased;
+use crate::store::Store;
+
+/// How fast a job may go on. It is asked after every piece that was written.
+pub trait Pace: Sync {
+    /// `bytes` were written; waits as long as they ought to have taken. `false` ends the job.
+    fn wrote(&self, bytes: usize) -> bool;
+}
+
+/// As fast as the machine is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FullSpeed;
+
+impl Pace for FullSpeed {
+    fn wrote(&self, _bytes: usize) -> bool {
+        true
+    }
+}
+
+/// What one step of compaction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compacted {
+    /// So many segments became one.
+    Merged {
+        /// Segments that were read.
+        segments: usize,
+        /// Bytes of the one that was made.
+        bytes: u64,
+    },
+    /// No run of segments is worth it.
+    Nothing,
+    /// There is a run, but the disk has too little room for the copy.
+    NoRoom {
+        /// Bytes that must be free.
+        wanted: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// The pace ended it.
+    Cancelled,
+}
+
+impl Store {
+    /// Merges one run of segments, if one is worth it. Readers and writers go on meanwhile; a crash at
+    /// any moment leaves the segments as they were, or the new one. The disk holds both for as long
+    /// as it takes, so a run is left alone while that would leave less than
+    /// [`COMPACT_FREE_BYTES_MIN`] free. A failure before the new segment is listed is an error and
+    /// stops nothing.
+    pub fn compact(&self, pace: &dyn Pace) -> Result<Compacted, WriteError> {
+        let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        let disk = &*self.ground.disk;
+        let job = {
+            let mut writer = self.writer()?;
+            let sizes: Vec<u64> = writer.manifest.segments.iter().map(|it| it.bytes).collect();
+            let taken = |at: usize| writer.is_claimed(at);
+            let Some(run) = plan(&sizes, taken, self.options.compact_bytes_max as u64) else {
+                return Ok(Compacted::Nothing);
+            };
+            let wanted = sizes[run.clone()].iter().sum::<u64>() + COMPACT_FREE_BYTES_MIN;
+            let free = disk.free_bytes().map_err(|error| WriteError::postponed(&error))?;
+            if free < wanted {
+                return Ok(Compacted::NoRoom { wanted, free });
+            }
+            writer.job(run.start, run.len())
+        };
+        self.rewrite(&job, &Erased::default(), pace)
+    }
+
+    /// Runs a job over sealed segments and puts its segment in their place.
+    pub(crate) fn rewrite(
+        &self,
+        job: &Job,
+        erased: &Erased,
+        pace: &dyn Pace,
+    ) -> Result<Compacted, WriteError> {
+        let disk = &*self.ground.disk;
+        let made = job.run(disk, erased, pace);
+        let mut writer = self.writer()?;
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => {
+                writer.abandon(job);
+                return match error {
+                    JobError::Cancelled => Ok(Compacted::Cancelled),
+                    JobError::Damaged(damage) => Err(WriteError::Damaged(damage)),
+                    JobError::Disk(error) => Err(WriteError::postponed(&error)),
+                };
+            }
+        };
+        let done = Compacted::Merged { segments: job.inputs.len(), bytes: made.entry.bytes };
+        writer.install(disk, job, made)?;
+        self.show_settled(&mut writer);
+        Ok(done)
+    }
+}
+
+/// The run of neighbouring segments to merge next, by their sizes in commit order: the newest run of
+/// at least [`COMPACT_RUN_MIN`] in which each segment is at most twice as large as all after it. With
+/// more than [`SEGMENTS_MANY`] segments, any two neighbours that fit.
+fn plan(sizes: &[u64], taken: impl Fn(usize) -> bool, bytes_max: u64) -> Option<Range<usize>> {
+    let run_ending = |end: usize, may_grow: &dyn Fn(u64, u64) -> bool| {
+        let (mut first, mut bytes) = (end, 0);
+        while let Some(before) = first.checked_sub(1) {
+            let size = sizes[before];
+            let fits = !taken(before) && bytes + size <= bytes_max;
+            if !fits || first < end && !may_grow(size, bytes) {
+                break;
+            }
+            bytes += size;
+            first = before;
+        }
+        first..end
+    };
+    let doubling = |size: u64, after: u64| size <= after * 2;
+    let mut ends = (1..=sizes.len()).rev();
+    let tiered = ends.clone().map(|end| run_ending(end, &doubling));
+    tiered.into_iter().find(|run| run.len() >= COMPACT_RUN_MIN).or_else(|| {
+        let many = sizes.len() > SEGMENTS_MANY;
+        many.then(|| {
+            ends.find_map(|end| Some(run_ending(end, &|_, _| true)).filter(|r| r.len() > 1))
+        })?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const MAX: u64 = 512 * MIB;
+
+    fn free(_: usize) -> bool {
+        false
+    }
+
+    #[test]
+    fn the_newest_run_of_like_sizes_is_merged() {
+        let sizes = [400, 60, 64, 33, 40].map(|mib| mib * MIB);
+        assert_eq!(plan(&sizes, free, MAX), Some(1..5));
+        assert_eq!(plan(&sizes[..4], free, MAX), None, "three are too few");
+        assert_eq!(plan(&sizes, |at| at == 4, MAX), None, "a flush has one of them");
+        assert_eq!(plan(&[], free, MAX), None);
+    }
+
+    #[test]
+    fn older_runs_are_found_behind_a_large_newest_segment() {
+        let sizes = [10, 11, 12, 13, 500].map(|mib| mib * MIB);
+        assert_eq!(plan(&sizes, free, MAX), Some(0..4));
+    }
+
+    #[test]
+    fn a_run_stays_within_the_largest_size() {
+        let sizes = [300, 300, 300, 300, 300].map(|mib| mib * MIB);
+        assert_eq!(plan(&sizes, free, MAX), None);
+        assert_eq!(plan(&sizes, free, 1200 * MIB), Some(1..5));
+    }
+
+    #[test]
+    fn too_many_segments_are_merged_whatever_their_sizes() {
+        let mut sizes = vec![MIB; 0];
+        for at in 0..=SEGMENTS_MANY {
+            sizes.push(if at % 2 == 0 { 200 * MIB } else { 1 });
+        }
+        let run = plan(&sizes, free, 300 * MIB).unwrap();
+        assert!(run.len() > 1, "{run:?}");
+    }
+
+    #[test]
+    fn compacting_again_and_again_ends_with_few_segments() {
+        let mut sizes: Vec<u64> = Vec::new();
+        let mut copied = 0;
+        for _ in 0..2000 {
+            sizes.push(32 * MIB);
+            while let Some(run) = plan(&sizes, free, 1 << 40) {
+                let bytes = sizes[run.clone()].iter().sum();
+                copied += bytes;
+                sizes.splice(run, [bytes]);
+            }
+        }
+        assert!(sizes.len() < 40, "{} segments", sizes.len());
+        assert!(
+            copied < 2000 * 32 * MIB * 12,
+            "each byte was copied {} times",
+            copied / (64_000 * MIB)
+        );
+    }
+}

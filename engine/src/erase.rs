@@ -1,0 +1,124 @@
+//! Erasure: the bytes of an item leave every file of the store.
+//!
+//! Owns what goes with an item and the order of steps; the rewriting is a [`Job`]'s
+//! (`format-spec/segment.md`, Erasure). A request is a tombstone in the log, so it survives a crash;
+//! until its bytes are gone each manifest lists it, and the next opening goes on with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+
+use crate::compact::{Compacted, Pace};
+use crate::error::{Damage, WriteError};
+use crate::ids::{ItemId, SourceId};
+use crate::item::{Batch, TombstoneDraft};
+use crate::merge::Erased;
+use crate::snapshot::{Part, Snapshot};
+use crate::store::Store;
+
+impl Store {
+    /// Hides items and edges at once and removes their bytes from every file before it returns. What
+    /// stays is each id with when, by whom and why it was erased. Edges of an erased item go with
+    /// it, and sources that nothing else names.
+    ///
+    /// The ids are remembered by the log, so an erasure that an error or a crash cuts short is ended by
+    /// [`Store::erase_pending`], which upkeep calls.
+    pub fn erase(
+        &self,
+        ids: &[u128],
+        by: &str,
+        reason: &str,
+        pace: &dyn Pace,
+    ) -> Result<(), WriteError> {
+        let stone = |&target: &u128| TombstoneDraft {
+            target,
+            at: None,
+            by: by.to_owned(),
+            reason: reason.to_owned(),
+            erase: true,
+        };
+        self.write(Batch { tombstones: ids.iter().map(stone).collect(), ..Batch::default() })?;
+        self.erase_pending(pace).map(drop)
+    }
+
+    /// Removes the bytes of all that is to be erased. Gives how many ids that were; 0 also when the
+    /// pace ended it.
+    pub fn erase_pending(&self, pace: &dyn Pace) -> Result<usize, WriteError> {
+        let _no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (pending, snapshot) = {
+            let mut writer = self.writer()?;
+            (writer.erasures().clone(), writer.snapshot())
+        };
+        if pending.is_empty() {
+            return Ok(0);
+        }
+        let erased = what_goes(&snapshot, &pending)?;
+        self.flush_alone(&erased)?;
+        let sealed = self.writer()?.manifest.segments.len();
+        for at in 0..sealed {
+            // Neither a flush nor a compaction runs, so places stay as they are.
+            let job = {
+                let mut writer = self.writer()?;
+                if !holds_any(&writer.rows.sealed_parts()[at], &erased)? {
+                    continue;
+                }
+                writer.job(at, 1)
+            };
+            if self.rewrite(&job, &erased, pace)? == Compacted::Cancelled {
+                return Ok(0);
+            }
+        }
+        let mut writer = self.writer()?;
+        writer.forget_erased(&*self.ground.disk, &pending)?;
+        self.show_settled(&mut writer);
+        Ok(pending.len())
+    }
+
+    /// How many ids wait to be erased.
+    pub fn erasures_pending(&self) -> Result<usize, WriteError> {
+        Ok(self.writer()?.erasures().len())
+    }
+}
+
+/// The ids, and the sources that only they name.
+fn what_goes(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<Erased, Damage> {
+    let mut sources: BTreeMap<SourceId, bool> = BTreeMap::new();
+    for &id in pending {
+        if let Some(place) = snapshot.find(ItemId(id))?
+            && let Some(source) = snapshot.item(place)?.source
+        {
+            sources.insert(source, true);
+        }
+    }
+    for (source, only) in &mut sources {
+        for place in snapshot.items_of_source(*source)? {
+            *only &= pending.contains(&snapshot.id(place)?.0);
+        }
+    }
+    for part in snapshot.parts.iter() {
+        for row in 0..part.segment.header().edges {
+            let edge = part.segment.edge(row)?;
+            let goes = [edge.id.0, edge.from.0, edge.to.0].iter().any(|id| pending.contains(id));
+            if let Some(only) = edge.source.and_then(|source| sources.get_mut(&source)) {
+                *only &= goes;
+            }
+        }
+    }
+    let sources = sources.into_iter().filter(|(_, only)| *only).map(|(source, _)| source.0);
+    Ok(Erased::new(pending.iter().copied().chain(sources)))
+}
+
+/// Whether a part has a row that goes.
+fn holds_any(part: &Part, erased: &Erased) -> Result<bool, Damage> {
+    for id in erased.ids() {
+        let segment = &part.segment;
+        let is_there = segment.row_of_item(ItemId(id))?.is_some()
+            || segment.row_of_source(SourceId(id))?.is_some()
+            || segment.row_of_edge(crate::ids::EdgeId(id))?.is_some()
+            || segment.joins(ItemId(id))?;
+        if is_there {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,195 @@
+//! Opening: from the files of a directory to the rows of its newest commit.
+//!
+//! Owns the order in which a manifest, its segments and its logs are read; changes nothing on disk.
+//! A writer and a reader of another process's store come through here.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::error::{Damage, DiskError, OpenError};
+use crate::ids::Seq;
+use crate::item::Batch;
+use crate::layout::{self, FileKind};
+use crate::log::{Frame, LogReader};
+use crate::manifest::{Manifest, SegmentEntry, StateEntry};
+use crate::os::disk::Disk;
+use crate::record;
+use crate::rows::Rows;
+use crate::segment::{Segment, SegmentBuilder};
+use crate::snapshot::{Part, Snapshot};
+use crate::state::{self, RowState, StateOf};
+
+/// What a directory holds.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) manifest: Manifest,
+    pub(crate) rows: Rows,
+    pub(crate) next_seq: Seq,
+    /// Logs with at least one frame, oldest first.
+    pub(crate) with_frames: Vec<u64>,
+    /// Bytes of all logs' frames.
+    pub(crate) log_bytes: u64,
+    /// Lengths of the logs' files.
+    pub(crate) log_file_bytes: u64,
+}
+
+impl Opened {
+    /// The sealed rows of a manifest. Segments that an earlier view has open are not opened again.
+    pub(crate) fn sealed(
+        disk: &dyn Disk,
+        manifest: Manifest,
+        earlier: Option<&Self>,
+    ) -> Result<Self, OpenError> {
+        let known = earlier.map(Self::open_segments).unwrap_or_default();
+        let open = |entry: &SegmentEntry| match known.get(&entry.sha256) {
+            Some(segment) => with_state(disk, entry, Arc::clone(segment)),
+            None => open_part(disk, entry),
+        };
+        let rows = Rows::sealed(manifest.segments.iter().map(open).collect::<Result<_, _>>()?);
+        let next_seq = manifest.last_seq + 1;
+        Ok(Self {
+            manifest,
+            rows,
+            next_seq,
+            with_frames: Vec::new(),
+            log_bytes: 0,
+            log_file_bytes: 0,
+        })
+    }
+
+    fn open_segments(&self) -> HashMap<[u8; 32], Arc<Segment>> {
+        let entries = self.manifest.segments.iter().zip(self.rows.sealed_parts());
+        entries.map(|(entry, part)| (entry.sha256, Arc::clone(&part.segment))).collect()
+    }
+
+    /// Brings back what the logs hold.
+    pub(crate) fn replay(&mut self, disk: &dyn Disk, names: &[String]) -> Result<(), OpenError> {
+        let named: BTreeSet<u64> = self.manifest.logs.iter().copied().collect();
+        let found = names.iter().filter_map(|name| layout::number(FileKind::Log, name));
+        let logs: BTreeSet<u64> = found.chain(named.iter().copied()).collect();
+        for number in logs {
+            self.manifest.next_file = self.manifest.next_file.max(number.saturating_add(1));
+            if number >= self.manifest.log_floor {
+                self.replay_log(disk, number, named.contains(&number))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_log(
+        &mut self,
+        disk: &dyn Disk,
+        number: u64,
+        is_named: bool,
+    ) -> Result<(), OpenError> {
+        let name = layout::name(FileKind::Log, number);
+        let log = LogReader::open(disk, number, is_named).map_err(|error| match error {
+            OpenError::Disk(error) => missing(error, &name),
+            other => other,
+        })?;
+        let mut builder = SegmentBuilder::default();
+        let mut batches = Vec::new();
+        let mut frames = log.frames(self.manifest.store, self.next_seq)?;
+        while let Some(frame) = frames.next_frame()? {
+            let batch = self.checked(&frame).map_err(|damage| damage.within(&name))?;
+            builder.push_batch(frame.seq, &batch);
+            batches.push(batch);
+            self.next_seq = frame.seq + 1;
+        }
+        self.log_bytes += frames.place().at;
+        self.log_file_bytes += log.file_bytes();
+        if !batches.is_empty() {
+            self.note_erasures(&batches);
+            self.rows.add(builder, &batches)?;
+            self.with_frames.push(number);
+        }
+        if !is_named {
+            self.manifest.logs.push(number); // the manifest is of version 1
+        }
+        Ok(())
+    }
+
+    fn checked(&self, frame: &Frame<'_>) -> Result<Batch, Damage> {
+        let batch = record::decode(frame.payload, frame.records, frame.version)?;
+        batch.recheck(self.manifest.model.map(|model| model.dimensions))?;
+        Ok(batch)
+    }
+
+    /// What the newest manifest may not know yet.
+    fn note_erasures(&mut self, batches: &[Batch]) {
+        let stones = batches.iter().flat_map(|batch| &batch.tombstones);
+        let erasures = stones.filter(|stone| stone.erase).map(|stone| stone.target);
+        self.manifest.erasures.extend(erasures);
+    }
+
+    /// Everything, for a reader.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            parts: self.rows.all().into(),
+            seq: self.next_seq - 1,
+            model: self.manifest.model,
+            view: 0,
+        }
+    }
+}
+
+/// Opens a segment that a manifest lists, and its state.
+pub(crate) fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, OpenError> {
+    let name = layout::name(FileKind::Segment, entry.number);
+    let bytes = disk.map(&name).map_err(|error| missing(error, &name))?;
+    if bytes.as_slice().len() as u64 != entry.bytes {
+        let detail = format!("{} bytes long, {} were written", bytes.as_slice().len(), entry.bytes);
+        return Err(Damage::new("MAN-03", detail).within(&name).into());
+    }
+    let segment = Segment::open(&name, bytes)?;
+    let header = segment.header();
+    let found = [header.items, header.sources, header.edges, header.tombstones, header.vectors];
+    let listed = [entry.items, entry.sources, entry.edges, entry.tombstones, entry.vectors];
+    let seqs = (header.first_seq, header.last_seq) == (entry.first_seq, entry.last_seq);
+    let is_wide = header.vectors == 0 || header.dimensions == entry.dimensions;
+    if found != listed || !seqs || !is_wide {
+        return Err(Damage::new("MAN-05", "counts differ from the manifest's")
+            .within(&name)
+            .into());
+    }
+    with_state(disk, entry, Arc::new(segment))
+}
+
+fn with_state(
+    disk: &dyn Disk,
+    entry: &SegmentEntry,
+    segment: Arc<Segment>,
+) -> Result<Part, OpenError> {
+    let state = match &entry.state {
+        None => RowState::fresh(entry.items as usize, entry.edges as usize),
+        Some(state) => open_state(disk, entry, state)?,
+    };
+    Ok(Part { segment, state: Arc::new(state) })
+}
+
+fn open_state(
+    disk: &dyn Disk,
+    entry: &SegmentEntry,
+    state: &StateEntry,
+) -> Result<RowState, OpenError> {
+    let of = StateOf {
+        segment: entry.number,
+        generation: state.generation,
+        items: entry.items,
+        edges: entry.edges,
+    };
+    let name = layout::state_name(of.segment, of.generation);
+    // One byte more than listed, so that a longer file is seen to be one.
+    let bytes = disk.read(&name, state.bytes + 1).map_err(|error| missing(error, &name))?;
+    state::decode(of, &bytes)
+}
+
+/// A file that the manifest names and that is not there is damage (MAN-03).
+fn missing(error: DiskError, name: &str) -> OpenError {
+    if error.source.kind() == std::io::ErrorKind::NotFound {
+        return Damage::new("MAN-03", "the manifest names it, but it is not there")
+            .within(name)
+            .into();
+    }
+    error.into()
+}

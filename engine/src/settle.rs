@@ -1,0 +1,133 @@
+//! Group commit: one thread syncs the log for all that wait for it.
+//!
+//! After DeWitt et al., "Implementation techniques for main memory database systems" (SIGMOD 1984),
+//! section 5.2. Owns who syncs and who waits; knows neither log nor rows. While one thread syncs,
+//! others append; the next sync is for all of them.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::WriteError;
+use crate::ids::Seq;
+
+/// Which commits are on disk, and whether a thread is about to say so.
+#[derive(Debug)]
+pub(crate) struct Settling {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Commits up to this one are as durable as they will be.
+    settled: Seq,
+    is_led: bool,
+}
+
+impl Settling {
+    /// Everything up to `settled` is on disk.
+    pub(crate) fn new(settled: Seq) -> Self {
+        Self { state: Mutex::new(State { settled, is_led: false }), changed: Condvar::new() }
+    }
+
+    /// Commits up to `seq` are on disk, whoever brought them there.
+    pub(crate) fn note(&self, seq: Seq) {
+        let mut state = self.state();
+        state.settled = state.settled.max(seq);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Returns once commit `seq` is on disk. `lead` brings there all that was written before it is
+    /// called and gives the newest commit of that; one thread at a time is in it. `stopped` says
+    /// why nothing will come any more.
+    pub(crate) fn settle(
+        &self,
+        seq: Seq,
+        lead: impl FnOnce() -> Result<Seq, WriteError>,
+        stopped: impl Fn() -> Option<WriteError>,
+    ) -> Result<(), WriteError> {
+        let mut state = self.state();
+        while state.settled < seq && state.is_led {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.settled >= seq {
+            return Ok(());
+        }
+        if let Some(error) = stopped() {
+            return Err(error);
+        }
+        state.is_led = true;
+        drop(state);
+        let led = Led { settling: self };
+        let settled = lead()?;
+        assert!(settled >= seq, "the leader's own commit was written before it led");
+        let mut state = self.state();
+        state.settled = state.settled.max(settled);
+        drop(state);
+        drop(led);
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives the lead away however it ends, even by a panic: the others would wait for ever.
+struct Led<'a> {
+    settling: &'a Settling,
+}
+
+impl Drop for Led<'_> {
+    fn drop(&mut self) {
+        self.settling.state().is_led = false;
+        self.settling.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn many_writers_share_few_syncs_and_none_returns_early() {
+        let settling = Settling::new(0);
+        let (written, synced, leads) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let seq = written.fetch_add(1, Ordering::SeqCst) + 1;
+                        let lead = || {
+                            let all = written.load(Ordering::SeqCst);
+                            assert!(synced.fetch_max(all, Ordering::SeqCst) <= all);
+                            leads.fetch_add(1, Ordering::SeqCst);
+                            Ok(all)
+                        };
+                        settling.settle(seq, lead, || None).unwrap();
+                        assert!(synced.load(Ordering::SeqCst) >= seq);
+                    }
+                });
+            }
+        });
+        assert!(leads.load(Ordering::SeqCst) <= 1600);
+    }
+
+    #[test]
+    fn a_leader_that_fails_or_panics_leaves_nobody_waiting() {
+        let settling = Settling::new(0);
+        let failed = || Err(WriteError::Stopped("the disk failed".to_owned()));
+        assert!(settling.settle(1, failed, || None).is_err());
+        let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            settling.settle(1, || panic!("in the lead"), || None)
+        }));
+        assert!(panics.is_err());
+        let why = || Some(WriteError::Stopped("earlier".to_owned()));
+        let error = settling.settle(1, || Ok(1), why).unwrap_err();
+        assert!(error.to_string().contains("earlier"), "{error}");
+        settling.note(1);
+        settling.settle(1, || unreachable!("settled"), || None).unwrap();
+    }
+}

@@ -1,0 +1,175 @@
+//! Upkeep: what a store needs done in the background, and the threads that do it.
+//!
+//! Owns when things are done and how much of the machine they may take; what is done are calls
+//! anyone can make: [`Store::seal`], [`Store::sync`], [`Store::compact`], [`Store::erase_pending`].
+//! A store without upkeep works too: a full tail is then sealed by the write that filled it.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::compact::{Compacted, Pace};
+use crate::log::Durability;
+use crate::store::Store;
+
+/// Share of one core that compaction and erasure take at most, in percent.
+pub const UPKEEP_CPU_PERCENT: u32 = 50;
+/// How long compaction rests after an error or for want of room.
+pub const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
+/// The longest that one rest of the pace lasts, so that a stop is soon heard.
+const REST_MAX: Duration = Duration::from_millis(100);
+
+/// What a store asks of its upkeep.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    wants: Mutex<Wants>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Wants {
+    is_attended: bool,
+    flush: bool,
+    /// The segments or the erasures have changed since compaction looked last.
+    rewrite: bool,
+    stop: bool,
+}
+
+impl Wanted {
+    /// Asks for the tail to be sealed; `false` where nobody is there to do it.
+    pub(crate) fn ask_for_flush(&self) -> bool {
+        let mut wants = self.wants();
+        wants.flush |= wants.is_attended;
+        let is_attended = wants.is_attended;
+        drop(wants);
+        self.changed.notify_all();
+        is_attended
+    }
+
+    /// Tells that there may be something to compact or to erase.
+    pub(crate) fn note_change(&self) {
+        self.wants().rewrite = true;
+        self.changed.notify_all();
+    }
+
+    fn wants(&self) -> MutexGuard<'_, Wants> {
+        self.wants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `is_due` or a stop, or until `at_most` has passed. Gives whether to go on.
+    fn wait(&self, at_most: Option<Duration>, is_due: impl Fn(&mut Wants) -> bool) -> bool {
+        let mut wants = self.wants();
+        let began = Instant::now();
+        while !wants.stop && !is_due(&mut wants) {
+            wants = match at_most.map(|at_most| at_most.checked_sub(began.elapsed())) {
+                None => self.changed.wait(wants).unwrap_or_else(PoisonError::into_inner),
+                Some(None) => break,
+                Some(Some(left)) => {
+                    self.changed.wait_timeout(wants, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        !wants.stop
+    }
+}
+
+/// The threads that keep a store; they end when this is dropped.
+#[derive(Debug)]
+pub struct Upkeep {
+    store: Arc<Store>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Upkeep {
+    /// Begins to keep `store`: one thread seals and syncs, one compacts and erases.
+    pub fn start(store: Arc<Store>) -> std::io::Result<Self> {
+        store.wanted.wants().is_attended = true;
+        store.wanted.note_change();
+        let mut upkeep = Self { store, threads: Vec::new() };
+        for (name, work) in
+            [("store-flush", flush_loop as fn(&Store)), ("store-compact", rewrite_loop)]
+        {
+            let store = Arc::clone(&upkeep.store);
+            let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(&store));
+            upkeep.threads.push(thread?);
+        }
+        Ok(upkeep)
+    }
+}
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        self.store.wanted.wants().stop = true;
+        self.store.wanted.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            let _its_panic_is_on_stderr = thread.join();
+        }
+        *self.store.wanted.wants() = Wants::default();
+    }
+}
+
+/// Errors here stop the writer, and the next write says why.
+fn flush_loop(store: &Store) {
+    let interval = match store.options.durability {
+        Durability::Interval(interval) => Some(interval),
+        Durability::Sync => None,
+    };
+    while store.wanted.wait(interval, |wants| std::mem::take(&mut wants.flush)) {
+        if interval.is_some() && store.sync().is_err() {
+            return;
+        }
+        if store.seal_if_full().is_err() {
+            return;
+        }
+    }
+}
+
+fn rewrite_loop(store: &Store) {
+    let pace = Shared { wanted: &store.wanted, began: Mutex::new(Instant::now()) };
+    let mut pause = None;
+    while store.wanted.wait(pause, |wants| pause.is_none() && std::mem::take(&mut wants.rewrite)) {
+        pause = None;
+        pace.begin();
+        let erased = store.erase_pending(&pace);
+        let compacted = store.compact(&pace);
+        match (erased, compacted) {
+            (Ok(_), Ok(Compacted::Merged { .. })) => store.wanted.note_change(),
+            (Ok(_), Ok(Compacted::Nothing | Compacted::Cancelled)) => {}
+            _ if store.stopped().is_some() => return,
+            _ => {
+                pause = Some(UPKEEP_PAUSE);
+                store.wanted.note_change();
+            }
+        }
+    }
+}
+
+/// Works at most [`UPKEEP_CPU_PERCENT`] of the time and rests for the remainder.
+struct Shared<'a> {
+    wanted: &'a Wanted,
+    /// When the work that was not rested for yet began.
+    began: Mutex<Instant>,
+}
+
+impl Shared<'_> {
+    fn began(&self) -> MutexGuard<'_, Instant> {
+        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self) {
+        *self.began() = Instant::now();
+    }
+}
+
+impl Pace for Shared<'_> {
+    fn wrote(&self, _bytes: usize) -> bool {
+        let worked = self.began().elapsed();
+        if worked < REST_MAX / 10 {
+            return !self.wanted.wants().stop;
+        }
+        let rest = worked * (100 - UPKEEP_CPU_PERCENT) / UPKEEP_CPU_PERCENT;
+        let goes_on = self.wanted.wait(Some(rest.min(REST_MAX)), |_| false);
+        self.begin();
+        goes_on
+    }
+}
