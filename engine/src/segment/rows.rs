@@ -424,6 +424,7 @@ impl TombstoneView<'_> {
             at: Some(self.at),
             by: self.by.to_owned(),
             reason: self.reason.to_owned(),
+            erase: false,
         }
     }
 }
