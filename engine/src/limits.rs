@@ -86,8 +86,8 @@ const RECORD_BYTES_MIN: usize = 100;
 // Replay makes one segment of one log. A posting takes at least a byte of it, and so many postings
 // need so many rows that what these take besides makes up for the postings held back.
 const _: () = assert!(
-    LOG_BYTES_MAX as usize
-        <= POSTINGS_USABLE + SEGMENT_POSTINGS_MAX / ROW_POSTINGS_MAX * RECORD_BYTES_MIN
+    LOG_BYTES_MAX
+        <= (POSTINGS_USABLE + SEGMENT_POSTINGS_MAX / ROW_POSTINGS_MAX * RECORD_BYTES_MIN) as u64
 );
 // A posting takes a byte of text and one between words at the least, and compounds at most double
 // their number, so what one batch adds to a tail that is about to be sealed fits one segment.

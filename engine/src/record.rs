@@ -255,3 +255,42 @@ fn decode_tombstone(cursor: &mut Cursor<'_>, version: u16) -> Result<TombstoneDr
     }
     Ok(TombstoneDraft { target, at, by, reason, erase: flags & FLAG_ERASE != 0 })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tombstones() -> Batch {
+        let stone = |erase| TombstoneDraft {
+            target: 7,
+            at: Some(Micros(5)),
+            by: "ada".to_owned(),
+            reason: "wrong".to_owned(),
+            erase,
+        };
+        Batch { tombstones: vec![stone(false), stone(true)], ..Batch::default() }
+    }
+
+    #[test]
+    fn tombstones_keep_their_flags() {
+        let payload = encode(&tombstones());
+        assert_eq!(decode(&payload, 2, 2).unwrap(), tombstones());
+        for bit in 1..8 {
+            let mut unknown = payload.clone();
+            *unknown.last_mut().unwrap() |= 1 << bit;
+            assert_eq!(decode(&unknown, 2, 2).unwrap_err().rule, RULE, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn tombstones_of_version_1_have_no_flags() {
+        let payload = encode(&tombstones());
+        let record = payload.len() / 2;
+        let mut first = payload[..record - 1].to_vec();
+        first[1] -= 1; // the length of its body
+        let batch = decode(&first, 1, 1).unwrap();
+        assert_eq!(batch.tombstones, tombstones().tombstones[..1]);
+        decode(&first, 1, 2).unwrap_err();
+        decode(&payload[..record], 1, 1).unwrap_err();
+    }
+}

@@ -224,6 +224,7 @@ fn head(of: StateOf, body: &[u8], versions: (u16, u16)) -> [u8; HEADER_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::disk::{Disk, RealDisk, put_all_in_place};
 
     const OF: StateOf = StateOf { segment: 7, generation: 3, items: 5000, edges: 3 };
 
@@ -247,6 +248,47 @@ mod tests {
         assert_eq!(state.tombstoned.count_outside(&state.superseded), 6);
         assert_eq!(state.tombstoned.count_outside(&state.tombstoned), 0);
         assert!(state.edges_tombstoned.contains(2));
+    }
+
+    /// A state file with other versions in its header, under right checksums.
+    fn of_versions(read: u16, write: u16) -> Vec<u8> {
+        let file = encode(OF, &sample());
+        let body = &file[HEADER_BYTES..];
+        [&head(OF, body, (read, write))[..], body].concat()
+    }
+
+    #[test]
+    fn versions_1_and_2_are_read_and_newer_ones_refused() {
+        assert_eq!(of_versions(READ_VERSION, WRITE_VERSION), encode(OF, &sample()));
+        for versions in [(1, 1), (2, 2), (2, 3), (1, 9)] {
+            let state = decode(OF, &of_versions(versions.0, versions.1)).unwrap();
+            assert_eq!(state.tombstoned.count(), 6, "{versions:?}");
+        }
+        let newer = decode(OF, &of_versions(3, 3)).unwrap_err();
+        assert!(matches!(newer, OpenError::TooNew { version: 3, .. }), "{newer}");
+        assert!(matches!(decode(OF, &of_versions(0, 2)), Err(OpenError::Damaged(_))));
+        // A version that is only a flipped bit asks for no other build.
+        let mut flipped = encode(OF, &sample());
+        flipped[8] ^= 0x40;
+        assert!(matches!(decode(OF, &flipped), Err(OpenError::Damaged(_))));
+    }
+
+    #[test]
+    fn many_state_files_are_put_in_place_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = RealDisk::open(folder.path()).unwrap();
+        let of = |segment| StateOf { segment, ..OF };
+        let files: Vec<_> = (1..4).map(|n| StateFile::of(of(n), &sample())).collect();
+        let pairs = files.iter().map(|file| (file.name.clone(), file.bytes.clone()));
+        put_all_in_place(&disk, pairs).unwrap();
+        assert_eq!(disk.names().unwrap().len(), 3);
+        for (n, file) in (1..).zip(&files) {
+            assert_eq!(file.entry.bytes, file.bytes.len() as u64);
+            let bytes = disk.read(&file.name, file.entry.bytes).unwrap();
+            assert_eq!(Sha256::digest(&bytes)[..], file.entry.sha256);
+            decode(of(n), &bytes).unwrap();
+        }
+        put_all_in_place(&disk, []).unwrap();
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Manifest {
             "model": model,
             "segments": self.segments.iter().map(SegmentEntry::to_json).collect::<Vec<_>>(),
             "logs": self.logs,
-            "erasures": self.erasures.iter().map(|id| format!("{id:032x}")).collect::<Vec<_>>(),
+            "erasures": self.erasures.iter().map(|id| hex(&id.to_le_bytes())).collect::<Vec<_>>(),
         })
         .to_string();
         let hash = hex(&Sha256::digest(line.as_bytes()));
@@ -234,7 +234,7 @@ impl<'a> Fields<'a> {
         for text in self.list("erasures", ERASURES_PENDING_MAX)? {
             let digits = text.as_str().and_then(unhex);
             let digits = digits.ok_or_else(|| self.wrong("erasures", "not a list of ids"))?;
-            let id = u128::from_be_bytes(digits);
+            let id = u128::from_le_bytes(digits);
             if ids.last().is_some_and(|&last| last >= id) {
                 return Err(unfit("erasures do not ascend"));
             }

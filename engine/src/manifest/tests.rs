@@ -126,7 +126,7 @@ fn what_contradicts_itself_is_refused_when_read_and_when_written() {
 
 #[test]
 fn erasures_are_ids_that_ascend() {
-    let id = |n: u32| format!("{n:032x}");
+    let id = |n: u128| hex(&n.to_le_bytes());
     let with = |ids: Value| changed(|value| value["erasures"] = ids);
     with(json!([id(1), id(2)])).unwrap();
     for ids in [json!([id(2), id(1)]), json!([id(2), id(2)]), json!([id(0)])] {
