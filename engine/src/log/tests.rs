@@ -315,6 +315,24 @@ fn frames_within_a_text_are_no_frames() {
     assert_eq!(read(&bytes), Ok((3, LogEnd::Torn)), "payload torn");
 }
 
+/// What a head says of the bytes before it counts; what it says of itself cannot be.
+#[test]
+fn a_later_head_tells_only_of_bytes_before_it() {
+    let whole = sample(2, 1, false).bytes;
+    let torn = [&whole[..], &[0x55; 40]].concat();
+    let later = |synced: usize, at: usize| {
+        [&torn[..], &forged(at, FIRST + 3, synced as u64, b"later")].concat()
+    };
+    let at = torn.len();
+    for synced in [0, whole.len(), at + 1, usize::MAX] {
+        assert_eq!(read(&later(synced, at)), Ok((2, LogEnd::Torn)), "{synced}");
+    }
+    for synced in [whole.len() + 1, at] {
+        assert_damage(&read(&later(synced, at)), "LOG-04");
+        assert_eq!(read(&later(synced, at + 1)), Ok((2, LogEnd::Torn)), "another place");
+    }
+}
+
 /// Even one made up for the very place where it stands, in a frame whose head is whole.
 #[test]
 fn a_frame_forged_for_its_place_is_part_of_the_payload() {
