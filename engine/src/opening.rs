@@ -102,9 +102,9 @@ impl Opened {
             self.note_erasures(&batches);
             self.rows.add(builder, &batches)?;
             self.with_frames.push(number);
-        }
-        if !is_named {
-            self.manifest.logs.push(number); // the manifest is of version 1
+            if !is_named {
+                self.manifest.logs.push(number); // the manifest is of version 1
+            }
         }
         Ok(())
     }

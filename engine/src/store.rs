@@ -205,16 +205,16 @@ impl Store {
 
     /// Brings everything that is written to disk, and shows it. Gives the newest commit of it.
     fn sync_log(&self) -> Result<Seq, WriteError> {
-        let (syncer, snapshot) = {
+        let (syncer, snapshot, bytes) = {
             let mut writer = self.writer()?;
-            (writer.syncer(), writer.snapshot())
+            (writer.syncer(), writer.snapshot(), writer.bytes_on_disk())
         };
         let synced = syncer.map_or(Ok(()), |syncer| syncer.sync());
         if let Err(error) = synced {
             return Err(self.lock_writer()?.stop(error));
         }
         let seq = snapshot.seq();
-        self.show_snapshot(snapshot);
+        self.show_snapshot(snapshot, bytes);
         Ok(seq)
     }
 
@@ -349,14 +349,14 @@ impl Store {
     }
 
     fn show(&self, writer: &mut Writer) {
-        self.bytes_on_disk.store(writer.bytes_on_disk(), Ordering::Relaxed);
-        self.show_snapshot(writer.snapshot());
+        self.show_snapshot(writer.snapshot(), writer.bytes_on_disk());
     }
 
     /// Shows a snapshot, unless a newer one is shown by now.
-    fn show_snapshot(&self, snapshot: Snapshot) {
+    fn show_snapshot(&self, snapshot: Snapshot, bytes_on_disk: u64) {
         let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
         if snapshot.view > shown.view {
+            self.bytes_on_disk.store(bytes_on_disk, Ordering::Relaxed);
             *shown = snapshot;
         }
     }

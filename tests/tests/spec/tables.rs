@@ -102,6 +102,11 @@ fn limits_are_those_of_the_page() {
         LOG_RESERVE_STEP,
         LOGS_MAX,
         ERASURES_PENDING_MAX,
+        COMPACT_BYTES_MAX,
+        COMPACT_RUN_MIN,
+        SEGMENTS_MANY,
+        COMPACT_FREE_BYTES_MIN,
+        JOB_PIECE_BYTES,
     ];
     let of_words = values![words: TERM_BYTES_MAX, ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX];
     let written: BTreeSet<(String, u64)> = table(&page("limits.md"), "| name | value | why |")

@@ -53,13 +53,13 @@ fn reopening_changes_nothing_and_writes_go_on_in_a_new_log() {
 }
 
 #[test]
-fn sealing_leaves_one_manifest_one_state_for_each_segment_and_no_log() {
+fn sealing_leaves_one_manifest_one_state_for_each_segment_and_an_empty_log() {
     let mut scratch = Scratch::unmerged();
     sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
     scratch.seal();
     let root = scratch.folder.path().to_owned();
     let count = |stem| starting(&root, stem);
-    assert_eq!((count("manifest-"), count("log-"), count("segment-")), (1, 0, 3));
+    assert_eq!((count("manifest-"), count("log-"), count("segment-")), (1, 1, 3));
     // Rows of all but the last segment were retired after it was sealed.
     assert_eq!(count("state-"), 2);
     let before = names(&root);

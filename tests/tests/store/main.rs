@@ -1,6 +1,9 @@
 //! The store's behaviours one by one, through its public door and on a real folder.
 
+mod background;
+mod backups;
 mod directory;
+mod erasure;
 mod limits;
 mod retired;
 mod scratch;

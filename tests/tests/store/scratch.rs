@@ -3,6 +3,7 @@
 use engine::{
     Batch, Damage, Filter, Ground, ItemId, OpenError, Options, Place, Snapshot, Store, Written,
 };
+use std::sync::Arc;
 use tempfile::TempDir;
 use tests::ground;
 use tests::listing::ALL;
@@ -10,7 +11,7 @@ use tests::listing::ALL;
 /// A folder and the store in it.
 pub(crate) struct Scratch {
     pub(crate) folder: TempDir,
-    store: Option<Store>,
+    store: Option<Arc<Store>>,
     opened: u64,
     options: Options,
 }
@@ -25,7 +26,7 @@ impl Scratch {
         Self::with(ground::unmerged())
     }
 
-    fn with(options: Options) -> Self {
+    pub(crate) fn with(options: Options) -> Self {
         let folder = tempfile::tempdir().expect("a scratch folder can be made");
         let mut scratch = Self { folder, store: None, opened: 0, options };
         scratch.reopen();
@@ -41,6 +42,19 @@ impl Scratch {
         self.store.as_ref().expect("it is closed only within reopen")
     }
 
+    /// One that draws its ids from another seed.
+    pub(crate) fn opened_with(seed: u64) -> Self {
+        let folder = tempfile::tempdir().expect("a scratch folder can be made");
+        let mut scratch = Self { folder, store: None, opened: seed, options: Options::default() };
+        scratch.reopen();
+        scratch
+    }
+
+    /// The store, for threads of its own. It must be given back before the next opening.
+    pub(crate) fn share(&self) -> Arc<Store> {
+        Arc::clone(self.store.as_ref().expect("it is closed only within reopen"))
+    }
+
     pub(crate) fn close(&mut self) {
         self.store = None;
     }
@@ -48,7 +62,7 @@ impl Scratch {
     pub(crate) fn try_open(&mut self) -> Result<(), OpenError> {
         self.close();
         self.opened += 1;
-        self.store = Some(Store::open(self.ground(), self.options)?);
+        self.store = Some(Arc::new(Store::open(self.ground(), self.options)?));
         Ok(())
     }
 

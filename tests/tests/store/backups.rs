@@ -1,0 +1,165 @@
+//! Backups are stores of their own: consistent while writing goes on, checked, never overwritten.
+
+use engine::os::disk::{Disk, RealDisk};
+use engine::{CopyError, FullSpeed, Options, Store, restore};
+use tests::ground;
+use tests::listing::{Asked, listing};
+use tests::sample::{self, Seals, hide, items, note, tombstones};
+
+use crate::scratch::{Scratch, by_word};
+
+fn shown(store: &Store) -> serde_json::Value {
+    let snapshot = store.snapshot();
+    let asked = Asked::of(&snapshot, []).expect("no damage");
+    listing(&snapshot, &asked).expect("no damage")
+}
+
+/// An empty folder, and the disk on it.
+fn place() -> (tempfile::TempDir, RealDisk) {
+    let folder = tempfile::tempdir().expect("a scratch folder can be made");
+    let disk = RealDisk::open(folder.path()).expect("it can be opened");
+    (folder, disk)
+}
+
+fn opened(folder: &tempfile::TempDir) -> Store {
+    let ground = ground::folder(folder.path(), 77);
+    Store::open(ground, Options::default()).expect("a backup is a store")
+}
+
+#[test]
+fn a_backup_opens_as_the_store_it_was_made_of() {
+    let scratch = Scratch::unmerged();
+    sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
+    let (folder, disk) = place();
+    let copied = scratch.store().backup(&disk).unwrap();
+    assert_eq!(copied.seq, scratch.snapshot().seq());
+    assert_eq!(copied.reused, 0);
+    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+}
+
+#[test]
+fn the_next_backup_copies_only_what_is_new() {
+    let scratch = Scratch::unmerged();
+    let first = scratch.write(items([note("amber"), note("birch")]));
+    scratch.seal();
+    let (folder, disk) = place();
+    scratch.store().backup(&disk).unwrap();
+    scratch.write(tombstones([hide(first.items[0])]));
+    scratch.write(items([note("cedar")]));
+    let copied = scratch.store().backup(&disk).unwrap();
+    assert_eq!(copied.reused, 1, "the sealed segment");
+    let store = opened(&folder);
+    assert_eq!(shown(&store), shown(scratch.store()));
+    drop(store);
+    scratch.seal();
+    scratch.store().compact(&FullSpeed).unwrap();
+    scratch.store().backup(&disk).unwrap();
+    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+}
+
+#[test]
+fn a_backup_made_while_others_write_is_a_whole_state_of_the_store() {
+    let options = Options { tail_bytes_seal: 4 << 10, ..Options::default() };
+    let scratch = Scratch::with(options);
+    scratch.write(items([note("commit 1 a"), note("commit 1 b")]));
+    let (folder, disk) = place();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for n in 2..150 {
+                let pair = [note(&format!("commit {n} a")), note(&format!("commit {n} b"))];
+                scratch.write(items(pair));
+            }
+        });
+        while !writer.is_finished() {
+            let copied = scratch.store().backup(&disk).unwrap();
+            let store = opened(&folder);
+            assert_eq!(store.snapshot().seq(), copied.seq);
+            assert_eq!(store.snapshot().counts().items, 2 * copied.seq);
+        }
+    });
+}
+
+#[test]
+fn a_damaged_store_or_backup_is_not_copied_as_right() {
+    let mut scratch = Scratch::unmerged();
+    // Long enough for pages that opening does not look at.
+    scratch.write(items([note(&"amber ".repeat(30_000))]));
+    scratch.seal();
+    let (folder, disk) = place();
+    scratch.store().backup(&disk).unwrap();
+    let flip = |root: &std::path::Path| {
+        let entries = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+        let is_segment = |path: &std::path::PathBuf| path.to_string_lossy().contains("segment-");
+        let path = entries.into_iter().find(is_segment).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[100_000] ^= 1;
+        // Another file of that name: a map of the old one stays as it is.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    };
+    flip(folder.path());
+    let (to, target) = place();
+    let error = restore(&disk, &target).unwrap_err();
+    assert!(error.to_string().contains("MAN-03"), "{error}");
+    assert!(matches!(error, CopyError::Source(_)), "{error}");
+    drop(to);
+    // The next backup sees that its old copy is no longer right, and makes another.
+    let copied = scratch.store().backup(&disk).unwrap();
+    assert_eq!(copied.reused, 0);
+    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+    flip(scratch.folder.path());
+    scratch.reopen();
+    let (_elsewhere, other) = place();
+    let error = scratch.store().backup(&other).unwrap_err();
+    assert!(error.to_string().contains("MAN-03"), "{error}");
+}
+
+#[test]
+fn restore_gives_the_store_back_and_overwrites_nothing() {
+    let scratch = Scratch::unmerged();
+    sample::furnish(scratch.store(), Seals(&[2]), |_, _| {}).unwrap();
+    let (_backup, disk) = place();
+    scratch.store().backup(&disk).unwrap();
+    let (folder, target) = place();
+    let copied = restore(&disk, &target).unwrap();
+    assert_eq!(copied.seq, scratch.snapshot().seq());
+    let store = opened(&folder);
+    assert_eq!(shown(&store), shown(scratch.store()));
+    store.write(items([note("it takes writes")])).unwrap();
+    drop(store);
+    let error = restore(&disk, &target).unwrap_err();
+    assert!(matches!(error, CopyError::Occupied(_)), "{error}");
+    let error = restore(&disk, &*scratch.ground().disk).unwrap_err();
+    assert!(matches!(error, CopyError::Locked), "{error}");
+}
+
+#[test]
+fn another_stores_backup_is_not_overwritten() {
+    let (one, mut other) = (Scratch::new(), Scratch::new());
+    one.write(items([note("one")]));
+    other.reopen(); // other randomness, so another id
+    other.write(items([note("other")]));
+    let (_folder, disk) = place();
+    one.store().backup(&disk).unwrap();
+    let before = disk.names().unwrap();
+    let fresh = Scratch::opened_with(99);
+    let error = fresh.store().backup(&disk).unwrap_err();
+    assert!(matches!(error, CopyError::Occupied(_)), "{error}");
+    assert_eq!(disk.names().unwrap(), before);
+}
+
+/// Erasing in a backup is erasing in a store.
+#[test]
+fn what_is_erased_in_a_backup_leaves_its_files() {
+    let scratch = Scratch::new();
+    let gone = scratch.write(items([note("zanzibarsecret"), note("amber")])).items[0];
+    let (folder, disk) = place();
+    scratch.store().backup(&disk).unwrap();
+    let store = opened(&folder);
+    store.erase(&[gone.0], "officer", "asked for", &FullSpeed).unwrap();
+    assert!(by_word(&store.snapshot(), "zanzibarsecret", &Default::default()).is_empty());
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(14).any(|window| window == b"zanzibarsecret"));
+    }
+}

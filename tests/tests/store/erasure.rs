@@ -1,0 +1,178 @@
+//! What is erased leaves every file of the store and of its backups.
+
+use engine::{Batch, FullSpeed, ItemDraft, ItemId, Pace, Snapshot, Store};
+use tests::sample::{self, MODEL, Seals, file, halves, hide, items, link, note, tombstones};
+
+use crate::scratch::{Scratch, by_word, near};
+
+const SECRET: &str = "zanzibarsecret";
+
+/// Names of the files that hold these bytes.
+fn holding(scratch: &Scratch, bytes: &[u8]) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(scratch.folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        let found = std::fs::read(entry.path()).unwrap();
+        if found.windows(bytes.len()).any(|window| window == bytes) {
+            names.push(entry.file_name().into_string().unwrap());
+        }
+    }
+    names
+}
+
+fn secret(source: Option<engine::SourceId>) -> ItemDraft {
+    ItemDraft {
+        title: format!("title {SECRET}"),
+        attributes: format!(r#"{{"note":"{SECRET}"}}"#),
+        tags: vec![format!("tag-{SECRET}")],
+        source,
+        embedding: halves([0.5, 0.25, 0.125, 1.0]),
+        ..note(&format!("the {SECRET} itself"))
+    }
+}
+
+/// A store with a secret among other items, in `segments` segments, and the secret's id.
+fn furnished(scratch: &Scratch, sealed: bool) -> (ItemId, ItemId) {
+    scratch.store().bind_model(MODEL).unwrap();
+    let kept = scratch.write(items([ItemDraft {
+        embedding: halves([1.0, 0.0, 0.0, 0.0]),
+        ..note("amber kept")
+    }]));
+    let source = scratch
+        .write(Batch { sources: vec![file(&format!("file:///{SECRET}.md"))], ..Batch::default() });
+    let written = scratch.write(items([secret(Some(source.sources[0]))]));
+    let (kept, secret) = (kept.items[0], written.items[0]);
+    let mut edge = link(kept, secret, 0.5);
+    edge.note = format!("leads to {SECRET}");
+    scratch.write(Batch { edges: vec![edge], ..Batch::default() });
+    let newer = ItemDraft { supersedes: vec![secret], ..note("birch what replaced it") };
+    scratch.write(items([newer]));
+    if sealed {
+        scratch.seal();
+    }
+    (kept, secret)
+}
+
+fn check_gone(snapshot: &Snapshot, kept: ItemId, gone: ItemId) {
+    assert!(snapshot.find(gone).unwrap().is_none());
+    assert!(by_word(snapshot, SECRET, &Default::default()).is_empty());
+    assert!(!near(snapshot, &[0.5, 0.25, 0.125, 1.0], &Default::default()).contains(&gone));
+    assert_eq!(by_word(snapshot, "amber", &Default::default()), [kept]);
+    let stones = snapshot.tombstones(gone.0).unwrap();
+    assert_eq!(stones.len(), 1);
+    assert_eq!((stones[0].by, stones[0].reason), ("officer", "asked for by its owner"));
+}
+
+fn erase(store: &Store, id: ItemId) {
+    store.erase(&[id.0], "officer", "asked for by its owner", &FullSpeed).unwrap();
+}
+
+#[test]
+fn erased_bytes_are_in_no_file_whether_sealed_or_not() {
+    for sealed in [false, true] {
+        let mut scratch = Scratch::unmerged();
+        let (kept, gone) = furnished(&scratch, sealed);
+        assert!(!holding(&scratch, SECRET.as_bytes()).is_empty(), "the test looks rightly");
+        erase(scratch.store(), gone);
+        assert_eq!(holding(&scratch, SECRET.as_bytes()), Vec::<String>::new());
+        let halves: Vec<u8> =
+            halves([0.5, 0.25, 0.125, 1.0]).iter().flat_map(|half| half.to_le_bytes()).collect();
+        assert_eq!(holding(&scratch, &halves), Vec::<String>::new());
+        check_gone(&scratch.snapshot(), kept, gone);
+        assert_eq!(scratch.store().erasures_pending().unwrap(), 0);
+        scratch.reopen();
+        check_gone(&scratch.snapshot(), kept, gone);
+        assert_eq!(scratch.snapshot().counts().edges, 0, "its edge went with it");
+        assert_eq!(scratch.snapshot().counts().sources, 0, "so did a source that only it had");
+    }
+}
+
+#[test]
+fn what_else_a_source_has_keeps_it() {
+    let scratch = Scratch::new();
+    scratch.store().bind_model(MODEL).unwrap();
+    let source =
+        scratch.write(Batch { sources: vec![file("file:///both.md")], ..Batch::default() });
+    let source = Some(source.sources[0]);
+    let other = ItemDraft { source, ..note("amber the other") };
+    let written = scratch.write(items([secret(source), other]));
+    erase(scratch.store(), written.items[0]);
+    let snapshot = scratch.snapshot();
+    assert!(snapshot.source(source.unwrap()).unwrap().is_some());
+    assert_eq!(snapshot.items_of_source(source.unwrap()).unwrap().len(), 1);
+}
+
+#[test]
+fn an_erased_id_is_never_given_again() {
+    let scratch = Scratch::new();
+    let (_, gone) = furnished(&scratch, true);
+    erase(scratch.store(), gone);
+    let again = ItemDraft { id: Some(gone), ..note("with the old id") };
+    let (field, why) = scratch.refused(items([again]));
+    assert_eq!(field, "id");
+    assert!(why.contains("taken") || why.contains("erased"), "{why}");
+}
+
+/// The chain of what replaced an erased item still leads on from its id.
+#[test]
+fn a_chain_runs_on_through_an_erased_item() {
+    let scratch = Scratch::new();
+    let (_, gone) = furnished(&scratch, true);
+    erase(scratch.store(), gone);
+    let snapshot = scratch.snapshot();
+    let newer = snapshot.direct_successors(gone).unwrap();
+    assert_eq!(newer.len(), 1);
+    assert_eq!(snapshot.item(newer[0]).unwrap().text, "birch what replaced it");
+}
+
+/// Ends every job.
+struct Never;
+
+impl Pace for Never {
+    fn wrote(&self, _bytes: usize) -> bool {
+        false
+    }
+}
+
+#[test]
+fn an_erasure_that_was_cut_short_hides_at_once_and_goes_on_after_the_next_opening() {
+    let mut scratch = Scratch::unmerged();
+    let (kept, gone) = furnished(&scratch, true);
+    scratch.store().erase(&[gone.0], "officer", "asked for by its owner", &Never).unwrap();
+    assert!(by_word(&scratch.snapshot(), SECRET, &Default::default()).is_empty(), "hidden");
+    assert_eq!(scratch.store().erasures_pending().unwrap(), 1);
+    scratch.reopen();
+    assert_eq!(scratch.store().erasures_pending().unwrap(), 1);
+    assert!(!holding(&scratch, SECRET.as_bytes()).is_empty());
+    assert_eq!(scratch.store().erase_pending(&FullSpeed).unwrap(), 1);
+    assert_eq!(holding(&scratch, SECRET.as_bytes()), Vec::<String>::new());
+    check_gone(&scratch.snapshot(), kept, gone);
+}
+
+#[test]
+fn a_tombstoned_item_can_still_be_erased() {
+    let scratch = Scratch::new();
+    let (_, gone) = furnished(&scratch, false);
+    scratch.write(tombstones([hide(gone)]));
+    erase(scratch.store(), gone);
+    assert_eq!(holding(&scratch, SECRET.as_bytes()), Vec::<String>::new());
+    assert_eq!(scratch.snapshot().tombstones(gone.0).unwrap().len(), 2);
+}
+
+#[test]
+fn everything_else_is_as_it_was() {
+    let scratch = Scratch::unmerged();
+    sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
+    let secret = scratch.write(items([secret(None)])).items[0];
+    let listed = |id| {
+        let snapshot = scratch.snapshot();
+        let asked = tests::listing::Asked::of(&snapshot, []).unwrap();
+        let mut listed = tests::listing::listing(&snapshot, &asked).unwrap();
+        let items = listed["items"].as_array_mut().unwrap();
+        items.retain(|item| item["id"] != format!("{id}"));
+        (listed["items"].clone(), listed["edges"].clone())
+    };
+    let before = listed(secret);
+    erase(scratch.store(), secret);
+    assert_eq!(listed(secret), before);
+}
