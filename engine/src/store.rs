@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use crate::error::{DiskError, OpenError, WriteError};
 use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
-use crate::item::Batch;
+use crate::item::{Batch, Checked};
 use crate::limits::*;
 use crate::links;
 use crate::log::Durability;
@@ -134,17 +134,20 @@ impl Store {
     /// Writes all of a batch or none of it. When this returns, the batch is as durable as
     /// [`Options::durability`] says, and new snapshots show it.
     pub fn write(&self, batch: Batch) -> Result<Written, WriteError> {
+        // A store is bound to its model once, so what is checked before the writer is held stays so.
+        let batch = Checked::new(batch, self.snapshot().model().map(|model| model.dimensions))?;
         let mut writer = self.writer()?;
-        let dimensions = writer.manifest.model.map(|model| model.dimensions);
-        batch.check(dimensions)?;
         let at = self.ground.clock.now();
-        let batch = self.complete(batch, at);
+        let batch = {
+            let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+            batch.complete(at, || ids.next(at, &*self.ground.random))
+        };
         // While the writer is held, what is shown is what there is.
         links::check(&self.snapshot(), &batch)?;
         if writer.log_bytes() >= LOG_BYTES_SEAL {
             writer.seal(&*self.ground.disk, self.options.merge_bytes_max)?;
         }
-        let written = writer.commit(&self.ground, self.options, batch, at)?;
+        let written = writer.commit(&self.ground, self.options, batch.into_batch(), at)?;
         self.show(&writer);
         let is_full = writer.tail_bytes() >= self.options.tail_bytes_seal
             || writer.log_bytes() >= LOG_BYTES_SEAL;
@@ -216,28 +219,6 @@ impl Store {
     fn show(&self, writer: &Writer) {
         self.bytes_on_disk.store(writer.bytes_on_disk(), Ordering::Relaxed);
         *self.shown.write().unwrap_or_else(PoisonError::into_inner) = writer.snapshot();
-    }
-
-    /// Fills in ids and times.
-    fn complete(&self, mut batch: Batch, at: Micros) -> Batch {
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = || ids.next(at, &*self.ground.random);
-        for source in &mut batch.sources {
-            source.id.get_or_insert_with(|| SourceId(next()));
-            source.recorded_at.get_or_insert(at);
-        }
-        for item in &mut batch.items {
-            item.id.get_or_insert_with(|| ItemId(next()));
-            item.recorded_at.get_or_insert(at);
-        }
-        for edge in &mut batch.edges {
-            edge.id.get_or_insert_with(|| EdgeId(next()));
-            edge.recorded_at.get_or_insert(at);
-        }
-        for stone in &mut batch.tombstones {
-            stone.at.get_or_insert(at);
-        }
-        batch
     }
 }
 

@@ -17,6 +17,7 @@ use crate::limits::*;
 use crate::log::{self, LogReader, LogWriter};
 use crate::manifest::{Manifest, SegmentEntry, StateEntry};
 use crate::merge::merge;
+use crate::moment::Moment;
 use crate::os::clock::Micros;
 use crate::os::disk::{Disk, put_in_place};
 use crate::record;
@@ -155,6 +156,7 @@ impl Writer {
             parts: self.parts.clone().into(),
             seq: self.next_seq - 1,
             model: self.manifest.model,
+            moment: Moment::default(),
         }
     }
 

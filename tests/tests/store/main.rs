@@ -1,9 +1,11 @@
 //! The store's behaviours one by one, through its public door and on a real folder.
 
 mod directory;
+mod graph;
 mod limits;
 mod retired;
 mod scratch;
 mod searches;
 mod snapshots;
+mod times;
 mod writes;
