@@ -26,7 +26,7 @@ fn around(
     limits: WalkLimits,
 ) -> (Vec<Reached>, bool) {
     let which = EdgeFilter::default();
-    let found = snapshot.neighbourhood(&[seed], hops, &which, limits).unwrap();
+    let found = snapshot.neighbourhood(&[seed], hops, &which, limits).expect("no damage");
     (found.nodes, found.truncated)
 }
 
@@ -36,7 +36,7 @@ fn ids(nodes: &[Reached]) -> Vec<ItemId> {
 
 fn way(snapshot: &Snapshot, from: ItemId, to: ItemId, hops: usize) -> Option<Vec<ItemId>> {
     let found = snapshot.path(from, to, hops, &EdgeFilter::default(), WalkLimits::default());
-    let steps = found.unwrap().steps?;
+    let steps = found.expect("no damage").steps?;
     Some([from].into_iter().chain(steps.iter().map(|step| step.to)).collect())
 }
 

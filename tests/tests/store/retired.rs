@@ -11,7 +11,7 @@ fn replacing(text: &str, old: &[ItemId]) -> ItemDraft {
 
 fn status(scratch: &Scratch, id: ItemId) -> Status {
     let snapshot = scratch.snapshot();
-    snapshot.status(place(&snapshot, id)).unwrap()
+    snapshot.status(place(&snapshot, id)).expect("no damage")
 }
 
 fn successors(scratch: &Scratch, id: ItemId) -> Vec<ItemId> {
@@ -21,7 +21,7 @@ fn successors(scratch: &Scratch, id: ItemId) -> Vec<ItemId> {
 
 fn chain(scratch: &Scratch, id: ItemId) -> Vec<ItemId> {
     let snapshot = scratch.snapshot();
-    snapshot.chain(id).unwrap().members.iter().map(|member| member.id).collect()
+    snapshot.chain(id).expect("no damage").members.iter().map(|member| member.id).collect()
 }
 
 /// a -> b -> {c, d} -> e, with seals between: a chain, a split and a merge.
