@@ -1,15 +1,29 @@
-//! The graph: edges of an item, its neighbours, strongest first.
+//! The graph: the edges of an item, its neighbours, what lies around it, ways between items.
+//!
+//! Owns who is a neighbour and in which order. Must not know how a segment keeps its edges: that is
+//! [`edges`]' to know.
+
+mod edges;
+mod walk;
+
+use std::cmp::Ordering;
 
 use crate::error::Damage;
-use crate::ids::ItemId;
+use crate::ids::{EdgeId, ItemId, Row};
 use crate::segment::EdgeView;
-use crate::snapshot::{Part, Place, Snapshot, Status};
+use crate::snapshot::{Place, Snapshot};
+use crate::top::Top;
+use edges::PartEdges;
 
-/// Edges of one item that are looked at; a hub with more shows the oldest of them.
-pub const EDGES_PER_ITEM_MAX: usize = 4096;
+pub use walk::{
+    GRAPH_EDGES_MAX, GRAPH_NODES_MAX, HOPS_MAX, Neighbourhood, Path, Reached, Step, WalkLimits,
+};
+
+/// Neighbours of one item that are given at once: the strongest of them, however many there are.
+pub const NEIGHBOURS_MAX: usize = 4096;
 
 /// Which way an edge runs, seen from an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the item to its neighbour.
     Out,
@@ -25,6 +39,35 @@ impl Direction {
             Self::In => "in",
         }
     }
+
+    /// The same edge, seen from its other end.
+    pub fn reversed(self) -> Self {
+        match self {
+            Self::Out => Self::In,
+            Self::In => Self::Out,
+        }
+    }
+}
+
+/// Which edges count.
+#[derive(Debug, Clone, Default)]
+pub struct EdgeFilter {
+    /// Only these relations; all where empty.
+    pub relations: Vec<String>,
+    /// Only edges that run this way, seen from where a step starts.
+    pub direction: Option<Direction>,
+    /// Only edges to items that no newer one replaces.
+    pub current_only: bool,
+}
+
+impl EdgeFilter {
+    fn directions(&self) -> &'static [Direction] {
+        match self.direction {
+            None => &[Direction::Out, Direction::In],
+            Some(Direction::Out) => &[Direction::Out],
+            Some(Direction::In) => &[Direction::In],
+        }
+    }
 }
 
 /// An edge and the item at its other end.
@@ -38,46 +81,94 @@ pub struct Neighbour<'a> {
     pub place: Place,
 }
 
+/// A weight, in its total order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Strength(f32);
+
+impl Eq for Strength {}
+
+impl Ord for Strength {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Strength {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What orders edges of one weight, and where the edge lies: part and row.
+type Key = (EdgeId, Direction, u32, Row);
+
 impl Snapshot {
-    /// Items joined to `id` by an edge, strongest first, then in order of edge id. Tombstoned
-    /// edges and items are left out; superseded items are not.
-    pub fn neighbours(&self, id: ItemId) -> Result<Vec<Neighbour<'_>>, Damage> {
-        let mut found = Vec::new();
-        for part in self.parts.iter() {
-            self.collect(part, id, Direction::Out, &mut found)?;
-            self.collect(part, id, Direction::In, &mut found)?;
+    /// The `limit` (at most [`NEIGHBOURS_MAX`]) strongest edges of `id` that `which` lets pass,
+    /// strongest first, then in order of edge id; an edge from an item to itself comes once for
+    /// each direction. Tombstoned edges and items are left out, and so is what the snapshot's moment
+    /// does not show.
+    ///
+    /// All edges of the item are looked at; memory is that of `limit` of them.
+    pub fn neighbours(
+        &self,
+        id: ItemId,
+        limit: usize,
+        which: &EdgeFilter,
+    ) -> Result<Vec<Neighbour<'_>>, Damage> {
+        let mut best: Top<Strength, Key> = Top::new(limit.min(NEIGHBOURS_MAX));
+        if best.is_closed() || self.find(id)?.is_none() {
+            return Ok(Vec::new());
         }
-        found.sort_by(|a, b| {
-            b.edge.weight.total_cmp(&a.edge.weight).then(a.edge.id.cmp(&b.edge.id))
-        });
-        Ok(found)
+        for (at, part) in (0u32..).zip(self.parts.iter()) {
+            let edges = PartEdges::of(self, which, part)?;
+            for &direction in which.directions() {
+                for row in edges.rows(id, direction)? {
+                    if !edges.admits(row)? {
+                        continue;
+                    }
+                    let strength = Strength(edges.weight(row)?);
+                    let key = (edges.id(row)?, direction, at, row);
+                    // Most edges of a hub end here, before their other end is looked for.
+                    if !best.would_keep(strength, &key) {
+                        continue;
+                    }
+                    let far = edges.far_end(row, direction)?;
+                    if let Some(place) = self.far_place(&edges, at, far)?
+                        && self.is_met(place, which)?
+                    {
+                        best.offer(strength, key);
+                    }
+                }
+            }
+        }
+        best.into_sorted().into_iter().map(|(_, key)| self.neighbour(key)).collect()
     }
 
-    fn collect<'a>(
-        &'a self,
-        part: &'a Part,
-        id: ItemId,
-        direction: Direction,
-        found: &mut Vec<Neighbour<'a>>,
-    ) -> Result<(), Damage> {
-        let rows = match direction {
-            Direction::Out => part.segment.edge_rows_from(id)?,
-            Direction::In => part.segment.edge_rows_to(id)?,
-        };
-        for &row in rows {
-            if found.len() == EDGES_PER_ITEM_MAX {
-                break;
-            }
-            if part.state.edges_tombstoned.contains(row) {
-                continue;
-            }
-            let edge = part.segment.edge(row)?;
-            let other = if direction == Direction::Out { edge.to } else { edge.from };
-            let visible = |place: &Place| self.status(*place) != Status::Tombstoned;
-            if let Some(place) = self.find(other)?.filter(visible) {
-                found.push(Neighbour { edge, direction, place });
-            }
+    fn neighbour(&self, (_, direction, at, row): Key) -> Result<Neighbour<'_>, Damage> {
+        let edge = self.parts[at as usize].segment.edge(row)?;
+        let far = if direction == Direction::Out { edge.to } else { edge.from };
+        let place = self.find(far)?.expect("the edge was kept because this was found");
+        Ok(Neighbour { edge, direction, place })
+    }
+
+    /// Where the item at an edge's far end lies. Looked for beside the edge first: most are there.
+    fn far_place(
+        &self,
+        edges: &PartEdges<'_>,
+        part: u32,
+        far: ItemId,
+    ) -> Result<Option<Place>, Damage> {
+        match edges.far_row(far)? {
+            Some(row) => Ok(Some(Place { part, row })),
+            None => self.find_row(far),
         }
-        Ok(())
+    }
+
+    /// Whether the item at a place may be shown as a neighbour.
+    fn is_met(&self, place: Place, which: &EdgeFilter) -> Result<bool, Damage> {
+        let part = self.part(place);
+        Ok(!part.state.tombstoned.contains(place.row)
+            && self.shows(place)?
+            && !(which.current_only && self.is_superseded(part, place.row)?))
     }
 }

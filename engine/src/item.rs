@@ -213,6 +213,54 @@ impl Batch {
     }
 }
 
+/// A batch whose lengths and values are right by themselves. Made before the writer is held, since
+/// it takes as long as the batch is large: JSON is parsed, and every embedding looked through.
+#[derive(Debug)]
+pub(crate) struct Checked(Batch);
+
+impl Checked {
+    /// Checks a batch for a store whose embeddings are `dimensions` wide.
+    pub(crate) fn new(batch: Batch, dimensions: Option<u32>) -> Result<Self, WriteError> {
+        batch.check(dimensions)?;
+        Ok(Self(batch))
+    }
+
+    /// Fills in the ids and times that were not given.
+    pub(crate) fn complete(self, at: Micros, mut next_id: impl FnMut() -> u128) -> Complete {
+        let Self(mut batch) = self;
+        for source in &mut batch.sources {
+            source.id.get_or_insert_with(|| SourceId(next_id()));
+            source.recorded_at.get_or_insert(at);
+        }
+        for item in &mut batch.items {
+            item.id.get_or_insert_with(|| ItemId(next_id()));
+            item.recorded_at.get_or_insert(at);
+        }
+        for edge in &mut batch.edges {
+            edge.id.get_or_insert_with(|| EdgeId(next_id()));
+            edge.recorded_at.get_or_insert(at);
+        }
+        for stone in &mut batch.tombstones {
+            stone.at.get_or_insert(at);
+        }
+        Complete(batch)
+    }
+}
+
+/// A checked batch in which every id and time is given.
+#[derive(Debug)]
+pub(crate) struct Complete(Batch);
+
+impl Complete {
+    pub(crate) fn batch(&self) -> &Batch {
+        &self.0
+    }
+
+    pub(crate) fn into_batch(self) -> Batch {
+        self.0
+    }
+}
+
 impl SourceDraft {
     fn check(&self) -> Result<(), WriteError> {
         number("source.id", self.id.map(|id| id.0))?;

@@ -22,6 +22,7 @@ mod links;
 mod log;
 mod manifest;
 mod merge;
+mod moment;
 mod opening;
 pub mod os;
 mod reader;
@@ -42,17 +43,22 @@ mod writer;
 pub use backup::{Copied, CopyError, restore};
 pub use compact::{Compacted, FullSpeed, Pace};
 pub use error::{Damage, DiskError, OpenError, Remedy, WriteError};
-pub use graph::{Direction, EDGES_PER_ITEM_MAX, Neighbour};
+pub use graph::{
+    Direction, EdgeFilter, GRAPH_EDGES_MAX, GRAPH_NODES_MAX, HOPS_MAX, NEIGHBOURS_MAX, Neighbour,
+    Neighbourhood, Path, Reached, Step, WalkLimits,
+};
 pub use ids::{EdgeId, ItemId, NotAnId, Row, Seq, SourceId, StoreId};
 pub use item::{Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft};
 pub use layout::{COLUMNS, Cells, ColumnSpec, READ_VERSION, Table, WRITE_VERSION};
 pub use log::Durability;
 pub use manifest::{Model, hex};
+pub use moment::Moment;
 pub use os::clock::Micros;
 pub use reader::{OPEN_ATTEMPTS_MAX, Reader};
 pub use score::Hit;
 pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
 pub use snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
 pub use store::{Ground, Options, Store, Written};
+pub use supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
 pub use top::Top;
 pub use upkeep::{UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, Upkeep};

@@ -12,6 +12,7 @@ use crate::item::Batch;
 use crate::layout::{self, FileKind};
 use crate::log::{Frame, LogReader};
 use crate::manifest::{Manifest, SegmentEntry, StateEntry};
+use crate::moment::Moment;
 use crate::os::disk::Disk;
 use crate::record;
 use crate::rows::Rows;
@@ -128,6 +129,7 @@ impl Opened {
             parts: self.rows.all().into(),
             seq: self.next_seq - 1,
             model: self.manifest.model,
+            moment: Moment::default(),
             view: 0,
         }
     }

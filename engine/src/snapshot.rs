@@ -1,7 +1,8 @@
 //! A frozen view of the store. Every read starts here.
 //!
 //! A snapshot is a list of sealed segments, each with the state its rows had at one commit. It
-//! shares them with other snapshots and never changes; a writer never waits for its readers.
+//! shares them with other snapshots and never changes; a writer never waits for its readers. It may
+//! look from a [`Moment`] other than now; every read then answers from there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +10,13 @@ use std::sync::Arc;
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
 use crate::item::Sensitivity;
-use crate::layout::{Column, ITEM_FLAGS, ITEM_KIND, ITEM_MODALITY, ITEM_SENSITIVITY};
+use crate::layout::{
+    Column, ITEM_FLAGS, ITEM_KIND, ITEM_MODALITY, ITEM_RECORDED_AT, ITEM_SENSITIVITY,
+    SOURCE_RECORDED_AT, VECTOR_ITEM,
+};
 use crate::manifest::Model;
+use crate::moment::{Moment, Times};
+use crate::os::clock::Micros;
 use crate::segment::{EdgeView, ItemView, Segment, SourceView, TombstoneView, View};
 use crate::state::RowState;
 
@@ -28,7 +34,7 @@ pub struct Place {
     pub(crate) row: Row,
 }
 
-/// What an item is now.
+/// What an item is at the snapshot's moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// It stands.
@@ -90,9 +96,21 @@ pub struct Snapshot {
     pub(crate) model: Option<Model>,
     /// Which of a writer's snapshots it is.
     pub(crate) view: u64,
+    pub(crate) moment: Moment,
 }
 
 impl Snapshot {
+    /// The same commit, looked at from another moment. Places stay good between the two; those of
+    /// items that `moment` does not know are answered for as if it did.
+    pub fn at(&self, moment: Moment) -> Self {
+        Self { moment, ..self.clone() }
+    }
+
+    /// From when it looks.
+    pub fn moment(&self) -> Moment {
+        self.moment
+    }
+
     /// The newest commit that it shows.
     pub fn seq(&self) -> Seq {
         self.seq
@@ -103,34 +121,75 @@ impl Snapshot {
         self.model
     }
 
-    /// How many of each there are.
-    pub fn counts(&self) -> Counts {
+    /// How many of each there are. Counts what is in the states at once, and row by row where the
+    /// snapshot looks from an earlier time.
+    pub fn counts(&self) -> Result<Counts, Damage> {
         let mut counts = Counts { parts: self.parts.len() as u64, ..Counts::default() };
         for part in self.parts.iter() {
-            let header = part.segment.header();
-            let tombstoned = u64::from(part.state.tombstoned.count());
-            counts.items += u64::from(header.items) - tombstoned;
-            counts.tombstoned += tombstoned;
-            let superseded = part.state.superseded.count_outside(&part.state.tombstoned);
-            counts.superseded += u64::from(superseded);
-            counts.edges +=
-                u64::from(header.edges) - u64::from(part.state.edges_tombstoned.count());
-            counts.sources += u64::from(header.sources);
-            counts.vectors += u64::from(header.vectors);
+            match self.moment.as_of {
+                None => count_all(part, &mut counts),
+                Some(_) => self.count_known(part, &mut counts)?,
+            }
         }
-        counts
+        Ok(counts)
     }
 
-    fn part(&self, place: Place) -> &Part {
+    fn count_known(&self, part: &Part, counts: &mut Counts) -> Result<(), Damage> {
+        let (segment, header) = (&*part.segment, part.segment.header());
+        let times = Times::of_items(self.moment, segment)?;
+        for row in 0..header.items {
+            if !times.knows(row)? {
+                continue;
+            }
+            if part.state.tombstoned.contains(row) {
+                counts.tombstoned += 1;
+            } else {
+                counts.items += 1;
+                counts.superseded += u64::from(self.is_superseded(part, row)?);
+            }
+        }
+        for &row in segment.view::<u32>(VECTOR_ITEM)?.all()? {
+            counts.vectors += u64::from(times.knows(row)?);
+        }
+        let times = Times::of_edges(self.moment, segment)?;
+        for row in 0..header.edges {
+            let shown = !part.state.edges_tombstoned.contains(row) && times.knows(row)?;
+            counts.edges += u64::from(shown);
+        }
+        let recorded = segment.view::<i64>(SOURCE_RECORDED_AT)?.all()?.iter();
+        counts.sources += recorded.filter(|&&at| self.moment.knows(Micros(at))).count() as u64;
+        Ok(())
+    }
+
+    pub(crate) fn part(&self, place: Place) -> &Part {
         &self.parts[place.part as usize]
     }
 
     fn parts_newest_first(&self) -> impl Iterator<Item = (u32, &Part)> {
-        (0u32..).zip(self.parts.iter()).collect::<Vec<_>>().into_iter().rev()
+        let count = u32::try_from(self.parts.len()).expect("limits.rs bounds segments and tail");
+        (0..count).rev().map(|part| (part, &self.parts[part as usize]))
     }
 
     /// Where an item lies; tombstoned ones too.
     pub fn find(&self, id: ItemId) -> Result<Option<Place>, Damage> {
+        match self.find_row(id)? {
+            Some(place) if self.knows(place)? => Ok(Some(place)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the item at a place was known at the snapshot's moment.
+    pub(crate) fn knows(&self, place: Place) -> Result<bool, Damage> {
+        Times::of_items(self.moment, &self.part(place).segment)?.knows(place.row)
+    }
+
+    /// Whether the item at a place was known and is true at the snapshot's moment.
+    pub(crate) fn shows(&self, place: Place) -> Result<bool, Damage> {
+        Times::of_items(self.moment, &self.part(place).segment)?.shows(place.row)
+    }
+
+    /// Where an item lies, whenever it was recorded.
+    pub(crate) fn find_row(&self, id: ItemId) -> Result<Option<Place>, Damage> {
         for (part, it) in self.parts_newest_first() {
             if let Some(row) = it.segment.row_of_item(id)? {
                 return Ok(Some(Place { part, row }));
@@ -142,9 +201,16 @@ impl Snapshot {
     /// The newest item with this ref that is neither superseded nor tombstoned.
     pub fn find_ref(&self, reference: &str) -> Result<Option<Place>, Damage> {
         for (part, it) in self.parts_newest_first() {
-            let rows = it.segment.rows_of_ref(reference)?.iter().rev();
-            if let Some(&row) = rows.into_iter().find(|&&row| it.state.is_current(row)) {
-                return Ok(Some(Place { part, row }));
+            let rows = it.segment.rows_of_ref(reference)?;
+            if rows.is_empty() {
+                continue;
+            }
+            let times = Times::of_items(self.moment, &it.segment)?;
+            for &row in rows.iter().rev() {
+                let hidden = it.state.tombstoned.contains(row);
+                if !hidden && times.shows(row)? && !self.is_superseded(it, row)? {
+                    return Ok(Some(Place { part, row }));
+                }
             }
         }
         Ok(None)
@@ -160,16 +226,45 @@ impl Snapshot {
         self.part(place).segment.item_id(place.row)
     }
 
-    /// What the item at a place is now. A tombstone hides whatever else it is.
-    pub fn status(&self, place: Place) -> Status {
-        let state = &self.part(place).state;
-        if state.tombstoned.contains(place.row) {
+    /// What the item at a place is. A tombstone hides whatever else it is, at every moment.
+    pub fn status(&self, place: Place) -> Result<Status, Damage> {
+        let part = self.part(place);
+        Ok(if part.state.tombstoned.contains(place.row) {
             Status::Tombstoned
-        } else if state.superseded.contains(place.row) {
+        } else if self.is_superseded(part, place.row)? {
             Status::Superseded
         } else {
             Status::Current
+        })
+    }
+
+    /// Whether an item is superseded. The bit answers first; only where it is set, and a time is
+    /// asked for, are the successors looked at.
+    pub(crate) fn is_superseded(&self, part: &Part, row: Row) -> Result<bool, Damage> {
+        if !part.state.superseded.contains(row) {
+            return Ok(false);
         }
+        match self.moment.as_of {
+            None => Ok(true),
+            Some(_) => self.was_superseded(part.segment.item_id(row)?),
+        }
+    }
+
+    /// Whether a successor was known. Where all of them were erased, nobody can say since when the
+    /// item was superseded, and it counts as superseded rather than as what stands.
+    fn was_superseded(&self, id: ItemId) -> Result<bool, Damage> {
+        let mut left = false;
+        for it in self.parts.iter() {
+            let rows = it.segment.successor_rows(id)?;
+            let times = Times::of_items(self.moment, &it.segment)?;
+            for &row in rows {
+                left = true;
+                if times.knows(row)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(!left)
     }
 
     /// The embedding of an item, as stored.
@@ -185,8 +280,12 @@ impl Snapshot {
     pub fn items_of_source(&self, id: SourceId) -> Result<Vec<Place>, Damage> {
         let mut places = Vec::new();
         for (part, it) in (0u32..).zip(self.parts.iter()) {
-            let rows = it.segment.rows_of_source(id)?;
-            places.extend(rows.iter().map(|&row| Place { part, row }));
+            let times = Times::of_items(self.moment, &it.segment)?;
+            for &row in it.segment.rows_of_source(id)? {
+                if times.knows(row)? {
+                    places.push(Place { part, row });
+                }
+            }
         }
         Ok(places)
     }
@@ -195,7 +294,8 @@ impl Snapshot {
     pub fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
         for (_, it) in self.parts_newest_first() {
             if let Some(row) = it.segment.row_of_source(id)? {
-                return it.segment.source(row).map(Some);
+                let source = it.segment.source(row)?;
+                return Ok(self.moment.knows(source.recorded_at).then_some(source));
             }
         }
         Ok(None)
@@ -206,7 +306,10 @@ impl Snapshot {
         let mut sources = Vec::new();
         for it in self.parts.iter() {
             for &row in it.segment.source_rows_of_uri(uri)? {
-                sources.push(it.segment.source(row)?);
+                let source = it.segment.source(row)?;
+                if self.moment.knows(source.recorded_at) {
+                    sources.push(source);
+                }
             }
         }
         Ok(sources)
@@ -216,8 +319,11 @@ impl Snapshot {
     pub fn edge(&self, id: EdgeId) -> Result<Option<EdgeView<'_>>, Damage> {
         for (_, it) in self.parts_newest_first() {
             if let Some(row) = it.segment.row_of_edge(id)? {
-                let hidden = it.state.edges_tombstoned.contains(row);
-                return if hidden { Ok(None) } else { it.segment.edge(row).map(Some) };
+                if it.state.edges_tombstoned.contains(row) {
+                    return Ok(None);
+                }
+                let edge = it.segment.edge(row)?;
+                return Ok(self.moment.knows(edge.recorded_at).then_some(edge));
             }
         }
         Ok(None)
@@ -233,7 +339,17 @@ impl Snapshot {
         Ok(false)
     }
 
-    /// The tombstones of an item or edge, oldest first.
+    /// Whether a tombstone names this id, be there a row of it or not.
+    pub(crate) fn has_tombstone(&self, target: u128) -> Result<bool, Damage> {
+        for it in self.parts.iter() {
+            if !it.segment.tombstone_rows(target)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The tombstones of an item or edge, oldest first; of all times, as they hide at all times.
     pub fn tombstones(&self, target: u128) -> Result<Vec<TombstoneView<'_>>, Damage> {
         let mut stones = Vec::new();
         for it in self.parts.iter() {
@@ -244,33 +360,58 @@ impl Snapshot {
         Ok(stones)
     }
 
-    /// Every item, oldest first; tombstoned ones too.
-    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
-        (0u32..).zip(self.parts.iter()).flat_map(|(part, it)| {
-            (0..it.segment.header().items).map(move |row| Place { part, row })
-        })
+    /// Every item, in the order in which they were written; tombstoned ones too.
+    pub fn places(&self) -> Result<impl Iterator<Item = Place> + '_, Damage> {
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for (part, it) in (0u32..).zip(self.parts.iter()) {
+            let recorded = match self.moment.as_of {
+                None => None,
+                Some(as_of) => Some((it.segment.view::<i64>(ITEM_RECORDED_AT)?.all()?, as_of.0)),
+            };
+            parts.push((part, it.segment.header().items, recorded));
+        }
+        Ok(parts.into_iter().flat_map(|(part, items, recorded)| {
+            let knows = move |row: &Row| {
+                recorded.is_none_or(|(recorded, as_of)| recorded[*row as usize] <= as_of)
+            };
+            (0..items).filter(knows).map(move |row| Place { part, row })
+        }))
     }
 
     /// How many items that are not tombstoned there are of each kind and each modality.
     pub fn census(&self) -> Result<Census, Damage> {
         let mut census = Census::default();
         for it in self.parts.iter() {
-            count_codes(it, ITEM_KIND, &mut census.kinds)?;
-            count_codes(it, ITEM_MODALITY, &mut census.modalities)?;
+            let times = Times::of_items(self.moment, &it.segment)?;
+            count_codes(it, &times, ITEM_KIND, &mut census.kinds)?;
+            count_codes(it, &times, ITEM_MODALITY, &mut census.modalities)?;
         }
         Ok(census)
     }
 }
 
-/// Adds up a column of codes over the rows that are not tombstoned; names each code once.
+/// Adds what a part holds, by its header and its states.
+fn count_all(part: &Part, counts: &mut Counts) {
+    let header = part.segment.header();
+    let tombstoned = u64::from(part.state.tombstoned.count());
+    counts.items += u64::from(header.items) - tombstoned;
+    counts.tombstoned += tombstoned;
+    counts.superseded += u64::from(part.state.superseded.count_outside(&part.state.tombstoned));
+    counts.edges += u64::from(header.edges) - u64::from(part.state.edges_tombstoned.count());
+    counts.sources += u64::from(header.sources);
+    counts.vectors += u64::from(header.vectors);
+}
+
+/// Adds up a column of codes over the rows that are known and not tombstoned; names each code once.
 fn count_codes(
     part: &Part,
+    times: &Times<'_>,
     column: Column,
     into: &mut BTreeMap<String, u64>,
 ) -> Result<(), Damage> {
     let mut counts = vec![0u64; part.segment.header().symbols as usize];
     for (row, &code) in (0..).zip(part.segment.view::<u32>(column)?.all()?) {
-        if !part.state.tombstoned.contains(row) {
+        if !part.state.tombstoned.contains(row) && times.knows(row)? {
             let unknown = || Damage::new("SEG-12", format!("row {row}: there is no symbol {code}"));
             *counts.get_mut(code as usize).ok_or_else(unknown)? += 1;
         }
@@ -292,7 +433,9 @@ pub struct Census {
 
 /// A [`Filter`] in the terms of one part: codes instead of names.
 pub(crate) struct PartFilter<'a> {
-    state: &'a RowState,
+    snapshot: &'a Snapshot,
+    part: &'a Part,
+    times: Times<'a>,
     current_only: bool,
     modality: Option<(View<'a, u32>, Option<u32>)>,
     kinds: Option<(View<'a, u32>, Vec<u32>)>,
@@ -301,7 +444,11 @@ pub(crate) struct PartFilter<'a> {
 }
 
 impl<'a> PartFilter<'a> {
-    pub(crate) fn of(filter: &Filter, part: &'a Part) -> Result<Self, Damage> {
+    pub(crate) fn of(
+        snapshot: &'a Snapshot,
+        filter: &Filter,
+        part: &'a Part,
+    ) -> Result<Self, Damage> {
         let segment = &*part.segment;
         let modality = match &filter.modality {
             Some(name) => Some((segment.view(ITEM_MODALITY)?, segment.symbol_code(name)?)),
@@ -319,7 +466,9 @@ impl<'a> PartFilter<'a> {
             None => None,
         };
         Ok(Self {
-            state: &part.state,
+            snapshot,
+            part,
+            times: Times::of_items(snapshot.moment, segment)?,
             current_only: filter.current_only,
             modality,
             kinds,
@@ -331,9 +480,10 @@ impl<'a> PartFilter<'a> {
     /// Whether a search may give the item of this row.
     pub(crate) fn admits(&self, row: Row) -> Result<bool, Damage> {
         let at = row as usize;
-        if self.state.tombstoned.contains(row)
-            || self.current_only && self.state.superseded.contains(row)
+        if self.part.state.tombstoned.contains(row)
             || self.flags.get(at)? & 1 == 0
+            || !self.times.shows(row)?
+            || self.current_only && self.snapshot.is_superseded(self.part, row)?
         {
             return Ok(false);
         }

@@ -123,11 +123,6 @@ impl RowState {
     pub(crate) fn is_fresh(&self) -> bool {
         [&self.tombstoned, &self.superseded, &self.edges_tombstoned].iter().all(|b| b.count() == 0)
     }
-
-    /// Whether the item is neither superseded nor tombstoned.
-    pub(crate) fn is_current(&self, row: Row) -> bool {
-        !self.superseded.contains(row) && !self.tombstoned.contains(row)
-    }
 }
 
 /// Which segment a state file belongs to.
@@ -244,7 +239,7 @@ mod tests {
         let state = decode(OF, &encode(OF, &sample())).unwrap();
         assert_eq!(state.tombstoned.count(), 6);
         assert!(state.tombstoned.contains(4096) && !state.tombstoned.contains(4097));
-        assert!(state.superseded.contains(17) && !state.is_current(17));
+        assert!(state.superseded.contains(17) && !state.superseded.contains(16));
         assert_eq!(state.tombstoned.count_outside(&state.superseded), 6);
         assert_eq!(state.tombstoned.count_outside(&state.tombstoned), 0);
         assert!(state.edges_tombstoned.contains(2));

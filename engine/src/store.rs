@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use crate::compact::FullSpeed;
 use crate::error::{DiskError, OpenError, WriteError};
 use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
-use crate::item::Batch;
+use crate::item::{Batch, Checked, Complete};
 use crate::limits::*;
 use crate::links;
 use crate::log::Durability;
@@ -159,10 +159,13 @@ impl Store {
     /// share the waits for the disk.
     pub fn write(&self, batch: Batch) -> Result<Written, WriteError> {
         let model = self.snapshot().model;
-        batch.check(model.map(|model| model.dimensions))?;
+        let batch = Checked::new(batch, model.map(|model| model.dimensions))?;
         let at = self.ground.clock.now();
-        let batch = self.complete(batch, at);
-        let payload = record::encode(&batch);
+        let batch = {
+            let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+            batch.complete(at, || ids.next(at, &*self.ground.random))
+        };
+        let payload = record::encode(batch.batch());
         if payload.len() > FRAME_BYTES_MAX {
             let why = format!("{} bytes; at most {FRAME_BYTES_MAX} are allowed", payload.len());
             return Err(WriteError::refused("batch", why));
@@ -173,6 +176,7 @@ impl Store {
             self.settling.settle(seq, || self.sync_log(), || self.stop_error())?;
         }
         self.flush_when_full();
+        let batch = batch.into_batch();
         Ok(Written {
             seq,
             at,
@@ -185,18 +189,19 @@ impl Store {
     /// The part of a write that is done one at a time: checks against what there is, and the log.
     fn append(
         &self,
-        batch: &Batch,
+        batch: &Complete,
         payload: &[u8],
         model: Option<Model>,
     ) -> Result<Seq, WriteError> {
         let mut writer = self.writer()?;
         let bound = writer.manifest.model;
         if bound != model {
-            batch.check(bound.map(|model| model.dimensions))?;
+            // The store has moved to another model since the batch was checked.
+            batch.batch().check(bound.map(|model| model.dimensions))?;
         }
-        refuse_other_model(batch, bound)?;
+        refuse_other_model(batch.batch(), bound)?;
         links::check(&writer.snapshot(), batch)?;
-        let seq = writer.commit(&*self.ground.disk, batch, payload)?;
+        let seq = writer.commit(&*self.ground.disk, batch.batch(), payload)?;
         if self.options.durability != Durability::Sync {
             self.show(&mut writer);
         }
@@ -359,28 +364,6 @@ impl Store {
             self.bytes_on_disk.store(bytes_on_disk, Ordering::Relaxed);
             *shown = snapshot;
         }
-    }
-
-    /// Fills in ids and times.
-    fn complete(&self, mut batch: Batch, at: Micros) -> Batch {
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = || ids.next(at, &*self.ground.random);
-        for source in &mut batch.sources {
-            source.id.get_or_insert_with(|| SourceId(next()));
-            source.recorded_at.get_or_insert(at);
-        }
-        for item in &mut batch.items {
-            item.id.get_or_insert_with(|| ItemId(next()));
-            item.recorded_at.get_or_insert(at);
-        }
-        for edge in &mut batch.edges {
-            edge.id.get_or_insert_with(|| EdgeId(next()));
-            edge.recorded_at.get_or_insert(at);
-        }
-        for stone in &mut batch.tombstones {
-            stone.at.get_or_insert(at);
-        }
-        batch
     }
 }
 

@@ -1,78 +1,182 @@
 //! Supersession: which items replace which, and which stands now.
 //!
-//! Owns the walks along chains; knows rows, not files. Links are those that writers gave, never
-//! guessed. An item may be replaced by several (a split) and replace several (a merge), so a
-//! chain is a graph without cycles: an item can only replace ones that were there before it. A
-//! walk visits every item at most once, so one through a damaged file ends too, and a history is
-//! followed however long it is.
+//! Owns the walks along chains; knows rows, not files. Links are those that writers gave in an
+//! item's `supersedes`, never guessed, and no edge retires anything, whatever its relation. An item
+//! may be replaced by several (a split) and replace several (a merge), so a chain is a graph
+//! without cycles: an item can only replace ones that were there before it.
+//!
+//! A walk visits every id at most once, so one through a damaged file ends too, and stops after
+//! [`CHAIN_ITEMS_MAX`] of them and says so. It goes on through tombstoned items, and through ids
+//! that have no row any more because their bytes were erased. It sees what the snapshot's moment
+//! knows.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use crate::error::Damage;
 use crate::ids::ItemId;
+use crate::moment::Times;
 use crate::snapshot::{Place, Snapshot, Status};
+
+/// Ids that one walk along a chain visits. Each costs a look-up in every part and a few dozen bytes.
+pub const CHAIN_ITEMS_MAX: usize = 1 << 18;
+
+/// The items that stand in place of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Successors {
+    /// In order of id.
+    pub places: Vec<Place>,
+    /// The walk ended at its bound: there may be more.
+    pub truncated: bool,
+}
+
+/// One item of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Its id.
+    pub id: ItemId,
+    /// Where it lies; `None` for one whose bytes were erased.
+    pub place: Option<Place>,
+}
+
+/// Everything that an item replaced or that replaced it, itself included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// In the order in which they were written, so what is replaced comes before what replaces it.
+    pub members: Vec<Member>,
+    /// The walk ended at its bound: there may be more.
+    pub truncated: bool,
+}
 
 impl Snapshot {
     /// The items that directly replace `id`, in order of id; tombstoned ones too.
     pub fn direct_successors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
-        let mut places = Vec::new();
+        let found = self.members_after(id)?;
+        self.in_order_of_id(found.into_iter().filter_map(|member| member.place).collect())
+    }
+
+    /// The items that `id` directly replaces, in the order in which it names them; tombstoned ones
+    /// too.
+    pub fn direct_predecessors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
+        let found = self.members_before(id)?;
+        Ok(found.into_iter().filter_map(|member| member.place).collect())
+    }
+
+    /// The items that stand in place of `id`: the ends of every way along its successors that are
+    /// current and hold. Empty when `id` itself is current, when all ends are tombstoned, or when the
+    /// id is not known.
+    pub fn current_successors(&self, id: ItemId) -> Result<Successors, Damage> {
+        self.current_within(id, CHAIN_ITEMS_MAX)
+    }
+
+    /// Everything that `id` replaced or that replaced it, itself included. Empty when the id is not
+    /// known.
+    pub fn chain(&self, id: ItemId) -> Result<Chain, Damage> {
+        self.chain_within(id, CHAIN_ITEMS_MAX)
+    }
+
+    fn current_within(&self, id: ItemId, ids_max: usize) -> Result<Successors, Damage> {
+        if self.member(id)?.is_none() {
+            return Ok(Successors::default());
+        }
+        let (reached, truncated) = self.walk(id, ids_max, Self::members_after)?;
+        let mut standing = Vec::new();
+        for place in reached.into_iter().filter_map(|member| member.place) {
+            if self.status(place)? == Status::Current && self.shows(place)? {
+                standing.push(place);
+            }
+        }
+        Ok(Successors { places: self.in_order_of_id(standing)?, truncated })
+    }
+
+    fn chain_within(&self, id: ItemId, ids_max: usize) -> Result<Chain, Damage> {
+        let Some(own) = self.member(id)? else { return Ok(Chain::default()) };
+        if own.place.is_none() && !self.has_tombstone(id.0)? {
+            return Ok(Chain::default());
+        }
+        let (newer, cut_newer) = self.walk(id, ids_max, Self::members_after)?;
+        let (older, cut_older) = self.walk(id, ids_max, Self::members_before)?;
+        let mut placed = Vec::with_capacity(newer.len() + older.len() + 1);
+        for member in older.into_iter().chain([own]).chain(newer) {
+            placed.push((self.rank(&member)?, member));
+        }
+        placed.sort_unstable_by_key(|(rank, member)| (*rank, member.id));
+        placed.dedup_by_key(|(_, member)| member.id); // both ways reach it only where bytes lie
+        let members = placed.into_iter().map(|(_, member)| member).collect();
+        Ok(Chain { members, truncated: cut_newer || cut_older })
+    }
+
+    /// What a chain is sorted by: rows lie in the order of writing, and an erased item goes just
+    /// before the first that replaces it.
+    fn rank(&self, member: &Member) -> Result<(Option<Place>, bool), Damage> {
+        if member.place.is_some() {
+            return Ok((member.place, true));
+        }
+        let after = self.members_after(member.id)?;
+        Ok((after.into_iter().filter_map(|member| member.place).min(), false))
+    }
+
+    /// The member of an id; `None` where its row is not known at the snapshot's moment.
+    fn member(&self, id: ItemId) -> Result<Option<Member>, Damage> {
+        match self.find_row(id)? {
+            Some(place) if !self.knows(place)? => Ok(None),
+            place => Ok(Some(Member { id, place })),
+        }
+    }
+
+    /// The known items that name `id` as replaced.
+    fn members_after(&self, id: ItemId) -> Result<Vec<Member>, Damage> {
+        let mut members = Vec::new();
         for (part, it) in (0u32..).zip(self.parts.iter()) {
             let rows = it.segment.successor_rows(id)?;
-            places.extend(rows.iter().map(|&row| Place { part, row }));
+            if rows.is_empty() {
+                continue;
+            }
+            let times = Times::of_items(self.moment, &it.segment)?;
+            for &row in rows {
+                if times.knows(row)? {
+                    let place = Some(Place { part, row });
+                    members.push(Member { id: it.segment.item_id(row)?, place });
+                }
+            }
         }
-        self.in_order_of_id(places)
+        Ok(members)
     }
 
-    /// The items that stand in place of `id` now: the ends of every way along its successors
-    /// that are current. Empty when `id` itself is current, or when all ends are tombstoned.
-    pub fn current_successors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
-        let reached = self.walk(id, |snapshot, id| snapshot.direct_successors(id))?;
-        let standing = reached.into_iter().filter(|&place| self.status(place) == Status::Current);
-        self.in_order_of_id(standing.collect())
-    }
-
-    /// Everything that `id` replaced or that replaced it, itself included, oldest first.
-    pub fn chain(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
-        let mut all: BTreeSet<Place> = self.find(id)?.into_iter().collect();
-        all.extend(self.walk(id, |snapshot, id| snapshot.direct_successors(id))?);
-        all.extend(self.walk(id, |snapshot, id| snapshot.direct_predecessors(id))?);
-        let mut dated = Vec::with_capacity(all.len());
-        for place in all {
-            let item = self.item(place)?;
-            dated.push((item.seq, item.recorded_at, item.id, place));
+    /// The known items that `id` names as replaced. An erased item names nothing any more.
+    fn members_before(&self, id: ItemId) -> Result<Vec<Member>, Damage> {
+        let Some(place) = self.find_row(id)? else { return Ok(Vec::new()) };
+        let mut members = Vec::new();
+        for id in self.item(place)?.supersedes {
+            members.extend(self.member(id)?);
         }
-        dated.sort_unstable_by_key(|&(seq, at, id, _)| (seq, at, id));
-        Ok(dated.into_iter().map(|(.., place)| place).collect())
+        Ok(members)
     }
 
-    /// The items that `id` directly replaces.
-    pub fn direct_predecessors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
-        let Some(place) = self.find(id)? else { return Ok(Vec::new()) };
-        let replaced = self.item(place)?.supersedes;
-        let found = replaced.into_iter().map(|id| self.find(id));
-        Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
-    }
-
-    /// Everything reached from `id` by `step`, without `id`, each once.
+    /// Everything reached from `id` by `step`, without `id`, each once and nearest first; and
+    /// whether the walk was cut after `ids_max` of them.
     fn walk(
         &self,
         id: ItemId,
-        step: impl Fn(&Self, ItemId) -> Result<Vec<Place>, Damage>,
-    ) -> Result<Vec<Place>, Damage> {
-        let mut seen = BTreeSet::from([id]);
+        ids_max: usize,
+        step: impl Fn(&Self, ItemId) -> Result<Vec<Member>, Damage>,
+    ) -> Result<(Vec<Member>, bool), Damage> {
+        let mut seen = HashSet::from([id]);
         let mut reached = Vec::new();
         let mut ahead = VecDeque::from([id]);
         while let Some(id) = ahead.pop_front() {
-            for place in step(self, id)? {
-                let next = self.id(place)?;
-                if !seen.insert(next) {
+            for member in step(self, id)? {
+                if seen.contains(&member.id) {
                     continue;
                 }
-                reached.push(place);
-                ahead.push_back(next);
+                if reached.len() == ids_max {
+                    return Ok((reached, true));
+                }
+                seen.insert(member.id);
+                reached.push(member);
+                ahead.push_back(member.id);
             }
         }
-        Ok(reached)
+        Ok((reached, false))
     }
 
     fn in_order_of_id(&self, places: Vec<Place>) -> Result<Vec<Place>, Damage> {
@@ -80,5 +184,131 @@ impl Snapshot {
         let mut keyed = keyed.collect::<Result<Vec<_>, Damage>>()?;
         keyed.sort_unstable();
         Ok(keyed.into_iter().map(|(_, place)| place).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{Batch, ItemDraft, TombstoneDraft};
+    use crate::links;
+    use crate::moment::Moment;
+    use crate::os::clock::Micros;
+    use crate::segment::{Segment, SegmentBuilder};
+    use crate::snapshot::Part;
+    use crate::state::RowState;
+
+    fn item(id: u128, supersedes: &[u128], recorded_at: i64) -> ItemDraft {
+        ItemDraft {
+            id: Some(ItemId(id)),
+            kind: "note".to_owned(),
+            modality: "text".to_owned(),
+            supersedes: supersedes.iter().copied().map(ItemId).collect(),
+            recorded_at: Some(Micros(recorded_at)),
+            ..ItemDraft::default()
+        }
+    }
+
+    /// One part whose rows are these, marked by their links and tombstones. What a tombstone names
+    /// and no row has is erased.
+    fn snapshot(items: Vec<ItemDraft>, erased: &[u128], once_replaced: &[u128]) -> Snapshot {
+        let stone = |&target| TombstoneDraft {
+            target,
+            at: Some(Micros(9)),
+            by: String::new(),
+            reason: String::new(),
+        };
+        let replaced: HashSet<u128> =
+            items.iter().flat_map(|item| &item.supersedes).map(|id| id.0).collect();
+        let mut state = RowState::fresh(items.len(), 0);
+        for (row, item) in (0..).zip(&items) {
+            let id = item.id.unwrap().0;
+            if replaced.contains(&id) || once_replaced.contains(&id) {
+                state.superseded.insert(row);
+            }
+        }
+        let tombstones = erased.iter().map(stone).collect();
+        let mut builder = SegmentBuilder::default();
+        builder.push_batch(1, &Batch { items, tombstones, ..Batch::default() });
+        let segment = Segment::held(builder.finish()).into();
+        Snapshot {
+            parts: [Part { segment, state: state.into() }].into(),
+            seq: 1,
+            model: None,
+            moment: Moment::default(),
+        }
+    }
+
+    fn ids(chain: &Chain) -> Vec<u128> {
+        chain.members.iter().map(|member| member.id.0).collect()
+    }
+
+    #[test]
+    fn a_walk_ends_at_its_bound_and_says_so() {
+        let items = (1..9).map(|id| item(id + 1, &[id], 0));
+        let long = snapshot([item(1, &[], 0)].into_iter().chain(items).collect(), &[], &[]);
+        let cut = long.chain_within(ItemId(5), 3).unwrap();
+        assert_eq!((ids(&cut), cut.truncated), (vec![2, 3, 4, 5, 6, 7, 8], true));
+        let whole = long.chain_within(ItemId(5), 4).unwrap();
+        assert_eq!((ids(&whole), whole.truncated), ((1..=9).collect(), false));
+        let cut = long.current_within(ItemId(5), 3).unwrap();
+        assert_eq!((cut.places.len(), cut.truncated), (0, true));
+        let whole = long.current_within(ItemId(5), 4).unwrap();
+        assert_eq!((whole.places.len(), whole.truncated), (1, false));
+    }
+
+    #[test]
+    fn a_damaged_circle_ends() {
+        let circle = snapshot(vec![item(1, &[2], 0), item(2, &[1], 0)], &[], &[]);
+        let chain = circle.chain(ItemId(1)).unwrap();
+        assert_eq!((ids(&chain), chain.truncated), (vec![1, 2], false));
+        assert_eq!(circle.current_successors(ItemId(1)).unwrap(), Successors::default());
+    }
+
+    /// 2 and 5 were erased: 4 replaced 2, 6 replaced 4 and 5.
+    #[test]
+    fn a_walk_goes_through_erased_items() {
+        let there = snapshot(vec![item(4, &[2], 3), item(6, &[4, 5], 7)], &[2, 5], &[]);
+        let chain = there.chain(ItemId(6)).unwrap();
+        assert_eq!(ids(&chain), [2, 4, 5, 6]);
+        let erased: Vec<bool> = chain.members.iter().map(|one| one.place.is_none()).collect();
+        assert_eq!(erased, [true, false, true, false]);
+        for id in [2, 4, 5] {
+            let standing = there.current_successors(ItemId(id)).unwrap().places;
+            assert_eq!(standing, [there.find(ItemId(6)).unwrap().unwrap()], "of {id}");
+        }
+        assert_eq!(ids(&there.chain(ItemId(2)).unwrap()), [2, 4, 6]);
+        assert_eq!(there.direct_predecessors(ItemId(6)).unwrap().len(), 1);
+        // An id that nothing ever named is not a chain of one.
+        assert_eq!(there.chain(ItemId(99)).unwrap(), Chain::default());
+        // As of a time at which only 4 was known.
+        let then = there.at(Moment { as_of: Some(Micros(5)), valid_at: None });
+        assert_eq!(ids(&then.chain(ItemId(4)).unwrap()), [2, 4]);
+        assert_eq!(ids(&then.chain(ItemId(6)).unwrap()), [] as [u128; 0]);
+    }
+
+    /// Who replaced 1 was erased, so since when it is replaced is not known.
+    #[test]
+    fn an_item_whose_successors_were_erased_stays_superseded() {
+        let there = snapshot(vec![item(1, &[], 0)], &[2], &[1]);
+        let then = there.at(Moment { as_of: Some(Micros(0)), valid_at: None });
+        for snapshot in [there, then] {
+            let place = snapshot.find(ItemId(1)).unwrap().unwrap();
+            assert_eq!(snapshot.status(place), Ok(Status::Superseded));
+        }
+    }
+
+    #[test]
+    fn an_erased_id_is_taken_and_says_what_it_was() {
+        let there = snapshot(vec![item(1, &[], 0)], &[2], &[]);
+        let refused = |batch: Batch| {
+            let batch = crate::item::Checked::new(batch, None).unwrap();
+            let error = links::check(&there, &batch.complete(Micros(1), || 77)).unwrap_err();
+            error.to_string()
+        };
+        let items = |items: Vec<ItemDraft>| Batch { items, ..Batch::default() };
+        assert!(refused(items(vec![item(2, &[], 0)])).contains("is taken"));
+        let why = refused(items(vec![item(3, &[2], 0)]));
+        assert!(why.starts_with("supersedes: ") && why.contains("erased"), "{why}");
     }
 }

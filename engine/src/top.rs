@@ -49,6 +49,16 @@ impl<S: Ord + Copy, K: Ord> Top<S, K> {
         self.capacity == 0
     }
 
+    /// Whether an offer would be kept, for keys that cost something to make good.
+    pub fn would_keep(&self, score: S, key: &K) -> bool {
+        if self.heap.len() < self.capacity {
+            return true;
+        }
+        self.heap.peek().is_some_and(|worst| {
+            worst.score.cmp(&score).then_with(|| key.cmp(&worst.key)) == Ordering::Less
+        })
+    }
+
     /// Offers one; returns whether it was kept.
     pub fn offer(&mut self, score: S, key: K) -> bool {
         let kept = Kept { score, key };
@@ -81,7 +91,8 @@ mod tests {
         fn keeps_what_sorting_would_keep(offers in prop::collection::vec((0_u32..5, 0_u32..50), 0..60), capacity in 0_usize..12) {
             let mut top = Top::new(capacity);
             for (score, key) in &offers {
-                top.offer(*score, *key);
+                let expected = top.would_keep(*score, key);
+                prop_assert_eq!(top.offer(*score, *key), expected);
             }
             let mut sorted = offers.clone();
             sorted.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));

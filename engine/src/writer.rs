@@ -14,6 +14,7 @@ use crate::layout::{self, FileKind};
 use crate::limits::*;
 use crate::log::{self, Durability, LogSyncer, LogWriter};
 use crate::manifest::{Manifest, SegmentEntry};
+use crate::moment::Moment;
 use crate::opening::Opened;
 use crate::os::disk::{Disk, put_all_in_place};
 use crate::rows::{Rows, rows_of};
@@ -153,6 +154,7 @@ impl Writer {
             parts: self.rows.all().into(),
             seq: self.last_seq(),
             model: self.manifest.model,
+            moment: Moment::default(),
             view: self.views,
         }
     }

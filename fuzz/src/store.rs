@@ -5,8 +5,8 @@ use std::sync::Arc;
 use encoder::Kernels;
 use engine::os::clock::{SystemClock, SystemRandom};
 use engine::{
-    Batch, Damage, EdgeDraft, Filter, Ground, ItemDraft, ItemId, Model, OpenError, Options,
-    SourceDraft, SourceId, Span, Store, TombstoneDraft,
+    Batch, Damage, EdgeDraft, EdgeFilter, Filter, Ground, ItemDraft, ItemId, Model, NEIGHBOURS_MAX,
+    OpenError, Options, SourceDraft, SourceId, Span, Store, TombstoneDraft,
 };
 use half::f16;
 
@@ -98,13 +98,15 @@ fn item(at: usize, id: ItemId, source: SourceId, ids: &[ItemId]) -> ItemDraft {
 pub fn read_all(store: &Store) {
     let snapshot = store.snapshot();
     let _ = snapshot.census();
-    for place in snapshot.places().take(64) {
+    let _ = snapshot.counts();
+    let Ok(places) = snapshot.places() else { return };
+    for place in places.take(64) {
         let _: Result<(), Damage> = (|| {
             let item = snapshot.item(place)?;
-            let _ = snapshot.status(place);
+            snapshot.status(place)?;
             snapshot.embedding(place)?;
             snapshot.find(item.id)?;
-            snapshot.neighbours(item.id)?;
+            snapshot.neighbours(item.id, NEIGHBOURS_MAX, &EdgeFilter::default())?;
             snapshot.chain(item.id)?;
             snapshot.current_successors(item.id)?;
             snapshot.direct_predecessors(item.id)?;

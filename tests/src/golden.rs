@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use engine::{EdgeId, Snapshot, SourceId, Store};
+use engine::{EdgeFilter, EdgeId, NEIGHBOURS_MAX, Snapshot, SourceId, Store};
 use serde_json::{Value, json};
 
 use crate::ground;
@@ -60,9 +60,10 @@ fn golden(name: &str, files: Files) -> Golden {
     let store = open(MemoryDisk::holding(files.clone()));
     let snapshot = store.snapshot();
     let mut asked = Asked::of(&snapshot, []).expect("no damage");
-    for place in snapshot.places() {
+    for place in snapshot.places().expect("no damage") {
         let id = snapshot.id(place).expect("no damage");
-        let near = snapshot.neighbours(id).expect("no damage");
+        let near =
+            snapshot.neighbours(id, NEIGHBOURS_MAX, &EdgeFilter::default()).expect("no damage");
         asked.edges.extend(near.iter().map(|one| one.edge.id));
         asked.sources.extend(snapshot.item(place).expect("no damage").source);
     }

@@ -1,8 +1,8 @@
 //! Everything that a snapshot shows, as one JSON value: two stores hold the same when these agree.
 
 use engine::{
-    Damage, EdgeId, EdgeView, Filter, ItemId, ItemView, Micros, Place, Snapshot, SourceId,
-    SourceView,
+    Damage, EdgeFilter, EdgeId, EdgeView, Filter, ItemId, ItemView, Micros, NEIGHBOURS_MAX, Place,
+    Snapshot, SourceId, SourceView,
 };
 use kernels::Kernels;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ impl Asked {
             asked.sources.extend(&one.sources);
             asked.edges.extend(&one.edges);
         }
-        for place in snapshot.places() {
+        for place in snapshot.places()? {
             asked.words.extend(snapshot.item(place)?.text.split(' ').next().map(str::to_owned));
         }
         Ok(asked)
@@ -47,7 +47,7 @@ pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, Damage> {
     let mut items = Vec::new();
     let mut sources = asked.sources.clone();
     let mut targets: Vec<u128> = asked.edges.iter().map(|id| id.0).collect();
-    for place in snapshot.places() {
+    for place in snapshot.places()? {
         let item = snapshot.item(place)?;
         sources.extend(item.source);
         targets.push(item.id.0);
@@ -75,7 +75,7 @@ pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, Damage> {
             }));
         }
     }
-    let counts = snapshot.counts();
+    let counts = snapshot.counts()?;
     let model = snapshot.model().map(|model| {
         let fingerprint = engine::hex(&model.fingerprint);
         json!({ "fingerprint": fingerprint, "dimensions": model.dimensions })
@@ -117,7 +117,8 @@ fn listed_item(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result
         Some(reference) => snapshot.find_ref(reference)?.map(|at| snapshot.id(at)).transpose()?,
         None => None,
     };
-    let neighbours = snapshot.neighbours(item.id)?;
+    let neighbours = snapshot.neighbours(item.id, NEIGHBOURS_MAX, &EdgeFilter::default())?;
+    let chain = snapshot.chain(item.id)?;
     let neighbours = neighbours.iter().map(|near| {
         let other = snapshot.id(near.place)?.to_string();
         Ok(json!([near.direction.name(), other, listed_edge(&near.edge)]))
@@ -125,7 +126,7 @@ fn listed_item(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result
     Ok(json!({
         "id": item.id.to_string(),
         "is_found": snapshot.find(item.id)? == Some(place),
-        "status": snapshot.status(place).name(),
+        "status": snapshot.status(place)?.name(),
         "seq": item.seq,
         "ref": item.reference,
         "ref_is_of": by_ref.map(|id| id.to_string()),
@@ -137,8 +138,8 @@ fn listed_item(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result
         "tags": item.tags,
         "gates": item.gates,
         "supersedes": item.supersedes.iter().map(ItemId::to_string).collect::<Vec<_>>(),
-        "current_successors": texts(snapshot, &snapshot.current_successors(item.id)?)?,
-        "chain": texts(snapshot, &snapshot.chain(item.id)?)?,
+        "current_successors": texts(snapshot, &snapshot.current_successors(item.id)?.places)?,
+        "chain": chain.members.iter().map(|one| one.id.to_string()).collect::<Vec<_>>(),
         "source": item.source.map(|id| id.to_string()),
         "span": item.span.map(|s| json!([s.byte_start, s.byte_end, s.line_start, s.line_end])),
         "recorded_at": item.recorded_at.0,

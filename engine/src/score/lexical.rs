@@ -26,7 +26,7 @@ impl Snapshot {
             let ranker = self.ranker(&query)?;
             let mut top = Top::new(limit);
             for (part, it) in (0u32..).zip(self.parts.iter()) {
-                let admitted = PartFilter::of(filter, it)?;
+                let admitted = PartFilter::of(self, filter, it)?;
                 // The search asks through plain closures; what goes wrong in them waits here.
                 let fault = RefCell::new(None);
                 let wanted = |row| {

@@ -52,7 +52,8 @@ impl Snapshot {
         if limit > 0 && length > 0.0 && length.is_finite() {
             for (at, part) in (0u32..).zip(self.parts.iter()) {
                 if part.segment.header().dimensions as usize == query.len() {
-                    scan(part, at, kernels, query, length, filter, &mut top)?;
+                    let admitted = PartFilter::of(self, filter, part)?;
+                    scan(part, at, kernels, query, length, &admitted, &mut top)?;
                 }
             }
         }
@@ -67,10 +68,9 @@ fn scan(
     kernels: &Kernels,
     query: &[f32],
     length: f32,
-    filter: &Filter,
+    admitted: &PartFilter<'_>,
     top: &mut Best,
 ) -> Result<(), Damage> {
-    let admitted = PartFilter::of(filter, part)?;
     let halves: &[f16] = part.segment.view(VECTOR_HALVES)?.all()?;
     let norms: &[f32] = part.segment.view(VECTOR_NORM)?.all()?;
     let items: &[u32] = part.segment.view(VECTOR_ITEM)?.all()?;

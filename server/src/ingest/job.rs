@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use engine::{
-    Batch, Damage, EdgeDraft, ItemDraft, ItemId, Sensitivity, Snapshot, SourceId, Status, Store,
-    WriteError,
+    Batch, Damage, Direction, EdgeDraft, EdgeFilter, ItemDraft, ItemId, NEIGHBOURS_MAX,
+    Sensitivity, Snapshot, SourceId, Status, Store, WriteError,
 };
 use half::f16;
 use serde_json::json;
@@ -382,15 +382,11 @@ impl Job<'_> {
         edges: &mut BTreeMap<(ItemId, ItemId), EdgeDraft>,
     ) -> Result<(), JobError> {
         let Some(older) = one.older else { return Ok(()) };
-        for neighbour in snapshot.neighbours(older)? {
+        let links = EdgeFilter { current_only: true, ..links(Direction::In) };
+        for neighbour in snapshot.neighbours(older, NEIGHBOURS_MAX, &links)? {
             let from = neighbour.edge.from;
-            let incoming = neighbour.direction == engine::Direction::In
-                && neighbour.edge.relation == LINKS_TO
-                && snapshot.status(neighbour.place) == Status::Current;
-            if incoming {
-                let edge = || edge(from, one.document, neighbour.edge.note, request);
-                edges.entry((from, one.document)).or_insert_with(edge);
-            }
+            let edge = || edge(from, one.document, neighbour.edge.note, request);
+            edges.entry((from, one.document)).or_insert_with(edge);
         }
         Ok(())
     }
@@ -493,7 +489,7 @@ fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, Damage> {
                 document: item.id,
                 sensitivity: item.sensitivity,
             };
-            return Ok((snapshot.status(place) != Status::Tombstoned).then_some(stored));
+            return Ok((snapshot.status(place)? != Status::Tombstoned).then_some(stored));
         }
     }
     Ok(None)
@@ -522,8 +518,14 @@ pub fn document_of(snapshot: &Snapshot, uri: &str) -> Result<Option<ItemId>, Dam
 }
 
 fn is_linked(snapshot: &Snapshot, from: ItemId, to: ItemId) -> Result<bool, Damage> {
-    let neighbours = snapshot.neighbours(from)?;
-    Ok(neighbours.iter().any(|one| one.edge.to == to && one.edge.relation == LINKS_TO))
+    let neighbours = snapshot.neighbours(from, NEIGHBOURS_MAX, &links(Direction::Out))?;
+    Ok(neighbours.iter().any(|one| one.edge.to == to))
+}
+
+/// The links that run this way.
+fn links(direction: Direction) -> EdgeFilter {
+    let relations = vec![LINKS_TO.to_owned()];
+    EdgeFilter { relations, direction: Some(direction), ..EdgeFilter::default() }
 }
 
 fn edge(from: ItemId, to: ItemId, note: &str, request: &Request) -> EdgeDraft {

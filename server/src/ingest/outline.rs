@@ -66,7 +66,7 @@ impl Older {
         let mut chunks = Vec::new();
         for place in snapshot.items_of_source(source)? {
             let item = snapshot.item(place)?;
-            if item.kind == "chunk" && snapshot.status(place) == Status::Current {
+            if item.kind == "chunk" && snapshot.status(place)? == Status::Current {
                 chunks.push(OldChunk {
                     id: item.id,
                     title: item.title.to_owned(),

@@ -18,9 +18,9 @@ pub(super) fn bring_replacements(
     for found in ranked {
         // A file's older versions are history, which its chain shows; they do not take up places.
         let mut stands_in = false;
-        if snapshot.status(found.place) == Status::Superseded {
+        if snapshot.status(found.place)? == Status::Superseded {
             let old = snapshot.item(found.place)?;
-            let successors = snapshot.current_successors(old.id)?;
+            let successors = snapshot.current_successors(old.id)?.places;
             stands_in = !successors.is_empty() && matches!(old.kind, "chunk" | "document");
             for place in successors {
                 if fits(snapshot, filter, place)? && given.insert(place) {
@@ -53,11 +53,11 @@ pub(super) fn drop_copies(snapshot: &Snapshot, ranked: Vec<Fused>) -> Result<Vec
 }
 
 fn copy_that_stands(snapshot: &Snapshot, place: Place) -> Result<Option<Place>, Damage> {
-    if snapshot.status(place) != Status::Superseded {
+    if snapshot.status(place)? != Status::Superseded {
         return Ok(None);
     }
     let old = snapshot.item(place)?;
-    for next in snapshot.current_successors(old.id)? {
+    for next in snapshot.current_successors(old.id)?.places {
         let new = snapshot.item(next)?;
         if new.content_sha256 == old.content_sha256 && new.title == old.title {
             return Ok(Some(next));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{Damage, Place};
+use engine::{Damage, EdgeFilter, Place};
 
 use super::{Means, Plan};
 
@@ -99,14 +99,13 @@ fn graph(
     others: &[Candidates],
 ) -> Result<Vec<(Place, f32)>, Damage> {
     let mut reached: Vec<(Place, f32)> = Vec::new();
+    let current = EdgeFilter { current_only: true, ..EdgeFilter::default() };
     for candidates in others {
         for (rank, &(seed, _)) in candidates.found.iter().take(GRAPH_SEEDS).enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "a rank below GRAPH_SEEDS")]
             let share = 1.0 / (rank + 2) as f32;
-            let neighbours = means.snapshot.neighbours(means.snapshot.id(seed)?)?.into_iter();
-            let current = neighbours
-                .filter(|one| means.snapshot.status(one.place) == engine::Status::Current);
-            for neighbour in current.take(plan.bounds.neighbor_limit) {
+            let id = means.snapshot.id(seed)?;
+            for neighbour in means.snapshot.neighbours(id, plan.bounds.neighbor_limit, &current)? {
                 let item = means.snapshot.item(neighbour.place)?;
                 let wanted = plan.filter.modality.as_deref();
                 if item.searchable && wanted.is_none_or(|modality| modality == item.modality) {

@@ -14,7 +14,7 @@ pub mod show;
 
 use std::time::{Duration, Instant};
 
-use engine::{Damage, ItemView, Place, Snapshot, Status};
+use engine::{Damage, EdgeFilter, ItemView, NEIGHBOURS_MAX, Place, Snapshot};
 use kernels::Kernels;
 
 pub use evidence::{MapEvidence, Witness, map_evidence};
@@ -173,15 +173,15 @@ fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<
 /// The strongest current neighbours of each seed, none that is itself a seed or that policy denies.
 fn add_neighbours(means: &Means<'_>, limit: usize, outcome: &mut Outcome) -> Result<(), Damage> {
     let seeds: Vec<Place> = outcome.items.iter().map(|item| item.place).collect();
+    let current = EdgeFilter { current_only: true, ..EdgeFilter::default() };
     for recalled in &mut outcome.items {
         let id = means.snapshot.id(recalled.place)?;
-        for neighbour in means.snapshot.neighbours(id)? {
+        for neighbour in means.snapshot.neighbours(id, NEIGHBOURS_MAX, &current)? {
             if recalled.neighbours.len() == limit {
                 break;
             }
             let known = recalled.neighbours.iter().any(|known| known.place == neighbour.place);
-            let current = means.snapshot.status(neighbour.place) == Status::Current;
-            if known || !current || seeds.contains(&neighbour.place) {
+            if known || seeds.contains(&neighbour.place) {
                 continue;
             }
             let item = means.snapshot.item(neighbour.place)?;

@@ -28,7 +28,7 @@ pub fn seed(
     shown.insert("text".into(), if redacted { REDACTED } else { item.text }.into());
     shown.insert("modality".into(), item.modality.into());
     shown.insert("tags".into(), if redacted { json!([]) } else { json!(item.tags) });
-    shown.insert("status".into(), snapshot.status(place).name().into());
+    shown.insert("status".into(), snapshot.status(place)?.name().into());
     shown.insert("superseded_by".into(), superseded_by(snapshot, place, &item)?);
     shown.insert("supersedes".into(), supersedes(snapshot, &item)?);
     shown.insert("source".into(), source(snapshot, &item)?);
@@ -45,10 +45,10 @@ pub fn superseded_by(
     place: Place,
     item: &ItemView<'_>,
 ) -> Result<Value, Damage> {
-    if snapshot.status(place) != Status::Superseded {
+    if snapshot.status(place)? != Status::Superseded {
         return Ok(Value::Null);
     }
-    let mut successors = snapshot.current_successors(item.id)?;
+    let mut successors = snapshot.current_successors(item.id)?.places;
     if successors.is_empty() {
         successors = snapshot.direct_successors(item.id)?;
     }

@@ -1,7 +1,7 @@
 //! docstore: ingested documents, whole and in pieces.
 
 use engine::ledger::Effect;
-use engine::{ItemView, Place, Snapshot, hex};
+use engine::{ItemView, Place, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
 
 use super::args::{Id, Int, Text, args};
@@ -100,8 +100,10 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
 }
 
 fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
-    let place =
-        snapshot.find(id.0)?.filter(|&place| snapshot.status(place) != engine::Status::Tombstoned);
+    let place = match snapshot.find(id.0)? {
+        Some(place) if snapshot.status(place)? == Status::Tombstoned => None,
+        place => place,
+    };
     let missing = |why: &str| ToolError::Missing { field: "document_id", why: why.to_owned() };
     let place = place.ok_or_else(|| missing(NO_SUCH_DOCUMENT))?;
     if snapshot.item(place)?.kind != "document" {
@@ -150,7 +152,7 @@ fn text_of(snapshot: &Snapshot, document: &ItemView<'_>) -> Result<String, ToolE
     let mut text = String::new();
     for place in snapshot.items_of_source(source)? {
         let item = snapshot.item(place)?;
-        if item.kind == "chunk" && snapshot.status(place) != engine::Status::Tombstoned {
+        if item.kind == "chunk" && snapshot.status(place)? != Status::Tombstoned {
             text.push_str(item.text);
         }
     }
@@ -172,6 +174,6 @@ fn metadata(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result<Va
         "chunks": attributes["chunks"],
         "version": attributes["version"],
         "ingested_at": names::time(item.recorded_at),
-        "status": snapshot.status(place).name(),
+        "status": snapshot.status(place)?.name(),
     }))
 }

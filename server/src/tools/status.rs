@@ -60,7 +60,7 @@ fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
 pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
     let workspace = &context.parts.workspace;
     let snapshot = workspace.store.snapshot();
-    let counts = snapshot.counts();
+    let counts = snapshot.counts()?;
     let census = snapshot.census()?;
     let events = workspace.audit.sensitivity_events();
     let events = events.map_err(|error| ToolError::Unaudited(error.to_string()))?;

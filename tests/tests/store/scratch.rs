@@ -1,7 +1,8 @@
 //! A store in a folder of its own that goes away with the test.
 
 use engine::{
-    Batch, Damage, Filter, Ground, ItemId, OpenError, Options, Place, Snapshot, Store, Written,
+    Batch, Damage, EdgeFilter, Filter, Ground, ItemId, NEIGHBOURS_MAX, Neighbour, OpenError,
+    Options, Place, Snapshot, Store, Written,
 };
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -109,6 +110,11 @@ pub(crate) fn near(snapshot: &Snapshot, query: &[f32], filter: &Filter) -> Vec<I
     let kernels = kernels::Kernels::detect();
     let hits = snapshot.nearest(&kernels, query, ALL, filter).expect("no damage");
     hits.iter().map(|hit| snapshot.id(hit.place).expect("no damage")).collect()
+}
+
+/// All neighbours, strongest first.
+pub(crate) fn neighbours(snapshot: &Snapshot, id: ItemId) -> Vec<Neighbour<'_>> {
+    snapshot.neighbours(id, NEIGHBOURS_MAX, &EdgeFilter::default()).expect("no damage")
 }
 
 /// Ids of what a look-up gave.

@@ -1,0 +1,93 @@
+//! The edges of one part, in the terms of a question: codes instead of names.
+//!
+//! The one place of the graph that knows how a segment keeps its edges.
+
+use super::{Direction, EdgeFilter};
+use crate::error::Damage;
+use crate::ids::{EdgeId, ItemId, Row};
+use crate::layout::{EDGE_FROM, EDGE_ID, EDGE_RELATION, EDGE_TO, EDGE_WEIGHT};
+use crate::moment::Times;
+use crate::segment::View;
+use crate::snapshot::{Part, Snapshot};
+
+pub(super) struct PartEdges<'a> {
+    part: &'a Part,
+    relations: Option<(View<'a, u32>, Vec<u32>)>,
+    times: Times<'a>,
+    ids: View<'a, u128>,
+    weights: View<'a, f32>,
+    ends: [View<'a, u128>; 2],
+}
+
+impl<'a> PartEdges<'a> {
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        which: &EdgeFilter,
+        part: &'a Part,
+    ) -> Result<Self, Damage> {
+        let segment = &*part.segment;
+        let relations = if which.relations.is_empty() {
+            None
+        } else {
+            let codes = which.relations.iter().map(|name| segment.symbol_code(name));
+            let codes = codes.collect::<Result<Vec<_>, _>>()?;
+            Some((segment.view(EDGE_RELATION)?, codes.into_iter().flatten().collect()))
+        };
+        Ok(Self {
+            part,
+            relations,
+            times: Times::of_edges(snapshot.moment(), segment)?,
+            ids: segment.view(EDGE_ID)?,
+            weights: segment.view(EDGE_WEIGHT)?,
+            ends: [segment.view(EDGE_FROM)?, segment.view(EDGE_TO)?],
+        })
+    }
+
+    /// Rows of the edges that start (`Out`) or end (`In`) at an item, in the order in which they
+    /// were written.
+    pub(super) fn rows(
+        &self,
+        id: ItemId,
+        direction: Direction,
+    ) -> Result<impl Iterator<Item = Row> + use<'a>, Damage> {
+        let segment = &self.part.segment;
+        let rows = match direction {
+            Direction::Out => segment.edge_rows_from(id)?,
+            Direction::In => segment.edge_rows_to(id)?,
+        };
+        Ok(rows.iter().copied())
+    }
+
+    /// Whether the edge is there, at the snapshot's moment, and of a relation that is wanted.
+    pub(super) fn admits(&self, row: Row) -> Result<bool, Damage> {
+        if self.part.state.edges_tombstoned.contains(row) {
+            return Ok(false);
+        }
+        if let Some((relations, wanted)) = &self.relations
+            && !wanted.contains(&relations.get(row as usize)?)
+        {
+            return Ok(false);
+        }
+        self.times.shows(row)
+    }
+
+    pub(super) fn id(&self, row: Row) -> Result<EdgeId, Damage> {
+        self.ids.get(row as usize).map(EdgeId)
+    }
+
+    pub(super) fn weight(&self, row: Row) -> Result<f32, Damage> {
+        self.weights.get(row as usize)
+    }
+
+    /// The item at the end of an edge that is away from where it is seen.
+    pub(super) fn far_end(&self, row: Row, direction: Direction) -> Result<ItemId, Damage> {
+        let [from, to] = &self.ends;
+        let far = if direction == Direction::Out { to } else { from };
+        far.get(row as usize).map(ItemId)
+    }
+
+    /// The row of the item at the far end, whose id is `far`, where it lies in this part.
+    pub(super) fn far_row(&self, far: ItemId) -> Result<Option<Row>, Damage> {
+        self.part.segment.row_of_item(far)
+    }
+}

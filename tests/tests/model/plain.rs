@@ -1,0 +1,203 @@
+//! The plain map: what the store should hold and show, by the definitions and without an index.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::{Direction, EdgeFilter, EdgeId, ItemId, Micros, Moment, SourceId, Status};
+
+/// Relations that edges have.
+pub(crate) const RELATIONS: [&str; 2] = ["links_to", "updates"];
+
+/// When something was recorded, and when it holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) recorded: i64,
+    pub(crate) from: Option<i64>,
+    pub(crate) to: Option<i64>,
+}
+
+impl Times {
+    pub(crate) fn known(&self, moment: Moment) -> bool {
+        moment.as_of.is_none_or(|as_of| self.recorded <= as_of.0)
+    }
+
+    pub(crate) fn shown(&self, moment: Moment) -> bool {
+        let holds = |at: Micros| {
+            self.from.is_none_or(|from| from <= at.0) && self.to.is_none_or(|to| at.0 < to)
+        };
+        self.known(moment) && moment.valid_at.is_none_or(holds)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ModelItem {
+    /// A word that no other item has.
+    pub(crate) word: String,
+    pub(crate) supersedes: Vec<ItemId>,
+    pub(crate) reference: Option<String>,
+    pub(crate) source: Option<SourceId>,
+    pub(crate) times: Times,
+    pub(crate) hidden: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ModelEdge {
+    pub(crate) from: ItemId,
+    pub(crate) to: ItemId,
+    pub(crate) weight: f32,
+    pub(crate) relation: usize,
+    pub(crate) times: Times,
+    pub(crate) hidden: bool,
+}
+
+/// What the store should hold. Ids rise, so the maps are in order of writing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Model {
+    pub(crate) items: BTreeMap<ItemId, ModelItem>,
+    pub(crate) edges: BTreeMap<EdgeId, ModelEdge>,
+    pub(crate) sources: Vec<(SourceId, String, Times)>,
+    pub(crate) commits: u64,
+}
+
+/// An edge seen from an item: weight, edge, direction, the item at the other end.
+pub(crate) type Seen = (f32, EdgeId, Direction, ItemId);
+
+impl Model {
+    pub(crate) fn pick(&self, number: usize) -> Option<ItemId> {
+        let count = self.items.len();
+        (count > 0).then(|| self.items.keys().nth(number % count).copied()).flatten()
+    }
+
+    pub(crate) fn at(&self, moment: Moment) -> View<'_> {
+        View { model: self, moment }
+    }
+}
+
+/// The model at a moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) moment: Moment,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn known(self) -> impl DoubleEndedIterator<Item = (ItemId, &'a ModelItem)> {
+        let items = self.model.items.iter().map(|(&id, item)| (id, item));
+        items.filter(move |(_, item)| item.times.known(self.moment))
+    }
+
+    pub(crate) fn knows(self, id: ItemId) -> bool {
+        self.model.items[&id].times.known(self.moment)
+    }
+
+    pub(crate) fn shows(self, id: ItemId) -> bool {
+        !self.model.items[&id].hidden && self.model.items[&id].times.shown(self.moment)
+    }
+
+    pub(crate) fn successors(self, id: ItemId) -> BTreeSet<ItemId> {
+        let newer = self.known().filter(|(_, item)| item.supersedes.contains(&id));
+        newer.map(|(id, _)| id).collect()
+    }
+
+    pub(crate) fn predecessors(self, id: ItemId) -> BTreeSet<ItemId> {
+        let older = self.model.items[&id].supersedes.iter().copied();
+        older.filter(|&id| self.knows(id)).collect()
+    }
+
+    pub(crate) fn status(self, id: ItemId) -> Status {
+        if self.model.items[&id].hidden {
+            Status::Tombstoned
+        } else if self.successors(id).is_empty() {
+            Status::Current
+        } else {
+            Status::Superseded
+        }
+    }
+
+    /// Everything on the ways from `id`, without it.
+    pub(crate) fn reached(
+        self,
+        id: ItemId,
+        step: &dyn Fn(ItemId) -> BTreeSet<ItemId>,
+    ) -> BTreeSet<ItemId> {
+        let mut reached = BTreeSet::new();
+        let mut ahead = vec![id];
+        while let Some(next) = ahead.pop() {
+            ahead.extend(step(next).into_iter().filter(|&id| reached.insert(id)));
+        }
+        reached
+    }
+
+    pub(crate) fn current_successors(self, id: ItemId) -> Vec<ItemId> {
+        if !self.knows(id) {
+            return Vec::new();
+        }
+        let newer = self.reached(id, &|id| self.successors(id)).into_iter();
+        newer.filter(|&id| self.shows(id) && self.status(id) == Status::Current).collect()
+    }
+
+    pub(crate) fn chain(self, id: ItemId) -> Vec<ItemId> {
+        if !self.knows(id) {
+            return Vec::new();
+        }
+        let mut chain = self.reached(id, &|id| self.successors(id));
+        chain.extend(self.reached(id, &|id| self.predecessors(id)));
+        chain.insert(id);
+        chain.into_iter().collect()
+    }
+
+    pub(crate) fn holder(self, reference: &str) -> Option<ItemId> {
+        let named = |item: &ModelItem| item.reference.as_deref() == Some(reference);
+        let holders = self.known().filter(|(_, item)| named(item)).map(|(id, _)| id);
+        holders.rev().find(|&id| self.shows(id) && self.status(id) == Status::Current)
+    }
+
+    /// Strongest first, then in order of edge; of an edge to itself, first out, then in.
+    pub(crate) fn neighbours(self, id: ItemId, which: &EdgeFilter) -> Vec<Seen> {
+        let mut found = Vec::new();
+        let shown = self.model.edges.iter();
+        let shown = shown.filter(|(_, it)| !it.hidden && it.times.shown(self.moment));
+        for (&edge, it) in shown.filter(|_| self.knows(id)) {
+            let relation = RELATIONS[it.relation].to_owned();
+            let ends = [(it.from, it.to, Direction::Out), (it.to, it.from, Direction::In)];
+            for (here, other, direction) in ends {
+                let wanted = (which.relations.is_empty() || which.relations.contains(&relation))
+                    && which.direction.is_none_or(|wanted| wanted == direction)
+                    && !(which.current_only && self.status(other) != Status::Current);
+                if here == id && self.shows(other) && wanted {
+                    found.push((it.weight, edge, direction, other));
+                }
+            }
+        }
+        found.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+        found
+    }
+
+    /// Ids, hops and edges of what lies around an item, in the order of a walk.
+    pub(crate) fn around(
+        self,
+        id: ItemId,
+        hops: usize,
+        which: &EdgeFilter,
+    ) -> Vec<(ItemId, usize, Option<EdgeId>)> {
+        if !self.knows(id) || self.model.items[&id].hidden {
+            return Vec::new();
+        }
+        let mut around = vec![(id, 0, None)];
+        for hop in 1..=hops {
+            let mut next: BTreeMap<ItemId, Seen> = BTreeMap::new();
+            for &(from, ..) in around.iter().filter(|(_, distance, _)| distance + 1 == hop) {
+                for seen in self.neighbours(from, which) {
+                    let best = next.entry(seen.3).or_insert(seen);
+                    if seen.0.total_cmp(&best.0).then(best.1.cmp(&seen.1)).is_gt() {
+                        *best = seen;
+                    }
+                }
+            }
+            next.retain(|id, _| around.iter().all(|(known, ..)| known != id));
+            let mut next: Vec<_> = next.into_values().collect();
+            next.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.3.cmp(&b.3)));
+            around.extend(next.into_iter().map(|(_, edge, _, id)| (id, hop, Some(edge))));
+        }
+        around
+    }
+}
