@@ -3,6 +3,7 @@
 //! Three types for three lives: [`SegmentBuilder`] grows and cannot be searched, [`Segment`] is
 //! sealed and cannot change, and the views of [`column`] read it where it lies.
 
+mod codes;
 mod column;
 mod rows;
 mod sealed;
