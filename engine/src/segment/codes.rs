@@ -9,7 +9,7 @@ use crate::limits::DIMENSIONS_MAX;
 
 /// The largest code; -128 is not used, so that a row and its negative have the same codes but for
 /// the sign.
-pub(crate) const CODE_MAX: i8 = 127;
+const CODE_MAX: i8 = 127;
 
 /// What the error is raised by before it is rounded up to an `f32`; see [`quantise`].
 const ERROR_MARGIN: f64 = 1.0 + 1.0 / (1_u64 << 40) as f64;
