@@ -29,7 +29,7 @@ const SUM_ROUNDING: f64 = 1.0 / (1_u64 << 40) as f64;
 /// Let q be the query and L the length that the scan divides by (an `f32`, whose own rounding may
 /// be anything); r a row's halves, N its stored length, c its codes, s its scale, E its error; k
 /// the query's codes, t their scale and d = q - t k. By Cauchy-Schwarz, and because |r - s c| <= E
-/// (EMB-02),
+/// (SEG-23, EMB-01),
 ///
 /// ```text
 /// q.r = t k.r + d.r = t s (k.c) + t k.(r - s c) + d.r

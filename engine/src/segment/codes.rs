@@ -16,7 +16,7 @@ const CODE_MAX: i8 = 127;
 const ERROR_MARGIN: f64 = 1.0 + 1.0 / (1_u64 << 40) as f64;
 
 /// Writes a row's codes and gives (scale, error): the Euclidean length of `row - scale * codes` is
-/// certainly at most the error (EMB-02). Codes past the row's end become 0.
+/// certainly at most the error (SEG-23, EMB-01). Codes past the row's end become 0.
 ///
 /// Why certainly: let u = 2^-53, the rounding of one `f64` operation, and n <= 2^12 the width.
 /// A product of an `f32` and a code has 24 + 7 bits and a half has 11, so both sides of the
