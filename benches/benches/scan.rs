@@ -1,14 +1,54 @@
-//! The exact nearest of 120,000 stored vectors, by the best level of this CPU and by plain loops,
-//! beside the same sum over a slice of floats without a store.
+//! The exact nearest of 120,000 stored vectors: the store's scan, which looks at 8-bit codes first,
+//! beside a scan of all halves by the same kernels and a plain loop over floats, both without a
+//! store.
+//!
+//! Once for vectors as texts have them, in topics and documents, each of a common direction and of
+//! its own, and once for even noise, where nothing is near anything.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use engine::{Batch, Filter, Ground, ItemDraft, Model, Options, Store};
+use std::cmp::Reverse;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use engine::{Batch, Filter, Ground, ItemDraft, Model, Options, Store, Top};
+use half::f16;
 use kernels::{Kernels, Level};
 
 const ROWS: usize = 120_000;
 const WIDTH: usize = 384;
 const BATCH: usize = 4_000;
 const BEST: usize = 50;
+/// Different questions find different rows; each measurement asks all of them.
+const QUERIES: usize = 8;
+/// Rows that a scan of halves scores before it looks at them, as the store's does.
+const BLOCK_ROWS: usize = 256;
+
+/// Vectors and questions about them.
+struct Corpus {
+    name: &'static str,
+    vectors: Vec<Vec<f32>>,
+    queries: Vec<Vec<f32>>,
+}
+
+fn even(numbers: &mut benches::Numbers) -> Corpus {
+    let mut vectors = |count| (0..count).map(|_| numbers.vector(WIDTH)).collect();
+    Corpus { name: "even noise", vectors: vectors(ROWS), queries: vectors(QUERIES) }
+}
+
+fn texts(numbers: &mut benches::Numbers) -> Corpus {
+    let texts = benches::Texts::new(numbers, WIDTH);
+    let mut vectors = Vec::with_capacity(ROWS);
+    while vectors.len() < ROWS {
+        let document = texts.document(numbers);
+        let parts = 1 + numbers.bits() as usize % 20;
+        vectors.extend((0..parts).map(|_| texts.part(numbers, &document)));
+    }
+    vectors.truncate(ROWS);
+    let mut query = || {
+        let document = texts.document(numbers);
+        texts.part(numbers, &document)
+    };
+    Corpus { name: "texts", queries: (0..QUERIES).map(|_| query()).collect(), vectors }
+}
 
 fn filled(folder: &std::path::Path, vectors: &[Vec<f32>]) -> Store {
     let ground = Ground::real(folder).expect("a folder of our own");
@@ -29,37 +69,72 @@ fn filled(folder: &std::path::Path, vectors: &[Vec<f32>]) -> Store {
     store
 }
 
-fn bench(criterion: &mut Criterion) {
-    let mut numbers = benches::Numbers::new(2);
-    let vectors: Vec<Vec<f32>> = (0..ROWS).map(|_| numbers.vector(WIDTH)).collect();
-    let query = numbers.vector(WIDTH);
+/// A cosine of unit vectors as a whole number, in the same order.
+fn ordered(cosine: f32) -> i32 {
+    let bits = cosine.to_bits().cast_signed();
+    if bits < 0 { bits ^ i32::MAX } else { bits }
+}
+
+/// The rows nearest to `query`, every one scored from its halves.
+fn scan_of_halves(kernels: Kernels, rows: &[f16], query: &[f32]) -> Vec<(i32, usize)> {
+    let mut top = Top::new(BEST);
+    let mut scores = [0.0; BLOCK_ROWS];
+    for (first, block) in (0..).step_by(BLOCK_ROWS).zip(rows.chunks(BLOCK_ROWS * WIDTH)) {
+        let scores = &mut scores[..block.len() / WIDTH];
+        kernels.dot_rows(query, block, scores);
+        for (row, &score) in (first..).zip(scores.iter()) {
+            if top.floor().is_none_or(|floor| ordered(score) >= floor) {
+                top.offer(ordered(score), row);
+            }
+        }
+    }
+    top.into_sorted()
+}
+
+fn plain_loop(vectors: &[Vec<f32>], query: &[f32]) -> Vec<(i32, Reverse<usize>)> {
+    let score = |row: &Vec<f32>| row.iter().zip(query).map(|(a, b)| a * b).sum::<f32>();
+    let mut scored: Vec<(i32, Reverse<usize>)> =
+        vectors.iter().enumerate().map(|(at, row)| (ordered(score(row)), Reverse(at))).collect();
+    scored.select_nth_unstable_by(BEST, |a, b| b.cmp(a));
+    scored.truncate(BEST);
+    scored
+}
+
+fn compare(group: &mut BenchmarkGroup<'_, WallTime>, corpus: &Corpus) {
+    let Corpus { vectors, queries, .. } = corpus;
     let folder = tempfile::tempdir().expect("a place for temporary files");
-    let store = filled(folder.path(), &vectors);
+    let store = filled(folder.path(), vectors);
     let snapshot = store.snapshot();
     let filter = Filter::default();
-    let mut group = criterion.benchmark_group("nearest 50 of 120,000 x 384");
-    group.sample_size(10);
-    group.throughput(Throughput::Elements(ROWS as u64));
+    let halves: Vec<f16> = vectors.iter().flat_map(|vector| benches::halves(vector)).collect();
     let levels = [Kernels::detect().level(), Level::Scalar];
     for kernels in levels.into_iter().filter_map(Kernels::for_level) {
-        let name = format!("scan of halves, {}", kernels.level().name());
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| snapshot.nearest(&kernels, &query, BEST, &filter).expect("sound"));
+        let name = kernels.level().name();
+        group.bench_function(format!("store, {name}"), |bencher| {
+            let ask = |query| snapshot.nearest(&kernels, query, BEST, &filter).expect("sound");
+            bencher.iter(|| queries.iter().map(|query| ask(query).len()).sum::<usize>());
+        });
+        group.bench_function(format!("baseline: scan of halves, {name}"), |bencher| {
+            let ask = |query| scan_of_halves(kernels, &halves, query);
+            bencher.iter(|| queries.iter().map(|query| ask(query).len()).sum::<usize>());
         });
     }
     group.bench_function("baseline: plain loop over floats", |bencher| {
-        bencher.iter(|| {
-            let mut scored: Vec<(f32, usize)> = vectors
-                .iter()
-                .enumerate()
-                .map(|(at, row)| (row.iter().zip(&query).map(|(a, b)| a * b).sum(), at))
-                .collect();
-            scored.select_nth_unstable_by(BEST, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            scored.truncate(BEST);
-            scored
-        });
+        let ask = |query| plain_loop(vectors, query);
+        bencher.iter(|| queries.iter().map(|query| ask(query).len()).sum::<usize>());
     });
-    group.finish();
+}
+
+fn bench(criterion: &mut Criterion) {
+    for make in [texts, even] {
+        let corpus = make(&mut benches::Numbers::new(2));
+        let name = format!("nearest {BEST} of {ROWS} x {WIDTH}, {}", corpus.name);
+        let mut group = criterion.benchmark_group(name);
+        group.sample_size(10);
+        group.throughput(Throughput::Elements((ROWS * QUERIES) as u64));
+        compare(&mut group, &corpus);
+        group.finish();
+    }
 }
 
 criterion_group!(benches_of_scan, bench);

@@ -30,9 +30,7 @@ impl Numbers {
 
     /// A vector of unit length.
     pub fn vector(&mut self, width: usize) -> Vec<f32> {
-        let raw: Vec<f32> = (0..width).map(|_| self.unit()).collect();
-        let length = raw.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
-        raw.iter().map(|x| x / length).collect()
+        unit_length(&(0..width).map(|_| self.unit()).collect::<Vec<_>>())
     }
 
     /// A text of `words` words. Common words come often and rare ones rarely: the rank is the
@@ -47,6 +45,57 @@ impl Numbers {
         }
         text
     }
+}
+
+/// Vectors as those of texts are: none points just anywhere. All share a direction, each belongs to
+/// a topic and to a document, and a few coordinates are larger than the rest.
+#[derive(Debug)]
+pub struct Texts {
+    common: Vec<f32>,
+    topics: Vec<Vec<f32>>,
+    /// How large each coordinate is.
+    sizes: Vec<f32>,
+}
+
+impl Texts {
+    /// How much of a vector is the same in all, in its topic, in its document, and its own. Two
+    /// parts of a document then have a cosine of about 0.7, two of a topic 0.45, any two 0.15.
+    const SHARES: [f32; 4] = [0.39, 0.55, 0.5, 0.55];
+    const TOPICS: usize = 400;
+
+    /// Topics for vectors of this width.
+    pub fn new(numbers: &mut Numbers, width: usize) -> Self {
+        let sizes = (0..width).map(|_| 0.5 + 1.5 * numbers.unit().powi(8)).collect();
+        let common = numbers.vector(width);
+        let topics = (0..Self::TOPICS).map(|_| numbers.vector(width)).collect();
+        Self { common, topics, sizes }
+    }
+
+    /// What the parts of a new document share.
+    pub fn document(&self, numbers: &mut Numbers) -> Vec<f32> {
+        let topic = &self.topics[numbers.bits() as usize % Self::TOPICS];
+        let own = numbers.vector(topic.len());
+        let [common, in_topic, in_document, _] = Self::SHARES;
+        let shared = self.common.iter().zip(topic).zip(&own);
+        shared
+            .map(|((all, topic), own)| common * all + in_topic * topic + in_document * own)
+            .collect()
+    }
+
+    /// One part of a document, of unit length.
+    pub fn part(&self, numbers: &mut Numbers, document: &[f32]) -> Vec<f32> {
+        let own = numbers.vector(document.len());
+        let [.., share] = Self::SHARES;
+        let mixed = document.iter().zip(&own).zip(&self.sizes);
+        let raw: Vec<f32> =
+            mixed.map(|((shared, own), size)| (shared + share * own) * size).collect();
+        unit_length(&raw)
+    }
+}
+
+fn unit_length(raw: &[f32]) -> Vec<f32> {
+    let length = raw.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
+    raw.iter().map(|x| x / length).collect()
 }
 
 /// Words that texts are made of.

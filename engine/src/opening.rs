@@ -12,7 +12,6 @@ use crate::item::Batch;
 use crate::layout::{self, FileKind};
 use crate::log::{Frame, LogReader};
 use crate::manifest::{Manifest, SegmentEntry, StateEntry};
-use crate::moment::Moment;
 use crate::os::disk::Disk;
 use crate::record;
 use crate::rows::Rows;
@@ -125,13 +124,7 @@ impl Opened {
 
     /// Everything, for a reader.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            parts: self.rows.all().into(),
-            seq: self.next_seq - 1,
-            model: self.manifest.model,
-            moment: Moment::default(),
-            view: 0,
-        }
+        Snapshot::of(self.rows.all(), self.next_seq - 1, self.manifest.model)
     }
 }
 

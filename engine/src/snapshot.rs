@@ -100,6 +100,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// These parts as of commit `seq`, which is their newest, at no moment in particular.
+    pub(crate) fn of(parts: &[Part], seq: Seq, model: Option<Model>) -> Self {
+        Self { parts: parts.into(), seq, model, moment: Moment::default(), view: 0 }
+    }
+
     /// The same commit, looked at from another moment. Places stay good between the two; those of
     /// items that `moment` does not know are answered for as if it did.
     pub fn at(&self, moment: Moment) -> Self {

@@ -217,6 +217,7 @@ mod tests {
             at: Some(Micros(9)),
             by: String::new(),
             reason: String::new(),
+            erase: true,
         };
         let replaced: HashSet<u128> =
             items.iter().flat_map(|item| &item.supersedes).map(|id| id.0).collect();
@@ -231,12 +232,7 @@ mod tests {
         let mut builder = SegmentBuilder::default();
         builder.push_batch(1, &Batch { items, tombstones, ..Batch::default() });
         let segment = Segment::held(builder.finish()).into();
-        Snapshot {
-            parts: [Part { segment, state: state.into() }].into(),
-            seq: 1,
-            model: None,
-            moment: Moment::default(),
-        }
+        Snapshot::of(&[Part { segment, state: state.into() }], 1, None)
     }
 
     fn ids(chain: &Chain) -> Vec<u128> {

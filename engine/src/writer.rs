@@ -14,7 +14,6 @@ use crate::layout::{self, FileKind};
 use crate::limits::*;
 use crate::log::{self, Durability, LogSyncer, LogWriter};
 use crate::manifest::{Manifest, SegmentEntry};
-use crate::moment::Moment;
 use crate::opening::Opened;
 use crate::os::disk::{Disk, put_all_in_place};
 use crate::rows::{Rows, rows_of};
@@ -150,13 +149,8 @@ impl Writer {
     /// Everything as of the newest commit.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         self.views += 1;
-        Snapshot {
-            parts: self.rows.all().into(),
-            seq: self.last_seq(),
-            model: self.manifest.model,
-            moment: Moment::default(),
-            view: self.views,
-        }
+        let now = Snapshot::of(self.rows.all(), self.last_seq(), self.manifest.model);
+        Snapshot { view: self.views, ..now }
     }
 
     /// Whether the tail must be sealed before another batch is logged.

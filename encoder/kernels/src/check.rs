@@ -48,6 +48,26 @@ impl Noise {
         (0..count).map(|_| self.hard()).collect()
     }
 
+    /// Any code, the ends of its range as often as all others together.
+    fn codes(&mut self, count: usize) -> Vec<i8> {
+        let ends = [i8::MIN, -127, 0, i8::MAX];
+        let mut one = || match self.next().to_le_bytes() {
+            [kind, pick, ..] if kind < 128 => ends[usize::from(pick % 4)],
+            [_, code, ..] => i8::from_le_bytes([code]),
+        };
+        (0..count).map(|_| one()).collect()
+    }
+
+    /// Any 16-bit number, the ends of its range and of a query's codes as often as all others.
+    fn shorts(&mut self, count: usize) -> Vec<i16> {
+        let ends = [i16::MIN, -4095, 4095, i16::MAX];
+        let mut one = || match self.next().to_le_bytes() {
+            [kind, pick, ..] if kind < 128 => ends[usize::from(pick % 4)],
+            [_, low, high, ..] => i16::from_le_bytes([low, high]),
+        };
+        (0..count).map(|_| one()).collect()
+    }
+
     fn halves(&mut self, count: usize) -> Vec<f16> {
         (0..count).map(|_| f16::from_f32(self.hard())).collect()
     }
@@ -119,6 +139,53 @@ fn dot_refuses_unequal_lengths() {
 #[should_panic(expected = "query width times")]
 fn dot_rows_refuses_a_ragged_block() {
     Kernels::detect().dot_rows(&[1.0, 2.0], &[f16::ONE; 3], &mut [0.0]);
+}
+
+/// The true sum, and its low 32 bits, which is what a level gives.
+fn exact_codes(query: &[i16], row: &[i8]) -> (i64, i32) {
+    let sum = query.iter().zip(row).map(|(&q, &code)| i64::from(q) * i64::from(code)).sum::<i64>();
+    let [a, b, c, d, ..] = sum.to_le_bytes();
+    (sum, i32::from_le_bytes([a, b, c, d]))
+}
+
+#[test]
+fn dot_codes_rows_is_exact_at_every_length_and_alignment() {
+    let mut noise = Noise(0x5EED_000A);
+    for kernels in levels() {
+        for width in (0..=LENGTH_MAX).chain([384, 1024, 4096]) {
+            for (offset, count) in (0..32).zip([0, 1, 2, 3, 4, 5, 7, 8, 9].into_iter().cycle()) {
+                let query = noise.shorts(width + 31 - offset);
+                let rows = noise.codes(width * count + offset);
+                let (query, rows) = (&query[31 - offset..], &rows[offset..]);
+                let mut out = vec![i32::MIN; count];
+                kernels.dot_codes_rows(query, rows, &mut out);
+                for (r, &got) in out.iter().enumerate() {
+                    let (_, want) = exact_codes(query, &rows[r * width..][..width]);
+                    assert_eq!(got, want, "{:?} {width} wide, row {r}", kernels.level());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn dot_codes_rows_does_not_wrap_for_the_widest_query_in_its_range() {
+    let width = 4096;
+    for kernels in levels() {
+        for (q, code) in [(4095, -128), (-4095, -128), (4095, 127), (-4095, 127)] {
+            let (query, rows) = (vec![q; width], vec![code; 3 * width]);
+            let mut out = [0; 3];
+            kernels.dot_codes_rows(&query, &rows, &mut out);
+            let (want, _) = exact_codes(&query, &rows[..width]);
+            assert_eq!(out.map(i64::from), [want; 3], "{:?}", kernels.level());
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "query width times")]
+fn dot_codes_rows_refuses_a_ragged_block() {
+    Kernels::detect().dot_codes_rows(&[1, 2], &[1; 3], &mut [0]);
 }
 
 /// What `matmul` of these should be, and how far an f32 sum may stray from it.

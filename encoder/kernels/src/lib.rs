@@ -59,6 +59,7 @@ pub struct Kernels {
 struct Table {
     dot: unsafe fn(&[f32], &[f16]) -> f32,
     dot_rows: unsafe fn(&[f32], &[f16], &mut [f32]),
+    dot_codes_rows: unsafe fn(&[i16], &[i8], &mut [i32]),
     matmul: unsafe fn(Rows<'_>, &Panels, Then, RowsMut<'_>),
     softmax: unsafe fn(RowsMut<'_>, f32),
     layer_norm: unsafe fn(RowsMut<'_>, &[f32], &[f32], f32),
@@ -116,6 +117,22 @@ impl Kernels {
         );
         // SAFETY: as in `dot`, the CPU has the features of this table's level.
         unsafe { (self.table.dot_rows)(query, rows, out) }
+    }
+
+    /// `out[r]` = sum of `query[i] * rows[r][i]`. The rows lie one after the other, each as wide as
+    /// `query`. Sums are taken modulo 2^32, so every level gives the same numbers whatever it is
+    /// handed; they are the true sums where `width * max |query[i]| * 128` is below 2^31.
+    ///
+    /// # Panics
+    /// If `rows.len() != query.len() * out.len()`.
+    pub fn dot_codes_rows(&self, query: &[i16], rows: &[i8], out: &mut [i32]) {
+        assert_eq!(
+            Some(rows.len()),
+            query.len().checked_mul(out.len()),
+            "rows of codes are not query width times the number of sums"
+        );
+        // SAFETY: as in `dot`, the CPU has the features of this table's level.
+        unsafe { (self.table.dot_codes_rows)(query, rows, out) }
     }
 
     /// `out[m][n]` = what column `n` of `right` starts from, plus the sum over `k` of `left[m][k] *

@@ -8,7 +8,8 @@ use half::f16;
 use crate::panels::{COLUMNS, Panels, Rows, RowsMut};
 use crate::{Table, Then};
 
-pub(crate) static TABLE: Table = Table { dot, dot_rows, matmul, softmax, layer_norm, gelu, add };
+pub(crate) static TABLE: Table =
+    Table { dot, dot_rows, dot_codes_rows, matmul, softmax, layer_norm, gelu, add };
 
 /// The normal tail `P(X > z)` for `z >= 0` is taken as `t * p(t) * exp(-z * z / 2)` with `t = 1 /
 /// (1 + TAIL_PULL * z)`, the form of Abramowitz and Stegun 7.1.26. These coefficients, from the
@@ -33,6 +34,18 @@ pub(crate) fn dot(query: &[f32], row: &[f16]) -> f32 {
 fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) {
     for (r, score) in out.iter_mut().enumerate() {
         *score = dot(query, &rows[r * query.len()..][..query.len()]);
+    }
+}
+
+/// Modulo 2^32, as the CPU's own additions are.
+pub(crate) fn dot_codes(query: &[i16], row: &[i8]) -> i32 {
+    let products = query.iter().zip(row).map(|(&q, &code)| i32::from(q) * i32::from(code));
+    products.fold(0, i32::wrapping_add)
+}
+
+fn dot_codes_rows(query: &[i16], rows: &[i8], out: &mut [i32]) {
+    for (r, sum) in out.iter_mut().enumerate() {
+        *sum = dot_codes(query, &rows[r * query.len()..][..query.len()]);
     }
 }
 

@@ -1,7 +1,10 @@
 //! Ranking: candidates, their scores, the best of them.
 
+mod bound;
 mod lexical;
 mod scan;
+#[cfg(test)]
+mod tests;
 
 use crate::snapshot::Place;
 

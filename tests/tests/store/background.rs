@@ -236,7 +236,11 @@ fn a_reader_beside_the_writer_sees_whole_commits_in_their_order() {
             let seq = reader.refresh().unwrap();
             assert!(seq >= last, "{seq} after {last}");
             last = seq;
-            assert_eq!(reader.snapshot().counts().unwrap().items, 2 * seq, "a batch is whole or not there");
+            assert_eq!(
+                reader.snapshot().counts().unwrap().items,
+                2 * seq,
+                "a batch is whole or not there"
+            );
         }
     });
     assert_eq!(reader.refresh().unwrap(), 199);

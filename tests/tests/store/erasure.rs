@@ -83,7 +83,11 @@ fn erased_bytes_are_in_no_file_whether_sealed_or_not() {
         scratch.reopen();
         check_gone(&scratch.snapshot(), kept, gone);
         assert_eq!(scratch.snapshot().counts().unwrap().edges, 0, "its edge went with it");
-        assert_eq!(scratch.snapshot().counts().unwrap().sources, 0, "so did a source that only it had");
+        assert_eq!(
+            scratch.snapshot().counts().unwrap().sources,
+            0,
+            "so did a source that only it had"
+        );
     }
 }
 

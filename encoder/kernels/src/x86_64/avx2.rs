@@ -11,7 +11,8 @@ use crate::panels::{COLUMNS, Line, Panel, Panels, Rows, RowsMut};
 use crate::scalar::{TAIL, TAIL_PULL};
 use crate::{Table, Then};
 
-pub(crate) static TABLE: Table = Table { dot, dot_rows, matmul, softmax, layer_norm, gelu, add };
+pub(crate) static TABLE: Table =
+    Table { dot, dot_rows, dot_codes_rows, matmul, softmax, layer_norm, gelu, add };
 
 /// Independent sums per row. An FMA takes four cycles and one half-to-float conversion starts per
 /// cycle, so four sums in flight hide the latency.
@@ -20,9 +21,11 @@ const SUMS: usize = 4;
 const LANES: usize = 8;
 /// Elements one step of `dot` takes.
 const STEP: usize = SUMS * LANES;
-/// How far ahead `dot_rows` asks for memory, in elements: 4 KiB, so that the next page is already
-/// under way when the hardware prefetcher, which stops at page ends, gets there.
-const AHEAD: usize = 2048;
+/// How far ahead scans over rows ask for memory: a page, so that the next one is already under way
+/// when the hardware prefetcher, which stops at page ends, gets there.
+const AHEAD_BYTES: usize = 4096;
+/// What memory is fetched in.
+const LINE_BYTES: usize = 64;
 
 /// Eight halves as eight floats. The array reference is the proof that the load stays inside.
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -122,15 +125,87 @@ fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) {
     }
 }
 
-/// Asks for the `count` halves that lie `AHEAD` past the start of `rest`, line by line.
+/// Asks for the `count` elements that lie `AHEAD_BYTES` past the start of `rest`, line by line.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-fn prefetch(rest: &[f16], count: usize) {
-    const LINE: usize = 64 / size_of::<f16>();
-    for at in (AHEAD..AHEAD + count).step_by(LINE) {
+fn prefetch<T>(rest: &[T], count: usize) {
+    let (ahead, line) = (AHEAD_BYTES / size_of::<T>(), LINE_BYTES / size_of::<T>());
+    for at in (ahead..ahead + count).step_by(line) {
         if let Some(element) = rest.get(at) {
             _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast());
         }
+    }
+}
+
+/// 16-bit numbers in one register.
+const SHORTS: usize = 16;
+/// Rows of codes at once: they share each load of the query, and four sums hide the latency.
+const CODE_ROWS: usize = 4;
+
+/// Sixteen codes as sixteen 16-bit numbers.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn widen_codes(row: &[i8; SHORTS]) -> __m256i {
+    // SAFETY: `row` is 16 readable bytes, and this load accepts any alignment.
+    let packed = unsafe { _mm_loadu_si128(row.as_ptr().cast()) };
+    _mm256_cvtepi8_epi16(packed)
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn load_shorts(from: &[i16; SHORTS]) -> __m256i {
+    // SAFETY: `from` is 32 readable bytes, and this load accepts any alignment.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+}
+
+/// The sum of all eight lanes, modulo 2^32.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn sum_integers(v: __m256i) -> i32 {
+    let four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
+    let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b00_00_11_10>(four));
+    let one = _mm_add_epi32(two, _mm_shuffle_epi32::<0b00_00_00_01>(two));
+    _mm_cvtsi128_si32(one)
+}
+
+/// The integer dot products of `ROWS` rows at once. `madd` adds two products of 16-bit numbers in 32
+/// bits; with a code of at most 8 bits that is exact, whatever the query holds.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn codes_block<const ROWS: usize>(query: &[i16], rows: [&[i8]; ROWS]) -> [i32; ROWS] {
+    let (steps, query_rest) = query.as_chunks::<SHORTS>();
+    // Cut to one length, so that the loop needs no bounds checks.
+    let lanes = rows.map(|row| &row.as_chunks::<SHORTS>().0[..steps.len()]);
+    let mut sums = [_mm256_setzero_si256(); ROWS];
+    for (i, step) in steps.iter().enumerate() {
+        let q = load_shorts(step);
+        for r in 0..ROWS {
+            let products = _mm256_madd_epi16(q, widen_codes(&lanes[r][i]));
+            sums[r] = _mm256_add_epi32(sums[r], products);
+        }
+    }
+    std::array::from_fn(|r| {
+        let (_, row_rest) = rows[r].as_chunks::<SHORTS>();
+        sum_integers(sums[r]).wrapping_add(crate::scalar::dot_codes(query_rest, row_rest))
+    })
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+fn dot_codes_rows(query: &[i16], rows: &[i8], out: &mut [i32]) {
+    let width = query.len();
+    let (fours, last) = out.as_chunks_mut::<CODE_ROWS>();
+    let mut rest = rows;
+    for four in fours {
+        let (these, after) = rest.split_at(CODE_ROWS * width);
+        prefetch(rest, CODE_ROWS * width);
+        *four =
+            codes_block::<CODE_ROWS>(query, std::array::from_fn(|r| &these[r * width..][..width]));
+        rest = after;
+    }
+    for sum in last {
+        let (row, after) = rest.split_at(width);
+        [*sum] = codes_block(query, [row]);
+        rest = after;
     }
 }
 

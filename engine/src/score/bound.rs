@@ -1,0 +1,145 @@
+//! How large a cosine can be, told from 8-bit codes alone.
+//!
+//! Owns a query's codes and the arithmetic of the bound. Must not know segments or rankings.
+
+use crate::limits::DIMENSIONS_MAX;
+
+/// The largest code of a query. Sixteen times as fine as a byte's, so that nearly all of the bound's
+/// slack comes from the rows, and small enough for sums of 32 bits.
+const QUERY_CODE_MAX: i16 = 4095;
+
+/// The largest size of an `i8`, whatever a file holds.
+const ROW_CODE_SIZE_MAX: i64 = 128;
+
+const _: () = assert!(
+    ROW_CODE_SIZE_MAX * QUERY_CODE_MAX as i64 * DIMENSIONS_MAX as i64 <= i32::MAX as i64,
+    "no sum of products overflows"
+);
+
+/// More than `f64` rounding makes of any number here: it is 2^33 times as large.
+const ROUNDED_UP: f64 = 1.0 + 1.0 / (1_u64 << 20) as f64;
+
+/// The relative rounding of sums of squares of up to `DIMENSIONS_MAX` terms, amply.
+const SUM_ROUNDING: f64 = 1.0 / (1_u64 << 40) as f64;
+
+/// A query as codes, and what is needed to make a bound of an integer dot product.
+///
+/// # The bound
+///
+/// Let q be the query and L the length that the scan divides by (an `f32`, whose own rounding may
+/// be anything); r a row's halves, N its stored length, c its codes, s its scale, E its error; k
+/// the query's codes, t their scale and d = q - t k. By Cauchy-Schwarz, and because |r - s c| <= E
+/// (SEG-23, EMB-01),
+///
+/// ```text
+/// q.r = t k.r + d.r = t s (k.c) + t k.(r - s c) + d.r
+///    <= t s (k.c) + (|q| + |d|) E + |d| |r|
+/// ```
+///
+/// What is compared is not q.r / (L N) but what `f32` arithmetic made of it. With n the query's
+/// width, e = `f32::EPSILON` and m = `f32::MIN_POSITIVE`:
+///
+/// - every level sums the products within n e |q| |r| + n m of q.r (`check.rs` of the kernels holds
+///   them to it; zeros behind the last number add nothing);
+/// - the product N L and the division round by a factor of at most 1 + e / 2 each, the division
+///   below the normal range by at most m, and |q.r| <= |q| |r|: together less than
+///   (1 + 1/512) e |q| |r| / (N L) + m, the products' rounding included in |q.r|;
+/// - |r| <= N (1 + e), since N is the nearest `f32` (SEG-16), and N, if not 0, is at least 2^-25.
+///
+/// So the score is at most (`per_product` * s * (k.c) + `per_error` * E) / N + `always`, where
+///
+/// ```text
+/// per_product = t / L
+/// per_error   = (|q| + |d|) / L
+/// always      = (|d| (1 + e) + (n + 2) e |q| (1 + 1/512) + n m 2^26) / L + m
+/// ```
+///
+/// All of it is computed in `f64`, each operation rounding by a factor of at most 1 + 2^-53. A
+/// row's bound takes fewer than 16 of them, and |t s (k.c)| <= (|q| + |d|) (|r| + E), so they come
+/// to less than 2^-48 (`per_error` (2 + 2 E / N) + `always`). `ROUNDED_UP` on `per_error` and on
+/// `always`, to which 2^-40 of `per_error` is added, is more than that.
+pub(super) struct QueryCodes {
+    codes: Vec<i16>,
+    per_product: f64,
+    per_error: f64,
+    always: f64,
+}
+
+impl QueryCodes {
+    /// The codes of `query`, followed by zeros up to `width` of them. `length` is what scores are
+    /// divided by.
+    ///
+    /// # Panics
+    /// If the query is wider than `width` or `DIMENSIONS_MAX`, or `length` is not a positive number.
+    pub(super) fn of(query: &[f32], length: f32, width: usize) -> Self {
+        assert!(
+            query.len() <= width.min(DIMENSIONS_MAX as usize),
+            "sums are bounded for this width"
+        );
+        assert!(length > 0.0 && length.is_finite(), "a query that can be compared");
+        let (width_f64, length) = (query.len() as f64, f64::from(length));
+        let largest = query.iter().fold(0.0, |top, x| x.abs().max(top));
+        let scale = f64::from(largest) / f64::from(QUERY_CODE_MAX);
+        let mut codes: Vec<i16> =
+            query.iter().map(|&x| nearest_code(f64::from(x) / scale)).collect();
+        let size = euclidean(query.iter().map(|&x| f64::from(x)));
+        let differences =
+            query.iter().zip(&codes).map(|(&x, &k)| f64::from(x) - scale * f64::from(k));
+        // The second term: a product `scale * k` is off by 2^-53 of itself, which may be more than
+        // 2^-53 of the difference.
+        let left_out = euclidean(differences) + SUM_ROUNDING * size;
+        codes.resize(width, 0);
+        let epsilon = f64::from(f32::EPSILON);
+        let smallest = f64::from(f32::MIN_POSITIVE);
+        let per_error = (size + left_out) / length * ROUNDED_UP;
+        let rounding = (width_f64 + 2.0) * epsilon * size * (1.0 + 1.0 / 512.0);
+        let underflow = width_f64 * smallest * f64::from(1_u32 << 26);
+        let always = (left_out * (1.0 + epsilon) + rounding + underflow) / length + smallest;
+        Self {
+            codes,
+            per_product: scale / length,
+            per_error,
+            always: (always + SUM_ROUNDING * per_error) * ROUNDED_UP,
+        }
+    }
+
+    /// The codes, padded with zeros.
+    pub(super) fn codes(&self) -> &[i16] {
+        &self.codes
+    }
+
+    /// For each row the largest score it can have, from its integer dot product with
+    /// [`codes`](Self::codes), its scale, error and length. A bound that is not a number, of a row
+    /// that is not finite, bounds nothing.
+    pub(super) fn bounds(
+        &self,
+        products: &[i32],
+        scales: &[f32],
+        errors: &[f32],
+        norms: &[f32],
+        out: &mut [f64],
+    ) {
+        let rows = out.len();
+        let (products, scales) = (&products[..rows], &scales[..rows]);
+        let (errors, norms) = (&errors[..rows], &norms[..rows]);
+        for i in 0..rows {
+            let product = self.per_product * (f64::from(scales[i]) * f64::from(products[i]));
+            let size = product + self.per_error * f64::from(errors[i]);
+            let norm = f64::from(norms[i]);
+            // A row of zeros scores 0.
+            out[i] = if norm == 0.0 { 0.0 } else { size / norm + self.always };
+        }
+    }
+}
+
+/// The length of a vector. The squares of `f32` numbers neither overflow nor vanish in `f64`.
+fn euclidean(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers.map(|x| x * x).sum::<f64>().sqrt()
+}
+
+/// Any code is right, since what it leaves out is measured; the nearest leaves out least.
+#[expect(clippy::cast_possible_truncation, reason = "clamped to the range of a query's code")]
+fn nearest_code(steps: f64) -> i16 {
+    let most = f64::from(QUERY_CODE_MAX);
+    steps.round().clamp(-most, most) as i16
+}

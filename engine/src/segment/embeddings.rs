@@ -1,0 +1,62 @@
+//! The embeddings of one segment, side by side: halves, codes, lengths, owners.
+//!
+//! Owns which columns these are and how wide a row lies in each. Must not know queries or ranking.
+
+use half::f16;
+
+use super::column::View;
+use super::sealed::Segment;
+use crate::error::Damage;
+use crate::ids::Row;
+use crate::layout::{VECTOR_HALVES, VECTOR_ITEM, VECTOR_NORM};
+
+/// One segment's embeddings. Row `i` of each slice speaks of the same embedding.
+#[derive(Clone, Copy)]
+pub(crate) struct Embeddings<'seg> {
+    /// Halves that a row takes; those past the segment's dimensions are zero.
+    pub(crate) row_halves: usize,
+    /// A view, so that a page that no row is read from is not checked either (SEG-06).
+    pub(crate) halves: View<'seg, f16>,
+    /// Euclidean lengths.
+    pub(crate) norms: &'seg [f32],
+    /// The item rows they belong to.
+    pub(crate) items: &'seg [Row],
+    /// The 8-bit copy, where there is one.
+    pub(crate) coded: Option<Coded<'seg>>,
+}
+
+/// The 8-bit copy of embeddings (`format-spec/embeddings.md`).
+#[derive(Clone, Copy)]
+pub(crate) struct Coded<'seg> {
+    /// Codes that a row takes; those past the segment's dimensions are zero.
+    pub(crate) row_codes: usize,
+    pub(crate) codes: &'seg [i8],
+    pub(crate) scales: &'seg [f32],
+    pub(crate) errors: &'seg [f32],
+}
+
+impl Segment {
+    /// The embeddings. Checks the columns that every scan reads whole, not the halves.
+    pub(crate) fn embeddings(&self) -> Result<Embeddings<'_>, Damage> {
+        let dimensions = self.header().dimensions as usize;
+        Ok(Embeddings {
+            row_halves: dimensions,
+            halves: self.view(VECTOR_HALVES)?,
+            norms: self.view(VECTOR_NORM)?.all()?,
+            items: self.view(VECTOR_ITEM)?.all()?,
+            coded: None,
+        })
+    }
+}
+
+impl<'seg> Embeddings<'seg> {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The halves of rows `from..to`, as they lie.
+    pub(crate) fn halves(&self, from: usize, to: usize) -> Result<&'seg [f16], Damage> {
+        self.halves.range(from * self.row_halves, to * self.row_halves)
+    }
+}
