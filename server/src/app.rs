@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use encoder::Encoder;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
-use engine::{Ground, OpenError, Options, Remedy, Store};
+use engine::{Durability, Ground, OpenError, Options, Remedy, Store};
 use kernels::Kernels;
 
 use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
@@ -30,6 +30,8 @@ pub struct Settings {
     pub threads: usize,
     /// The longest that a tool call may take.
     pub call_time_max: Duration,
+    /// When a write is acknowledged.
+    pub durability: Durability,
 }
 
 /// Why the service did not start.
@@ -94,7 +96,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     let (credentials, created) = credentials(&settings.data)?;
     let workspace = workspace_dir(&settings.data);
     // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
-    let store = open_store(&settings.data, &workspace)?;
+    let store = open_store(settings, &workspace)?;
     forget_server(&settings.data);
     let embedder = open_encoder(settings, progress)?;
     store.bind_model(embedder.model()).map_err(failed)?;
@@ -132,10 +134,11 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     Ok(Started { parts: Arc::new(parts), created })
 }
 
-fn open_store(data: &Path, workspace: &Path) -> Result<Store, StartError> {
+fn open_store(settings: &Settings, workspace: &Path) -> Result<Store, StartError> {
     let ground = Ground::real(&workspace.join("store")).map_err(failed)?;
-    Store::open(ground, Options::default()).map_err(|error| match error {
-        OpenError::Locked => StartError::Busy(data.to_owned()),
+    let options = Options { durability: settings.durability, ..Options::default() };
+    Store::open(ground, options).map_err(|error| match error {
+        OpenError::Locked => StartError::Busy(settings.data.clone()),
         other => {
             let advice = match other.remedy() {
                 Remedy::Restore => "; restore a backup of the data directory",

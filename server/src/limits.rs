@@ -136,6 +136,9 @@ pub const API_BODY_BYTES_MAX: usize = 1024 * 1024;
 
 const _: () = assert!(API_BODY_BYTES_MAX <= BODY_BYTES_MAX);
 
+/// How often the log is synced where writes do not wait for it.
+pub const SYNC_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Longest that a tool call may take.
 pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 

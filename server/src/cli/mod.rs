@@ -12,10 +12,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use engine::Durability;
 
 use crate::app::{self, Settings, StartError, Started};
-use crate::limits::CALL_TIME_MAX;
+use crate::limits::{CALL_TIME_MAX, SYNC_INTERVAL};
 use crate::model::{Bar, Unit};
 
 /// Why a command did not do what it was asked.
@@ -78,6 +79,10 @@ struct ServeArgs {
     /// Address for tenants; behind a gateway, as it has no TLS yet.
     #[arg(long, default_value = "off", value_name = "ADDR")]
     hosted: Listener,
+    /// When a write is acknowledged: `sync`, once it survives a power cut; `interval`, once it
+    /// survives the end of the process, and a power cut takes at most the last 50 ms.
+    #[arg(long, default_value = "sync", value_name = "WHEN")]
+    durability: Acknowledged,
     /// Ingest this file or folder first; may be given many times.
     #[arg(long, value_name = "PATH")]
     ingest: Vec<PathBuf>,
@@ -147,6 +152,22 @@ impl std::str::FromStr for Listener {
     }
 }
 
+/// When a write is acknowledged, as the command line says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Acknowledged {
+    Sync,
+    Interval,
+}
+
+impl Acknowledged {
+    fn durability(self) -> Durability {
+        match self {
+            Self::Sync => Durability::Sync,
+            Self::Interval => Durability::Interval(SYNC_INTERVAL),
+        }
+    }
+}
+
 /// Runs the program.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -193,6 +214,7 @@ impl Common {
             model: self.model.clone(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             call_time_max: CALL_TIME_MAX,
+            durability: Durability::Sync,
         })
     }
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::SystemTime;
 
+use engine::Upkeep;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::remote::Announcement;
 use super::{Failure, ServeArgs, ingest};
-use crate::app::{self, Started};
+use crate::app::{self, Settings, Started};
 use crate::limits::{WORKERS_MAX, WORKERS_MIN};
 use crate::model::{Bar, Unit};
 use crate::net::{Cancel, Limits, Listen, ListenerId, NetConfig, Server};
@@ -21,7 +22,8 @@ use crate::pipeline::{HOSTED, LOCAL, Pipeline};
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let server = bind(args)?;
     check_folders(args)?;
-    let settings = args.common.settings()?;
+    let durability = args.durability.durability();
+    let settings = Settings { durability, ..args.common.settings()? };
     // From here on SIGTERM is heard, and acted upon as soon as the parts stand.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::could)?;
     let mut bar = Bar::stderr(Unit::Bytes);
@@ -29,6 +31,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     drop(bar);
     say_created(&started);
     let parts = Arc::clone(&started.parts);
+    let upkeep = Upkeep::start(Arc::clone(&parts.workspace.store)).map_err(Failure::could)?;
     let addresses = server.addresses().map_err(Failure::could)?;
     let address = |id: ListenerId| addresses.iter().find(|(of, _)| *of == id).map(|(_, at)| *at);
     let (local, hosted) = (address(LOCAL), address(HOSTED));
@@ -59,6 +62,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             Err(_) => Err(Failure::Could("the event loop panicked".to_owned())),
         }
     })?;
+    drop(upkeep);
     parts.workspace.store.seal().map_err(Failure::could)
 }
 

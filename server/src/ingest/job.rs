@@ -224,7 +224,9 @@ impl Job<'_> {
         for one in waiting {
             let marks = Marks { by: &request.by, via: request.via };
             let mine = embeddings.drain(..1 + one.chunks.len()).collect();
-            let (batch, document) = one.batch(&mut || self.store.new_item_id(), mine, marks);
+            let (mut batch, document) =
+                one.batch(&mut || self.store.new_item_id(), mine, marks);
+            batch.embedded_by = Some(self.embedder.model());
             let chunks: Vec<Piece> = batch.items[1..]
                 .iter()
                 .filter_map(|item| Some((item.id?, item.span?.line_start, item.span?.line_end)))

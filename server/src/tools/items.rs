@@ -90,7 +90,8 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
     let embedding = context.parts.embedder.embed(&embedded_text(&title, &wanted.text.0));
     let duplicates = possible_duplicates(context, &snapshot, &wanted, &embedding)?;
     let id = store.new_item_id();
-    let mut batch = Batch::default();
+    let embedded_by = Some(context.parts.embedder.model());
+    let mut batch = Batch { embedded_by, ..Batch::default() };
     let source = wanted.source.as_ref().map(|given| source_of(context, given));
     let mut item = draft(context, wanted, title, &embedding);
     item.id = Some(id);
