@@ -20,7 +20,7 @@ use crate::merge::merge;
 use crate::os::clock::Micros;
 use crate::os::disk::{Disk, put_all_in_place, put_in_place};
 use crate::record;
-use crate::segment::{Segment, SegmentBuilder};
+use crate::segment::{Segment, SegmentBuilder, open_any};
 use crate::snapshot::{Part, Snapshot};
 use crate::state::{self, RowState, StateFile, StateOf};
 use crate::store::{Ground, Options, Written};
@@ -72,7 +72,7 @@ fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, OpenError> {
         let detail = format!("{} bytes long, {} were written", bytes.as_slice().len(), entry.bytes);
         return Err(Damage::new("MAN-03", detail).within(&name).into());
     }
-    let segment = Segment::open(&name, bytes)?;
+    let segment = open_any(&name, bytes)?.segment;
     let header = segment.header();
     let found = [header.items, header.sources, header.edges, header.tombstones, header.vectors];
     let listed = [entry.items, entry.sources, entry.edges, entry.tombstones, entry.vectors];
