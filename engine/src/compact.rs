@@ -14,7 +14,7 @@ use crate::merge::Erased;
 use crate::store::Store;
 
 /// How fast a job may go on. It is asked after every piece that was written.
-pub trait Pace: Sync {
+pub trait Pace: Sync + std::fmt::Debug {
     /// `bytes` were written; waits as long as they ought to have taken. `false` ends the job.
     fn wrote(&self, bytes: usize) -> bool;
 }
@@ -95,6 +95,7 @@ impl Store {
                 return match error {
                     JobError::Cancelled => Ok(Compacted::Cancelled),
                     JobError::Damaged(damage) => Err(WriteError::Damaged(damage)),
+                    JobError::TooLarge(why) => Err(WriteError::refused("segments", why)),
                     JobError::Disk(error) => Err(WriteError::postponed(&error)),
                 };
             }

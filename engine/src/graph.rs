@@ -123,6 +123,7 @@ impl Snapshot {
             let edges = PartEdges::of(self, which, part)?;
             for &direction in which.directions() {
                 for row in edges.rows(id, direction)? {
+                    let row = row?;
                     if !edges.admits(row)? {
                         continue;
                     }
@@ -132,8 +133,7 @@ impl Snapshot {
                     if !best.would_keep(strength, &key) {
                         continue;
                     }
-                    let far = edges.far_end(row, direction)?;
-                    if let Some(place) = self.far_place(&edges, at, far)?
+                    if let Some(place) = self.far_place(&edges, at, (row, direction))?
                         && self.is_met(place, which)?
                     {
                         best.offer(strength, key);
@@ -156,11 +156,11 @@ impl Snapshot {
         &self,
         edges: &PartEdges<'_>,
         part: u32,
-        far: ItemId,
+        (row, direction): (Row, Direction),
     ) -> Result<Option<Place>, Damage> {
-        match edges.far_row(far)? {
+        match edges.far_row(row, direction)? {
             Some(row) => Ok(Some(Place { part, row })),
-            None => self.find_row(far),
+            None => self.find_row(edges.far_end(row, direction)?),
         }
     }
 

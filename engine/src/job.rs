@@ -5,18 +5,15 @@
 
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
 use crate::compact::Pace;
 use crate::error::{Damage, DiskError, OpenError};
 use crate::ids::Seq;
 use crate::layout::{self, FileKind, UNFINISHED};
-use crate::limits::JOB_PIECE_BYTES;
 use crate::manifest::SegmentEntry;
-use crate::merge::{Erased, RowMap, carry_states, merge_segments};
+use crate::merge::{Erased, MergeError, Merged, merge_to};
 use crate::opening::open_part;
-use crate::os::disk::Disk;
-use crate::segment::Segment;
+use crate::os::disk::{Disk, DiskFile};
+use crate::segment::{FileSink, Segment};
 use crate::snapshot::Part;
 
 /// What to read, and the number of the file to make.
@@ -36,7 +33,7 @@ pub(crate) struct Job {
 pub(crate) struct Made {
     pub(crate) entry: SegmentEntry,
     segment: Arc<Segment>,
-    rows: Vec<RowMap>,
+    merged: Merged,
 }
 
 /// Why a job made nothing.
@@ -46,6 +43,8 @@ pub(crate) enum JobError {
     Cancelled,
     /// Something that it read is damaged.
     Damaged(Damage),
+    /// The rows do not fit one segment.
+    TooLarge(String),
     /// The file could not be written.
     Disk(DiskError),
 }
@@ -58,7 +57,58 @@ impl From<Damage> for JobError {
 
 impl From<DiskError> for JobError {
     fn from(error: DiskError) -> Self {
-        Self::Disk(error)
+        if is_cancelled(&error) { Self::Cancelled } else { Self::Disk(error) }
+    }
+}
+
+impl From<MergeError> for JobError {
+    fn from(error: MergeError) -> Self {
+        match error {
+            MergeError::Damaged(damage) => Self::Damaged(damage),
+            MergeError::TooLarge(why) => Self::TooLarge(why),
+            MergeError::Disk(error) => error.into(),
+        }
+    }
+}
+
+/// A file that is written no faster than its pace allows.
+#[derive(Debug)]
+struct Paced<'a> {
+    file: Box<dyn DiskFile>,
+    pace: &'a dyn Pace,
+}
+
+/// What a pace that ends a job says through the file.
+#[derive(Debug)]
+struct Ended;
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "it was called off")
+    }
+}
+
+impl std::error::Error for Ended {}
+
+fn is_cancelled(error: &DiskError) -> bool {
+    error.source.get_ref().is_some_and(|source| source.is::<Ended>())
+}
+
+impl DiskFile for Paced<'_> {
+    fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
+        self.file.append(bytes)?;
+        if self.pace.wrote(bytes.len()) {
+            return Ok(());
+        }
+        Err(DiskError::new("write", "a segment", std::io::Error::other(Ended)))
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        self.file.sync()
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
+        self.file.reserve(bytes)
     }
 }
 
@@ -84,40 +134,29 @@ impl Job {
     }
 
     fn make(&self, disk: &dyn Disk, erased: &Erased, pace: &dyn Pace) -> Result<Made, JobError> {
-        let merged = merge_segments(&self.inputs, erased)?;
         let name = layout::name(FileKind::Segment, self.number);
         let fresh = format!("{name}{UNFINISHED}");
-        let file = disk.create(&fresh)?;
-        let bytes = merged.segment.raw();
-        let mut hash = Sha256::new();
-        for piece in bytes.chunks(JOB_PIECE_BYTES) {
-            hash.update(piece);
-            file.append(piece)?;
-            if !pace.wrote(piece.len()) {
-                return Err(JobError::Cancelled);
-            }
-        }
+        let file = Paced { file: disk.create(&fresh)?, pace };
+        let mut sink = FileSink::new(&file);
+        let segments: Vec<_> = self.inputs.iter().map(|part| Arc::clone(&part.segment)).collect();
+        let merged = merge_to(&segments, erased, &mut sink)?;
+        let (bytes, sha256) = sink.finish()?;
         file.sync()?;
         disk.rename(&fresh, &name)?;
-        let entry = SegmentEntry::of(
-            self.number,
-            bytes.len() as u64,
-            hash.finalize().into(),
-            merged.segment.header(),
-        );
+        let entry = SegmentEntry::of(self.number, bytes, sha256, &merged.header);
         let opened = open_part(disk, &entry).map_err(|error| match error {
             OpenError::Disk(error) => JobError::Disk(error),
             OpenError::Damaged(damage) => JobError::Damaged(damage),
             other => JobError::Damaged(Damage::new("MAN-03", other.to_string()).within(&name)),
         })?;
-        Ok(Made { entry, segment: opened.segment, rows: merged.rows })
+        Ok(Made { entry, segment: opened.segment, merged })
     }
 }
 
 impl Made {
     /// The new part, with what has happened by now to the rows of those it was made of.
     pub(crate) fn part(&self, now: &[Part]) -> Part {
-        let state = carry_states(&self.rows, now, &self.segment);
-        Part { segment: Arc::clone(&self.segment), state: Arc::new(state) }
+        let state = Arc::new(self.merged.carry_states(now));
+        Part { segment: Arc::clone(&self.segment), state }
     }
 }

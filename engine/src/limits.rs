@@ -42,8 +42,6 @@ pub const COMPACT_RUN_MIN: usize = 4;
 pub const SEGMENTS_MANY: usize = 64;
 /// Bytes that compaction leaves free on the disk: room for a full tail and its logs.
 pub const COMPACT_FREE_BYTES_MIN: u64 = 512 << 20;
-/// Bytes of a segment that are written between two looks at the pace.
-pub const JOB_PIECE_BYTES: usize = 1 << 20;
 /// Logs that a manifest names. Each opening that writes makes one.
 pub const LOGS_MAX: usize = 64;
 /// Ids in a manifest whose bytes are still to be removed.

@@ -15,7 +15,7 @@ use crate::manifest::{Manifest, SegmentEntry, StateEntry};
 use crate::os::disk::Disk;
 use crate::record;
 use crate::rows::Rows;
-use crate::segment::{Segment, SegmentBuilder};
+use crate::segment::{Segment, SegmentBuilder, open_any};
 use crate::snapshot::{Part, Snapshot};
 use crate::state::{self, RowState, StateOf};
 
@@ -136,7 +136,7 @@ pub(crate) fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, O
         let detail = format!("{} bytes long, {} were written", bytes.as_slice().len(), entry.bytes);
         return Err(Damage::new("MAN-03", detail).within(&name).into());
     }
-    let segment = Segment::open(&name, bytes)?;
+    let segment = open_any(&name, bytes)?.segment;
     let header = segment.header();
     let found = [header.items, header.sources, header.edges, header.tombstones, header.vectors];
     let listed = [entry.items, entry.sources, entry.edges, entry.tombstones, entry.vectors];

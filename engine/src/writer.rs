@@ -252,6 +252,8 @@ impl Writer {
         match error {
             JobError::Disk(error) => self.stop(error),
             JobError::Damaged(damage) => self.stop_for(damage),
+            // limits.rs: a full tail and the segments that a flush takes up fit one segment.
+            JobError::TooLarge(why) => self.stop_for(Damage::new("SEG-21", why)),
             JobError::Cancelled => WriteError::Stopped("the flush was cancelled".to_owned()),
         }
     }

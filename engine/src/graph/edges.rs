@@ -5,7 +5,7 @@
 use super::{Direction, EdgeFilter};
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row};
-use crate::layout::{EDGE_FROM, EDGE_ID, EDGE_RELATION, EDGE_TO, EDGE_WEIGHT};
+use crate::layout::{EDGE_FROM_NODE, EDGE_ID, EDGE_RELATION, EDGE_TO_NODE, EDGE_WEIGHT};
 use crate::moment::Times;
 use crate::segment::View;
 use crate::snapshot::{Part, Snapshot};
@@ -16,7 +16,8 @@ pub(super) struct PartEdges<'a> {
     times: Times<'a>,
     ids: View<'a, u128>,
     weights: View<'a, f32>,
-    ends: [View<'a, u128>; 2],
+    /// Nodes where edges start and end.
+    ends: [View<'a, u32>; 2],
 }
 
 impl<'a> PartEdges<'a> {
@@ -39,7 +40,7 @@ impl<'a> PartEdges<'a> {
             times: Times::of_edges(snapshot.moment(), segment)?,
             ids: segment.view(EDGE_ID)?,
             weights: segment.view(EDGE_WEIGHT)?,
-            ends: [segment.view(EDGE_FROM)?, segment.view(EDGE_TO)?],
+            ends: [segment.view(EDGE_FROM_NODE)?, segment.view(EDGE_TO_NODE)?],
         })
     }
 
@@ -49,13 +50,13 @@ impl<'a> PartEdges<'a> {
         &self,
         id: ItemId,
         direction: Direction,
-    ) -> Result<impl Iterator<Item = Row> + use<'a>, Damage> {
-        let segment = &self.part.segment;
-        let rows = match direction {
-            Direction::Out => segment.edge_rows_from(id)?,
-            Direction::In => segment.edge_rows_to(id)?,
-        };
-        Ok(rows.iter().copied())
+    ) -> Result<impl Iterator<Item = Result<Row, Damage>> + use<'a>, Damage> {
+        let segment = &*self.part.segment;
+        let rows = segment.node_of(id)?.map(|node| match direction {
+            Direction::Out => segment.out_rows(node),
+            Direction::In => segment.in_rows(node),
+        });
+        Ok(rows.transpose()?.into_iter().flatten())
     }
 
     /// Whether the edge is there, at the snapshot's moment, and of a relation that is wanted.
@@ -79,15 +80,20 @@ impl<'a> PartEdges<'a> {
         self.weights.get(row as usize)
     }
 
-    /// The item at the end of an edge that is away from where it is seen.
-    pub(super) fn far_end(&self, row: Row, direction: Direction) -> Result<ItemId, Damage> {
+    /// The node at the end of an edge that is away from where it is seen.
+    fn far_node(&self, row: Row, direction: Direction) -> Result<u32, Damage> {
         let [from, to] = &self.ends;
         let far = if direction == Direction::Out { to } else { from };
-        far.get(row as usize).map(ItemId)
+        far.get(row as usize)
     }
 
-    /// The row of the item at the far end, whose id is `far`, where it lies in this part.
-    pub(super) fn far_row(&self, far: ItemId) -> Result<Option<Row>, Damage> {
-        self.part.segment.row_of_item(far)
+    /// The item at that end.
+    pub(super) fn far_end(&self, row: Row, direction: Direction) -> Result<ItemId, Damage> {
+        self.part.segment.node_id(self.far_node(row, direction)?)
+    }
+
+    /// The row of that item, where it lies in this part.
+    pub(super) fn far_row(&self, row: Row, direction: Direction) -> Result<Option<Row>, Damage> {
+        self.part.segment.node_row(self.far_node(row, direction)?)
     }
 }

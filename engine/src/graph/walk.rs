@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::{Direction, EdgeFilter, PartEdges, Strength};
 use crate::error::Damage;
-use crate::ids::{EdgeId, ItemId};
+use crate::ids::{EdgeId, ItemId, Row};
 use crate::snapshot::{Place, Snapshot, Status};
 
 /// Hops of one walk; more are not taken.
@@ -262,6 +262,7 @@ impl<'a> Walk<'a> {
         for &direction in self.which.directions() {
             for (at, edges) in (0u32..).zip(&self.parts) {
                 for row in edges.rows(from, direction)? {
+                    let row = row?;
                     if self.edges_seen == self.limits.edges {
                         return Ok(false);
                     }
@@ -278,7 +279,7 @@ impl<'a> Walk<'a> {
                     let step = Step { edge, weight, from, to, direction };
                     match found.entry(to) {
                         Entry::Vacant(entry) => {
-                            entry.insert(match self.place_of(to, at, edges)? {
+                            entry.insert(match self.place_of(to, at, edges, (row, direction))? {
                                 Some(place) => Candidate::Shown { reach, step, place },
                                 None => Candidate::Hidden,
                             });
@@ -303,8 +304,10 @@ impl<'a> Walk<'a> {
         id: ItemId,
         part: u32,
         edges: &PartEdges<'_>,
+        seen_from: (Row, Direction),
     ) -> Result<Option<Place>, Damage> {
-        let Some(place) = self.snapshot.far_place(edges, part, id)? else { return Ok(None) };
+        let found = self.snapshot.far_place(edges, part, seen_from)?;
+        let Some(place) = found else { return Ok(None) };
         let shown = self.goal == Some(id) || self.snapshot.is_met(place, self.which)?;
         Ok(shown.then_some(place))
     }

@@ -14,7 +14,7 @@ use super::bound::QueryCodes;
 use crate::error::Damage;
 use crate::ids::{ItemId, Row};
 use crate::limits::DIMENSIONS_MAX;
-use crate::segment::{Coded, Embeddings, Segment};
+use crate::segment::{Embeddings, Segment};
 use crate::snapshot::{Filter, Part, PartFilter, Place, Snapshot};
 use crate::top::Top;
 
@@ -62,11 +62,10 @@ impl Snapshot {
             for (at, part) in (0u32..).zip(self.parts.iter()) {
                 if part.segment.header().dimensions as usize == query.len() {
                     let searched = Searched::of(self, part, at, filter)?;
-                    match searched.embeddings.coded {
-                        Some(coded) if question.gains_from(&searched.embeddings, &coded) => {
-                            searched.scan_codes(&question, &coded, &mut top)?;
-                        }
-                        _ => searched.scan_halves(&question, &mut top)?,
+                    if question.gains_from(&searched.embeddings) {
+                        searched.scan_codes(&question, &mut top)?;
+                    } else {
+                        searched.scan_halves(&question, &mut top)?;
                     }
                 }
             }
@@ -103,8 +102,9 @@ impl Question {
     }
 
     /// Whether looking at codes first reads less: a narrow row's codes take as much as its halves.
-    fn gains_from(&self, embeddings: &Embeddings<'_>, coded: &Coded<'_>) -> bool {
-        self.codes.is_some() && coded.row_codes < embeddings.row_halves * size_of::<f16>()
+    fn gains_from(&self, embeddings: &Embeddings<'_>) -> bool {
+        let row_codes = embeddings.coded.row_codes;
+        self.codes.is_some() && row_codes < embeddings.row_halves * size_of::<f16>()
     }
 
     /// The score of a row of this dot product and length; not a number where the length is none.
@@ -167,13 +167,8 @@ impl<'a> Searched<'a> {
 
     /// Makes a bound for every row of its codes, and scores those that may be among the best. Gives
     /// how many that were.
-    pub(super) fn scan_codes(
-        &self,
-        question: &Question,
-        coded: &Coded<'_>,
-        top: &mut Best,
-    ) -> Result<usize, Damage> {
-        let embeddings = &self.embeddings;
+    pub(super) fn scan_codes(&self, question: &Question, top: &mut Best) -> Result<usize, Damage> {
+        let (embeddings, coded) = (&self.embeddings, &self.embeddings.coded);
         let codes = question.codes.as_ref().expect("`gains_from` looked for them");
         let query = &question.query[..embeddings.row_halves];
         let mut products = [0; BLOCK_ROWS];

@@ -10,7 +10,7 @@ use super::bound::QueryCodes;
 use super::scan::{Question, Searched};
 use crate::ids::ItemId;
 use crate::item::{Batch, ItemDraft};
-use crate::segment::{Coded, Segment, SegmentBuilder, quantise};
+use crate::segment::{Segment, SegmentBuilder};
 use crate::snapshot::{Filter, Part, Place, Snapshot};
 use crate::state::RowState;
 use crate::top::Top;
@@ -81,38 +81,6 @@ fn part_of(rows: &[Vec<f16>], kinds: usize) -> Part {
     Part { segment: Arc::new(segment), state: Arc::new(state) }
 }
 
-/// Codes made from the stored halves.
-#[derive(Default)]
-struct Copy8 {
-    row_codes: usize,
-    codes: Vec<i8>,
-    scales: Vec<f32>,
-    errors: Vec<f32>,
-}
-
-impl Copy8 {
-    fn of(segment: &Segment) -> Self {
-        let embeddings = segment.embeddings().unwrap();
-        let width = segment.header().dimensions as usize;
-        let row_codes = width.next_multiple_of(64);
-        let mut copy = Self { row_codes, ..Self::default() };
-        for at in 0..embeddings.len() {
-            let row = &embeddings.halves(at, at + 1).unwrap()[..width];
-            let mut codes = vec![0; row_codes];
-            let (scale, error) = quantise(row, &mut codes);
-            copy.codes.extend(codes);
-            copy.scales.push(scale);
-            copy.errors.push(error);
-        }
-        copy
-    }
-
-    fn view(&self) -> Coded<'_> {
-        let Self { row_codes, codes, scales, errors } = self;
-        Coded { row_codes: *row_codes, codes, scales, errors }
-    }
-}
-
 type Found = Vec<(u32, (ItemId, Place))>;
 
 /// What both scans find, and how many rows the one over codes scored.
@@ -131,9 +99,8 @@ fn both(
     let searched = Searched::of(&snapshot, part, 3, filter).unwrap();
     let mut by_halves = Top::new(limit);
     searched.scan_halves(&question, &mut by_halves).unwrap();
-    let copy = Copy8::of(&part.segment);
     let mut by_codes = Top::new(limit);
-    let scored = searched.scan_codes(&question, &copy.view(), &mut by_codes).unwrap();
+    let scored = searched.scan_codes(&question, &mut by_codes).unwrap();
     (bits(by_halves), bits(by_codes), scored)
 }
 
@@ -176,15 +143,14 @@ proptest! {
         let mut noise = Noise(seed);
         let part = part_of(&noise.rows(40, width), 1);
         let embeddings = part.segment.embeddings().unwrap();
-        let copy = Copy8::of(&part.segment);
-        let query: Vec<f32> = (0..width).map(|_| (noise.unit() + 0.001) * 2.0_f32.powi(exponent)).collect();
+            let query: Vec<f32> = (0..width).map(|_| (noise.unit() + 0.001) * 2.0_f32.powi(exponent)).collect();
         let length = query.iter().map(|x| x * x).sum::<f32>().sqrt();
         prop_assume!(length > 0.0);
-        let codes = QueryCodes::of(&query, length, copy.row_codes);
+        let codes = QueryCodes::of(&query, length, embeddings.coded.row_codes);
         for kernels in levels() {
             let (mut products, mut bounds) = ([0; 40], [0.0; 40]);
-            kernels.dot_codes_rows(codes.codes(), &copy.codes, &mut products);
-            codes.bounds(&products, &copy.scales, &copy.errors, embeddings.norms, &mut bounds);
+            kernels.dot_codes_rows(codes.codes(), embeddings.coded.codes, &mut products);
+            codes.bounds(&products, embeddings.coded.scales, embeddings.coded.errors, embeddings.norms, &mut bounds);
             for (at, bound) in bounds.into_iter().enumerate() {
                 let halves = &embeddings.halves(at, at + 1).unwrap()[..width];
                 let norm = embeddings.norms[at] * length;
@@ -224,10 +190,9 @@ fn a_row_that_is_not_finite_is_damage_by_either_scan() {
         let snapshot = Snapshot::of(std::slice::from_ref(&part), 1, None);
         let searched = Searched::of(&snapshot, &part, 0, &filter).unwrap();
         let question = Question::of(Kernels::detect(), &[0.5; 64]).unwrap();
-        let copy = Copy8::of(&part.segment);
         let by_halves = searched.scan_halves(&question, &mut Top::new(5));
         assert_eq!(by_halves.unwrap_err().rule, "SEG-16");
-        let by_codes = searched.scan_codes(&question, &copy.view(), &mut Top::new(5));
+        let by_codes = searched.scan_codes(&question, &mut Top::new(5));
         assert_eq!(by_codes.unwrap_err().rule, "SEG-16");
     }
 }

@@ -8,7 +8,10 @@ use super::column::View;
 use super::sealed::Segment;
 use crate::error::Damage;
 use crate::ids::Row;
-use crate::layout::{VECTOR_HALVES, VECTOR_ITEM, VECTOR_NORM};
+use crate::layout::{
+    VECTOR_CODES, VECTOR_ERROR, VECTOR_HALVES, VECTOR_ITEM, VECTOR_NORM, VECTOR_SCALE, row_codes,
+    row_halves,
+};
 
 /// One segment's embeddings. Row `i` of each slice speaks of the same embedding.
 #[derive(Clone, Copy)]
@@ -21,8 +24,8 @@ pub(crate) struct Embeddings<'seg> {
     pub(crate) norms: &'seg [f32],
     /// The item rows they belong to.
     pub(crate) items: &'seg [Row],
-    /// The 8-bit copy, where there is one.
-    pub(crate) coded: Option<Coded<'seg>>,
+    /// The 8-bit copy.
+    pub(crate) coded: Coded<'seg>,
 }
 
 /// The 8-bit copy of embeddings (`format-spec/embeddings.md`).
@@ -38,13 +41,18 @@ pub(crate) struct Coded<'seg> {
 impl Segment {
     /// The embeddings. Checks the columns that every scan reads whole, not the halves.
     pub(crate) fn embeddings(&self) -> Result<Embeddings<'_>, Damage> {
-        let dimensions = self.header().dimensions as usize;
+        let dimensions = self.header().dimensions;
         Ok(Embeddings {
-            row_halves: dimensions,
+            row_halves: row_halves(dimensions),
             halves: self.view(VECTOR_HALVES)?,
             norms: self.view(VECTOR_NORM)?.all()?,
             items: self.view(VECTOR_ITEM)?.all()?,
-            coded: None,
+            coded: Coded {
+                row_codes: row_codes(dimensions),
+                codes: self.view(VECTOR_CODES)?.all()?,
+                scales: self.view(VECTOR_SCALE)?.all()?,
+                errors: self.view(VECTOR_ERROR)?.all()?,
+            },
         })
     }
 }

@@ -3,22 +3,27 @@
 //! Three types for three lives: [`SegmentBuilder`] grows and cannot be searched, [`Segment`] is
 //! sealed and cannot change, and the views of [`column`] read it where it lies.
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the writer calls it once there are columns for codes")
-)]
+mod adjacency;
 mod codes;
 mod column;
 mod embeddings;
+mod file;
+mod header;
+mod lookup;
 mod rows;
 mod sealed;
+mod sink;
 mod tables;
+mod v1;
 mod writer;
 
-#[cfg(test)]
-pub(crate) use codes::quantise;
+pub(crate) use adjacency::nodes_of;
 pub(crate) use column::View;
-pub(crate) use embeddings::{Coded, Embeddings};
+pub(crate) use embeddings::Embeddings;
+pub(crate) use file::{Ends, FileWriter};
+pub(crate) use header::Header;
 pub use rows::{EdgeView, ItemView, SourceView, TombstoneView};
-pub(crate) use sealed::{Header, Segment};
+pub(crate) use sealed::Segment;
+pub(crate) use sink::{FileSink, Sink};
+pub(crate) use v1::open_any;
 pub(crate) use writer::SegmentBuilder;

@@ -224,8 +224,7 @@ impl Job<'_> {
         for one in waiting {
             let marks = Marks { by: &request.by, via: request.via };
             let mine = embeddings.drain(..1 + one.chunks.len()).collect();
-            let (mut batch, document) =
-                one.batch(&mut || self.store.new_item_id(), mine, marks);
+            let (mut batch, document) = one.batch(&mut || self.store.new_item_id(), mine, marks);
             batch.embedded_by = Some(self.embedder.model());
             let chunks: Vec<Piece> = batch.items[1..]
                 .iter()
