@@ -1,7 +1,8 @@
 //! Simulates power cuts, faults and spoilt bytes for as long as one likes:
-//! `cargo run -p tests --example simulate -- --seeds N --start S --minutes M [--scenario NAME]`.
+//! `cargo run -p tests --example simulate -- --seeds N --start S --minutes M`.
 //!
-//! Runs every scenario on each seed, goes on after failures, and prints how much was tried.
+//! Runs every scenario (`--scenario NAME`: that one) on each seed, goes on after failures (`--failures N`:
+//! at most so many), and prints how much was tried.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -10,9 +11,9 @@ use std::time::{Duration, Instant};
 use tests::ground;
 use tests::sim::{Scenario, Tally};
 
-const USAGE: &str =
-    "usage: simulate [--seeds N] [--start S] [--minutes M] [--scenario PowerCuts|Faults|Spoilt]";
-/// Failures after which a run ends: by then there is enough to look at.
+const USAGE: &str = "usage: simulate [--seeds N] [--start S] [--minutes M] [--failures N] \
+                     [--scenario PowerCuts|Faults|Spoilt]";
+/// Failures after which a run ends where nothing else is said: there is enough to look at.
 const FAILURES_MAX: usize = 32;
 /// Seeds between two lines that say how far it is.
 const SEEDS_A_LINE: u64 = 64;
@@ -21,6 +22,7 @@ struct Wish {
     seeds: u64,
     start: u64,
     time: Duration,
+    failures: usize,
     scenarios: Vec<Scenario>,
 }
 
@@ -29,6 +31,7 @@ fn wish() -> Result<Wish, Box<dyn Error>> {
         seeds: u64::MAX,
         start: ground::fresh_seed() >> 16,
         time: Duration::MAX,
+        failures: FAILURES_MAX,
         scenarios: Scenario::ALL.to_vec(),
     };
     let mut arguments = std::env::args().skip(1);
@@ -38,6 +41,7 @@ fn wish() -> Result<Wish, Box<dyn Error>> {
             "--seeds" => wish.seeds = value.parse()?,
             "--start" => wish.start = value.parse()?,
             "--minutes" => wish.time = Duration::from_secs(value.parse::<u64>()? * 60),
+            "--failures" => wish.failures = value.parse()?,
             "--scenario" => {
                 wish.scenarios.retain(|scenario| format!("{scenario:?}") == value);
             }
@@ -48,12 +52,12 @@ fn wish() -> Result<Wish, Box<dyn Error>> {
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let Wish { seeds, start, time, scenarios } = wish()?;
+    let Wish { seeds, start, time, failures: failures_max, scenarios } = wish()?;
     let begun = Instant::now();
     let mut tallies = vec![Tally::default(); scenarios.len()];
     let mut failures = Vec::new();
     let mut seed = start;
-    while seed - start < seeds && begun.elapsed() < time && failures.len() < FAILURES_MAX {
+    while seed - start < seeds && begun.elapsed() < time && failures.len() < failures_max {
         for (&scenario, tally) in scenarios.iter().zip(&mut tallies) {
             if let Err(failure) = scenario.run(seed, tally) {
                 println!("{failure}\n");

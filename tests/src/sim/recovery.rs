@@ -18,7 +18,10 @@ use crate::ground::Dice;
 
 /// States that are drawn at each point of a workload.
 const DRAWS: u64 = 3;
-/// Cuts and kills that are tried during each recovery.
+/// One recovery of so many is followed by a write, a second crash and another opening: these cost
+/// three times as much as the recovery itself.
+const FOLLOWED: u64 = 3;
+/// Cuts and kills that are tried during each recovery that is followed.
 const SECOND_CRASHES: u64 = 2;
 /// Points of a workload with faults at which the power is cut, anywhere in it.
 const FAULT_POINTS: u64 = 24;
@@ -75,6 +78,9 @@ fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> R
     let store = open(&disk, seed, manner.options);
     let store = store.map_err(|error| told(format!("it does not open: {error}")))?;
     let found = which(&store, &point.allowed).map_err(told)?;
+    if dice.below(FOLLOWED) > 0 {
+        return Ok(());
+    }
     let opened = disk.states_count() - 1;
 
     let batch = step::batch(&found.oracle, dice);

@@ -129,7 +129,8 @@ pub fn batch(oracle: &Oracle, dice: &mut Dice) -> Batch {
     let mut batch = Batch::default();
     let mut shape = Dice::new(dice.roll());
     let mut ids = Ids { next: oracle.rows() as u128, dice };
-    for _ in 0..shape.below(3) / 2 * (1 + shape.below(2)) {
+    let sources = if shape.below(3) == 0 { 1 + shape.below(2) } else { 0 };
+    for _ in 0..sources {
         batch.sources.push(source(&mut ids, &mut shape));
     }
     let standing = oracle.standing();
