@@ -70,14 +70,18 @@ fn at(n: usize, point: &Point, run: &Workload, why: &str) -> String {
 fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> Result<(), String> {
     let is_cut = dice.below(4) > 0;
     let how = if is_cut { "after a power cut" } else { "after the process was killed" };
-    let left = if is_cut { point.state.after_cut(manner.cut, dice) } else { point.state.clone() };
+    let (left, allowed) = if is_cut {
+        (point.state.after_cut(manner.cut, dice), &point.allowed[..])
+    } else {
+        point.killed()
+    };
     tally.crash_states += 1;
     let told = |why: String| format!("{how}: {why}\nthe disk then:\n{}", left.describe());
     let disk = SimDisk::on(left.clone());
     let seed = dice.roll();
     let store = open(&disk, seed, manner.options);
     let store = store.map_err(|error| told(format!("it does not open: {error}")))?;
-    let found = which(&store, &point.allowed).map_err(told)?;
+    let found = which(&store, allowed).map_err(told)?;
     if dice.below(FOLLOWED) > 0 {
         return Ok(());
     }

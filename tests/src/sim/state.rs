@@ -81,6 +81,7 @@ pub struct DiskState {
     durable_names: BTreeMap<String, u64>,
     pending_names: Vec<NameChange>,
     buried: Vec<Arc<Vec<u8>>>,
+    has_lost: bool,
 }
 
 impl DiskState {
@@ -170,6 +171,12 @@ impl DiskState {
     pub(super) fn forget(&mut self, file: u64, dice: &mut Dice) {
         let Some(file) = self.files.get_mut(&file) else { return };
         file.pending.truncate(dice.index(file.pending.len() + 1));
+        self.has_lost = true;
+    }
+
+    /// Whether a failed sync has lost what reads still see.
+    pub fn has_lost(&self) -> bool {
+        self.has_lost
     }
 
     /// What a failed sync has lost is dropped from memory too: reads see what is on disk or will be.
@@ -179,6 +186,7 @@ impl DiskState {
             settled.sync();
             file.newest = settled.durable;
         }
+        self.has_lost = false;
     }
 
     /// Everything reaches the disk.
@@ -226,6 +234,7 @@ impl DiskState {
             names,
             pending_names: Vec::new(),
             buried: self.buried.clone(),
+            has_lost: false,
         }
     }
 

@@ -49,8 +49,25 @@ pub struct Point {
     pub state: DiskState,
     /// What may be found afterwards: the last one that was promised, and those begun since.
     pub allowed: Vec<Arc<Version>>,
+    /// How many of these are no longer allowed when only the process ends: what was acknowledged is
+    /// with the operating system.
+    pub outdated: usize,
     /// What was going on.
     pub during: String,
+}
+
+impl Point {
+    /// What the end of the process leaves, and what may be found then.
+    pub fn killed(&self) -> (DiskState, &[Arc<Version>]) {
+        let mut left = self.state.clone();
+        if !left.has_lost() {
+            return (left, &self.allowed[self.outdated..]);
+        }
+        if !LOST_WRITES_STAY_READABLE {
+            left.forget_lost();
+        }
+        (left, &self.allowed)
+    }
 }
 
 /// How the store and the disk of one seed behave.
@@ -91,6 +108,8 @@ pub struct Workload {
     versions: Vec<Arc<Version>>,
     /// The last of the versions that a power cut must leave.
     durable: usize,
+    /// The last of the versions that was acknowledged.
+    acknowledged: usize,
     /// Every moment between two operations.
     pub points: Vec<Point>,
     /// The first point after each fault that stopped a process.
@@ -134,6 +153,7 @@ impl Workload {
             seen: 0,
             versions: vec![Version::of(Oracle::default())],
             durable: 0,
+            acknowledged: 0,
             points: Vec::new(),
             restarts: Vec::new(),
         };
@@ -162,19 +182,22 @@ impl Workload {
         let allowed: Vec<_> = self.versions[self.durable..].to_vec();
         for state in self.disk.states_from(self.seen) {
             let (allowed, during) = (allowed.clone(), during.to_owned());
-            self.points.push(Point { state, allowed, during });
+            let outdated = self.acknowledged - self.durable;
+            self.points.push(Point { state, allowed, outdated, during });
         }
         self.seen = self.disk.states_count();
     }
 
     /// A step has succeeded: from its last operation on, its promise holds.
     fn promise(&mut self, promise: Promise) {
+        self.acknowledged = self.versions.len() - 1;
         let is_synced = self.manner.options.durability == Durability::Sync;
         if promise == Promise::Durable || is_synced {
             self.durable = self.versions.len() - 1;
         }
         if let Some(last) = self.points.last_mut() {
             last.allowed = self.versions[self.durable..].to_vec();
+            last.outdated = self.acknowledged - self.durable;
         }
     }
 
@@ -223,6 +246,9 @@ impl Workload {
             1 if LOST_WRITES_STAY_READABLE => "nothing more",
             _ => "what it lost is lost to reads too",
         };
+        if how == "a power cut" || state.has_lost() {
+            self.acknowledged = self.durable;
+        }
         match how {
             "a power cut" => state = state.after_cut(self.manner.cut, &mut self.dice),
             "nothing more" => {}
@@ -232,7 +258,7 @@ impl Workload {
         self.disk = SimDisk::on(state);
         self.seen = 0;
         self.restarts.push(self.points.len());
-        let allowed = self.versions[self.durable..].to_vec();
+        let allowed = self.versions[self.acknowledged..].to_vec();
         let store = open(&self.disk, self.seed, self.manner.options).map_err(|error| {
             format!("{during}: it does not open: {error}\n{}", self.disk.state().describe())
         })?;
