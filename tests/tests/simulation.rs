@@ -12,7 +12,7 @@ use tests::sim::state::{Cut, DiskState, FileSystem, SECTOR_BYTES};
 use tests::sim::workload::Workload;
 use tests::sim::{Scenario, Tally};
 
-/// Seeds that every run tries; those that once found a fault stay here.
+/// Seeds that every run tries.
 const FIXED: [u64; 3] = [2, 7, 40];
 /// Seeds that no run has tried before.
 const FRESH: usize = 2;

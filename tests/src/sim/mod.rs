@@ -27,7 +27,8 @@
 //!
 //! Faults are EIO of any operation (with or without its effect), short writes, a disk that is full,
 //! and a sync that fails once while what it should have written is lost for good. When a process
-//! ends, what it wrote stays with the operating system, as it does on a machine that stays up.
+//! ends, what it wrote stays with the operating system, as it does on a machine that stays up; but what
+//! a failed sync has lost is lost to reads too (`workload::LOST_WRITES_STAY_READABLE` says why).
 //! Spoilt bytes model a disk that forgets what it had stored.
 
 pub mod disk;
