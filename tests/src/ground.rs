@@ -59,6 +59,11 @@ impl Dice {
     pub fn below(&mut self, sides: u64) -> u64 {
         self.roll() % sides
     }
+
+    /// An index into something of this length, which is not 0.
+    pub fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.below(length as u64)).expect("it is below a length")
+    }
 }
 
 /// Randomness that a seed repeats.

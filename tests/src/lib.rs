@@ -11,4 +11,5 @@ pub mod memory_disk;
 pub mod original_model;
 pub mod sample;
 pub mod service;
+pub mod sim;
 pub mod wire;

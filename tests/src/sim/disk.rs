@@ -1,0 +1,358 @@
+//! The simulated disk: the engine's [`Disk`] over a [`DiskState`], with one fault at one operation.
+//!
+//! Owns the count of operations, the fault, and the record of states that power cuts are drawn
+//! from; what a cut leaves belongs to [`super::state`].
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::DiskError;
+use engine::os::disk::{Disk, DiskFile, DiskLock, FileBytes};
+use rustix::io::Errno;
+
+use super::state::DiskState;
+use crate::ground::Dice;
+
+/// What goes wrong at an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// EIO, and nothing is done.
+    Refused,
+    /// EIO, though it was done.
+    DoneButRefused,
+    /// An append that writes some of its bytes and then fails with EIO.
+    ShortWrite,
+    /// The disk is full from this operation on: an append writes what fits, and what makes files
+    /// or room fails.
+    Full,
+    /// A sync that fails once: reads still see what was written, later syncs succeed, and some of
+    /// it is never brought to disk (ext4 and XFS mark the pages clean).
+    SyncForgets,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Refused, Self::DoneButRefused, Self::ShortWrite, Self::Full, Self::SyncForgets];
+}
+
+/// A simulated disk, as one process has it. Clones share it.
+#[derive(Debug, Clone)]
+pub struct SimDisk {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: DiskState,
+    /// Operations so far, those that only read included.
+    operations: u64,
+    fault: Option<(u64, Fault)>,
+    has_failed: bool,
+    dice: Dice,
+    /// The state before the first operation, and after each one that changed it.
+    states: Vec<DiskState>,
+    is_locked: bool,
+    is_dead: bool,
+}
+
+/// What an operation does, as far as faults care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+    Sync,
+    /// A change of names, or of a length.
+    Other,
+}
+
+/// How an operation is to go.
+enum Turn {
+    Works,
+    Fails(Fault),
+}
+
+impl Fault {
+    fn is_of(self, kind: Kind) -> bool {
+        match self {
+            Self::Refused => true,
+            Self::DoneButRefused => kind != Kind::Read,
+            Self::ShortWrite => kind == Kind::Write,
+            Self::Full => kind == Kind::Write || kind == Kind::Other,
+            Self::SyncForgets => kind == Kind::Sync,
+        }
+    }
+}
+
+impl SimDisk {
+    /// A process's first look at a disk in this state.
+    pub fn on(state: DiskState) -> Self {
+        Self::failing(state, None, 0)
+    }
+
+    /// The same, with a fault at the first operation it can come to from that number on, counted
+    /// from 0; the seed decides how much of the operation is done.
+    pub fn failing(state: DiskState, fault: Option<(u64, Fault)>, seed: u64) -> Self {
+        let states = vec![state.clone()];
+        let shared = Shared {
+            state,
+            operations: 0,
+            fault,
+            has_failed: false,
+            dice: Dice::new(seed),
+            states,
+            is_locked: false,
+            is_dead: false,
+        };
+        Self { shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    /// How it stands now.
+    pub fn state(&self) -> DiskState {
+        self.held().state.clone()
+    }
+
+    /// The state before the first operation, and after each that changed it, without the first
+    /// `seen` of these.
+    pub fn states_from(&self, seen: usize) -> Vec<DiskState> {
+        self.held().states[seen..].to_vec()
+    }
+
+    /// How many states there are so far.
+    pub fn states_count(&self) -> usize {
+        self.held().states.len()
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> u64 {
+        self.held().operations
+    }
+
+    /// Whether the fault has come.
+    pub fn has_failed(&self) -> bool {
+        self.held().has_failed
+    }
+
+    /// Kills the process: whatever it still asks for is not done.
+    pub fn kill(&self) -> DiskState {
+        let mut shared = self.held();
+        shared.is_dead = true;
+        shared.state.clone()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An operation that reads.
+    fn look<T>(
+        &self,
+        action: &'static str,
+        name: &str,
+        read: impl FnOnce(&DiskState) -> Result<T, io::Error>,
+    ) -> Result<T, DiskError> {
+        let mut shared = self.held();
+        let turn = shared.turn(Kind::Read).and_then(|turn| match turn {
+            Turn::Fails(_) => Err(Errno::IO.into()),
+            Turn::Works => Ok(()),
+        });
+        turn.and_then(|()| read(&shared.state)).map_err(error(action, name))
+    }
+
+    /// An operation that changes something.
+    fn change<T>(
+        &self,
+        (kind, action): (Kind, &'static str),
+        name: &str,
+        change: impl FnOnce(&mut Shared, Turn) -> Result<T, io::Error>,
+    ) -> Result<T, DiskError> {
+        let mut shared = self.held();
+        let done = shared.turn(kind).and_then(|turn| {
+            let done = change(&mut shared, turn);
+            let state = shared.state.clone();
+            shared.states.push(state);
+            done
+        });
+        done.map_err(error(action, name))
+    }
+}
+
+impl Shared {
+    fn turn(&mut self, kind: Kind) -> Result<Turn, io::Error> {
+        if self.is_dead {
+            return Err(io::Error::other("the process is dead"));
+        }
+        let now = self.operations;
+        self.operations += 1;
+        let Some((at, fault)) = self.fault else { return Ok(Turn::Works) };
+        if now < at || !fault.is_of(kind) {
+            return Ok(Turn::Works);
+        }
+        self.has_failed = true;
+        if fault != Fault::Full {
+            self.fault = None;
+        }
+        Ok(Turn::Fails(fault))
+    }
+
+    /// A change that takes no more room on the disk.
+    fn without_room<T>(
+        &mut self,
+        turn: Turn,
+        change: impl FnOnce(&mut Self) -> T,
+    ) -> Result<T, io::Error> {
+        match turn {
+            Turn::Works | Turn::Fails(Fault::Full) => Ok(change(self)),
+            Turn::Fails(Fault::DoneButRefused) => {
+                change(self);
+                Err(Errno::IO.into())
+            }
+            Turn::Fails(_) => Err(Errno::IO.into()),
+        }
+    }
+
+    /// A change that needs room.
+    fn with_room<T>(
+        &mut self,
+        turn: Turn,
+        change: impl FnOnce(&mut Self) -> T,
+    ) -> Result<T, io::Error> {
+        match turn {
+            Turn::Fails(Fault::Full) => Err(Errno::NOSPC.into()),
+            turn => self.without_room(turn, change),
+        }
+    }
+
+    fn sync(&mut self, turn: Turn, file: u64) -> Result<(), io::Error> {
+        if matches!(turn, Turn::Fails(Fault::SyncForgets)) {
+            self.state.forget(file, &mut self.dice);
+            return Err(Errno::IO.into());
+        }
+        self.without_room(turn, |shared| shared.state.sync(file))
+    }
+
+    fn found(&self, name: &str) -> Result<u64, io::Error> {
+        self.state.file(name).ok_or_else(|| Errno::NOENT.into())
+    }
+}
+
+fn error(action: &'static str, name: &str) -> impl FnOnce(io::Error) -> DiskError {
+    move |source| DiskError { action, name: name.to_owned(), source }
+}
+
+#[derive(Debug)]
+struct SimLock(SimDisk);
+
+impl DiskLock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.0.held().is_locked = false;
+    }
+}
+
+/// A file that one process is writing; it stays the same file when it is renamed.
+#[derive(Debug)]
+struct SimHandle {
+    disk: SimDisk,
+    name: String,
+    file: u64,
+    /// Bytes appended so far: the file may be longer.
+    end: Mutex<usize>,
+}
+
+impl DiskFile for SimHandle {
+    fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        self.disk.change((Kind::Write, "write"), &self.name, |shared, turn| {
+            if let Turn::Fails(fault @ (Fault::ShortWrite | Fault::Full)) = turn {
+                let written = shared.dice.index(bytes.len() + 1);
+                shared.state.write(self.file, *end, &bytes[..written]);
+                let why = if fault == Fault::Full { Errno::NOSPC } else { Errno::IO };
+                return Err(why.into());
+            }
+            shared.with_room(turn, |shared| shared.state.write(self.file, *end, bytes))
+        })?;
+        *end += bytes.len();
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        self.disk
+            .change((Kind::Sync, "sync"), &self.name, |shared, turn| shared.sync(turn, self.file))
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
+        let bytes = usize::try_from(bytes).expect("a test's files fit into memory");
+        self.disk.change((Kind::Other, "reserve"), &self.name, |shared, turn| {
+            shared.with_room(turn, |shared| shared.state.reserve(self.file, bytes))
+        })
+    }
+}
+
+impl Disk for SimDisk {
+    fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+        let taken = std::mem::replace(&mut self.held().is_locked, true);
+        Ok((!taken).then(|| Box::new(SimLock(self.clone())) as Box<dyn DiskLock>))
+    }
+
+    fn names(&self) -> Result<Vec<String>, DiskError> {
+        self.look("list", "the directory", |state| Ok(state.names().map(str::to_owned).collect()))
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        let file = self.change((Kind::Other, "create"), name, |shared, turn| {
+            if shared.state.file(name).is_some() {
+                return Err(Errno::EXIST.into());
+            }
+            shared.with_room(turn, |shared| shared.state.create(name))
+        })?;
+        let name = name.to_owned();
+        Ok(Box::new(SimHandle { disk: self.clone(), name, file, end: Mutex::default() }))
+    }
+
+    fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
+        self.look("read", name, |state| match state.bytes(name) {
+            None => Err(Errno::NOENT.into()),
+            Some(bytes) if bytes.len() as u64 > bytes_max => Err(Errno::FBIG.into()),
+            Some(bytes) => Ok(bytes.to_vec()),
+        })
+    }
+
+    fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
+        self.look("open", name, |state| {
+            state.bytes(name).map(FileBytes::copied).ok_or_else(|| Errno::NOENT.into())
+        })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.change((Kind::Other, "rename"), from, |shared, turn| {
+            let file = shared.found(from)?;
+            shared.without_room(turn, |shared| shared.state.rename(from, to, file))
+        })
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        self.change((Kind::Other, "remove"), name, |shared, turn| {
+            let file = shared.found(name)?;
+            shared.without_room(turn, |shared| shared.state.remove(name, file))
+        })
+    }
+
+    fn sync(&self, name: &str) -> Result<(), DiskError> {
+        self.change((Kind::Sync, "sync"), name, |shared, turn| {
+            let file = shared.found(name)?;
+            shared.sync(turn, file)
+        })
+    }
+
+    fn sync_names(&self) -> Result<(), DiskError> {
+        self.change((Kind::Sync, "sync"), "the directory", |shared, turn| {
+            shared.without_room(turn, |shared| shared.state.sync_names())
+        })
+    }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        Ok(u64::MAX)
+    }
+}

@@ -1,0 +1,215 @@
+//! What a store should show: plain lists of what was written, in order, and nothing clever.
+//!
+//! Knows what the rows mean to a reader (who is current, who holds a ref, what an edge joins); knows
+//! neither files nor segments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::{
+    Batch, Direction, EdgeDraft, ItemDraft, ItemId, Model, Seq, SourceDraft, TombstoneDraft,
+};
+
+use super::shown::{Names, Near, Shown, ShownItem, ShownSource};
+
+/// All that was written up to some moment. Every draft has its id and its time.
+#[derive(Debug, Clone, Default)]
+pub struct Oracle {
+    seq: Seq,
+    model: Option<Model>,
+    items: Vec<(Seq, ItemDraft)>,
+    sources: Vec<(Seq, SourceDraft)>,
+    edges: Vec<(Seq, EdgeDraft)>,
+    tombstones: Vec<(Seq, TombstoneDraft)>,
+}
+
+fn id(item: &ItemDraft) -> ItemId {
+    item.id.expect("every draft of a simulation has its id")
+}
+
+impl Oracle {
+    /// The next commit.
+    pub fn write(&mut self, batch: &Batch) {
+        self.seq += 1;
+        let seq = self.seq;
+        self.items.extend(batch.items.iter().cloned().map(|item| (seq, item)));
+        self.sources.extend(batch.sources.iter().cloned().map(|source| (seq, source)));
+        self.edges.extend(batch.edges.iter().cloned().map(|edge| (seq, edge)));
+        self.tombstones.extend(batch.tombstones.iter().cloned().map(|stone| (seq, stone)));
+    }
+
+    /// Binds the store to an encoder.
+    pub fn bind(&mut self, model: Model) {
+        self.model = Some(model);
+    }
+
+    /// The encoder that it is bound to.
+    pub fn model(&self) -> Option<Model> {
+        self.model
+    }
+
+    /// How many rows of all kinds there are: ids are made from it.
+    pub fn rows(&self) -> usize {
+        self.items.len() + self.sources.len() + self.edges.len() + self.tombstones.len()
+    }
+
+    /// Every item.
+    pub fn items(&self) -> impl ExactSizeIterator<Item = &ItemDraft> {
+        self.items.iter().map(|(_, item)| item)
+    }
+
+    /// Every source.
+    pub fn sources(&self) -> impl ExactSizeIterator<Item = &SourceDraft> {
+        self.sources.iter().map(|(_, source)| source)
+    }
+
+    /// Every edge.
+    pub fn edges(&self) -> impl ExactSizeIterator<Item = &EdgeDraft> {
+        self.edges.iter().map(|(_, edge)| edge)
+    }
+
+    fn hidden(&self) -> BTreeSet<u128> {
+        self.tombstones.iter().map(|(_, stone)| stone.target).collect()
+    }
+
+    fn replaced(&self) -> BTreeMap<ItemId, BTreeSet<ItemId>> {
+        let mut newer: BTreeMap<ItemId, BTreeSet<ItemId>> = BTreeMap::new();
+        for item in self.items() {
+            for &old in &item.supersedes {
+                newer.entry(old).or_default().insert(id(item));
+            }
+        }
+        newer
+    }
+
+    /// Items that are not tombstoned.
+    pub fn standing(&self) -> Vec<ItemId> {
+        let hidden = self.hidden();
+        self.items().map(id).filter(|id| !hidden.contains(&id.0)).collect()
+    }
+
+    /// Who holds a ref: the newest current item that has it.
+    pub fn holder(&self, reference: &str) -> Option<ItemId> {
+        let (hidden, newer) = (self.hidden(), self.replaced());
+        let named = self.items().filter(|item| item.reference.as_deref() == Some(reference));
+        let current = |id: &ItemId| !hidden.contains(&id.0) && !newer.contains_key(id);
+        named.map(id).filter(current).last()
+    }
+
+    /// What to ask a store by name, to see all of it.
+    pub fn names(&self) -> Names {
+        let refs: BTreeSet<String> = self.items().filter_map(|it| it.reference.clone()).collect();
+        Names {
+            sources: self.sources().filter_map(|source| source.id).collect(),
+            edges: self.edges().filter_map(|edge| edge.id).collect(),
+            refs: refs.into_iter().collect(),
+        }
+    }
+
+    /// What the store should show.
+    pub fn shown(&self) -> Shown {
+        let (hidden, newer) = (self.hidden(), self.replaced());
+        let status = |id: ItemId| match () {
+            () if hidden.contains(&id.0) => "tombstoned",
+            () if newer.contains_key(&id) => "superseded",
+            () => "current",
+        };
+        let is_hidden = |id: ItemId| hidden.contains(&id.0);
+        let mut successors_of = BTreeMap::new();
+        for item in self.items() {
+            let mut reached = BTreeSet::new();
+            let mut ahead = vec![id(item)];
+            while let Some(next) = ahead.pop() {
+                let newer = newer.get(&next).into_iter().flatten();
+                ahead.extend(newer.copied().filter(|&newer| reached.insert(newer)));
+            }
+            reached.retain(|&id| status(id) == "current");
+            successors_of.insert(id(item), reached.into_iter().collect());
+        }
+        let items = self.items.iter().map(|(seq, draft)| ShownItem {
+            seq: *seq,
+            draft: draft.clone(),
+            status: status(id(draft)),
+            successors: successors_of.remove(&id(draft)).unwrap_or_default(),
+            near: self.near(id(draft), &hidden),
+        });
+        let items: Vec<ShownItem> = items.collect();
+        let of = |wanted| items.iter().filter(|item| item.status == wanted).count() as u64;
+        let mut found = Vec::new();
+        for current_only in [false, true] {
+            let mut ids: Vec<ItemId> = items
+                .iter()
+                .filter(|item| item.draft.searchable && !is_hidden(id(&item.draft)))
+                .filter(|item| !current_only || item.status == "current")
+                .map(|item| id(&item.draft))
+                .collect();
+            ids.sort_unstable();
+            found.push(ids);
+        }
+        let edges = self.edges.iter().filter_map(|(seq, edge)| {
+            let id = edge.id.expect("every draft of a simulation has its id");
+            (!hidden.contains(&id.0)).then(|| (id, (*seq, edge.clone())))
+        });
+        let edges: BTreeMap<_, _> = edges.collect();
+        let mut tombstones: BTreeMap<u128, Vec<_>> = BTreeMap::new();
+        for (seq, stone) in &self.tombstones {
+            tombstones.entry(stone.target).or_default().push((*seq, stone.clone()));
+        }
+        let refs = self.names().refs.into_iter().filter_map(|reference| {
+            let holder = self.holder(&reference)?;
+            Some((reference, holder))
+        });
+        let vectors = self.items().filter(|item| !item.embedding.is_empty()).count() as u64;
+        let [all, current] = found.try_into().expect("two were made");
+        Shown {
+            seq: self.seq,
+            model: self.model,
+            counts: [
+                items.len() as u64 - of("tombstoned"),
+                of("superseded"),
+                of("tombstoned"),
+                edges.len() as u64,
+                self.sources.len() as u64,
+                vectors,
+            ],
+            sources: self.shown_sources(),
+            items,
+            edges,
+            tombstones,
+            refs: refs.collect(),
+            found: [all, current],
+        }
+    }
+
+    /// Strongest first, then in order of edge; of an edge to itself, first out, then in.
+    fn near(&self, id: ItemId, hidden: &BTreeSet<u128>) -> Vec<Near> {
+        let mut near = Vec::new();
+        for edge in self.edges() {
+            let edge_id = edge.id.expect("every draft of a simulation has its id");
+            let ends = [(edge.from, edge.to, Direction::Out), (edge.to, edge.from, Direction::In)];
+            for (here, other, direction) in ends {
+                let is_seen = !hidden.contains(&edge_id.0) && !hidden.contains(&other.0);
+                if here == id && is_seen {
+                    near.push((edge.weight, (edge_id, direction, other)));
+                }
+            }
+        }
+        near.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1.0, a.1.1).cmp(&(b.1.0, b.1.1))));
+        near.into_iter().map(|(_, near)| near).collect()
+    }
+
+    fn shown_sources(&self) -> BTreeMap<engine::SourceId, ShownSource> {
+        let shown = self.sources.iter().map(|(seq, draft)| {
+            let source = draft.id.expect("every draft of a simulation has its id");
+            let of = self.items().filter(|item| item.source == Some(source)).map(id);
+            let versions = self.sources().filter(|other| other.uri == draft.uri);
+            let shown = ShownSource {
+                seq: *seq,
+                draft: draft.clone(),
+                items: of.collect(),
+                versions: versions.filter_map(|other| other.id).collect(),
+            };
+            (source, shown)
+        });
+        shown.collect()
+    }
+}

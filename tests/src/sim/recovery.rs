@@ -1,0 +1,207 @@
+//! What must hold after a power cut, a fault, or a change of stored bytes.
+//!
+//! Every commit that was promised is there, at most the one in flight besides, none in part; the
+//! store then takes a write, and shows it when it is opened again.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use engine::{Durability, OpenError};
+
+use super::disk::SimDisk;
+use super::shown::Shown;
+use super::state::{DiskState, SECTOR_BYTES};
+use super::step;
+use super::workload::{Manner, Point, Version, Workload, open, which};
+use super::{Scenario, Tally};
+use crate::ground::Dice;
+
+/// States that are drawn at each point of a workload.
+const DRAWS: u64 = 3;
+/// One recovery of so many is followed by a write, a second crash and another opening: these cost
+/// three times as much as the recovery itself.
+const FOLLOWED: u64 = 3;
+/// Cuts and kills that are tried during each recovery that is followed.
+const SECOND_CRASHES: u64 = 2;
+/// Points of a workload with faults at which the power is cut, anywhere in it.
+const FAULT_POINTS: u64 = 24;
+/// The same behind each fault that stopped a process.
+const NEAR_POINTS: usize = 24;
+/// Files of a workload that are spoilt.
+const SPOILT: u64 = 64;
+
+/// Cuts the power after every operation of a workload.
+pub fn power_cuts(seed: u64, tally: &mut Tally) -> Result<(), String> {
+    let run = Workload::run(Scenario::PowerCuts, seed, tally)?;
+    let mut dice = Dice::new(!seed);
+    for (n, point) in run.points.iter().enumerate() {
+        tally.crash_points += 1;
+        // Where nothing is pending, every draw is the same.
+        let draws = if point.state.is_settled() { 1 } else { DRAWS };
+        for _ in 0..draws {
+            crash(point, run.manner, &mut dice, tally).map_err(|why| at(n, point, &run, &why))?;
+        }
+    }
+    Ok(())
+}
+
+/// Has operations fail, and cuts the power at some points and at the end.
+pub fn faults(seed: u64, tally: &mut Tally) -> Result<(), String> {
+    let run = Workload::run(Scenario::Faults, seed, tally)?;
+    let mut dice = Dice::new(!seed);
+    let last = run.points.len() - 1;
+    let near = run.restarts.iter().flat_map(|&first| first..(first + NEAR_POINTS).min(last));
+    let some: Vec<usize> = (0..FAULT_POINTS).map(|_| dice.index(last + 1)).collect();
+    for n in near.chain(some).chain([last]) {
+        let point = &run.points[n];
+        tally.crash_points += 1;
+        crash(point, run.manner, &mut dice, tally).map_err(|why| at(n, point, &run, &why))?;
+    }
+    Ok(())
+}
+
+fn at(n: usize, point: &Point, run: &Workload, why: &str) -> String {
+    let (during, manner) = (&point.during, run.manner);
+    let state = point.state.describe();
+    format!("point {n}, during {during}: {why}\n{manner:?}\nthe disk before it:\n{state}")
+}
+
+/// A power cut or the end of the process at a point, what follows, and a second one.
+fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> Result<(), String> {
+    let is_cut = dice.below(4) > 0;
+    let how = if is_cut { "after a power cut" } else { "after the process was killed" };
+    let (left, allowed) = if is_cut {
+        (point.state.after_cut(manner.cut, dice), &point.allowed[..])
+    } else {
+        point.killed()
+    };
+    tally.crash_states += 1;
+    let told = |why: String| format!("{how}: {why}\nthe disk then:\n{}", left.describe());
+    let disk = SimDisk::on(left.clone());
+    let seed = dice.roll();
+    let store = open(&disk, seed, manner.options);
+    let store = store.map_err(|error| told(format!("it does not open: {error}")))?;
+    let found = which(&store, allowed).map_err(told)?;
+    if dice.below(FOLLOWED) > 0 {
+        return Ok(());
+    }
+    let opened = disk.states_count() - 1;
+
+    let batch = step::batch(&found.oracle, dice);
+    let mut oracle = found.oracle.clone();
+    oracle.write(&batch);
+    let next = Version::of(oracle);
+    let written = store.write(batch);
+    written.map_err(|error| told(format!("it takes no write: {error}")))?;
+    which(&store, std::slice::from_ref(&next))
+        .map_err(|why| told(format!("after a write: {why}")))?;
+
+    let states = disk.states_from(0);
+    for _ in 0..SECOND_CRASHES {
+        let n = dice.index(states.len());
+        let is_last = n + 1 == states.len();
+        let allowed = match () {
+            // What a cut left is on disk, so a recovery that is cut short cannot lose it. What a
+            // process left is not.
+            () if n < opened && is_cut => vec![found.clone()],
+            () if n < opened => point.allowed.clone(),
+            () if is_last && manner.options.durability == Durability::Sync => vec![next.clone()],
+            () => vec![found.clone(), next.clone()],
+        };
+        tally.crash_states += 1;
+        tally.second_crashes += 1;
+        second(&states[n], &allowed, manner, dice)
+            .map_err(|why| told(format!("a second crash, operation {n} of {opened}: {why}")))?;
+    }
+
+    drop(store);
+    let again = open(&SimDisk::on(disk.kill()), seed, manner.options);
+    let again = again.map_err(|error| told(format!("it does not open again: {error}")))?;
+    which(&again, &[next]).map(drop).map_err(|why| told(format!("opened again: {why}")))
+}
+
+fn second(
+    state: &DiskState,
+    allowed: &[Arc<Version>],
+    manner: Manner,
+    dice: &mut Dice,
+) -> Result<(), String> {
+    let is_cut = dice.below(4) > 0;
+    let left = if is_cut { state.after_cut(manner.cut, dice) } else { state.clone() };
+    let told = |why: String| format!("{why}\nthe disk after the second:\n{}", left.describe());
+    let store = open(&SimDisk::on(left.clone()), dice.roll(), manner.options);
+    let store = store.map_err(|error| told(format!("it does not open: {error}")))?;
+    which(&store, allowed).map(drop).map_err(told)
+}
+
+/// Changes bytes that were on disk: the store says so, or shows what it showed.
+pub fn spoilt(seed: u64, tally: &mut Tally) -> Result<(), String> {
+    let run = Workload::run(Scenario::Spoilt, seed, tally)?;
+    let mut dice = Dice::new(!seed);
+    for _ in 0..SPOILT {
+        let n = dice.index(run.points.len());
+        let point = &run.points[n];
+        let mut state = point.state.clone();
+        state.settle();
+        let store = open(&SimDisk::on(state.clone()), seed, run.manner.options);
+        let store = store.map_err(|error| at(n, point, &run, &format!("settled: {error}")))?;
+        let right = which(&store, &point.allowed).map_err(|why| at(n, point, &run, &why))?;
+        drop(store);
+        tally.spoilt += 1;
+        spoil(state, &right, run.manner, &mut dice).map_err(|why| at(n, point, &run, &why))?;
+    }
+    Ok(())
+}
+
+fn spoil(
+    mut state: DiskState,
+    right: &Version,
+    manner: Manner,
+    dice: &mut Dice,
+) -> Result<(), String> {
+    let names: Vec<String> = state.names().map(str::to_owned).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let name = &names[dice.index(names.len())];
+    let range = spoil_file(&mut state, name, dice);
+    let last = state.last_synced_write(name);
+    let told = |why: &str| format!("{name}, bytes {range:?} spoilt, last write {last:?}: {why}");
+    let store = match open(&SimDisk::on(state.clone()), 1, manner.options) {
+        Err(OpenError::Damaged(_) | OpenError::TooNew { .. }) => return Ok(()),
+        Err(error) => return Err(told(&error.to_string())),
+        Ok(store) => store,
+    };
+    let Ok(found) = Shown::of(&store.snapshot(), &right.oracle.names()) else { return Ok(()) };
+    let Some(difference) = found.differs_from(&right.shown) else { return Ok(()) };
+    // The end of the newest log cannot be told from writes that were never synced. A spoilt sector
+    // may hold several frames, and a state file may have marks of commits that are lost with it.
+    let is_end = name.starts_with("log-") && last.is_some_and(|last| range.end > last);
+    let kept = right.shown.items.iter().filter(|item| item.seq <= found.seq);
+    let is_prefix = found.seq < right.shown.seq
+        && found.items.iter().map(|item| &item.draft).eq(kept.map(|item| &item.draft));
+    if is_end && is_prefix { Ok(()) } else { Err(told(&difference)) }
+}
+
+/// Flips a bit, clears a sector or fills it with garbage.
+fn spoil_file(state: &mut DiskState, name: &str, dice: &mut Dice) -> Range<usize> {
+    let length = state.bytes(name).map_or(0, <[u8]>::len);
+    let byte = dice.index(length.max(1));
+    let sector = byte / SECTOR_BYTES * SECTOR_BYTES;
+    let sector = sector..length.min(sector + SECTOR_BYTES);
+    match dice.below(3) {
+        0 => {
+            let bit = 1 << dice.below(8);
+            state.spoil(name, byte..byte + 1, |spoilt| *spoilt ^= bit);
+            byte..byte + 1
+        }
+        1 => {
+            state.spoil(name, sector.clone(), |spoilt| *spoilt = 0);
+            sector
+        }
+        _ => {
+            state.spoil(name, sector.clone(), |spoilt| *spoilt = dice.roll().to_le_bytes()[0]);
+            sector
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Everything that a store shows, in a form that two of can be compared cheaply.
+//!
+//! Rows are given back as the drafts they were written from, so a field that changes on its way
+//! through log, segment and merge is noticed. Where rows lie is left out: sealing changes it.
+
+use std::collections::BTreeMap;
+
+use engine::{
+    Damage, Direction, EdgeDraft, EdgeId, EdgeView, Filter, ItemDraft, ItemId, ItemView, Model,
+    Seq, Snapshot, SourceDraft, SourceId, SourceView, TombstoneDraft,
+};
+
+use crate::listing::ALL;
+
+/// A word of every searchable item.
+pub const EVERYONE: &str = "everyone";
+
+/// An edge as an item sees it.
+pub type Near = (EdgeId, Direction, ItemId);
+
+/// An item and what others make of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownItem {
+    /// Its commit.
+    pub seq: Seq,
+    /// As it was written.
+    pub draft: ItemDraft,
+    /// `current`, `superseded` or `tombstoned`.
+    pub status: &'static str,
+    /// The current ends of its chain.
+    pub successors: Vec<ItemId>,
+    /// Its edges.
+    pub near: Vec<Near>,
+}
+
+/// A source and what came from it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownSource {
+    /// Its commit.
+    pub seq: Seq,
+    /// As it was written.
+    pub draft: SourceDraft,
+    /// Items that name it.
+    pub items: Vec<ItemId>,
+    /// Sources of the same uri.
+    pub versions: Vec<SourceId>,
+}
+
+/// All that a snapshot shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// Its newest commit.
+    pub seq: Seq,
+    /// The encoder that it is bound to.
+    pub model: Option<Model>,
+    /// Items, superseded, tombstoned, edges, sources, vectors.
+    pub counts: [u64; 6],
+    /// Items in order of writing.
+    pub items: Vec<ShownItem>,
+    /// Sources by id.
+    pub sources: BTreeMap<SourceId, ShownSource>,
+    /// Edges by id, with their commits; no tombstoned ones.
+    pub edges: BTreeMap<EdgeId, (Seq, EdgeDraft)>,
+    /// Tombstones by target, with their commits.
+    pub tombstones: BTreeMap<u128, Vec<(Seq, TombstoneDraft)>>,
+    /// Who holds a ref.
+    pub refs: BTreeMap<String, ItemId>,
+    /// What the word that everyone has finds, and what it finds among current items, by id.
+    pub found: [Vec<ItemId>; 2],
+}
+
+/// What a snapshot gives only to those who ask for it by name.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// Ids of sources, those too that may not be there.
+    pub sources: Vec<SourceId>,
+    /// Ids of edges.
+    pub edges: Vec<EdgeId>,
+    /// Refs.
+    pub refs: Vec<String>,
+}
+
+impl Shown {
+    /// Reads all of a snapshot. Also checks that every item is found by its id.
+    pub fn of(snapshot: &Snapshot, names: &Names) -> Result<Self, Damage> {
+        let counts = snapshot.counts();
+        let mut shown = Self {
+            seq: snapshot.seq(),
+            model: snapshot.model(),
+            counts: [
+                counts.items,
+                counts.superseded,
+                counts.tombstoned,
+                counts.edges,
+                counts.sources,
+                counts.vectors,
+            ],
+            items: Vec::new(),
+            sources: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
+            refs: BTreeMap::new(),
+            found: [found(snapshot, false)?, found(snapshot, true)?],
+        };
+        let mut targets: Vec<u128> = names.edges.iter().map(|id| id.0).collect();
+        for place in snapshot.places() {
+            let view = snapshot.item(place)?;
+            if snapshot.find(view.id)? != Some(place) {
+                return Err(Damage::new("none", format!("{} is not where it is", view.id)));
+            }
+            targets.push(view.id.0);
+            let embedding = snapshot.embedding(place)?;
+            let mut near = Vec::new();
+            for one in snapshot.neighbours(view.id)? {
+                near.push((one.edge.id, one.direction, snapshot.id(one.place)?));
+            }
+            shown.items.push(ShownItem {
+                seq: view.seq,
+                draft: ItemDraft {
+                    embedding: embedding.map(<[_]>::to_vec).unwrap_or_default(),
+                    ..item_draft(&view)
+                },
+                status: snapshot.status(place).name(),
+                successors: ids(snapshot, snapshot.current_successors(view.id)?)?,
+                near,
+            });
+        }
+        for &id in &names.sources {
+            if let Some(view) = snapshot.source(id)? {
+                let items = ids(snapshot, snapshot.items_of_source(id)?)?;
+                let versions = snapshot.sources_of_uri(view.uri)?;
+                let versions = versions.iter().map(|one| one.id).collect();
+                let (seq, draft) = (view.seq, source_draft(&view));
+                shown.sources.insert(id, ShownSource { seq, draft, items, versions });
+            }
+        }
+        for &id in &names.edges {
+            shown.edges.extend(snapshot.edge(id)?.map(|view| (id, (view.seq, edge_draft(&view)))));
+        }
+        for target in targets {
+            let stones = snapshot.tombstones(target)?;
+            let stones = stones.iter().map(|stone| {
+                let (by, reason) = (stone.by.to_owned(), stone.reason.to_owned());
+                (stone.seq, TombstoneDraft { target, at: Some(stone.at), by, reason })
+            });
+            let stones: Vec<_> = stones.collect();
+            if !stones.is_empty() {
+                shown.tombstones.insert(target, stones);
+            }
+        }
+        for reference in &names.refs {
+            let place = snapshot.find_ref(reference)?;
+            let holder = place.map(|place| snapshot.id(place)).transpose()?;
+            shown.refs.extend(holder.map(|id| (reference.clone(), id)));
+        }
+        Ok(shown)
+    }
+
+    /// The first difference to `wanted`; `None` when they are the same.
+    pub fn differs_from(&self, wanted: &Self) -> Option<String> {
+        if self == wanted {
+            return None;
+        }
+        let counts = (self.seq, self.model, self.counts);
+        let wanted_counts = (wanted.seq, wanted.model, wanted.counts);
+        if counts != wanted_counts {
+            return Some(format!("found {counts:?}, wanted {wanted_counts:?}"));
+        }
+        let items = self.items.iter().zip(&wanted.items);
+        if let Some((found, wanted)) = items.into_iter().find(|(found, wanted)| found != wanted) {
+            return Some(format!("found {found:?}, wanted {wanted:?}"));
+        }
+        Some(format!("found {self:?}, wanted {wanted:?}"))
+    }
+}
+
+fn ids(snapshot: &Snapshot, places: Vec<engine::Place>) -> Result<Vec<ItemId>, Damage> {
+    places.into_iter().map(|place| snapshot.id(place)).collect()
+}
+
+fn found(snapshot: &Snapshot, current_only: bool) -> Result<Vec<ItemId>, Damage> {
+    let filter = Filter { current_only, ..Filter::default() };
+    let hits = snapshot.search_words(EVERYONE, ALL, &filter)?;
+    let mut found = ids(snapshot, hits.into_iter().map(|hit| hit.place).collect())?;
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+fn item_draft(view: &ItemView<'_>) -> ItemDraft {
+    ItemDraft {
+        id: Some(view.id),
+        reference: view.reference.map(str::to_owned),
+        kind: view.kind.to_owned(),
+        modality: view.modality.to_owned(),
+        title: view.title.to_owned(),
+        text: view.text.to_owned(),
+        attributes: view.attributes.to_owned(),
+        tags: owned(&view.tags),
+        gates: owned(&view.gates),
+        supersedes: view.supersedes.clone(),
+        source: view.source,
+        span: view.span,
+        recorded_at: Some(view.recorded_at),
+        recorded_by: view.recorded_by.to_owned(),
+        via: view.via.to_owned(),
+        valid_from: view.valid_from,
+        valid_to: view.valid_to,
+        sensitivity: view.sensitivity,
+        searchable: view.searchable,
+        embedding: Vec::new(),
+    }
+}
+
+fn source_draft(view: &SourceView<'_>) -> SourceDraft {
+    SourceDraft {
+        id: Some(view.id),
+        kind: view.kind.to_owned(),
+        uri: view.uri.to_owned(),
+        title: view.title.to_owned(),
+        content_sha256: view.content_sha256,
+        bytes: view.bytes,
+        recorded_at: Some(view.recorded_at),
+        recorded_by: view.recorded_by.to_owned(),
+        via: view.via.to_owned(),
+    }
+}
+
+fn edge_draft(view: &EdgeView<'_>) -> EdgeDraft {
+    EdgeDraft {
+        id: Some(view.id),
+        from: view.from,
+        to: view.to,
+        relation: view.relation.to_owned(),
+        weight: view.weight,
+        source: view.source,
+        recorded_at: Some(view.recorded_at),
+        recorded_by: view.recorded_by.to_owned(),
+        valid_from: view.valid_from,
+        valid_to: view.valid_to,
+        note: view.note.to_owned(),
+    }
+}
