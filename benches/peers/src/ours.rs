@@ -1,0 +1,193 @@
+//! The engine of this house. All use of its API is in this file.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::path::Path;
+
+use engine::words::{
+    Analyzer, Parameters, PostingsBuilder, PostingsView, Query, Ranker, Score, Scratch, Stats,
+    WordColumns, WordColumnsRef,
+};
+use engine::{
+    Batch, EdgeDraft, Filter, Ground, ItemDraft, ItemId, Micros, Model, Options, Snapshot, Store,
+    Top,
+};
+use kernels::Kernels;
+
+use crate::corpus::{Corpus, DIMENSIONS, Edge, Item, Outcome, id_of};
+use crate::peer::{Appender, Reader};
+
+/// An open store.
+#[derive(Debug)]
+pub struct Ours {
+    store: Store,
+}
+
+impl Ours {
+    /// Opens the store in `folder`, making it where there is none. Writes are synced.
+    pub fn open(folder: &Path) -> Outcome<Self> {
+        let store = Store::open(Ground::real(folder)?, Options::default())?;
+        if store.snapshot().model().is_none() {
+            let dimensions = u32::try_from(DIMENSIONS)?;
+            store.bind_model(Model { fingerprint: [7; 32], dimensions })?;
+        }
+        Ok(Self { store })
+    }
+
+    /// What there is to read now.
+    pub fn reader(&self) -> OursReader {
+        OursReader { snapshot: self.store.snapshot() }
+    }
+}
+
+impl Appender for Ours {
+    fn append(&self, items: &[Item]) -> Outcome<()> {
+        let items = items.iter().map(draft).collect();
+        self.store.write(Batch { items, ..Batch::default() })?;
+        Ok(())
+    }
+
+    fn append_edges(&self, edges: &[Edge]) -> Outcome<()> {
+        let draft = |edge: &Edge| EdgeDraft {
+            id: Some(engine::EdgeId(edge.id)),
+            from: ItemId(id_of(edge.from)),
+            to: ItemId(id_of(edge.to)),
+            relation: "links_to".to_owned(),
+            weight: f32::from(edge.weight) / 100.0,
+            source: None,
+            recorded_at: None,
+            recorded_by: String::new(),
+            valid_from: None,
+            valid_to: None,
+            note: String::new(),
+        };
+        self.store.write(Batch { edges: edges.iter().map(draft).collect(), ..Batch::default() })?;
+        Ok(())
+    }
+
+    fn finish(&self) -> Outcome<()> {
+        Ok(self.store.seal()?)
+    }
+}
+
+fn draft(item: &Item) -> ItemDraft {
+    ItemDraft {
+        id: Some(ItemId(item.id)),
+        kind: item.kind.to_owned(),
+        modality: item.modality.to_owned(),
+        title: item.title.clone(),
+        text: item.text.clone(),
+        tags: item.tags.iter().map(|&tag| tag.to_owned()).collect(),
+        recorded_at: Some(Micros(item.recorded_at)),
+        valid_from: Some(Micros(item.valid_from)),
+        searchable: true,
+        embedding: item.embedding.clone(),
+        ..ItemDraft::default()
+    }
+}
+
+/// A snapshot of a store.
+#[derive(Debug)]
+pub struct OursReader {
+    snapshot: Snapshot,
+}
+
+impl OursReader {
+    /// Sealed segments and parts of the tail.
+    pub fn parts(&self) -> u64 {
+        self.snapshot.counts().parts
+    }
+
+    /// The `limit` items nearest to a vector.
+    pub fn nearest(&self, kernels: &Kernels, query: &[f32], limit: usize) -> Outcome<usize> {
+        Ok(self.snapshot.nearest(kernels, query, limit, &Filter::default())?.len())
+    }
+
+    /// Items one edge away, either way. The one function to swap when the engine has a bounded
+    /// neighbourhood.
+    fn around(&self, id: ItemId, into: &mut HashSet<ItemId>) -> Outcome<()> {
+        for neighbour in self.snapshot.neighbours(id)? {
+            into.insert(self.snapshot.id(neighbour.place)?);
+        }
+        Ok(())
+    }
+}
+
+impl Reader for OursReader {
+    fn text_bytes(&self, number: u64) -> Outcome<usize> {
+        let place = self.snapshot.find(ItemId(id_of(number)))?.ok_or("no such item")?;
+        Ok(self.snapshot.item(place)?.text.len())
+    }
+
+    fn best(&self, question: &str, limit: usize) -> Outcome<Vec<u128>> {
+        let hits = self.snapshot.search_words(question, limit, &Filter::default())?;
+        hits.iter().map(|hit| Ok(self.snapshot.id(hit.place)?.0)).collect()
+    }
+
+    fn two_hops(&self, number: u64) -> Outcome<usize> {
+        let start = ItemId(id_of(number));
+        let mut near = HashSet::new();
+        self.around(start, &mut near)?;
+        let mut all = near.clone();
+        for &id in &near {
+            self.around(id, &mut all)?;
+        }
+        all.remove(&start);
+        Ok(all.len())
+    }
+}
+
+/// The words of items in one segment, held on the heap: what the index costs without the store
+/// around it, and without the store's other segments.
+pub struct OneSegment {
+    columns: WordColumns,
+    rows: u32,
+    working: RefCell<(Analyzer, Scratch)>,
+}
+
+impl OneSegment {
+    /// Indexes the first `items` items.
+    pub fn of(corpus: &Corpus, items: u64) -> Outcome<Self> {
+        let mut builder = PostingsBuilder::new();
+        let rows = u32::try_from(items)?;
+        for row in 0..rows {
+            let (title, text) = corpus.words_of(u64::from(row));
+            builder.add(row, &title, &text).map_err(|_| "more words than a segment holds")?;
+        }
+        Ok(Self { columns: builder.finish(rows), rows, working: RefCell::default() })
+    }
+
+    /// Bytes of all word columns.
+    pub fn bytes(&self) -> usize {
+        let it = &self.columns;
+        [&it.dictionary, &it.entries, &it.blocks, &it.postings, &it.lengths]
+            .map(Vec::len)
+            .iter()
+            .sum()
+    }
+}
+
+impl Reader for OneSegment {
+    fn text_bytes(&self, _number: u64) -> Outcome<usize> {
+        Err("the index holds no texts".into())
+    }
+
+    fn best(&self, question: &str, limit: usize) -> Outcome<Vec<u128>> {
+        let columns = WordColumnsRef {
+            dictionary: &self.columns.dictionary,
+            entries: &self.columns.entries,
+            blocks: &self.columns.blocks,
+            postings: &self.columns.postings,
+            lengths: &self.columns.lengths,
+        };
+        let view = PostingsView::open(columns, self.rows)?;
+        let (analyzer, scratch) = &mut *self.working.borrow_mut();
+        let query = Query::parse(analyzer, question);
+        let mut stats = Stats::new(&query);
+        stats.add(&view, &query)?;
+        let ranker = Ranker::new(&query, &stats, Parameters::default());
+        let mut top: Top<Score, u32> = Top::new(limit);
+        ranker.search(&view, scratch, |_| true, |row| row, &mut top)?;
+        Ok(top.into_sorted().into_iter().map(|(_, row)| id_of(u64::from(row))).collect())
+    }
+}

@@ -1,0 +1,148 @@
+//! tantivy: an index of the words alone, one segment, read by one thread.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use tantivy::collector::TopDocs;
+use tantivy::columnar::Column;
+use tantivy::directory::MmapDirectory;
+use tantivy::indexer::SingleSegmentIndexWriter;
+use tantivy::query::{BooleanQuery, Query, TermQuery};
+use tantivy::schema::{FAST, Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
+use tantivy::tokenizer::{
+    AsciiFoldingFilter, LowerCaser, RemoveLongFilter, SimpleTokenizer, Stemmer, TextAnalyzer,
+    TokenizerManager,
+};
+use tantivy::{Index, Searcher, TantivyDocument, Term};
+
+use crate::corpus::{Item, Outcome, id_of};
+use crate::peer::{Appender, Reader};
+
+/// Heap of the writer: all of 1.2 million documents in one segment.
+const WRITER_BYTES: usize = 2 << 30;
+const ANALYSER: &str = "as_ours";
+const TERM_BYTES_MAX: usize = 64;
+
+/// What comes nearest to our analyser: words of letters and digits, no accents, lower case,
+/// Snowball English.
+fn analyser() -> TextAnalyzer {
+    TextAnalyzer::builder(SimpleTokenizer::default())
+        .filter(RemoveLongFilter::limit(TERM_BYTES_MAX))
+        .filter(AsciiFoldingFilter)
+        .filter(LowerCaser)
+        .filter(Stemmer::default())
+        .build()
+}
+
+/// Title and text are one field, so that a question costs one posting list a word, as in ours;
+/// counts but no positions, as in ours.
+fn schema() -> (Schema, Field, Field) {
+    let mut schema = Schema::builder();
+    let indexing = TextFieldIndexing::default()
+        .set_tokenizer(ANALYSER)
+        .set_index_option(IndexRecordOption::WithFreqs);
+    let words = TextOptions::default().set_indexing_options(indexing);
+    let words = schema.add_text_field("words", words);
+    let number = schema.add_u64_field("number", FAST);
+    (schema.build(), words, number)
+}
+
+/// An index being made: one segment, on disk once it is finished.
+pub struct TantivyWriter {
+    writer: Mutex<Option<SingleSegmentIndexWriter>>,
+    words: Field,
+    number: Field,
+}
+
+impl TantivyWriter {
+    /// A new index in `folder`.
+    pub fn create(folder: &Path) -> Outcome<Self> {
+        std::fs::create_dir_all(folder)?;
+        let (schema, words, number) = schema();
+        let tokenizers = TokenizerManager::default();
+        tokenizers.register(ANALYSER, analyser());
+        let writer = Index::builder()
+            .schema(schema)
+            .tokenizers(tokenizers)
+            .single_segment_index_writer(MmapDirectory::open(folder)?, WRITER_BYTES)?;
+        Ok(Self { writer: Mutex::new(Some(writer)), words, number })
+    }
+}
+
+impl Appender for TantivyWriter {
+    fn append(&self, items: &[Item]) -> Outcome<()> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = writer.as_mut().ok_or("the index is finished")?;
+        for item in items {
+            let mut document = TantivyDocument::new();
+            // A word of the title counts as two, as in ours and in SQLite's question.
+            document.add_text(self.words, format!("{0}\n{0}\n{1}", item.title, item.text));
+            document.add_u64(self.number, item.number);
+            writer.add_document(document)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Outcome<()> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.take().ok_or("the index is finished")?.finalize()?;
+        Ok(())
+    }
+}
+
+/// An index open for reading.
+pub struct Tantivy {
+    searcher: Searcher,
+    analyser: RefCell<TextAnalyzer>,
+    words: Field,
+    numbers: Vec<Column<u64>>,
+}
+
+impl fmt::Debug for Tantivy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tantivy").finish_non_exhaustive()
+    }
+}
+
+impl Tantivy {
+    /// Opens the index in `folder`.
+    pub fn open(folder: &Path) -> Outcome<Self> {
+        let index = Index::open_in_dir(folder)?;
+        index.tokenizers().register(ANALYSER, analyser());
+        let searcher = index.reader()?.searcher();
+        let numbers = searcher.segment_readers().iter();
+        let numbers = numbers.map(|segment| segment.fast_fields().u64("number"));
+        let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
+        let words = index.schema().get_field("words")?;
+        Ok(Self { searcher, analyser: RefCell::new(analyser()), words, numbers })
+    }
+
+    /// Segments of the index.
+    pub fn segments(&self) -> usize {
+        self.numbers.len()
+    }
+}
+
+impl Reader for Tantivy {
+    fn text_bytes(&self, _number: u64) -> Outcome<usize> {
+        Err("the index holds no texts".into())
+    }
+
+    fn best(&self, question: &str, limit: usize) -> Outcome<Vec<u128>> {
+        let mut clauses: Vec<Box<dyn Query>> = Vec::new();
+        self.analyser.borrow_mut().token_stream(question).process(&mut |token| {
+            let term = Term::from_field_text(self.words, &token.text);
+            clauses.push(Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs)));
+        });
+        let query = BooleanQuery::union(clauses);
+        let best = TopDocs::with_limit(limit).order_by_score();
+        let best = self.searcher.search(&query, &best)?;
+        let id = |address: tantivy::DocAddress| {
+            let number = self.numbers[address.segment_ord as usize].first(address.doc_id);
+            Ok(id_of(number.ok_or("a document without a number")?))
+        };
+        best.into_iter().map(|(_, address)| id(address)).collect()
+    }
+}
