@@ -7,23 +7,27 @@ use crate::ids::Row;
 use crate::layout::{
     VECTOR_HALVES, WORD_BLOCKS, WORD_DICTIONARY, WORD_ENTRIES, WORD_LENGTHS, WORD_POSTINGS,
 };
-use crate::segment::{Segment, SegmentBuilder};
+use crate::segment::{Segment, SegmentBuilder, View};
 use crate::snapshot::Part;
 use crate::state::RowState;
 use crate::words::{self, PostingsView, WordColumnsRef};
 
 impl Segment {
-    /// The word columns, checked.
-    pub(crate) fn words(&self) -> Result<PostingsView<'_>, Damage> {
+    /// The word columns; their pages are checked as a question comes to them.
+    pub(crate) fn words(&self) -> Result<PostingsView<View<'_, u8>>, Damage> {
         let columns = WordColumnsRef {
-            dictionary: self.view(WORD_DICTIONARY)?.all()?,
-            entries: self.view(WORD_ENTRIES)?.all()?,
-            blocks: self.view(WORD_BLOCKS)?.all()?,
-            postings: self.view(WORD_POSTINGS)?.all()?,
-            lengths: self.view(WORD_LENGTHS)?.all()?,
+            dictionary: self.view(WORD_DICTIONARY)?,
+            entries: self.view(WORD_ENTRIES)?,
+            blocks: self.view(WORD_BLOCKS)?,
+            postings: self.view(WORD_POSTINGS)?,
+            lengths: self.view(WORD_LENGTHS)?,
         };
-        PostingsView::open(columns, self.header().items)
-            .map_err(|damage| damage.within(self.name()))
+        PostingsView::open(columns, self.header().items).map_err(|damage| self.named(damage))
+    }
+
+    /// Damage found in the word columns, with the file's name; that of a page has it already.
+    pub(crate) fn named(&self, damage: Damage) -> Damage {
+        if damage.rule.starts_with("WRD") { damage.within(self.name()) } else { damage }
     }
 }
 

@@ -68,6 +68,17 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
     }
 }
 
+/// The words ask for what they use, so their pages are checked as late as those of other columns.
+impl crate::words::Bytes for View<'_, u8> {
+    fn size(&self) -> usize {
+        self.len()
+    }
+
+    fn range(&self, from: usize, to: usize) -> Result<&[u8], Damage> {
+        View::range(self, from, to)
+    }
+}
+
 /// Where each of many texts or lists lies.
 pub(super) trait Bound: AnyBitPattern {
     fn index(self) -> usize;
