@@ -15,6 +15,8 @@ use super::postings::Posting;
 pub(super) struct ColumnsWriter {
     dictionary: DictionaryWriter,
     columns: WordColumns,
+    /// Row steps, body and title counts of the block being packed.
+    streams: Box<[[u32; BLOCK_ROWS]; 3]>,
 }
 
 /// Widths of the three packed streams of a block.
@@ -35,7 +37,8 @@ impl ColumnsWriter {
     pub(super) fn new(lengths: Vec<u8>) -> Self {
         let mut columns = WordColumns { lengths, ..WordColumns::default() };
         columns.entries.resize(HEAD_BYTES, 0);
-        Self { dictionary: DictionaryWriter::new(), columns }
+        let streams = Box::new([[0; BLOCK_ROWS]; 3]);
+        Self { dictionary: DictionaryWriter::new(), columns, streams }
     }
 
     /// Adds a term above all before it with its postings: at least one, rows rising.
@@ -68,7 +71,7 @@ impl ColumnsWriter {
 
     /// The finished columns.
     pub(super) fn finish(self) -> WordColumns {
-        let Self { dictionary, mut columns } = self;
+        let Self { dictionary, mut columns, .. } = self;
         let terms = narrow((columns.entries.len() - HEAD_BYTES) / ENTRY_BYTES);
         let total: u64 = columns.lengths.iter().map(|code| u64::from(decode_length(*code))).sum();
         let documents = narrow(columns.lengths.iter().filter(|code| **code != 0).count());
@@ -101,8 +104,7 @@ impl ColumnsWriter {
     /// Packs one block after the row `previous`.
     fn pack_block(&mut self, block: &[Posting], previous: Option<u32>) -> Widths {
         let mut next = previous.map_or(0, |row| row + 1);
-        let mut steps = [0; BLOCK_ROWS];
-        let (mut bodies, mut titles) = ([0; BLOCK_ROWS], [0; BLOCK_ROWS]);
+        let [steps, bodies, titles] = &mut *self.streams;
         for (i, posting) in block.iter().enumerate() {
             steps[i] = posting.row - next;
             bodies[i] = u32::from(posting.body);
@@ -110,7 +112,7 @@ impl ColumnsWriter {
             next = posting.row + 1;
         }
         let mut stream = |values: &[u32]| {
-            let bits = values.iter().map(|value| width(*value)).max().unwrap_or(0);
+            let bits = width(values.iter().fold(0, |all, value| all | value));
             pack(values, bits, &mut self.columns.postings);
             bits
         };

@@ -21,10 +21,10 @@ pub(super) const COMMON_INPUTS: &[u8; 63] =
 
 const NODES_AT: usize = 16;
 const TAIL_BYTES: usize = 20;
-const INDEX_BYTES: usize = 256;
+const INDEX_BYTES: u16 = 256;
 /// State byte, the byte before it (input or count) and sizes byte.
 const NODE_HEAD_BYTES: usize = 3;
-const NUMBER_BYTES_MAX: usize = 8;
+const NUMBER_BYTES_MAX: u8 = 8;
 
 /// The checksum of a dictionary's bytes before it.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
@@ -48,22 +48,21 @@ pub(super) struct Node<'a> {
     bytes: &'a [u8],
     /// Where its first byte lies in the dictionary.
     start: usize,
-    count: usize,
-    delta_bytes: usize,
-    output_bytes: usize,
-    /// Output of the term that ends here.
-    pub(super) last: Option<u64>,
-    shape: Shape,
+    /// Number of transitions.
+    count: u16,
+    /// Bytes after the inputs, or after the delta of a single transition.
+    head: u16,
+    delta_bytes: u8,
+    output_bytes: u8,
+    state: u8,
+    /// Input of a single transition.
+    input: u8,
 }
 
-/// How a node spells its transitions.
-#[derive(Debug, Clone, Copy)]
-enum Shape {
-    /// One transition with everything known.
-    One { input: u8, output: u64, delta: u64 },
-    /// Any number, in arrays in falling order of index; `head` bytes follow the inputs.
-    Any { head: usize },
-}
+/// Top bits of a state byte: one transition, or a final node.
+const SINGLE: u8 = 0x80;
+const SINGLE_NEXT: u8 = 0xC0;
+const FINAL: u8 = 0x40;
 
 fn broken(address: usize) -> Damage {
     damage("WRD-02", format!("dictionary node at {address} reaches outside the dictionary"))
@@ -115,7 +114,7 @@ impl<B: Bytes> Dictionary<B> {
             sum = sum.wrapping_add(output);
             node = self.node(target.ok_or_else(|| broken(node.start))?)?;
         }
-        let Some(last) = node.last else { return Ok(None) };
+        let Some(last) = node.last() else { return Ok(None) };
         let sum = sum.wrapping_add(last);
         let ordinal = u32::try_from(sum).ok().filter(|ordinal| *ordinal < self.terms);
         ordinal
@@ -152,7 +151,7 @@ impl<B: Bytes> Dictionary<B> {
             }
             open -= 1;
             let node = self.node(end - 1)?;
-            for i in 0..node.count {
+            for i in 0..node.count() {
                 let target = node.transition(i).2.ok_or_else(|| broken(end - 1))?;
                 if target != 0 && !std::mem::replace(&mut reached[target], true) {
                     open += 1;
@@ -180,152 +179,141 @@ impl<'a> Node<'a> {
         address: usize,
     ) -> Result<Self, Damage> {
         if address == 0 {
-            let shape = Shape::Any { head: 0 };
-            let (start, count, delta_bytes, output_bytes) = (0, 0, 0, 0);
-            let last = Some(0);
-            return Ok(Self { bytes: &[], start, count, delta_bytes, output_bytes, last, shape });
+            return Ok(Self {
+                bytes: &[],
+                start: 0,
+                count: 0,
+                head: 0,
+                delta_bytes: 0,
+                output_bytes: 0,
+                state: FINAL,
+                input: 0,
+            });
         }
         if address < NODES_AT || address >= end {
             return Err(broken(address));
         }
         let head_at = (address + 1 - NODE_HEAD_BYTES).max(NODES_AT);
         let head = dictionary.range(head_at, address + 1)?;
-        let layout = NodeLayout::of(head).ok_or_else(|| broken(address))?;
+        let node = Self::of(head).ok_or_else(|| broken(address))?;
         let start = (address + 1)
-            .checked_sub(layout.bytes())
+            .checked_sub(node.size())
             .filter(|start| *start >= NODES_AT)
             .ok_or_else(|| broken(address))?;
-        let bytes = match head.len().checked_sub(layout.bytes()) {
+        let bytes = match head.len().checked_sub(node.size()) {
             Some(before) => &head[before..],
             None => dictionary.range(start, address + 1)?,
         };
-        Ok(layout.node(bytes, start))
+        Ok(Self { bytes, start, ..node })
+    }
+
+    /// What the last bytes of a node, up to [`NODE_HEAD_BYTES`] that end with its state byte, say
+    /// about all of them; `None` when there are too few or a width is none.
+    fn of(head: &[u8]) -> Option<Self> {
+        let (state, mut rest) = head.split_last()?;
+        let (single, low) = (state & SINGLE != 0, state & 0x3F);
+        let (mut input, mut count, mut used) = (0, 1, 1);
+        match (single, low) {
+            (true, 1..) => input = COMMON_INPUTS[usize::from(low) - 1],
+            (false, 1..) => count = u16::from(low),
+            (_, 0) => {
+                let (stated, before) = rest.split_last()?;
+                (rest, used) = (before, used + 1);
+                match (single, *stated) {
+                    (true, stated) => input = stated,
+                    (false, 1) => count = 256,
+                    (false, stated) => count = u16::from(stated),
+                }
+            }
+        }
+        let mut sizes = 0;
+        if state & SINGLE_NEXT != SINGLE_NEXT {
+            sizes = *rest.last()?;
+            used += 1;
+        }
+        if !single && usize::from(count) > INDEXED_ABOVE {
+            used += INDEX_BYTES;
+        }
+        let (delta_bytes, output_bytes) = (sizes >> 4, sizes & 15);
+        (delta_bytes.max(output_bytes) <= NUMBER_BYTES_MAX).then_some(Self {
+            bytes: &[],
+            start: 0,
+            count,
+            head: used,
+            delta_bytes,
+            output_bytes,
+            state: *state,
+            input,
+        })
+    }
+
+    /// Length of all its bytes.
+    fn size(&self) -> usize {
+        let (delta, output) = (usize::from(self.delta_bytes), usize::from(self.output_bytes));
+        let input = usize::from(self.state & SINGLE == 0);
+        let last = if self.is_final() { output } else { 0 };
+        usize::from(self.head) + self.count() * (input + delta + output) + last
+    }
+
+    fn is_final(&self) -> bool {
+        self.state & SINGLE_NEXT == FINAL
+    }
+
+    /// Output of the term that ends here.
+    pub(super) fn last(&self) -> Option<u64> {
+        // The final node at address 0 has no bytes.
+        self.is_final().then(|| number(&self.bytes[..usize::from(self.output_bytes)]))
     }
 
     /// Number of transitions.
     pub(super) fn count(&self) -> usize {
-        self.count
+        usize::from(self.count)
     }
 
     /// The transition for `byte`.
     fn find(&self, byte: u8) -> Option<usize> {
-        match self.shape {
-            Shape::One { input, .. } => (input == byte).then_some(0),
-            Shape::Any { head } => {
-                let tail = self.bytes.len() - head;
-                if self.count > INDEXED_ABOVE {
-                    let i = usize::from(self.bytes[tail + usize::from(byte)]);
-                    return (i < self.count).then_some(i);
-                }
-                let inputs = &self.bytes[tail - self.count..tail];
-                inputs.iter().rposition(|input| *input == byte).map(|at| self.count - 1 - at)
-            }
+        if self.state & SINGLE != 0 {
+            return (self.input == byte).then_some(0);
+        }
+        let (tail, count) = (self.bytes.len() - usize::from(self.head), self.count());
+        if count > INDEXED_ABOVE {
+            // The index comes first among what follows the inputs.
+            let i = usize::from(self.bytes[tail + usize::from(byte)]);
+            return (i < count).then_some(i);
+        }
+        let inputs = &self.bytes[tail - count..tail];
+        inputs.iter().rposition(|input| *input == byte).map(|at| count - 1 - at)
+    }
+
+    /// Input of transition `i`, which is below the count.
+    fn input(&self, i: usize) -> u8 {
+        match self.state & SINGLE {
+            0 => self.bytes[self.bytes.len() - usize::from(self.head) - 1 - i],
+            _ => self.input,
         }
     }
 
     /// Input, output and target of transition `i`, which is below the count; no target when it
     /// leads outside.
     pub(super) fn transition(&self, i: usize) -> (u8, u64, Option<usize>) {
-        let (input, output, delta) = match self.shape {
-            Shape::One { input, output, delta } => (input, output, delta),
-            Shape::Any { head } => {
-                let inputs_end = self.bytes.len() - head;
-                let deltas_end = inputs_end - self.count;
-                let outputs_end = deltas_end - self.count * self.delta_bytes;
-                let cell = |end: usize, bytes: usize| {
-                    let end = end - i * bytes;
-                    number(&self.bytes[end - bytes..end])
-                };
-                (
-                    self.bytes[inputs_end - 1 - i],
-                    cell(outputs_end, self.output_bytes),
-                    cell(deltas_end, self.delta_bytes),
-                )
-            }
+        if self.state & SINGLE_NEXT == SINGLE_NEXT {
+            let target = Some(self.start - 1).filter(|target| *target >= NODES_AT);
+            return (self.input, 0, target);
+        }
+        let (delta, output) = (usize::from(self.delta_bytes), usize::from(self.output_bytes));
+        let inputs = if self.state & SINGLE == 0 { self.count() } else { 0 };
+        let deltas_end = self.bytes.len() - usize::from(self.head) - inputs;
+        let outputs_end = deltas_end - self.count() * delta;
+        let cell = |end: usize, bytes: usize| {
+            let end = end - i * bytes;
+            number(&self.bytes[end - bytes..end])
         };
-        let target = match usize::try_from(delta) {
+        let target = match usize::try_from(cell(deltas_end, delta)) {
             Ok(0) => Some(0),
             Ok(delta) => self.start.checked_sub(delta).filter(|target| *target >= NODES_AT),
             Err(_) => None,
         };
-        (input, output, target)
-    }
-}
-
-/// What the last bytes of a node say about all of them.
-struct NodeLayout {
-    state: u8,
-    /// Bytes after the inputs (or after the delta of a single transition).
-    head: usize,
-    /// Input of a single transition.
-    input: u8,
-    count: usize,
-    delta_bytes: usize,
-    output_bytes: usize,
-}
-
-impl NodeLayout {
-    /// From up to [`NODE_HEAD_BYTES`] that end with the state byte; `None` when there are too few
-    /// or a width is none.
-    fn of(head: &[u8]) -> Option<Self> {
-        let (state, before) = head.split_last()?;
-        let low = usize::from(state & 0x3F);
-        let single = state & 0x80 != 0;
-        let (mut input, mut count) = (0, 1);
-        let (mut used, mut rest) = (1, before);
-        match (single, low) {
-            (true, 0) => {
-                (input, rest) = before.split_last().map(|(input, rest)| (*input, rest))?;
-                used += 1;
-            }
-            (true, common) => input = COMMON_INPUTS[common - 1],
-            (false, 0) => {
-                let (stated, before) = before.split_last()?;
-                count = if *stated == 1 { 256 } else { usize::from(*stated) };
-                rest = before;
-                used += 1;
-            }
-            (false, few) => count = few,
-        }
-        let mut sizes = 0;
-        if state & 0xC0 != 0xC0 {
-            sizes = *rest.last()?;
-            used += 1;
-        }
-        if !single && count > INDEXED_ABOVE {
-            used += INDEX_BYTES;
-        }
-        let (delta_bytes, output_bytes) = (usize::from(sizes >> 4), usize::from(sizes & 15));
-        let fits = delta_bytes.max(output_bytes) <= NUMBER_BYTES_MAX;
-        fits.then_some(Self { state: *state, head: used, input, count, delta_bytes, output_bytes })
-    }
-
-    /// Length of the node.
-    fn bytes(&self) -> usize {
-        let single = self.state & 0x80 != 0;
-        let inputs = if single { 0 } else { self.count };
-        let last = if self.is_final() { self.output_bytes } else { 0 };
-        self.head + inputs + self.count * (self.delta_bytes + self.output_bytes) + last
-    }
-
-    fn is_final(&self) -> bool {
-        self.state & 0xC0 == 0x40
-    }
-
-    /// The node with exactly these bytes.
-    fn node(self, bytes: &[u8], start: usize) -> Node<'_> {
-        let Self { state, head, input, count, delta_bytes, output_bytes } = self;
-        let last = self.is_final().then(|| number(&bytes[..output_bytes]));
-        let shape = match state & 0xC0 {
-            0xC0 => Shape::One { input, output: 0, delta: 1 },
-            0x80 => {
-                let (output, delta) = bytes[..bytes.len() - head].split_at(output_bytes);
-                Shape::One { input, output: number(output), delta: number(delta) }
-            }
-            // The index is counted with what follows the inputs; `find` starts from it.
-            _ => Shape::Any { head },
-        };
-        Node { bytes, start, count, delta_bytes, output_bytes, last, shape }
+        (self.input(i), cell(outputs_end, output), target)
     }
 }
 
@@ -348,19 +336,19 @@ impl<B: Bytes> Walk<'_, B> {
         if !self.started {
             self.started = true;
             let root = self.dictionary.node(self.dictionary.root)?;
-            if root.last.is_some() {
+            if root.last().is_some() {
                 return Err(damage("WRD-03", "the dictionary holds an empty term"));
             }
             self.stack.push((root, 0, 0));
         }
         while let Some((node, next, sum)) = self.stack.last_mut() {
-            if *next == node.count {
+            if *next == node.count() {
                 self.stack.pop();
                 self.term.pop();
                 continue;
             }
             let (input, output, target) = node.transition(*next);
-            if *next > 0 && node.transition(*next - 1).0 >= input {
+            if *next > 0 && node.input(*next - 1) >= input {
                 return Err(damage("WRD-03", "dictionary terms do not rise"));
             }
             *next += 1;
@@ -375,9 +363,9 @@ impl<B: Bytes> Walk<'_, B> {
                 ));
             }
             self.stack.push((child, 0, sum));
-            match child.last {
+            match child.last() {
                 Some(last) => return self.found(sum.wrapping_add(last)),
-                None if child.count == 0 => {
+                None if child.count() == 0 => {
                     return Err(damage("WRD-03", "a dictionary path ends without a term"));
                 }
                 None => {}

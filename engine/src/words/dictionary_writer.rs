@@ -165,7 +165,7 @@ impl OpenNode {
     /// Whether the node at `address` is the same.
     fn is_at(&self, out: &[u8], address: usize) -> bool {
         Node::read(&out, out.len(), address).is_ok_and(|node| {
-            node.last.is_some() == self.is_final
+            node.last().is_some() == self.is_final
                 && node.count() == self.transitions.len()
                 && self.transitions.iter().enumerate().all(|(i, wanted)| {
                     let (input, output, target) = node.transition(i);

@@ -83,7 +83,7 @@ impl Scratch {
     }
 }
 
-/// One term's way through the segment.
+/// One term's way through the segment. Its arrays are boxed: it moves between searches.
 struct Cursor {
     list: List,
     weight: f32,
@@ -97,10 +97,10 @@ struct Cursor {
     most: u32,
     /// Which block `decoded` holds.
     held: Option<usize>,
-    decoded: Decoded,
+    decoded: Box<Decoded>,
     /// Which block `scores` belongs to.
     scored: Option<usize>,
-    scores: [u32; BLOCK_ROWS],
+    scores: Box<[u32; BLOCK_ROWS]>,
 }
 
 /// What stays the same during one search.
@@ -244,9 +244,9 @@ impl Cursor {
             lookup: 0,
             most: 0,
             held: None,
-            decoded: Decoded::default(),
+            decoded: Box::default(),
             scored: None,
-            scores: [0; BLOCK_ROWS],
+            scores: Box::new([0; BLOCK_ROWS]),
         }
     }
 
@@ -469,20 +469,21 @@ impl<B: Bytes> Field<'_, B> {
             return Ok(());
         }
         self.hold(cursor, block)?;
-        let Decoded { rows, bodies, titles, count, titled } = &cursor.decoded;
+        let Decoded { rows, bodies, titles, count, titled } = &*cursor.decoded;
         let mut norms = [1.0; BLOCK_ROWS];
         self.view.length_codes(&rows[..*count], |at, code| {
             norms[at] = self.formula.norms[usize::from(code)];
         })?;
+        let scores = &mut *cursor.scores;
         if *titled {
             for i in 0..BLOCK_ROWS {
                 let frequency = self.formula.frequency(bodies[i], titles[i]);
-                cursor.scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
+                scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
             }
         } else {
             for i in 0..BLOCK_ROWS {
                 let frequency = self.formula.frequency(bodies[i], 0);
-                cursor.scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
+                scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
             }
         }
         cursor.scored = Some(block);
