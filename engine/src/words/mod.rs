@@ -25,6 +25,8 @@ mod view;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_bytes;
 
 pub use analyze::{Analyzer, Emit, Kind};
 pub use bm25::{Found, Parameters, Ranker, Score, Stats};
