@@ -4,7 +4,6 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use engine::Top;
 use engine::words::{
     Analyzer, Parameters, PostingsBuilder, PostingsView, Query, Ranker, Score, Scratch, Stats,
-    WordColumnsRef,
 };
 
 const ROWS: u32 = 50_000;
@@ -19,14 +18,7 @@ fn bench(criterion: &mut Criterion) {
         builder.add(row, "", text).expect("below SEGMENT_POSTINGS_MAX");
     }
     let columns = builder.finish(ROWS);
-    let columns = WordColumnsRef {
-        dictionary: &columns.dictionary,
-        entries: &columns.entries,
-        blocks: &columns.blocks,
-        postings: &columns.postings,
-        lengths: &columns.lengths,
-    };
-    let view = PostingsView::open(columns, ROWS).expect("just written");
+    let view = PostingsView::open(columns.as_ref(), ROWS).expect("just written");
     // Two common words and two that a few hundred rows have.
     let wanted = [3, 40, 2_000, 9_000].map(benches::word);
     let question = wanted.join(" ");
@@ -37,10 +29,10 @@ fn bench(criterion: &mut Criterion) {
         bencher.iter(|| {
             let query = Query::parse(&mut analyzer, &question);
             let mut stats = Stats::new(&query);
-            stats.add(&view, &query).expect("just written");
+            let found = stats.add(&view, &query).expect("just written");
             let ranker = Ranker::new(&query, &stats, Parameters::default());
             let mut top: Top<Score, u32> = Top::new(BEST);
-            ranker.search(&view, &mut scratch, |_| true, |row| row, &mut top).expect("sound");
+            ranker.search(&found, &mut scratch, |_| true, |row| row, &mut top).expect("sound");
             top
         });
     });

@@ -19,7 +19,7 @@ use crate::error::{Damage, DiskError};
 use crate::layout::*;
 use crate::limits::SEGMENT_ROWS_MAX;
 use crate::os::mmap::AlignedBytes;
-use crate::segment::{FileWriter, Header, Segment, Sink};
+use crate::segment::{FileWriter, Header, Segment, Sink, View};
 use crate::snapshot::Part;
 use crate::state::RowState;
 use crate::words::{self, PostingsView, WordColumns, WordColumnsRef};
@@ -94,20 +94,21 @@ impl Merged {
 }
 
 impl Segment {
-    /// The word columns, checked.
-    pub(crate) fn words(&self) -> Result<PostingsView<'_>, Damage> {
-        PostingsView::open(self.word_columns()?, self.header().items)
-            .map_err(|damage| damage.within(self.name()))
+    /// The word columns; their pages are checked as a question comes to them.
+    pub(crate) fn words(&self) -> Result<PostingsView<View<'_, u8>>, Damage> {
+        let columns = WordColumnsRef {
+            dictionary: self.view(WORD_DICTIONARY)?,
+            entries: self.view(WORD_ENTRIES)?,
+            blocks: self.view(WORD_BLOCKS)?,
+            postings: self.view(WORD_POSTINGS)?,
+            lengths: self.view(WORD_LENGTHS)?,
+        };
+        PostingsView::open(columns, self.header().items).map_err(|damage| self.words_damage(damage))
     }
 
-    fn word_columns(&self) -> Result<WordColumnsRef<'_>, Damage> {
-        Ok(WordColumnsRef {
-            dictionary: self.view(WORD_DICTIONARY)?.all()?,
-            entries: self.view(WORD_ENTRIES)?.all()?,
-            blocks: self.view(WORD_BLOCKS)?.all()?,
-            postings: self.view(WORD_POSTINGS)?.all()?,
-            lengths: self.view(WORD_LENGTHS)?.all()?,
-        })
+    /// Damage found in the word columns, with the file's name; that of a page has it already.
+    pub(crate) fn words_damage(&self, damage: Damage) -> Damage {
+        if damage.rule.starts_with("WRD") { damage.within(self.name()) } else { damage }
     }
 }
 

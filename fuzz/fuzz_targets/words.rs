@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use engine::Top;
 use engine::words::{
     Analyzer, Parameters, PostingsBuilder, PostingsView, Query, Ranker, Score, Scratch, Stats,
-    WordColumns, WordColumnsRef,
+    WordColumns,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -36,23 +36,14 @@ fuzz_target!(|data: &[u8]| {
         _ => &mut columns.lengths,
     };
     *column = fuzz::patched(column, patches);
-    let columns = WordColumnsRef {
-        dictionary: &columns.dictionary,
-        entries: &columns.entries,
-        blocks: &columns.blocks,
-        postings: &columns.postings,
-        lengths: &columns.lengths,
-    };
-    let Ok(view) = PostingsView::open(columns, ROWS) else { return };
+    let Ok(view) = PostingsView::open(columns.as_ref(), ROWS) else { return };
     let query = Query::parse(&mut Analyzer::new(), "the storm by the harbour lamp7 lamp7x");
     let mut stats = Stats::new(&query);
-    if stats.add(&view, &query).is_err() {
-        return;
-    }
+    let Ok(found) = stats.add(&view, &query) else { return };
     let ranker = Ranker::new(&query, &stats, Parameters::default());
     let mut top: Top<Score, u32> = Top::new(10);
-    let found = ranker.search(&view, &mut Scratch::default(), |_| true, |row| row, &mut top);
-    if found.is_ok() {
+    let searched = ranker.search(&found, &mut Scratch::default(), |_| true, |row| row, &mut top);
+    if searched.is_ok() {
         assert!(top.into_sorted().iter().all(|(_, row)| *row < ROWS));
     }
 });

@@ -373,9 +373,15 @@ fn states_are_carried_over_to_the_rows_that_stay() {
         .map(|segment| {
             let header = segment.header();
             let mut state = RowState::fresh(header.items as usize, header.edges as usize);
-            (0..header.items).step_by(3).for_each(|row| drop(state.tombstoned.insert(row)));
-            (0..header.items).step_by(5).for_each(|row| drop(state.superseded.insert(row)));
-            (0..header.edges).step_by(4).for_each(|row| drop(state.edges_tombstoned.insert(row)));
+            (0..header.items).step_by(3).for_each(|row| {
+                let _new = state.tombstoned.insert(row);
+            });
+            (0..header.items).step_by(5).for_each(|row| {
+                let _new = state.superseded.insert(row);
+            });
+            (0..header.edges).step_by(4).for_each(|row| {
+                let _new = state.edges_tombstoned.insert(row);
+            });
             Part { segment: segment.clone(), state: Arc::new(state) }
         })
         .collect();

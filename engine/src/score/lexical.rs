@@ -23,9 +23,18 @@ impl Snapshot {
     ) -> Result<Vec<Hit>, Damage> {
         WORKING.with_borrow_mut(|(analyzer, scratch)| {
             let query = Query::parse(analyzer, question);
-            let ranker = self.ranker(&query)?;
+            let mut stats = Stats::new(&query);
+            let found = self.parts.iter().map(|it| {
+                let found = it.segment.words().and_then(|words| stats.add(&words, &query));
+                found.map_err(|damage| it.segment.words_damage(damage))
+            });
+            let found = found.collect::<Result<Vec<_>, _>>()?;
+            let ranker = Ranker::new(&query, &stats, Parameters::default());
             let mut top = Top::new(limit);
-            for (part, it) in (0u32..).zip(self.parts.iter()) {
+            for ((part, it), found) in (0u32..).zip(self.parts.iter()).zip(&found) {
+                if found.is_empty() {
+                    continue;
+                }
                 let admitted = PartFilter::of(self, filter, it)?;
                 // The search asks through plain closures; what goes wrong in them waits here.
                 let fault = RefCell::new(None);
@@ -42,7 +51,9 @@ impl Snapshot {
                         (u128::MAX, Place { part, row })
                     }
                 };
-                ranker.search(&it.segment.words()?, scratch, wanted, key, &mut top)?;
+                ranker
+                    .search(found, scratch, wanted, key, &mut top)
+                    .map_err(|damage| it.segment.words_damage(damage))?;
                 if let Some(damage) = fault.into_inner() {
                     return Err(damage);
                 }
@@ -50,13 +61,5 @@ impl Snapshot {
             let best = top.into_sorted().into_iter();
             Ok(best.map(|(score, (_, place))| Hit { place, score: score.to_f32() }).collect())
         })
-    }
-
-    fn ranker(&self, query: &Query) -> Result<Ranker, Damage> {
-        let mut stats = Stats::new(query);
-        for it in self.parts.iter() {
-            stats.add(&it.segment.words()?, query)?;
-        }
-        Ok(Ranker::new(query, &stats, Parameters::default()))
     }
 }

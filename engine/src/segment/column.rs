@@ -97,6 +97,17 @@ pub(super) fn partition_point(
     Ok(low)
 }
 
+/// The words ask for what they use, so their pages are checked as late as those of other columns.
+impl crate::words::Bytes for View<'_, u8> {
+    fn size(&self) -> usize {
+        self.len()
+    }
+
+    fn range(&self, from: usize, to: usize) -> Result<&[u8], Damage> {
+        View::range(self, from, to)
+    }
+}
+
 /// Where each of many texts or lists lies.
 pub(crate) trait Bound: AnyBitPattern {
     fn index(self) -> usize;

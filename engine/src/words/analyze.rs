@@ -18,7 +18,7 @@ use super::stem::Stems;
 const UNIT_PARTS_MAX: usize = 6;
 
 /// Connectors of each level, outermost first.
-const LEVELS: [&[char]; 3] = [&['/'], &['.', ':', '-'], &['_']];
+const LEVELS: [&[u8]; 3] = [b"/", b".:-", b"_"];
 
 /// What a term is in the text it came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +58,9 @@ impl Default for Analyzer {
 }
 
 impl Analyzer {
-    /// For few texts: costs nothing to make.
+    /// Costs nothing to make; over many texts it remembers the stems of common words.
     pub fn new() -> Self {
-        Self { folded: String::new(), spelling: Spelling::new(Stems::plain()) }
-    }
-
-    /// For many texts: remembers the stems of common words.
-    pub fn cached() -> Self {
-        Self { folded: String::new(), spelling: Spelling::new(Stems::cached()) }
+        Self { folded: String::new(), spelling: Spelling::new() }
     }
 
     /// Gives `sink` the terms of `text` in order, until it answers `false`.
@@ -95,8 +90,8 @@ struct Spelling {
 }
 
 impl Spelling {
-    fn new(stems: Stems) -> Self {
-        Self { stems, lower: String::new(), term: String::new() }
+    fn new() -> Self {
+        Self { stems: Stems::new(), lower: String::new(), term: String::new() }
     }
 
     /// A word without its apostrophes and a final `'s`, in lower case, cut to the bound, stemmed.
@@ -191,11 +186,12 @@ impl<S: FnMut(Emit<'_>) -> bool> Scan<'_, S> {
         if !self.open {
             return;
         }
-        if !text.contains(*connectors) {
+        if !text.bytes().any(|byte| connectors.contains(&byte)) {
             return self.compound(text, level + 1, kind);
         }
         self.whole(text);
-        for piece in text.split(*connectors).filter(|piece| !piece.is_empty()) {
+        let joint = |letter: char| u8::try_from(letter).is_ok_and(|it| connectors.contains(&it));
+        for piece in text.split(joint).filter(|piece| !piece.is_empty()) {
             self.compound(piece, level + 1, Kind::Part);
         }
     }

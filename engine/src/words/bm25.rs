@@ -12,10 +12,11 @@
 //! numbers do not depend on the order of adding, so every way of visiting rows, and every way of
 //! cutting a store into segments, gives the same score to the last bit, and equal rows tie exactly.
 
+use super::bytes::Bytes;
 use super::layout::{LENGTH_CODES, decode_length};
 use super::postings::Posting;
 use super::query::{QUERY_TERMS_MAX, Query};
-use super::view::PostingsView;
+use super::view::{Entry, PostingsView};
 use super::{Damage, damage};
 
 /// Parts of one unit of score.
@@ -64,6 +65,20 @@ impl Default for Parameters {
     }
 }
 
+/// One segment and where it has the terms of a question.
+pub struct Found<B> {
+    pub(super) view: PostingsView<B>,
+    /// For each term of the question.
+    pub(super) entries: Vec<Option<Entry>>,
+}
+
+impl<B> Found<B> {
+    /// Whether the segment has none of the terms.
+    pub fn is_empty(&self) -> bool {
+        self.entries.iter().all(Option::is_none)
+    }
+}
+
 /// What is known about the whole collection: sums over all its segments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -78,20 +93,27 @@ impl Stats {
         Self { documents: 0, length_total: 0, frequencies: vec![0; query.terms().len()] }
     }
 
-    /// Adds one segment.
+    /// Adds one segment; the answer spares a search of it to look the terms up again.
     ///
     /// # Errors
     /// [`Damage`] in the segment's dictionary or entries.
-    pub fn add(&mut self, view: &PostingsView<'_>, query: &Query) -> Result<(), Damage> {
+    pub fn add<B: Bytes>(
+        &mut self,
+        view: &PostingsView<B>,
+        query: &Query,
+    ) -> Result<Found<B>, Damage> {
         self.documents += u64::from(view.documents());
         self.length_total = self
             .length_total
             .checked_add(view.length_total())
             .ok_or_else(|| damage("WRD-13", "the lengths of all segments exceed 64 bits"))?;
+        let mut entries = Vec::with_capacity(query.terms().len());
         for (frequency, term) in self.frequencies.iter_mut().zip(query.terms()) {
-            *frequency += u64::from(view.document_frequency(&term.term)?);
+            let entry = view.entry(&term.term)?;
+            *frequency += entry.map_or(0, |entry| u64::from(entry.rows));
+            entries.push(entry);
         }
-        Ok(())
+        Ok(Found { view: *view, entries })
     }
 
     /// Rows with words.

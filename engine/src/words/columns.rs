@@ -3,6 +3,7 @@
 //! Owns the encoding side of format-spec/words.md; the builder and the merge both end here, so
 //! there is one spelling of every posting list. Must not know where postings come from.
 
+use super::dictionary_writer::DictionaryWriter;
 use super::layout::{
     BLOCK_ROWS, ENTRY_BYTES, HEAD_BYTES, IMPACT_CLASSES, Impact, WordColumns, decode_length,
     impact_class,
@@ -12,9 +13,10 @@ use super::postings::Posting;
 
 /// Columns in the making.
 pub(super) struct ColumnsWriter {
-    dictionary: fst::MapBuilder<Vec<u8>>,
-    terms: u32,
+    dictionary: DictionaryWriter,
     columns: WordColumns,
+    /// Row steps, body and title counts of the block being packed.
+    streams: Box<[[u32; BLOCK_ROWS]; 3]>,
 }
 
 /// Widths of the three packed streams of a block.
@@ -35,15 +37,19 @@ impl ColumnsWriter {
     pub(super) fn new(lengths: Vec<u8>) -> Self {
         let mut columns = WordColumns { lengths, ..WordColumns::default() };
         columns.entries.resize(HEAD_BYTES, 0);
-        Self { dictionary: fst::MapBuilder::memory(), terms: 0, columns }
+        let streams = Box::new([[0; BLOCK_ROWS]; 3]);
+        Self { dictionary: DictionaryWriter::new(), columns, streams }
     }
 
     /// Adds a term above all before it with its postings: at least one, rows rising.
     pub(super) fn term(&mut self, term: &[u8], postings: &[Posting]) {
-        self.dictionary
-            .insert(term, u64::from(self.terms))
-            .expect("terms come in byte order, writes go to memory");
-        self.terms += 1;
+        self.dictionary.push(term);
+        self.list(postings);
+    }
+
+    /// Adds the postings of a term that [`ColumnsWriter::finish`] is to leave out of the
+    /// dictionary: for a caller that compares lists.
+    pub(super) fn list(&mut self, postings: &[Posting]) {
         let (place, detail) = match postings {
             [only] => (only.row, u32::from(only.body) | u32::from(only.title) << 8),
             few if few.len() < BLOCK_ROWS => {
@@ -65,14 +71,14 @@ impl ColumnsWriter {
 
     /// The finished columns.
     pub(super) fn finish(self) -> WordColumns {
-        let Self { dictionary, terms, mut columns } = self;
+        let Self { dictionary, mut columns, .. } = self;
+        let terms = narrow((columns.entries.len() - HEAD_BYTES) / ENTRY_BYTES);
         let total: u64 = columns.lengths.iter().map(|code| u64::from(decode_length(*code))).sum();
         let documents = narrow(columns.lengths.iter().filter(|code| **code != 0).count());
         columns.entries[..8].copy_from_slice(&total.to_le_bytes());
         columns.entries[8..12].copy_from_slice(&documents.to_le_bytes());
         columns.entries[12..16].copy_from_slice(&terms.to_le_bytes());
-        columns.dictionary = dictionary.into_inner().expect("writes go to memory");
-        debug_assert_eq!(columns.entries.len(), HEAD_BYTES + terms as usize * ENTRY_BYTES);
+        columns.dictionary = dictionary.finish();
         columns
     }
 
@@ -98,8 +104,7 @@ impl ColumnsWriter {
     /// Packs one block after the row `previous`.
     fn pack_block(&mut self, block: &[Posting], previous: Option<u32>) -> Widths {
         let mut next = previous.map_or(0, |row| row + 1);
-        let mut steps = [0; BLOCK_ROWS];
-        let (mut bodies, mut titles) = ([0; BLOCK_ROWS], [0; BLOCK_ROWS]);
+        let [steps, bodies, titles] = &mut *self.streams;
         for (i, posting) in block.iter().enumerate() {
             steps[i] = posting.row - next;
             bodies[i] = u32::from(posting.body);
@@ -107,7 +112,7 @@ impl ColumnsWriter {
             next = posting.row + 1;
         }
         let mut stream = |values: &[u32]| {
-            let bits = values.iter().map(|value| width(*value)).max().unwrap_or(0);
+            let bits = width(values.iter().fold(0, |all, value| all | value));
             pack(values, bits, &mut self.columns.postings);
             bits
         };

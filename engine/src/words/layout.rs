@@ -46,7 +46,7 @@ pub struct WordColumns {
 
 impl WordColumns {
     /// The same columns, borrowed.
-    pub fn as_ref(&self) -> WordColumnsRef<'_> {
+    pub fn as_ref(&self) -> WordColumnsRef<&[u8]> {
         WordColumnsRef {
             dictionary: &self.dictionary,
             entries: &self.entries,
@@ -57,15 +57,16 @@ impl WordColumns {
     }
 }
 
-/// The word columns where they lie; the fields are those of [`WordColumns`].
+/// The word columns where they lie, as [`Bytes`](super::Bytes); the fields are those of
+/// [`WordColumns`].
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "the fields are those of WordColumns")]
-pub struct WordColumnsRef<'a> {
-    pub dictionary: &'a [u8],
-    pub entries: &'a [u8],
-    pub blocks: &'a [u8],
-    pub postings: &'a [u8],
-    pub lengths: &'a [u8],
+pub struct WordColumnsRef<B> {
+    pub dictionary: B,
+    pub entries: B,
+    pub blocks: B,
+    pub postings: B,
+    pub lengths: B,
 }
 
 /// Four bytes at `at` as a number, if they are there.

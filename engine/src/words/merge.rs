@@ -3,11 +3,17 @@
 //! Owns the walk through several dictionaries at once. Must not know why rows go: the caller's
 //! mapping says where each row lands, or that it is dropped.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
 use super::Damage;
+use super::block::Decoded;
+use super::bytes::Bytes;
 use super::columns::ColumnsWriter;
 use super::layout::{SEGMENT_POSTINGS_MAX, WordColumns};
 use super::postings::{Full, Posting};
-use super::view::{List, Lists, PostingsView};
+use super::view::PostingsView;
 
 /// Why words were not merged. Nothing was written.
 #[derive(Debug)]
@@ -36,85 +42,94 @@ impl From<Damage> for MergeError {
     }
 }
 
-/// One source's dictionary and the term it stands at.
-struct Head<'a> {
-    lists: Lists<'a>,
-    term: Option<(Vec<u8>, List)>,
-}
-
-impl Head<'_> {
-    fn advance(&mut self) -> Result<(), Damage> {
-        self.term = self.lists.next()?.map(|(term, list)| (term.to_vec(), list));
-        Ok(())
-    }
-}
+/// A source's next term: the least is merged first, equal ones in order of the sources.
+type Next = Reverse<(Vec<u8>, usize)>;
 
 /// Merges the words of `sources` into the columns of a segment of `rows` rows.
 ///
 /// Each source comes with where its rows go: `Some(row)` below `rows`, or `None` for a row that is
-/// dropped.
+/// dropped. Of a dropped row nothing is left: the columns are, byte for byte, those of a segment
+/// built from the other rows.
 ///
 /// # Errors
 /// [`MergeError`] when a source is damaged or the result too large.
 ///
 /// # Panics
 /// When a mapping leaves the new segment or sends two rows to one.
-pub fn merge<M: Fn(u32) -> Option<u32>>(
-    sources: &[(PostingsView<'_>, M)],
+pub fn merge<B: Bytes, M: Fn(u32) -> Option<u32>>(
+    sources: &[(PostingsView<B>, M)],
     rows: u32,
 ) -> Result<WordColumns, MergeError> {
-    let mut writer = ColumnsWriter::new(merge_lengths(sources, rows));
-    let mut heads = Vec::with_capacity(sources.len());
-    for (view, _) in sources {
-        let mut head = Head { lists: view.lists(), term: None };
-        head.advance()?;
-        heads.push(head);
+    let mut writer = ColumnsWriter::new(merge_lengths(sources, rows)?);
+    let mut lists: Vec<_> = sources.iter().map(|(view, _)| (view.lists(), None)).collect();
+    let mut queue: BinaryHeap<Next> = BinaryHeap::with_capacity(sources.len());
+    for (source, (lists, list)) in lists.iter_mut().enumerate() {
+        if let Some((term, first)) = lists.next()? {
+            *list = Some(first);
+            queue.push(Reverse((term.to_vec(), source)));
+        }
     }
-    let (mut postings, mut total): (Vec<Posting>, usize) = (Vec::new(), 0);
-    while let Some(least) =
-        heads.iter().filter_map(|head| head.term.as_ref()).map(|(term, _)| term).min().cloned()
-    {
+    let (mut least, mut postings, mut decoded) = (Vec::new(), Vec::new(), Decoded::default());
+    let mut total = 0;
+    while let Some(Reverse((term, _))) = queue.peek() {
+        least.clone_from(term);
         postings.clear();
-        for (head, (view, mapping)) in heads.iter_mut().zip(sources) {
-            let Some((_, list)) = head.term.as_ref().filter(|(term, _)| *term == least) else {
-                continue;
-            };
-            for posting in view.iterate(*list) {
-                let posting = posting?;
-                postings.extend(mapping(posting.row).map(|row| Posting { row, ..posting }));
+        while let Some(mut next) = queue.peek_mut().filter(|next| next.0.0 == least) {
+            let source = next.0.1;
+            let (lists, list) = &mut lists[source];
+            if let Some(list) = list.take() {
+                let (view, mapping) = &sources[source];
+                for block in 0..view.block_count(&list) {
+                    view.decode(&list, block, &mut decoded)?;
+                    postings.extend(decoded.postings().filter_map(|posting| {
+                        mapping(posting.row).map(|row| Posting { row, ..posting })
+                    }));
+                }
             }
-            head.advance()?;
+            match lists.next()? {
+                Some((term, following)) => {
+                    *list = Some(following);
+                    next.0.0.clear();
+                    next.0.0.extend_from_slice(term);
+                }
+                None => drop(PeekMut::pop(next)),
+            }
         }
         total += postings.len();
         if total > SEGMENT_POSTINGS_MAX {
             return Err(MergeError::Full(Full));
         }
-        if !postings.is_sorted_by_key(|posting| posting.row) {
-            postings.sort_unstable_by_key(|posting| posting.row);
-        }
-        let apart = postings.windows(2).all(|pair| pair[0].row < pair[1].row);
-        assert!(
-            apart && postings.last().is_none_or(|last| last.row < rows),
-            "a mapping sends two rows to one, or outside"
-        );
-        if !postings.is_empty() {
-            writer.term(&least, &postings);
-        }
+        write(&mut writer, &least, &mut postings, rows);
     }
     Ok(writer.finish())
 }
 
-fn merge_lengths<M: Fn(u32) -> Option<u32>>(
-    sources: &[(PostingsView<'_>, M)],
+/// Adds a term, unless none of its rows stays.
+fn write(writer: &mut ColumnsWriter, term: &[u8], postings: &mut [Posting], rows: u32) {
+    if !postings.is_sorted_by_key(|posting| posting.row) {
+        postings.sort_unstable_by_key(|posting| posting.row);
+    }
+    let apart = postings.is_sorted_by(|one, other| one.row < other.row);
+    assert!(
+        apart && postings.last().is_none_or(|last| last.row < rows),
+        "a mapping sends two rows to one, or outside"
+    );
+    if !postings.is_empty() {
+        writer.term(term, postings);
+    }
+}
+
+fn merge_lengths<B: Bytes, M: Fn(u32) -> Option<u32>>(
+    sources: &[(PostingsView<B>, M)],
     rows: u32,
-) -> Vec<u8> {
+) -> Result<Vec<u8>, Damage> {
     let mut lengths = vec![0; rows as usize];
     for (view, mapping) in sources {
-        for (row, code) in (0..).zip(view.lengths()) {
+        for (row, code) in (0..).zip(view.lengths()?) {
             if let Some(to) = mapping(row) {
                 lengths[to as usize] = *code;
             }
         }
     }
-    lengths
+    Ok(lengths)
 }

@@ -6,9 +6,12 @@
 use crate::error::Damage;
 
 mod analyze;
+mod block;
 mod bm25;
+mod bytes;
 mod columns;
 mod dictionary;
+mod dictionary_writer;
 mod fold;
 mod layout;
 mod merge;
@@ -22,9 +25,12 @@ mod view;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_bytes;
 
 pub use analyze::{Analyzer, Emit, Kind};
-pub use bm25::{Parameters, Ranker, Score, Stats};
+pub use bm25::{Found, Parameters, Ranker, Score, Stats};
+pub use bytes::Bytes;
 pub use layout::{
     ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX, TERM_BYTES_MAX, WordColumns, WordColumnsRef,
 };
@@ -32,6 +38,7 @@ pub use merge::{MergeError, merge};
 pub use postings::{Full, Posting, PostingsBuilder};
 pub use query::{QUERY_TERMS_MAX, Query, QueryTerm};
 pub use search::{Match, Scratch};
+pub use verify::rebuild;
 pub use view::{PostingsView, TermPostings};
 
 /// Shorthand for the checks of this room.

@@ -19,23 +19,37 @@ pub(super) fn packed_bytes(count: usize, bits: u8) -> usize {
 
 /// Appends `values` (at most [`BLOCK_ROWS`], each within `bits`) to `out`.
 pub(super) fn pack(values: &[u32], bits: u8, out: &mut Vec<u8>) {
-    let bits = usize::from(bits);
-    let start = out.len();
-    out.resize(start + (values.len() * bits).div_ceil(8), 0);
-    let full = values.len() == BLOCK_ROWS;
-    for (i, value) in values.iter().enumerate() {
-        for bit in 0..bits {
-            if value >> bit & 1 == 1 {
-                let at = if full {
-                    // Position inside the lane, then the lane's word among the four.
-                    let inside = i / LANES * bits + bit;
-                    inside / 32 * 32 * LANES + i % LANES * 32 + inside % 32
-                } else {
-                    i * bits + bit
-                };
-                out[start + at / 8] |= 1 << (at % 8);
-            }
+    if values.len() == BLOCK_ROWS {
+        return pack_lanes(values, u32::from(bits), out);
+    }
+    let (mut held, mut room) = (0_u64, 0);
+    for value in values {
+        held |= u64::from(*value) << room;
+        room += u32::from(bits);
+        while room >= 8 {
+            out.push(held.to_le_bytes()[0]);
+            (held, room) = (held >> 8, room - 8);
         }
+    }
+    if room > 0 {
+        out.push(held.to_le_bytes()[0]);
+    }
+}
+
+fn pack_lanes(values: &[u32], bits: u32, out: &mut Vec<u8>) {
+    // What would run over the last word is 0.
+    let mut words = [[0_u32; LANES]; 33];
+    for (i, step) in (0..).zip(values.as_chunks::<LANES>().0) {
+        let (word, shift) = ((i * bits / 32) as usize, i * bits % 32);
+        for (lane, value) in step.iter().enumerate() {
+            let wide = (u64::from(*value) << shift).to_le_bytes();
+            let [a, b, c, d, e, f, g, h] = wide;
+            words[word][lane] |= u32::from_le_bytes([a, b, c, d]);
+            words[word + 1][lane] |= u32::from_le_bytes([e, f, g, h]);
+        }
+    }
+    for word in words[..bits as usize].iter().flatten() {
+        out.extend_from_slice(&word.to_le_bytes());
     }
 }
 
@@ -46,15 +60,16 @@ pub(super) fn unpack(bytes: &[u8], count: usize, bits: u8, out: &mut [u32; BLOCK
         unpack_block(bytes, bits, out);
         return;
     }
-    let bits = usize::from(bits);
-    let mask = (1_u64 << bits) - 1;
-    for (i, value) in out.iter_mut().take(count).enumerate() {
-        let at = i * bits;
-        let mut window = [0; 8];
-        let from = bytes.get(at / 8..).unwrap_or_default();
-        let have = from.len().min(8);
-        window[..have].copy_from_slice(&from[..have]);
-        *value = u32::try_from(u64::from_le_bytes(window) >> (at % 8) & mask).unwrap_or(0);
+    let (bits, mask) = (u32::from(bits), (1_u64 << bits) - 1);
+    let (mut held, mut have) = (0_u64, 0);
+    let mut bytes = bytes.iter();
+    for value in out.iter_mut().take(count) {
+        while have < bits {
+            held |= u64::from(bytes.next().copied().unwrap_or(0)) << have;
+            have += 8;
+        }
+        *value = u32::try_from(held & mask).unwrap_or(0);
+        (held, have) = (held >> bits, have - bits);
     }
 }
 

@@ -66,7 +66,7 @@ enum Field {
 impl PostingsBuilder {
     /// An empty builder.
     pub fn new() -> Self {
-        Self { analyzer: Analyzer::cached(), ..Self::default() }
+        Self::default()
     }
 
     /// Adds a row above all before it. At most [`ROW_TERMS_MAX`] words of it are indexed, the title

@@ -8,10 +8,12 @@
 
 use std::ops::Range;
 
-use super::bm25::{Formula, RankedTerm, Ranker, Score};
+use super::block::{Decoded, Head};
+use super::bm25::{Formula, Found, Ranker, Score};
+use super::bytes::Bytes;
 use super::layout::BLOCK_ROWS;
 use super::postings::Posting;
-use super::view::{Decoded, List, PostingsView};
+use super::view::{List, PostingsView};
 use super::{Damage, damage};
 use crate::top::Top;
 
@@ -48,6 +50,8 @@ pub struct Scratch {
     sums: Box<[u32; WINDOW]>,
     touched: Vec<u16>,
     order: Vec<usize>,
+    /// Set while a search runs: one that ended in damage may have left sums behind.
+    unfinished: bool,
 }
 
 impl Default for Scratch {
@@ -58,6 +62,7 @@ impl Default for Scratch {
             sums: Box::new([0; WINDOW]),
             touched: Vec::new(),
             order: Vec::new(),
+            unfinished: false,
         }
     }
 }
@@ -78,7 +83,7 @@ impl Scratch {
     }
 }
 
-/// One term's way through the segment.
+/// One term's way through the segment. Its arrays are boxed: it moves between searches.
 struct Cursor {
     list: List,
     weight: f32,
@@ -92,20 +97,20 @@ struct Cursor {
     most: u32,
     /// Which block `decoded` holds.
     held: Option<usize>,
-    decoded: Decoded,
+    decoded: Box<Decoded>,
     /// Which block `scores` belongs to.
     scored: Option<usize>,
-    scores: [u32; BLOCK_ROWS],
+    scores: Box<[u32; BLOCK_ROWS]>,
 }
 
 /// What stays the same during one search.
-struct Field<'v> {
-    view: PostingsView<'v>,
+struct Field<'v, B> {
+    view: &'v PostingsView<B>,
     formula: &'v Formula,
 }
 
 impl Ranker {
-    /// Offers the rows of one segment to `top`, which may already hold rows of others: its floor
+    /// Offers the rows of one segment, as [`Stats::add`](super::Stats::add) found it, to `top`, which may already hold rows of others: its floor
     /// prunes.
     ///
     /// `wanted` is asked only for rows that would be kept; `key` orders rows of equal score
@@ -113,16 +118,16 @@ impl Ranker {
     ///
     /// # Errors
     /// [`Damage`] in the lists that were read; what `top` holds by then is not an answer.
-    pub fn search<K: Ord>(
+    pub fn search<B: Bytes, K: Ord>(
         &self,
-        view: &PostingsView<'_>,
+        found: &Found<B>,
         scratch: &mut Scratch,
         mut wanted: impl FnMut(u32) -> bool,
         mut key: impl FnMut(u32) -> K,
         top: &mut Top<Score, K>,
     ) -> Result<(), Damage> {
-        let field = Field { view: *view, formula: &self.formula };
-        field.open(&self.terms, scratch)?;
+        let field = Field { view: &found.view, formula: &self.formula };
+        self.open(&field, found, scratch)?;
         if scratch.cursors.is_empty() || top.is_closed() {
             return Ok(());
         }
@@ -159,6 +164,33 @@ impl Ranker {
                 Err(_) => break,
             }
         }
+        scratch.unfinished = false;
+        Ok(())
+    }
+
+    /// Finds the lists and their block bounds.
+    fn open<B: Bytes>(
+        &self,
+        field: &Field<'_, B>,
+        found: &Found<B>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Damage> {
+        scratch.spare.append(&mut scratch.cursors);
+        if std::mem::replace(&mut scratch.unfinished, true) {
+            scratch.sums.fill(0);
+        }
+        for term in &self.terms {
+            let Some(entry) = found.entries.get(term.index).copied().flatten() else { continue };
+            let list = found.view.list(entry)?;
+            let mut cursor = scratch.spare.pop().unwrap_or_else(|| Cursor::new(list));
+            cursor.list = list;
+            cursor.weight = term.weight;
+            cursor.blocks.clear();
+            (cursor.block, cursor.lookup, cursor.most) = (0, 0, 0);
+            (cursor.held, cursor.scored) = (None, None);
+            field.bounds(&mut cursor)?;
+            scratch.cursors.push(cursor);
+        }
         Ok(())
     }
 
@@ -166,13 +198,17 @@ impl Ranker {
     ///
     /// # Errors
     /// [`Damage`] in the lists that were read.
-    pub fn matched_terms(&self, view: &PostingsView<'_>, row: u32) -> Result<Vec<Match>, Damage> {
+    pub fn matched_terms<B: Bytes>(
+        &self,
+        view: &PostingsView<B>,
+        row: u32,
+    ) -> Result<Vec<Match>, Damage> {
         let mut matches = Vec::new();
-        let Some(code) = view.lengths().get(row as usize) else { return Ok(matches) };
+        let Some(code) = view.length_code(row)? else { return Ok(matches) };
         for term in &self.terms {
-            let Some(list) = view.find(&term.term)? else { continue };
-            if let Some(posting) = view.seek(&list, row)? {
-                let score = Score(self.formula.posting(term.weight, posting, *code));
+            let Some(entry) = view.entry(&term.term)? else { continue };
+            if let Some(posting) = view.seek(&view.list(entry)?, row)? {
+                let score = Score(self.formula.posting(term.weight, posting, code));
                 matches.push(Match {
                     term: term.index,
                     score,
@@ -208,9 +244,9 @@ impl Cursor {
             lookup: 0,
             most: 0,
             held: None,
-            decoded: Decoded::default(),
+            decoded: Box::default(),
             scored: None,
-            scores: [0; BLOCK_ROWS],
+            scores: Box::new([0; BLOCK_ROWS]),
         }
     }
 
@@ -247,47 +283,28 @@ impl Cursor {
     }
 }
 
-impl Field<'_> {
-    /// Finds the lists and their block bounds.
-    fn open(&self, terms: &[RankedTerm], scratch: &mut Scratch) -> Result<(), Damage> {
-        scratch.spare.append(&mut scratch.cursors);
-        // A search that ended in damage may have left sums behind.
-        scratch.sums.fill(0);
-        for term in terms {
-            let Some(list) = self.view.find(&term.term)? else { continue };
-            let mut cursor = scratch.spare.pop().unwrap_or_else(|| Cursor::new(list));
-            cursor.list = list;
-            cursor.weight = term.weight;
-            cursor.blocks.clear();
-            (cursor.block, cursor.lookup, cursor.most) = (0, 0, 0);
-            (cursor.held, cursor.scored) = (None, None);
-            self.bounds(&mut cursor)?;
-            scratch.cursors.push(cursor);
-        }
-        Ok(())
-    }
-
+impl<B: Bytes> Field<'_, B> {
+    /// The last row and score bound of each block.
     fn bounds(&self, cursor: &mut Cursor) -> Result<(), Damage> {
-        for i in 0..self.view.block_count(&cursor.list) {
-            let Some((block, impacts)) = self.view.head(&cursor.list, i)? else {
-                // A short list has no heads: its bound is its greatest score.
-                self.score_block(cursor, 0)?;
-                let count = cursor.decoded.count;
-                let most = cursor.scores[..count].iter().copied().max().unwrap_or(0);
-                cursor.blocks.push((cursor.decoded.rows[count - 1], most));
-                return Ok(());
-            };
-            let bounds = impacts.iter().filter(|impact| (impact.body, impact.title) != (0, 0)).map(
-                |impact| {
-                    let most = Posting { row: 0, body: impact.body, title: impact.title };
-                    self.formula.bound(cursor.weight, most, impact.length)
-                },
-            );
-            let last =
-                block.last_row.ok_or_else(|| damage("WRD-21", "a block without its last row"))?;
+        let Cursor { list, weight, blocks, .. } = cursor;
+        let long = self.view.heads(list, |i, head| {
+            let Head { last_row, impacts, .. } = head;
+            let some = impacts.iter().filter(|impact| (impact.body, impact.title) != (0, 0));
+            let bounds = some.map(|impact| {
+                let most = Posting { row: 0, body: impact.body, title: impact.title };
+                self.formula.bound(*weight, most, impact.length)
+            });
             let most =
                 bounds.max().ok_or_else(|| damage("WRD-23", format!("block {i} has no impact")))?;
-            cursor.blocks.push((last, most));
+            blocks.push((last_row, most));
+            Ok(())
+        })?;
+        if !long {
+            // A short list has no heads: its bound is its greatest score.
+            self.score_block(cursor, 0)?;
+            let count = cursor.decoded.count;
+            let most = cursor.scores[..count].iter().copied().max().unwrap_or(0);
+            cursor.blocks.push((cursor.decoded.rows[count - 1], most));
         }
         Ok(())
     }
@@ -430,15 +447,11 @@ impl Field<'_> {
             let block = cursor.lookup;
             self.hold(cursor, block)?;
             if let Some(at) = cursor.decoded.find(row) {
-                let code = self.length_code(row);
+                let code = self.view.length_code(row)?.unwrap_or(0);
                 sum += self.formula.posting(cursor.weight, cursor.decoded.posting(at), code);
             }
         }
         Ok((sum >= floor).then_some(sum))
-    }
-
-    fn length_code(&self, row: u32) -> u8 {
-        self.view.lengths()[row as usize]
     }
 
     fn hold(&self, cursor: &mut Cursor, block: usize) -> Result<(), Damage> {
@@ -456,21 +469,21 @@ impl Field<'_> {
             return Ok(());
         }
         self.hold(cursor, block)?;
-        let Decoded { rows, bodies, titles, count, titled } = &cursor.decoded;
-        let lengths = self.view.lengths();
+        let Decoded { rows, bodies, titles, count, titled } = &*cursor.decoded;
         let mut norms = [1.0; BLOCK_ROWS];
-        for (norm, row) in norms.iter_mut().zip(&rows[..*count]) {
-            *norm = self.formula.norms[usize::from(lengths[*row as usize])];
-        }
+        self.view.length_codes(&rows[..*count], |at, code| {
+            norms[at] = self.formula.norms[usize::from(code)];
+        })?;
+        let scores = &mut *cursor.scores;
         if *titled {
             for i in 0..BLOCK_ROWS {
                 let frequency = self.formula.frequency(bodies[i], titles[i]);
-                cursor.scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
+                scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
             }
         } else {
             for i in 0..BLOCK_ROWS {
                 let frequency = self.formula.frequency(bodies[i], 0);
-                cursor.scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
+                scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
             }
         }
         cursor.scored = Some(block);

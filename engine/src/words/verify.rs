@@ -1,20 +1,48 @@
-//! Walks all of a segment's words and checks every rule.
+//! Walks all of a segment's words and checks every rule; compares them with those of its texts.
 //!
 //! Owns the checks that opening leaves out because they cost a full read. Must not know files.
 
-use super::columns::impacts;
-use super::layout::{BLOCK_ROWS, decode_length};
-use super::view::{Decoded, PostingsView};
+use super::block::Decoded;
+use super::bytes::{Bytes, all};
+use super::columns::{ColumnsWriter, impacts};
+use super::layout::{BLOCK_ROWS, WordColumns, decode_length};
+use super::postings::{Full, PostingsBuilder};
+use super::view::{List, PostingsView};
 use super::{Damage, damage};
 
-impl PostingsView<'_> {
-    /// Checks every term, posting, bound and length; the first broken rule ends it.
+/// The columns of rows with these titles and texts; `None` is a row without words.
+///
+/// They depend on the rows alone: a segment that was built at once, one that was merged from many
+/// and one whose other rows were dropped by merging have the same bytes. So when
+/// [`PostingsView::compare`] finds no difference, no word of any other text is left.
+///
+/// # Errors
+/// [`Full`] when the rows exceed the bounds of a segment; or what `rows` gives.
+pub fn rebuild<'t, E: From<Full>>(
+    rows: impl IntoIterator<Item = Result<Option<(&'t str, &'t str)>, E>>,
+) -> Result<WordColumns, E> {
+    let mut builder = PostingsBuilder::new();
+    let mut count = 0;
+    for row in rows {
+        if let Some((title, text)) = row? {
+            builder.add(count, title, text)?;
+        }
+        count = count.checked_add(1).ok_or(Full)?;
+    }
+    Ok(builder.finish(count))
+}
+
+impl<B: Bytes> PostingsView<B> {
+    /// Checks every term, posting, bound and length, and that the columns hold nothing else; the
+    /// first broken rule ends it.
     ///
     /// # Errors
     /// [`Damage`] naming the rule.
     pub fn verify(&self) -> Result<(), Damage> {
-        let total: u64 = self.lengths().iter().map(|code| u64::from(decode_length(*code))).sum();
-        let documents = self.lengths().iter().filter(|code| **code != 0).count();
+        self.dictionary().verify()?;
+        let lengths = self.lengths()?;
+        let total: u64 = lengths.iter().map(|code| u64::from(decode_length(*code))).sum();
+        let documents = lengths.iter().filter(|code| **code != 0).count();
         if total != self.length_total() || documents != self.documents() as usize {
             return Err(damage(
                 "WRD-13",
@@ -26,23 +54,75 @@ impl PostingsView<'_> {
             ));
         }
         let mut lists = self.lists();
-        let mut decoded = Decoded::default();
-        let mut postings = Vec::with_capacity(BLOCK_ROWS);
+        let (mut decoded, mut postings) = (Decoded::default(), Vec::new());
+        let mut again = ColumnsWriter::new(lengths.to_vec());
         while let Some((_, list)) = lists.next()? {
+            postings.clear();
             for i in 0..self.block_count(&list) {
                 self.decode(&list, i, &mut decoded)?;
-                let Some((_, stated)) = self.head(&list, i)? else { continue };
-                postings.clear();
-                postings.extend((0..decoded.count).map(|at| decoded.posting(at)));
-                let rows = list.rows;
-                if impacts(&postings, self.lengths()) != stated {
-                    return Err(damage(
-                        "WRD-23",
-                        format!("impacts of block {i} of {rows} postings are not its own"),
-                    ));
-                }
+                postings.extend(decoded.postings());
             }
+            self.verify_impacts(&list, &postings, lengths)?;
+            again.list(&postings);
+        }
+        let again = again.finish();
+        let columns = self.columns();
+        for (name, found, wanted) in [
+            ("entries", all(&columns.entries)?, &again.entries),
+            ("blocks", all(&columns.blocks)?, &again.blocks),
+            ("postings", all(&columns.postings)?, &again.postings),
+        ] {
+            // The head of `entries` was checked before.
+            let from = if name == "entries" { super::layout::HEAD_BYTES } else { 0 };
+            same(name, &found[from..], &wanted[from..])
+                .map_err(|detail| damage("WRD-32", detail))?;
         }
         Ok(())
     }
+
+    fn verify_impacts(
+        &self,
+        list: &List,
+        postings: &[super::Posting],
+        lengths: &[u8],
+    ) -> Result<(), Damage> {
+        let mut blocks = postings.chunks(BLOCK_ROWS);
+        let check = |i, head: super::block::Head| match blocks.next() {
+            Some(block) if impacts(block, lengths) == head.impacts => Ok(()),
+            _ => Err(damage(
+                "WRD-23",
+                format!("impacts of block {i} of {} postings are not its own", list.rows),
+            )),
+        };
+        self.heads(list, check).map(|_| ())
+    }
+
+    /// Checks that the columns are `wanted`, byte by byte: those that [`rebuild`] makes of the
+    /// segment's rows.
+    ///
+    /// # Errors
+    /// [`Damage`] that names the first column that differs, and where.
+    pub fn compare(&self, wanted: &WordColumns) -> Result<(), Damage> {
+        let (found, wanted) = (self.columns(), wanted.as_ref());
+        for (name, found, wanted) in [
+            ("dictionary", &found.dictionary, wanted.dictionary),
+            ("entries", &found.entries, wanted.entries),
+            ("blocks", &found.blocks, wanted.blocks),
+            ("postings", &found.postings, wanted.postings),
+            ("lengths", &found.lengths, wanted.lengths),
+        ] {
+            same(name, all(found)?, wanted).map_err(|detail| damage("WRD-50", detail))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where two columns that should be equal are not.
+fn same(name: &str, found: &[u8], wanted: &[u8]) -> Result<(), String> {
+    if found == wanted {
+        return Ok(());
+    }
+    let at = found.iter().zip(wanted).take_while(|(found, wanted)| found == wanted).count();
+    let (found, wanted) = (found.len(), wanted.len());
+    Err(format!("{name}: {found} bytes where {wanted} are due, the first other one is {at}"))
 }

@@ -3,23 +3,36 @@
 //! Owns the decoding side of format-spec/words.md: every offset, length and count is checked here
 //! before use, so the rooms above work with rows that exist. Must not know how rows are ranked.
 
+use super::block::{Block, Decoded, Head, last_row};
+use super::bytes::{Bytes, all, part};
 use super::dictionary::{Dictionary, Walk};
 use super::layout::{
-    BLOCK_BYTES, BLOCK_ROWS, COUNT_BITS_MAX, ENTRY_BYTES, HEAD_BYTES, IMPACT_CLASSES, Impact,
-    ROW_BITS_MAX, SEGMENT_POSTINGS_MAX, WordColumnsRef, decode_length, read_u32,
+    BLOCK_BYTES, BLOCK_ROWS, ENTRY_BYTES, HEAD_BYTES, SEGMENT_POSTINGS_MAX, WordColumnsRef,
+    decode_length, read_u32,
 };
-use super::pack::{packed_bytes, unpack};
 use super::postings::Posting;
 use super::{Damage, damage};
 
-/// The words of one segment.
+/// Lengths that are asked for together: few calls for common terms, few needless pages for rare
+/// ones.
+const LENGTHS_TOGETHER: u32 = 1 << 14;
+
+/// The words of one segment. Looks at no more of its columns than a question needs.
 #[derive(Debug, Clone, Copy)]
-pub struct PostingsView<'a> {
-    dictionary: Dictionary<'a>,
-    columns: WordColumnsRef<'a>,
+pub struct PostingsView<B> {
+    dictionary: Dictionary<B>,
+    columns: WordColumnsRef<B>,
     rows: u32,
     documents: u32,
     length_total: u64,
+}
+
+/// What `entries` says of one term.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) rows: u32,
+    place: u32,
+    detail: u32,
 }
 
 /// Where the postings of one term lie.
@@ -36,84 +49,41 @@ enum Place {
     Many { first: usize },
 }
 
-/// One block, its widths and place checked.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Block {
-    pub(super) count: usize,
-    /// The row after the block before.
-    from: u32,
-    /// Known for blocks of long lists.
-    pub(super) last_row: Option<u32>,
-    offset: usize,
-    row_bits: u8,
-    body_bits: u8,
-    title_bits: u8,
-}
-
-/// Rows and counts of one decoded block; the first `count` of each are valid.
-#[derive(Debug, Clone)]
-pub(super) struct Decoded {
-    pub(super) rows: [u32; BLOCK_ROWS],
-    pub(super) bodies: [u32; BLOCK_ROWS],
-    pub(super) titles: [u32; BLOCK_ROWS],
-    pub(super) count: usize,
-    /// Whether any title count may differ from 0.
-    pub(super) titled: bool,
-}
-
-impl Default for Decoded {
-    fn default() -> Self {
-        let zeros = [0; BLOCK_ROWS];
-        Self { rows: zeros, bodies: zeros, titles: zeros, count: 0, titled: false }
-    }
-}
-
-impl Decoded {
-    pub(super) fn posting(&self, i: usize) -> Posting {
-        let narrow = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
-        Posting { row: self.rows[i], body: narrow(self.bodies[i]), title: narrow(self.titles[i]) }
-    }
-
-    /// Where `row` is among the rows.
-    pub(super) fn find(&self, row: u32) -> Option<usize> {
-        self.rows[..self.count].binary_search(&row).ok()
-    }
-}
-
-impl<'a> PostingsView<'a> {
+impl<B: Bytes> PostingsView<B> {
     /// Checks the columns of a segment of `rows` rows from the outside; lists are checked as they
     /// are read, so the cost does not grow with the segment.
     ///
     /// # Errors
     /// [`Damage`] naming the broken rule.
-    pub fn open(columns: WordColumnsRef<'a>, rows: u32) -> Result<Self, Damage> {
+    pub fn open(columns: WordColumnsRef<B>, rows: u32) -> Result<Self, Damage> {
         let dictionary = Dictionary::open(columns.dictionary)?;
         let terms = dictionary.terms();
-        let entries = columns.entries;
-        if entries.len() as u64 != HEAD_BYTES as u64 + u64::from(terms) * ENTRY_BYTES as u64
-            || read_u32(entries, 12) != Some(terms)
+        let found = columns.entries.size();
+        let wrong = || damage("WRD-10", format!("entries of {found} bytes for {terms} terms"));
+        let head = part(&columns.entries, 0, HEAD_BYTES)?.ok_or_else(wrong)?;
+        if found as u64 != HEAD_BYTES as u64 + u64::from(terms) * ENTRY_BYTES as u64
+            || read_u32(head, 12) != Some(terms)
         {
-            let found = entries.len();
-            return Err(damage("WRD-10", format!("entries of {found} bytes for {terms} terms")));
+            return Err(wrong());
         }
-        if entries[16..HEAD_BYTES].iter().any(|byte| *byte != 0) {
+        if head[16..].iter().any(|byte| *byte != 0) {
             return Err(damage("WRD-12", "reserved bytes of the head of entries are not 0"));
         }
-        if !columns.blocks.len().is_multiple_of(BLOCK_BYTES) {
-            let found = columns.blocks.len();
+        let found = columns.blocks.size();
+        if !found.is_multiple_of(BLOCK_BYTES) {
             return Err(damage(
                 "WRD-20",
                 format!("blocks of {found} bytes, not a multiple of {BLOCK_BYTES}"),
             ));
         }
-        if columns.lengths.len() as u64 != u64::from(rows) {
-            let found = columns.lengths.len();
+        let found = columns.lengths.size();
+        if found as u64 != u64::from(rows) {
             return Err(damage("WRD-40", format!("{found} lengths for {rows} rows")));
         }
         let (Some(low), Some(high), Some(documents)) =
-            (read_u32(entries, 0), read_u32(entries, 4), read_u32(entries, 8))
+            (read_u32(head, 0), read_u32(head, 4), read_u32(head, 8))
         else {
-            return Err(damage("WRD-10", "entries without a head"));
+            return Err(wrong());
         };
         let length_total = u64::from(low) | u64::from(high) << 32;
         let longest = u64::from(rows) * u64::from(decode_length(u8::MAX));
@@ -148,8 +118,11 @@ impl<'a> PostingsView<'a> {
 
     /// Length of `row` in words as stored (rounded by at most one sixteenth); `None` past the last
     /// row.
-    pub fn length(&self, row: u32) -> Option<u32> {
-        self.lengths().get(row as usize).map(|code| decode_length(*code))
+    ///
+    /// # Errors
+    /// [`Damage`] in the lengths.
+    pub fn length(&self, row: u32) -> Result<Option<u32>, Damage> {
+        Ok(self.length_code(row)?.map(decode_length))
     }
 
     /// Rows that have `term`, tombstoned ones included.
@@ -157,48 +130,87 @@ impl<'a> PostingsView<'a> {
     /// # Errors
     /// [`Damage`] in the dictionary or the entry.
     pub fn document_frequency(&self, term: &str) -> Result<u32, Damage> {
-        Ok(self.find(term)?.map_or(0, |list| list.rows))
+        Ok(self.entry(term)?.map_or(0, |entry| entry.rows))
     }
 
     /// The postings of `term` in row order, or `None` when no row has it.
     ///
     /// # Errors
     /// [`Damage`] in the dictionary or the entry.
-    pub fn postings(&self, term: &str) -> Result<Option<TermPostings<'a>>, Damage> {
-        Ok(self.find(term)?.map(|list| self.iterate(list)))
+    pub fn postings(&self, term: &str) -> Result<Option<TermPostings<'_, B>>, Damage> {
+        let Some(entry) = self.entry(term)? else { return Ok(None) };
+        let list = self.list(entry)?;
+        Ok(Some(TermPostings { view: self, list, block: 0, next: 0, decoded: Box::default() }))
     }
 
-    pub(super) fn lengths(&self) -> &'a [u8] {
-        self.columns.lengths
+    /// The columns it reads.
+    pub(super) fn columns(&self) -> &WordColumnsRef<B> {
+        &self.columns
+    }
+
+    pub(super) fn dictionary(&self) -> &Dictionary<B> {
+        &self.dictionary
+    }
+
+    /// Length codes of all rows.
+    pub(super) fn lengths(&self) -> Result<&[u8], Damage> {
+        all(&self.columns.lengths)
+    }
+
+    pub(super) fn length_code(&self, row: u32) -> Result<Option<u8>, Damage> {
+        let code = part(&self.columns.lengths, row as usize, 1)?;
+        Ok(code.and_then(|code| code.first()).copied())
+    }
+
+    /// Gives `each` the place and the length code of all these rows, which rise and are below the
+    /// segment's.
+    pub(super) fn length_codes(
+        &self,
+        rows: &[u32],
+        mut each: impl FnMut(usize, u8),
+    ) -> Result<(), Damage> {
+        let mut done = 0;
+        while let Some(first) = rows.get(done) {
+            let from = first - first % LENGTHS_TOGETHER;
+            let to = from.saturating_add(LENGTHS_TOGETHER).min(self.rows);
+            let codes = self.columns.lengths.range(from as usize, to as usize)?;
+            let inside = rows[done..].partition_point(|row| *row < to);
+            for (at, row) in rows[done..done + inside].iter().enumerate() {
+                each(done + at, codes[(row - from) as usize]);
+            }
+            done += inside;
+        }
+        Ok(())
     }
 
     /// All terms in order with their lists.
-    pub(super) fn lists(&self) -> Lists<'a> {
-        Lists { view: *self, walk: self.dictionary.walk(), postings: 0 }
+    pub(super) fn lists(&self) -> Lists<'_, B> {
+        Lists { view: self, walk: self.dictionary.walk(), postings: 0 }
     }
 
-    pub(super) fn iterate(&self, list: List) -> TermPostings<'a> {
-        TermPostings { view: *self, list, block: 0, next: 0, decoded: Box::default() }
+    /// What the columns say of `term`; where its postings lie is not looked at.
+    pub(super) fn entry(&self, term: &str) -> Result<Option<Entry>, Damage> {
+        self.dictionary.ordinal(term.as_bytes())?.map(|ordinal| self.entry_at(ordinal)).transpose()
     }
 
-    pub(super) fn find(&self, term: &str) -> Result<Option<List>, Damage> {
-        self.dictionary.ordinal(term.as_bytes())?.map(|ordinal| self.list(ordinal)).transpose()
-    }
-
-    /// The list of the term with this ordinal.
-    pub(super) fn list(&self, ordinal: u32) -> Result<List, Damage> {
+    fn entry_at(&self, ordinal: u32) -> Result<Entry, Damage> {
         let at = HEAD_BYTES + ordinal as usize * ENTRY_BYTES;
-        let entries = self.columns.entries;
+        let raw = part(&self.columns.entries, at, ENTRY_BYTES)?.unwrap_or_default();
         let (Some(rows), Some(place), Some(detail)) =
-            (read_u32(entries, at), read_u32(entries, at + 4), read_u32(entries, at + 8))
+            (read_u32(raw, 0), read_u32(raw, 4), read_u32(raw, 8))
         else {
             return Err(damage("WRD-10", format!("no entry for ordinal {ordinal}")));
         };
-        let outside =
-            || damage("WRD-11", format!("{rows} postings at {place} of ordinal {ordinal}"));
         if rows == 0 || rows > self.rows {
-            return Err(outside());
+            return Err(damage("WRD-11", format!("{rows} postings of ordinal {ordinal}")));
         }
+        Ok(Entry { rows, place, detail })
+    }
+
+    /// Where the postings of an entry lie, checked.
+    pub(super) fn list(&self, entry: Entry) -> Result<List, Damage> {
+        let Entry { rows, place, detail } = entry;
+        let outside = || damage("WRD-11", format!("{rows} postings at {place}"));
         let [low, middle, high, top] = detail.to_le_bytes();
         let reserved = match rows as usize {
             1 => (high, top) != (0, 0),
@@ -206,10 +218,7 @@ impl<'a> PostingsView<'a> {
             _ => detail != 0,
         };
         if reserved {
-            return Err(damage(
-                "WRD-12",
-                format!("reserved bits in the entry of ordinal {ordinal}"),
-            ));
+            return Err(damage("WRD-12", format!("reserved bits in an entry: {detail:#x}")));
         }
         let place = match rows as usize {
             1 if place >= self.rows => return Err(outside()),
@@ -218,22 +227,13 @@ impl<'a> PostingsView<'a> {
             }
             1 => Place::One(Posting { row: place, body: low, title: middle }),
             count if count < BLOCK_ROWS => {
+                let bits = [low, middle, high];
                 let offset = place as usize;
-                let block = Block {
-                    count,
-                    from: 0,
-                    last_row: None,
-                    offset,
-                    row_bits: low,
-                    body_bits: middle,
-                    title_bits: high,
-                };
-                self.packed(&block)?;
-                Place::Few(block)
+                Place::Few(Block { count, from: 0, last_row: None, offset, bits })
             }
             count => {
                 let (first, blocks) = (place as usize, count.div_ceil(BLOCK_ROWS));
-                if first + blocks > self.columns.blocks.len() / BLOCK_BYTES {
+                if first + blocks > self.columns.blocks.size() / BLOCK_BYTES {
                     return Err(outside());
                 }
                 Place::Many { first }
@@ -247,65 +247,40 @@ impl<'a> PostingsView<'a> {
         (list.rows as usize).div_ceil(BLOCK_ROWS)
     }
 
-    /// The head of block `i`, widths checked; `None` for lists without block heads.
-    pub(super) fn head(
+    /// Gives `each` the heads of all blocks of a long list in order; returns whether it is one.
+    pub(super) fn heads(
         &self,
         list: &List,
-        i: usize,
-    ) -> Result<Option<(Block, [Impact; IMPACT_CLASSES])>, Damage> {
-        let Place::Many { first } = list.place else { return Ok(None) };
-        let at = first + i;
-        let count = (list.rows as usize).saturating_sub(i * BLOCK_ROWS).min(BLOCK_ROWS);
-        let raw = self.raw_head(at).filter(|_| count > 0);
-        let raw = raw.ok_or_else(|| damage("WRD-11", format!("no block {at}")))?;
-        let last_row = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
-        let from = match i {
-            0 => 0,
-            _ => self.last_row(at - 1).saturating_add(1),
-        };
-        if last_row < from || last_row >= self.rows {
-            return Err(damage(
-                "WRD-21",
-                format!("block {at} ends at row {last_row}, starts at {from} or later"),
-            ));
+        mut each: impl FnMut(usize, Head) -> Result<(), Damage>,
+    ) -> Result<bool, Damage> {
+        let Place::Many { first } = list.place else { return Ok(false) };
+        let mut from = 0;
+        for (i, raw) in self.raw_heads(first, self.block_count(list))?.iter().enumerate() {
+            let head = Head::read(raw, self.rows_of(list, i), from, self.rows)?;
+            from = head.last_row.saturating_add(1);
+            each(i, head)?;
         }
-        let offset = u32::from_le_bytes([raw[4], raw[5], raw[6], raw[7]]) as usize;
-        let [row_bits, body_bits, title_bits, reserved] = [raw[8], raw[9], raw[10], raw[11]];
-        if reserved != 0 {
-            return Err(damage("WRD-12", format!("reserved byte of block {at} is {reserved}")));
-        }
-        let block = Block {
-            count,
-            from,
-            last_row: Some(last_row),
-            offset,
-            row_bits,
-            body_bits,
-            title_bits,
-        };
-        let impacts = std::array::from_fn(|class| {
-            let at = 12 + 3 * class;
-            Impact { body: raw[at], title: raw[at + 1], length: raw[at + 2] }
-        });
-        Ok(Some((block, impacts)))
+        Ok(true)
     }
 
     /// Decodes block `i` of a list.
     pub(super) fn decode(&self, list: &List, i: usize, out: &mut Decoded) -> Result<(), Damage> {
         match list.place {
             Place::One(posting) => {
-                out.count = 1;
-                out.titled = posting.title != 0;
-                out.rows[0] = posting.row;
-                out.bodies[0] = u32::from(posting.body);
-                out.titles[0] = u32::from(posting.title);
+                out.set_one(posting);
                 Ok(())
             }
-            Place::Few(block) => self.decode_block(&block, out),
-            Place::Many { .. } => match self.head(list, i)? {
-                Some((block, _)) => self.decode_block(&block, out),
-                None => Err(damage("WRD-11", format!("no block {i}"))),
-            },
+            Place::Few(block) => out.set_block(&block, &self.columns.postings, self.rows),
+            Place::Many { first } => {
+                let (before, raw) = match self.raw_heads(first + i - i.min(1), 1 + i.min(1))? {
+                    [raw] => (None, raw),
+                    [before, raw] => (Some(last_row(before)), raw),
+                    _ => return Err(damage("WRD-11", format!("no block {i}"))),
+                };
+                let from = before.map_or(0, |row| row.saturating_add(1));
+                let head = Head::read(raw, self.rows_of(list, i), from, self.rows)?;
+                out.set_block(&head.block, &self.columns.postings, self.rows)
+            }
         }
     }
 
@@ -313,101 +288,43 @@ impl<'a> PostingsView<'a> {
     pub(super) fn seek(&self, list: &List, row: u32) -> Result<Option<Posting>, Damage> {
         let mut block = 0;
         if let Place::Many { first } = list.place {
-            // Binary search over the last rows; on damaged heads it may miss, and the decoding says
-            // so.
-            let (mut low, mut high) = (0, self.block_count(list));
-            while low < high {
-                let middle = low.midpoint(high);
-                if self.last_row(first + middle) < row { low = middle + 1 } else { high = middle }
-            }
-            if low == self.block_count(list) {
+            // On damaged heads the search may miss, and the decoding says so.
+            let heads = self.raw_heads(first, self.block_count(list))?;
+            block = heads.partition_point(|raw| last_row(raw) < row);
+            if block == heads.len() {
                 return Ok(None);
             }
-            block = low;
         }
         let mut decoded = Decoded::default();
         self.decode(list, block, &mut decoded)?;
         Ok(decoded.find(row).map(|i| decoded.posting(i)))
     }
 
-    fn raw_head(&self, at: usize) -> Option<&'a [u8; BLOCK_BYTES]> {
-        self.columns.blocks.get(at.checked_mul(BLOCK_BYTES)?..)?.first_chunk()
+    /// Postings of block `i` of a list.
+    fn rows_of(&self, list: &List, i: usize) -> usize {
+        (list.rows as usize).saturating_sub(i * BLOCK_ROWS).min(BLOCK_ROWS)
     }
 
-    fn last_row(&self, at: usize) -> u32 {
-        self.raw_head(at)
-            .map_or(u32::MAX, |raw| u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]))
-    }
-
-    /// The packed bytes of a block: rows, body counts, title counts.
-    fn packed(&self, block: &Block) -> Result<[&'a [u8]; 3], Damage> {
-        let Block { count, offset, row_bits, body_bits, title_bits, .. } = *block;
-        if row_bits > ROW_BITS_MAX || body_bits > COUNT_BITS_MAX || title_bits > COUNT_BITS_MAX {
-            return Err(damage("WRD-22", format!("widths {row_bits}, {body_bits}, {title_bits}")));
-        }
-        let mut at = offset;
-        let mut take = |bits: u8| {
-            let bytes = self.columns.postings.get(at..at + packed_bytes(count, bits));
-            at += packed_bytes(count, bits);
-            bytes.ok_or_else(|| {
-                damage("WRD-22", format!("packed numbers at {offset} pass the end of postings"))
-            })
-        };
-        Ok([take(row_bits)?, take(body_bits)?, take(title_bits)?])
-    }
-
-    fn decode_block(&self, block: &Block, out: &mut Decoded) -> Result<(), Damage> {
-        let [rows, bodies, titles] = self.packed(block)?;
-        let count = block.count;
-        unpack(rows, count, block.row_bits, &mut out.rows);
-        // Steps are not negative, so the last row is the greatest: one check stands for all.
-        let steps: u64 = out.rows[..count].iter().map(|step| u64::from(*step)).sum();
-        let last = u64::from(block.from) + steps + count as u64 - 1;
-        let wanted =
-            block.last_row.map_or(last < u64::from(self.rows), |row| u64::from(row) == last);
-        if !wanted {
-            return Err(damage(
-                "WRD-30",
-                format!("a block ends at row {last}, {:?} stated", block.last_row),
-            ));
-        }
-        let mut next = block.from;
-        for row in &mut out.rows[..count] {
-            *row = row.wrapping_add(next);
-            next = row.wrapping_add(1);
-        }
-        unpack(bodies, count, block.body_bits, &mut out.bodies);
-        out.titled = block.title_bits != 0;
-        if out.titled || block.body_bits == 0 {
-            unpack(titles, count, block.title_bits, &mut out.titles);
-        } else {
-            out.titles.fill(0);
-        }
-        out.count = count;
-        if out.bodies[..count]
-            .iter()
-            .zip(&out.titles[..count])
-            .any(|(body, title)| body | title == 0)
-        {
-            return Err(damage("WRD-31", "a posting counts 0"));
-        }
-        Ok(())
+    fn raw_heads(&self, first: usize, count: usize) -> Result<&[[u8; BLOCK_BYTES]], Damage> {
+        let raw = part(&self.columns.blocks, first * BLOCK_BYTES, count * BLOCK_BYTES)?;
+        let raw = raw.ok_or_else(|| damage("WRD-11", format!("no blocks {first} + {count}")))?;
+        Ok(raw.as_chunks().0)
     }
 }
 
 /// All terms of a segment in order. Bounded even when entries share their postings: together they
 /// hold at most [`SEGMENT_POSTINGS_MAX`].
-pub(super) struct Lists<'a> {
-    view: PostingsView<'a>,
-    walk: Walk<'a>,
+pub(super) struct Lists<'v, B> {
+    view: &'v PostingsView<B>,
+    walk: Walk<'v, B>,
     postings: usize,
 }
 
-impl Lists<'_> {
+impl<B: Bytes> Lists<'_, B> {
     /// The next term and its list.
     pub(super) fn next(&mut self) -> Result<Option<(&[u8], List)>, Damage> {
         let Some((term, ordinal)) = self.walk.next()? else { return Ok(None) };
-        let list = self.view.list(ordinal)?;
+        let list = self.view.list(self.view.entry_at(ordinal)?)?;
         self.postings += list.rows as usize;
         if self.postings > SEGMENT_POSTINGS_MAX {
             return Err(damage(
@@ -420,15 +337,15 @@ impl Lists<'_> {
 }
 
 /// The postings of one term in row order.
-pub struct TermPostings<'a> {
-    view: PostingsView<'a>,
+pub struct TermPostings<'v, B> {
+    view: &'v PostingsView<B>,
     list: List,
     block: usize,
     next: usize,
     decoded: Box<Decoded>,
 }
 
-impl TermPostings<'_> {
+impl<B: Bytes> TermPostings<'_, B> {
     fn advance(&mut self) -> Result<Option<Posting>, Damage> {
         if self.next == self.decoded.count {
             if self.block == self.view.block_count(&self.list) {
@@ -443,7 +360,7 @@ impl TermPostings<'_> {
     }
 }
 
-impl Iterator for TermPostings<'_> {
+impl<B: Bytes> Iterator for TermPostings<'_, B> {
     type Item = Result<Posting, Damage>;
 
     /// The next posting; after `Damage`, nothing.
