@@ -185,6 +185,7 @@ impl<'a> Copy<'a> {
         self.to.sync_names().map_err(target)?;
         self.made.log_floor = self.made.next_file;
         self.made.last_seq = of.last_seq;
+        self.made.synced_seq = of.last_seq;
         let bytes = self.made.put_in_place(self.to).map_err(target)?;
         self.done.files += 1;
         self.done.bytes += bytes;

@@ -14,7 +14,7 @@ use crate::merge::Erased;
 use crate::store::Store;
 
 /// How fast a job may go on. It is asked after every piece that was written.
-pub trait Pace: Sync + std::fmt::Debug {
+pub trait Pace: Sync {
     /// `bytes` were written; waits as long as they ought to have taken. `false` ends the job.
     fn wrote(&self, bytes: usize) -> bool;
 }

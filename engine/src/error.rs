@@ -109,6 +109,8 @@ pub enum OpenError {
     Damaged(Damage),
     /// The operating system refused something.
     Disk(DiskError),
+    /// What an earlier process left could not be written anew: what failed, and what would help.
+    Renewal(String, Remedy),
 }
 
 impl OpenError {
@@ -120,6 +122,7 @@ impl OpenError {
             Self::TooNew { .. } => Remedy::Upgrade,
             Self::Damaged(_) => Remedy::Restore,
             Self::Disk(error) => error.remedy(),
+            Self::Renewal(_, remedy) => *remedy,
         }
     }
 }
@@ -136,11 +139,23 @@ impl fmt::Display for OpenError {
             ),
             Self::Damaged(damage) => write!(f, "the store is damaged: {damage}"),
             Self::Disk(error) => error.fmt(f),
+            Self::Renewal(why, _) => write!(f, "what the last process left: {why}"),
         }
     }
 }
 
 impl std::error::Error for OpenError {}
+
+/// What an opening writes anew can fail as a write does.
+impl From<WriteError> for OpenError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Damaged(damage) => Self::Damaged(damage),
+            WriteError::Disk(error) => Self::Disk(error),
+            other => Self::Renewal(other.to_string(), other.remedy()),
+        }
+    }
+}
 
 impl From<Damage> for OpenError {
     fn from(damage: Damage) -> Self {

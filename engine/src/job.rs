@@ -11,7 +11,7 @@ use crate::ids::Seq;
 use crate::layout::{self, FileKind, UNFINISHED};
 use crate::manifest::SegmentEntry;
 use crate::merge::{Erased, MergeError, Merged, merge_to};
-use crate::opening::open_part;
+use crate::opening::open_segment;
 use crate::os::disk::{Disk, DiskFile};
 use crate::segment::{FileSink, Segment};
 use crate::snapshot::Part;
@@ -72,10 +72,15 @@ impl From<MergeError> for JobError {
 }
 
 /// A file that is written no faster than its pace allows.
-#[derive(Debug)]
 struct Paced<'a> {
     file: Box<dyn DiskFile>,
     pace: &'a dyn Pace,
+}
+
+impl std::fmt::Debug for Paced<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.file.fmt(f)
+    }
 }
 
 /// What a pace that ends a job says through the file.
@@ -143,13 +148,15 @@ impl Job {
         let (bytes, sha256) = sink.finish()?;
         file.sync()?;
         disk.rename(&fresh, &name)?;
+        // The manifest that names it must not be on disk before the name is.
+        disk.sync_names()?;
         let entry = SegmentEntry::of(self.number, bytes, sha256, &merged.header);
-        let opened = open_part(disk, &entry).map_err(|error| match error {
+        let opened = open_segment(disk, &entry).map_err(|error| match error {
             OpenError::Disk(error) => JobError::Disk(error),
             OpenError::Damaged(damage) => JobError::Damaged(damage),
             other => JobError::Damaged(Damage::new("MAN-03", other.to_string()).within(&name)),
         })?;
-        Ok(Made { entry, segment: opened.segment, merged })
+        Ok(Made { entry, segment: Arc::new(opened.segment), merged })
     }
 }
 

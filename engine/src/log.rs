@@ -9,7 +9,7 @@ mod tests;
 mod writer;
 
 pub(crate) use frame::frame_bytes;
-pub(crate) use reader::{Frame, LogReader};
+pub(crate) use reader::{Frame, LogEnd, LogReader};
 pub(crate) use writer::{LogSyncer, LogWriter};
 
 use std::time::Duration;

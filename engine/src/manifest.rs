@@ -118,6 +118,8 @@ pub(crate) struct Manifest {
     pub(crate) store: StoreId,
     pub(crate) created_at: Micros,
     pub(crate) last_seq: Seq,
+    /// Largest commit number known to be on disk, in segments or logs.
+    pub(crate) synced_seq: Seq,
     pub(crate) log_floor: u64,
     pub(crate) next_file: u64,
     pub(crate) model: Option<Model>,
@@ -138,6 +140,7 @@ impl Manifest {
             store,
             created_at,
             last_seq: 0,
+            synced_seq: 0,
             log_floor: 1,
             next_file: 1,
             model: None,
@@ -225,13 +228,17 @@ impl Manifest {
             let detail = format!("last_seq is {}, a segment has commit {last}", self.last_seq);
             return Err(unfit(detail));
         }
+        if self.synced_seq < self.last_seq {
+            let detail = format!("synced_seq {} is below last_seq", self.synced_seq);
+            return Err(unfit(detail));
+        }
         Ok(())
     }
 
     /// No number is so large that counting on from it overflows.
     fn check_sizes(&self) -> Result<(), Damage> {
         let states = self.segments.iter().filter_map(|entry| entry.state.as_ref());
-        let largest = [self.number, self.last_seq, self.next_file];
+        let largest = [self.number, self.synced_seq, self.next_file];
         let generations = states.clone().map(|state| state.generation);
         if let Some(number) = largest.into_iter().chain(generations).find(|&n| n > NUMBER_MAX) {
             return Err(unfit(format!("{number} is above {NUMBER_MAX}")));

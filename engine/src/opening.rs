@@ -10,12 +10,12 @@ use crate::error::{Damage, DiskError, OpenError};
 use crate::ids::Seq;
 use crate::item::Batch;
 use crate::layout::{self, FileKind};
-use crate::log::{Frame, LogReader};
+use crate::log::{Frame, LogEnd, LogReader};
 use crate::manifest::{Manifest, SegmentEntry, StateEntry};
 use crate::os::disk::Disk;
 use crate::record;
 use crate::rows::Rows;
-use crate::segment::{Segment, SegmentBuilder, open_any};
+use crate::segment::{OpenedSegment, Segment, SegmentBuilder, open_any};
 use crate::snapshot::{Part, Snapshot};
 use crate::state::{self, RowState, StateOf};
 
@@ -25,8 +25,12 @@ pub(crate) struct Opened {
     pub(crate) manifest: Manifest,
     pub(crate) rows: Rows,
     pub(crate) next_seq: Seq,
-    /// Logs with at least one frame, oldest first.
-    pub(crate) with_frames: Vec<u64>,
+    /// Logs that were read, oldest first. Version 1 does not name them in the manifest.
+    pub(crate) logs: Vec<u64>,
+    /// Whether every log with frames was closed by its writer, so that all of it is on disk.
+    pub(crate) is_closed: bool,
+    /// Numbers of segments of an older version, which were converted on the heap.
+    pub(crate) outdated: Vec<u64>,
     /// Bytes of all logs' frames.
     pub(crate) log_bytes: u64,
     /// Lengths of the logs' files.
@@ -41,17 +45,27 @@ impl Opened {
         earlier: Option<&Self>,
     ) -> Result<Self, OpenError> {
         let known = earlier.map(Self::open_segments).unwrap_or_default();
-        let open = |entry: &SegmentEntry| match known.get(&entry.sha256) {
-            Some(segment) => with_state(disk, entry, Arc::clone(segment)),
-            None => open_part(disk, entry),
-        };
-        let rows = Rows::sealed(manifest.segments.iter().map(open).collect::<Result<_, _>>()?);
+        let (mut parts, mut outdated) = (Vec::new(), Vec::new());
+        for entry in &manifest.segments {
+            let segment = match known.get(&entry.sha256) {
+                Some(segment) => Arc::clone(segment),
+                None => {
+                    let opened = open_segment(disk, entry)?;
+                    outdated.extend(opened.upgraded.then_some(entry.number));
+                    Arc::new(opened.segment)
+                }
+            };
+            parts.push(with_state(disk, entry, segment)?);
+        }
+        let rows = Rows::sealed(parts);
         let next_seq = manifest.last_seq + 1;
         Ok(Self {
             manifest,
             rows,
             next_seq,
-            with_frames: Vec::new(),
+            logs: Vec::new(),
+            is_closed: true,
+            outdated,
             log_bytes: 0,
             log_file_bytes: 0,
         })
@@ -72,6 +86,14 @@ impl Opened {
             if number >= self.manifest.log_floor {
                 self.replay_log(disk, number, named.contains(&number))?;
             }
+        }
+        if self.next_seq <= self.manifest.synced_seq {
+            let detail = format!(
+                "the logs end with commit {}, but {} was on disk when the manifest was written",
+                self.next_seq - 1,
+                self.manifest.synced_seq
+            );
+            return Err(Damage::new("LOG-08", detail).into());
         }
         Ok(())
     }
@@ -101,11 +123,9 @@ impl Opened {
         if !batches.is_empty() {
             self.note_erasures(&batches);
             self.rows.add(builder, &batches)?;
-            self.with_frames.push(number);
-            if !is_named {
-                self.manifest.logs.push(number); // the manifest is of version 1
-            }
+            self.is_closed &= frames.end() == Some(LogEnd::Marked);
         }
+        self.logs.push(number);
         Ok(())
     }
 
@@ -128,16 +148,19 @@ impl Opened {
     }
 }
 
-/// Opens a segment that a manifest lists, and its state.
-pub(crate) fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, OpenError> {
+/// Opens a segment that a manifest lists.
+pub(crate) fn open_segment(
+    disk: &dyn Disk,
+    entry: &SegmentEntry,
+) -> Result<OpenedSegment, OpenError> {
     let name = layout::name(FileKind::Segment, entry.number);
     let bytes = disk.map(&name).map_err(|error| missing(error, &name))?;
     if bytes.as_slice().len() as u64 != entry.bytes {
         let detail = format!("{} bytes long, {} were written", bytes.as_slice().len(), entry.bytes);
         return Err(Damage::new("MAN-03", detail).within(&name).into());
     }
-    let segment = open_any(&name, bytes)?.segment;
-    let header = segment.header();
+    let opened = open_any(&name, bytes)?;
+    let header = opened.segment.header();
     let found = [header.items, header.sources, header.edges, header.tombstones, header.vectors];
     let listed = [entry.items, entry.sources, entry.edges, entry.tombstones, entry.vectors];
     let seqs = (header.first_seq, header.last_seq) == (entry.first_seq, entry.last_seq);
@@ -147,7 +170,7 @@ pub(crate) fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, O
             .within(&name)
             .into());
     }
-    with_state(disk, entry, Arc::new(segment))
+    Ok(opened)
 }
 
 fn with_state(

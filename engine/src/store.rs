@@ -117,7 +117,7 @@ impl Store {
         let disk = &*ground.disk;
         let lock = disk.lock()?.ok_or(OpenError::Locked)?;
         let mut writer = Writer::open(&ground, options.durability)?;
-        Ok(Self {
+        let store = Self {
             ground,
             options,
             flushing: Mutex::default(),
@@ -130,7 +130,28 @@ impl Store {
             writer: Mutex::new(writer),
             wanted: Wanted::default(),
             _lock: lock,
-        })
+        };
+        store.renew()?;
+        Ok(store)
+    }
+
+    /// Writes anew what must not stay as it was found. A writer that did not end in good order may
+    /// have left frames that were never on disk, and that a sync would not bring there: after one has
+    /// failed, the operating system takes them for written (Rebello et al., "Can applications
+    /// recover from fsync failures?", ATC 2020). Segments of an older version become ours.
+    fn renew(&self) -> Result<(), WriteError> {
+        let must_seal = self.writer()?.must_seal;
+        if must_seal {
+            self.seal()?;
+        }
+        let outdated = std::mem::take(&mut self.writer()?.outdated);
+        for number in outdated {
+            let job = self.writer()?.job_over(number);
+            if let Some(job) = job {
+                self.rewrite(&job, &Erased::default(), &FullSpeed)?;
+            }
+        }
+        Ok(())
     }
 
     /// The store as of the last acknowledged write.

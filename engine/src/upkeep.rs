@@ -145,7 +145,6 @@ fn rewrite_loop(store: &Store) {
 }
 
 /// Works at most [`UPKEEP_CPU_PERCENT`] of the time and rests for the remainder.
-#[derive(Debug)]
 struct Shared<'a> {
     wanted: &'a Wanted,
     /// When the work that was not rested for yet began.

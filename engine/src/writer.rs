@@ -27,6 +27,12 @@ pub(crate) struct Writer {
     pub(crate) rows: Rows,
     log: Option<LogWriter>,
     durability: Durability,
+    /// Whether the logs hold frames that nobody knows to be on disk.
+    pub(crate) must_seal: bool,
+    /// Numbers of segments of an older version.
+    pub(crate) outdated: Vec<u64>,
+    /// The logs before this one that hold the rest of the tail.
+    older_logs: Vec<u64>,
     /// Bytes of the older logs that hold the rest of the tail.
     older_log_bytes: u64,
     /// Lengths of their files.
@@ -88,11 +94,6 @@ impl Writer {
         let mut opened = Opened::sealed(disk, manifest, None)?;
         let stored_marks = stored_marks(&opened);
         opened.replay(disk, &names)?;
-        // A killed writer may have left a whole frame that was never synced. It is shown from now
-        // on, and later commits build on it, so it must not be lost either.
-        for &number in &opened.with_frames {
-            disk.sync(&layout::name(FileKind::Log, number))?;
-        }
         // What is about to be removed may be all that is left if the newest names are lost.
         disk.sync_names()?;
         let writer = Self {
@@ -101,6 +102,9 @@ impl Writer {
             rows: opened.rows,
             log: None,
             durability,
+            must_seal: !opened.is_closed,
+            outdated: opened.outdated,
+            older_logs: opened.logs,
             older_log_bytes: opened.log_bytes,
             older_file_bytes: opened.log_file_bytes,
             next_seq: opened.next_seq,
@@ -287,23 +291,27 @@ impl Writer {
         if let Some(log) = self.log.take() {
             // No frame of a later log may count when one of this log was lost. A mark is not needed:
             // the next log's first commit says where this one ends.
+            self.older_logs.push(log.number());
             self.older_log_bytes += log.bytes();
             self.older_file_bytes += log.file_bytes();
             log.sync().map_err(|error| self.stop(error))?;
         }
-        self.new_log(disk)?;
-        self.publish(disk)?;
+        // While nobody knows whether the older logs are on disk, none may follow them: the segment
+        // takes their place first.
+        if !self.must_seal {
+            self.new_log(disk)?;
+            self.publish(disk)?;
+        }
         self.rows.freeze();
         Ok(Some(self.job(first, self.rows.all().len() - first)))
     }
 
     /// Logs without one whole frame: nothing to keep of them.
     fn drop_empty_logs(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
-        let newest = self.log.as_ref().map_or(self.manifest.next_file, LogWriter::number);
-        if self.manifest.logs.iter().all(|&number| number >= newest) {
+        if self.older_logs.is_empty() {
             return Ok(());
         }
-        self.drop_logs_below(newest);
+        self.drop_older_logs();
         self.publish(disk)
     }
 
@@ -344,6 +352,12 @@ impl Writer {
         }
     }
 
+    /// A job over one sealed segment; `None` where a flush has taken it up since.
+    pub(crate) fn job_over(&mut self, number: u64) -> Option<Job> {
+        let at = self.manifest.segments.iter().position(|entry| entry.number == number)?;
+        Some(self.job(at, 1))
+    }
+
     /// Puts what a job made in the place of what it read.
     pub(crate) fn install(
         &mut self,
@@ -366,8 +380,8 @@ impl Writer {
         self.rows.replace(first, job.inputs.len(), part, with_tail);
         if with_tail {
             self.manifest.last_seq = job.last_seq;
-            let newest = *self.manifest.logs.last().expect("begin_flush made one");
-            self.drop_logs_below(newest);
+            self.must_seal = false;
+            self.drop_older_logs();
         }
         self.release(job);
         self.publish(disk)
@@ -387,9 +401,10 @@ impl Writer {
         });
     }
 
-    fn drop_logs_below(&mut self, floor: u64) {
-        let names = self.manifest.logs.iter().filter(|&&number| number < floor);
-        self.doomed.extend(names.map(|&number| layout::name(FileKind::Log, number)));
+    fn drop_older_logs(&mut self) {
+        let floor = self.log.as_ref().map_or(self.manifest.next_file, LogWriter::number);
+        let old = self.older_logs.drain(..);
+        self.doomed.extend(old.map(|number| layout::name(FileKind::Log, number)));
         self.manifest.logs.retain(|&number| number >= floor);
         self.manifest.log_floor = floor;
         self.older_log_bytes = 0;
@@ -419,6 +434,9 @@ impl Writer {
         // States hold bits that unsealed commits have set; those must not outlive the commits.
         self.syncer().map_or(Ok(()), |syncer| syncer.sync())?;
         self.write_states(disk)?;
+        if !self.must_seal {
+            self.manifest.synced_seq = self.last_seq();
+        }
         self.doomed.push(layout::name(FileKind::Manifest, self.manifest.number));
         self.manifest.number += 1;
         self.manifest_bytes = self.manifest.put_in_place(disk)?;

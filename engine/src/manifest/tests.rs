@@ -29,6 +29,7 @@ fn sample() -> Manifest {
     Manifest {
         model: Some(Model { fingerprint: [9; 32], dimensions: 384 }),
         last_seq: 9,
+        synced_seq: 12,
         log_floor: 4,
         next_file: 8,
         segments: vec![entry(3, 1, 4), entry(6, 5, 9)],
@@ -96,7 +97,8 @@ fn what_contradicts_itself_is_refused_when_read_and_when_written() {
         ("a floor above next_file", |m| (m.log_floor, m.logs) = (9, Vec::new())),
         ("a segment that is newer than the store", |m| m.last_seq = 8),
         ("a store number that cannot be counted on from", |m| m.next_file = u64::MAX),
-        ("a last commit of the kind", |m| m.last_seq = u64::MAX),
+        ("a last commit of the kind", |m| (m.last_seq, m.synced_seq) = (u64::MAX, u64::MAX)),
+        ("less on disk than in the segments", |m| m.synced_seq = 8),
         ("a manifest of the kind", |m| m.number = 1 << 63),
         ("a generation of the kind", |m| {
             m.segments[0].state.as_mut().unwrap().generation = u64::MAX;
@@ -147,7 +149,7 @@ fn every_field_must_be_there() {
             .keys()
             .cloned()
             .collect();
-    assert_eq!(names.len(), 13);
+    assert_eq!(names.len(), 14);
     for name in names {
         let gone = changed(|value| drop(value.as_object_mut().unwrap().remove(&name)));
         assert_rule(&gone, "MAN-02");
@@ -158,13 +160,14 @@ fn every_field_must_be_there() {
     assert_rule(&narrow, "MAN-02");
 }
 
-/// Version 1 had neither logs nor erasures, and segments did not say how wide embeddings are.
+/// Version 1 had neither logs nor erasures, only segments were known to be on disk, and they did not say how wide embeddings are.
 #[test]
 fn manifests_of_version_1_are_read() {
     let first = |value: &mut Value| {
         value["read_version"] = 1.into();
         value["write_version"] = 1.into();
         let fields = value.as_object_mut().unwrap();
+        fields.remove("synced_seq");
         fields.remove("logs");
         fields.remove("erasures");
         for segment in value["segments"].as_array_mut().unwrap() {
@@ -174,6 +177,7 @@ fn manifests_of_version_1_are_read() {
     let wanted = Manifest {
         read_version: 1,
         write_version: 1,
+        synced_seq: 9,
         logs: Vec::new(),
         erasures: BTreeSet::new(),
         ..sample()
@@ -228,6 +232,7 @@ fn the_longest_manifest_is_read_again() {
         number: half,
         created_at: Micros(i64::MIN),
         last_seq: half,
+        synced_seq: half,
         next_file: half,
         model: Some(Model { fingerprint: [0xff; 32], dimensions: DIMENSIONS_MAX }),
         segments: segments.collect(),

@@ -25,5 +25,5 @@ pub(crate) use header::Header;
 pub use rows::{EdgeView, ItemView, SourceView, TombstoneView};
 pub(crate) use sealed::Segment;
 pub(crate) use sink::{FileSink, Sink};
-pub(crate) use v1::open_any;
+pub(crate) use v1::{Opened as OpenedSegment, open_any};
 pub(crate) use writer::SegmentBuilder;

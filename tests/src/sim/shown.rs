@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Damage, Direction, EdgeDraft, EdgeId, EdgeView, Filter, ItemDraft, ItemId, ItemView, Model,
-    Seq, Snapshot, SourceDraft, SourceId, SourceView, TombstoneDraft,
+    Damage, Direction, EdgeDraft, EdgeFilter, EdgeId, EdgeView, Filter, ItemDraft, ItemId,
+    ItemView, Model, NEIGHBOURS_MAX, Seq, Snapshot, SourceDraft, SourceId, SourceView,
+    TombstoneDraft,
 };
 
 use crate::listing::ALL;
@@ -83,7 +84,7 @@ pub struct Names {
 impl Shown {
     /// Reads all of a snapshot. Also checks that every item is found by its id.
     pub fn of(snapshot: &Snapshot, names: &Names) -> Result<Self, Damage> {
-        let counts = snapshot.counts();
+        let counts = snapshot.counts()?;
         let mut shown = Self {
             seq: snapshot.seq(),
             model: snapshot.model(),
@@ -103,7 +104,7 @@ impl Shown {
             found: [found(snapshot, false)?, found(snapshot, true)?],
         };
         let mut targets: Vec<u128> = names.edges.iter().map(|id| id.0).collect();
-        for place in snapshot.places() {
+        for place in snapshot.places()? {
             let view = snapshot.item(place)?;
             if snapshot.find(view.id)? != Some(place) {
                 return Err(Damage::new("none", format!("{} is not where it is", view.id)));
@@ -111,7 +112,7 @@ impl Shown {
             targets.push(view.id.0);
             let embedding = snapshot.embedding(place)?;
             let mut near = Vec::new();
-            for one in snapshot.neighbours(view.id)? {
+            for one in snapshot.neighbours(view.id, NEIGHBOURS_MAX, &EdgeFilter::default())? {
                 near.push((one.edge.id, one.direction, snapshot.id(one.place)?));
             }
             shown.items.push(ShownItem {
@@ -120,8 +121,8 @@ impl Shown {
                     embedding: embedding.map(<[_]>::to_vec).unwrap_or_default(),
                     ..item_draft(&view)
                 },
-                status: snapshot.status(place).name(),
-                successors: ids(snapshot, snapshot.current_successors(view.id)?)?,
+                status: snapshot.status(place)?.name(),
+                successors: ids(snapshot, snapshot.current_successors(view.id)?.places)?,
                 near,
             });
         }
@@ -141,7 +142,10 @@ impl Shown {
             let stones = snapshot.tombstones(target)?;
             let stones = stones.iter().map(|stone| {
                 let (by, reason) = (stone.by.to_owned(), stone.reason.to_owned());
-                (stone.seq, TombstoneDraft { target, at: Some(stone.at), by, reason })
+                (
+                    stone.seq,
+                    TombstoneDraft { target, at: Some(stone.at), by, reason, erase: stone.erase },
+                )
             });
             let stones: Vec<_> = stones.collect();
             if !stones.is_empty() {

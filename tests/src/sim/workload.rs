@@ -24,7 +24,7 @@ const FAULT_OPERATIONS: u64 = 48;
 /// without a power cut between (ext4 and XFS). An opening shows whole frames of a log and then syncs
 /// it, which such a file system answers with success and does nothing. `false` until openings write
 /// anew what they replay; then the memory is taken to be dropped with the process.
-const LOST_WRITES_STAY_READABLE: bool = false;
+const LOST_WRITES_STAY_READABLE: bool = true;
 
 /// What a store should show after some step.
 #[derive(Debug)]
@@ -85,7 +85,11 @@ impl Manner {
         let tail_bytes_seal = one(&[1, 6 << 10, 24 << 10, 1 << 20, 1 << 20]);
         let merge_bytes_max = one(&[0, 16 << 10, 1 << 20]);
         let is_synced = one(&[0, 1, 1]) == 1;
-        let durability = if is_synced { Durability::Sync } else { Durability::Written };
+        let durability = if is_synced {
+            Durability::Sync
+        } else {
+            Durability::Interval(std::time::Duration::ZERO)
+        };
         let file_system = FileSystem::ALL[one(&[0, 1, 2, 3, 3])];
         let garbage = one(&[0, 1]) == 1;
         let mut options = Options { durability, tail_bytes_seal, ..Options::default() };

@@ -139,7 +139,8 @@ fn a_missing_file_is_noticed() {
 #[test]
 fn what_is_missing_from_an_older_log_is_noticed() {
     let store = SmallStore::new();
-    let disk = MemoryDisk::holding(store.files.clone());
+    // Closed in good order: what a killed writer leaves is sealed by the next opening.
+    let disk = MemoryDisk::holding(store.closed.clone());
     let ground = ground::still(Arc::new(disk.clone()), 99);
     let reopened = Store::open(ground, Options::default()).unwrap();
     reopened.write(items([note("in a second log")])).unwrap();
