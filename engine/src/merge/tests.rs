@@ -373,9 +373,12 @@ fn states_are_carried_over_to_the_rows_that_stay() {
         .map(|segment| {
             let header = segment.header();
             let mut state = RowState::fresh(header.items as usize, header.edges as usize);
-            (0..header.items).step_by(3).for_each(|row| drop(state.tombstoned.insert(row)));
-            (0..header.items).step_by(5).for_each(|row| drop(state.superseded.insert(row)));
-            (0..header.edges).step_by(4).for_each(|row| drop(state.edges_tombstoned.insert(row)));
+            let every = |step, rows, bits: &mut crate::state::Bits| {
+                assert!((0..rows).step_by(step).all(|row| bits.insert(row)));
+            };
+            every(3, header.items, &mut state.tombstoned);
+            every(5, header.items, &mut state.superseded);
+            every(4, header.edges, &mut state.edges_tombstoned);
             Part { segment: segment.clone(), state: Arc::new(state) }
         })
         .collect();
