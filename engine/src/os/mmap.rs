@@ -8,10 +8,12 @@ use std::io;
 use bytemuck::{Pod, Zeroable};
 use memmap2::Mmap;
 
+const LINE_BYTES: usize = 64;
+
 /// One cache line; a vector of these gives heap bytes the alignment that a map has.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
-pub(crate) struct Line([u8; 64]);
+pub(crate) struct Line([u8; LINE_BYTES]);
 
 /// Bytes that start on a 64-byte boundary and grow at the end.
 #[derive(Default)]
@@ -21,12 +23,27 @@ pub(crate) struct AlignedBytes {
 }
 
 impl AlignedBytes {
+    /// Nothing yet, but room for `bytes`.
+    pub(crate) fn with_room(bytes: usize) -> Self {
+        Self { lines: Vec::with_capacity(bytes.div_ceil(LINE_BYTES)), length: 0 }
+    }
+
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
-        let end = self.length + bytes.len();
-        self.lines.resize(end.div_ceil(64), Line::zeroed());
-        bytemuck::cast_slice_mut::<Line, u8>(&mut self.lines)[self.length..end]
-            .copy_from_slice(bytes);
-        self.length = end;
+        // Whole lines are written once, not zeroed first: a large segment is built this way.
+        let begun = self.length % LINE_BYTES;
+        let room = (LINE_BYTES - begun) % LINE_BYTES;
+        let (first, rest) = bytes.split_at(bytes.len().min(room));
+        if let Some(Line(last)) = self.lines.last_mut().filter(|_| room > 0) {
+            last[begun..begun + first.len()].copy_from_slice(first);
+        }
+        let (whole, end) = rest.as_chunks::<LINE_BYTES>();
+        self.lines.extend(whole.iter().map(|line| Line(*line)));
+        if !end.is_empty() {
+            let mut line = [0; LINE_BYTES];
+            line[..end.len()].copy_from_slice(end);
+            self.lines.push(Line(line));
+        }
+        self.length += bytes.len();
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
@@ -87,5 +104,24 @@ impl std::fmt::Debug for FileBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let place = if matches!(self, Self::Mapped(_)) { "mapped" } else { "held" };
         write!(f, "{place} {} bytes", self.as_slice().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_grow_piece_by_piece_are_one_behind_the_other() {
+        let all: Vec<u8> = (0..=255).cycle().take(1500).collect();
+        for step in [1, 7, 63, 64, 65, 128, 200, 1500] {
+            let mut grown = AlignedBytes::with_room(10);
+            for piece in all.chunks(step) {
+                grown.extend(piece);
+                grown.extend(&[]);
+            }
+            assert_eq!(grown.as_slice(), all, "steps of {step}");
+            assert!(grown.as_slice().as_ptr().addr().is_multiple_of(LINE_BYTES));
+        }
     }
 }
