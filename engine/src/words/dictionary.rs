@@ -296,6 +296,30 @@ mod tests {
     }
 
     #[test]
+    fn nodes_that_reach_outside_are_refused() {
+        let good = build(&[b"bar".to_vec()].into());
+        let rule = |at: usize, byte: u8| {
+            let mut bad = good.clone();
+            bad[at] = byte;
+            Dictionary::open(&bad[..]).unwrap().ordinal(b"bar").unwrap_err().rule
+        };
+        // The deepest node: a delta of one byte, sizes, state.
+        assert_eq!(good[NODES_AT..NODES_AT + 2], [0, 0x10]);
+        assert_eq!(rule(NODES_AT, 3), "WRD-02", "a transition before the first node");
+        assert_eq!(rule(NODES_AT + 1, 0x20), "WRD-02", "a node that begins before the first");
+        assert_eq!(rule(NODES_AT + 1, 0x90), "WRD-02", "a width that is none");
+        let mut writer = DictionaryWriter::new();
+        writer.push(&[7; TERM_BYTES_MAX]);
+        let mut long = writer.finish();
+        // One more step in front of the root.
+        long.splice(long.len() - TAIL_BYTES..long.len() - TAIL_BYTES, [7, 0xC0]);
+        let root = long.len() - TAIL_BYTES + 8;
+        let last = (long.len() - TAIL_BYTES - 1) as u64;
+        long[root..root + 8].copy_from_slice(&last.to_le_bytes());
+        assert_eq!(collect(&Dictionary::open(&long[..]).unwrap()).unwrap_err().rule, "WRD-02");
+    }
+
+    #[test]
     fn damage_that_only_a_full_read_finds() {
         let terms: BTreeSet<Vec<u8>> =
             ["bar", "baz", "far"].map(|term| term.as_bytes().to_vec()).into();
