@@ -1,23 +1,69 @@
-//! BM25 over one segment of made-up texts, beside reading every text for the same words.
+//! BM25 over one segment of made-up texts, beside reading every text for the same words; and what
+//! segments of all sizes cost to build and to merge, where the smallest is the price of one write.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use engine::Top;
 use engine::words::{
     Analyzer, Parameters, PostingsBuilder, PostingsView, Query, Ranker, Score, Scratch, Stats,
+    WordColumns, merge,
 };
 
 const ROWS: u32 = 50_000;
 const WORDS_PER_ROW: usize = 80;
 const BEST: usize = 10;
 
+/// Rows of the segments that are built and merged.
+const SIZES: [u32; 4] = [1, 10, 1_000, 50_000];
+/// Segments of one row that a tail may hold.
+const TAIL_PARTS: usize = 64;
+
+fn build(texts: &[String]) -> (WordColumns, u32) {
+    let mut builder = PostingsBuilder::new();
+    let mut rows = 0;
+    for text in texts {
+        builder.add(rows, "", text).expect("below SEGMENT_POSTINGS_MAX");
+        rows += 1;
+    }
+    (builder.finish(rows), rows)
+}
+
+fn join(parts: &[(WordColumns, u32)]) -> WordColumns {
+    let mut rows = 0;
+    let sources: Vec<_> = parts
+        .iter()
+        .map(|(columns, count)| {
+            let from = rows;
+            rows += count;
+            let view = PostingsView::open(columns.as_ref(), *count).expect("just written");
+            (view, move |row: u32| Some(from + row))
+        })
+        .collect();
+    merge(&sources, rows).expect("just written")
+}
+
+fn build_and_merge(criterion: &mut Criterion) {
+    let mut numbers = benches::Numbers::new(2);
+    let texts: Vec<String> = (0..50_000).map(|_| numbers.text(WORDS_PER_ROW)).collect();
+    let mut group = criterion.benchmark_group("words, segments of texts of 80 words");
+    group.sample_size(10);
+    for rows in SIZES {
+        let texts = &texts[..rows as usize];
+        group.bench_function(format!("build {rows}"), |bencher| bencher.iter(|| build(texts)));
+        let (one, two) = texts.split_at(texts.len() / 2);
+        let halves = [build(one), build(two)];
+        group.bench_function(format!("merge to {rows}"), |bencher| bencher.iter(|| join(&halves)));
+    }
+    let tail: Vec<_> = texts[..TAIL_PARTS].chunks(1).map(build).collect();
+    group.bench_function(format!("merge {TAIL_PARTS} of 1"), |bencher| {
+        bencher.iter(|| join(&tail));
+    });
+    group.finish();
+}
+
 fn bench(criterion: &mut Criterion) {
     let mut numbers = benches::Numbers::new(1);
     let texts: Vec<String> = (0..ROWS).map(|_| numbers.text(WORDS_PER_ROW)).collect();
-    let mut builder = PostingsBuilder::new();
-    for (row, text) in (0u32..).zip(&texts) {
-        builder.add(row, "", text).expect("below SEGMENT_POSTINGS_MAX");
-    }
-    let columns = builder.finish(ROWS);
+    let (columns, _) = build(&texts);
     let view = PostingsView::open(columns.as_ref(), ROWS).expect("just written");
     // Two common words and two that a few hundred rows have.
     let wanted = [3, 40, 2_000, 9_000].map(benches::word);
@@ -53,5 +99,5 @@ fn bench(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches_of_words, bench);
+criterion_group!(benches_of_words, bench, build_and_merge);
 criterion_main!(benches_of_words);

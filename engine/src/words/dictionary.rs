@@ -8,24 +8,13 @@
 
 use super::bytes::{Bytes, all, part};
 use super::layout::TERM_BYTES_MAX;
+use super::node::{NODES_AT, Node, broken, number};
 use super::{Damage, damage};
 
 /// Version and type in the first 16 bytes.
 pub(super) const DICTIONARY_VERSION: u64 = 3;
 pub(super) const DICTIONARY_TYPE: u64 = 0;
-/// Nodes of more transitions have an index.
-pub(super) const INDEXED_ABOVE: usize = 32;
-/// Inputs that a node of one transition spells in its state byte.
-pub(super) const COMMON_INPUTS: &[u8; 63] =
-    b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG";
-
-const NODES_AT: usize = 16;
 const TAIL_BYTES: usize = 20;
-const INDEX_BYTES: u16 = 256;
-/// State byte, the byte before it (input or count) and sizes byte.
-const NODE_HEAD_BYTES: usize = 3;
-const NUMBER_BYTES_MAX: u8 = 8;
-
 /// The checksum of a dictionary's bytes before it.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xA282_EAD8)
@@ -39,38 +28,6 @@ pub(super) struct Dictionary<B> {
     end: usize,
     root: usize,
     terms: u32,
-}
-
-/// One node, all of it inside the dictionary.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Node<'a> {
-    /// From its first byte to its state byte.
-    bytes: &'a [u8],
-    /// Where its first byte lies in the dictionary.
-    start: usize,
-    /// Number of transitions.
-    count: u16,
-    /// Bytes after the inputs, or after the delta of a single transition.
-    head: u16,
-    delta_bytes: u8,
-    output_bytes: u8,
-    state: u8,
-    /// Input of a single transition.
-    input: u8,
-}
-
-/// Top bits of a state byte: one transition, or a final node.
-const SINGLE: u8 = 0x80;
-const SINGLE_NEXT: u8 = 0xC0;
-const FINAL: u8 = 0x40;
-
-fn broken(address: usize) -> Damage {
-    damage("WRD-02", format!("dictionary node at {address} reaches outside the dictionary"))
-}
-
-/// A little-endian number of up to 8 bytes.
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 impl<B: Bytes> Dictionary<B> {
@@ -167,153 +124,6 @@ impl<B: Bytes> Dictionary<B> {
 
     fn node(&self, address: usize) -> Result<Node<'_>, Damage> {
         Node::read(&self.bytes, self.end, address)
-    }
-}
-
-impl<'a> Node<'a> {
-    /// Reads the node whose last byte is at `address`, which must be below `end`, and checks that
-    /// it lies inside.
-    pub(super) fn read<B: Bytes>(
-        dictionary: &'a B,
-        end: usize,
-        address: usize,
-    ) -> Result<Self, Damage> {
-        if address == 0 {
-            return Ok(Self {
-                bytes: &[],
-                start: 0,
-                count: 0,
-                head: 0,
-                delta_bytes: 0,
-                output_bytes: 0,
-                state: FINAL,
-                input: 0,
-            });
-        }
-        if address < NODES_AT || address >= end {
-            return Err(broken(address));
-        }
-        let head_at = (address + 1 - NODE_HEAD_BYTES).max(NODES_AT);
-        let head = dictionary.range(head_at, address + 1)?;
-        let node = Self::of(head).ok_or_else(|| broken(address))?;
-        let start = (address + 1)
-            .checked_sub(node.size())
-            .filter(|start| *start >= NODES_AT)
-            .ok_or_else(|| broken(address))?;
-        let bytes = match head.len().checked_sub(node.size()) {
-            Some(before) => &head[before..],
-            None => dictionary.range(start, address + 1)?,
-        };
-        Ok(Self { bytes, start, ..node })
-    }
-
-    /// What the last bytes of a node, up to [`NODE_HEAD_BYTES`] that end with its state byte, say
-    /// about all of them; `None` when there are too few or a width is none.
-    fn of(head: &[u8]) -> Option<Self> {
-        let (state, mut rest) = head.split_last()?;
-        let (single, low) = (state & SINGLE != 0, state & 0x3F);
-        let (mut input, mut count, mut used) = (0, 1, 1);
-        match (single, low) {
-            (true, 1..) => input = COMMON_INPUTS[usize::from(low) - 1],
-            (false, 1..) => count = u16::from(low),
-            (_, 0) => {
-                let (stated, before) = rest.split_last()?;
-                (rest, used) = (before, used + 1);
-                match (single, *stated) {
-                    (true, stated) => input = stated,
-                    (false, 1) => count = 256,
-                    (false, stated) => count = u16::from(stated),
-                }
-            }
-        }
-        let mut sizes = 0;
-        if state & SINGLE_NEXT != SINGLE_NEXT {
-            sizes = *rest.last()?;
-            used += 1;
-        }
-        if !single && usize::from(count) > INDEXED_ABOVE {
-            used += INDEX_BYTES;
-        }
-        let (delta_bytes, output_bytes) = (sizes >> 4, sizes & 15);
-        (delta_bytes.max(output_bytes) <= NUMBER_BYTES_MAX).then_some(Self {
-            bytes: &[],
-            start: 0,
-            count,
-            head: used,
-            delta_bytes,
-            output_bytes,
-            state: *state,
-            input,
-        })
-    }
-
-    /// Length of all its bytes.
-    fn size(&self) -> usize {
-        let (delta, output) = (usize::from(self.delta_bytes), usize::from(self.output_bytes));
-        let input = usize::from(self.state & SINGLE == 0);
-        let last = if self.is_final() { output } else { 0 };
-        usize::from(self.head) + self.count() * (input + delta + output) + last
-    }
-
-    fn is_final(&self) -> bool {
-        self.state & SINGLE_NEXT == FINAL
-    }
-
-    /// Output of the term that ends here.
-    pub(super) fn last(&self) -> Option<u64> {
-        // The final node at address 0 has no bytes.
-        self.is_final().then(|| number(&self.bytes[..usize::from(self.output_bytes)]))
-    }
-
-    /// Number of transitions.
-    pub(super) fn count(&self) -> usize {
-        usize::from(self.count)
-    }
-
-    /// The transition for `byte`.
-    fn find(&self, byte: u8) -> Option<usize> {
-        if self.state & SINGLE != 0 {
-            return (self.input == byte).then_some(0);
-        }
-        let (tail, count) = (self.bytes.len() - usize::from(self.head), self.count());
-        if count > INDEXED_ABOVE {
-            // The index comes first among what follows the inputs.
-            let i = usize::from(self.bytes[tail + usize::from(byte)]);
-            return (i < count).then_some(i);
-        }
-        let inputs = &self.bytes[tail - count..tail];
-        inputs.iter().rposition(|input| *input == byte).map(|at| count - 1 - at)
-    }
-
-    /// Input of transition `i`, which is below the count.
-    fn input(&self, i: usize) -> u8 {
-        match self.state & SINGLE {
-            0 => self.bytes[self.bytes.len() - usize::from(self.head) - 1 - i],
-            _ => self.input,
-        }
-    }
-
-    /// Input, output and target of transition `i`, which is below the count; no target when it
-    /// leads outside.
-    pub(super) fn transition(&self, i: usize) -> (u8, u64, Option<usize>) {
-        if self.state & SINGLE_NEXT == SINGLE_NEXT {
-            let target = Some(self.start - 1).filter(|target| *target >= NODES_AT);
-            return (self.input, 0, target);
-        }
-        let (delta, output) = (usize::from(self.delta_bytes), usize::from(self.output_bytes));
-        let inputs = if self.state & SINGLE == 0 { self.count() } else { 0 };
-        let deltas_end = self.bytes.len() - usize::from(self.head) - inputs;
-        let outputs_end = deltas_end - self.count() * delta;
-        let cell = |end: usize, bytes: usize| {
-            let end = end - i * bytes;
-            number(&self.bytes[end - bytes..end])
-        };
-        let target = match usize::try_from(cell(deltas_end, delta)) {
-            Ok(0) => Some(0),
-            Ok(delta) => self.start.checked_sub(delta).filter(|target| *target >= NODES_AT),
-            Err(_) => None,
-        };
-        (self.input(i), cell(outputs_end, output), target)
     }
 }
 
@@ -483,6 +293,30 @@ mod tests {
             assert_eq!(dictionary.ordinal(&[3, 7]).unwrap(), Some(7));
             assert_eq!(dictionary.ordinal(&[3, 8]).unwrap(), None);
         }
+    }
+
+    #[test]
+    fn nodes_that_reach_outside_are_refused() {
+        let good = build(&[b"bar".to_vec()].into());
+        let rule = |at: usize, byte: u8| {
+            let mut bad = good.clone();
+            bad[at] = byte;
+            Dictionary::open(&bad[..]).unwrap().ordinal(b"bar").unwrap_err().rule
+        };
+        // The deepest node: a delta of one byte, sizes, state.
+        assert_eq!(good[NODES_AT..NODES_AT + 2], [0, 0x10]);
+        assert_eq!(rule(NODES_AT, 3), "WRD-02", "a transition before the first node");
+        assert_eq!(rule(NODES_AT + 1, 0x20), "WRD-02", "a node that begins before the first");
+        assert_eq!(rule(NODES_AT + 1, 0x90), "WRD-02", "a width that is none");
+        let mut writer = DictionaryWriter::new();
+        writer.push(&[7; TERM_BYTES_MAX]);
+        let mut long = writer.finish();
+        // One more step in front of the root.
+        long.splice(long.len() - TAIL_BYTES..long.len() - TAIL_BYTES, [7, 0xC0]);
+        let root = long.len() - TAIL_BYTES + 8;
+        let last = (long.len() - TAIL_BYTES - 1) as u64;
+        long[root..root + 8].copy_from_slice(&last.to_le_bytes());
+        assert_eq!(collect(&Dictionary::open(&long[..]).unwrap()).unwrap_err().rule, "WRD-02");
     }
 
     #[test]

@@ -11,10 +11,9 @@
 //! empty and doubles as they come (the `fst` crate clears 20,000 cells for each dictionary, which
 //! was most of the cost of a small segment).
 
-use super::dictionary::{
-    COMMON_INPUTS, DICTIONARY_TYPE, DICTIONARY_VERSION, INDEXED_ABOVE, Node, checksum,
-};
+use super::dictionary::{DICTIONARY_TYPE, DICTIONARY_VERSION, checksum};
 use super::layout::TERM_BYTES_MAX;
+use super::node::{COMMON_INPUTS, INDEXED_ABOVE, Node};
 
 /// For each input its place among [`COMMON_INPUTS`], counted from 1, or 0.
 const COMMON_CODES: [u8; 256] = {

@@ -15,6 +15,7 @@ mod dictionary_writer;
 mod fold;
 mod layout;
 mod merge;
+mod node;
 mod pack;
 mod postings;
 mod query;
