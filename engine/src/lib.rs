@@ -27,6 +27,7 @@ mod state;
 mod store;
 mod supersede;
 mod top;
+mod walk;
 pub mod words;
 mod writer;
 
@@ -43,3 +44,4 @@ pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
 pub use snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
 pub use store::{Ground, Options, Store, Written};
 pub use top::Top;
+pub use walk::{Record, Records, Target};

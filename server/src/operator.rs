@@ -1,16 +1,19 @@
-//! What the command line asks of a running server: recall and ingest in the operator's name.
+//! What the command line asks of a running server: recall, ingest and export in the operator's name.
 //!
 //! On the local listener only, and with the operator's bearer. Not a part of the public contract.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::ledger::Effect;
+use engine::Damage;
+use engine::ledger::{AppendError, Decision, Effect, Outcome};
 use serde_json::{Map, Value, json};
 
+use crate::govern::{Audit, Trace, hash_arguments};
 use crate::ingest::Roots;
 use crate::ingest::job::Request;
-use crate::net::{Call, Reply, Response, StreamSender, sse};
+use crate::lines::write;
+use crate::net::{Call, Gone, Reply, Response, StreamSender, sse};
 use crate::parts::{Caller, Parts};
 use crate::pipeline::Refusal;
 use crate::recall::{Plan, Question};
@@ -18,7 +21,8 @@ use crate::rest::{Ask, refuse};
 use crate::roots;
 use crate::tools::args::{Int, List, Text, args};
 use crate::tools::{
-    Answer, Context, Refused, ToolError, governed, ingest as ingest_tool, recall as recall_tool,
+    Answer, BY_SCOPE, Context, Refused, ToolError, governed, ingest as ingest_tool,
+    recall as recall_tool,
 };
 
 /// An operator's ingest may take long: it is watched, and can be called off.
@@ -151,4 +155,60 @@ fn allow(parts: &Parts, paths: &[String], keep: bool) -> Result<Arc<Roots>, Tool
         *roots = Arc::new(roots::kept(&parts.data).map_err(refuse)?);
     }
     roots::with(&roots, paths).map(Arc::new).map_err(refuse)
+}
+
+/// Why an export ended before its end.
+enum Cut {
+    Damaged(Damage),
+    Gone,
+}
+
+impl From<Damage> for Cut {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<Gone> for Cut {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+/// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
+pub fn export(parts: &Parts, caller: &Caller, reply: Reply) {
+    if let Err(error) = record_export(&parts.workspace.audit, &caller.principal) {
+        return reply.send(Refusal::unavailable(&error.to_string()).into());
+    }
+    let stream = reply.stream(sse::head());
+    let snapshot = parts.workspace.store.snapshot();
+    let written = write::all(&snapshot, |lines| {
+        let text = std::str::from_utf8(lines).expect("lines are made of texts");
+        let data = Some(text.trim_end_matches('\n'));
+        let event = sse::Event { name: Some("lines"), data, ..sse::Event::default() };
+        let bytes = event.encode().expect("the name is one line");
+        stream.send_in_turn(&bytes).map_err(Cut::from)
+    });
+    match written {
+        Ok(lines) => event(&stream, "report", &lines.to_json()),
+        Err(Cut::Damaged(damage)) => {
+            event(&stream, "error", &json!({"detail": damage.to_string()}));
+        }
+        Err(Cut::Gone) => {}
+    }
+}
+
+/// The entry of an export, on disk before the first line leaves.
+pub fn record_export(audit: &Audit, principal: &str) -> Result<(), AppendError> {
+    let operation = "recalld export";
+    let trace = Trace {
+        tool: operation,
+        principal: principal.to_owned(),
+        arguments: hash_arguments(&json!({"tool": operation, "arguments": {}})),
+        decision: Decision::Allow,
+        rule: BY_SCOPE.to_owned(),
+        touched: Vec::new(),
+        outcome: Outcome::Done,
+    };
+    audit.record(&trace, true).map(drop)
 }

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 could not (with what to do).
 
 mod credentials;
+mod export;
 mod ingest;
 mod recall;
 mod remote;
@@ -64,6 +65,8 @@ enum Command {
     Recall(RecallArgs),
     /// Read files and folders into memory.
     Ingest(IngestArgs),
+    /// Write all that is stored as JSON Lines.
+    Export(ExportArgs),
     /// The gateway token and the operator's bearer.
     Credentials(CredentialsArgs),
 }
@@ -116,6 +119,18 @@ struct IngestArgs {
 }
 
 #[derive(Debug, Args)]
+struct ExportArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Where to write; `-` is standard output.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Replace FILE if it is there.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
 struct CredentialsArgs {
     #[command(flatten)]
     common: Common,
@@ -153,6 +168,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Recall(args) => recall::run(&args),
         Command::Ingest(args) => ingest::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Credentials(args) => {
             let CredentialsCommand::Show = args.command;
             credentials::show(&args.common)

@@ -16,6 +16,8 @@ pub enum Target {
     Mcp,
     /// Ingest on behalf of the operator, told as it goes.
     OperatorIngest,
+    /// All that the store holds, for the operator.
+    OperatorExport,
 }
 
 /// One row: method, path, who may, what answers.
@@ -82,6 +84,13 @@ pub static ROUTES: &[Route] = &[
         gate: Gate::Bearer,
         local_only: true,
         target: Target::OperatorIngest,
+    },
+    Route {
+        method: Method::Post,
+        path: "/operator/export",
+        gate: Gate::Bearer,
+        local_only: true,
+        target: Target::OperatorExport,
     },
 ];
 
