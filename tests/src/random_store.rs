@@ -47,6 +47,8 @@ struct Known {
     sources: Vec<SourceId>,
     standing: Vec<(ItemId, Option<String>)>,
     edges: Vec<EdgeId>,
+    /// Items of the batch that is being made.
+    fresh: Vec<ItemId>,
 }
 
 /// Writes `commits` random commits and seals now and then.
@@ -133,8 +135,11 @@ fn item(store: &Store, dice: &mut Dice, known: &mut Known) -> ItemDraft {
         let at = usize::try_from(dice.below(known.standing.len() as u64)).expect("an index");
         let (old, old_reference) = known.standing.swap_remove(at);
         supersedes.push(old);
+        // A batch gives a ref once.
+        let old_reference = old_reference.filter(|_| !known.fresh.contains(&old));
         reference = old_reference.or(reference);
     }
+    known.fresh.push(id);
     known.standing.push((id, reference.clone()));
     let span = Span {
         byte_start: dice.roll() >> dice.below(64),
@@ -205,6 +210,7 @@ impl Known {
 
 fn batch(store: &Store, dice: &mut Dice, known: &mut Known) -> Batch {
     let mut batch = Batch::default();
+    known.fresh.clear();
     // First: it can only hide what was there before.
     for _ in 0..dice.below(3) {
         if let Some(target) = known.hide(dice) {
