@@ -4,6 +4,7 @@
 
 mod credentials;
 mod export;
+mod import;
 mod ingest;
 mod recall;
 mod remote;
@@ -22,6 +23,8 @@ use crate::model::{Bar, Unit};
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub enum Failure {
+    /// The answer is no: exit code 1.
+    No(String),
     /// Wrong use: exit code 2.
     Usage(String),
     /// It could not: exit code 3. The message ends with what to do.
@@ -65,6 +68,8 @@ enum Command {
     Recall(RecallArgs),
     /// Read files and folders into memory.
     Ingest(IngestArgs),
+    /// Read JSON Lines, as `export` writes them, into memory.
+    Import(ImportArgs),
     /// Write all that is stored as JSON Lines.
     Export(ExportArgs),
     /// The gateway token and the operator's bearer.
@@ -113,6 +118,20 @@ struct IngestArgs {
     /// Files and folders.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+struct ImportArgs {
+    #[command(flatten)]
+    common: Common,
+    /// What to read; `-` is standard input.
+    file: PathBuf,
+    /// Import nothing if any line is bad.
+    #[arg(long)]
+    strict: bool,
     /// Only say what would be done.
     #[arg(long)]
     dry_run: bool,
@@ -168,6 +187,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Recall(args) => recall::run(&args),
         Command::Ingest(args) => ingest::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Credentials(args) => {
             let CredentialsCommand::Show = args.command;
@@ -176,6 +196,10 @@ pub fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::No(why)) => {
+            eprintln!("recalld: {why}");
+            ExitCode::from(1)
+        }
         Err(Failure::Usage(why)) => {
             eprintln!("recalld: {why}");
             ExitCode::from(2)

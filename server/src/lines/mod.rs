@@ -1,9 +1,16 @@
-//! The JSON Lines form of a store (`format-spec/export.md`): out with [`write`].
+//! The JSON Lines form of a store (`format-spec/export.md`): out with [`write`], in with [`import`].
 //!
-//! Knows the engine's rows and their names on the wire; must not know files, sockets or policy.
+//! Knows the engine's rows and their names on the wire; must not know sockets or policy.
 
+mod fields;
+pub mod import;
+mod plan;
+mod read;
+mod report;
 mod text;
 pub mod write;
+
+pub use report::Report;
 
 use engine::limits::{
     ATTRIBUTE_BYTES_MAX, LIST_MAX, NAME_BYTES_MAX, REF_BYTES_MAX, SUPERSEDES_MAX, TEXT_BYTES_MAX,

@@ -84,7 +84,7 @@ fn text(out: &mut Vec<u8>, value: &str) {
     serde_json::to_writer(out, value).expect("a text has a JSON form, and a vector takes all");
 }
 
-const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+pub(super) const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// A time as JSON (EXP-04). Not by `jiff::Timestamp`, which ends a day before the year 9999 does.
 fn time(at: Micros) -> String {
