@@ -64,7 +64,7 @@ impl Snapshot {
             Direction::Out => part.segment.edge_rows_from(id)?,
             Direction::In => part.segment.edge_rows_to(id)?,
         };
-        for &row in rows {
+        for row in rows {
             if found.len() == EDGES_PER_ITEM_MAX {
                 break;
             }

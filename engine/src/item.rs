@@ -162,6 +162,8 @@ pub struct TombstoneDraft {
     pub by: String,
     /// Why.
     pub reason: String,
+    /// Whether the target's bytes are to be erased too.
+    pub erase: bool,
 }
 
 /// Records that are stored together or not at all.

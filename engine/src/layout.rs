@@ -4,9 +4,9 @@
 compile_error!("stored numbers are viewed in place and are little-endian");
 
 /// Least version that can read what this build writes; also the newest that it reads.
-pub const READ_VERSION: u16 = 1;
+pub const READ_VERSION: u16 = 2;
 /// Least version that can write beside what this build writes.
-pub const WRITE_VERSION: u16 = 1;
+pub const WRITE_VERSION: u16 = 2;
 
 pub(crate) const SEGMENT_MAGIC: &[u8; 8] = b"RCLDSEG\0";
 pub(crate) const SEGMENT_END_MAGIC: &[u8; 8] = b"RCLDEND\0";
@@ -15,10 +15,11 @@ pub(crate) const STATE_MAGIC: &[u8; 8] = b"RCLDSTA\0";
 
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const TRAILER_BYTES: usize = 64;
+pub(crate) const TRAILER_RESERVED_BYTES: usize = 12;
 pub(crate) const ENTRY_BYTES: usize = 32;
 pub(crate) const COLUMN_ALIGN: usize = 64; // one cache line, and one AVX-512 load
 pub(crate) const PAGE_BYTES: usize = 64 << 10;
-/// `item_embedding` of an item that has none.
+/// `item_embedding` of an item that has none, `node_row` of a node that lies elsewhere.
 pub(crate) const NO_ROW: u32 = u32::MAX;
 /// Stands for a time that was not given.
 pub(crate) const NO_TIME: i64 = i64::MIN;
@@ -97,8 +98,24 @@ pub enum Cells {
     Of(Table),
     /// One for each row, and one more.
     OffsetsOf(Table),
-    /// As many as the embeddings are wide, for each vector.
+    /// One for each row of the table, or none.
+    OfOrNone(Table),
+    /// As many as the embeddings are wide, for each vector: in version 1.
+    Unpadded,
+    /// For each vector its width rounded up to a multiple of 32.
     Halves,
+    /// For each vector its width rounded up to a multiple of 64.
+    Codes,
+}
+
+/// Cells of `vector_halves` that a row takes: a multiple of 64 bytes.
+pub(crate) fn row_halves(dimensions: u32) -> usize {
+    (dimensions as usize).next_multiple_of(32)
+}
+
+/// Cells of `vector_codes` that a row takes: a multiple of 64 bytes.
+pub(crate) fn row_codes(dimensions: u32) -> usize {
+    (dimensions as usize).next_multiple_of(64)
 }
 
 /// The tables whose rows columns describe.
@@ -112,6 +129,8 @@ pub enum Table {
     Sources,
     /// Edges.
     Edges,
+    /// Items that edges join.
+    Nodes,
     /// Tombstones.
     Tombstones,
     /// Embeddings.
@@ -156,14 +175,14 @@ impl Column {
     }
 }
 
-use Cells::{Any, Halves, Of, OffsetsOf};
-use Table::{Edges, Items, Sources, Symbols, Tombstones, Vectors};
+use Cells::{Any, Codes, Halves, Of, OfOrNone, OffsetsOf};
+use Table::{Edges, Items, Nodes, Sources, Symbols, Tombstones, Vectors};
 
 columns! {
     SYMBOL_OFFSETS = 1, 8, OffsetsOf(Symbols);
     SYMBOL_BYTES = 2, 1, Any;
     ITEM_ID = 10, 16, Of(Items);
-    ITEM_BY_ID = 11, 4, Of(Items);
+    ITEM_BY_ID = 11, 4, OfOrNone(Items);
     ITEM_SEQ = 12, 8, Of(Items);
     ITEM_KIND = 13, 4, Of(Items);
     ITEM_MODALITY = 14, 4, Of(Items);
@@ -198,7 +217,7 @@ columns! {
     ITEM_SHA256 = 43, 32, Of(Items);
     ITEM_EMBEDDING = 44, 4, Of(Items);
     SOURCE_ID = 60, 16, Of(Sources);
-    SOURCE_BY_ID = 61, 4, Of(Sources);
+    SOURCE_BY_ID = 61, 4, OfOrNone(Sources);
     SOURCE_KIND = 62, 4, Of(Sources);
     SOURCE_URI_OFFSETS = 63, 8, OffsetsOf(Sources);
     SOURCE_URI_BYTES = 64, 1, Any;
@@ -212,11 +231,7 @@ columns! {
     SOURCE_VIA = 72, 4, Of(Sources);
     SOURCE_SEQ = 73, 8, Of(Sources);
     EDGE_ID = 80, 16, Of(Edges);
-    EDGE_BY_ID = 81, 4, Of(Edges);
-    EDGE_FROM = 82, 16, Of(Edges);
-    EDGE_BY_FROM = 83, 4, Of(Edges);
-    EDGE_TO = 84, 16, Of(Edges);
-    EDGE_BY_TO = 85, 4, Of(Edges);
+    EDGE_BY_ID = 81, 4, OfOrNone(Edges);
     EDGE_RELATION = 86, 4, Of(Edges);
     EDGE_WEIGHT = 87, 4, Of(Edges);
     EDGE_SOURCE = 88, 16, Of(Edges);
@@ -234,9 +249,21 @@ columns! {
     TOMBSTONE_REASON_OFFSETS = 104, 8, OffsetsOf(Tombstones);
     TOMBSTONE_REASON_BYTES = 105, 1, Any;
     TOMBSTONE_SEQ = 106, 8, Of(Tombstones);
+    TOMBSTONE_FLAGS = 107, 1, Of(Tombstones);
+    NODE_ID = 110, 16, Of(Nodes);
+    NODE_ROW = 111, 4, Of(Nodes);
+    EDGE_FROM_NODE = 112, 4, Of(Edges);
+    EDGE_TO_NODE = 113, 4, Of(Edges);
+    OUT_OFFSETS = 114, 4, OffsetsOf(Nodes);
+    OUT_BYTES = 115, 1, Any;
+    IN_OFFSETS = 116, 4, OffsetsOf(Nodes);
+    IN_BYTES = 117, 1, Any;
     VECTOR_HALVES = 120, 2, Halves;
     VECTOR_NORM = 121, 4, Of(Vectors);
     VECTOR_ITEM = 122, 4, Of(Vectors);
+    VECTOR_CODES = 123, 1, Codes;
+    VECTOR_SCALE = 124, 4, Of(Vectors);
+    VECTOR_ERROR = 125, 4, Of(Vectors);
     WORD_DICTIONARY = 140, 1, Any;
     WORD_ENTRIES = 141, 1, Any;
     WORD_BLOCKS = 142, 1, Any;

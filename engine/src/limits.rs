@@ -1,5 +1,7 @@
 //! Every maximum of the stored format. Mirror of `format-spec/limits.md`.
 
+use crate::words::{ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX};
+
 /// Bytes of an item's text.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a title.
@@ -32,19 +34,61 @@ pub const TAIL_BYTES_SEAL: usize = 32 << 20;
 pub const TAIL_PARTS_MAX: usize = 64;
 /// Bytes of the segments that sealing merges with the tail; larger ones are left to compaction.
 pub const MERGE_BYTES_MAX: usize = 64 << 20;
-/// Bytes of a manifest: 4,096 segments at less than 1 KiB each.
-pub const MANIFEST_BYTES_MAX: u64 = 4 << 20;
+/// Logs that a manifest names. Each opening that writes makes one.
+pub const LOGS_MAX: usize = 64;
+/// Ids in a manifest whose bytes are still to be removed.
+pub const ERASURES_PENDING_MAX: usize = 65_536;
+/// Bytes of a manifest: 4,096 segments at less than 1 KiB, 65,536 erasures at 35 bytes, 64 logs at
+/// 20 bytes, and less than 1 KiB for the rest.
+pub const MANIFEST_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of all logs at which the tail is sealed, however little heap it takes: names used again
 /// and again are stored once in a segment, but each time in a log.
 pub const LOG_BYTES_SEAL: u64 = 128 << 20;
 /// Bytes of all logs of unsealed commits.
 pub const LOG_BYTES_MAX: u64 = 256 << 20;
+/// Room in a log is reserved in steps of this many bytes: a thousand small commits.
+pub const LOG_RESERVE_STEP: u64 = 1 << 20;
 
 const _: () = assert!(TEXT_BYTES_MAX < FRAME_BYTES_MAX);
 // One frame may follow just below the bound at which the tail is sealed.
 const _: () = assert!(FRAME_BYTES_MAX as u64 + LOG_BYTES_SEAL < LOG_BYTES_MAX);
-// Replay makes one segment of one log, and a posting takes at least a byte of it.
-const _: () = assert!(LOG_BYTES_MAX <= crate::words::SEGMENT_POSTINGS_MAX as u64);
+// What is reserved for the last frame does not pass the bound either.
+const _: () = assert!(LOG_BYTES_MAX.is_multiple_of(LOG_RESERVE_STEP));
+
+/// Bytes of one entry of a manifest: a segment with its state, an erasure, a log.
+const MANIFEST_ENTRY_BYTES_MAX: [u64; 3] = [1024, 35, 20];
+const _: () = assert!(
+    MANIFEST_BYTES_MAX
+        > SEGMENTS_MAX as u64 * MANIFEST_ENTRY_BYTES_MAX[0]
+            + ERASURES_PENDING_MAX as u64 * MANIFEST_ENTRY_BYTES_MAX[1]
+            + LOGS_MAX as u64 * MANIFEST_ENTRY_BYTES_MAX[2]
+            + 1024
+);
+
+// A segment's words are refused once fewer postings are left than one row may need, two for each
+// of its words: `POSTINGS_USABLE` is what can be counted on.
+const ROW_POSTINGS_MAX: usize = 2 * ROW_TERMS_MAX;
+const POSTINGS_USABLE: usize = SEGMENT_POSTINGS_MAX - ROW_POSTINGS_MAX;
+/// Bytes of an item's record in a log besides its texts: lengths, ids, times.
+const RECORD_BYTES_MIN: usize = 100;
+// Replay makes one segment of one log. A posting takes at least a byte of it, and so many postings
+// need so many rows that what these take besides makes up for the postings held back.
+const _: () = assert!(
+    LOG_BYTES_MAX
+        <= (POSTINGS_USABLE + SEGMENT_POSTINGS_MAX / ROW_POSTINGS_MAX * RECORD_BYTES_MIN) as u64
+);
 // A posting takes a byte of text and one between words at the least, and compounds at most double
 // their number, so what one batch adds to a tail that is about to be sealed fits one segment.
-const _: () = assert!(FRAME_BYTES_MAX + 2 * TAIL_BYTES_SEAL < crate::words::SEGMENT_POSTINGS_MAX);
+const _: () = assert!(FRAME_BYTES_MAX + 2 * TAIL_BYTES_SEAL < POSTINGS_USABLE);
+
+#[cfg(test)]
+mod tests {
+    use super::RECORD_BYTES_MIN;
+    use crate::item::{Batch, ItemDraft};
+
+    #[test]
+    fn an_items_record_takes_what_is_counted_on() {
+        let batch = Batch { items: vec![ItemDraft::default()], ..Batch::default() };
+        assert!(crate::record::encode(&batch).len() >= RECORD_BYTES_MIN);
+    }
+}

@@ -1,105 +1,214 @@
-//! Many segments into one, row after row in the order in which they were committed.
+//! Many segments into one: column by column, rows in the order in which they were committed.
+//!
+//! Owns what a merged segment is made of. Fixed columns are copied range by range, symbols renamed,
+//! offsets rebased, indexes merged; texts are neither read nor hashed again. Pages are checked before
+//! they are copied (SEG-06), so damage is never put under a fresh checksum. Must not know why rows
+//! go: the caller names what is erased.
+
+mod columns;
+mod ends;
+mod order;
+mod rows;
+mod symbols;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use crate::error::Damage;
-use crate::ids::Row;
-use crate::layout::{
-    VECTOR_HALVES, WORD_BLOCKS, WORD_DICTIONARY, WORD_ENTRIES, WORD_LENGTHS, WORD_POSTINGS,
-};
-use crate::segment::{Segment, SegmentBuilder};
+use crate::error::{Damage, DiskError};
+use crate::layout::*;
+use crate::limits::SEGMENT_ROWS_MAX;
+use crate::os::mmap::AlignedBytes;
+use crate::segment::{FileWriter, Header, Segment, Sink};
 use crate::snapshot::Part;
 use crate::state::RowState;
-use crate::words::{self, PostingsView, WordColumnsRef};
+use crate::words::{self, PostingsView, WordColumns, WordColumnsRef};
+use columns::{Copier, Input};
+pub(crate) use rows::{Erased, RowMap};
+
+/// Why segments were not merged. What the sink has of the result is of no use.
+#[derive(Debug)]
+pub(crate) enum MergeError {
+    /// An input breaks a rule of the format.
+    Damaged(Damage),
+    /// The result would be larger than a segment can be (SEG-21, WRD-14).
+    TooLarge(String),
+    /// The sink failed.
+    Disk(DiskError),
+}
+
+impl std::fmt::Display for MergeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Damaged(damage) => write!(f, "a segment to merge is damaged: {damage}"),
+            Self::TooLarge(why) => write!(f, "the merged segment would be too large: {why}"),
+            Self::Disk(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for MergeError {}
+
+impl From<Damage> for MergeError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<DiskError> for MergeError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+/// What a merge has written.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    /// Of the new segment.
+    pub(crate) header: Header,
+    /// Length of its file.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a writer that merges straight to disk"))]
+    pub(crate) bytes: u64,
+    /// For each input where its rows went.
+    pub(crate) rows: Vec<RowMap>,
+}
+
+impl Merged {
+    /// The state of the merged rows, from the states that the inputs have now: `parts` are the
+    /// segments that were merged, in the same order.
+    pub(crate) fn carry_states(&self, parts: &[Part]) -> RowState {
+        let header = &self.header;
+        let mut state = RowState::fresh(header.items as usize, header.edges as usize);
+        for (map, part) in self.rows.iter().zip(parts) {
+            let old = &*part.state;
+            let items = [
+                (&old.tombstoned, &mut state.tombstoned),
+                (&old.superseded, &mut state.superseded),
+            ];
+            for (from, to) in items {
+                map.items.carry(from, to);
+            }
+            map.edges.carry(&old.edges_tombstoned, &mut state.edges_tombstoned);
+        }
+        state
+    }
+}
 
 impl Segment {
     /// The word columns, checked.
     pub(crate) fn words(&self) -> Result<PostingsView<'_>, Damage> {
-        let columns = WordColumnsRef {
+        PostingsView::open(self.word_columns()?, self.header().items)
+            .map_err(|damage| damage.within(self.name()))
+    }
+
+    fn word_columns(&self) -> Result<WordColumnsRef<'_>, Damage> {
+        Ok(WordColumnsRef {
             dictionary: self.view(WORD_DICTIONARY)?.all()?,
             entries: self.view(WORD_ENTRIES)?.all()?,
             blocks: self.view(WORD_BLOCKS)?.all()?,
             postings: self.view(WORD_POSTINGS)?.all()?,
             lengths: self.view(WORD_LENGTHS)?.all()?,
-        };
-        PostingsView::open(columns, self.header().items)
-            .map_err(|damage| damage.within(self.name()))
+        })
     }
 }
 
 /// One part on the heap with all rows of `parts`, and their states.
 pub(crate) fn merge(parts: &[Part]) -> Result<Part, Damage> {
-    let mut builder = SegmentBuilder::default();
-    let mut state = RowState::fresh(
-        parts.iter().map(|part| part.segment.header().items as usize).sum(),
-        parts.iter().map(|part| part.segment.header().edges as usize).sum(),
-    );
-    let (mut items, mut edges) = (0, 0);
-    for part in parts {
-        copy_rows(&part.segment, &mut builder)?;
-        copy_state(part, items, edges, &mut state);
-        items += part.segment.header().items;
-        edges += part.segment.header().edges;
-    }
-    let words = merge_words(parts)?;
-    let segment = Arc::new(Segment::held(builder.finish_with(&words)));
-    Ok(Part { segment, state: Arc::new(state) })
+    let segments: Vec<_> = parts.iter().map(|part| part.segment.clone()).collect();
+    let mut bytes = AlignedBytes::default();
+    let merged =
+        merge_to(&segments, &Erased::default(), &mut bytes).map_err(|error| match error {
+            MergeError::Damaged(damage) => damage,
+            // The tail is sealed at a small part of what a segment can hold, and the heap takes all.
+            other => Damage::new("SEG-21", other.to_string()),
+        })?;
+    let state = Arc::new(merged.carry_states(parts));
+    Ok(Part { segment: Arc::new(Segment::held(bytes)), state })
 }
 
-fn copy_rows(segment: &Segment, builder: &mut SegmentBuilder) -> Result<(), Damage> {
-    let header = *segment.header();
-    for row in 0..header.sources {
-        let source = segment.source(row)?;
-        builder.push_source(source.seq, &source.to_draft());
-    }
-    if header.vectors > 0 {
-        segment.view::<half::f16>(VECTOR_HALVES)?.all()?; // one pass over their pages, not many
-    }
-    for row in 0..header.items {
-        let item = segment.item(row)?;
-        let mut draft = item.to_draft();
-        if let Some(row) = item.embedding {
-            draft.embedding = segment.vector(row)?.to_vec();
-        }
-        builder.push_item(item.seq, &draft);
-    }
-    for row in 0..header.edges {
-        let edge = segment.edge(row)?;
-        builder.push_edge(edge.seq, &edge.to_draft());
-    }
-    for row in 0..header.tombstones {
-        let stone = segment.tombstone(row)?;
-        builder.push_tombstone(stone.seq, &stone.to_draft());
-    }
-    Ok(())
+/// Writes one segment with the rows of `segments`, which are in commit order, without those that
+/// are `erased`. Only words, symbols, and one index at a time are held on the heap.
+pub(crate) fn merge_to(
+    segments: &[Arc<Segment>],
+    erased: &Erased,
+    sink: &mut dyn Sink,
+) -> Result<Merged, MergeError> {
+    let rows = rows::kept(segments, erased)?;
+    let symbols = symbols::Renamed::of(segments, &rows)?;
+    let header = header(segments, &rows, symbols.count())?;
+    let words = merge_words(segments, &rows, header.items)?;
+    let inputs = segments.iter().zip(&rows).zip(&symbols.codes);
+    let inputs: Vec<Input<'_>> =
+        inputs.map(|((segment, rows), codes)| Input { segment, rows, codes }).collect();
+    let mut copier = Copier { inputs: &inputs, file: FileWriter::begin(sink, &header)? };
+    copier.file.column(SYMBOL_OFFSETS, &symbols.offsets)?;
+    copier.file.column(SYMBOL_BYTES, &symbols.bytes)?;
+    copier.items()?;
+    copier.sources()?;
+    copier.edges()?;
+    copier.tombstones()?;
+    copier.ends()?;
+    copier.vectors(header.dimensions)?;
+    copier.file.words(&words)?;
+    let bytes = copier.file.finish()?;
+    Ok(Merged { header, bytes, rows })
 }
 
-fn copy_state(part: &Part, items: Row, edges: Row, state: &mut RowState) {
-    let header = part.segment.header();
-    for row in 0..header.items {
-        if part.state.tombstoned.contains(row) {
-            state.tombstoned.insert(items + row);
-        }
-        if part.state.superseded.contains(row) {
-            state.superseded.insert(items + row);
+fn header(
+    segments: &[Arc<Segment>],
+    rows: &[RowMap],
+    symbols: usize,
+) -> Result<Header, MergeError> {
+    let count = |table: Table| {
+        let total: u64 = rows.iter().map(|map| u64::from(map.of(table).kept())).sum();
+        row_count(table, total)
+    };
+    let mut dimensions = None;
+    for (segment, map) in segments.iter().zip(rows) {
+        let width = segment.header().dimensions;
+        if map.vectors.kept() > 0 && *dimensions.get_or_insert(width) != width {
+            let detail = format!("embeddings {width} wide beside {dimensions:?}");
+            return Err(Damage::new("MAN-06", detail).within(segment.name()).into());
         }
     }
-    for row in (0..header.edges).filter(|&row| part.state.edges_tombstoned.contains(row)) {
-        state.edges_tombstoned.insert(edges + row);
-    }
+    // A segment that covers no commit, of an empty tail, says 0 and 0.
+    let covered = segments.iter().map(|segment| segment.header()).filter(|it| it.last_seq > 0);
+    Ok(Header {
+        dimensions: dimensions.unwrap_or_default(),
+        items: count(Table::Items)?,
+        sources: count(Table::Sources)?,
+        edges: count(Table::Edges)?,
+        tombstones: count(Table::Tombstones)?,
+        vectors: count(Table::Vectors)?,
+        symbols: row_count(Table::Symbols, symbols as u64)?,
+        first_seq: covered.clone().map(|header| header.first_seq).min().unwrap_or_default(),
+        last_seq: covered.map(|header| header.last_seq).max().unwrap_or_default(),
+    })
 }
 
-fn merge_words(parts: &[Part]) -> Result<words::WordColumns, Damage> {
-    let mut first_row = 0;
-    let mut views = Vec::with_capacity(parts.len());
-    for part in parts {
-        let from = first_row;
-        first_row += part.segment.header().items;
-        views.push((part.segment.words()?, move |row: Row| Some(from + row)));
+/// A number of rows, if a table can have as many.
+fn row_count(table: Table, rows: u64) -> Result<u32, MergeError> {
+    let fits = u32::try_from(rows).ok().filter(|&rows| rows as usize <= SEGMENT_ROWS_MAX);
+    fits.ok_or_else(|| {
+        let why = format!("{rows} rows of {table:?}; at most {SEGMENT_ROWS_MAX} are allowed");
+        MergeError::TooLarge(why)
+    })
+}
+
+fn merge_words(
+    segments: &[Arc<Segment>],
+    rows: &[RowMap],
+    items: u32,
+) -> Result<WordColumns, MergeError> {
+    let mut views = Vec::with_capacity(segments.len());
+    for (segment, map) in segments.iter().zip(rows) {
+        views.push((segment.words()?, |row| map.items.new_row(row)));
     }
-    words::merge(&views, first_row).map_err(|error| match error {
-        words::MergeError::Damaged(damage) => damage,
-        // The tail is sealed at a small part of what a segment can hold.
-        other => Damage::new("WRD-10", other.to_string()),
+    words::merge(&views, items).map_err(|error| match error {
+        words::MergeError::Damaged(damage) => {
+            let names: Vec<_> = segments.iter().map(|segment| segment.name()).collect();
+            damage.within(&names.join(" or ")).into()
+        }
+        other => MergeError::TooLarge(other.to_string()),
     })
 }

@@ -18,6 +18,8 @@ const ITEM: u8 = 2;
 const EDGE: u8 = 3;
 const TOMBSTONE: u8 = 4;
 const FLAG_SEARCHABLE: u8 = 1;
+/// Of a tombstone: the target's bytes are to be erased.
+const FLAG_ERASE: u8 = 1;
 
 /// The payload of one frame.
 pub(crate) fn encode(batch: &Batch) -> Vec<u8> {
@@ -47,8 +49,8 @@ pub(crate) fn encode(batch: &Batch) -> Vec<u8> {
     out
 }
 
-/// What [`encode`] wrote.
-pub(crate) fn decode(payload: &[u8], records: u32) -> Result<Batch, Damage> {
+/// What [`encode`] wrote, or what the `encode` of an earlier `version` of the log did.
+pub(crate) fn decode(payload: &[u8], records: u32, version: u16) -> Result<Batch, Damage> {
     let mut batch = Batch::default();
     let mut cursor = Cursor::new(payload, RULE);
     for _ in 0..records {
@@ -58,7 +60,7 @@ pub(crate) fn decode(payload: &[u8], records: u32) -> Result<Batch, Damage> {
             SOURCE => batch.sources.push(decode_source(&mut body)?),
             ITEM => batch.items.push(decode_item(&mut body)?),
             EDGE => batch.edges.push(decode_edge(&mut body)?),
-            TOMBSTONE => batch.tombstones.push(decode_tombstone(&mut body)?),
+            TOMBSTONE => batch.tombstones.push(decode_tombstone(&mut body, version)?),
             other => return Err(cursor.wrong(format!("no record is of kind {other}"))),
         }
         body.end()?;
@@ -241,13 +243,54 @@ fn encode_tombstone(stone: &TombstoneDraft, out: &mut Vec<u8>) {
     out.put(&time(stone.at));
     out.put_bytes(stone.by.as_bytes());
     out.put_bytes(stone.reason.as_bytes());
+    out.push(if stone.erase { FLAG_ERASE } else { 0 });
 }
 
-fn decode_tombstone(cursor: &mut Cursor<'_>) -> Result<TombstoneDraft, Damage> {
-    Ok(TombstoneDraft {
-        target: cursor.u128()?,
-        at: read_time(cursor)?,
-        by: read_text(cursor)?,
-        reason: read_text(cursor)?,
-    })
+fn decode_tombstone(cursor: &mut Cursor<'_>, version: u16) -> Result<TombstoneDraft, Damage> {
+    let (target, at) = (cursor.u128()?, read_time(cursor)?);
+    let (by, reason) = (read_text(cursor)?, read_text(cursor)?);
+    let flags = if version == 1 { 0 } else { cursor.u8()? };
+    if flags & !FLAG_ERASE != 0 {
+        return Err(cursor.wrong(format!("a tombstone's flags are {flags:#x}")));
+    }
+    Ok(TombstoneDraft { target, at, by, reason, erase: flags & FLAG_ERASE != 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tombstones() -> Batch {
+        let stone = |erase| TombstoneDraft {
+            target: 7,
+            at: Some(Micros(5)),
+            by: "ada".to_owned(),
+            reason: "wrong".to_owned(),
+            erase,
+        };
+        Batch { tombstones: vec![stone(false), stone(true)], ..Batch::default() }
+    }
+
+    #[test]
+    fn tombstones_keep_their_flags() {
+        let payload = encode(&tombstones());
+        assert_eq!(decode(&payload, 2, 2).unwrap(), tombstones());
+        for bit in 1..8 {
+            let mut unknown = payload.clone();
+            *unknown.last_mut().unwrap() |= 1 << bit;
+            assert_eq!(decode(&unknown, 2, 2).unwrap_err().rule, RULE, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn tombstones_of_version_1_have_no_flags() {
+        let payload = encode(&tombstones());
+        let record = payload.len() / 2;
+        let mut first = payload[..record - 1].to_vec();
+        first[1] -= 1; // the length of its body
+        let batch = decode(&first, 1, 1).unwrap();
+        assert_eq!(batch.tombstones, tombstones().tombstones[..1]);
+        decode(&first, 1, 2).unwrap_err();
+        decode(&payload[..record], 1, 1).unwrap_err();
+    }
 }

@@ -5,14 +5,19 @@
 
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use crate::cursor::{Cursor, Put};
 use crate::error::{Damage, OpenError};
 use crate::ids::Row;
 use crate::layout;
+use crate::manifest::{READ_VERSION, StateEntry, WRITE_VERSION};
 
 const CHUNK_WORDS: usize = 64;
 const CHUNK_ROWS: usize = CHUNK_WORDS * 64;
 const HEADER_BYTES: usize = 64;
+/// `header_crc` lies here, in every version.
+const HEADER_CRC: usize = 60;
 
 type Chunk = [u64; CHUNK_WORDS];
 
@@ -129,13 +134,34 @@ pub(crate) struct StateOf {
     pub(crate) edges: u32,
 }
 
+/// A state file that is ready to be put in place.
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+    /// What the manifest says of it.
+    pub(crate) entry: StateEntry,
+}
+
+impl StateFile {
+    pub(crate) fn of(of: StateOf, state: &RowState) -> Self {
+        let bytes = encode(of, state);
+        let entry = StateEntry {
+            generation: of.generation,
+            bytes: bytes.len() as u64,
+            sha256: Sha256::digest(&bytes).into(),
+        };
+        Self { name: layout::state_name(of.segment, of.generation), bytes, entry }
+    }
+}
+
 /// The bytes of a state file.
-pub(crate) fn encode(of: StateOf, state: &RowState) -> Vec<u8> {
+fn encode(of: StateOf, state: &RowState) -> Vec<u8> {
     let mut body = Vec::new();
     state.tombstoned.write(of.items as usize, &mut body);
     state.superseded.write(of.items as usize, &mut body);
     state.edges_tombstoned.write(of.edges as usize, &mut body);
-    let mut file = head(of, &body).to_vec();
+    let mut file = head(of, &body, (READ_VERSION, WRITE_VERSION)).to_vec();
     file.put(&body);
     file
 }
@@ -147,15 +173,22 @@ pub(crate) fn decode(of: StateOf, bytes: &[u8]) -> Result<RowState, OpenError> {
     let Some((found, body)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return Err(wrong("shorter than its header").into());
     };
-    let mut cursor = Cursor::new(found, "STA-01");
-    if &cursor.array::<8>()? != layout::STATE_MAGIC {
+    let mut fields = Cursor::new(found, "STA-01");
+    if &fields.array::<8>()? != layout::STATE_MAGIC {
         return Err(wrong("the magic is missing").into());
     }
-    let version = cursor.u16()?;
-    if version > layout::READ_VERSION {
-        return Err(OpenError::TooNew { file: name, version });
+    // The checksum first: a version that is only a flipped bit asks for no other build.
+    if found[HEADER_CRC..] != crc32c::crc32c(&found[..HEADER_CRC]).to_le_bytes() {
+        return Err(wrong("the header's checksum is wrong").into());
     }
-    if head(of, body) != *found {
+    let versions = (fields.u16()?, fields.u16()?);
+    if versions.0 > READ_VERSION {
+        return Err(OpenError::TooNew { file: name, version: versions.0 });
+    }
+    if versions.0 == 0 {
+        return Err(wrong("there is no version 0").into());
+    }
+    if head(of, body, versions) != *found {
         return Err(wrong("header or checksum is not that of this segment's state").into());
     }
     let mut cursor = Cursor::new(body, "STA-01");
@@ -168,11 +201,11 @@ pub(crate) fn decode(of: StateOf, bytes: &[u8]) -> Result<RowState, OpenError> {
     Ok(state)
 }
 
-fn head(of: StateOf, body: &[u8]) -> [u8; HEADER_BYTES] {
+fn head(of: StateOf, body: &[u8], versions: (u16, u16)) -> [u8; HEADER_BYTES] {
     let mut head = Vec::with_capacity(HEADER_BYTES);
     head.put(layout::STATE_MAGIC);
-    head.put(&layout::READ_VERSION.to_le_bytes());
-    head.put(&layout::WRITE_VERSION.to_le_bytes());
+    head.put(&versions.0.to_le_bytes());
+    head.put(&versions.1.to_le_bytes());
     head.put(&of.items.to_le_bytes());
     head.put(&of.segment.to_le_bytes());
     head.put(&of.generation.to_le_bytes());
@@ -186,6 +219,7 @@ fn head(of: StateOf, body: &[u8]) -> [u8; HEADER_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::disk::{Disk, RealDisk, put_all_in_place};
 
     const OF: StateOf = StateOf { segment: 7, generation: 3, items: 5000, edges: 3 };
 
@@ -209,6 +243,47 @@ mod tests {
         assert_eq!(state.tombstoned.count_outside(&state.superseded), 6);
         assert_eq!(state.tombstoned.count_outside(&state.tombstoned), 0);
         assert!(state.edges_tombstoned.contains(2));
+    }
+
+    /// A state file with other versions in its header, under right checksums.
+    fn of_versions(read: u16, write: u16) -> Vec<u8> {
+        let file = encode(OF, &sample());
+        let body = &file[HEADER_BYTES..];
+        [&head(OF, body, (read, write))[..], body].concat()
+    }
+
+    #[test]
+    fn versions_1_and_2_are_read_and_newer_ones_refused() {
+        assert_eq!(of_versions(READ_VERSION, WRITE_VERSION), encode(OF, &sample()));
+        for versions in [(1, 1), (2, 2), (2, 3), (1, 9)] {
+            let state = decode(OF, &of_versions(versions.0, versions.1)).unwrap();
+            assert_eq!(state.tombstoned.count(), 6, "{versions:?}");
+        }
+        let newer = decode(OF, &of_versions(3, 3)).unwrap_err();
+        assert!(matches!(newer, OpenError::TooNew { version: 3, .. }), "{newer}");
+        assert!(matches!(decode(OF, &of_versions(0, 2)), Err(OpenError::Damaged(_))));
+        // A version that is only a flipped bit asks for no other build.
+        let mut flipped = encode(OF, &sample());
+        flipped[8] ^= 0x40;
+        assert!(matches!(decode(OF, &flipped), Err(OpenError::Damaged(_))));
+    }
+
+    #[test]
+    fn many_state_files_are_put_in_place_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = RealDisk::open(folder.path()).unwrap();
+        let of = |segment| StateOf { segment, ..OF };
+        let files: Vec<_> = (1..4).map(|n| StateFile::of(of(n), &sample())).collect();
+        let pairs = files.iter().map(|file| (file.name.clone(), file.bytes.clone()));
+        put_all_in_place(&disk, pairs).unwrap();
+        assert_eq!(disk.names().unwrap().len(), 3);
+        for (n, file) in (1..).zip(&files) {
+            assert_eq!(file.entry.bytes, file.bytes.len() as u64);
+            let bytes = disk.read(&file.name, file.entry.bytes).unwrap();
+            assert_eq!(Sha256::digest(&bytes)[..], file.entry.sha256);
+            decode(of(n), &bytes).unwrap();
+        }
+        put_all_in_place(&disk, []).unwrap();
     }
 
     #[test]

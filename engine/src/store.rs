@@ -141,13 +141,12 @@ impl Store {
         let batch = self.complete(batch, at);
         // While the writer is held, what is shown is what there is.
         links::check(&self.snapshot(), &batch)?;
-        if writer.log_bytes() >= LOG_BYTES_SEAL {
+        if writer.logs_are_full() {
             writer.seal(&*self.ground.disk, self.options.merge_bytes_max)?;
         }
         let written = writer.commit(&self.ground, self.options, batch, at)?;
         self.show(&writer);
-        let is_full = writer.tail_bytes() >= self.options.tail_bytes_seal
-            || writer.log_bytes() >= LOG_BYTES_SEAL;
+        let is_full = writer.tail_bytes() >= self.options.tail_bytes_seal || writer.logs_are_full();
         if is_full {
             // The write stands whatever happens here: it is in the log. A failure stops the
             // writer, and the next write says why.

@@ -4,7 +4,7 @@
 //! the *tail*, live in the log and in parts on the heap that have the very shape of sealed
 //! segments, so readers know one shape.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
@@ -14,23 +14,25 @@ use crate::ids::{EdgeId, ItemId, Seq, StoreId};
 use crate::item::Batch;
 use crate::layout::{self, FileKind};
 use crate::limits::*;
-use crate::log::{self, LogReader, LogWriter};
+use crate::log::{self, Durability, LogReader, LogWriter};
 use crate::manifest::{Manifest, SegmentEntry, StateEntry};
 use crate::merge::merge;
 use crate::os::clock::Micros;
-use crate::os::disk::{Disk, put_in_place};
+use crate::os::disk::{Disk, put_all_in_place, put_in_place};
 use crate::record;
-use crate::segment::{Segment, SegmentBuilder};
+use crate::segment::{Segment, SegmentBuilder, open_any};
 use crate::snapshot::{Part, Snapshot};
-use crate::state::{self, RowState, StateOf};
+use crate::state::{self, RowState, StateFile, StateOf};
 use crate::store::{Ground, Options, Written};
 
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) manifest: Manifest,
     pub(crate) log: Option<LogWriter>,
-    /// Bytes of the older logs that hold the rest of the tail.
+    /// Bytes of the frames of the older logs that hold the rest of the tail.
     pub(crate) replayed_bytes: u64,
+    /// Lengths of their files.
+    replayed_file_bytes: u64,
     pub(crate) manifest_bytes: u64,
     pub(crate) next_seq: Seq,
     /// Sealed parts in the manifest's order, then the tail.
@@ -70,12 +72,13 @@ fn open_part(disk: &dyn Disk, entry: &SegmentEntry) -> Result<Part, OpenError> {
         let detail = format!("{} bytes long, {} were written", bytes.as_slice().len(), entry.bytes);
         return Err(Damage::new("MAN-03", detail).within(&name).into());
     }
-    let segment = Segment::open(&name, bytes)?;
+    let segment = open_any(&name, bytes)?.segment;
     let header = segment.header();
     let found = [header.items, header.sources, header.edges, header.tombstones, header.vectors];
     let listed = [entry.items, entry.sources, entry.edges, entry.tombstones, entry.vectors];
     let seqs = (header.first_seq, header.last_seq) == (entry.first_seq, entry.last_seq);
-    if found != listed || !seqs {
+    let is_wide = header.vectors == 0 || header.dimensions == entry.dimensions;
+    if found != listed || !seqs || !is_wide {
         return Err(Damage::new("MAN-05", "counts differ from the manifest's")
             .within(&name)
             .into());
@@ -128,6 +131,10 @@ impl Writer {
             Some(found) => found,
             None => first_manifest(ground, &names)?,
         };
+        if !manifest.may_write() {
+            let file = layout::name(FileKind::Manifest, manifest.number);
+            return Err(OpenError::TooNew { file, version: manifest.write_version });
+        }
         let mut parts = Vec::new();
         for entry in &manifest.segments {
             parts.push(open_part(disk, entry)?);
@@ -138,6 +145,7 @@ impl Writer {
             manifest,
             log: None,
             replayed_bytes: 0,
+            replayed_file_bytes: 0,
             manifest_bytes,
             parts,
             stored_marks,
@@ -167,34 +175,52 @@ impl Writer {
         self.replayed_bytes + self.log.as_ref().map_or(0, LogWriter::bytes)
     }
 
+    /// Whether the tail must be sealed before another batch is logged.
+    pub(crate) fn logs_are_full(&self) -> bool {
+        let one_more = usize::from(self.log.is_none());
+        self.log_bytes() >= LOG_BYTES_SEAL || self.manifest.logs.len() + one_more > LOGS_MAX
+    }
+
     /// Brings back what the logs hold.
     fn replay(&mut self, disk: &dyn Disk, names: &[String]) -> Result<(), OpenError> {
-        let mut logs: Vec<u64> =
-            names.iter().filter_map(|name| layout::number(FileKind::Log, name)).collect();
-        logs.sort_unstable();
+        let named: BTreeSet<u64> = self.manifest.logs.iter().copied().collect();
+        let found = names.iter().filter_map(|name| layout::number(FileKind::Log, name));
+        let logs: BTreeSet<u64> = found.chain(named.iter().copied()).collect();
         for number in logs {
             self.manifest.next_file = self.manifest.next_file.max(number.saturating_add(1));
             if number < self.manifest.log_floor {
                 continue;
             }
-            let log = LogReader::open(disk, number)?;
-            self.replayed_bytes += log.bytes();
+            let name = layout::name(FileKind::Log, number);
+            let log =
+                LogReader::open(disk, number, named.contains(&number)).map_err(
+                    |error| match error {
+                        OpenError::Disk(error) => missing(error, &name),
+                        other => other,
+                    },
+                )?;
+            self.replayed_file_bytes += log.file_bytes();
             let mut builder = SegmentBuilder::default();
             let mut batches = Vec::new();
-            for frame in log.frames(self.manifest.store, number, self.next_seq)? {
+            let mut frames = log.frames(self.manifest.store, self.next_seq)?;
+            while let Some(frame) = frames.next_frame()? {
                 let dimensions = self.manifest.model.map(|model| model.dimensions);
-                let batch = record::decode(frame.payload, frame.records)
+                let batch = record::decode(frame.payload, frame.records, frame.version)
                     .and_then(|batch| batch.recheck(dimensions).map(|()| batch))
-                    .map_err(|damage| damage.within(&layout::name(FileKind::Log, number)))?;
+                    .map_err(|damage| damage.within(&name))?;
                 builder.push_batch(frame.seq, &batch);
                 batches.push(batch);
                 self.next_seq = frame.seq + 1;
             }
+            self.replayed_bytes += frames.place().at;
             if !batches.is_empty() {
+                if !named.contains(&number) {
+                    self.manifest.logs.push(number); // the manifest is of version 1
+                }
                 self.add(builder, &batches)?;
                 // A killed writer may have left a whole frame that was never synced. It is shown from
                 // now on, and later commits build on it, so it must not be lost either.
-                disk.sync(&layout::name(FileKind::Log, number))?;
+                disk.sync(&name)?;
             }
         }
         Ok(())
@@ -241,9 +267,14 @@ impl Writer {
             return Err(WriteError::refused("batch", why));
         }
         let records = u32::try_from(batch.records()).expect("BATCH_RECORDS_MAX is checked");
-        let logged = self
-            .log(&*ground.disk)
-            .and_then(|log| log.append(seq, &payload, records, options.durability));
+        let log = self.log(&*ground.disk, options.durability)?;
+        let logged = log.append(seq, &payload, records).and_then(|end| {
+            if options.durability == Durability::Sync {
+                log.syncer().sync()?;
+                log.mark_synced(end);
+            }
+            Ok(())
+        });
         logged.map_err(|error| self.stop(error))?;
         self.next_seq += 1;
         let mut builder = SegmentBuilder::default();
@@ -259,12 +290,20 @@ impl Writer {
         })
     }
 
-    /// The log, made when the first write needs it.
-    fn log(&mut self, disk: &dyn Disk) -> Result<&mut LogWriter, DiskError> {
+    /// The log, made and named when the first write needs it.
+    fn log(
+        &mut self,
+        disk: &dyn Disk,
+        durability: Durability,
+    ) -> Result<&mut LogWriter, WriteError> {
         if self.log.is_none() {
-            let number = self.manifest.next_file;
-            self.log = Some(LogWriter::create(disk, self.manifest.store, number, self.next_seq)?);
+            let (store, number) = (self.manifest.store, self.manifest.next_file);
+            let made = LogWriter::create(disk, store, number, self.next_seq, durability);
+            let log = made.map_err(|error| self.stop(error))?;
             self.manifest.next_file += 1;
+            self.manifest.logs.push(log.number());
+            self.put_manifest(disk)?;
+            self.log = Some(log);
         }
         Ok(self.log.as_mut().expect("made above"))
     }
@@ -396,6 +435,8 @@ impl Writer {
     fn drop_logs(&mut self) {
         self.log = None;
         self.replayed_bytes = 0;
+        self.replayed_file_bytes = 0;
+        self.manifest.logs.clear();
         self.manifest.log_floor = self.manifest.next_file;
     }
 
@@ -405,7 +446,8 @@ impl Writer {
         let sealed: u64 = sealed
             .map(|entry| entry.bytes + entry.state.as_ref().map_or(0, |state| state.bytes))
             .sum();
-        sealed + self.log_bytes() + self.manifest_bytes
+        let log = self.log.as_ref().map_or(0, LogWriter::file_bytes);
+        sealed + self.replayed_file_bytes + log + self.manifest_bytes
     }
 
     /// Where the run of parts begins that one file is made of: the tail, and each segment before
@@ -440,6 +482,7 @@ impl Writer {
             edges: header.edges,
             tombstones: header.tombstones,
             vectors: header.vectors,
+            dimensions: if header.vectors == 0 { 0 } else { header.dimensions },
             first_seq: header.first_seq,
             last_seq: header.last_seq,
             state: None,
@@ -450,12 +493,15 @@ impl Writer {
     pub(crate) fn publish(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
         // States hold bits that unsealed commits have set; those must not outlive the commits.
         let logged = self.log.as_mut().map_or(Ok(()), LogWriter::sync);
-        let published = logged.and_then(|()| self.write_states(disk)).and_then(|()| {
-            self.manifest.number += 1;
-            self.manifest_bytes = self.manifest.put_in_place(disk)?;
-            Ok(())
-        });
-        published.map_err(|error| self.stop(error))?;
+        let written = logged.and_then(|()| self.write_states(disk));
+        written.map_err(|error| self.stop(error))?;
+        self.put_manifest(disk)
+    }
+
+    fn put_manifest(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
+        self.manifest.number += 1;
+        let put = self.manifest.put_in_place(disk);
+        self.manifest_bytes = put.map_err(|error| self.stop(error))?;
         // All of it stands by now. What cannot be removed is tried again at the next opening.
         let _kept = disk.names().and_then(|names| self.remove_leftovers(disk, &names));
         Ok(())
@@ -463,25 +509,33 @@ impl Writer {
 
     fn write_states(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
         // Replaying the log sets the same bits once more, which is harmless: none is ever cleared.
-        for (at, entry) in self.manifest.segments.iter_mut().enumerate() {
-            let state = &self.parts[at].state;
-            let now = marks(state);
-            if now == self.stored_marks[at] {
-                continue;
-            }
+        let (parts, stored) = (&self.parts, &mut self.stored_marks);
+        let entries = self.manifest.segments.iter_mut().zip(parts).zip(stored);
+        let changed: Vec<_> =
+            entries.filter(|((_, part), stored)| marks(&part.state) != **stored).collect();
+        let files = changed.into_iter().map(|((entry, part), stored)| {
             let generation = entry.state.as_ref().map_or(1, |state| state.generation + 1);
-            let of = StateOf {
-                segment: entry.number,
-                generation,
-                items: entry.items,
-                edges: entry.edges,
-            };
-            let bytes = state::encode(of, state);
-            put_in_place(disk, &layout::state_name(entry.number, generation), &bytes)?;
-            let sha256 = Sha256::digest(&bytes).into();
-            entry.state = Some(StateEntry { generation, bytes: bytes.len() as u64, sha256 });
-            self.stored_marks[at] = now;
+            let segment = entry.number;
+            let of = StateOf { segment, generation, items: entry.items, edges: entry.edges };
+            let file = StateFile::of(of, &part.state);
+            entry.state = Some(file.entry);
+            *stored = marks(&part.state);
+            (file.name, file.bytes)
+        });
+        put_all_in_place(disk, files)
+    }
+}
+
+/// A writer that ends in good order closes its log, so that what happens to the log later is known
+/// to be damage.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.stopped.get().is_none()
+            && !std::thread::panicking()
+            && let Some(log) = self.log.take()
+        {
+            // Without a mark the log is as a killed writer leaves it: nothing is lost.
+            let _unmarked = log.close();
         }
-        Ok(())
     }
 }

@@ -10,6 +10,8 @@ use libfuzzer_sys::fuzz_target;
 /// Bytes of the log's header and of a frame's head.
 const HEADER_BYTES: usize = 64;
 const HEAD_BYTES: usize = 32;
+/// The head's own checksum is its last four bytes.
+const HEAD_CRC: usize = 28;
 
 fn good() -> &'static (Files, String) {
     static GOOD: OnceLock<(Files, String)> = OnceLock::new();
@@ -35,10 +37,15 @@ fn framed(log: &[u8], records: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("fuzz inputs are short");
     frame[..4].copy_from_slice(&length.to_le_bytes());
     frame[24..28].copy_from_slice(&records.to_le_bytes());
-    frame.extend_from_slice(payload);
-    let sum = crc32c::crc32c(&frame[8..]).to_le_bytes();
+    // Both checksums start from the frame's place: store and number as in the header, offset.
+    let place = [&log[16..40], &(HEADER_BYTES as u64).to_le_bytes()].concat();
+    let place = crc32c::crc32c(&place);
+    let head = crc32c::crc32c_append(place, &frame[8..HEAD_CRC]);
+    let sum = crc32c::crc32c_append(head, payload).to_le_bytes();
     frame[4..8].copy_from_slice(&sum);
-    [&log[..HEADER_BYTES], &frame].concat()
+    let sum = crc32c::crc32c_append(place, &frame[..HEAD_CRC]).to_le_bytes();
+    frame[HEAD_CRC..].copy_from_slice(&sum);
+    [&log[..HEADER_BYTES], &frame, payload].concat()
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -62,6 +62,7 @@ pub fn good(logged: bool) -> Files {
         at: None,
         by: "ada".to_owned(),
         reason: "wrong".to_owned(),
+        erase: false,
     };
     store.write(Batch { tombstones: vec![stone], ..Batch::default() }).expect("it stands");
     if !logged {

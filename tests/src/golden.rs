@@ -42,7 +42,7 @@ pub fn made() -> Vec<Golden> {
     let log = torn.get_mut(&log.expect("its last commits are in a log"));
     let log = log.expect("the name was found there");
     log.truncate(log.len() - 1);
-    [("v1-small", small), ("v1-torn", torn)].map(|(name, files)| golden(name, files)).into()
+    [("v2-small", small), ("v2-torn", torn)].map(|(name, files)| golden(name, files)).into()
 }
 
 fn furnished() -> Files {

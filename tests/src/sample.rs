@@ -91,6 +91,7 @@ pub fn hide(item: ItemId) -> TombstoneDraft {
         at: None,
         by: "tester".to_owned(),
         reason: "no longer wanted".to_owned(),
+        erase: false,
     }
 }
 

@@ -204,10 +204,29 @@ impl Disk for RealDisk {
 
 /// Writes `bytes` as `name` so that a crash leaves the whole file or none of it.
 pub(crate) fn put_in_place(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    rename_whole(disk, name, bytes)?;
+    disk.sync_names()
+}
+
+/// The same for many files, of which a crash may leave any: names are synced once. A file is taken
+/// from `files` only when the one before it is written, so that not all are held at once.
+pub(crate) fn put_all_in_place(
+    disk: &dyn Disk,
+    files: impl IntoIterator<Item = (String, Vec<u8>)>,
+) -> Result<(), DiskError> {
+    let mut put = 0;
+    for (name, bytes) in files {
+        rename_whole(disk, &name, &bytes)?;
+        put += 1;
+    }
+    if put == 0 { Ok(()) } else { disk.sync_names() }
+}
+
+/// Gives a file its name once what is in it is on disk. The name itself is not synced.
+fn rename_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
     let fresh = format!("{name}{UNFINISHED}");
     let file = disk.create(&fresh)?;
     file.append(bytes)?;
     file.sync()?;
-    disk.rename(&fresh, name)?;
-    disk.sync_names()
+    disk.rename(&fresh, name)
 }

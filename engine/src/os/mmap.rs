@@ -21,22 +21,12 @@ pub(crate) struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    pub(crate) fn len(&self) -> usize {
-        self.length
-    }
-
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         let end = self.length + bytes.len();
         self.lines.resize(end.div_ceil(64), Line::zeroed());
         bytemuck::cast_slice_mut::<Line, u8>(&mut self.lines)[self.length..end]
             .copy_from_slice(bytes);
         self.length = end;
-    }
-
-    /// Zeros up to the next multiple of 64.
-    pub(crate) fn pad(&mut self) {
-        self.length = self.length.next_multiple_of(64);
-        self.lines.resize(self.length / 64, Line::zeroed());
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {

@@ -8,7 +8,7 @@ use kernels::Kernels;
 use super::Hit;
 use crate::error::Damage;
 use crate::ids::ItemId;
-use crate::layout::{VECTOR_HALVES, VECTOR_ITEM, VECTOR_NORM};
+use crate::layout::{VECTOR_HALVES, VECTOR_ITEM, VECTOR_NORM, row_halves};
 use crate::snapshot::{Filter, Part, PartFilter, Place, Snapshot};
 use crate::top::Top;
 
@@ -74,11 +74,15 @@ fn scan(
     let halves: &[f16] = part.segment.view(VECTOR_HALVES)?.all()?;
     let norms: &[f32] = part.segment.view(VECTOR_NORM)?.all()?;
     let items: &[u32] = part.segment.view(VECTOR_ITEM)?.all()?;
+    // Rows are padded with zeros, which add nothing to a product.
+    let width = row_halves(part.segment.header().dimensions);
+    let mut query = query.to_vec();
+    query.resize(width, 0.0);
     let mut scores = [0.0; BLOCK_ROWS];
-    let blocks = halves.chunks(BLOCK_ROWS * query.len());
+    let blocks = halves.chunks(BLOCK_ROWS * width);
     for (first, rows) in (0..).step_by(BLOCK_ROWS).zip(blocks) {
-        let scores = &mut scores[..rows.len() / query.len()];
-        kernels.dot_rows(query, rows, scores);
+        let scores = &mut scores[..rows.len() / width];
+        kernels.dot_rows(&query, rows, scores);
         for (i, &dot) in scores.iter().enumerate() {
             let norm = norms[first + i] * length;
             // The sum makes -0 of a kernel's choosing a plain 0, equal to every other.

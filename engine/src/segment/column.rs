@@ -12,6 +12,7 @@ use crate::layout::{Column, PAGE_BYTES};
 /// A fixed-width column.
 pub(crate) struct View<'seg, T> {
     segment: &'seg Segment,
+    column: Column,
     offset: usize,
     cells: &'seg [T],
 }
@@ -27,11 +28,11 @@ impl<T> Copy for View<'_, T> {}
 impl<'seg, T: AnyBitPattern> View<'seg, T> {
     /// The column's number of cells was checked at opening (SEG-09).
     pub(super) fn of(segment: &'seg Segment, column: Column) -> Result<Self, Damage> {
-        let (offset, bytes) = segment.place(column)?;
+        let (offset, bytes) = segment.place(column);
         let raw = &segment.raw()[offset..offset + bytes];
         let cells = bytemuck::try_cast_slice(raw)
-            .map_err(|error| Damage::new("SEG-08", format!("{}: {error}", column.spec().name)))?;
-        Ok(Self { segment, offset, cells })
+            .map_err(|error| segment.wrong("SEG-08", column, error.to_string()))?;
+        Ok(Self { segment, column, offset, cells })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -57,19 +58,47 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
         self.range(0, self.cells.len())
     }
 
+    /// How many cells at the start are `before` what is looked for, if the column is in its order.
+    pub(crate) fn lower_bound(&self, before: impl Fn(&T) -> bool) -> Result<usize, Damage> {
+        partition_point(self.len(), |at| Ok(before(&self.get(at)?)))
+    }
+
     fn touch(&self, from: usize, to: usize) -> Result<(), Damage> {
         let start = self.offset + from * size_of::<T>();
         let end = self.offset + to * size_of::<T>();
-        self.segment.check_pages(start / PAGE_BYTES, end.div_ceil(PAGE_BYTES))
+        self.segment
+            .check_pages(start / PAGE_BYTES, end.div_ceil(PAGE_BYTES))
+            .map_err(|page| self.segment.wrong("SEG-06", self.column, page.to_string()))
     }
 
     fn outside(&self, row: usize) -> Damage {
-        Damage::new("SEG-12", format!("row {row} of {} cells", self.cells.len()))
+        self.wrong("SEG-12", format!("row {row} of {} cells", self.cells.len()))
+    }
+
+    pub(crate) fn wrong(&self, rule: &'static str, detail: impl Into<String>) -> Damage {
+        self.segment.wrong(rule, self.column, detail)
     }
 }
 
+/// The first of `0..length` for which `before` is false, if it is true up to there and not after.
+pub(super) fn partition_point(
+    length: usize,
+    before: impl Fn(usize) -> Result<bool, Damage>,
+) -> Result<usize, Damage> {
+    let (mut low, mut high) = (0, length);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle)? {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
+
 /// Where each of many texts or lists lies.
-pub(super) trait Bound: AnyBitPattern {
+pub(crate) trait Bound: AnyBitPattern {
     fn index(self) -> usize;
 }
 
@@ -86,7 +115,7 @@ impl Bound for u64 {
 }
 
 /// A column of texts or lists: bounds, and what they point into.
-pub(super) struct Pieces<'seg, B, T> {
+pub(crate) struct Pieces<'seg, B, T> {
     bounds: View<'seg, B>,
     cells: View<'seg, T>,
 }
@@ -100,45 +129,35 @@ impl<'seg, B: Bound, T: AnyBitPattern> Pieces<'seg, B, T> {
         Ok(Self { bounds: View::of(segment, bounds)?, cells: View::of(segment, cells)? })
     }
 
-    pub(super) fn get(&self, row: usize) -> Result<&'seg [T], Damage> {
+    pub(crate) fn get(&self, row: usize) -> Result<&'seg [T], Damage> {
         let (from, to) = (self.bounds.get(row)?.index(), self.bounds.get(row + 1)?.index());
         if from > to || to > self.cells.len() {
             let detail = format!("row {row} spans {from}..{to} of {}", self.cells.len());
-            return Err(Damage::new("SEG-10", detail));
+            return Err(self.bounds.wrong("SEG-10", detail));
         }
         self.cells.range(from, to)
+    }
+
+    /// All bounds, once they are known to start at 0, never to fall, and to end where the cells
+    /// do (SEG-10); and the cells, of which no page was looked at yet.
+    pub(crate) fn whole(&self) -> Result<(&'seg [B], View<'seg, T>), Damage> {
+        let bounds = self.bounds.all()?;
+        let first = bounds.first().map(|bound| bound.index());
+        let last = bounds.last().map(|bound| bound.index());
+        if first != Some(0)
+            || last != Some(self.cells.len())
+            || !bounds.is_sorted_by_key(|bound| bound.index())
+        {
+            let detail = format!("from {first:?} to {last:?} of {}, or falling", self.cells.len());
+            return Err(self.bounds.wrong("SEG-10", detail));
+        }
+        Ok((bounds, self.cells))
     }
 }
 
 impl<'seg> Pieces<'seg, u64, u8> {
     pub(super) fn text(&self, row: usize) -> Result<&'seg str, Damage> {
         std::str::from_utf8(self.get(row)?)
-            .map_err(|error| Damage::new("SEG-11", format!("row {row}: {error}")))
+            .map_err(|error| self.cells.wrong("SEG-11", format!("row {row}: {error}")))
     }
-}
-
-/// The places in `order`, which lists rows by ascending key, whose row has exactly `key`.
-pub(super) fn rows_with_key<'seg, K: Ord>(
-    order: View<'seg, u32>,
-    key: &K,
-    key_of: impl Fn(usize) -> Result<K, Damage>,
-) -> Result<&'seg [u32], Damage> {
-    let bound = |after: bool| {
-        let (mut low, mut high) = (0, order.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let found = key_of(order.get(middle)? as usize)?;
-            if found < *key || after && found == *key {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok::<_, Damage>(low)
-    };
-    let (from, to) = (bound(false)?, bound(true)?);
-    if to < from {
-        return Err(Damage::new("SEG-13", "an index is not sorted"));
-    }
-    order.range(from, to)
 }

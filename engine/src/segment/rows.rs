@@ -1,10 +1,7 @@
-//! Rows of a sealed segment as whole values that borrow from it, and look-ups by key.
-
-use std::collections::HashMap;
+//! Rows of a sealed segment as whole values that borrow from it.
 
 use half::f16;
 
-use super::column::{Pieces, rows_with_key};
 use super::sealed::Segment;
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
@@ -128,6 +125,8 @@ pub struct TombstoneView<'seg> {
     pub by: &'seg str,
     /// Why.
     pub reason: &'seg str,
+    /// Whether the target's bytes are to be erased.
+    pub erase: bool,
 }
 
 fn given(time: i64) -> Option<Micros> {
@@ -144,40 +143,39 @@ impl Segment {
     }
 
     fn text(&self, offsets: Column, bytes: Column, row: Row) -> Result<&str, Damage> {
-        Pieces::<u64, u8>::of(self, offsets, bytes)?.text(row as usize)
+        self.pieces::<u64, u8>(offsets, bytes)?.text(row as usize)
     }
 
-    fn list<T: bytemuck::AnyBitPattern>(
+    pub(super) fn list<T: bytemuck::AnyBitPattern>(
         &self,
         offsets: Column,
         cells: Column,
         row: Row,
     ) -> Result<&[T], Damage> {
-        Pieces::<u32, T>::of(self, offsets, cells)?.get(row as usize)
+        self.pieces::<u32, T>(offsets, cells)?.get(row as usize)
     }
 
     pub(crate) fn symbol(&self, code: u32) -> Result<&str, Damage> {
         self.text(SYMBOL_OFFSETS, SYMBOL_BYTES, code)
     }
 
+    /// The symbol that `row` of `column` names by its code.
+    fn named(&self, column: Column, row: Row, code: u32) -> Result<&str, Damage> {
+        let symbols = self.header().symbols;
+        if code >= symbols {
+            let detail = format!("row {row}: symbol {code} of {symbols}");
+            return Err(self.wrong("SEG-12", column, detail));
+        }
+        self.symbol(code)
+    }
+
     fn symbol_of(&self, column: Column, row: Row) -> Result<&str, Damage> {
-        self.symbol(self.cell(column, row)?)
+        self.named(column, row, self.cell(column, row)?)
     }
 
     fn symbols_of(&self, offsets: Column, codes: Column, row: Row) -> Result<Vec<&str>, Damage> {
-        self.list(offsets, codes, row)?.iter().map(|&code| self.symbol(code)).collect()
-    }
-
-    /// The code of a symbol; `None` when nothing in the segment uses the name.
-    pub(crate) fn symbol_code(&self, name: &str) -> Result<Option<u32>, Damage> {
-        if let Some(codes) = self.symbol_codes.get() {
-            return Ok(codes.get(name).copied());
-        }
-        let mut codes = HashMap::new();
-        for code in 0..self.header().symbols {
-            codes.insert(self.symbol(code)?.to_owned(), code);
-        }
-        Ok(self.symbol_codes.get_or_init(|| codes).get(name).copied())
+        let list: &[u32] = self.list(offsets, codes, row)?;
+        list.iter().map(|&code| self.named(codes, row, code)).collect()
     }
 
     /// The whole item of a row.
@@ -188,10 +186,14 @@ impl Segment {
         let reference = self.text(REF_OFFSETS, REF_BYTES, row)?;
         let flags: u8 = self.cell(ITEM_FLAGS, row)?;
         let code: u8 = self.cell(ITEM_SENSITIVITY, row)?;
-        let (Some(sensitivity), 0 | 1) = (Sensitivity::of_code(code), flags) else {
-            let detail = format!("row {row}: sensitivity {code}, flags {flags}");
-            return Err(Damage::new("SEG-15", detail));
+        let Some(sensitivity) = Sensitivity::of_code(code) else {
+            let detail = format!("row {row}: no sensitivity has code {code}");
+            return Err(self.wrong("SEG-15", ITEM_SENSITIVITY, detail));
         };
+        if flags > 1 {
+            let detail = format!("row {row}: unknown flags {flags:#x}");
+            return Err(self.wrong("SEG-15", ITEM_FLAGS, detail));
+        }
         let embedding: u32 = self.cell(ITEM_EMBEDDING, row)?;
         let replaced: &[u128] = self.list(SUPERSEDES_OFFSETS, SUPERSEDES_IDS, row)?;
         Ok(ItemView {
@@ -226,9 +228,9 @@ impl Segment {
 
     /// The embedding in one row of the vectors.
     pub(crate) fn vector(&self, row: Row) -> Result<&[f16], Damage> {
-        let width = self.header().dimensions as usize;
-        let from = row as usize * width;
-        self.view::<f16>(VECTOR_HALVES)?.range(from, from + width)
+        let dimensions = self.header().dimensions;
+        let from = row as usize * row_halves(dimensions);
+        self.view::<f16>(VECTOR_HALVES)?.range(from, from + dimensions as usize)
     }
 
     /// The whole source of a row.
@@ -249,11 +251,22 @@ impl Segment {
 
     /// The whole edge of a row.
     pub(crate) fn edge(&self, row: Row) -> Result<EdgeView<'_>, Damage> {
+        let (from, to) = self.edge_nodes(row)?;
+        self.edge_joining(row, self.node_id(from)?, self.node_id(to)?)
+    }
+
+    /// The edge of a row, whose ends were read elsewhere.
+    pub(super) fn edge_joining(
+        &self,
+        row: Row,
+        from: ItemId,
+        to: ItemId,
+    ) -> Result<EdgeView<'_>, Damage> {
         Ok(EdgeView {
             id: EdgeId(self.cell(EDGE_ID, row)?),
             seq: self.cell(EDGE_SEQ, row)?,
-            from: ItemId(self.cell(EDGE_FROM, row)?),
-            to: ItemId(self.cell(EDGE_TO, row)?),
+            from,
+            to,
             relation: self.symbol_of(EDGE_RELATION, row)?,
             weight: self.cell(EDGE_WEIGHT, row)?,
             source: source_id(self.cell(EDGE_SOURCE, row)?),
@@ -267,84 +280,28 @@ impl Segment {
 
     /// The whole tombstone of a row.
     pub(crate) fn tombstone(&self, row: Row) -> Result<TombstoneView<'_>, Damage> {
+        let flags: u8 = self.cell(TOMBSTONE_FLAGS, row)?;
+        if flags > 1 {
+            let detail = format!("row {row}: unknown flags {flags:#x}");
+            return Err(self.wrong("SEG-15", TOMBSTONE_FLAGS, detail));
+        }
+        self.tombstone_with(row, flags == 1)
+    }
+
+    /// The tombstone of a row, whose flag was read elsewhere.
+    pub(super) fn tombstone_with(
+        &self,
+        row: Row,
+        erase: bool,
+    ) -> Result<TombstoneView<'_>, Damage> {
         Ok(TombstoneView {
             target: self.cell(TOMBSTONE_TARGET, row)?,
             seq: self.cell(TOMBSTONE_SEQ, row)?,
             at: Micros(self.cell(TOMBSTONE_AT, row)?),
             by: self.symbol_of(TOMBSTONE_BY, row)?,
             reason: self.text(TOMBSTONE_REASON_OFFSETS, TOMBSTONE_REASON_BYTES, row)?,
+            erase,
         })
-    }
-
-    fn rows_by_number(&self, order: Column, keys: Column, key: u128) -> Result<&[Row], Damage> {
-        let keys = self.view::<u128>(keys)?;
-        rows_with_key(self.view(order)?, &key, |row| keys.get(row))
-    }
-
-    fn rows_by_text(
-        &self,
-        order: Column,
-        offsets: Column,
-        bytes: Column,
-        key: &str,
-    ) -> Result<&[Row], Damage> {
-        let texts = Pieces::<u64, u8>::of(self, offsets, bytes)?;
-        rows_with_key(self.view(order)?, &key.as_bytes(), |row| texts.get(row))
-    }
-
-    /// The row of an item.
-    pub(crate) fn row_of_item(&self, id: ItemId) -> Result<Option<Row>, Damage> {
-        Ok(self.rows_by_number(ITEM_BY_ID, ITEM_ID, id.0)?.first().copied())
-    }
-
-    /// Rows of items with this ref, oldest first.
-    pub(crate) fn rows_of_ref(&self, reference: &str) -> Result<&[Row], Damage> {
-        self.rows_by_text(ITEM_BY_REF, REF_OFFSETS, REF_BYTES, reference)
-    }
-
-    /// Rows of items of a source, in order.
-    pub(crate) fn rows_of_source(&self, id: SourceId) -> Result<&[Row], Damage> {
-        self.rows_by_number(ITEM_BY_SOURCE, ITEM_SOURCE, id.0)
-    }
-
-    /// Rows of items that replace `id`.
-    pub(crate) fn successor_rows(&self, id: ItemId) -> Result<&[Row], Damage> {
-        let targets = self.view::<u128>(SUCCESSOR_TARGET)?;
-        let rows = self.view::<u32>(SUCCESSOR_ROW)?;
-        let targets = targets.all()?;
-        let from = targets.partition_point(|&target| target < id.0);
-        let to = targets.partition_point(|&target| target <= id.0);
-        rows.range(from, to.max(from))
-    }
-
-    /// The row of a source.
-    pub(crate) fn row_of_source(&self, id: SourceId) -> Result<Option<Row>, Damage> {
-        Ok(self.rows_by_number(SOURCE_BY_ID, SOURCE_ID, id.0)?.first().copied())
-    }
-
-    /// Rows of sources with this uri, oldest first.
-    pub(crate) fn source_rows_of_uri(&self, uri: &str) -> Result<&[Row], Damage> {
-        self.rows_by_text(SOURCE_BY_URI, SOURCE_URI_OFFSETS, SOURCE_URI_BYTES, uri)
-    }
-
-    /// The row of an edge.
-    pub(crate) fn row_of_edge(&self, id: EdgeId) -> Result<Option<Row>, Damage> {
-        Ok(self.rows_by_number(EDGE_BY_ID, EDGE_ID, id.0)?.first().copied())
-    }
-
-    /// Rows of edges that start at an item.
-    pub(crate) fn edge_rows_from(&self, id: ItemId) -> Result<&[Row], Damage> {
-        self.rows_by_number(EDGE_BY_FROM, EDGE_FROM, id.0)
-    }
-
-    /// Rows of edges that end at an item.
-    pub(crate) fn edge_rows_to(&self, id: ItemId) -> Result<&[Row], Damage> {
-        self.rows_by_number(EDGE_BY_TO, EDGE_TO, id.0)
-    }
-
-    /// Rows of tombstones for an id.
-    pub(crate) fn tombstone_rows(&self, target: u128) -> Result<&[Row], Damage> {
-        self.rows_by_number(TOMBSTONE_BY_TARGET, TOMBSTONE_TARGET, target)
     }
 }
 
@@ -424,6 +381,7 @@ impl TombstoneView<'_> {
             at: Some(self.at),
             by: self.by.to_owned(),
             reason: self.reason.to_owned(),
+            erase: self.erase,
         }
     }
 }

@@ -1,29 +1,15 @@
 //! A sealed segment: opened, checked from the outside in, never changed.
 
-use std::collections::HashMap;
+use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::column::View;
+use super::column::{Bound, Pieces, View};
+use super::header::{self, Header};
 use crate::cursor::Cursor;
 use crate::error::{Damage, OpenError};
-use crate::ids::Seq;
 use crate::layout::*;
 use crate::os::mmap::{AlignedBytes, FileBytes};
-
-/// The numbers of a segment's header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) dimensions: u32,
-    pub(crate) items: u32,
-    pub(crate) sources: u32,
-    pub(crate) edges: u32,
-    pub(crate) tombstones: u32,
-    pub(crate) vectors: u32,
-    pub(crate) symbols: u32,
-    pub(crate) first_seq: Seq,
-    pub(crate) last_seq: Seq,
-}
 
 /// A sealed segment, mapped from disk or held on the heap.
 #[derive(Debug)]
@@ -31,56 +17,109 @@ pub(crate) struct Segment {
     name: String,
     bytes: FileBytes,
     header: Header,
-    /// Where each column of [`COLUMNS`] lies: offset and length.
+    /// What columns there are: those of the file's version.
+    catalog: &'static [ColumnSpec],
+    /// Where the column of each number lies: offset and length.
     places: Vec<(usize, usize)>,
     checks_at: usize,
     /// One bit for each page whose checksum was found right.
     checked: Vec<AtomicU64>,
-    /// Codes by name, made when a filter first asks.
-    pub(super) symbol_codes: OnceLock<HashMap<String, u32>>,
+    /// Smallest and largest id, found when a look-up first asks.
+    pub(super) item_ids: OnceLock<(u128, u128)>,
+    pub(super) source_ids: OnceLock<(u128, u128)>,
+    pub(super) edge_ids: OnceLock<(u128, u128)>,
 }
 
-struct Trailer {
+/// A page whose checksum is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WrongPage(usize);
+
+impl fmt::Display for WrongPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(page) = self;
+        write!(f, "the checksum of page {page} (byte {}) is wrong", page * PAGE_BYTES)
+    }
+}
+
+/// What all versions have in common: the trailer, and which version it is.
+pub(super) struct Frame {
     directory_at: usize,
     entries: usize,
     checks_at: usize,
     checks: usize,
+    pub(super) version: u16,
+}
+
+impl Frame {
+    /// Checks a file from the outside in, up to its version: a flipped bit of that is damage, not
+    /// a newer version.
+    pub(super) fn of(name: &str, file: &[u8]) -> Result<Self, OpenError> {
+        let within = |damage: Damage| damage.within(name);
+        check_magics(file).map_err(within)?;
+        let mut frame = read_trailer(file).map_err(within)?;
+        for page in [0].into_iter().chain(frame.directory_at / PAGE_BYTES..frame.checks) {
+            check_page(file, frame.checks_at, page)
+                .map_err(|page| within(Damage::new("SEG-06", page.to_string())))?;
+        }
+        frame.version = header::read_version(header_of(file));
+        match frame.version {
+            0 => Err(within(Damage::new("SEG-02", "there is no version 0")).into()),
+            1..=READ_VERSION => Ok(frame),
+            version => Err(OpenError::TooNew { file: name.to_owned(), version }),
+        }
+    }
+}
+
+fn header_of(file: &[u8]) -> &[u8; HEADER_BYTES] {
+    file.first_chunk().expect("SEG-01 was checked")
 }
 
 impl Segment {
-    /// Opens a file's bytes. Looks at header, directory and trailer only; the rest is checked
-    /// page by page when it is used.
+    /// Opens a file of version 2. Looks at header, directory and trailer only; the rest is checked
+    /// page by page when it is used. One of version 1 is for [`super::open_any`].
     pub(crate) fn open(name: &str, bytes: FileBytes) -> Result<Self, OpenError> {
-        let file = bytes.as_slice();
-        let within = |damage: Damage| damage.within(name);
-        check_magics(file).map_err(within)?;
-        let version = u16::from_le_bytes([file[8], file[9]]);
-        if version > READ_VERSION {
-            return Err(OpenError::TooNew { file: name.to_owned(), version });
+        let frame = Frame::of(name, bytes.as_slice())?;
+        if frame.version != READ_VERSION {
+            let detail = format!("version {} where {READ_VERSION} is wanted", frame.version);
+            return Err(Damage::new("SEG-02", detail).within(name).into());
         }
-        let trailer = read_trailer(file).map_err(within)?;
-        let header = read_header(file).map_err(within)?;
-        let places = read_directory(file, &trailer, &header).map_err(within)?;
-        let (checks_at, pages) = (trailer.checks_at, trailer.checks);
-        let checked = (0..pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        let segment = Self {
+        Self::open_as(name, bytes, &frame, COLUMNS).map_err(OpenError::from)
+    }
+
+    /// Opens a file whose frame was checked and whose columns are those of `catalog`.
+    pub(super) fn open_as(
+        name: &str,
+        bytes: FileBytes,
+        frame: &Frame,
+        catalog: &'static [ColumnSpec],
+    ) -> Result<Self, Damage> {
+        let within = |damage: Damage| damage.within(name);
+        let file = bytes.as_slice();
+        let header = Header::decode(header_of(file)).map_err(within)?;
+        let places = read_directory(file, frame, &header, catalog).map_err(within)?;
+        Ok(Self {
             name: name.to_owned(),
-            bytes,
             header,
+            catalog,
             places,
-            checks_at,
-            checked,
-            symbol_codes: OnceLock::new(),
-        };
-        segment.check_pages(0, 1)?;
-        segment.check_pages(trailer.directory_at / PAGE_BYTES, pages)?;
-        Ok(segment)
+            checks_at: frame.checks_at,
+            checked: (0..frame.checks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            item_ids: OnceLock::new(),
+            source_ids: OnceLock::new(),
+            edge_ids: OnceLock::new(),
+            bytes,
+        })
     }
 
     /// A segment that was built in this process a moment ago and lies on the heap.
     pub(crate) fn held(bytes: AlignedBytes) -> Self {
+        Self::held_as("the tail", bytes)
+    }
+
+    /// A segment that was built in this process a moment ago from the file `name`.
+    pub(super) fn held_as(name: &str, bytes: AlignedBytes) -> Self {
         let segment =
-            Self::open("the tail", FileBytes::held(bytes)).expect("the writer keeps to segment.md");
+            Self::open(name, FileBytes::held(bytes)).expect("the writer keeps to segment.md");
         segment.checked.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         segment
     }
@@ -106,36 +145,69 @@ impl Segment {
         View::of(self, column)
     }
 
-    pub(super) fn place(&self, column: Column) -> Result<(usize, usize), Damage> {
-        let at = COLUMNS.binary_search_by_key(&column.0, |spec| spec.number);
-        Ok(self.places[at.expect("columns are made from the table")])
+    /// A column of texts or lists, typed.
+    pub(crate) fn pieces<B: Bound, T: bytemuck::AnyBitPattern>(
+        &self,
+        bounds: Column,
+        cells: Column,
+    ) -> Result<Pieces<'_, B, T>, Damage> {
+        Pieces::of(self, bounds, cells)
+    }
+
+    /// Damage in a column of this file.
+    pub(crate) fn wrong(
+        &self,
+        rule: &'static str,
+        column: Column,
+        detail: impl Into<String>,
+    ) -> Damage {
+        let spec = self.catalog.iter().find(|spec| spec.number == column.0);
+        let column = spec.map_or(String::new(), |spec| spec.name.to_lowercase());
+        Damage::new(rule, format!("{}: {column}: {}", self.name, detail.into()))
+    }
+
+    /// Offset and length of a column.
+    pub(super) fn place(&self, column: Column) -> (usize, usize) {
+        self.places[usize::from(column.0)]
     }
 
     /// Checks pages `from..to` against their checksums, each once in the segment's life (SEG-06).
-    pub(super) fn check_pages(&self, from: usize, to: usize) -> Result<(), Damage> {
+    pub(super) fn check_pages(&self, from: usize, to: usize) -> Result<(), WrongPage> {
         for page in from..to {
             let (word, bit) = (&self.checked[page / 64], 1 << (page % 64));
             if word.load(Ordering::Relaxed) & bit == 0 {
-                self.check_page(page)?;
+                check_page(self.raw(), self.checks_at, page)?;
                 word.fetch_or(bit, Ordering::Relaxed);
             }
         }
         Ok(())
     }
 
-    #[cold]
-    fn check_page(&self, page: usize) -> Result<(), Damage> {
-        let file = self.raw();
-        let start = page * PAGE_BYTES;
-        let bytes = &file[start..(start + PAGE_BYTES).min(self.checks_at)];
-        let at = self.checks_at + page * 4;
-        let expected = u32::from_le_bytes(file[at..at + 4].try_into().expect("four bytes"));
-        if crc32c::crc32c(bytes) == expected {
-            return Ok(());
+    /// Checks that what lies between columns, and before the directory, is zero (SEG-24).
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a walk that verifies a whole store"))]
+    pub(crate) fn check_padding(&self) -> Result<(), Damage> {
+        for spec in self.catalog {
+            let (offset, bytes) = self.place(Column(spec.number));
+            let end = offset + bytes;
+            let padded = end.next_multiple_of(COLUMN_ALIGN).min(self.checks_at);
+            self.check_pages(end / PAGE_BYTES, padded.div_ceil(PAGE_BYTES))
+                .map_err(|page| self.wrong("SEG-06", Column(spec.number), page.to_string()))?;
+            if self.raw()[end..padded].iter().any(|byte| *byte != 0) {
+                let detail = format!("bytes {end}..{padded} behind it are not zero");
+                return Err(self.wrong("SEG-24", Column(spec.number), detail));
+            }
         }
-        let detail = format!("the checksum of page {page} (byte {start}) is wrong");
-        Err(Damage::new("SEG-06", detail).within(&self.name))
+        Ok(())
     }
+}
+
+#[cold]
+fn check_page(file: &[u8], checks_at: usize, page: usize) -> Result<(), WrongPage> {
+    let start = page * PAGE_BYTES;
+    let bytes = &file[start..(start + PAGE_BYTES).min(checks_at)];
+    let at = checks_at + page * 4;
+    let expected = u32::from_le_bytes(file[at..at + 4].try_into().expect("four bytes"));
+    if crc32c::crc32c(bytes) == expected { Ok(()) } else { Err(WrongPage(page)) }
 }
 
 fn check_magics(file: &[u8]) -> Result<(), Damage> {
@@ -150,7 +222,7 @@ fn check_magics(file: &[u8]) -> Result<(), Damage> {
     Ok(())
 }
 
-fn read_trailer(file: &[u8]) -> Result<Trailer, Damage> {
+fn read_trailer(file: &[u8]) -> Result<Frame, Damage> {
     let trailer_at = file.len() - TRAILER_BYTES;
     let bytes = &file[trailer_at..];
     let mut fields = Cursor::new(bytes, "SEG-04");
@@ -161,13 +233,16 @@ fn read_trailer(file: &[u8]) -> Result<Trailer, Damage> {
     let checks = fields.u32()? as usize;
     let checks_crc = fields.u32()?;
     let file_bytes = fields.u64()?;
-    fields.take(12)?;
+    let reserved = fields.array::<TRAILER_RESERVED_BYTES>()?;
     let crc = fields.u32()?;
     if crc != crc32c::crc32c(&bytes[..52]) {
         return Err(Damage::new("SEG-04", "the trailer's checksum is wrong"));
     }
     if file_bytes != file.len() as u64 || page_bytes != PAGE_BYTES {
-        let detail = format!("{} bytes long, {file_bytes} were written", file.len());
+        let detail = format!(
+            "{} bytes long in pages of {PAGE_BYTES}, {file_bytes} in pages of {page_bytes} were written",
+            file.len()
+        );
         return Err(Damage::new("SEG-04", detail));
     }
     let inside = |at: u64| usize::try_from(at).ok().filter(|&at| at <= trailer_at);
@@ -184,50 +259,56 @@ fn read_trailer(file: &[u8]) -> Result<Trailer, Damage> {
     if checks_crc != crc32c::crc32c(&file[checks_at..trailer_at]) {
         return Err(Damage::new("SEG-04", "the checksum of the page checks is wrong"));
     }
-    Ok(Trailer { directory_at, entries, checks_at, checks })
+    if reserved != [0; TRAILER_RESERVED_BYTES] {
+        return Err(Damage::new("SEG-17", "reserved bytes of the trailer are not zero"));
+    }
+    Ok(Frame { directory_at, entries, checks_at, checks, version: 0 })
 }
 
-fn read_header(file: &[u8]) -> Result<Header, Damage> {
-    let mut fields = Cursor::new(&file[..HEADER_BYTES], "SEG-01");
-    fields.take(12)?;
-    Ok(Header {
-        dimensions: fields.u32()?,
-        items: fields.u32()?,
-        sources: fields.u32()?,
-        edges: fields.u32()?,
-        tombstones: fields.u32()?,
-        vectors: fields.u32()?,
-        symbols: fields.u32()?,
-        first_seq: fields.u64()?,
-        last_seq: fields.u64()?,
-    })
-}
-
-/// Where each known column lies (SEG-07, SEG-08, SEG-09).
+/// Where each column of the catalog lies, by its number (SEG-07, SEG-08, SEG-09, SEG-17).
 fn read_directory(
     file: &[u8],
-    trailer: &Trailer,
+    frame: &Frame,
     header: &Header,
+    catalog: &'static [ColumnSpec],
 ) -> Result<Vec<(usize, usize)>, Damage> {
-    let mut places = vec![None; COLUMNS.len()];
-    let mut fields = Cursor::new(&file[trailer.directory_at..trailer.checks_at], "SEG-05");
+    let mut found = vec![None; catalog.len()];
+    let mut fields = Cursor::new(&file[frame.directory_at..frame.checks_at], "SEG-05");
     let mut last = 0;
-    for _ in 0..trailer.entries {
+    for _ in 0..frame.entries {
         let (number, cell_bytes) = (fields.u16()?, fields.u16()?);
-        fields.take(4)?;
+        let first_reserved = fields.u32()?;
         let (offset, bytes) = (fields.u64()?, fields.u64()?);
-        fields.take(8)?;
+        if (first_reserved, fields.u64()?) != (0, 0) {
+            let detail = format!("reserved bytes of column {number}'s entry are not zero");
+            return Err(Damage::new("SEG-17", detail));
+        }
         if number <= last {
             return Err(Damage::new("SEG-07", format!("column {number} follows {last}")));
         }
         last = number;
-        let place = column_place(number, offset, bytes, trailer.directory_at)?;
-        let Ok(at) = COLUMNS.binary_search_by_key(&number, |spec| spec.number) else { continue };
-        check_cells(&COLUMNS[at], cell_bytes, place.1, header)?;
-        places[at] = Some(place);
+        let place = column_place(number, offset, bytes, frame.directory_at)?;
+        if let Ok(at) = catalog.binary_search_by_key(&number, |spec| spec.number) {
+            found[at] = Some((cell_bytes, place));
+        }
     }
-    let missing = |at: usize| Damage::new("SEG-09", format!("{} is missing", COLUMNS[at].name));
-    places.into_iter().enumerate().map(|(at, place)| place.ok_or_else(|| missing(at))).collect()
+    let mut places = vec![(0, 0); catalog.last().map_or(0, |spec| usize::from(spec.number) + 1)];
+    let cell_bytes = catalog.iter().zip(&found).map(|(spec, found)| {
+        let missing = || Damage::new("SEG-09", format!("{} is missing", spec.name.to_lowercase()));
+        let (cell_bytes, place) = found.ok_or_else(missing)?;
+        places[usize::from(spec.number)] = place;
+        Ok(cell_bytes)
+    });
+    let cell_bytes = cell_bytes.collect::<Result<Vec<_>, Damage>>()?;
+    let nodes = places.get(usize::from(NODE_ID.0)).map_or(0, |(_, bytes)| bytes / 16);
+    if nodes > u32::MAX as usize || nodes > header.edges as usize * 2 {
+        let detail = format!("node_id: {nodes} nodes for {} edges", header.edges);
+        return Err(Damage::new("SEG-18", detail));
+    }
+    for (spec, cell_bytes) in catalog.iter().zip(cell_bytes) {
+        check_cells(spec, cell_bytes, places[usize::from(spec.number)].1, header, nodes)?;
+    }
+    Ok(places)
 }
 
 fn column_place(
@@ -251,26 +332,28 @@ fn check_cells(
     cell_bytes: u16,
     bytes: usize,
     header: &Header,
+    nodes: usize,
 ) -> Result<(), Damage> {
-    let rows = |table: Table| match table {
-        Table::Symbols => header.symbols as usize,
-        Table::Items => header.items as usize,
-        Table::Sources => header.sources as usize,
-        Table::Edges => header.edges as usize,
-        Table::Tombstones => header.tombstones as usize,
-        Table::Vectors => header.vectors as usize,
-    };
+    let rows = |table: Table| header.rows(table, nodes);
     let cells = bytes / usize::from(spec.cell_bytes);
+    let vectors = rows(Table::Vectors);
     let wanted = match spec.cells {
         Cells::Any => cells,
         Cells::Of(table) => rows(table),
         Cells::OffsetsOf(table) => rows(table) + 1,
-        Cells::Halves => rows(Table::Vectors) * header.dimensions as usize,
+        Cells::OfOrNone(_) if cells == 0 => 0,
+        Cells::OfOrNone(table) => rows(table),
+        Cells::Unpadded => vectors * header.dimensions as usize,
+        Cells::Halves => vectors * row_halves(header.dimensions),
+        Cells::Codes => vectors * row_codes(header.dimensions),
     };
     let whole = bytes.is_multiple_of(usize::from(spec.cell_bytes));
     if cell_bytes != spec.cell_bytes || !whole || cells != wanted {
-        let detail =
-            format!("{} has {bytes} bytes, {wanted} cells of {}", spec.name, spec.cell_bytes);
+        let name = spec.name.to_lowercase();
+        let detail = format!(
+            "{name} has {bytes} bytes in cells of {cell_bytes}, {wanted} cells of {} are wanted",
+            spec.cell_bytes
+        );
         return Err(Damage::new("SEG-09", detail));
     }
     Ok(())

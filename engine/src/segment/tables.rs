@@ -16,8 +16,16 @@ impl Default for Texts {
 
 impl Texts {
     pub(super) fn push(&mut self, text: &str) {
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.push_bytes(text.as_bytes());
+    }
+
+    fn push_bytes(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
         self.offsets.push(self.bytes.len() as u64);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.offsets.len() - 1
     }
 
     pub(super) fn get(&self, row: usize) -> &[u8] {
@@ -48,7 +56,7 @@ impl<T> Lists<T> {
 /// Names used again and again, each stored once.
 #[derive(Default)]
 pub(super) struct Symbols {
-    pub(super) texts: Texts,
+    texts: Texts,
     codes: HashMap<String, u32>,
 }
 
@@ -62,11 +70,28 @@ impl Symbols {
         self.codes.insert(name.to_owned(), code);
         code
     }
+
+    /// The names in ascending order (SEG-20), and the new code of each old one.
+    pub(super) fn sorted(&self) -> (Texts, Vec<u32>) {
+        let order = sorted_rows(self.texts.len(), |code| self.texts.get(code));
+        let mut texts = Texts::default();
+        let mut codes = vec![0; order.len()];
+        for (new, &old) in (0..).zip(&order) {
+            texts.push_bytes(self.texts.get(old as usize));
+            codes[old as usize] = new;
+        }
+        (texts, codes)
+    }
 }
 
 /// A count of rows as a row number.
 pub(super) fn row_number(rows: usize) -> u32 {
     u32::try_from(rows).expect("a tail is sealed long before SEGMENT_ROWS_MAX")
+}
+
+/// Rows sorted by id, or nothing where the ids ascend by themselves (SEG-13).
+pub(super) fn rows_by_id(ids: &[u128]) -> Vec<u32> {
+    if ids.is_sorted() { Vec::new() } else { sorted_rows(ids.len(), |row| ids[row]) }
 }
 
 /// All rows, sorted by `key`, equal keys in order of row.

@@ -1,10 +1,13 @@
 //! Builds a segment: rows in, the file's bytes out.
 
-use bytemuck::NoUninit;
 use half::f16;
 
-use super::tables::{Lists, Symbols, Texts, row_number, sorted_rows};
-use crate::cursor::Put;
+use super::adjacency::nodes_of;
+use super::codes::quantise;
+use super::file::{Ends, FileWriter};
+use super::header::Header;
+use super::tables::{Lists, Symbols, Texts, row_number, rows_by_id, sorted_rows};
+use crate::error::DiskError;
 use crate::ids::Seq;
 use crate::item::{Batch, EdgeDraft, ItemDraft, SourceDraft, TombstoneDraft};
 use crate::layout::*;
@@ -21,9 +24,7 @@ pub(crate) struct SegmentBuilder {
     edges: Edges,
     tombstones: Tombstones,
     dimensions: u32,
-    vectors: Vec<f16>,
-    norms: Vec<f32>,
-    vector_items: Vec<u32>,
+    vectors: Vectors,
     words: PostingsBuilder,
     seqs: Option<(Seq, Seq)>,
 }
@@ -92,6 +93,17 @@ struct Tombstones {
     by: Vec<u32>,
     reason: Texts,
     seq: Vec<u64>,
+    flags: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Vectors {
+    halves: Vec<f16>,
+    norm: Vec<f32>,
+    item: Vec<u32>,
+    codes: Vec<i8>,
+    scale: Vec<f32>,
+    error: Vec<f32>,
 }
 
 fn time(at: Option<Micros>) -> i64 {
@@ -101,6 +113,7 @@ fn time(at: Option<Micros>) -> i64 {
 impl SegmentBuilder {
     /// Adds all of a committed batch, whose ids and times are filled in.
     pub(crate) fn push_batch(&mut self, seq: Seq, batch: &Batch) {
+        self.saw(seq);
         batch.sources.iter().for_each(|source| self.push_source(seq, source));
         for item in &batch.items {
             let row = row_number(self.items.id.len());
@@ -108,15 +121,20 @@ impl SegmentBuilder {
                 let added = self.words.add(row, &item.title, &item.text);
                 added.expect("limits.rs: a tail has fewer postings than a segment can hold");
             }
-            self.push_item(seq, item);
+            self.push_item(seq, item, item.content_sha256());
         }
         batch.edges.iter().for_each(|edge| self.push_edge(seq, edge));
         batch.tombstones.iter().for_each(|stone| self.push_tombstone(seq, stone));
     }
 
-    /// Adds an item's row without its words: a merge brings those over by themselves.
-    pub(crate) fn push_item(&mut self, seq: Seq, item: &ItemDraft) {
-        self.saw(seq);
+    /// Widens the commits that the segment covers.
+    pub(super) fn saw(&mut self, seq: Seq) {
+        let (first, last) = self.seqs.unwrap_or((seq, seq));
+        self.seqs = Some((first.min(seq), last.max(seq)));
+    }
+
+    /// Adds an item's row without its words. `sha256` is that of its text.
+    pub(super) fn push_item(&mut self, seq: Seq, item: &ItemDraft, sha256: [u8; 32]) {
         let row = row_number(self.items.id.len());
         let embedding = self.push_vector(row, &item.embedding);
         let symbols = &mut self.symbols;
@@ -143,7 +161,7 @@ impl SegmentBuilder {
         items.recorded_at.push(time(item.recorded_at));
         items.valid_from.push(time(item.valid_from));
         items.valid_to.push(time(item.valid_to));
-        items.sha256.push(item.content_sha256());
+        items.sha256.push(sha256);
         items.embedding.push(embedding);
     }
 
@@ -152,14 +170,20 @@ impl SegmentBuilder {
             return NO_ROW;
         }
         self.dimensions = row_number(embedding.len());
-        self.vectors.extend_from_slice(embedding);
-        self.norms.push(norm(embedding));
-        self.vector_items.push(row);
-        row_number(self.vector_items.len()) - 1
+        let vectors = &mut self.vectors;
+        let (halves, codes) = (vectors.halves.len(), vectors.codes.len());
+        vectors.halves.extend_from_slice(embedding);
+        vectors.halves.resize(halves + row_halves(self.dimensions), f16::ZERO);
+        vectors.codes.resize(codes + row_codes(self.dimensions), 0);
+        let (scale, error) = quantise(embedding, &mut vectors.codes[codes..]);
+        vectors.scale.push(scale);
+        vectors.error.push(error);
+        vectors.norm.push(norm(embedding));
+        vectors.item.push(row);
+        row_number(vectors.item.len()) - 1
     }
 
-    pub(crate) fn push_source(&mut self, seq: Seq, source: &SourceDraft) {
-        self.saw(seq);
+    pub(super) fn push_source(&mut self, seq: Seq, source: &SourceDraft) {
         let (symbols, sources) = (&mut self.symbols, &mut self.sources);
         sources.id.push(source.id.map_or(0, |id| id.0));
         sources.kind.push(symbols.code(&source.kind));
@@ -173,8 +197,7 @@ impl SegmentBuilder {
         sources.seq.push(seq);
     }
 
-    pub(crate) fn push_edge(&mut self, seq: Seq, edge: &EdgeDraft) {
-        self.saw(seq);
+    pub(super) fn push_edge(&mut self, seq: Seq, edge: &EdgeDraft) {
         let (symbols, edges) = (&mut self.symbols, &mut self.edges);
         edges.id.push(edge.id.map_or(0, |id| id.0));
         edges.from.push(edge.from.0);
@@ -190,19 +213,14 @@ impl SegmentBuilder {
         edges.seq.push(seq);
     }
 
-    pub(crate) fn push_tombstone(&mut self, seq: Seq, stone: &TombstoneDraft) {
-        self.saw(seq);
+    pub(super) fn push_tombstone(&mut self, seq: Seq, stone: &TombstoneDraft) {
         let stones = &mut self.tombstones;
         stones.target.push(stone.target);
         stones.at.push(time(stone.at));
         stones.by.push(self.symbols.code(&stone.by));
         stones.reason.push(&stone.reason);
         stones.seq.push(seq);
-    }
-
-    fn saw(&mut self, seq: Seq) {
-        let (first, last) = self.seqs.unwrap_or((seq, seq));
-        self.seqs = Some((first.min(seq), last.max(seq)));
+        stones.flags.push(u8::from(stone.erase));
     }
 
     /// The file's bytes.
@@ -213,45 +231,67 @@ impl SegmentBuilder {
     }
 
     /// The file's bytes, with words that were made elsewhere.
-    pub(crate) fn finish_with(self, words: &WordColumns) -> AlignedBytes {
-        let mut file = FileWriter::begin(self.header());
-        file.texts(SYMBOL_OFFSETS, SYMBOL_BYTES, &self.symbols.texts);
-        self.items.write(&mut file);
-        self.sources.write(&mut file);
-        self.edges.write(&mut file);
-        self.tombstones.write(&mut file);
-        file.column(VECTOR_HALVES, &self.vectors);
-        file.column(VECTOR_NORM, &self.norms);
-        file.column(VECTOR_ITEM, &self.vector_items);
-        file.column(WORD_DICTIONARY, &words.dictionary);
-        file.column(WORD_ENTRIES, &words.entries);
-        file.column(WORD_BLOCKS, &words.blocks);
-        file.column(WORD_POSTINGS, &words.postings);
-        file.column(WORD_LENGTHS, &words.lengths);
-        file.finish()
+    pub(super) fn finish_with(mut self, words: &WordColumns) -> AlignedBytes {
+        let (symbols, codes) = self.symbols.sorted();
+        self.rename(&codes);
+        let mut out = AlignedBytes::default();
+        self.write(&mut out, &symbols, words).expect("the heap takes all that is put there");
+        out
     }
 
-    fn header(&self) -> [u8; HEADER_BYTES] {
-        let (first, last) = self.seqs.unwrap_or_default();
-        let mut header = Vec::with_capacity(HEADER_BYTES);
-        header.put(SEGMENT_MAGIC);
-        header.put(&READ_VERSION.to_le_bytes());
-        header.put(&WRITE_VERSION.to_le_bytes());
-        header.put(&self.dimensions.to_le_bytes());
-        for rows in [
-            self.items.id.len(),
-            self.sources.id.len(),
-            self.edges.id.len(),
-            self.tombstones.target.len(),
-            self.vector_items.len(),
-            self.symbols.texts.offsets.len() - 1,
-        ] {
-            header.put(&row_number(rows).to_le_bytes());
+    /// Gives symbols their codes in ascending order of their names.
+    fn rename(&mut self, codes: &[u32]) {
+        let (items, sources, edges) = (&mut self.items, &mut self.sources, &mut self.edges);
+        let columns = [
+            &mut items.kind,
+            &mut items.modality,
+            &mut items.recorded_by,
+            &mut items.via,
+            &mut items.tags.cells,
+            &mut items.gates.cells,
+            &mut sources.kind,
+            &mut sources.recorded_by,
+            &mut sources.via,
+            &mut edges.relation,
+            &mut edges.recorded_by,
+            &mut self.tombstones.by,
+        ];
+        for code in columns.into_iter().flatten() {
+            *code = codes[*code as usize];
         }
-        header.put(&first.to_le_bytes());
-        header.put(&last.to_le_bytes());
-        header.put(&[0; 8]);
-        header.try_into().expect("the fields above are 64 bytes")
+    }
+
+    fn write(
+        &self,
+        out: &mut AlignedBytes,
+        symbols: &Texts,
+        words: &WordColumns,
+    ) -> Result<(), DiskError> {
+        let mut file = FileWriter::begin(out, &self.header(symbols))?;
+        file.texts(SYMBOL_OFFSETS, SYMBOL_BYTES, symbols)?;
+        self.items.write(&mut file)?;
+        self.sources.write(&mut file)?;
+        self.edges.write(&mut file)?;
+        self.tombstones.write(&mut file)?;
+        self.edges.write_ends(&self.items.id, &mut file)?;
+        self.vectors.write(&mut file)?;
+        file.words(words)?;
+        file.finish().map(drop)
+    }
+
+    fn header(&self, symbols: &Texts) -> Header {
+        let (first_seq, last_seq) = self.seqs.unwrap_or_default();
+        Header {
+            dimensions: self.dimensions,
+            items: row_number(self.items.id.len()),
+            sources: row_number(self.sources.id.len()),
+            edges: row_number(self.edges.id.len()),
+            tombstones: row_number(self.tombstones.target.len()),
+            vectors: row_number(self.vectors.item.len()),
+            symbols: row_number(symbols.len()),
+            first_seq,
+            last_seq,
+        }
     }
 }
 
@@ -265,41 +305,41 @@ fn norm(halves: &[f16]) -> f32 {
 }
 
 impl Items {
-    fn write(&self, file: &mut FileWriter) {
+    fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
         let rows = self.id.len();
-        file.column(ITEM_ID, &self.id);
-        file.column(ITEM_BY_ID, &sorted_rows(rows, |row| self.id[row]));
-        file.column(ITEM_SEQ, &self.seq);
-        file.column(ITEM_KIND, &self.kind);
-        file.column(ITEM_MODALITY, &self.modality);
-        file.column(ITEM_RECORDED_BY, &self.recorded_by);
-        file.column(ITEM_VIA, &self.via);
-        file.column(ITEM_FLAGS, &self.flags);
-        file.column(ITEM_SENSITIVITY, &self.sensitivity);
-        file.texts(TITLE_OFFSETS, TITLE_BYTES, &self.title);
-        file.texts(TEXT_OFFSETS, TEXT_BYTES, &self.text);
-        file.texts(ATTRIBUTE_OFFSETS, ATTRIBUTE_BYTES, &self.attributes);
-        file.texts(REF_OFFSETS, REF_BYTES, &self.reference);
+        file.column(ITEM_ID, &self.id)?;
+        file.column(ITEM_BY_ID, &rows_by_id(&self.id))?;
+        file.column(ITEM_SEQ, &self.seq)?;
+        file.column(ITEM_KIND, &self.kind)?;
+        file.column(ITEM_MODALITY, &self.modality)?;
+        file.column(ITEM_RECORDED_BY, &self.recorded_by)?;
+        file.column(ITEM_VIA, &self.via)?;
+        file.column(ITEM_FLAGS, &self.flags)?;
+        file.column(ITEM_SENSITIVITY, &self.sensitivity)?;
+        file.texts(TITLE_OFFSETS, TITLE_BYTES, &self.title)?;
+        file.texts(TEXT_OFFSETS, TEXT_BYTES, &self.text)?;
+        file.texts(ATTRIBUTE_OFFSETS, ATTRIBUTE_BYTES, &self.attributes)?;
+        file.texts(REF_OFFSETS, REF_BYTES, &self.reference)?;
         let mut by_ref = sorted_rows(rows, |row| self.reference.get(row));
         by_ref.retain(|&row| !self.reference.get(row as usize).is_empty());
-        file.column(ITEM_BY_REF, &by_ref);
-        file.lists(TAG_OFFSETS, TAG_CODES, &self.tags);
-        file.lists(GATE_OFFSETS, GATE_CODES, &self.gates);
-        file.lists(SUPERSEDES_OFFSETS, SUPERSEDES_IDS, &self.supersedes);
+        file.column(ITEM_BY_REF, &by_ref)?;
+        file.lists(TAG_OFFSETS, TAG_CODES, &self.tags)?;
+        file.lists(GATE_OFFSETS, GATE_CODES, &self.gates)?;
+        file.lists(SUPERSEDES_OFFSETS, SUPERSEDES_IDS, &self.supersedes)?;
         let successors = self.successors();
-        file.column(SUCCESSOR_TARGET, &successors.iter().map(|s| s.0).collect::<Vec<_>>());
-        file.column(SUCCESSOR_ROW, &successors.iter().map(|s| s.1).collect::<Vec<_>>());
-        file.column(ITEM_SOURCE, &self.source);
+        file.column(SUCCESSOR_TARGET, &successors.iter().map(|s| s.0).collect::<Vec<_>>())?;
+        file.column(SUCCESSOR_ROW, &successors.iter().map(|s| s.1).collect::<Vec<_>>())?;
+        file.column(ITEM_SOURCE, &self.source)?;
         let mut by_source = sorted_rows(rows, |row| self.source[row]);
         by_source.retain(|&row| self.source[row as usize] != 0);
-        file.column(ITEM_BY_SOURCE, &by_source);
-        file.column(SPAN_BYTES, &self.span_bytes);
-        file.column(SPAN_LINES, &self.span_lines);
-        file.column(ITEM_RECORDED_AT, &self.recorded_at);
-        file.column(ITEM_VALID_FROM, &self.valid_from);
-        file.column(ITEM_VALID_TO, &self.valid_to);
-        file.column(ITEM_SHA256, &self.sha256);
-        file.column(ITEM_EMBEDDING, &self.embedding);
+        file.column(ITEM_BY_SOURCE, &by_source)?;
+        file.column(SPAN_BYTES, &self.span_bytes)?;
+        file.column(SPAN_LINES, &self.span_lines)?;
+        file.column(ITEM_RECORDED_AT, &self.recorded_at)?;
+        file.column(ITEM_VALID_FROM, &self.valid_from)?;
+        file.column(ITEM_VALID_TO, &self.valid_to)?;
+        file.column(ITEM_SHA256, &self.sha256)?;
+        file.column(ITEM_EMBEDDING, &self.embedding)
     }
 
     /// Who replaces whom, sorted by who is replaced.
@@ -315,120 +355,81 @@ impl Items {
 }
 
 impl Sources {
-    fn write(&self, file: &mut FileWriter) {
+    fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
         let rows = self.id.len();
-        file.column(SOURCE_ID, &self.id);
-        file.column(SOURCE_BY_ID, &sorted_rows(rows, |row| self.id[row]));
-        file.column(SOURCE_KIND, &self.kind);
-        file.texts(SOURCE_URI_OFFSETS, SOURCE_URI_BYTES, &self.uri);
-        file.column(SOURCE_BY_URI, &sorted_rows(rows, |row| self.uri.get(row)));
-        file.texts(SOURCE_TITLE_OFFSETS, SOURCE_TITLE_BYTES, &self.title);
-        file.column(SOURCE_SHA256, &self.sha256);
-        file.column(SOURCE_BYTES, &self.bytes);
-        file.column(SOURCE_RECORDED_AT, &self.recorded_at);
-        file.column(SOURCE_RECORDED_BY, &self.recorded_by);
-        file.column(SOURCE_VIA, &self.via);
-        file.column(SOURCE_SEQ, &self.seq);
+        file.column(SOURCE_ID, &self.id)?;
+        file.column(SOURCE_BY_ID, &rows_by_id(&self.id))?;
+        file.column(SOURCE_KIND, &self.kind)?;
+        file.texts(SOURCE_URI_OFFSETS, SOURCE_URI_BYTES, &self.uri)?;
+        file.column(SOURCE_BY_URI, &sorted_rows(rows, |row| self.uri.get(row)))?;
+        file.texts(SOURCE_TITLE_OFFSETS, SOURCE_TITLE_BYTES, &self.title)?;
+        file.column(SOURCE_SHA256, &self.sha256)?;
+        file.column(SOURCE_BYTES, &self.bytes)?;
+        file.column(SOURCE_RECORDED_AT, &self.recorded_at)?;
+        file.column(SOURCE_RECORDED_BY, &self.recorded_by)?;
+        file.column(SOURCE_VIA, &self.via)?;
+        file.column(SOURCE_SEQ, &self.seq)
     }
 }
 
 impl Edges {
-    fn write(&self, file: &mut FileWriter) {
-        let rows = self.id.len();
-        file.column(EDGE_ID, &self.id);
-        file.column(EDGE_BY_ID, &sorted_rows(rows, |row| self.id[row]));
-        file.column(EDGE_FROM, &self.from);
-        file.column(EDGE_BY_FROM, &sorted_rows(rows, |row| self.from[row]));
-        file.column(EDGE_TO, &self.to);
-        file.column(EDGE_BY_TO, &sorted_rows(rows, |row| self.to[row]));
-        file.column(EDGE_RELATION, &self.relation);
-        file.column(EDGE_WEIGHT, &self.weight);
-        file.column(EDGE_SOURCE, &self.source);
-        file.column(EDGE_RECORDED_AT, &self.recorded_at);
-        file.column(EDGE_RECORDED_BY, &self.recorded_by);
-        file.column(EDGE_VALID_FROM, &self.valid_from);
-        file.column(EDGE_VALID_TO, &self.valid_to);
-        file.texts(EDGE_NOTE_OFFSETS, EDGE_NOTE_BYTES, &self.note);
-        file.column(EDGE_SEQ, &self.seq);
+    fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
+        file.column(EDGE_ID, &self.id)?;
+        file.column(EDGE_BY_ID, &rows_by_id(&self.id))?;
+        file.column(EDGE_RELATION, &self.relation)?;
+        file.column(EDGE_WEIGHT, &self.weight)?;
+        file.column(EDGE_SOURCE, &self.source)?;
+        file.column(EDGE_RECORDED_AT, &self.recorded_at)?;
+        file.column(EDGE_RECORDED_BY, &self.recorded_by)?;
+        file.column(EDGE_VALID_FROM, &self.valid_from)?;
+        file.column(EDGE_VALID_TO, &self.valid_to)?;
+        file.texts(EDGE_NOTE_OFFSETS, EDGE_NOTE_BYTES, &self.note)?;
+        file.column(EDGE_SEQ, &self.seq)
+    }
+}
+
+impl Edges {
+    /// Nodes, and which edges start and end at each.
+    fn write_ends(&self, items: &[u128], file: &mut FileWriter<'_>) -> Result<(), DiskError> {
+        let nodes = nodes_of([&self.from[..], &self.to[..]].concat());
+        let node_of = |id: &u128| row_number(nodes.partition_point(|node| node < id));
+        let from: Vec<u32> = self.from.iter().map(node_of).collect();
+        let to: Vec<u32> = self.to.iter().map(node_of).collect();
+        let order = if items.is_sorted() { None } else { Some(rows_by_id(items)) };
+        let rows: Vec<u32> = nodes
+            .iter()
+            .map(|node| match &order {
+                None => items.binary_search(node).map_or(NO_ROW, row_number),
+                Some(order) => order
+                    .binary_search_by_key(node, |&row| items[row as usize])
+                    .map_or(NO_ROW, |at| order[at]),
+            })
+            .collect();
+        file.ends(&Ends { nodes: &nodes, rows: &rows, from: &from, to: &to })
+            .map(|fits| fits.expect("a tail is far smaller than a u32 can say"))
+    }
+}
+
+impl Vectors {
+    fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
+        file.column(VECTOR_HALVES, &self.halves)?;
+        file.column(VECTOR_NORM, &self.norm)?;
+        file.column(VECTOR_ITEM, &self.item)?;
+        file.column(VECTOR_CODES, &self.codes)?;
+        file.column(VECTOR_SCALE, &self.scale)?;
+        file.column(VECTOR_ERROR, &self.error)
     }
 }
 
 impl Tombstones {
-    fn write(&self, file: &mut FileWriter) {
+    fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
         let rows = self.target.len();
-        file.column(TOMBSTONE_TARGET, &self.target);
-        file.column(TOMBSTONE_BY_TARGET, &sorted_rows(rows, |row| self.target[row]));
-        file.column(TOMBSTONE_AT, &self.at);
-        file.column(TOMBSTONE_BY, &self.by);
-        file.texts(TOMBSTONE_REASON_OFFSETS, TOMBSTONE_REASON_BYTES, &self.reason);
-        file.column(TOMBSTONE_SEQ, &self.seq);
-    }
-}
-
-/// Lays columns one after another, then directory, page checks and trailer.
-struct FileWriter {
-    out: AlignedBytes,
-    directory: Vec<u8>,
-}
-
-impl FileWriter {
-    fn begin(header: [u8; HEADER_BYTES]) -> Self {
-        let mut out = AlignedBytes::default();
-        out.extend(&header);
-        Self { out, directory: Vec::new() }
-    }
-
-    /// Columns come in ascending order (SEG-07).
-    fn column<T: NoUninit>(&mut self, column: Column, cells: &[T]) {
-        let spec = column.spec();
-        assert_eq!(size_of::<T>(), usize::from(spec.cell_bytes), "cell of {}", spec.name);
-        let bytes: &[u8] = bytemuck::cast_slice(cells);
-        self.out.pad();
-        self.directory.put(&spec.number.to_le_bytes());
-        self.directory.put(&spec.cell_bytes.to_le_bytes());
-        self.directory.put(&[0; 4]);
-        self.directory.put(&(self.out.len() as u64).to_le_bytes());
-        self.directory.put(&(bytes.len() as u64).to_le_bytes());
-        self.directory.put(&[0; 8]);
-        self.out.extend(bytes);
-    }
-
-    fn texts(&mut self, offsets: Column, bytes: Column, texts: &Texts) {
-        self.column(offsets, &texts.offsets);
-        self.column(bytes, &texts.bytes);
-    }
-
-    fn lists<T: NoUninit>(&mut self, offsets: Column, cells: Column, lists: &Lists<T>) {
-        self.column(offsets, &lists.offsets);
-        self.column(cells, &lists.cells);
-    }
-
-    fn finish(mut self) -> AlignedBytes {
-        self.out.pad();
-        let directory_at = self.out.len() as u64;
-        let entries = row_number(self.directory.len() / ENTRY_BYTES);
-        self.out.extend(&self.directory);
-        let checks_at = self.out.len();
-        let checks: Vec<u8> = self
-            .out
-            .as_slice()
-            .chunks(PAGE_BYTES)
-            .flat_map(|page| crc32c::crc32c(page).to_le_bytes())
-            .collect();
-        let mut trailer = Vec::with_capacity(TRAILER_BYTES);
-        trailer.put(&directory_at.to_le_bytes());
-        trailer.put(&entries.to_le_bytes());
-        trailer.put(&row_number(PAGE_BYTES).to_le_bytes());
-        trailer.put(&(checks_at as u64).to_le_bytes());
-        trailer.put(&row_number(checks.len() / 4).to_le_bytes());
-        trailer.put(&crc32c::crc32c(&checks).to_le_bytes());
-        let file_bytes = checks_at + checks.len() + TRAILER_BYTES;
-        trailer.put(&(file_bytes as u64).to_le_bytes());
-        trailer.put(&[0; 12]);
-        trailer.put(&crc32c::crc32c(&trailer).to_le_bytes());
-        trailer.put(SEGMENT_END_MAGIC);
-        self.out.extend(&checks);
-        self.out.extend(&trailer);
-        self.out
+        file.column(TOMBSTONE_TARGET, &self.target)?;
+        file.column(TOMBSTONE_BY_TARGET, &sorted_rows(rows, |row| self.target[row]))?;
+        file.column(TOMBSTONE_AT, &self.at)?;
+        file.column(TOMBSTONE_BY, &self.by)?;
+        file.texts(TOMBSTONE_REASON_OFFSETS, TOMBSTONE_REASON_BYTES, &self.reason)?;
+        file.column(TOMBSTONE_SEQ, &self.seq)?;
+        file.column(TOMBSTONE_FLAGS, &self.flags)
     }
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tests::memory_disk::Files;
 
-use crate::small_store::SmallStore;
+use crate::small_store::{SmallStore, reseal_frame};
 
 const MASKS: [u8; 4] = [0x01, 0x02, 0x80, 0xff];
 /// Of the segments' many bytes each gets one of the masks; of the others', all four.
@@ -68,9 +68,7 @@ fn changed(
 fn no_byte_of_a_log_record_makes_the_reader_panic() {
     let store = SmallStore::new();
     for frame in store.frames() {
-        let reseal = |bytes: &mut [u8], _: usize| {
-            seal_at(bytes, frame.start + 4, frame.start + 8..frame.end)
-        };
+        let reseal = |bytes: &mut [u8], _: usize| reseal_frame(bytes, &frame);
         let name = store.log_name();
         let refused = changed(&store, name, frame.start + 8..frame.end, reseal);
         assert!(refused > 0);
@@ -115,7 +113,7 @@ fn a_record_beyond_its_limits_is_damage() {
     let found = log[frame.clone()].windows(4).position(|bytes| bytes == halves).unwrap();
     let not_a_number = [0x00, 0x7e];
     log[frame.start + found..][..2].copy_from_slice(&not_a_number);
-    seal_at(log, frame.start + 4, frame.start + 8..frame.end);
+    reseal_frame(log, &frame);
     let why = store.read(files).unwrap_err();
     assert!(why.contains("LOG-05") && why.contains("embedding"), "{why}");
 }

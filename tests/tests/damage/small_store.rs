@@ -12,12 +12,28 @@ use tests::sample::{self, Seals};
 
 const SEED: u64 = 11;
 const SEALS: Seals = Seals(&[1, 2]);
-const LOG_HEADER_BYTES: usize = 64;
+pub(crate) const LOG_HEADER_BYTES: usize = 64;
 const FRAME_HEAD_BYTES: usize = 32;
+const FRAME_HEAD_CRC: usize = 28;
+
+/// Makes the checksums of a log's frame right for what it holds now (log.md, Log).
+pub(crate) fn reseal_frame(log: &mut [u8], frame: &Range<usize>) {
+    let place = [&log[16..40], &(frame.start as u64).to_le_bytes()].concat();
+    let place = crc32c::crc32c(&place);
+    let frame = &mut log[frame.clone()];
+    let head = crc32c::crc32c_append(place, &frame[8..FRAME_HEAD_CRC]);
+    let crc = crc32c::crc32c_append(head, &frame[FRAME_HEAD_BYTES..]);
+    frame[4..8].copy_from_slice(&crc.to_le_bytes());
+    let crc = crc32c::crc32c_append(place, &frame[..FRAME_HEAD_CRC]);
+    frame[FRAME_HEAD_CRC..FRAME_HEAD_BYTES].copy_from_slice(&crc.to_le_bytes());
+}
 
 /// The store's files, and what it must show.
 pub(crate) struct SmallStore {
+    /// As a killed writer leaves them.
     pub(crate) files: Files,
+    /// As a writer leaves them that closes in good order.
+    pub(crate) closed: Files,
     pub(crate) asked: Asked,
     /// The listing after each commit; that of commit `n` at `n - 1`.
     pub(crate) shown: Vec<Value>,
@@ -27,10 +43,9 @@ pub(crate) struct SmallStore {
 
 impl SmallStore {
     pub(crate) fn new() -> Self {
-        let (_, asked, _) = made(&Asked::default());
+        let first = made(&Asked::default());
         // Ids repeat, so a second making can be asked for what the first has written.
-        let (files, _, shown) = made(&asked);
-        Self { files, asked, shown, sealed: 3 }
+        Self { asked: first.asked.clone(), ..made(&first.asked) }
     }
 
     /// Opens files and reads all there is.
@@ -60,7 +75,7 @@ impl SmallStore {
     }
 }
 
-fn made(asked: &Asked) -> (Files, Asked, Vec<Value>) {
+fn made(asked: &Asked) -> SmallStore {
     let disk = MemoryDisk::default();
     let ground = ground::still(Arc::new(disk.clone()), SEED);
     let store = Store::open(ground, ground::unmerged()).expect("a new store opens");
@@ -70,5 +85,7 @@ fn made(asked: &Asked) -> (Files, Asked, Vec<Value>) {
     });
     let written = written.expect("the disk works");
     let asked = Asked::of(&store.snapshot(), &written).expect("no damage");
-    (disk.files(), asked, shown)
+    let files = disk.files();
+    drop(store);
+    SmallStore { files, closed: disk.files(), asked, shown, sealed: 3 }
 }

@@ -1,6 +1,12 @@
 //! Golden stores: every one that is kept can be read, and the newest can be made again.
 
+use std::sync::Arc;
+
+use engine::{Options, Store};
 use tests::golden::{Golden, folder, made};
+use tests::ground;
+use tests::memory_disk::MemoryDisk;
+use tests::sample::{items, note};
 
 #[test]
 fn every_kept_store_shows_what_was_written_down() {
@@ -14,6 +20,32 @@ fn every_kept_store_shows_what_was_written_down() {
             assert_eq!(found, wanted, "{}", golden.name);
         }
         assert_eq!(shown, golden.wanted["shows"], "{}", golden.name);
+    }
+}
+
+/// A writer goes on where an older version stopped, and from then on its log is missed, too.
+#[test]
+fn every_kept_store_takes_writes() {
+    for golden in Golden::kept().unwrap() {
+        let name = &golden.name;
+        let disk = MemoryDisk::holding(golden.files.clone());
+        let open =
+            |disk: MemoryDisk| Store::open(ground::still(Arc::new(disk), 4), Options::default());
+        let store = open(disk.clone()).unwrap();
+        let before = store.snapshot();
+        let written = store.write(items([note("written by a newer build")])).unwrap();
+        assert_eq!(written.seq, before.seq() + 1, "{name}");
+        drop(store);
+        let reopened = open(disk.clone()).unwrap().snapshot();
+        assert_eq!(reopened.seq(), written.seq, "{name}");
+        assert_eq!(reopened.counts().items, before.counts().items + 1, "{name}");
+        for log in golden.files.keys().filter(|file| file.starts_with("log-")) {
+            let mut files = disk.files();
+            if files.remove(log).is_some() {
+                let why = open(MemoryDisk::holding(files)).unwrap_err().to_string();
+                assert!(why.contains("MAN-03"), "{name} without {log}: {why}");
+            }
+        }
     }
 }
 

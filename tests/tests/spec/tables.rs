@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::{COLUMNS, Cells, Table, limits};
+use engine::{COLUMNS, Cells, Table, limits, words};
 
 use crate::pages::{page, source};
 
@@ -26,6 +26,7 @@ fn rows_of(table: Table) -> &'static str {
         Table::Edges => "e",
         Table::Tombstones => "t",
         Table::Vectors => "v",
+        Table::Nodes => "m",
     }
 }
 
@@ -34,7 +35,10 @@ fn cells(cells: Cells) -> String {
         Cells::Any => "*".to_owned(),
         Cells::Of(table) => rows_of(table).to_owned(),
         Cells::OffsetsOf(table) => format!("{}+1", rows_of(table)),
-        Cells::Halves => "v*d".to_owned(),
+        Cells::OfOrNone(table) => format!("{}?", rows_of(table)),
+        Cells::Halves => "v*h".to_owned(),
+        Cells::Codes => "v*k".to_owned(),
+        Cells::Unpadded => panic!("no column of version 2 is like this"),
     }
 }
 
@@ -73,12 +77,13 @@ fn value(text: &str) -> u64 {
 }
 
 macro_rules! values {
-    ($($name:ident),* $(,)?) => { [$((stringify!($name), limits::$name as u64)),*] };
+    ($home:ident: $($name:ident),* $(,)?) => { [$((stringify!($name), $home::$name as u64)),*] };
 }
 
 #[test]
 fn limits_are_those_of_the_page() {
     let coded = values![
+        limits:
         TEXT_BYTES_MAX,
         TITLE_BYTES_MAX,
         ATTRIBUTE_BYTES_MAX,
@@ -98,17 +103,24 @@ fn limits_are_those_of_the_page() {
         MANIFEST_BYTES_MAX,
         LOG_BYTES_SEAL,
         LOG_BYTES_MAX,
+        LOG_RESERVE_STEP,
+        LOGS_MAX,
+        ERASURES_PENDING_MAX,
     ];
+    let of_words = values![words: TERM_BYTES_MAX, ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX];
     let written: BTreeSet<(String, u64)> = table(&page("limits.md"), "| name | value | why |")
         .into_iter()
         .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
         .collect();
-    let listed = coded.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+    let listed = coded.iter().chain(&of_words);
+    let listed = listed.map(|&(name, value)| (name.to_owned(), value)).collect();
     assert_eq!(written, listed);
-    // The list above is all there is.
-    let constants = source("limits.rs");
-    let constants = constants.lines().filter_map(|line| line.trim().strip_prefix("pub const "));
-    let constants = constants.filter_map(|rest| rest.split_once(':')).map(|(name, _)| name);
-    let listed: BTreeSet<&str> = coded.iter().map(|(name, _)| *name).collect();
-    assert_eq!(constants.collect::<BTreeSet<_>>(), listed);
+    // The lists above are all there is.
+    for (file, coded) in [("limits.rs", &coded[..]), ("words/layout.rs", &of_words)] {
+        let constants = source(file);
+        let constants = constants.lines().filter_map(|line| line.trim().strip_prefix("pub const "));
+        let constants = constants.filter_map(|rest| rest.split_once(':')).map(|(name, _)| name);
+        let listed: BTreeSet<&str> = coded.iter().map(|(name, _)| *name).collect();
+        assert_eq!(constants.collect::<BTreeSet<_>>(), listed, "{file}");
+    }
 }

@@ -219,7 +219,9 @@ fn files_without_a_manifest_are_not_taken_for_a_new_store() {
     scratch.write(items([note("one")]));
     scratch.close();
     let root = scratch.folder.path().to_owned();
-    std::fs::remove_file(root.join("manifest-00000000000000000001")).unwrap();
+    for name in names(&root).iter().filter(|name| name.starts_with("manifest-")) {
+        std::fs::remove_file(root.join(name)).unwrap();
+    }
     let before: BTreeMap<_, _> = names(&root)
         .into_iter()
         .map(|name| (name.clone(), std::fs::read(root.join(name)).unwrap()))

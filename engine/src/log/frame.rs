@@ -1,0 +1,149 @@
+//! Bytes of a log: its header, the heads of its frames, and what their checksums start from.
+//!
+//! Mirror of the tables of `format-spec/log.md`; does not know files or the order of frames.
+
+use crate::cursor::{Cursor, Put};
+use crate::ids::{Seq, StoreId};
+use crate::layout::LOG_MAGIC;
+use crate::limits::FRAME_BYTES_MAX;
+
+pub(super) const HEADER_BYTES: usize = 64;
+/// The header's `crc` lies here, in every version.
+pub(super) const HEADER_CRC: usize = 60;
+pub(super) const HEAD_BYTES: usize = 32;
+/// `head_crc` of a frame; reserved in version 1.
+const HEAD_CRC: usize = 28;
+const CRC: usize = 4;
+
+/// Bytes that a frame of this payload adds to a log.
+pub(crate) fn frame_bytes(payload: &[u8]) -> u64 {
+    (HEAD_BYTES + payload.len()) as u64
+}
+
+/// What a log's header says, its checksum and magic aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) read_version: u16,
+    pub(super) write_version: u16,
+    pub(super) store: StoreId,
+    pub(super) number: u64,
+    pub(super) first_seq: Seq,
+}
+
+impl Header {
+    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut header = Vec::with_capacity(HEADER_BYTES);
+        header.put(LOG_MAGIC);
+        header.put(&self.read_version.to_le_bytes());
+        header.put(&self.write_version.to_le_bytes());
+        header.put(&[0; 4]);
+        header.put(&self.store.0.to_le_bytes());
+        header.put(&self.number.to_le_bytes());
+        header.put(&self.first_seq.to_le_bytes());
+        header.put(&[0; 12]);
+        header.put(&crc32c::crc32c(&header).to_le_bytes());
+        header.try_into().expect("the fields above are 64 bytes")
+    }
+}
+
+/// Head of a frame. In version 2 its checksum was right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) payload_bytes: usize,
+    crc: u32,
+    pub(super) seq: Seq,
+    pub(super) synced_bytes: u64,
+    pub(super) records: u32,
+}
+
+impl Head {
+    /// Bytes of the frame.
+    pub(super) fn frame_bytes(&self) -> usize {
+        HEAD_BYTES + self.payload_bytes
+    }
+}
+
+/// How the frames of one log are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    /// Version 1: one checksum for head and payload.
+    Whole,
+    /// Version 2: the head has its own, and both start from the frame's place. Holds the checksum
+    /// of store and number, with which each place begins.
+    Placed(u32),
+}
+
+impl Check {
+    pub(super) fn placed(store: StoreId, number: u64) -> Self {
+        let store = crc32c::crc32c(&store.0.to_le_bytes());
+        Self::Placed(crc32c::crc32c_append(store, &number.to_le_bytes()))
+    }
+
+    /// The head at byte `at`: in version 2 only if its checksum is right.
+    pub(super) fn head(self, bytes: &[u8], at: usize) -> Option<Head> {
+        let head: &[u8; HEAD_BYTES] = bytes.get(at..)?.first_chunk()?;
+        let mut fields = Cursor::new(head, "LOG-04");
+        let payload_bytes = fields.u32().ok()? as usize;
+        let crc = fields.u32().ok()?;
+        let seq = fields.u64().ok()?;
+        let synced_bytes = fields.u64().ok()?;
+        let records = fields.u32().ok()?;
+        let wanted = match self {
+            Self::Whole => 0, // the bytes are reserved
+            Self::Placed(log) => head_crc(place(log, at), head),
+        };
+        let right = fields.u32().ok()? == wanted && payload_bytes <= FRAME_BYTES_MAX;
+        right.then_some(Head { payload_bytes, crc, seq, synced_bytes, records })
+    }
+
+    /// The payload of `head`, which lies at byte `at`, if all of it is there and is right.
+    pub(super) fn payload<'a>(self, bytes: &'a [u8], at: usize, head: &Head) -> Option<&'a [u8]> {
+        let frame = bytes.get(at..)?.get(..head.frame_bytes())?;
+        let crc = match self {
+            Self::Whole => crc32c::crc32c(&frame[8..]),
+            Self::Placed(log) => frame_crc(place(log, at), frame),
+        };
+        (crc == head.crc).then_some(&frame[HEAD_BYTES..])
+    }
+
+    /// A frame of version 2 for byte `at`.
+    pub(super) fn frame(
+        self,
+        at: u64,
+        seq: Seq,
+        synced_bytes: u64,
+        records: u32,
+        payload: &[u8],
+    ) -> Vec<u8> {
+        let Self::Placed(log) = self else { unreachable!("logs of version 1 are only read") };
+        let length = u32::try_from(payload.len()).expect("the caller keeps to FRAME_BYTES_MAX");
+        let mut frame = Vec::with_capacity(HEAD_BYTES + payload.len());
+        frame.put(&length.to_le_bytes());
+        frame.put(&[0; 4]);
+        frame.put(&seq.to_le_bytes());
+        frame.put(&synced_bytes.to_le_bytes());
+        frame.put(&records.to_le_bytes());
+        frame.put(&[0; 4]);
+        frame.put(payload);
+        let place = crc32c::crc32c_append(log, &at.to_le_bytes());
+        let crc = frame_crc(place, &frame);
+        frame[CRC..8].copy_from_slice(&crc.to_le_bytes());
+        let crc = head_crc(place, &frame);
+        frame[HEAD_CRC..HEAD_BYTES].copy_from_slice(&crc.to_le_bytes());
+        frame
+    }
+}
+
+/// Checksum of the place of the frame at byte `at`.
+fn place(log: u32, at: usize) -> u32 {
+    crc32c::crc32c_append(log, &(at as u64).to_le_bytes())
+}
+
+fn head_crc(place: u32, frame: &[u8]) -> u32 {
+    crc32c::crc32c_append(place, &frame[..HEAD_CRC])
+}
+
+fn frame_crc(place: u32, frame: &[u8]) -> u32 {
+    let head = crc32c::crc32c_append(place, &frame[8..HEAD_CRC]);
+    crc32c::crc32c_append(head, &frame[HEAD_BYTES..])
+}

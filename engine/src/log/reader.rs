@@ -1,0 +1,285 @@
+//! A log being replayed, or read while another process writes it.
+//!
+//! Tells a torn end from damage to bytes that had been on disk (log.md, Torn writes).
+
+use super::frame::{Check, HEAD_BYTES, HEADER_BYTES, HEADER_CRC, Head, Header};
+use crate::cursor::Cursor;
+use crate::error::{Damage, OpenError};
+use crate::ids::{Seq, StoreId};
+use crate::layout::{self, FileKind};
+use crate::limits::{LOG_BYTES_MAX, LOG_RESERVE_STEP};
+use crate::manifest::READ_VERSION;
+use crate::os::disk::Disk;
+
+/// Longest file of a log: a mark, or the room behind the last frame, may pass `LOG_BYTES_MAX`.
+const LOG_FILE_BYTES_MAX: u64 = LOG_BYTES_MAX + LOG_RESERVE_STEP;
+
+/// One frame of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame<'a> {
+    pub(crate) seq: Seq,
+    pub(crate) payload: &'a [u8],
+    pub(crate) records: u32,
+    /// Version of the log, which is that of its records.
+    pub(crate) version: u16,
+}
+
+/// How the frames of a log end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogEnd {
+    /// With the last whole frame, and at most reserved room behind it.
+    Clean,
+    /// With a mark: the writer closed it.
+    Marked,
+    /// With the remains of a write that was never acknowledged.
+    Torn,
+    /// With bytes that may be a frame which another process is writing just now.
+    Open,
+}
+
+/// Where a reader of a growing log goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogPlace {
+    /// Offset of the first byte that was not read as a frame.
+    pub(crate) at: u64,
+    /// The commit that is due there.
+    pub(crate) next_seq: Seq,
+}
+
+/// A log's bytes, read whole. Frames are read where they lie.
+#[derive(Debug)]
+pub(crate) struct LogReader {
+    name: String,
+    number: u64,
+    is_named: bool,
+    bytes: Vec<u8>,
+}
+
+impl LogReader {
+    /// Reads log `number`. Where a manifest names it (`is_named`) it must have a header.
+    pub(crate) fn open(disk: &dyn Disk, number: u64, is_named: bool) -> Result<Self, OpenError> {
+        let bytes = disk.read(&layout::name(FileKind::Log, number), LOG_FILE_BYTES_MAX)?;
+        Ok(Self::of(bytes, number, is_named))
+    }
+
+    /// The log that these bytes are.
+    pub(super) fn of(bytes: Vec<u8>, number: u64, is_named: bool) -> Self {
+        Self { name: layout::name(FileKind::Log, number), number, is_named, bytes }
+    }
+
+    /// Length of the file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// The whole frames of a log that nobody writes any more. `first_seq` is the commit that must
+    /// come first.
+    pub(crate) fn frames(&self, store: StoreId, first_seq: Seq) -> Result<Frames<'_>, OpenError> {
+        self.frames_from(store, first_seq, None, false)
+    }
+
+    /// The same for a log that another process may be writing: what is not whole at its end is no
+    /// damage. Starts at `from`, where an earlier reading ended, or at the first frame.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a store that is read beside its writer"))]
+    pub(crate) fn frames_so_far(
+        &self,
+        store: StoreId,
+        first_seq: Seq,
+        from: Option<LogPlace>,
+    ) -> Result<Frames<'_>, OpenError> {
+        self.frames_from(store, first_seq, from, true)
+    }
+
+    fn frames_from(
+        &self,
+        store: StoreId,
+        first_seq: Seq,
+        from: Option<LogPlace>,
+        is_growing: bool,
+    ) -> Result<Frames<'_>, OpenError> {
+        // The header is synced before the first frame is written, so a file no longer than it never
+        // had one, and a power cut may have left its length without its bytes.
+        let is_empty = !self.is_named && self.bytes.len() <= HEADER_BYTES;
+        let version = if is_empty { READ_VERSION } else { self.check_header(store, first_seq)? };
+        let check = if version == 1 { Check::Whole } else { Check::placed(store, self.number) };
+        let first = LogPlace { at: HEADER_BYTES as u64, next_seq: first_seq };
+        Ok(Frames {
+            log: self,
+            version,
+            check,
+            place: from.unwrap_or(first),
+            is_growing,
+            end: None,
+        })
+    }
+
+    /// Checks the header from the outside in; gives the log's version.
+    fn check_header(&self, store: StoreId, first_seq: Seq) -> Result<u16, OpenError> {
+        let wrong = |detail: &str| self.damage("LOG-01", detail);
+        let Some(found) = self.bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err(wrong("shorter than its header"));
+        };
+        if !found.starts_with(layout::LOG_MAGIC) {
+            return Err(wrong("the magic is missing"));
+        }
+        let crc = crc32c::crc32c(&found[..HEADER_CRC]).to_le_bytes();
+        if found[HEADER_CRC..] != crc {
+            return Err(wrong("the header's checksum is wrong"));
+        }
+        let mut fields = Cursor::new(&found[layout::LOG_MAGIC.len()..], "LOG-01");
+        let (read_version, write_version) = (fields.u16()?, fields.u16()?);
+        if read_version > READ_VERSION {
+            return Err(OpenError::TooNew { file: self.name.clone(), version: read_version });
+        }
+        if read_version == 0 {
+            return Err(wrong("there is no version 0"));
+        }
+        let number = self.number;
+        let expected = Header { read_version, write_version, store, number, first_seq };
+        if expected.encode() == *found {
+            return Ok(read_version);
+        }
+        let first = u64::from_le_bytes(found[40..48].try_into().expect("eight bytes"));
+        if (Header { first_seq: first, ..expected }).encode() == *found {
+            let detail = format!("starts at commit {first}, {first_seq} is due");
+            return Err(self.damage("LOG-03", detail));
+        }
+        Err(wrong("it belongs to another store or place, or a reserved byte is not zero"))
+    }
+
+    fn damage(&self, rule: &'static str, detail: impl Into<String>) -> OpenError {
+        Damage::new(rule, detail).within(&self.name).into()
+    }
+}
+
+/// The frames of a log, one after another.
+#[derive(Debug)]
+pub(crate) struct Frames<'a> {
+    log: &'a LogReader,
+    version: u16,
+    check: Check,
+    place: LogPlace,
+    is_growing: bool,
+    end: Option<LogEnd>,
+}
+
+impl<'a> Frames<'a> {
+    /// The next whole frame; `None` at the end.
+    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame<'a>>, OpenError> {
+        if self.end.is_some() {
+            return Ok(None);
+        }
+        let (bytes, at) = (&self.log.bytes, self.at());
+        let whole = self.check.head(bytes, at).and_then(|head| {
+            let payload = self.check.payload(bytes, at, &head)?;
+            Some((head, payload))
+        });
+        let Some((head, payload)) = whole else {
+            self.end = Some(self.end_without_mark()?);
+            return Ok(None);
+        };
+        if self.version > 1 {
+            if head.synced_bytes > at as u64 {
+                let detail = format!("the frame at byte {at} says that it is on disk itself");
+                return Err(self.log.damage("LOG-06", detail));
+            }
+            if head.records == 0 && payload.is_empty() {
+                self.end_with_mark(&head)?;
+                return Ok(None);
+            }
+        }
+        if head.seq != self.place.next_seq {
+            let detail =
+                format!("commit {} where {} was due, at byte {at}", head.seq, self.place.next_seq);
+            return Err(self.log.damage("LOG-02", detail));
+        }
+        self.place.at += head.frame_bytes() as u64;
+        self.place.next_seq += 1;
+        let version = self.version;
+        Ok(Some(Frame { seq: head.seq, payload, records: head.records, version }))
+    }
+
+    /// How the frames end; `None` before [`Self::next_frame`] has come there.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a store that is read beside its writer"))]
+    pub(crate) fn end(&self) -> Option<LogEnd> {
+        self.end
+    }
+
+    /// Behind the last frame that was given.
+    pub(crate) fn place(&self) -> LogPlace {
+        self.place
+    }
+
+    fn at(&self) -> usize {
+        usize::try_from(self.place.at).unwrap_or(usize::MAX)
+    }
+
+    fn end_with_mark(&mut self, mark: &Head) -> Result<(), OpenError> {
+        let (at, next_seq) = (self.at(), self.place.next_seq);
+        if mark.seq.checked_add(1) != Some(next_seq) {
+            let detail =
+                format!("the mark at byte {at} is of commit {}, {next_seq} was due next", mark.seq);
+            return Err(self.log.damage("LOG-07", detail));
+        }
+        if !is_zero(&self.log.bytes[at + HEAD_BYTES..]) {
+            let detail = format!("something follows the mark at byte {at}");
+            return Err(self.log.damage("LOG-07", detail));
+        }
+        self.end = Some(LogEnd::Marked);
+        Ok(())
+    }
+
+    fn end_without_mark(&self) -> Result<LogEnd, OpenError> {
+        let rest = self.log.bytes.get(self.at()..).unwrap_or_default();
+        if is_zero(rest) {
+            return Ok(LogEnd::Clean);
+        }
+        if self.is_growing {
+            return Ok(LogEnd::Open);
+        }
+        match self.later_head() {
+            None => Ok(LogEnd::Torn),
+            Some(later) => {
+                let detail = format!(
+                    "byte {} was on disk when commit {} was written, and is wrong now",
+                    self.place.at, later.seq
+                );
+                Err(self.log.damage("LOG-04", detail))
+            }
+        }
+    }
+
+    /// A head that was written when the byte where the frames end was on disk. In version 2 each
+    /// byte is looked at once, whatever the payloads hold.
+    fn later_head(&self) -> Option<Head> {
+        let (bytes, torn_at) = (&self.log.bytes, self.at());
+        let seqs = (bytes.len() / HEAD_BYTES) as u64; // no log has more frames
+        let last_start = bytes.len().checked_sub(HEAD_BYTES)?;
+        let start = match (self.check, self.check.head(bytes, torn_at)) {
+            // Only its payload is wrong: what that holds is no frame of its own.
+            (Check::Placed(_), Some(head)) if head.seq == self.place.next_seq => {
+                torn_at + head.frame_bytes()
+            }
+            _ => torn_at + 1,
+        };
+        (start..=last_start).find_map(|at| {
+            // Cheap: nearly every byte ends here, without a checksum.
+            let number = |at: usize| bytes[at..at + 8].try_into().map(u64::from_le_bytes);
+            let (seq, synced) = (number(at + 8).ok()?, number(at + 16).ok()?);
+            let is_later = seq.checked_sub(self.place.next_seq).is_some_and(|step| step <= seqs);
+            if !is_later || synced <= torn_at as u64 || synced > at as u64 {
+                return None;
+            }
+            let head = self.check.head(bytes, at)?;
+            match self.check {
+                Check::Placed(_) => Some(head),
+                // The checksum of version 1 is over the whole frame.
+                Check::Whole => self.check.payload(bytes, at, &head).map(|_| head),
+            }
+        })
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}

@@ -1,0 +1,471 @@
+//! Logs written, spoiled, forged and read again.
+
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::frame::{Check, HEAD_BYTES, HEADER_BYTES, Header};
+use super::reader::{LogEnd, LogPlace, LogReader};
+use super::writer::LogWriter;
+use super::{Durability, frame_bytes};
+use crate::error::{DiskError, OpenError};
+use crate::ids::{Seq, StoreId};
+use crate::layout::{self, FileKind};
+use crate::limits::LOG_RESERVE_STEP;
+use crate::manifest::{Manifest, READ_VERSION};
+use crate::os::disk::{DiskFile, RealDisk};
+
+const STORE: StoreId = StoreId(0x5eed);
+const NUMBER: u64 = 7;
+const FIRST: Seq = 4;
+
+/// A file in memory, and why it reserves nothing, if it does not.
+#[derive(Debug, Default)]
+struct File {
+    bytes: Mutex<Vec<u8>>,
+    refuses: Option<io::ErrorKind>,
+    reserved: Mutex<Vec<u64>>,
+}
+
+impl DiskFile for File {
+    fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
+        self.bytes.lock().unwrap().extend(bytes);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
+        self.reserved.lock().unwrap().push(bytes);
+        match self.refuses {
+            Some(kind) => Err(DiskError::new("reserve", "a log", kind.into())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn begin(file: &Arc<File>, durability: Durability) -> LogWriter {
+    LogWriter::begin(file.clone(), STORE, NUMBER, FIRST, durability).unwrap()
+}
+
+fn payload(n: usize) -> Vec<u8> {
+    format!("payload {n}").repeat(n % 3 + 1).into_bytes()
+}
+
+/// A log and where its frames lie; a mark is one of them.
+struct Sample {
+    bytes: Vec<u8>,
+    frames: Vec<Range<usize>>,
+}
+
+/// A log of `frames` frames that is synced after each `group` of them.
+fn sample(frames: usize, group: usize, is_closed: bool) -> Sample {
+    let file = Arc::new(File::default());
+    let mut log = begin(&file, Durability::Sync);
+    let mut places = Vec::new();
+    let mut start = HEADER_BYTES;
+    for n in 0..frames {
+        let end = log.append(FIRST + n as u64, &payload(n), 1).unwrap();
+        assert_eq!(end, log.bytes());
+        assert_eq!(end, start as u64 + frame_bytes(&payload(n)));
+        places.push(start..usize::try_from(end).unwrap());
+        start = places[n].end;
+        if (n + 1) % group == 0 {
+            log.syncer().sync().unwrap();
+            log.mark_synced(end);
+        }
+    }
+    if is_closed {
+        log.close().unwrap();
+        places.push(start..start + HEAD_BYTES);
+    }
+    let bytes = file.bytes.lock().unwrap().clone();
+    assert_eq!(bytes.len(), places.last().map_or(HEADER_BYTES, |place| place.end));
+    Sample { bytes, frames: places }
+}
+
+/// How many frames there are, and how they end; all of them are checked.
+fn read(bytes: &[u8]) -> Result<(usize, LogEnd), String> {
+    let log = LogReader::of(bytes.to_vec(), NUMBER, true);
+    let mut frames = log.frames(STORE, FIRST).map_err(|error| error.to_string())?;
+    let mut found = 0;
+    while let Some(frame) = frames.next_frame().map_err(|error| error.to_string())? {
+        assert_eq!(frame.seq, FIRST + found as u64);
+        assert_eq!((frame.payload, frame.records), (&*payload(found), 1));
+        assert_eq!(frame.version, READ_VERSION);
+        found += 1;
+    }
+    assert_eq!(frames.next_frame().unwrap(), None, "the end stays the end");
+    Ok((found, frames.end().unwrap()))
+}
+
+fn assert_damage(found: &Result<(usize, LogEnd), String>, rule: &str) {
+    let why = found.as_ref().unwrap_err();
+    assert!(why.contains(rule), "{why}, not {rule}");
+}
+
+/// A frame of this log's own making for any place, with right checksums.
+fn forged(at: usize, seq: Seq, synced_bytes: u64, payload: &[u8]) -> Vec<u8> {
+    let records = u32::from(!payload.is_empty());
+    Check::placed(STORE, NUMBER).frame(at as u64, seq, synced_bytes, records, payload)
+}
+
+#[test]
+fn a_log_gives_back_its_frames_and_says_how_it_ends() {
+    for frames in 0..6 {
+        assert_eq!(read(&sample(frames, 1, false).bytes), Ok((frames, LogEnd::Clean)));
+        assert_eq!(read(&sample(frames, 1, true).bytes), Ok((frames, LogEnd::Marked)));
+    }
+}
+
+#[test]
+fn a_log_on_a_real_disk_is_as_long_as_its_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(folder.path()).unwrap();
+    for (number, durability) in [(1, Durability::Sync), (2, Durability::Written)] {
+        let mut log = LogWriter::create(&disk, STORE, number, 1, durability).unwrap();
+        assert_eq!(log.number(), number);
+        assert_eq!(log.file_bytes(), HEADER_BYTES as u64, "room is made for the first frame");
+        log.append(1, &[9; 100], 1).unwrap();
+        log.sync().unwrap();
+        let bytes = (HEADER_BYTES + HEAD_BYTES) as u64 + 100;
+        assert_eq!(log.bytes(), bytes);
+        let room = if durability == Durability::Sync { LOG_RESERVE_STEP } else { bytes };
+        assert_eq!(log.file_bytes(), room);
+        let open = LogReader::open(&disk, number, true).unwrap();
+        assert_eq!(open.file_bytes(), room);
+        let mut frames = open.frames(STORE, 1).unwrap();
+        assert_eq!(frames.next_frame().unwrap().unwrap().payload, [9; 100]);
+        assert_eq!(frames.next_frame().unwrap(), None);
+        assert_eq!(frames.end(), Some(LogEnd::Clean));
+        log.append(2, &vec![8; 1 << 20], 1).unwrap();
+        if durability == Durability::Sync {
+            assert_eq!(log.file_bytes(), 2 * LOG_RESERVE_STEP);
+        }
+        log.close().unwrap();
+        let closed = LogReader::open(&disk, number, true).unwrap();
+        let mut frames = closed.frames(STORE, 1).unwrap();
+        while frames.next_frame().unwrap().is_some() {}
+        assert_eq!((frames.place().next_seq, frames.end()), (3, Some(LogEnd::Marked)));
+    }
+}
+
+#[test]
+fn a_full_disk_that_reserves_nothing_still_takes_frames() {
+    for refuses in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+        let file = Arc::new(File { refuses: Some(refuses), ..File::default() });
+        let mut log = begin(&file, Durability::Sync);
+        for n in 0..3 {
+            log.append(FIRST + n as u64, &payload(n), 1).unwrap();
+        }
+        assert_eq!(log.file_bytes(), log.bytes());
+        assert_eq!(*file.reserved.lock().unwrap(), [LOG_RESERVE_STEP], "it asked once");
+        assert_eq!(read(&file.bytes.lock().unwrap()), Ok((3, LogEnd::Clean)));
+    }
+    let broken = File { refuses: Some(io::ErrorKind::Other), ..File::default() };
+    let mut log = begin(&Arc::new(broken), Durability::Sync);
+    log.append(FIRST, b"x", 1).unwrap_err();
+}
+
+/// Frames that are synced one by one, and in groups, with a mark and without.
+#[test]
+fn every_flipped_byte_is_noticed_or_loses_only_what_no_later_frame_tells_of() {
+    for (group, is_closed) in [(1, true), (1, false), (2, true), (2, false), (9, true)] {
+        let sample = sample(5, group, is_closed);
+        let last = sample.frames.len() - 1;
+        // The first frame that the last frame, or the mark, does not know to be on disk.
+        let untold = if is_closed { last } else { last / group * group };
+        for at in 0..sample.bytes.len() {
+            for mask in [1 << (at % 8), 0xff] {
+                let mut bad = sample.bytes.clone();
+                bad[at] ^= mask;
+                let found = read(&bad);
+                let spoiled = sample.frames.iter().position(|place| place.contains(&at));
+                match spoiled {
+                    Some(n) if n >= untold => assert_eq!(found, Ok((n, LogEnd::Torn)), "{at}"),
+                    Some(_) => assert_damage(&found, "LOG-04"),
+                    None => assert_damage(&found, "LOG-01"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_cut_leaves_the_frames_before_it() {
+    let sample = sample(5, 2, true);
+    for length in 0..sample.bytes.len() {
+        let found = read(&sample.bytes[..length]);
+        if length < HEADER_BYTES {
+            assert_damage(&found, "LOG-01");
+            continue;
+        }
+        let whole = sample.frames.iter().filter(|place| place.end <= length).count();
+        let rest = &sample.bytes[sample.frames[whole].start..length];
+        // The first bytes of a mark are zeros.
+        let is_clean = rest.iter().all(|&byte| byte == 0);
+        let end = if is_clean { LogEnd::Clean } else { LogEnd::Torn };
+        assert_eq!(found, Ok((whole, end)), "cut at {length}");
+        // The same where room was reserved: the rest of the frame was never written.
+        let mut zeros = sample.bytes[..length].to_vec();
+        zeros.resize(sample.bytes.len() + 500, 0);
+        let (found, _) = read(&zeros).unwrap();
+        assert_eq!(found, whole, "zeros from {length} on");
+    }
+}
+
+#[test]
+fn a_log_that_no_manifest_names_may_have_a_torn_header() {
+    let header = sample(0, 1, false).bytes;
+    for length in 0..=HEADER_BYTES {
+        for byte in [0, 0xff] {
+            let mut bytes = header[..length].to_vec();
+            bytes.iter_mut().for_each(|one| *one &= byte);
+            let log = LogReader::of(bytes, NUMBER, false);
+            let mut frames = log.frames(STORE, FIRST).unwrap();
+            assert_eq!(frames.next_frame().unwrap(), None);
+            assert_eq!(frames.end(), Some(LogEnd::Clean));
+        }
+    }
+}
+
+#[test]
+fn room_behind_the_frames_reads_as_their_end() {
+    for is_closed in [false, true] {
+        let sample = sample(3, 1, is_closed);
+        let end = if is_closed { LogEnd::Marked } else { LogEnd::Clean };
+        for room in [1, 31, 32, 5000] {
+            let mut bytes = sample.bytes.clone();
+            bytes.resize(bytes.len() + room, 0);
+            assert_eq!(read(&bytes), Ok((3, end)));
+        }
+    }
+}
+
+/// Zeros where a frame was, and a later frame that tells of it.
+#[test]
+fn a_hole_of_zeros_is_damage_if_it_had_been_synced() {
+    let sample = sample(5, 2, false);
+    for (n, place) in sample.frames.iter().enumerate() {
+        let mut bytes = sample.bytes.clone();
+        bytes[place.clone()].fill(0);
+        match n {
+            0..=3 => assert_damage(&read(&bytes), "LOG-04"),
+            _ => assert_eq!(read(&bytes), Ok((n, LogEnd::Clean))),
+        }
+    }
+}
+
+#[test]
+fn a_mark_ends_the_log() {
+    let sample = sample(2, 1, true);
+    let mark = sample.frames[2].clone();
+    let mut more = sample.bytes.clone();
+    more.extend(forged(mark.end, FIRST + 2, mark.end as u64, b"after the mark"));
+    assert_damage(&read(&more), "LOG-07");
+    for seq in [0, FIRST, FIRST + 2, u64::MAX] {
+        let mut bytes = sample.bytes[..mark.start].to_vec();
+        bytes.extend(forged(mark.start, seq, mark.start as u64, &[]));
+        assert_damage(&read(&bytes), "LOG-07");
+    }
+}
+
+#[test]
+fn a_frame_cannot_know_itself_to_be_on_disk() {
+    let mut bytes = sample(1, 1, false).bytes;
+    let at = bytes.len();
+    bytes.extend(forged(at, FIRST + 1, at as u64 + 1, &payload(1)));
+    assert_damage(&read(&bytes), "LOG-06");
+}
+
+#[test]
+fn a_frame_out_of_order_is_damage() {
+    let mut bytes = sample(1, 1, false).bytes;
+    let at = bytes.len();
+    bytes.extend(forged(at, FIRST + 2, 0, &payload(1)));
+    assert_damage(&read(&bytes), "LOG-02");
+}
+
+/// A text that holds frames of this very log, copied or made up for another place, in a frame that
+/// a crash has torn.
+#[test]
+fn frames_within_a_text_are_no_frames() {
+    let whole = sample(3, 1, false);
+    let torn_at = whole.bytes.len();
+    let mut text = whole.bytes[HEADER_BYTES..].to_vec();
+    for seq in FIRST..FIRST + 9 {
+        for synced in [0, torn_at, torn_at + 1, torn_at + 50] {
+            text.extend(forged(torn_at, seq, synced as u64, b"made up"));
+            text.extend(forged(torn_at + text.len(), seq, synced as u64, &[]));
+        }
+    }
+    let frame = forged(torn_at, FIRST + 3, torn_at as u64, &text);
+    let mut bytes = [&whole.bytes[..], &frame].concat();
+    for at in 0..HEAD_BYTES {
+        bytes[torn_at + at] ^= 0x55;
+        assert_eq!(read(&bytes), Ok((3, LogEnd::Torn)), "head torn at {at}");
+        bytes[torn_at + at] ^= 0x55;
+    }
+    bytes.truncate(bytes.len() - 1);
+    assert_eq!(read(&bytes), Ok((3, LogEnd::Torn)), "payload torn");
+}
+
+/// What a head says of the bytes before it counts; what it says of itself cannot be.
+#[test]
+fn a_later_head_tells_only_of_bytes_before_it() {
+    let whole = sample(2, 1, false).bytes;
+    let torn = [&whole[..], &[0x55; 40]].concat();
+    let later = |synced: usize, at: usize| {
+        [&torn[..], &forged(at, FIRST + 3, synced as u64, b"later")].concat()
+    };
+    let at = torn.len();
+    for synced in [0, whole.len(), at + 1, usize::MAX] {
+        assert_eq!(read(&later(synced, at)), Ok((2, LogEnd::Torn)), "{synced}");
+    }
+    for synced in [whole.len() + 1, at] {
+        assert_damage(&read(&later(synced, at)), "LOG-04");
+        assert_eq!(read(&later(synced, at + 1)), Ok((2, LogEnd::Torn)), "another place");
+    }
+}
+
+/// Even one made up for the very place where it stands, in a frame whose head is whole.
+#[test]
+fn a_frame_forged_for_its_place_is_part_of_the_payload() {
+    let whole = sample(3, 1, false);
+    let torn_at = whole.bytes.len();
+    let inner = forged(torn_at + HEAD_BYTES, FIRST + 4, torn_at as u64 + 1, b"forged");
+    let text = [&inner[..], b" and what follows it"].concat();
+    let mut bytes = [&whole.bytes[..], &forged(torn_at, FIRST + 3, 0, &text)].concat();
+    *bytes.last_mut().unwrap() ^= 1;
+    assert_eq!(read(&bytes), Ok((3, LogEnd::Torn)));
+    // But what stands behind it is a frame.
+    let end = bytes.len();
+    bytes.extend(forged(end, FIRST + 4, end as u64, b"later"));
+    assert_damage(&read(&bytes), "LOG-04");
+}
+
+#[test]
+fn frames_of_another_log_are_none() {
+    let sample = sample(2, 1, true);
+    for (store, number) in [(StoreId(1), NUMBER), (STORE, NUMBER + 1)] {
+        let (read_version, write_version) = (READ_VERSION, READ_VERSION);
+        let first_seq = FIRST;
+        let header = Header { read_version, write_version, store, number, first_seq }.encode();
+        let log = LogReader::of(sample.bytes.clone(), number, true);
+        let error = log.frames(store, FIRST).unwrap_err().to_string();
+        assert!(error.contains("LOG-01"), "{error}");
+        // Nor under a header that is right.
+        let bytes = [&header[..], &sample.bytes[HEADER_BYTES..]].concat();
+        let log = LogReader::of(bytes, number, true);
+        let mut frames = log.frames(store, FIRST).unwrap();
+        assert_eq!(frames.next_frame().unwrap(), None);
+        assert_eq!(frames.end(), Some(LogEnd::Torn));
+    }
+    let log = LogReader::of(sample.bytes, NUMBER, true);
+    let error = log.frames(STORE, FIRST + 1).unwrap_err().to_string();
+    assert!(error.contains("LOG-03"), "{error}");
+}
+
+#[test]
+fn a_version_counts_only_under_a_right_checksum() {
+    let header = Header {
+        read_version: READ_VERSION + 1,
+        write_version: READ_VERSION + 1,
+        store: STORE,
+        number: NUMBER,
+        first_seq: FIRST,
+    };
+    let open = |bytes: &[u8]| {
+        let log = LogReader::of(bytes.to_vec(), NUMBER, true);
+        log.frames(STORE, FIRST).map(drop)
+    };
+    let newer = open(&header.encode()).unwrap_err();
+    assert!(matches!(newer, OpenError::TooNew { version: 3, .. }), "{newer}");
+    let zero = Header { read_version: 0, ..header }.encode();
+    assert!(open(&zero).unwrap_err().to_string().contains("LOG-01"));
+    // One that this build reads, though it may not write beside it.
+    open(&Header { read_version: READ_VERSION, ..header }.encode()).unwrap();
+    let mut flipped = sample(0, 1, false).bytes;
+    flipped[8] ^= 0x40;
+    assert!(matches!(open(&flipped), Err(OpenError::Damaged(_))));
+}
+
+/// Each cut is what a second process may find while the writer appends.
+#[test]
+fn a_growing_log_is_read_as_far_as_it_is_whole_and_on_from_there() {
+    let sample = sample(4, 2, true);
+    let read_on = |bytes: &[u8], from: Option<LogPlace>| {
+        let log = LogReader::of(bytes.to_vec(), NUMBER, true);
+        let mut frames = log.frames_so_far(STORE, FIRST, from).unwrap();
+        let mut seqs = Vec::new();
+        while let Some(frame) = frames.next_frame().unwrap() {
+            seqs.push(frame.seq);
+        }
+        (seqs, frames.place(), frames.end().unwrap())
+    };
+    for length in HEADER_BYTES..sample.bytes.len() {
+        for room in [0, 100] {
+            let mut bytes = sample.bytes[..length].to_vec();
+            bytes.resize(length + room, 0);
+            let (mut seqs, place, end) = read_on(&bytes, None);
+            let whole = sample.frames.iter().filter(|place| place.end <= length).count();
+            assert_eq!(seqs.len(), whole);
+            let due = sample.frames[whole].start as u64;
+            assert_eq!(place, LogPlace { at: due, next_seq: FIRST + whole as u64 });
+            assert!(matches!(end, LogEnd::Clean | LogEnd::Open), "{end:?}");
+            let (rest, _, end) = read_on(&sample.bytes, Some(place));
+            seqs.extend(rest);
+            assert_eq!(seqs, [FIRST, FIRST + 1, FIRST + 2, FIRST + 3]);
+            assert_eq!(end, LogEnd::Marked);
+        }
+    }
+    // What would be damage in a log that nobody writes may be a frame under way here.
+    let mut early = sample.bytes;
+    early[sample.frames[1].clone()].fill(0);
+    assert_damage(&read(&early), "LOG-04");
+    let (seqs, _, end) = read_on(&early, None);
+    assert_eq!((seqs, end), (vec![FIRST], LogEnd::Open));
+}
+
+/// Logs of version 1, as they were kept: one whole, one torn.
+#[test]
+fn logs_of_version_1_are_read() {
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec/vectors");
+    for (name, whole, end) in [("v1-small", 3, LogEnd::Clean), ("v1-torn", 2, LogEnd::Torn)] {
+        let mut files = fs::read_dir(vectors.join(name)).unwrap();
+        let disk = RealDisk::open(&vectors.join(name)).unwrap();
+        let names: Vec<String> =
+            files.by_ref().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        let (manifest, _) = Manifest::newest(&disk, &names).unwrap().unwrap();
+        assert_eq!((manifest.read_version, manifest.may_write()), (1, true));
+        let log = names.iter().find_map(|name| layout::number(FileKind::Log, name)).unwrap();
+        let first = manifest.last_seq + 1;
+        let count = |bytes: Vec<u8>| {
+            let reader = LogReader::of(bytes, log, false);
+            let mut frames = reader.frames(manifest.store, first)?;
+            let mut found = 0;
+            while let Some(frame) = frames.next_frame()? {
+                crate::record::decode(frame.payload, frame.records, frame.version)?;
+                found += 1;
+            }
+            Ok::<_, OpenError>((found, frames.end().unwrap()))
+        };
+        let bytes = fs::read(vectors.join(name).join(layout::name(FileKind::Log, log))).unwrap();
+        assert_eq!(count(bytes.clone()).unwrap(), (whole, end));
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x04;
+            match count(bad) {
+                Err(error) => assert!(error.to_string().contains("LOG-0"), "byte {at}: {error}"),
+                Ok((found, end)) => {
+                    assert!((whole - 1..=whole).contains(&found), "byte {at}: {found} frames");
+                    assert_eq!(end, LogEnd::Torn, "byte {at}");
+                }
+            }
+        }
+    }
+}

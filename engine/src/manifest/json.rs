@@ -1,0 +1,273 @@
+//! A manifest as two lines of text: JSON, and its SHA-256.
+//!
+//! Owns names and types of fields, of every version that is read; does not know what they mean.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Manifest, Model, READ_VERSION, SegmentEntry, StateEntry, WRITE_VERSION, at_most, unfit,
+};
+use crate::error::{Damage, OpenError};
+use crate::ids::StoreId;
+use crate::limits::{DIMENSIONS_MAX, ERASURES_PENDING_MAX, LOGS_MAX, SEGMENTS_MAX};
+use crate::os::clock::Micros;
+
+const FORMAT: &str = "recalld manifest";
+
+impl Manifest {
+    /// The bytes of this manifest, in this build's version.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let model = self.model.map(
+            |model| json!({"fingerprint": hex(&model.fingerprint), "dimensions": model.dimensions}),
+        );
+        let line = json!({
+            "format": FORMAT,
+            "read_version": READ_VERSION,
+            "write_version": WRITE_VERSION,
+            "number": self.number,
+            "store": hex(&self.store.0.to_le_bytes()),
+            "created_at": self.created_at.0,
+            "last_seq": self.last_seq,
+            "log_floor": self.log_floor,
+            "next_file": self.next_file,
+            "model": model,
+            "segments": self.segments.iter().map(SegmentEntry::to_json).collect::<Vec<_>>(),
+            "logs": self.logs,
+            "erasures": self.erasures.iter().map(|id| hex(&id.to_le_bytes())).collect::<Vec<_>>(),
+        })
+        .to_string();
+        let hash = hex(&Sha256::digest(line.as_bytes()));
+        format!("{line}\nsha256 {hash}\n").into_bytes()
+    }
+}
+
+impl SegmentEntry {
+    fn to_json(&self) -> Value {
+        let state = self.state.as_ref().map(|state| {
+            json!({
+                "generation": state.generation,
+                "bytes": state.bytes,
+                "sha256": hex(&state.sha256),
+            })
+        });
+        json!({
+            "number": self.number, "bytes": self.bytes, "sha256": hex(&self.sha256),
+            "items": self.items, "sources": self.sources, "edges": self.edges,
+            "tombstones": self.tombstones, "vectors": self.vectors, "dimensions": self.dimensions,
+            "first_seq": self.first_seq, "last_seq": self.last_seq, "state": state,
+        })
+    }
+
+    /// `model_dimensions` is the width of the embeddings where the version does not say it here.
+    fn of_json(value: &Value, model_dimensions: Option<u32>) -> Result<Self, Damage> {
+        let fields = Fields::of(value, "a segment")?;
+        let state = match fields.any("state")? {
+            Value::Null => None,
+            state => {
+                let fields = Fields::of(state, "a state")?;
+                Some(StateEntry {
+                    generation: fields.u64("generation")?,
+                    bytes: fields.u64("bytes")?,
+                    sha256: fields.hash("sha256")?,
+                })
+            }
+        };
+        let vectors = fields.u32("vectors")?;
+        let dimensions = match model_dimensions {
+            None => fields.u32("dimensions")?,
+            Some(dimensions) if vectors > 0 => dimensions,
+            Some(_) => 0,
+        };
+        Ok(Self {
+            number: fields.u64("number")?,
+            bytes: fields.u64("bytes")?,
+            sha256: fields.hash("sha256")?,
+            items: fields.u32("items")?,
+            sources: fields.u32("sources")?,
+            edges: fields.u32("edges")?,
+            tombstones: fields.u32("tombstones")?,
+            vectors,
+            dimensions,
+            first_seq: fields.u64("first_seq")?,
+            last_seq: fields.u64("last_seq")?,
+            state,
+        })
+    }
+}
+
+/// The manifest that these bytes are, checked.
+pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Manifest, OpenError> {
+    let line = checked_line(bytes).map_err(|damage| damage.within(name))?;
+    let value: Value = serde_json::from_str(line)
+        .map_err(|error| Damage::new("MAN-02", format!("not JSON: {error}")).within(name))?;
+    let versions = versions(&value).map_err(|damage| damage.within(name))?;
+    if versions.0 > READ_VERSION {
+        return Err(OpenError::TooNew { file: name.to_owned(), version: versions.0 });
+    }
+    let manifest = of_json(&value, versions).map_err(|damage| damage.within(name))?;
+    manifest.check().map_err(|damage| damage.within(name))?;
+    Ok(manifest)
+}
+
+/// The first line, if the second confirms it (MAN-01).
+fn checked_line(bytes: &[u8]) -> Result<&str, Damage> {
+    let wrong = |what: &str| Damage::new("MAN-01", what);
+    let text = std::str::from_utf8(bytes).map_err(|_| wrong("not UTF-8"))?;
+    let (line, rest) = text.split_once('\n').ok_or_else(|| wrong("it has one line, not two"))?;
+    let expected = format!("sha256 {}\n", hex(&Sha256::digest(line.as_bytes())));
+    if rest != expected {
+        return Err(wrong("its SHA-256 is not that of its first line"));
+    }
+    Ok(line)
+}
+
+/// The versions that can read and write.
+fn versions(value: &Value) -> Result<(u16, u16), Damage> {
+    let fields = Fields::of(value, "the manifest")?;
+    if fields.any("format")? != FORMAT {
+        return Err(Damage::new("MAN-02", "format is not that of a manifest"));
+    }
+    let (read, write) = (fields.narrow("read_version")?, fields.narrow("write_version")?);
+    if read == 0 || write < read {
+        let detail = format!("no build reads version {read} and writes version {write}");
+        return Err(Damage::new("MAN-02", detail));
+    }
+    Ok((read, write))
+}
+
+fn of_json(value: &Value, versions: (u16, u16)) -> Result<Manifest, Damage> {
+    let (read_version, write_version) = versions;
+    let fields = Fields::of(value, "the manifest")?;
+    let model = model_of_json(fields.any("model")?)?;
+    let is_first = read_version == 1;
+    let dimensions = is_first.then(|| model.map_or(0, |model| model.dimensions));
+    let segments = fields.list("segments", SEGMENTS_MAX)?.iter();
+    let (logs, erasures) =
+        if is_first { (Vec::new(), BTreeSet::new()) } else { (fields.logs()?, fields.erasures()?) };
+    Ok(Manifest {
+        read_version,
+        write_version,
+        number: fields.u64("number")?,
+        store: StoreId(u128::from_le_bytes(fields.hash("store")?)),
+        created_at: Micros(fields.i64("created_at")?),
+        last_seq: fields.u64("last_seq")?,
+        log_floor: fields.u64("log_floor")?,
+        next_file: fields.u64("next_file")?,
+        model,
+        segments: segments
+            .map(|entry| SegmentEntry::of_json(entry, dimensions))
+            .collect::<Result<_, _>>()?,
+        logs,
+        erasures,
+    })
+}
+
+fn model_of_json(value: &Value) -> Result<Option<Model>, Damage> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let fields = Fields::of(value, "the model")?;
+    let dimensions = fields.u32("dimensions")?;
+    if !(1..=DIMENSIONS_MAX).contains(&dimensions) {
+        let detail = format!("{dimensions} dimensions; 1 to {DIMENSIONS_MAX} are allowed");
+        return Err(Damage::new("MAN-02", detail));
+    }
+    Ok(Some(Model { fingerprint: fields.hash("fingerprint")?, dimensions }))
+}
+
+/// Fields of one JSON object, each missing or wrong one a damage of MAN-02.
+struct Fields<'a> {
+    object: &'a Map<String, Value>,
+    what: &'static str,
+}
+
+impl<'a> Fields<'a> {
+    fn of(value: &'a Value, what: &'static str) -> Result<Self, Damage> {
+        let object = value.as_object();
+        let object = object.ok_or_else(|| Damage::new("MAN-02", format!("{what} is no object")))?;
+        Ok(Self { object, what })
+    }
+
+    fn any(&self, name: &str) -> Result<&'a Value, Damage> {
+        self.object.get(name).ok_or_else(|| self.wrong(name, "missing"))
+    }
+
+    fn u64(&self, name: &str) -> Result<u64, Damage> {
+        self.any(name)?.as_u64().ok_or_else(|| self.wrong(name, "not a natural number"))
+    }
+
+    fn i64(&self, name: &str) -> Result<i64, Damage> {
+        self.any(name)?.as_i64().ok_or_else(|| self.wrong(name, "not a number"))
+    }
+
+    fn u32(&self, name: &str) -> Result<u32, Damage> {
+        self.narrow(name)
+    }
+
+    fn narrow<T: TryFrom<u64>>(&self, name: &str) -> Result<T, Damage> {
+        T::try_from(self.u64(name)?).map_err(|_| self.wrong(name, "too large"))
+    }
+
+    fn hash<const N: usize>(&self, name: &str) -> Result<[u8; N], Damage> {
+        let text = self.any(name)?.as_str().unwrap_or_default();
+        unhex(text).ok_or_else(|| self.wrong(name, "not a hash in hexadecimal"))
+    }
+
+    fn list(&self, name: &str, members_max: usize) -> Result<&'a [Value], Damage> {
+        let list = self.any(name)?.as_array().ok_or_else(|| self.wrong(name, "not a list"))?;
+        at_most(name, list.len(), members_max)?;
+        Ok(list)
+    }
+
+    fn logs(&self) -> Result<Vec<u64>, Damage> {
+        let numbers = self.list("logs", LOGS_MAX)?.iter();
+        let wrong = || self.wrong("logs", "not a list of natural numbers");
+        numbers.map(|number| number.as_u64().ok_or_else(wrong)).collect()
+    }
+
+    fn erasures(&self) -> Result<BTreeSet<u128>, Damage> {
+        let mut ids = BTreeSet::new();
+        for text in self.list("erasures", ERASURES_PENDING_MAX)? {
+            let digits = text.as_str().and_then(unhex);
+            let digits = digits.ok_or_else(|| self.wrong("erasures", "not a list of ids"))?;
+            let id = u128::from_le_bytes(digits);
+            if ids.last().is_some_and(|&last| last >= id) {
+                return Err(unfit("erasures do not ascend"));
+            }
+            ids.insert(id);
+        }
+        Ok(ids)
+    }
+
+    fn wrong(&self, name: &str, how: &str) -> Damage {
+        Damage::new("MAN-02", format!("{name} of {} is {how}", self.what))
+    }
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("writing to a string does not fail");
+    }
+    text
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    let right =
+        digits.len() == N * 2 && digits.iter().all(|d| matches!(d, b'0'..=b'9' | b'a'..=b'f'));
+    if !right {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let value = |digit: u8| if digit <= b'9' { digit - b'0' } else { digit - b'a' + 10 };
+        *byte = value(pair[0]) << 4 | value(pair[1]);
+    }
+    Some(bytes)
+}

@@ -1,0 +1,247 @@
+//! Manifests written and read again, contradictory ones, and those of other versions.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::json::{decode, hex};
+use super::*;
+use crate::limits::DIMENSIONS_MAX;
+use crate::os::disk::RealDisk;
+
+fn entry(number: u64, first_seq: Seq, last_seq: Seq) -> SegmentEntry {
+    SegmentEntry {
+        number,
+        bytes: 4096,
+        sha256: [1; 32],
+        items: 2,
+        sources: 1,
+        edges: 0,
+        tombstones: 0,
+        vectors: 2,
+        dimensions: 384,
+        first_seq,
+        last_seq,
+        state: Some(StateEntry { generation: 2, bytes: 90, sha256: [2; 32] }),
+    }
+}
+
+fn sample() -> Manifest {
+    Manifest {
+        model: Some(Model { fingerprint: [9; 32], dimensions: 384 }),
+        last_seq: 9,
+        log_floor: 4,
+        next_file: 8,
+        segments: vec![entry(3, 1, 4), entry(6, 5, 9)],
+        logs: vec![5, 7],
+        erasures: [1, 77, u128::MAX].into(),
+        ..Manifest::first(StoreId(77), Micros(5))
+    }
+}
+
+/// A line and its SHA-256.
+fn sealed(line: &str) -> Vec<u8> {
+    format!("{line}\nsha256 {}\n", hex(&Sha256::digest(line))).into_bytes()
+}
+
+/// The sample's JSON, changed, with a right SHA-256.
+fn changed(change: impl FnOnce(&mut Value)) -> Result<Manifest, OpenError> {
+    let bytes = sample().encode();
+    let line = bytes.split(|&byte| byte == b'\n').next().unwrap();
+    let mut value = serde_json::from_slice(line).unwrap();
+    change(&mut value);
+    decode("m", &sealed(&value.to_string()))
+}
+
+fn assert_rule(found: &Result<Manifest, OpenError>, rule: &str) {
+    let error = found.as_ref().unwrap_err().to_string();
+    assert!(error.contains(rule), "{error}, not {rule}");
+}
+
+#[test]
+fn a_manifest_gives_back_what_it_was_given() {
+    assert_eq!(decode("m", &sample().encode()).unwrap(), sample());
+    let first = Manifest::first(StoreId(1), Micros(2));
+    assert_eq!(decode("m", &first.encode()).unwrap(), first);
+}
+
+#[test]
+fn every_flipped_byte_and_every_cut_is_damage() {
+    let file = sample().encode();
+    for at in 0..file.len() {
+        let mut bad = file.clone();
+        bad[at] ^= 1;
+        assert!(matches!(decode("m", &bad), Err(OpenError::Damaged(_))), "byte {at}");
+        assert!(decode("m", &file[..at]).is_err(), "cut at {at}");
+    }
+}
+
+#[test]
+fn segments_that_overlap_are_refused() {
+    let mut manifest = sample();
+    manifest.segments[1].first_seq = 4;
+    assert_rule(&decode("m", &manifest.encode()), "MAN-04");
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_when_read_and_when_written() {
+    type Change = fn(&mut Manifest);
+    let changes: [(&str, Change); 17] = [
+        ("two segments of one number", |m| m.segments[1].number = 3),
+        ("a segment and a log of one number", |m| m.segments[1].number = 5),
+        ("a segment that is not below next_file", |m| m.segments[1].number = 8),
+        ("a log that is not below next_file", |m| m.logs[1] = 8),
+        ("logs that do not ascend", |m| m.logs.reverse()),
+        ("a log twice", |m| m.logs[1] = 5),
+        ("a log below the floor", |m| m.logs[0] = 1),
+        ("a floor above next_file", |m| (m.log_floor, m.logs) = (9, Vec::new())),
+        ("a segment that is newer than the store", |m| m.last_seq = 8),
+        ("a store number that cannot be counted on from", |m| m.next_file = u64::MAX),
+        ("a last commit of the kind", |m| m.last_seq = u64::MAX),
+        ("a manifest of the kind", |m| m.number = 1 << 63),
+        ("a generation of the kind", |m| {
+            m.segments[0].state.as_mut().unwrap().generation = u64::MAX;
+        }),
+        ("lengths whose sum overflows", |m| {
+            m.segments[0].bytes = u64::MAX;
+            m.segments[1].state.as_mut().unwrap().bytes = u64::MAX;
+        }),
+        ("embeddings of another width", |m| m.segments[0].dimensions = 383),
+        ("embeddings without a model", |m| m.model = None),
+        ("a width without embeddings", |m| m.segments[0].vectors = 0),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(folder.path()).unwrap();
+    for (what, change) in changes {
+        let mut manifest = sample();
+        change(&mut manifest);
+        let error = decode("m", &manifest.encode()).expect_err(what).to_string();
+        assert!(error.contains("MAN-06"), "{what}: {error}");
+        manifest.put_in_place(&disk).expect_err(what);
+    }
+    assert_eq!(disk.names().unwrap(), [""; 0], "nothing was written");
+    sample().put_in_place(&disk).unwrap();
+    let (found, bytes) = Manifest::newest(&disk, &disk.names().unwrap()).unwrap().unwrap();
+    assert_eq!((found, bytes), (sample(), sample().encode().len() as u64));
+}
+
+#[test]
+fn erasures_are_ids_that_ascend() {
+    let id = |n: u128| hex(&n.to_le_bytes());
+    let with = |ids: Value| changed(|value| value["erasures"] = ids);
+    with(json!([id(1), id(2)])).unwrap();
+    for ids in [json!([id(2), id(1)]), json!([id(2), id(2)]), json!([id(0)])] {
+        assert_rule(&with(ids), "MAN-06");
+    }
+    for ids in [json!([1]), json!(["1"]), json!({}), json!([id(10).to_uppercase()]), Value::Null] {
+        assert_rule(&with(ids), "MAN-02");
+    }
+}
+
+#[test]
+fn every_field_must_be_there() {
+    let names: Vec<String> =
+        serde_json::from_slice::<Value>(sample().encode().split(|&b| b == b'\n').next().unwrap())
+            .unwrap()
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect();
+    assert_eq!(names.len(), 13);
+    for name in names {
+        let gone = changed(|value| drop(value.as_object_mut().unwrap().remove(&name)));
+        assert_rule(&gone, "MAN-02");
+    }
+    let narrow = changed(|value| {
+        value["segments"][0].as_object_mut().unwrap().remove("dimensions");
+    });
+    assert_rule(&narrow, "MAN-02");
+}
+
+/// Version 1 had neither logs nor erasures, and segments did not say how wide embeddings are.
+#[test]
+fn manifests_of_version_1_are_read() {
+    let first = |value: &mut Value| {
+        value["read_version"] = 1.into();
+        value["write_version"] = 1.into();
+        let fields = value.as_object_mut().unwrap();
+        fields.remove("logs");
+        fields.remove("erasures");
+        for segment in value["segments"].as_array_mut().unwrap() {
+            segment.as_object_mut().unwrap().remove("dimensions");
+        }
+    };
+    let wanted = Manifest {
+        read_version: 1,
+        write_version: 1,
+        logs: Vec::new(),
+        erasures: BTreeSet::new(),
+        ..sample()
+    };
+    let found = changed(first).unwrap();
+    assert_eq!(found, wanted);
+    assert!(found.may_write());
+    let rewritten = decode("m", &found.encode()).unwrap();
+    assert_eq!((rewritten.read_version, rewritten.write_version), (READ_VERSION, WRITE_VERSION));
+    let bare = changed(|value| {
+        first(value);
+        value["model"] = Value::Null;
+    });
+    assert_rule(&bare, "MAN-06");
+}
+
+#[test]
+fn a_newer_version_is_refused_or_only_read() {
+    let newer = WRITE_VERSION + 1;
+    let read_only = changed(|value| value["write_version"] = newer.into()).unwrap();
+    assert!(!read_only.may_write());
+    let folder = tempfile::tempdir().unwrap();
+    read_only.put_in_place(&RealDisk::open(folder.path()).unwrap()).unwrap_err();
+    let refused = changed(|value| {
+        value["read_version"] = newer.into();
+        value["write_version"] = newer.into();
+    });
+    assert!(matches!(refused, Err(OpenError::TooNew { version: 3, .. })), "{refused:?}");
+    assert_rule(&changed(|value| value["read_version"] = 0.into()), "MAN-02");
+    assert_rule(&changed(|value| value["write_version"] = 1.into()), "MAN-02");
+}
+
+/// Every list and every number at its largest.
+#[test]
+fn the_longest_manifest_is_read_again() {
+    let half = i64::MAX as u64 / 2;
+    let share = half / SEGMENTS_MAX as u64 / 2;
+    let logs = half - LOGS_MAX as u64..half;
+    let segments = (0..SEGMENTS_MAX as u64).map(|n| SegmentEntry {
+        bytes: share,
+        sha256: [0xff; 32],
+        items: u32::MAX,
+        sources: u32::MAX,
+        edges: u32::MAX,
+        tombstones: u32::MAX,
+        vectors: u32::MAX,
+        dimensions: DIMENSIONS_MAX,
+        state: Some(StateEntry { generation: half, bytes: share, sha256: [0xff; 32] }),
+        ..entry(half / 2 + n, half / 2 + n, half / 2 + n)
+    });
+    let manifest = Manifest {
+        number: half,
+        created_at: Micros(i64::MIN),
+        last_seq: half,
+        next_file: half,
+        model: Some(Model { fingerprint: [0xff; 32], dimensions: DIMENSIONS_MAX }),
+        segments: segments.collect(),
+        logs: logs.collect(),
+        erasures: (0..ERASURES_PENDING_MAX as u128).map(|n| u128::MAX - n).collect(),
+        ..sample()
+    };
+    let bytes = manifest.encode();
+    assert!(bytes.len() as u64 <= MANIFEST_BYTES_MAX, "{} bytes", bytes.len());
+    assert_eq!(decode("m", &bytes).unwrap(), manifest);
+    let mut longer = manifest.clone();
+    longer.erasures.insert(1);
+    assert_rule(&decode("m", &longer.encode()), "MAN-02");
+    let mut longer = manifest;
+    longer.logs.insert(0, half - 1 - LOGS_MAX as u64);
+    assert_rule(&decode("m", &longer.encode()), "MAN-02");
+}

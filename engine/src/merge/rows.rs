@@ -1,0 +1,183 @@
+//! Which rows stay, and where they go.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{MergeError, row_count};
+use crate::error::Damage;
+use crate::ids::{ItemId, Row};
+use crate::layout::{ITEM_EMBEDDING, NO_ROW, Table, VECTOR_ITEM};
+use crate::segment::Segment;
+use crate::state::Bits;
+
+/// Ids whose rows are left out: items with the edges that join them, edges, and sources. That a
+/// source is named by nothing else is the caller's to know. Tombstones stay, and so do the ids in
+/// the `supersedes` lists of others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Erased(BTreeSet<u128>);
+
+impl Erased {
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a writer that erases"))]
+    pub(crate) fn new(ids: impl IntoIterator<Item = u128>) -> Self {
+        Self(ids.into_iter().collect())
+    }
+
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a writer that erases"))]
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u128> {
+        self.0.iter().copied()
+    }
+}
+
+/// Where the rows of one input went.
+#[derive(Debug)]
+pub(crate) struct RowMap {
+    pub(crate) items: TableMap,
+    pub(crate) sources: TableMap,
+    pub(crate) edges: TableMap,
+    pub(crate) tombstones: TableMap,
+    pub(crate) vectors: TableMap,
+}
+
+/// Where the rows of one table of one input went. Rows that stay keep their order, so this is one
+/// number where none is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct TableMap {
+    /// New row of the first one that stays.
+    first: Row,
+    /// How many the input has.
+    rows: Row,
+    /// Rows that do not stay, ascending.
+    dropped: Vec<Row>,
+}
+
+impl TableMap {
+    fn new(rows: Row, mut dropped: Vec<Row>) -> Self {
+        dropped.sort_unstable();
+        dropped.dedup();
+        Self { first: 0, rows, dropped }
+    }
+
+    /// How many rows stay.
+    pub(crate) fn kept(&self) -> Row {
+        // Each dropped row is one of `rows`, once.
+        self.rows - Row::try_from(self.dropped.len()).expect("rows are 32 bit")
+    }
+
+    /// Where a row went; `None` if it was dropped.
+    pub(crate) fn new_row(&self, old: Row) -> Option<Row> {
+        if self.dropped.is_empty() {
+            return Some(self.first + old);
+        }
+        let before = self.dropped.binary_search(&old).err()?;
+        Some(self.first + old - Row::try_from(before).expect("rows are 32 bit"))
+    }
+
+    /// Runs of rows that stay, in order.
+    pub(super) fn runs(&self) -> impl Iterator<Item = Range<usize>> + use<'_> {
+        let mut from = 0;
+        let ends = self.dropped.iter().map(|&row| row as usize).chain([self.rows as usize]);
+        let runs = ends.map(move |end| {
+            let run = from..end;
+            from = end + 1;
+            run
+        });
+        runs.filter(|run| !run.is_empty())
+    }
+
+    /// Sets in `to` the bits that `from` has of rows that stay.
+    pub(super) fn carry(&self, from: &Bits, to: &mut Bits) {
+        if from.count() == 0 {
+            return;
+        }
+        for old in (0..self.rows).filter(|&row| from.contains(row)) {
+            if let Some(new) = self.new_row(old) {
+                to.insert(new);
+            }
+        }
+    }
+}
+
+impl RowMap {
+    /// The map of a table. Symbols and nodes are made anew.
+    pub(super) fn of(&self, table: Table) -> &TableMap {
+        match table {
+            Table::Items => &self.items,
+            Table::Sources => &self.sources,
+            Table::Edges => &self.edges,
+            Table::Tombstones => &self.tombstones,
+            Table::Vectors => &self.vectors,
+            Table::Symbols | Table::Nodes => unreachable!("no rows of these are copied"),
+        }
+    }
+
+    fn of_mut(&mut self, table: Table) -> &mut TableMap {
+        match table {
+            Table::Items => &mut self.items,
+            Table::Sources => &mut self.sources,
+            Table::Edges => &mut self.edges,
+            Table::Tombstones => &mut self.tombstones,
+            Table::Vectors => &mut self.vectors,
+            Table::Symbols | Table::Nodes => unreachable!("no rows of these are copied"),
+        }
+    }
+
+    fn within(segment: &Segment, erased: &Erased) -> Result<Self, Damage> {
+        let header = segment.header();
+        let (mut items, mut sources, mut edges) = (Vec::new(), Vec::new(), Vec::new());
+        for &id in &erased.0 {
+            items.extend(segment.rows_of_item(id)?);
+            sources.extend(segment.source_rows(id)?);
+            edges.extend(segment.edge_rows(id)?);
+            if let Some(node) = segment.node_of(ItemId(id))? {
+                for row in segment.out_rows(node)?.chain(segment.in_rows(node)?) {
+                    edges.push(row?);
+                }
+            }
+        }
+        let items = TableMap::new(header.items, items);
+        Ok(Self {
+            vectors: TableMap::new(header.vectors, dropped_vectors(segment, &items)?),
+            items,
+            sources: TableMap::new(header.sources, sources),
+            edges: TableMap::new(header.edges, edges),
+            tombstones: TableMap::new(header.tombstones, Vec::new()),
+        })
+    }
+}
+
+/// The vectors of dropped items; makes sure that items and vectors name each other (SEG-22).
+fn dropped_vectors(segment: &Segment, items: &TableMap) -> Result<Vec<Row>, Damage> {
+    let of_items = segment.view::<u32>(ITEM_EMBEDDING)?.all()?;
+    let of_vectors = segment.view::<u32>(VECTOR_ITEM)?.all()?;
+    let mut next = 0;
+    for (item, &vector) in (0..).zip(of_items).filter(|&(_, &vector)| vector != NO_ROW) {
+        if vector != next || of_vectors.get(vector as usize) != Some(&item) {
+            let detail = format!("row {item}: vector {vector} where {next} is due, or not its own");
+            return Err(segment.wrong("SEG-22", ITEM_EMBEDDING, detail));
+        }
+        next += 1;
+    }
+    if next != segment.header().vectors {
+        let detail = format!("{} vectors, {next} of them named", segment.header().vectors);
+        return Err(segment.wrong("SEG-22", VECTOR_ITEM, detail));
+    }
+    let dropped = items.dropped.iter().filter_map(|&item| of_items.get(item as usize));
+    Ok(dropped.copied().filter(|&vector| vector != NO_ROW).collect())
+}
+
+/// For each input where its rows go.
+pub(super) fn kept(segments: &[Arc<Segment>], erased: &Erased) -> Result<Vec<RowMap>, MergeError> {
+    let maps = segments.iter().map(|segment| RowMap::within(segment, erased));
+    let mut maps = maps.collect::<Result<Vec<_>, _>>()?;
+    let tables = [Table::Items, Table::Sources, Table::Edges, Table::Tombstones, Table::Vectors];
+    for table in tables {
+        let mut next = 0;
+        for map in maps.iter_mut().map(|map| map.of_mut(table)) {
+            map.first = row_count(table, next)?;
+            next += u64::from(map.kept());
+            row_count(table, next)?;
+        }
+    }
+    Ok(maps)
+}

@@ -1,0 +1,93 @@
+//! The names that rows which stay use, sorted (SEG-20), and what each input's codes become.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::rows::RowMap;
+use crate::error::Damage;
+use crate::layout::*;
+use crate::segment::Segment;
+
+/// Columns of codes.
+const CODES: [(Column, Table); 10] = [
+    (ITEM_KIND, Table::Items),
+    (ITEM_MODALITY, Table::Items),
+    (ITEM_RECORDED_BY, Table::Items),
+    (ITEM_VIA, Table::Items),
+    (SOURCE_KIND, Table::Sources),
+    (SOURCE_RECORDED_BY, Table::Sources),
+    (SOURCE_VIA, Table::Sources),
+    (EDGE_RELATION, Table::Edges),
+    (EDGE_RECORDED_BY, Table::Edges),
+    (TOMBSTONE_BY, Table::Tombstones),
+];
+/// Columns of lists of codes, all of items.
+const CODE_LISTS: [(Column, Column); 2] = [(TAG_OFFSETS, TAG_CODES), (GATE_OFFSETS, GATE_CODES)];
+
+/// The symbols of a merged segment.
+pub(super) struct Renamed {
+    pub(super) offsets: Vec<u64>,
+    pub(super) bytes: Vec<u8>,
+    /// For each input the new code of each old one; those that no row uses have none that counts.
+    pub(super) codes: Vec<Vec<u32>>,
+}
+
+impl Renamed {
+    pub(super) fn of(segments: &[Arc<Segment>], rows: &[RowMap]) -> Result<Self, Damage> {
+        // Each name with its places: input and old code.
+        let mut names: BTreeMap<&[u8], Vec<(usize, usize)>> = BTreeMap::new();
+        let mut codes = Vec::with_capacity(segments.len());
+        for (input, (segment, map)) in segments.iter().zip(rows).enumerate() {
+            let used = used(segment, map)?;
+            let texts = segment.pieces::<u64, u8>(SYMBOL_OFFSETS, SYMBOL_BYTES)?;
+            for code in (0..used.len()).filter(|&code| used[code]) {
+                names.entry(texts.get(code)?).or_default().push((input, code));
+            }
+            codes.push(vec![0; used.len()]);
+        }
+        let mut renamed = Self { offsets: vec![0], bytes: Vec::new(), codes };
+        for (new, (name, places)) in (0..).zip(names) {
+            renamed.bytes.extend_from_slice(name);
+            renamed.offsets.push(renamed.bytes.len() as u64);
+            for (input, code) in places {
+                renamed.codes[input][code] = new;
+            }
+        }
+        Ok(renamed)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.offsets.len() - 1
+    }
+}
+
+/// Which symbols rows that stay use. After this every code of these rows is known to be one.
+fn used(segment: &Segment, map: &RowMap) -> Result<Vec<bool>, Damage> {
+    let mut used = vec![false; segment.header().symbols as usize];
+    for (column, table) in CODES {
+        let codes = segment.view::<u32>(column)?;
+        for run in map.of(table).runs() {
+            mark(segment, column, codes.range(run.start, run.end)?, &mut used)?;
+        }
+    }
+    for (offsets, column) in CODE_LISTS {
+        let (bounds, codes) = segment.pieces::<u32, u32>(offsets, column)?.whole()?;
+        for run in map.items.runs() {
+            let (from, to) = (bounds[run.start] as usize, bounds[run.end] as usize);
+            mark(segment, column, codes.range(from, to)?, &mut used)?;
+        }
+    }
+    Ok(used)
+}
+
+fn mark(segment: &Segment, column: Column, codes: &[u32], used: &mut [bool]) -> Result<(), Damage> {
+    let symbols = used.len();
+    for &code in codes {
+        let Some(is_used) = used.get_mut(code as usize) else {
+            let detail = format!("symbol {code} of {symbols}");
+            return Err(segment.wrong("SEG-12", column, detail));
+        };
+        *is_used = true;
+    }
+    Ok(())
+}

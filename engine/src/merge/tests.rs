@@ -1,0 +1,433 @@
+//! Merged is the same as built at once, byte for byte; and damage does not get through.
+
+use half::f16;
+use proptest::prelude::*;
+use sha2::{Digest, Sha256};
+
+use super::*;
+use crate::ids::{EdgeId, ItemId, SourceId};
+use crate::item::{Batch, EdgeDraft, ItemDraft, SourceDraft, Span, TombstoneDraft};
+use crate::os::clock::Micros;
+use crate::os::disk::{Disk, FileBytes, RealDisk};
+use crate::segment::{FileSink, SegmentBuilder};
+
+const DIMENSIONS: usize = 40;
+const NAMES: [&str; 6] = ["ada", "note", "chunk", "zeta", "b", ""];
+const WORDS: [&str; 7] = ["amber", "birch tree", "cedar", "\u{fc}ber", "fn main()", "x", ""];
+
+/// A small generator (xorshift64*), so that a failure repeats from its seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+    }
+
+    fn below(&mut self, sides: usize) -> usize {
+        usize::try_from(self.roll()).unwrap() % sides
+    }
+
+    fn often(&mut self) -> bool {
+        self.below(3) > 0
+    }
+
+    fn name(&mut self) -> String {
+        NAMES[self.below(NAMES.len())].to_owned()
+    }
+
+    fn time(&mut self) -> Option<Micros> {
+        self.often().then(|| Micros(i64::try_from(self.below(1 << 40)).unwrap()))
+    }
+}
+
+/// What was made so far, so that later rows can name earlier ones.
+#[derive(Default)]
+struct Made {
+    items: Vec<u128>,
+    sources: Vec<u128>,
+    edges: Vec<u128>,
+    ids: u128,
+    ascending: bool,
+}
+
+impl Made {
+    fn id(&mut self) -> u128 {
+        self.ids += 1;
+        if self.ascending {
+            self.ids
+        } else {
+            self.ids.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 90)
+        }
+    }
+
+    fn any(dice: &mut Dice, ids: &[u128]) -> Option<u128> {
+        (!ids.is_empty() && dice.often()).then(|| ids[dice.below(ids.len())])
+    }
+
+    fn item(&mut self, dice: &mut Dice) -> ItemDraft {
+        let text: Vec<&str> = (0..dice.below(5)).map(|_| WORDS[dice.below(7)]).collect();
+        let embedding = (0..DIMENSIONS).map(|_| f16::from_bits((dice.roll() % 0x7000) as u16));
+        let embedding = embedding.collect();
+        let mut supersedes: Vec<ItemId> =
+            (0..dice.below(3)).filter_map(|_| Self::any(dice, &self.items).map(ItemId)).collect();
+        supersedes.sort_unstable();
+        supersedes.dedup();
+        let item = ItemDraft {
+            id: Some(ItemId(self.id())),
+            reference: (!dice.often()).then(|| format!("ref {}", dice.below(4))),
+            kind: dice.name(),
+            modality: dice.name(),
+            title: WORDS[dice.below(7)].to_owned(),
+            text: text.join(" "),
+            attributes: if dice.often() { String::new() } else { "{}".to_owned() },
+            tags: (0..dice.below(3)).map(|_| dice.name()).collect(),
+            gates: (0..dice.below(2)).map(|_| dice.name()).collect(),
+            supersedes,
+            source: Self::any(dice, &self.sources).map(SourceId),
+            span: dice.often().then(|| Span { byte_end: dice.roll(), ..Span::default() }),
+            recorded_at: dice.time(),
+            recorded_by: dice.name(),
+            via: dice.name(),
+            valid_from: dice.time(),
+            valid_to: dice.time(),
+            sensitivity: crate::item::Sensitivity::ALL[dice.below(4)],
+            searchable: dice.often(),
+            embedding: if dice.often() { embedding } else { Vec::new() },
+        };
+        self.items.extend(item.id.map(|id| id.0));
+        item
+    }
+
+    fn source(&mut self, dice: &mut Dice) -> SourceDraft {
+        let id = self.id();
+        self.sources.push(id);
+        SourceDraft {
+            id: Some(SourceId(id)),
+            kind: dice.name(),
+            uri: format!("file:///{}", dice.below(3)),
+            title: WORDS[dice.below(7)].to_owned(),
+            content_sha256: [9; 32],
+            bytes: dice.roll(),
+            recorded_at: dice.time(),
+            recorded_by: dice.name(),
+            via: dice.name(),
+        }
+    }
+
+    fn edge(&mut self, dice: &mut Dice) -> Option<EdgeDraft> {
+        let (from, to) = (Self::any(dice, &self.items)?, Self::any(dice, &self.items)?);
+        let id = self.id();
+        self.edges.push(id);
+        Some(EdgeDraft {
+            id: Some(EdgeId(id)),
+            from: ItemId(from),
+            to: ItemId(to),
+            relation: dice.name(),
+            weight: 0.5,
+            source: Self::any(dice, &self.sources).map(SourceId),
+            recorded_at: dice.time(),
+            recorded_by: dice.name(),
+            valid_from: dice.time(),
+            valid_to: dice.time(),
+            note: WORDS[dice.below(7)].to_owned(),
+        })
+    }
+
+    fn batch(&mut self, dice: &mut Dice) -> Batch {
+        let mut batch = Batch::default();
+        batch.sources.extend((0..dice.below(3)).map(|_| self.source(dice)));
+        batch.items.extend((0..dice.below(6)).map(|_| self.item(dice)));
+        batch.edges.extend((0..dice.below(8)).filter_map(|_| self.edge(dice)));
+        for _ in 0..dice.below(2) {
+            let Some(target) = Self::any(dice, &self.items) else { continue };
+            batch.tombstones.push(TombstoneDraft {
+                target,
+                at: dice.time(),
+                by: dice.name(),
+                reason: WORDS[dice.below(7)].to_owned(),
+                erase: dice.often(),
+            });
+        }
+        batch
+    }
+}
+
+/// Batches in groups: each group is to be one segment.
+fn groups(dice: &mut Dice) -> (Vec<Vec<Batch>>, Made) {
+    let mut made = Made { ascending: dice.often(), ..Made::default() };
+    let groups = (0..1 + dice.below(4))
+        .map(|_| (0..dice.below(5)).map(|_| made.batch(dice)).collect())
+        .collect();
+    (groups, made)
+}
+
+fn built<'a>(first_seq: u64, batches: impl IntoIterator<Item = &'a Batch>) -> AlignedBytes {
+    let mut builder = SegmentBuilder::default();
+    for (seq, batch) in (first_seq..).zip(batches) {
+        builder.push_batch(seq, batch);
+    }
+    builder.finish()
+}
+
+fn segments(groups: &[Vec<Batch>]) -> Vec<Arc<Segment>> {
+    let mut seq = 1;
+    let mut segments = Vec::new();
+    for batches in groups {
+        segments.push(Arc::new(Segment::held(built(seq, batches))));
+        seq += batches.len() as u64;
+    }
+    segments
+}
+
+fn merged(segments: &[Arc<Segment>], erased: &Erased) -> (AlignedBytes, Merged) {
+    let mut bytes = AlignedBytes::default();
+    let merged = merge_to(segments, erased, &mut bytes).unwrap();
+    assert_eq!(merged.bytes, bytes.as_slice().len() as u64);
+    (bytes, merged)
+}
+
+/// Where two files differ, by column.
+fn assert_same(one: &AlignedBytes, other: &AlignedBytes) {
+    if one.as_slice() == other.as_slice() {
+        return;
+    }
+    let open = |bytes: &AlignedBytes| {
+        Segment::open("a test", FileBytes::copied(bytes.as_slice())).unwrap()
+    };
+    let (one, other) = (open(one), open(other));
+    assert_eq!(one.header(), other.header());
+    for spec in COLUMNS {
+        let cells = |segment: &Segment| {
+            segment.view::<u8>(Column(spec.number)).unwrap().all().unwrap().to_vec()
+        };
+        assert_eq!(cells(&one), cells(&other), "{}", spec.name);
+    }
+    panic!("the columns are the same, their places are not");
+}
+
+fn without(batch: &Batch, erased: &Erased) -> Batch {
+    let gone: Vec<u128> = erased.ids().collect();
+    let stays = |id: u128| !gone.contains(&id);
+    let mut batch = batch.clone();
+    batch.sources.retain(|source| stays(source.id.unwrap().0));
+    batch.items.retain(|item| stays(item.id.unwrap().0));
+    batch.edges.retain(|edge| stays(edge.id.unwrap().0) && stays(edge.from.0) && stays(edge.to.0));
+    batch
+}
+
+proptest! {
+    #[test]
+    fn merging_is_building_from_all_batches_at_once(seed in 1u64..) {
+        let mut dice = Dice(seed);
+        let (groups, _) = groups(&mut dice);
+        let segments = segments(&groups);
+        let (bytes, merged) = merged(&segments, &Erased::default());
+        assert_same(&bytes, &built(1, groups.iter().flatten()));
+        let segment = Segment::held(bytes);
+        segment.check_padding().unwrap();
+        prop_assert_eq!(*segment.header(), merged.header);
+        for (old, map) in segments.iter().zip(&merged.rows) {
+            for row in 0..old.header().items {
+                let new = map.items.new_row(row).unwrap();
+                prop_assert_eq!(segment.item_id(new).unwrap(), old.item_id(row).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn merging_without_some_rows_is_building_without_them(seed in 1u64..) {
+        let mut dice = Dice(seed);
+        let (groups, made) = groups(&mut dice);
+        let mut erased = vec![0, u128::MAX];
+        for id in made.items.iter().chain(&made.sources).chain(&made.edges) {
+            if dice.below(4) == 0 {
+                erased.push(*id);
+            }
+        }
+        let erased = Erased::new(erased);
+        let segments = segments(&groups);
+        let (bytes, merged) = merged(&segments, &erased);
+        let fewer: Vec<Batch> =
+            groups.iter().flatten().map(|batch| without(batch, &erased)).collect();
+        assert_same(&bytes, &built(1, &fewer));
+        let segment = Segment::held(bytes);
+        for (old, map) in segments.iter().zip(&merged.rows) {
+            for row in 0..old.header().items {
+                let (id, new) = (old.item_id(row).unwrap(), map.items.new_row(row));
+                prop_assert_eq!(segment.row_of_item(id).unwrap(), new);
+                prop_assert_eq!(new.is_none(), erased.ids().any(|gone| gone == id.0));
+            }
+            for row in 0..old.header().edges {
+                let (id, new) = (old.edge(row).unwrap().id, map.edges.new_row(row));
+                prop_assert_eq!(segment.row_of_edge(id).unwrap(), new);
+            }
+        }
+        // Merged in two steps, it is the same.
+        if let Some((first, rest)) = segments.split_first() {
+            let (later, _) = super::tests::merged(rest, &erased);
+            let two = [first.clone(), Arc::new(Segment::held(later))];
+            let (again, _) = super::tests::merged(&two, &erased);
+            assert_same(&Segment::copy(&segment), &again);
+        }
+    }
+
+    #[test]
+    fn look_ups_find_what_a_walk_through_all_rows_finds(seed in 1u64..) {
+        let mut dice = Dice(seed);
+        let (groups, made) = groups(&mut dice);
+        let segment = Segment::held(built(1, groups.iter().flatten()));
+        let header = *segment.header();
+        for &id in made.items.iter().chain(&[0, 5, u128::MAX]) {
+            let id = ItemId(id);
+            let items = || (0..header.items).map(|row| (row, segment.item(row).unwrap()));
+            let edges = || (0..header.edges).map(|row| (row, segment.edge(row).unwrap()));
+            let of = |row| items().find(|(_, item)| item.id == id).map(|(at, _)| at) == row;
+            prop_assert!(of(segment.row_of_item(id).unwrap()));
+            let from: Vec<u32> =
+                edges().filter(|(_, edge)| edge.from == id).map(|(row, _)| row).collect();
+            let to: Vec<u32> =
+                edges().filter(|(_, edge)| edge.to == id).map(|(row, _)| row).collect();
+            let replacing: Vec<u32> = items()
+                .filter(|(_, item)| item.supersedes.contains(&id))
+                .map(|(row, _)| row)
+                .collect();
+            prop_assert_eq!(segment.successor_rows(id).unwrap(), &replacing);
+            match segment.node_of(id).unwrap() {
+                None => prop_assert!(from.is_empty() && to.is_empty()),
+                Some(node) => {
+                    prop_assert_eq!(segment.node_id(node).unwrap(), id);
+                    prop_assert!(of(segment.node_row(node).unwrap()));
+                }
+            }
+            prop_assert_eq!(segment.edge_rows_from(id).unwrap(), from);
+            prop_assert_eq!(segment.edge_rows_to(id).unwrap(), to);
+        }
+        for name in NAMES {
+            let code = (0..header.symbols).find(|&code| segment.symbol(code).unwrap() == name);
+            prop_assert_eq!(segment.symbol_code(name).unwrap(), code);
+        }
+    }
+}
+
+impl Segment {
+    fn copy(&self) -> AlignedBytes {
+        let mut bytes = AlignedBytes::default();
+        bytes.extend(self.raw());
+        bytes
+    }
+}
+
+/// Enough rows for several pages.
+fn large() -> Vec<Arc<Segment>> {
+    let mut dice = Dice(77);
+    let mut made = Made { ascending: false, ..Made::default() };
+    let batches: Vec<Vec<Batch>> =
+        (0..2).map(|_| (0..400).map(|_| made.batch(&mut dice)).collect()).collect();
+    segments(&batches)
+}
+
+#[test]
+fn what_was_merged_into_a_file_is_what_was_merged_on_the_heap() {
+    let segments = large();
+    let (bytes, _) = merged(&segments, &Erased::default());
+    let folder = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(folder.path()).unwrap();
+    let file = disk.create("segment-00000000000000000001").unwrap();
+    let mut sink = FileSink::new(&*file);
+    let merged = merge_to(&segments, &Erased::default(), &mut sink).unwrap();
+    let (length, sha256) = sink.finish().unwrap();
+    let found = disk.read("segment-00000000000000000001", length).unwrap();
+    assert_eq!((merged.bytes, length), (found.len() as u64, bytes.as_slice().len() as u64));
+    assert!(found == bytes.as_slice());
+    assert_eq!(sha256[..], Sha256::digest(&found)[..]);
+}
+
+#[test]
+fn damage_in_an_input_is_an_error_that_names_the_file() {
+    let segments = large();
+    let good = segments[1].raw();
+    assert!(good.len() > 4 * PAGE_BYTES, "{} bytes are few pages", good.len());
+    for at in (0..good.len()).step_by(4099) {
+        let mut bad = good.to_vec();
+        bad[at] ^= 0x20;
+        let Ok(second) = Segment::open("segment-2", FileBytes::copied(&bad)) else { continue };
+        let inputs = [segments[0].clone(), Arc::new(second)];
+        let found = merge_to(&inputs, &Erased::default(), &mut AlignedBytes::default());
+        let MergeError::Damaged(damage) = found.map(drop).unwrap_err() else {
+            panic!("byte {at}: not damage");
+        };
+        let places = ["segment-2: ", ": the checksum of page "];
+        assert_eq!(damage.rule, "SEG-06");
+        assert!(places.iter().all(|place| damage.detail.contains(place)), "{damage}");
+    }
+}
+
+#[test]
+fn states_are_carried_over_to_the_rows_that_stay() {
+    let segments = large();
+    let parts: Vec<Part> = segments
+        .iter()
+        .map(|segment| {
+            let header = segment.header();
+            let mut state = RowState::fresh(header.items as usize, header.edges as usize);
+            (0..header.items).step_by(3).for_each(|row| drop(state.tombstoned.insert(row)));
+            (0..header.items).step_by(5).for_each(|row| drop(state.superseded.insert(row)));
+            (0..header.edges).step_by(4).for_each(|row| drop(state.edges_tombstoned.insert(row)));
+            Part { segment: segment.clone(), state: Arc::new(state) }
+        })
+        .collect();
+    let erased = [0, 7, 12].map(|row| segments[1].item_id(row).unwrap().0);
+    let (_, merged) = merged(&segments, &Erased::new(erased));
+    let state = merged.carry_states(&parts);
+    let mut carried = 0;
+    for (map, part) in merged.rows.iter().zip(&parts) {
+        for row in 0..part.segment.header().items {
+            let Some(new) = map.items.new_row(row) else { continue };
+            assert_eq!(state.tombstoned.contains(new), row % 3 == 0);
+            assert_eq!(state.superseded.contains(new), row % 5 == 0);
+            carried += u32::from(row % 3 == 0);
+        }
+        for row in 0..part.segment.header().edges {
+            let Some(new) = map.edges.new_row(row) else { continue };
+            assert_eq!(state.edges_tombstoned.contains(new), row % 4 == 0);
+        }
+    }
+    assert_eq!(state.tombstoned.count(), carried);
+    let whole = merge(&parts).unwrap();
+    assert!(whole.state.tombstoned.count() > carried, "two of the erased were tombstoned");
+}
+
+#[test]
+fn embeddings_of_two_widths_do_not_merge() {
+    let of_width = |seq, width| {
+        let item = ItemDraft {
+            id: Some(ItemId(u128::from(seq))),
+            embedding: vec![f16::ONE; width],
+            ..ItemDraft::default()
+        };
+        let batch = Batch { items: vec![item], ..Batch::default() };
+        Arc::new(Segment::held(built(seq, [&batch])))
+    };
+    let inputs = [of_width(1, 4), of_width(2, 5)];
+    let why = merge_to(&inputs, &Erased::default(), &mut AlignedBytes::default()).unwrap_err();
+    assert!(why.to_string().contains("MAN-06"), "{why}");
+    // An input whose vectors are all erased has no say.
+    let (_, merged) = merged(&inputs, &Erased::new([2]));
+    assert_eq!((merged.header.dimensions, merged.header.vectors), (4, 1));
+    assert_eq!((merged.header.first_seq, merged.header.last_seq), (1, 2));
+}
+
+#[test]
+fn a_table_of_too_many_rows_is_refused() {
+    assert_eq!(
+        row_count(Table::Items, SEGMENT_ROWS_MAX as u64).unwrap() as usize,
+        SEGMENT_ROWS_MAX
+    );
+    for rows in [SEGMENT_ROWS_MAX as u64 + 1, u64::from(u32::MAX) + 5] {
+        let why = row_count(Table::Edges, rows).unwrap_err().to_string();
+        assert!(why.contains("Edges") && why.contains(&SEGMENT_ROWS_MAX.to_string()), "{why}");
+    }
+}

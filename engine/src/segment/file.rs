@@ -1,0 +1,194 @@
+//! Lays out a segment's file: header, columns one after another, directory, page checks, trailer.
+//!
+//! Owns offsets and checksums, computed as bytes pass, so that no more than a column's piece need be
+//! in memory. Must not know what the columns mean.
+
+use bytemuck::NoUninit;
+
+use super::adjacency::Packed;
+use super::header::Header;
+use super::sink::Sink;
+use super::tables::{Lists, Texts, row_number};
+use crate::cursor::Put;
+use crate::error::DiskError;
+use crate::layout::*;
+use crate::words::WordColumns;
+
+/// Which items the edges join: nodes, and the node at each end of each edge.
+pub(crate) struct Ends<'a> {
+    /// Ids of the nodes, ascending.
+    pub(crate) nodes: &'a [u128],
+    /// Their item rows.
+    pub(crate) rows: &'a [u32],
+    /// For each edge the node where it starts.
+    pub(crate) from: &'a [u32],
+    /// For each edge the node where it ends.
+    pub(crate) to: &'a [u32],
+}
+
+/// A segment's file on its way into a [`Sink`].
+pub(crate) struct FileWriter<'s> {
+    sink: &'s mut dyn Sink,
+    bytes: u64,
+    /// CRC-32C of the page that is being filled.
+    page_crc: u32,
+    page_fill: usize,
+    checks: Vec<u8>,
+    directory: Vec<u8>,
+    /// The column that is being written, and where it starts.
+    column: Option<(Column, u64)>,
+}
+
+impl<'s> FileWriter<'s> {
+    /// A file with this header.
+    pub(crate) fn begin(sink: &'s mut dyn Sink, header: &Header) -> Result<Self, DiskError> {
+        let mut file = Self {
+            sink,
+            bytes: 0,
+            page_crc: 0,
+            page_fill: 0,
+            checks: Vec::new(),
+            directory: Vec::new(),
+            column: None,
+        };
+        file.put(&header.encode())?;
+        Ok(file)
+    }
+
+    /// Starts the next column; they come in ascending order (SEG-07).
+    pub(crate) fn start(&mut self, column: Column) -> Result<(), DiskError> {
+        self.end_column()?;
+        self.column = Some((column, self.bytes));
+        Ok(())
+    }
+
+    /// Adds cells to the column that was started.
+    pub(crate) fn cells<T: NoUninit>(&mut self, cells: &[T]) -> Result<(), DiskError> {
+        let (column, _) = self.column.expect("cells belong to a column");
+        let spec = column.spec();
+        assert_eq!(size_of::<T>(), usize::from(spec.cell_bytes), "cell of {}", spec.name);
+        self.put(bytemuck::cast_slice(cells))
+    }
+
+    /// A whole column.
+    pub(crate) fn column<T: NoUninit>(
+        &mut self,
+        column: Column,
+        cells: &[T],
+    ) -> Result<(), DiskError> {
+        self.start(column)?;
+        self.cells(cells)
+    }
+
+    /// A column of texts.
+    pub(super) fn texts(
+        &mut self,
+        offsets: Column,
+        bytes: Column,
+        texts: &Texts,
+    ) -> Result<(), DiskError> {
+        self.column(offsets, &texts.offsets)?;
+        self.column(bytes, &texts.bytes)
+    }
+
+    /// A column of lists.
+    pub(super) fn lists<T: NoUninit>(
+        &mut self,
+        offsets: Column,
+        cells: Column,
+        lists: &Lists<T>,
+    ) -> Result<(), DiskError> {
+        self.column(offsets, &lists.offsets)?;
+        self.column(cells, &lists.cells)
+    }
+
+    /// The columns of nodes and of the edges at each. `None` where there are more than offsets can
+    /// say (SEG-21); the file is of no use then.
+    pub(crate) fn ends(&mut self, ends: &Ends<'_>) -> Result<Option<()>, DiskError> {
+        let nodes = ends.nodes.len();
+        let out = Packed::of(nodes, ends.from);
+        let (Some(out), Some(back)) = (out, Packed::of(nodes, ends.to)) else { return Ok(None) };
+        self.column(NODE_ID, ends.nodes)?;
+        self.column(NODE_ROW, ends.rows)?;
+        self.column(EDGE_FROM_NODE, ends.from)?;
+        self.column(EDGE_TO_NODE, ends.to)?;
+        self.column(OUT_OFFSETS, &out.offsets)?;
+        self.column(OUT_BYTES, &out.bytes)?;
+        self.column(IN_OFFSETS, &back.offsets)?;
+        self.column(IN_BYTES, &back.bytes)?;
+        Ok(Some(()))
+    }
+
+    /// The columns of words.
+    pub(crate) fn words(&mut self, words: &WordColumns) -> Result<(), DiskError> {
+        self.column(WORD_DICTIONARY, &words.dictionary)?;
+        self.column(WORD_ENTRIES, &words.entries)?;
+        self.column(WORD_BLOCKS, &words.blocks)?;
+        self.column(WORD_POSTINGS, &words.postings)?;
+        self.column(WORD_LENGTHS, &words.lengths)
+    }
+
+    /// Everything after the columns. Gives the length of the file.
+    pub(crate) fn finish(mut self) -> Result<u64, DiskError> {
+        self.end_column()?;
+        let directory_at = self.bytes;
+        let directory = std::mem::take(&mut self.directory);
+        self.put(&directory)?;
+        let checks_at = self.bytes;
+        if self.page_fill > 0 {
+            self.end_page();
+        }
+        let mut trailer = Vec::with_capacity(TRAILER_BYTES);
+        trailer.put(&directory_at.to_le_bytes());
+        trailer.put(&row_number(directory.len() / ENTRY_BYTES).to_le_bytes());
+        trailer.put(&row_number(PAGE_BYTES).to_le_bytes());
+        trailer.put(&checks_at.to_le_bytes());
+        trailer.put(&row_number(self.checks.len() / 4).to_le_bytes());
+        trailer.put(&crc32c::crc32c(&self.checks).to_le_bytes());
+        let file_bytes = checks_at + self.checks.len() as u64 + TRAILER_BYTES as u64;
+        trailer.put(&file_bytes.to_le_bytes());
+        trailer.put(&[0; TRAILER_RESERVED_BYTES]);
+        trailer.put(&crc32c::crc32c(&trailer).to_le_bytes());
+        trailer.put(SEGMENT_END_MAGIC);
+        self.sink.put(&self.checks)?;
+        self.sink.put(&trailer)?;
+        Ok(file_bytes)
+    }
+
+    /// Closes the column that is open, if one is, with its entry and the padding behind it (SEG-24).
+    fn end_column(&mut self) -> Result<(), DiskError> {
+        if let Some((column, start)) = self.column.take() {
+            let spec = column.spec();
+            self.directory.put(&spec.number.to_le_bytes());
+            self.directory.put(&spec.cell_bytes.to_le_bytes());
+            self.directory.put(&[0; 4]);
+            self.directory.put(&start.to_le_bytes());
+            self.directory.put(&(self.bytes - start).to_le_bytes());
+            self.directory.put(&[0; 8]);
+        }
+        let past = usize::try_from(self.bytes % COLUMN_ALIGN as u64).expect("below COLUMN_ALIGN");
+        let padding = (COLUMN_ALIGN - past) % COLUMN_ALIGN;
+        self.put(&[0; COLUMN_ALIGN][..padding])
+    }
+
+    /// Bytes that page checks cover.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (here, next) = rest.split_at(rest.len().min(PAGE_BYTES - self.page_fill));
+            self.page_crc = crc32c::crc32c_append(self.page_crc, here);
+            self.page_fill += here.len();
+            if self.page_fill == PAGE_BYTES {
+                self.end_page();
+            }
+            rest = next;
+        }
+        self.bytes += bytes.len() as u64;
+        self.sink.put(bytes)
+    }
+
+    fn end_page(&mut self) {
+        self.checks.put(&self.page_crc.to_le_bytes());
+        (self.page_crc, self.page_fill) = (0, 0);
+    }
+}

@@ -1,0 +1,73 @@
+//! Where a segment's bytes go while it is written: the heap, or a file.
+//!
+//! Knows bytes only; pages, columns and checksums of the format are [`super::file`]'s.
+
+use sha2::{Digest, Sha256};
+
+use crate::error::DiskError;
+use crate::os::disk::DiskFile;
+use crate::os::mmap::AlignedBytes;
+
+/// Bytes that [`FileSink`] gathers before it hands them to the file.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Takes a file's bytes from its start to its end.
+pub(crate) trait Sink {
+    /// Adds `bytes` behind those before.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), DiskError>;
+}
+
+/// The heap never refuses.
+impl Sink for AlignedBytes {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
+        self.extend(bytes);
+        Ok(())
+    }
+}
+
+/// A new file, with the SHA-256 of what passed. The caller syncs it and puts it in place.
+pub(crate) struct FileSink<'a> {
+    file: &'a dyn DiskFile,
+    buffer: Vec<u8>,
+    sha256: Sha256,
+    bytes: u64,
+}
+
+#[cfg_attr(not(test), expect(dead_code, reason = "for a writer that merges straight to disk"))]
+impl<'a> FileSink<'a> {
+    /// Writes to `file`, behind what it has.
+    pub(crate) fn new(file: &'a dyn DiskFile) -> Self {
+        let buffer = Vec::with_capacity(BUFFER_BYTES);
+        Self { file, buffer, sha256: Sha256::new(), bytes: 0 }
+    }
+
+    /// Hands over the rest. Gives how many bytes there were, and their SHA-256.
+    pub(crate) fn finish(mut self) -> Result<(u64, [u8; 32]), DiskError> {
+        self.flush()?;
+        Ok((self.bytes, self.sha256.finalize().into()))
+    }
+}
+
+impl FileSink<'_> {
+    fn flush(&mut self) -> Result<(), DiskError> {
+        self.sha256.update(&self.buffer);
+        self.file.append(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Sink for FileSink<'_> {
+    fn put(&mut self, mut bytes: &[u8]) -> Result<(), DiskError> {
+        self.bytes += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let (fits, rest) = bytes.split_at(bytes.len().min(BUFFER_BYTES - self.buffer.len()));
+            self.buffer.extend_from_slice(fits);
+            if self.buffer.len() == BUFFER_BYTES {
+                self.flush()?;
+            }
+            bytes = rest;
+        }
+        Ok(())
+    }
+}
