@@ -219,7 +219,7 @@ class Fields:
 # --- Segments (segment.md) -----------------------------------------------------------------------
 
 PAGE_BYTES = 65536
-# number, name, cell, cells: the table of segment.md, without the columns of words.
+# number, name, cell, cells: the table of segment.md.
 COLUMNS = """
 1 symbol_offsets 8 y+1 | 2 symbol_bytes 1 *
 10 item_id 16 n | 11 item_by_id 4 n? | 12 item_seq 8 n | 13 item_kind 4 n | 14 item_modality 4 n
@@ -241,6 +241,8 @@ COLUMNS = """
 100 tombstone_target 16 t | 101 tombstone_by_target 4 t | 102 tombstone_at 8 t
 103 tombstone_by 4 t | 104 tombstone_reason_offsets 8 t+1 | 105 tombstone_reason_bytes 1 *
 106 tombstone_seq 8 t | 121 vector_norm 4 v | 122 vector_item 4 v
+140 word_dictionary 1 * | 141 word_entries 1 * | 142 word_blocks 1 * | 143 word_postings 1 *
+144 word_lengths 1 *
 """
 # What only version 1 has, and what only version 2 has (history.md).
 COLUMNS_V1 = """
@@ -249,7 +251,7 @@ COLUMNS_V1 = """
 """
 COLUMNS_V2 = """
 107 tombstone_flags 1 t
-110 node_id 16 * | 111 node_row 4 m | 112 edge_from_node 4 e | 113 edge_to_node 4 e
+110 node_id 16 m | 111 node_row 4 m | 112 edge_from_node 4 e | 113 edge_to_node 4 e
 114 out_offsets 4 m+1 | 115 out_bytes 1 * | 116 in_offsets 4 m+1 | 117 in_bytes 1 *
 120 vector_halves 2 v*h | 123 vector_codes 1 v*k | 124 vector_scale 4 v | 125 vector_error 4 v
 """
@@ -327,7 +329,7 @@ class Segment:
             last = number
             inside = 64 <= offset and offset % 64 == 0 and offset + size <= self.directory_at
             require(inside, "SEG-08", f"{where} at {offset}, {size} bytes")
-            if number in table:  # others are of words, or of a later version that we can read
+            if number in table:  # a column that is not known is left alone
                 name, wanted, _ = table[number]
                 require(cell == wanted and size % cell == 0, "SEG-09", f"{where}: cells of {cell}")
                 places[name] = (offset, size // cell, cell)

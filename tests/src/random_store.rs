@@ -49,15 +49,17 @@ struct Known {
     edges: Vec<EdgeId>,
     /// Items of the batch that is being made.
     fresh: Vec<ItemId>,
+    /// Whether some tombstones are to erase what they hide.
+    erase: bool,
 }
 
-/// Writes `commits` random commits and seals now and then.
+/// Writes `commits` random commits and seals now and then. With `erase` some tombstones ask for it.
 ///
 /// # Panics
 /// When the store refuses one.
-pub fn fill(store: &Store, seed: u64, commits: usize) {
+pub fn fill(store: &Store, seed: u64, commits: usize, erase: bool) {
     let mut dice = Dice::new(seed);
-    let mut known = Known::default();
+    let mut known = Known { erase, ..Known::default() };
     store.bind_model(MODEL).expect("a new store takes a model");
     for _ in 0..commits {
         let batch = batch(store, &mut dice, &mut known);
@@ -215,7 +217,8 @@ fn batch(store: &Store, dice: &mut Dice, known: &mut Known) -> Batch {
     for _ in 0..dice.below(3) {
         if let Some(target) = known.hide(dice) {
             let (at, by, reason) = (time(dice), text(dice), text(dice));
-            batch.tombstones.push(TombstoneDraft { target, at, by, reason });
+            let erase = known.erase && dice.below(3) == 0;
+            batch.tombstones.push(TombstoneDraft { target, at, by, reason, erase });
         }
     }
     batch.sources = (0..dice.below(3)).map(|_| source(store, dice, known)).collect();

@@ -42,7 +42,7 @@ fn random_data(folder: &Path) -> PathBuf {
     let store = data.join("tenants/local/store");
     fs::create_dir_all(&store).unwrap();
     let store = Store::open(ground::folder(&store, SEED), ground::unmerged()).unwrap();
-    random_store::fill(&store, SEED, COMMITS);
+    random_store::fill(&store, SEED, COMMITS, false);
     data
 }
 

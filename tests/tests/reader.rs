@@ -89,7 +89,7 @@ fn random_stores_read_as_they_are_exported() {
         let scratch = scratch();
         let ground = ground::folder(scratch.path(), seed);
         let store = Store::open(ground, ground::unmerged()).unwrap();
-        random_store::fill(&store, seed, RANDOM_COMMITS);
+        random_store::fill(&store, seed, RANDOM_COMMITS, true);
         let exported = written(&store.snapshot());
         drop(store);
         same(&read(scratch.path()), &exported, &format!("seed {seed}"));
@@ -131,6 +131,31 @@ fn damaged_stores_give_an_error_with_a_rule() {
     assert!(output.status.success(), "{errors}");
     let refused: u32 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
     assert!(refused > BREAKS / 2, "only {refused} of {BREAKS} were noticed");
+}
+
+/// Rows of the page's table of columns: number, name, cell, cells.
+fn columns_of_the_page() -> Vec<String> {
+    let page = fs::read_to_string(spec().join("segment.md")).unwrap();
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, number, name, cell, count, _, _] = cells[..] else { return None };
+        number.parse::<u16>().ok()?;
+        // Fields of headers have lower-case names too, but sizes behind their offsets.
+        cell.parse::<u16>().ok()?;
+        Some(format!("{number} {name} {cell} {count}"))
+    });
+    rows.collect()
+}
+
+#[test]
+fn its_table_of_columns_is_the_pages() {
+    let code = "import sys; sys.path.insert(0, sys.argv[1]); import reader\n\
+                for number, (name, cell, count) in sorted(reader.columns_of(2).items()):\n\
+                \u{20}   print(number, name, cell, count)";
+    let output = python(&[Path::new("-c"), Path::new(code), &spec()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(printed.lines().collect::<Vec<_>>(), columns_of_the_page());
 }
 
 #[test]

@@ -491,7 +491,8 @@ impl Pass<'_> {
         let there = self.snapshot.tombstones(draft.target)?;
         let same = there.iter().any(|one| {
             let (by, reason) = (&*draft.by, &*draft.reason);
-            (one.by, one.reason) == (by, reason) && draft.at.is_none_or(|at| at == one.at)
+            let said = (one.by, one.reason, one.erase) == (by, reason, draft.erase);
+            said && draft.at.is_none_or(|at| at == one.at)
         });
         if same {
             self.report.unchanged += 1;
@@ -515,7 +516,7 @@ impl Pass<'_> {
             }
             let (by, reason) =
                 (self.import.by.to_owned(), "tombstoned in the imported file".to_owned());
-            let draft = TombstoneDraft { target, at: None, by, reason };
+            let draft = TombstoneDraft { target, at: None, by, reason, erase: false };
             self.pending.batch.tombstones.push(draft);
             self.pending.tombstones.push(None);
             if self.pending.batch.records() >= BATCH_RECORDS_MAX {

@@ -206,6 +206,7 @@ fn tombstone(fields: &mut Fields<'_>) -> Result<Line, String> {
         at: fields.time("at")?,
         by: fields.text("by")?.unwrap_or_default(),
         reason: fields.text("reason")?.unwrap_or_default(),
+        erase: fields.flag("erase")?.unwrap_or_default(),
     };
     Ok(Line::Tombstone { draft, is_edge })
 }

@@ -170,6 +170,7 @@ fn tombstone(
     line.time("at", view.at);
     line.text_or_none("by", view.by);
     line.text_or_none("reason", view.reason);
+    line.flag_unless("erase", view.erase, false);
     line.end();
     Ok(())
 }
