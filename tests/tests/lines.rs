@@ -10,7 +10,9 @@ use std::process::{Output, Stdio};
 
 use engine::Store;
 use serde_json::{Value, json};
+use server::limits::STREAM_BACKLOG_BYTES_MAX;
 use tests::service::{Service, command, run, run_json, scratch, write};
+use tests::wire::Ask;
 use tests::{ground, random_store};
 
 const SEED: u64 = 21;
@@ -127,6 +129,30 @@ fn lines_in_any_order_and_by_ref_are_taken_and_bad_ones_told() {
     let file = write(scratch.path(), "next.jsonl", lines.join("\n"));
     let report = imported(&data, &file, &[]);
     assert_eq!((&report["unchanged"], &report["superseded"]), (&json!(1), &json!(1)), "{report}");
+}
+
+/// More than a stream may have waiting: the server sends as the client takes.
+#[test]
+fn a_long_export_comes_whole_through_a_server() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let line = |n: usize| {
+        let text = format!("{n} \u{1f9ed}\n").repeat(8_192);
+        let item = json!({"type": "item", "ref": n.to_string(), "text": text, "searchable": false});
+        format!("{item}\n")
+    };
+    let lines: String = (0..100).map(line).collect();
+    assert!(lines.len() > 8 * STREAM_BACKLOG_BYTES_MAX, "{} bytes", lines.len());
+    let file = write(scratch.path(), "long.jsonl", &lines);
+    let service = Service::start(&data, &[]);
+    let open = service.ask(&Ask::post("/operator/export", &json!({})));
+    assert_eq!(open.status, 401, "only with the operator's bearer");
+    let report = imported(&data, &file, &[]);
+    assert_eq!(report["items"], 100, "{report}");
+    let beside = export(&data);
+    assert!(beside.len() > lines.len());
+    drop(service);
+    assert_eq!(export(&data), beside);
 }
 
 #[test]

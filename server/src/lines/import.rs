@@ -78,7 +78,7 @@ impl Import<'_> {
         let plan = Plan::of(&mut BufReader::new(file))?;
         if self.dry_run || self.strict {
             let mut found = self.pass(file, &plan, false)?;
-            if self.dry_run || found.bad_count > 0 {
+            if self.dry_run || found.bad.count > 0 {
                 found.nothing_written = true;
                 return Ok(found);
             }
@@ -96,9 +96,8 @@ impl Import<'_> {
             named: HashMap::new(),
             pending: Pending::default(),
             hidden: Vec::new(),
-            report: Report::default(),
+            report: Report { bad: plan.bad.clone(), ..Report::default() },
         };
-        plan.bad.iter().for_each(|(number, why)| pass.report.bad(*number, why.clone()));
         let mut lines = Lines { file: BufReader::new(file), at: None };
         for (done, &at) in (1..).zip(&plan.order) {
             if (self.cancelled)() {
@@ -220,7 +219,7 @@ impl Pass<'_> {
         match taken {
             Ok(()) => Ok(()),
             Err(Refusal::Line(why)) => {
-                self.report.bad(self.plan.number(at), why);
+                self.report.bad.add(self.plan.number(at), why);
                 Ok(())
             }
             Err(Refusal::End(error)) => Err(error),
@@ -574,7 +573,7 @@ impl Pass<'_> {
                         self.placed[at as usize] = 0;
                     }
                     let number = at.map_or(0, |at| self.plan.number(at));
-                    self.report.bad(number, format!("{field}: {why}"));
+                    self.report.bad.add(number, format!("{field}: {why}"));
                 }
                 Err(error) => return Err(ImportError::Writing(error)),
             }

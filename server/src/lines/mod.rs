@@ -10,7 +10,7 @@ mod report;
 mod text;
 pub mod write;
 
-pub use report::Report;
+pub use report::{BadLines, Report};
 
 use engine::limits::{
     ATTRIBUTE_BYTES_MAX, LIST_MAX, NAME_BYTES_MAX, REF_BYTES_MAX, SUPERSEDES_MAX, TEXT_BYTES_MAX,

@@ -8,9 +8,10 @@ use std::io::{self, BufRead, Read};
 
 use super::LINE_BYTES_MAX;
 use super::read::{self, Line, Name, SourceName};
+use super::report::BadLines;
 
-/// Lines of one file.
-pub(super) const LINES_MAX: usize = 1 << 24;
+/// Lines of one file: about 100 bytes of memory each, some hundreds of MiB at the most.
+const LINES_MAX: u32 = 1 << 22;
 
 /// Where a good line lies.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +42,7 @@ pub(super) struct Plan {
     /// What tombstone lines name.
     pub(super) targets: HashSet<u128>,
     /// Lines that cannot be imported, and why.
-    pub(super) bad: Vec<(u32, String)>,
+    pub(super) bad: BadLines,
     /// Each entry and one that must come first: what items supersede, and links that point forwards.
     after: Vec<(At, At)>,
     forwards: bool,
@@ -69,13 +70,13 @@ impl Plan {
                 break;
             }
             number += 1;
-            if plan.entries.len() + plan.bad.len() == LINES_MAX {
+            if number > LINES_MAX {
                 let why = format!("more than {LINES_MAX} lines; split the file");
                 return Err(io::Error::other(why));
             }
             if read == most && bytes.last() != Some(&b'\n') {
                 let rest = skip_line(file)?;
-                plan.bad.push((number, format!("longer than {LINE_BYTES_MAX} bytes")));
+                plan.bad.add(number, format!("longer than {LINE_BYTES_MAX} bytes"));
                 at += read + rest;
                 continue;
             }
@@ -87,9 +88,9 @@ impl Plan {
                         let bytes = u32::try_from(read).expect("LINE_BYTES_MAX is less");
                         plan.take(&line, Entry { at, bytes, number });
                     }
-                    Err(why) => plan.bad.push((number, why)),
+                    Err(why) => plan.bad.add(number, why),
                 },
-                Err(why) => plan.bad.push((number, why)),
+                Err(why) => plan.bad.add(number, why),
             }
             at += read;
         }
@@ -226,7 +227,7 @@ impl Plan {
         let why = format!("supersedes runs in a circle: lines {}", numbers.join(", "));
         for at in circle {
             if std::mem::replace(&mut marks[at as usize], Mark::Bad) != Mark::Bad {
-                self.bad.push((self.number(at), why.clone()));
+                self.bad.add(self.number(at), why.clone());
             }
         }
     }
@@ -281,7 +282,7 @@ mod tests {
             r#"{"type":"item","ref":"b","text":"two"}"#,
             r#"{"type":"item","ref":"c","text":"three"}"#,
         ]);
-        assert_eq!((order(&plan), plan.bad), (vec![4, 3, 5, 1], vec![]));
+        assert_eq!((order(&plan), plan.bad.count), (vec![4, 3, 5, 1], 0));
     }
 
     #[test]
@@ -305,8 +306,12 @@ mod tests {
             r#"{"type":"item","ref":"d","text":"four"}"#,
         ]);
         assert_eq!(order(&plan), [4]);
-        assert_eq!(plan.bad.len(), 3);
-        assert!(plan.bad.iter().all(|(_, why)| why.contains("lines 1, 2, 3")), "{:?}", plan.bad);
+        assert_eq!(plan.bad.count, 3);
+        assert!(
+            plan.bad.named.iter().all(|(_, why)| why.contains("lines 1, 2, 3")),
+            "{:?}",
+            plan.bad
+        );
     }
 
     #[test]
@@ -314,7 +319,7 @@ mod tests {
         let long = format!("{{\"type\":\"item\",\"text\":\"{}\"}}", "x".repeat(LINE_BYTES_MAX));
         let plan = plan(&["nonsense", &long, r#"{"type":"item","text":"good"}"#]);
         assert_eq!(order(&plan), [3]);
-        let told: Vec<u32> = plan.bad.iter().map(|(number, _)| *number).collect();
+        let told: Vec<u32> = plan.bad.named.iter().map(|(number, _)| *number).collect();
         assert_eq!(told, [1, 2]);
     }
 }

@@ -65,7 +65,8 @@ pub(super) enum Line {
 
 /// Reads one line, without its line feed. The error says what was wrong and what is allowed.
 pub(super) fn line(text: &str) -> Result<Line, String> {
-    let mut fields = Fields::of(text)?;
+    // Some programs begin a file with a byte order mark.
+    let mut fields = Fields::of(text.trim_start_matches('\u{feff}'))?;
     let line = match fields.needed("type")?.as_str() {
         "source" => source(&mut fields)?,
         "item" => item(&mut fields)?,

@@ -6,6 +6,25 @@ use serde_json::{Value, json};
 /// Bad lines that are named; the rest are counted.
 const BAD_NAMED_MAX: usize = 100;
 
+/// Lines that are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BadLines {
+    /// How many.
+    pub count: u64,
+    /// The first of them that were found: number, and why.
+    pub named: Vec<(u32, String)>,
+}
+
+impl BadLines {
+    pub(super) fn add(&mut self, number: u32, why: String) {
+        self.count += 1;
+        if self.named.len() < BAD_NAMED_MAX {
+            self.named.push((number, why));
+            self.named.sort();
+        }
+    }
+}
+
 /// What became of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
@@ -24,22 +43,12 @@ pub struct Report {
     /// Rows whose id another row had, so that they got a new one.
     pub renamed: u64,
     /// Lines left out.
-    pub bad_count: u64,
-    /// The first of them: number, and why.
-    pub bad: Vec<(u32, String)>,
+    pub bad: BadLines,
     /// Whether this only says what would be written.
     pub nothing_written: bool,
 }
 
 impl Report {
-    pub(super) fn bad(&mut self, number: u32, why: String) {
-        self.bad_count += 1;
-        if self.bad.len() < BAD_NAMED_MAX {
-            self.bad.push((number, why));
-            self.bad.sort();
-        }
-    }
-
     pub(super) fn count(&mut self, batch: &Batch) {
         self.sources += batch.sources.len() as u64;
         self.items += batch.items.len() as u64;
@@ -50,11 +59,11 @@ impl Report {
 
     /// As `recalld import --json` prints it.
     pub fn to_json(&self) -> Value {
-        let bad = self.bad.iter().map(|(line, why)| json!({"line": line, "reason": why}));
+        let bad = self.bad.named.iter().map(|(line, why)| json!({"line": line, "reason": why}));
         json!({
             "sources": self.sources, "items": self.items, "superseded": self.superseded,
             "edges": self.edges, "tombstones": self.tombstones, "unchanged": self.unchanged,
-            "renamed": self.renamed, "bad_count": self.bad_count,
+            "renamed": self.renamed, "bad_count": self.bad.count,
             "bad": bad.collect::<Vec<_>>(), "nothing_written": self.nothing_written,
         })
     }
@@ -72,9 +81,9 @@ impl Report {
             self.tombstones,
             self.unchanged,
             self.renamed,
-            self.bad_count,
+            self.bad.count,
         );
-        for (line, why) in &self.bad {
+        for (line, why) in &self.bad.named {
             text.push_str(&format!("\nline {line}: {why}"));
         }
         text
