@@ -285,7 +285,8 @@ class Segment:
         require(magics, "SEG-01", f"{name}: a magic is missing")
         trailer = data[-64:]
         self.directory_at, self.entries, page_bytes = struct.unpack_from("<QII", trailer, 0)
-        self.checks_at, self.pages, checks_crc, file_bytes = struct.unpack_from("<QIIQ", trailer, 16)
+        (self.checks_at, self.pages) = struct.unpack_from("<QI", trailer, 16)
+        checks_crc, file_bytes = struct.unpack_from("<IQ", trailer, 28)
         (crc,) = struct.unpack_from("<I", trailer, 52)
         Checks.crc(crc, "SEG-04", f"{name}: trailer_crc is wrong", trailer[:52])
         lengths = (file_bytes, page_bytes) == (len(data), PAGE_BYTES)

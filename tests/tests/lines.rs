@@ -142,7 +142,7 @@ fn a_long_export_comes_whole_through_a_server() {
         format!("{item}\n")
     };
     let lines: String = (0..100).map(line).collect();
-    assert!(lines.len() > 8 * STREAM_BACKLOG_BYTES_MAX, "{} bytes", lines.len());
+    assert!(lines.len() > 4 * STREAM_BACKLOG_BYTES_MAX, "{} bytes", lines.len());
     let file = write(scratch.path(), "long.jsonl", &lines);
     let service = Service::start(&data, &[]);
     let open = service.ask(&Ask::post("/operator/export", &json!({})));

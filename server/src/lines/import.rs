@@ -1,10 +1,10 @@
 //! Lines into a store: what each becomes, in batches of bounded size.
 //!
 //! A batch is stored whole or not at all; an import that ends early leaves the batches before. Batches
-//! are cut so that rows keep the order of their lines, and so that what a batch says of the store holds
-//! when it is written. Must not know where the file came from, nor who asked.
+//! are cut so that rows keep the order of their lines, and so that what a batch says of the store
+//! holds when it is written. Must not know where the file came from, nor who asked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
@@ -13,21 +13,15 @@ use engine::{
     Status, Store, TombstoneDraft, WriteError,
 };
 
+use super::pending::Pending;
 use super::plan::{At, Plan};
 use super::read::{self, Line, Name, SourceName};
 use super::report::Report;
 use crate::embed::Embedder;
 use crate::ingest::job::embedded_text;
 
-/// Records of one batch.
-const BATCH_RECORDS_MAX: usize = 4_096;
-/// Bytes of the lines of one batch.
-const BATCH_BYTES_MAX: usize = 8 << 20;
 /// Texts that are embedded together.
 const EMBED_TEXTS_MAX: usize = 256;
-
-const _: () = assert!(BATCH_RECORDS_MAX < engine::limits::BATCH_RECORDS_MAX);
-const _: () = assert!(BATCH_BYTES_MAX + super::LINE_BYTES_MAX < engine::limits::FRAME_BYTES_MAX);
 
 /// Why an import ended before its end.
 #[derive(Debug)]
@@ -161,44 +155,6 @@ impl From<Damage> for Refusal {
     }
 }
 
-/// Records that are not written yet.
-#[derive(Default)]
-struct Pending {
-    batch: Batch,
-    bytes: usize,
-    rank: Rank,
-    refs: HashSet<String>,
-    ids: HashSet<u128>,
-    superseded: HashSet<ItemId>,
-    /// The entry of each source, item, edge and tombstone of the batch; none for a source that has
-    /// no line of its own.
-    sources: Vec<Option<At>>,
-    items: Vec<At>,
-    edges: Vec<At>,
-    tombstones: Vec<Option<At>>,
-}
-
-/// Order of records within a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-enum Rank {
-    #[default]
-    Source,
-    Item,
-    Edge,
-    Tombstone,
-}
-
-impl Rank {
-    fn of(line: &Line) -> Self {
-        match line {
-            Line::Source(_) => Self::Source,
-            Line::Item { .. } => Self::Item,
-            Line::Edge { .. } => Self::Edge,
-            Line::Tombstone { .. } => Self::Tombstone,
-        }
-    }
-}
-
 struct Pass<'a> {
     import: &'a Import<'a>,
     plan: &'a Plan,
@@ -228,27 +184,16 @@ impl Pass<'_> {
 
     /// Writes what is pending where the next line cannot be of the same batch.
     fn make_room(&mut self, line: &Line, bytes: usize) -> Result<(), Refusal> {
-        let (pending, rank) = (&self.pending, Rank::of(line));
-        let is_full =
-            pending.batch.records() >= BATCH_RECORDS_MAX || pending.bytes + bytes > BATCH_BYTES_MAX;
-        // Rows of one commit stand in order of rank; what is hidden must be there before.
-        let out_of_order =
-            rank < pending.rank || rank == Rank::Tombstone && pending.rank != Rank::Tombstone;
-        let twice = |id: Option<u128>| id.is_some_and(|id| pending.ids.contains(&id));
-        let clashes = match line {
-            Line::Source(draft) => twice(draft.id.map(|id| id.0)),
-            Line::Edge { draft, .. } => twice(draft.id.map(|id| id.0)),
-            Line::Item { draft, .. } => {
-                let reference = draft.reference.as_deref();
-                let held = reference.map(|reference| self.is_moving(reference)).transpose()?;
-                held.unwrap_or_default() || twice(draft.id.map(|id| id.0))
-            }
-            Line::Tombstone { .. } => false,
+        let pending = &self.pending;
+        let is_moving = match line {
+            Line::Item { draft, .. } => draft.reference.as_deref().map(|of| self.is_moving(of)),
+            _ => None,
         };
-        if is_full || out_of_order || clashes {
+        let clashes = pending.clashes(line) || is_moving.transpose()?.unwrap_or_default();
+        if pending.is_full(bytes) || clashes {
             self.flush()?;
         }
-        self.pending.rank = self.pending.rank.max(rank);
+        self.pending.goes_on_with(line);
         Ok(())
     }
 
@@ -309,14 +254,8 @@ impl Pass<'_> {
         let id = self.free_id(draft.id.map(|id| id.0), is_taken);
         draft.id = Some(SourceId(id));
         self.placed[at as usize] = id;
-        self.push_source(draft, Some(at));
+        self.pending.push_source(draft, Some(at));
         Ok(())
-    }
-
-    fn push_source(&mut self, draft: SourceDraft, at: Option<At>) {
-        self.pending.ids.extend(draft.id.map(|id| id.0));
-        self.pending.batch.sources.push(draft);
-        self.pending.sources.push(at);
     }
 
     /// The source that a line names; made where neither file nor store has it.
@@ -346,7 +285,7 @@ impl Pass<'_> {
         let id = name.id.unwrap_or_else(|| self.import.store.new_source_id());
         let (kind, uri, title) = key.clone();
         let draft = SourceDraft { id: Some(id), kind, uri, title, ..SourceDraft::default() };
-        self.push_source(draft, None);
+        self.pending.push_source(draft, None);
         self.named.insert(key, id);
         Ok(Some(id))
     }
@@ -421,12 +360,7 @@ impl Pass<'_> {
         let id = self.free_id(draft.id.map(|id| id.0), there.is_some());
         draft.id = Some(ItemId(id));
         self.placed[at as usize] = id;
-        let pending = &mut self.pending;
-        pending.ids.insert(id);
-        pending.refs.extend(draft.reference.clone());
-        pending.superseded.extend(&draft.supersedes);
-        pending.batch.items.push(draft);
-        pending.items.push(at);
+        self.pending.push_item(draft, at);
         Ok(())
     }
 
@@ -463,9 +397,7 @@ impl Pass<'_> {
         let id = self.free_id(draft.id.map(|id| id.0), is_taken);
         draft.id = Some(EdgeId(id));
         self.placed[at as usize] = id;
-        self.pending.ids.insert(id);
-        self.pending.batch.edges.push(draft);
-        self.pending.edges.push(at);
+        self.pending.push_edge(draft, at);
         Ok(())
     }
 
@@ -497,8 +429,7 @@ impl Pass<'_> {
             self.report.unchanged += 1;
             return Ok(());
         }
-        self.pending.batch.tombstones.push(draft);
-        self.pending.tombstones.push(Some(at));
+        self.pending.push_tombstone(draft, Some(at));
         Ok(())
     }
 
@@ -516,9 +447,8 @@ impl Pass<'_> {
             let (by, reason) =
                 (self.import.by.to_owned(), "tombstoned in the imported file".to_owned());
             let draft = TombstoneDraft { target, at: None, by, reason, erase: false };
-            self.pending.batch.tombstones.push(draft);
-            self.pending.tombstones.push(None);
-            if self.pending.batch.records() >= BATCH_RECORDS_MAX {
+            self.pending.push_tombstone(draft, None);
+            if self.pending.is_full(0) {
                 self.flush()?;
             }
         }
@@ -555,17 +485,7 @@ impl Pass<'_> {
     }
 
     fn write_one_by_one(&mut self, pending: Pending) -> Result<(), ImportError> {
-        let Pending { batch, sources, items, edges, tombstones, .. } = pending;
-        let none = Batch::default;
-        let sources = sources.into_iter().zip(batch.sources);
-        let sources = sources.map(|(at, one)| (at, Batch { sources: vec![one], ..none() }));
-        let items = items.into_iter().zip(batch.items);
-        let items = items.map(|(at, one)| (Some(at), Batch { items: vec![one], ..none() }));
-        let edges = edges.into_iter().zip(batch.edges);
-        let edges = edges.map(|(at, one)| (Some(at), Batch { edges: vec![one], ..none() }));
-        let stones = tombstones.into_iter().zip(batch.tombstones);
-        let stones = stones.map(|(at, one)| (at, Batch { tombstones: vec![one], ..none() }));
-        for (at, one) in sources.chain(items).chain(edges).chain(stones) {
+        for (at, one) in pending.singles() {
             match self.write(&one) {
                 Ok(()) => {}
                 Err(WriteError::Refused { field, why }) => {

@@ -4,6 +4,7 @@
 
 mod fields;
 pub mod import;
+mod pending;
 mod plan;
 mod read;
 mod report;
