@@ -9,7 +9,7 @@ use crate::error::Damage;
 use crate::ids::Row;
 use crate::layout::*;
 
-/// Keys and old rows of one input, in the order of its index; `None` is a row that is dropped.
+/// Rows with their keys, in the order of an index.
 type Keyed<K> = Vec<(K, Row)>;
 
 /// Collects each input's keys with their new rows, and sorts them.
@@ -36,7 +36,7 @@ fn rows<K>(keyed: Keyed<K>) -> Vec<Row> {
     keyed.into_iter().map(|(_, row)| row).collect()
 }
 
-/// The rows that an index lists, each with its key. `known` are the table's rows.
+/// The rows that an index lists, each with its key.
 fn listed<K>(
     input: &Input<'_>,
     index: Column,

@@ -126,7 +126,7 @@ impl RowMap {
         let header = segment.header();
         let (mut items, mut sources, mut edges) = (Vec::new(), Vec::new(), Vec::new());
         for &id in &erased.0 {
-            items.extend(segment.rows_of_item(id)?);
+            items.extend(segment.item_rows(id)?);
             sources.extend(segment.source_rows(id)?);
             edges.extend(segment.edge_rows(id)?);
             if let Some(node) = segment.node_of(ItemId(id))? {

@@ -365,6 +365,55 @@ fn damage_in_an_input_is_an_error_that_names_the_file() {
     }
 }
 
+/// Makes page checks and trailer right for what the file holds now.
+fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let trailer = bytes.len() - TRAILER_BYTES;
+    let number = u64::from_le_bytes(bytes[trailer + 16..trailer + 24].try_into().unwrap());
+    let checks = usize::try_from(number).unwrap();
+    let sums: Vec<u8> = bytes[..checks]
+        .chunks(PAGE_BYTES)
+        .flat_map(|page| crc32c::crc32c(page).to_le_bytes())
+        .collect();
+    bytes[checks..trailer].copy_from_slice(&sums);
+    let sum = crc32c::crc32c(&sums).to_le_bytes();
+    bytes[trailer + 28..trailer + 32].copy_from_slice(&sum);
+    let sum = crc32c::crc32c(&bytes[trailer..trailer + 52]).to_le_bytes();
+    bytes[trailer + 52..trailer + 56].copy_from_slice(&sum);
+    bytes
+}
+
+/// Bytes that are wrong under checksums that are right.
+#[test]
+fn no_byte_of_an_input_makes_the_merge_panic() {
+    let mut dice = Dice(11);
+    let mut made = Made { ascending: false, ..Made::default() };
+    let (one, two) = (made.batch(&mut dice), made.batch(&mut dice));
+    let good = built(1, [&one]).as_slice().to_vec();
+    let other = Arc::new(Segment::held(built(2, [&two])));
+    assert!(other.header().edges > 0 && other.header().vectors > 0 && !made.edges.is_empty());
+    let erased = Erased::new(made.items.iter().copied().step_by(2));
+    let mut refused = 0;
+    for at in (0..good.len() - TRAILER_BYTES).filter(|at| good[*at] != 0 || at % 16 == 0) {
+        let mut bad = good.clone();
+        bad[at] ^= [0x01, 0x02, 0x80, 0xff][at % 4];
+        let Ok(first) = Segment::open("segment-1", FileBytes::copied(&resealed(bad))) else {
+            continue;
+        };
+        let inputs = [Arc::new(first), other.clone()];
+        let parts = inputs.clone().map(|segment| {
+            let header = *segment.header();
+            let state = RowState::fresh(header.items as usize, header.edges as usize);
+            Part { segment, state: Arc::new(state) }
+        });
+        refused += usize::from(merge(&parts).is_err());
+        let mut bytes = AlignedBytes::default();
+        if merge_to(&inputs, &erased, &mut bytes).is_ok() {
+            Segment::held(bytes);
+        }
+    }
+    assert!(refused > 50, "only {refused} changes were refused");
+}
+
 #[test]
 fn states_are_carried_over_to_the_rows_that_stay() {
     let segments = large();
@@ -373,9 +422,12 @@ fn states_are_carried_over_to_the_rows_that_stay() {
         .map(|segment| {
             let header = segment.header();
             let mut state = RowState::fresh(header.items as usize, header.edges as usize);
-            (0..header.items).step_by(3).for_each(|row| drop(state.tombstoned.insert(row)));
-            (0..header.items).step_by(5).for_each(|row| drop(state.superseded.insert(row)));
-            (0..header.edges).step_by(4).for_each(|row| drop(state.edges_tombstoned.insert(row)));
+            let every = |step, rows, bits: &mut crate::state::Bits| {
+                assert!((0..rows).step_by(step).all(|row| bits.insert(row)));
+            };
+            every(3, header.items, &mut state.tombstoned);
+            every(5, header.items, &mut state.superseded);
+            every(4, header.edges, &mut state.edges_tombstoned);
             Part { segment: segment.clone(), state: Arc::new(state) }
         })
         .collect();

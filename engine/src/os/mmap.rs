@@ -21,6 +21,11 @@ pub(crate) struct AlignedBytes {
 }
 
 impl AlignedBytes {
+    /// Nothing yet, but room for `bytes`.
+    pub(crate) fn with_room(bytes: usize) -> Self {
+        Self { lines: Vec::with_capacity(bytes.div_ceil(64)), length: 0 }
+    }
+
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         let end = self.length + bytes.len();
         self.lines.resize(end.div_ceil(64), Line::zeroed());

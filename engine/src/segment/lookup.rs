@@ -37,18 +37,17 @@ impl ById<'_> {
         Ok(Some(*known.get_or_init(|| range)))
     }
 
-    /// Rows with this id, in order; more than one only in a damaged file.
-    fn rows(&self, id: u128) -> Result<Vec<Row>, Damage> {
-        let end = self.ids.len();
-        let from = partition_point(end, |at| Ok(self.id(at)? < id))?;
-        let mut rows = Vec::new();
-        for at in from..end {
-            if self.id(at)? != id {
-                break;
-            }
-            rows.push(Row::try_from(self.row(at)?).expect("rows are 32 bit"));
+    /// The place of the first row with this id, or where it would be.
+    fn place(&self, id: u128) -> Result<usize, Damage> {
+        partition_point(self.ids.len(), |at| Ok(self.id(at)? < id))
+    }
+
+    /// The row of the `at`th id, if that is `id`.
+    fn row_at(&self, at: usize, id: u128) -> Result<Option<Row>, Damage> {
+        if at == self.ids.len() || self.id(at)? != id {
+            return Ok(None);
         }
-        Ok(rows)
+        self.row(at).map(|row| Some(Row::try_from(row).expect("rows are 32 bit")))
     }
 }
 
@@ -68,12 +67,71 @@ fn rows_with_key<'seg, K: Ord>(
 }
 
 impl Segment {
-    fn by_id(&self, ids: Column, order: Column) -> Result<ById<'_>, Damage> {
-        Ok(ById { ids: self.view(ids)?, order: self.view(order)? })
+    /// A column of ids, unless none of them can be `id`.
+    fn by_id(
+        &self,
+        ids: Column,
+        order: Column,
+        known: &OnceLock<(u128, u128)>,
+        id: u128,
+    ) -> Result<Option<ById<'_>>, Damage> {
+        let is_outside = |(least, most): (u128, u128)| !(least..=most).contains(&id);
+        if known.get().is_some_and(|range| is_outside(*range)) {
+            return Ok(None);
+        }
+        let by_id = ById { ids: self.view(ids)?, order: self.view(order)? };
+        let is_there = by_id.range(known)?.is_some_and(|range| !is_outside(range));
+        Ok(is_there.then_some(by_id))
+    }
+
+    fn row_of_id(
+        &self,
+        ids: Column,
+        order: Column,
+        known: &OnceLock<(u128, u128)>,
+        id: u128,
+    ) -> Result<Option<Row>, Damage> {
+        match self.by_id(ids, order, known, id)? {
+            Some(by_id) => by_id.row_at(by_id.place(id)?, id),
+            None => Ok(None),
+        }
+    }
+
+    /// All rows with an id: more than one only in a damaged file.
+    fn rows_of_id(
+        &self,
+        ids: Column,
+        order: Column,
+        known: &OnceLock<(u128, u128)>,
+        id: u128,
+    ) -> Result<Vec<Row>, Damage> {
+        let mut rows = Vec::new();
+        if let Some(by_id) = self.by_id(ids, order, known, id)? {
+            let from = by_id.place(id)?;
+            while let Some(row) = by_id.row_at(from + rows.len(), id)? {
+                rows.push(row);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The row of an item.
+    pub(crate) fn row_of_item(&self, id: ItemId) -> Result<Option<Row>, Damage> {
+        self.row_of_id(ITEM_ID, ITEM_BY_ID, &self.item_ids, id.0)
+    }
+
+    /// The row of a source.
+    pub(crate) fn row_of_source(&self, id: SourceId) -> Result<Option<Row>, Damage> {
+        self.row_of_id(SOURCE_ID, SOURCE_BY_ID, &self.source_ids, id.0)
+    }
+
+    /// The row of an edge.
+    pub(crate) fn row_of_edge(&self, id: EdgeId) -> Result<Option<Row>, Damage> {
+        self.row_of_id(EDGE_ID, EDGE_BY_ID, &self.edge_ids, id.0)
     }
 
     /// All rows of items with an id.
-    pub(crate) fn rows_of_item(&self, id: u128) -> Result<Vec<Row>, Damage> {
+    pub(crate) fn item_rows(&self, id: u128) -> Result<Vec<Row>, Damage> {
         self.rows_of_id(ITEM_ID, ITEM_BY_ID, &self.item_ids, id)
     }
 
@@ -85,38 +143,6 @@ impl Segment {
     /// All rows of edges with an id.
     pub(crate) fn edge_rows(&self, id: u128) -> Result<Vec<Row>, Damage> {
         self.rows_of_id(EDGE_ID, EDGE_BY_ID, &self.edge_ids, id)
-    }
-
-    fn rows_of_id(
-        &self,
-        ids: Column,
-        order: Column,
-        known: &OnceLock<(u128, u128)>,
-        id: u128,
-    ) -> Result<Vec<Row>, Damage> {
-        let by_id = match known.get() {
-            Some((least, most)) if !(*least..=*most).contains(&id) => return Ok(Vec::new()),
-            _ => self.by_id(ids, order)?,
-        };
-        match by_id.range(known)? {
-            Some((least, most)) if (least..=most).contains(&id) => by_id.rows(id),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    /// The row of an item.
-    pub(crate) fn row_of_item(&self, id: ItemId) -> Result<Option<Row>, Damage> {
-        Ok(self.rows_of_item(id.0)?.first().copied())
-    }
-
-    /// The row of a source.
-    pub(crate) fn row_of_source(&self, id: SourceId) -> Result<Option<Row>, Damage> {
-        Ok(self.source_rows(id.0)?.first().copied())
-    }
-
-    /// The row of an edge.
-    pub(crate) fn row_of_edge(&self, id: EdgeId) -> Result<Option<Row>, Damage> {
-        Ok(self.edge_rows(id.0)?.first().copied())
     }
 
     fn rows_by_number(&self, order: Column, keys: Column, key: u128) -> Result<&[Row], Damage> {

@@ -13,6 +13,8 @@ mod rows;
 mod sealed;
 mod sink;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod v1;
 mod writer;
 

@@ -2,6 +2,7 @@
 
 use half::f16;
 
+use super::header::Header;
 use super::sealed::Segment;
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
@@ -228,7 +229,11 @@ impl Segment {
 
     /// The embedding in one row of the vectors.
     pub(crate) fn vector(&self, row: Row) -> Result<&[f16], Damage> {
-        let dimensions = self.header().dimensions;
+        let Header { dimensions, vectors, .. } = *self.header();
+        if row >= vectors {
+            let detail = format!("vector {row} of {vectors}");
+            return Err(self.wrong("SEG-12", ITEM_EMBEDDING, detail));
+        }
         let from = row as usize * row_halves(dimensions);
         self.view::<f16>(VECTOR_HALVES)?.range(from, from + dimensions as usize)
     }

@@ -234,9 +234,22 @@ impl SegmentBuilder {
     pub(super) fn finish_with(mut self, words: &WordColumns) -> AlignedBytes {
         let (symbols, codes) = self.symbols.sorted();
         self.rename(&codes);
-        let mut out = AlignedBytes::default();
+        let mut out = AlignedBytes::with_room(self.rough_bytes(words));
         self.write(&mut out, &symbols, words).expect("the heap takes all that is put there");
         out
+    }
+
+    /// About how long the file will be: what does not grow with its texts is guessed.
+    fn rough_bytes(&self, words: &WordColumns) -> usize {
+        const FILE_BYTES: usize = 12 << 10;
+        const ITEM_BYTES: usize = 512;
+        const EDGE_BYTES: usize = 256;
+        let items = &self.items;
+        let texts = items.title.bytes.len() + items.text.bytes.len() + items.attributes.bytes.len();
+        let vectors = self.vectors.halves.len() * size_of::<f16>() + self.vectors.codes.len();
+        let words = words.dictionary.len() + words.entries.len() + words.postings.len();
+        let rows = items.id.len() * ITEM_BYTES + self.edges.id.len() * EDGE_BYTES;
+        FILE_BYTES + rows + texts + vectors + words
     }
 
     /// Gives symbols their codes in ascending order of their names.
