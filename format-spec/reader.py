@@ -6,8 +6,9 @@ Python's standard library (3.9 or later). It reads versions 1 and 2 of the forma
 and prints the very bytes of `recalld export`. Words and embeddings can be made again from the
 texts, so they are not read.
 
-It takes no lock. Of a store that is in use it may print the state of a moment ago, or find damage
-where a file is being replaced: then run it again.
+Rows are read where they lie, one after another; what is kept in memory is the ids of all rows, the
+sources and the logs. It takes no lock: of a store that is in use it may print the state of a moment
+ago, or find damage where a file is being replaced. Then run it again.
 
 With --no-checksums it looks past wrong hashes and checksums, to see what is left of a damaged
 store. Exit code: 0 done, 1 damage (with the rule's id) or no store, 2 wrong use.

@@ -120,6 +120,14 @@ fn lines_in_any_order_and_by_ref_are_taken_and_bad_ones_told() {
     assert_eq!(item("second")["supersedes"], json!([item("third")["id"]]));
     assert_eq!(item("hidden")["tombstoned"], true);
 
+    // What only the store can refuse is told by its line too, and takes nothing with it.
+    let hidden = json!({"type": "item", "text": "late", "supersedes": [item("hidden")["id"]]});
+    let lines = format!("{hidden}\n{{\"type\":\"item\",\"text\":\"in time\"}}\n");
+    let (code, report, _) = import(&data, &write(scratch.path(), "late.jsonl", lines), &[]);
+    assert_eq!((code, &report["items"], &report["bad_count"]), (Some(1), &json!(1), &json!(1)));
+    assert_eq!(report["bad"][0]["line"], 1, "{report}");
+    assert!(report["bad"][0]["reason"].as_str().unwrap().contains("is tombstoned"), "{report}");
+
     // The same refs: one says the same, one says something else.
     let lines = [
         r#"{"type":"item","ref":"a","text":"first","source":{"kind":"file","uri":"file:///x"}}"#,

@@ -1,4 +1,5 @@
-//! The JSON Lines form of a store (`format-spec/export.md`): out with [`write`], in with [`import`].
+//! The JSON Lines form of a store (`format-spec/export.md`): out with [`mod@write`], in with
+//! [`import`].
 //!
 //! Knows the engine's rows and their names on the wire; must not know sockets or policy.
 
