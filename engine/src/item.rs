@@ -189,8 +189,8 @@ impl Batch {
         self.sources.len() + self.items.len() + self.edges.len() + self.tombstones.len()
     }
 
-    /// Checks lengths and values that need no look at the store.
-    pub(crate) fn check(&self, dimensions: Option<u32>) -> Result<(), WriteError> {
+    /// Checks lengths and values that need no look at the store; `dimensions` are its model's.
+    pub fn check(&self, dimensions: Option<u32>) -> Result<(), WriteError> {
         if self.records() == 0 {
             return Err(WriteError::refused("batch", "empty; at least one record is wanted"));
         }

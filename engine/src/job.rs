@@ -145,12 +145,12 @@ impl Job {
         let mut sink = FileSink::new(&file);
         let segments: Vec<_> = self.inputs.iter().map(|part| Arc::clone(&part.segment)).collect();
         let merged = merge_to(&segments, erased, &mut sink)?;
-        let (bytes, sha256) = sink.finish()?;
+        let sha256 = sink.finish()?;
         file.sync()?;
         disk.rename(&fresh, &name)?;
         // The manifest that names it must not be on disk before the name is.
         disk.sync_names()?;
-        let entry = SegmentEntry::of(self.number, bytes, sha256, &merged.header);
+        let entry = SegmentEntry::of(self.number, merged.bytes, sha256, &merged.header);
         let opened = open_segment(disk, &entry).map_err(|error| match error {
             OpenError::Disk(error) => JobError::Disk(error),
             OpenError::Damaged(damage) => JobError::Damaged(damage),

@@ -76,15 +76,28 @@ impl Opened {
         entries.map(|(entry, part)| (entry.sha256, Arc::clone(&part.segment))).collect()
     }
 
-    /// Brings back what the logs hold.
-    pub(crate) fn replay(&mut self, disk: &dyn Disk, names: &[String]) -> Result<(), OpenError> {
+    /// Brings back what the logs hold. While another process writes them (`is_growing`), what is not
+    /// whole at an end may be on its way.
+    pub(crate) fn replay(
+        &mut self,
+        disk: &dyn Disk,
+        names: &[String],
+        is_growing: bool,
+    ) -> Result<(), OpenError> {
         let named: BTreeSet<u64> = self.manifest.logs.iter().copied().collect();
         let found = names.iter().filter_map(|name| layout::number(FileKind::Log, name));
         let logs: BTreeSet<u64> = found.chain(named.iter().copied()).collect();
         for number in logs {
             self.manifest.next_file = self.manifest.next_file.max(number.saturating_add(1));
             if number >= self.manifest.log_floor {
-                self.replay_log(disk, number, named.contains(&number))?;
+                let name = layout::name(FileKind::Log, number);
+                let log = LogReader::open(disk, number, named.contains(&number));
+                let log = log.map_err(|error| match error {
+                    OpenError::Disk(error) => missing(error, &name),
+                    other => other,
+                })?;
+                self.replay_log(&log, &name, is_growing)?;
+                self.logs.push(number);
             }
         }
         if self.next_seq <= self.manifest.synced_seq {
@@ -100,20 +113,20 @@ impl Opened {
 
     fn replay_log(
         &mut self,
-        disk: &dyn Disk,
-        number: u64,
-        is_named: bool,
+        log: &LogReader,
+        name: &str,
+        is_growing: bool,
     ) -> Result<(), OpenError> {
-        let name = layout::name(FileKind::Log, number);
-        let log = LogReader::open(disk, number, is_named).map_err(|error| match error {
-            OpenError::Disk(error) => missing(error, &name),
-            other => other,
-        })?;
         let mut builder = SegmentBuilder::default();
         let mut batches = Vec::new();
-        let mut frames = log.frames(self.manifest.store, self.next_seq)?;
+        let store = self.manifest.store;
+        let mut frames = if is_growing {
+            log.frames_so_far(store, self.next_seq, None)?
+        } else {
+            log.frames(store, self.next_seq)?
+        };
         while let Some(frame) = frames.next_frame()? {
-            let batch = self.checked(&frame).map_err(|damage| damage.within(&name))?;
+            let batch = self.checked(&frame).map_err(|damage| damage.within(name))?;
             builder.push_batch(frame.seq, &batch);
             batches.push(batch);
             self.next_seq = frame.seq + 1;
@@ -125,7 +138,6 @@ impl Opened {
             self.rows.add(builder, &batches)?;
             self.is_closed &= frames.end() == Some(LogEnd::Marked);
         }
-        self.logs.push(number);
         Ok(())
     }
 

@@ -64,6 +64,6 @@ fn try_open(disk: &dyn Disk, known: Option<&Opened>) -> Result<Opened, OpenError
     let names = disk.names()?;
     let (manifest, _) = Manifest::newest(disk, &names)?.ok_or(OpenError::NoStore)?;
     let mut opened = Opened::sealed(disk, manifest, known)?;
-    opened.replay(disk, &names)?;
+    opened.replay(disk, &names, true)?;
     Ok(opened)
 }

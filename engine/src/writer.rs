@@ -93,7 +93,7 @@ impl Writer {
         }
         let mut opened = Opened::sealed(disk, manifest, None)?;
         let stored_marks = stored_marks(&opened);
-        opened.replay(disk, &names)?;
+        opened.replay(disk, &names, false)?;
         // What is about to be removed may be all that is left if the newest names are lost.
         disk.sync_names()?;
         let writer = Self {

@@ -96,20 +96,13 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     let (credentials, created) = credentials(&settings.data)?;
     let workspace = workspace_dir(&settings.data);
     // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
-    let store = open_store(settings, &workspace)?;
+    let store = open_store(&settings.data, &workspace, settings.durability)?;
     forget_server(&settings.data);
     let embedder = open_encoder(settings, progress)?;
     store.bind_model(embedder.model()).map_err(failed)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
-    let audit = Audit::open(
-        &workspace.join("ledger"),
-        LOCAL_WORKSPACE,
-        credentials.signer().clone(),
-        Arc::clone(&clock),
-        Arc::clone(&random),
-    )
-    .map_err(failed)?;
+    let audit = open_audit(&workspace, &credentials, &clock, &random)?;
     let folders = roots::kept(&settings.data).map_err(failed)?;
     let parts = Parts {
         data: settings.data.clone(),
@@ -134,11 +127,40 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     Ok(Started { parts: Arc::new(parts), created })
 }
 
-fn open_store(settings: &Settings, workspace: &Path) -> Result<Store, StartError> {
+/// The store and the ledger of a data directory that is there, without the encoder: for commands
+/// that neither ask nor embed.
+pub fn open(data: &Path) -> Result<(Store, Audit), StartError> {
+    let workspace = workspace_dir(data);
+    if !workspace.join("store").is_dir() {
+        let why = "there is no store; say where it is with --data DIR";
+        return Err(failed(format!("{}: {why}", data.display())));
+    }
+    let (credentials, _) = credentials(data)?;
+    let store = open_store(data, &workspace, Durability::Sync)?;
+    forget_server(data);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let random: Arc<dyn Random> = Arc::new(SystemRandom);
+    let audit = open_audit(&workspace, &credentials, &clock, &random)?;
+    Ok((store, audit))
+}
+
+fn open_audit(
+    workspace: &Path,
+    credentials: &Credentials,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn Random>,
+) -> Result<Audit, StartError> {
+    let signer = credentials.signer().clone();
+    let folder = workspace.join("ledger");
+    Audit::open(&folder, LOCAL_WORKSPACE, signer, Arc::clone(clock), Arc::clone(random))
+        .map_err(failed)
+}
+
+fn open_store(data: &Path, workspace: &Path, durability: Durability) -> Result<Store, StartError> {
     let ground = Ground::real(&workspace.join("store")).map_err(failed)?;
-    let options = Options { durability: settings.durability, ..Options::default() };
+    let options = Options { durability, ..Options::default() };
     Store::open(ground, options).map_err(|error| match error {
-        OpenError::Locked => StartError::Busy(settings.data.clone()),
+        OpenError::Locked => StartError::Busy(data.to_owned()),
         other => {
             let advice = match other.remedy() {
                 Remedy::Restore => "; restore a backup of the data directory",

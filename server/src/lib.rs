@@ -12,6 +12,7 @@ pub mod embed;
 pub mod govern;
 pub mod ingest;
 pub mod limits;
+pub mod lines;
 pub mod mcp;
 pub mod metrics;
 pub mod model;

@@ -1,9 +1,11 @@
 //! How things are named on the wire: ids with type prefixes, times, hashes.
 
-use engine::{ItemId, ItemView, Micros, NotAnId, SourceId};
+use engine::{EdgeId, ItemId, ItemView, Micros, NotAnId, SourceId};
 
 /// Prefix of a source's id.
 const SOURCE: &str = "src_";
+/// Prefix of an edge's id.
+const EDGE: &str = "edg_";
 /// Prefixes of items, by kind; every other kind is `itm_`.
 const ITEM_PREFIXES: [(&str, &str); 6] = [
     ("document", "doc_"),
@@ -41,9 +43,19 @@ pub fn source(id: SourceId) -> String {
     format!("{SOURCE}{id}")
 }
 
+/// The id that a client gave for a source.
+pub fn parse_source(text: &str) -> Result<SourceId, NotAnId> {
+    text.strip_prefix(SOURCE).ok_or(NotAnId)?.parse()
+}
+
 /// The id of an edge, as clients see it.
-pub fn edge(id: engine::EdgeId) -> String {
-    format!("edg_{id}")
+pub fn edge(id: EdgeId) -> String {
+    format!("{EDGE}{id}")
+}
+
+/// The id that a client gave for an edge.
+pub fn parse_edge(text: &str) -> Result<EdgeId, NotAnId> {
+    text.strip_prefix(EDGE).ok_or(NotAnId)?.parse()
 }
 
 /// RFC 3339 in UTC, to the microsecond.

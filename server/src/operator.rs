@@ -1,16 +1,22 @@
-//! What the command line asks of a running server: recall and ingest in the operator's name.
+//! What the command line asks of a running server: recall, ingest and export in the operator's name.
 //!
 //! On the local listener only, and with the operator's bearer. Not a part of the public contract.
 
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::ledger::Effect;
+use engine::Damage;
+use engine::ledger::{AppendError, Decision, Effect, Outcome};
 use serde_json::{Map, Value, json};
 
+use crate::govern::{Audit, Trace, hash_arguments};
 use crate::ingest::Roots;
 use crate::ingest::job::Request;
-use crate::net::{Call, Reply, Response, StreamSender, sse};
+use crate::lines::import::ImportError;
+use crate::lines::{self, write};
+use crate::net::{Call, Gone, Reply, Response, StreamSender, sse};
 use crate::parts::{Caller, Parts};
 use crate::pipeline::Refusal;
 use crate::recall::{Plan, Question};
@@ -18,11 +24,15 @@ use crate::rest::{Ask, refuse};
 use crate::roots;
 use crate::tools::args::{Int, List, Text, args};
 use crate::tools::{
-    Answer, Context, Refused, ToolError, governed, ingest as ingest_tool, recall as recall_tool,
+    Answer, BY_SCOPE, Context, Refused, ToolError, governed, ingest as ingest_tool,
+    recall as recall_tool,
 };
 
-/// An operator's ingest may take long: it is watched, and can be called off.
-const INGEST_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+/// An operator's ingest or import may take long: it is watched, and can be called off.
+pub(crate) const INGEST_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Lines between two words of an import's progress.
+const PROGRESS_LINES: u64 = 256;
 
 args! {
     /// What `POST /operator/recall` takes.
@@ -39,6 +49,15 @@ args! {
     /// What `POST /operator/ingest` takes.
     pub struct Ingest {
         paths: List<Text<1, 4096>, 1, 64> => "Absolute paths.",
+        dry_run: bool = false => "Only say what would be done.",
+    }
+}
+
+args! {
+    /// What `POST /operator/import` takes.
+    pub struct Import {
+        path: Text<1, 4096> => "Absolute path of the file.",
+        strict: bool = false => "Import nothing if any line is bad.",
         dry_run: bool = false => "Only say what would be done.",
     }
 }
@@ -151,4 +170,129 @@ fn allow(parts: &Parts, paths: &[String], keep: bool) -> Result<Arc<Roots>, Tool
         *roots = Arc::new(roots::kept(&parts.data).map_err(refuse)?);
     }
     roots::with(&roots, paths).map(Arc::new).map_err(refuse)
+}
+
+/// `POST /operator/import`: events as it goes, then one with the report.
+pub fn import(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+    let wanted = arguments(call).and_then(|raw| Ok((Import::parse(&raw).map_err(refuse)?, raw)));
+    let (wanted, raw) = match wanted {
+        Ok(wanted) => wanted,
+        Err(refusal) => return reply.send(refusal.into()),
+    };
+    let stream = reply.stream(sse::head());
+    let tell = |done: u64, total: u64, _: &str| {
+        event(&stream, "progress", &json!({"done": done, "total": total}));
+    };
+    let context = Context {
+        parts,
+        caller,
+        cancel: &call.cancel,
+        deadline: Instant::now() + INGEST_TIME_MAX,
+        progress: Some(&tell),
+    };
+    match import_as_operator(&context, &raw, &wanted) {
+        Ok(answer) => {
+            event(
+                &stream,
+                "report",
+                &json!({"structured": answer.structured, "text": answer.text}),
+            );
+        }
+        Err(error) => event(&stream, "error", &json!({"detail": error.to_string()})),
+    }
+}
+
+/// Imports a file of this machine. One import or ingest runs at a time: two that read the same rows
+/// would both find them new.
+pub fn import_as_operator(
+    context: &Context<'_>,
+    raw: &Map<String, Value>,
+    wanted: &Import,
+) -> Result<Answer, Refused> {
+    governed(context, "recalld import", &Value::Object(raw.clone()), true, |context| {
+        let path = &wanted.path.0;
+        let unreadable = |error| ToolError::argument("path", format!("{path}: {error}"));
+        let file = File::open(path).map_err(unreadable)?;
+        let workspace = &context.parts.workspace;
+        let _turn = workspace.ingesting.take(&|| context.is_over())?;
+        let told = AtomicU64::new(0);
+        let import = lines::import::Import {
+            store: &workspace.store,
+            embedder: &context.parts.embedder,
+            by: &context.caller.principal,
+            strict: wanted.strict,
+            dry_run: wanted.dry_run,
+            cancelled: &|| context.is_over(),
+            progress: &|done, total| {
+                let due = done == total || done >= told.load(Ordering::Relaxed) + PROGRESS_LINES;
+                if let Some(tell) = context.progress.filter(|_| due) {
+                    told.store(done, Ordering::Relaxed);
+                    tell(done, total, "");
+                }
+            },
+        };
+        let report = import.run(&file).map_err(|error| match error {
+            ImportError::Reading(error) => unreadable(error),
+            ImportError::Writing(error) => error.into(),
+            ImportError::Damaged(damage) => damage.into(),
+            ImportError::Cancelled => ToolError::Cancelled,
+        })?;
+        Ok(Answer::plain(report.to_json(), report.readable()))
+    })
+}
+
+/// Why an export ended before its end.
+enum Cut {
+    Damaged(Damage),
+    Gone,
+}
+
+impl From<Damage> for Cut {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<Gone> for Cut {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+/// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
+pub fn export(parts: &Parts, caller: &Caller, reply: Reply) {
+    if let Err(error) = record_export(&parts.workspace.audit, &caller.principal) {
+        return reply.send(Refusal::unavailable(&error.to_string()).into());
+    }
+    let stream = reply.stream(sse::head());
+    let snapshot = parts.workspace.store.snapshot();
+    let written = write::all(&snapshot, |lines| {
+        let text = std::str::from_utf8(lines).expect("lines are made of texts");
+        let data = Some(text.trim_end_matches('\n'));
+        let event = sse::Event { name: Some("lines"), data, ..sse::Event::default() };
+        let bytes = event.encode().expect("the name is one line");
+        stream.send_in_turn(&bytes).map_err(Cut::from)
+    });
+    match written {
+        Ok(lines) => event(&stream, "report", &lines.to_json()),
+        Err(Cut::Damaged(damage)) => {
+            event(&stream, "error", &json!({"detail": damage.to_string()}));
+        }
+        Err(Cut::Gone) => {}
+    }
+}
+
+/// The entry of an export, on disk before the first line leaves.
+pub fn record_export(audit: &Audit, principal: &str) -> Result<(), AppendError> {
+    let operation = "recalld export";
+    let trace = Trace {
+        tool: operation,
+        principal: principal.to_owned(),
+        arguments: hash_arguments(&json!({"tool": operation, "arguments": {}})),
+        decision: Decision::Allow,
+        rule: BY_SCOPE.to_owned(),
+        touched: Vec::new(),
+        outcome: Outcome::Done,
+    };
+    audit.record(&trace, true).map(drop)
 }

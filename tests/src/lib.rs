@@ -9,6 +9,7 @@ pub mod listing;
 pub mod mcp_client;
 pub mod memory_disk;
 pub mod original_model;
+pub mod random_store;
 pub mod sample;
 pub mod service;
 pub mod sim;

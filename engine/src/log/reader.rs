@@ -80,7 +80,6 @@ impl LogReader {
 
     /// The same for a log that another process may be writing: what is not whole at its end is no
     /// damage. Starts at `from`, where an earlier reading ended, or at the first frame.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for a store that is read beside its writer"))]
     pub(crate) fn frames_so_far(
         &self,
         store: StoreId,
@@ -200,7 +199,6 @@ impl<'a> Frames<'a> {
     }
 
     /// How the frames end; `None` before [`Self::next_frame`] has come there.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for a store that is read beside its writer"))]
     pub(crate) fn end(&self) -> Option<LogEnd> {
         self.end
     }

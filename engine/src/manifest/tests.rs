@@ -86,7 +86,7 @@ fn segments_that_overlap_are_refused() {
 #[test]
 fn what_contradicts_itself_is_refused_when_read_and_when_written() {
     type Change = fn(&mut Manifest);
-    let changes: [(&str, Change); 17] = [
+    let changes: [(&str, Change); 18] = [
         ("two segments of one number", |m| m.segments[1].number = 3),
         ("a segment and a log of one number", |m| m.segments[1].number = 5),
         ("a segment that is not below next_file", |m| m.segments[1].number = 8),

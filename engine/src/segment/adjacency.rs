@@ -174,11 +174,13 @@ impl Segment {
     }
 
     /// Rows of edges that start at an item, ascending.
+    #[cfg(test)]
     pub(crate) fn edge_rows_from(&self, id: ItemId) -> Result<Vec<Row>, Damage> {
         self.node_of(id)?.map_or(Ok(Vec::new()), |node| self.out_rows(node)?.collect())
     }
 
     /// Rows of edges that end at an item, ascending.
+    #[cfg(test)]
     pub(crate) fn edge_rows_to(&self, id: ItemId) -> Result<Vec<Row>, Damage> {
         self.node_of(id)?.map_or(Ok(Vec::new()), |node| self.in_rows(node)?.collect())
     }

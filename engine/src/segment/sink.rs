@@ -30,20 +30,19 @@ pub(crate) struct FileSink<'a> {
     file: &'a dyn DiskFile,
     buffer: Vec<u8>,
     sha256: Sha256,
-    bytes: u64,
 }
 
 impl<'a> FileSink<'a> {
     /// Writes to `file`, behind what it has.
     pub(crate) fn new(file: &'a dyn DiskFile) -> Self {
         let buffer = Vec::with_capacity(BUFFER_BYTES);
-        Self { file, buffer, sha256: Sha256::new(), bytes: 0 }
+        Self { file, buffer, sha256: Sha256::new() }
     }
 
-    /// Hands over the rest. Gives how many bytes there were, and their SHA-256.
-    pub(crate) fn finish(mut self) -> Result<(u64, [u8; 32]), DiskError> {
+    /// Hands over the rest. Gives the SHA-256 of all there was.
+    pub(crate) fn finish(mut self) -> Result<[u8; 32], DiskError> {
         self.flush()?;
-        Ok((self.bytes, self.sha256.finalize().into()))
+        Ok(self.sha256.finalize().into())
     }
 }
 
@@ -58,7 +57,6 @@ impl FileSink<'_> {
 
 impl Sink for FileSink<'_> {
     fn put(&mut self, mut bytes: &[u8]) -> Result<(), DiskError> {
-        self.bytes += bytes.len() as u64;
         while !bytes.is_empty() {
             let (fits, rest) = bytes.split_at(bytes.len().min(BUFFER_BYTES - self.buffer.len()));
             self.buffer.extend_from_slice(fits);

@@ -53,6 +53,7 @@ fn batch() -> Batch {
             reason: "secret".to_owned(),
             erase: true,
         }],
+        embedded_by: None,
     }
 }
 

@@ -3,6 +3,8 @@
 //! Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 could not (with what to do).
 
 mod credentials;
+mod export;
+mod import;
 mod ingest;
 mod recall;
 mod remote;
@@ -22,6 +24,8 @@ use crate::model::{Bar, Unit};
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub enum Failure {
+    /// The answer is no: exit code 1.
+    No(String),
     /// Wrong use: exit code 2.
     Usage(String),
     /// It could not: exit code 3. The message ends with what to do.
@@ -65,6 +69,10 @@ enum Command {
     Recall(RecallArgs),
     /// Read files and folders into memory.
     Ingest(IngestArgs),
+    /// Read JSON Lines, as `export` writes them, into memory.
+    Import(ImportArgs),
+    /// Write all that is stored as JSON Lines.
+    Export(ExportArgs),
     /// The gateway token and the operator's bearer.
     Credentials(CredentialsArgs),
 }
@@ -121,6 +129,32 @@ struct IngestArgs {
 }
 
 #[derive(Debug, Args)]
+struct ImportArgs {
+    #[command(flatten)]
+    common: Common,
+    /// What to read; `-` is standard input.
+    file: PathBuf,
+    /// Import nothing if any line is bad.
+    #[arg(long)]
+    strict: bool,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+struct ExportArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Where to write; `-` is standard output.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Replace FILE if it is there.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
 struct CredentialsArgs {
     #[command(flatten)]
     common: Common,
@@ -174,6 +208,8 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Recall(args) => recall::run(&args),
         Command::Ingest(args) => ingest::run(&args),
+        Command::Import(args) => import::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Credentials(args) => {
             let CredentialsCommand::Show = args.command;
             credentials::show(&args.common)
@@ -181,6 +217,10 @@ pub fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::No(why)) => {
+            eprintln!("recalld: {why}");
+            ExitCode::from(1)
+        }
         Err(Failure::Usage(why)) => {
             eprintln!("recalld: {why}");
             ExitCode::from(2)

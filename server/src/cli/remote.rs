@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Failure;
 use crate::app::{self, SERVING};
+use crate::lines::LINE_BYTES_MAX;
 
 /// An answer that is longer is none of ours.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -79,7 +80,7 @@ impl Remote {
             sent.map_err(|error| Failure::Could(format!("{url} did not answer: {error}")))?;
         let status = response.status().as_u16();
         if status == 200 {
-            return Ok(response.into_body().into_reader().take(ANSWER_BYTES_MAX));
+            return Ok(response.into_body().into_reader());
         }
         let text = response.body_mut().read_to_string().unwrap_or_default();
         let said: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -90,7 +91,8 @@ impl Remote {
     /// One call, one answer.
     pub(super) fn ask(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         let mut text = String::new();
-        self.post(path, body)?.read_to_string(&mut text).map_err(Failure::could)?;
+        let mut answer = self.post(path, body)?.take(ANSWER_BYTES_MAX);
+        answer.read_to_string(&mut text).map_err(Failure::could)?;
         serde_json::from_str(&text).map_err(Failure::could)
     }
 
@@ -101,20 +103,62 @@ impl Remote {
         body: &Value,
         mut tell: impl FnMut(&Value),
     ) -> Result<Value, Failure> {
-        let mut name = String::new();
-        for line in BufReader::new(self.post(path, body)?).lines() {
-            let line = line.map_err(Failure::could)?;
+        self.events(path, body, |name, data| {
+            if name == "progress" {
+                tell(&parsed(data)?);
+            }
+            Ok(())
+        })
+    }
+
+    /// One call, answered by lines and then by a report; `take` gets each line without its end.
+    pub(super) fn lines(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&str) -> Result<(), Failure>,
+    ) -> Result<Value, Failure> {
+        self.events(
+            path,
+            &json!({}),
+            |name, line| if name == "lines" { take(line) } else { Ok(()) },
+        )
+    }
+
+    /// Tells of the data of each event, until one is the report, which it gives, or an error.
+    fn events(
+        &self,
+        path: &str,
+        body: &Value,
+        mut tell: impl FnMut(&str, &str) -> Result<(), Failure>,
+    ) -> Result<Value, Failure> {
+        let mut answer = BufReader::new(self.post(path, body)?);
+        let (mut name, mut line) = (String::new(), String::new());
+        loop {
+            line.clear();
+            let most = (LINE_BYTES_MAX + "data: \n".len()) as u64;
+            let read = answer.by_ref().take(most).read_line(&mut line).map_err(Failure::could)?;
+            if read == 0 {
+                let why =
+                    "the server ended the job before its report; see what it says, and try again";
+                return Err(Failure::Could(why.to_owned()));
+            }
+            let line = line.trim_end_matches('\n');
             if let Some(event) = line.strip_prefix("event: ") {
                 event.clone_into(&mut name);
             }
             let Some(data) = line.strip_prefix("data: ") else { continue };
-            let data: Value = serde_json::from_str(data).map_err(Failure::could)?;
             match name.as_str() {
-                "progress" => tell(&data),
-                "report" => return Ok(data),
-                _ => return Err(Failure::could(data["detail"].as_str().unwrap_or(&name))),
+                "report" => return parsed(data),
+                "error" => {
+                    let said = parsed(data)?;
+                    return Err(Failure::could(said["detail"].as_str().unwrap_or(&name)));
+                }
+                _ => tell(&name, data)?,
             }
         }
-        Err(Failure::Could("the server ended the job before its report".to_owned()))
     }
+}
+
+fn parsed(data: &str) -> Result<Value, Failure> {
+    serde_json::from_str(data).map_err(Failure::could)
 }

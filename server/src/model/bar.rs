@@ -20,6 +20,8 @@ pub enum Unit {
     Bytes,
     /// Files of a job.
     Files,
+    /// Lines of a file.
+    Lines,
 }
 
 impl Unit {
@@ -27,6 +29,7 @@ impl Unit {
         match self {
             Self::Bytes => "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta}",
             Self::Files => "{msg} [{bar:30}] {pos}/{len} files {elapsed} (about {eta} left)",
+            Self::Lines => "{msg} [{bar:30}] {pos}/{len} lines {elapsed} (about {eta} left)",
         }
     }
 
@@ -37,6 +40,7 @@ impl Unit {
                 format!("{:.1} of {:.1} MB", done as f64 / MEGABYTE, total as f64 / MEGABYTE)
             }
             Self::Files => format!("{done} of {total} files"),
+            Self::Lines => format!("{done} of {total} lines"),
         }
     }
 }

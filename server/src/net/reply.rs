@@ -5,7 +5,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::config::ListenerId;
@@ -145,6 +145,16 @@ impl StreamSender {
         outcome
     }
 
+    /// Sends bytes once those sent before are on their way, so that a client may take them as slowly
+    /// as the write timeout allows. For long answers, and only from a worker: it waits.
+    ///
+    /// # Errors
+    /// [`Gone`], as for [`StreamSender::send`].
+    pub fn send_in_turn(&self, bytes: &[u8]) -> Result<(), Gone> {
+        self.feed.wait_until_taken();
+        self.send(bytes)
+    }
+
     /// Whether the client is gone, without sending anything.
     pub fn is_gone(&self) -> bool {
         locked(&self.feed.state).gone
@@ -182,6 +192,8 @@ pub(super) enum End {
 /// The bytes between a sender and the loop.
 pub(super) struct Feed {
     state: Mutex<FeedState>,
+    /// Told when what was pending is taken, or will never be.
+    taken: Condvar,
     backlog_bytes_max: usize,
 }
 
@@ -197,13 +209,14 @@ struct FeedState {
 
 impl Feed {
     pub(super) fn new(backlog_bytes_max: usize) -> Feed {
-        Feed { state: Mutex::default(), backlog_bytes_max }
+        Feed { state: Mutex::default(), taken: Condvar::new(), backlog_bytes_max }
     }
 
     /// Takes what is pending, and the end if it has been reached.
     pub(super) fn take(&self) -> (Vec<u8>, Option<End>) {
         let mut state = locked(&self.state);
         state.noted = false;
+        self.taken.notify_all();
         (std::mem::take(&mut state.pending), state.end)
     }
 
@@ -217,6 +230,15 @@ impl Feed {
         let mut state = locked(&self.state);
         state.gone = true;
         state.pending = Vec::new();
+        self.taken.notify_all();
+    }
+
+    /// Waits until nothing is pending. The loop takes or closes every feed in the end: it keeps the
+    /// timeouts of its connection.
+    fn wait_until_taken(&self) {
+        let state = locked(&self.state);
+        let waited = self.taken.wait_while(state, |state| !state.pending.is_empty());
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Adds bytes. Says whether the loop needs a note, and whether the bytes were taken.
@@ -277,6 +299,24 @@ mod tests {
         let feed = Feed::new(10);
         let huge = vec![b'x'; STREAM_MESSAGE_BYTES_MAX + 1];
         assert_eq!(feed.push(&huge), (true, Err(Gone)));
+    }
+
+    #[test]
+    fn a_sender_in_turn_waits_for_the_loop_and_for_the_end() {
+        let feed = Feed::new(10);
+        feed.wait_until_taken();
+        assert_eq!(feed.push(b"ab"), (true, Ok(())));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| feed.wait_until_taken());
+            assert_eq!(feed.take(), (b"ab".to_vec(), None));
+            assert!(waiting.join().is_ok());
+        });
+        assert_eq!(feed.push(b"cd"), (true, Ok(())));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| feed.wait_until_taken());
+            feed.close();
+            assert!(waiting.join().is_ok());
+        });
     }
 
     #[test]

@@ -96,6 +96,8 @@ impl Service for Pipeline {
                 }
                 Target::Mcp => mcp::serve(&self.parts, &caller, &call, reply),
                 Target::OperatorIngest => operator::ingest(&self.parts, &caller, &call, reply),
+                Target::OperatorImport => operator::import(&self.parts, &caller, &call, reply),
+                Target::OperatorExport => operator::export(&self.parts, &caller, reply),
             },
         }
     }

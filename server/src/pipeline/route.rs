@@ -16,6 +16,10 @@ pub enum Target {
     Mcp,
     /// Ingest on behalf of the operator, told as it goes.
     OperatorIngest,
+    /// Lines of a file into the store, for the operator.
+    OperatorImport,
+    /// All that the store holds, for the operator.
+    OperatorExport,
 }
 
 /// One row: method, path, who may, what answers.
@@ -82,6 +86,20 @@ pub static ROUTES: &[Route] = &[
         gate: Gate::Bearer,
         local_only: true,
         target: Target::OperatorIngest,
+    },
+    Route {
+        method: Method::Post,
+        path: "/operator/import",
+        gate: Gate::Bearer,
+        local_only: true,
+        target: Target::OperatorImport,
+    },
+    Route {
+        method: Method::Post,
+        path: "/operator/export",
+        gate: Gate::Bearer,
+        local_only: true,
+        target: Target::OperatorExport,
     },
 ];
 

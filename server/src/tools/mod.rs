@@ -177,7 +177,7 @@ pub struct Answer {
 }
 
 /// The rule's name where no item was judged: the scope let the call through.
-const BY_SCOPE: &str = "scope";
+pub const BY_SCOPE: &str = "scope";
 
 impl Answer {
     /// An answer that no policy rule touched.

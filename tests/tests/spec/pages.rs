@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Starts of rule ids; each has a page.
-const ROOMS: [&str; 7] = ["SEG", "EMB", "LOG", "MAN", "STA", "WRD", "LED"];
+const ROOMS: [&str; 8] = ["SEG", "EMB", "LOG", "MAN", "STA", "WRD", "LED", "EXP"];
 /// A room's three letters, a dash, two digits.
 const RULE_BYTES: usize = 6;
 

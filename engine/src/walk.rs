@@ -1,0 +1,148 @@
+//! Every row of a snapshot, one after another, as `format-spec/export.md` orders them.
+//!
+//! Owns the order: commits as they were written; within one sources, items, edges, tombstones. Holds
+//! one place in each table of one part, so it costs the same whatever the store's size. Knows
+//! nothing of how rows are shown.
+
+use crate::error::Damage;
+use crate::ids::{EdgeId, ItemId, Row, Seq};
+use crate::layout::{Column, EDGE_SEQ, ITEM_KIND, ITEM_SEQ, SOURCE_SEQ, TOMBSTONE_SEQ};
+use crate::segment::{EdgeView, ItemView, SourceView, TombstoneView};
+use crate::snapshot::{Part, Place, Snapshot, Status};
+
+/// One row of a store.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record<'a> {
+    /// A source, whether or not something names it.
+    Source(SourceView<'a>),
+    /// An item and what it is now.
+    Item(ItemView<'a>, Status),
+    /// An edge, and whether it is tombstoned.
+    Edge(EdgeView<'a>, bool),
+    /// A tombstone.
+    Tombstone(TombstoneView<'a>),
+}
+
+/// What a tombstone hides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// An item of this kind.
+    Item(&'a str),
+    /// An edge.
+    Edge,
+    /// Nothing that the store still holds.
+    Gone,
+}
+
+/// The tables, in their order within a commit.
+const SEQS: [Column; 4] = [SOURCE_SEQ, ITEM_SEQ, EDGE_SEQ, TOMBSTONE_SEQ];
+const SOURCES: usize = 0;
+const ITEMS: usize = 1;
+const EDGES: usize = 2;
+
+/// Every row of a snapshot in commit order. Ends after damage.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    snapshot: &'a Snapshot,
+    part: u32,
+    /// The next row of each table of that part.
+    next: [Row; SEQS.len()],
+    /// Commit of the last row that was given.
+    seq: Seq,
+}
+
+impl Snapshot {
+    /// Every source, item, edge and tombstone, hidden ones too, in commit order.
+    pub fn records(&self) -> Records<'_> {
+        Records { snapshot: self, part: 0, next: [0; SEQS.len()], seq: 0 }
+    }
+
+    /// The kind of the item at a place.
+    pub fn kind(&self, place: Place) -> Result<&str, Damage> {
+        let segment = &self.parts[place.part as usize].segment;
+        segment.symbol(segment.view::<u32>(ITEM_KIND)?.get(place.row as usize)?)
+    }
+
+    /// What a tombstone of `number` hides.
+    pub fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
+        if let Some(place) = self.find(ItemId(number))? {
+            return self.kind(place).map(Target::Item);
+        }
+        Ok(if self.has_edge(EdgeId(number))? { Target::Edge } else { Target::Gone })
+    }
+
+    /// An edge by its id, and whether it is tombstoned.
+    pub fn find_edge(&self, id: EdgeId) -> Result<Option<(EdgeView<'_>, bool)>, Damage> {
+        for part in self.parts.iter() {
+            if let Some(row) = part.segment.row_of_edge(id)? {
+                let hidden = part.state.edges_tombstoned.contains(row);
+                return part.segment.edge(row).map(|edge| Some((edge, hidden)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<'a> Records<'a> {
+    /// The table that has the next row, and that row's commit.
+    fn next_table(&self, part: &'a Part) -> Result<Option<(usize, Seq)>, Damage> {
+        let header = part.segment.header();
+        let rows = [header.sources, header.items, header.edges, header.tombstones];
+        let mut first = None;
+        for table in 0..SEQS.len() {
+            let row = self.next[table];
+            if row == rows[table] {
+                continue;
+            }
+            let seq = part.segment.view::<Seq>(SEQS[table])?.get(row as usize)?;
+            if first.is_none_or(|(_, least)| seq < least) {
+                first = Some((table, seq));
+            }
+        }
+        Ok(first)
+    }
+
+    fn record(&self, part: &'a Part, table: usize, row: Row) -> Result<Record<'a>, Damage> {
+        let segment = &part.segment;
+        Ok(match table {
+            SOURCES => Record::Source(segment.source(row)?),
+            ITEMS => {
+                let status = self.snapshot.status(Place { part: self.part, row })?;
+                Record::Item(segment.item(row)?, status)
+            }
+            EDGES => Record::Edge(segment.edge(row)?, part.state.edges_tombstoned.contains(row)),
+            _ => Record::Tombstone(segment.tombstone(row)?),
+        })
+    }
+
+    fn step(&mut self) -> Result<Option<Record<'a>>, Damage> {
+        while let Some(part) = self.snapshot.parts.get(self.part as usize) {
+            let Some((table, seq)) = self.next_table(part)? else {
+                self.part += 1;
+                self.next = [0; SEQS.len()];
+                continue;
+            };
+            if seq < self.seq {
+                let detail = format!("a row of commit {seq} follows one of {}", self.seq);
+                return Err(Damage::new("SEG-14", detail).within(part.segment.name()));
+            }
+            self.seq = seq;
+            let row = self.next[table];
+            self.next[table] += 1;
+            return self.record(part, table, row).map(Some);
+        }
+        Ok(None)
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Damage>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step();
+        if step.is_err() {
+            self.part = u32::MAX;
+        }
+        step.transpose()
+    }
+}

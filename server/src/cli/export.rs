@@ -1,0 +1,172 @@
+//! `recalld export`: all that is stored, as JSON Lines (`format-spec/export.md`).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use engine::Damage;
+use serde_json::Value;
+
+use super::remote::Remote;
+use super::{ExportArgs, Failure};
+use crate::app::{self, StartError};
+use crate::lines::write;
+use crate::operator;
+use crate::parts::Caller;
+
+/// An export holds every memory: it is for its owner.
+const OWNER_ONLY: u32 = 0o600;
+
+pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
+    let data = args.common.data()?;
+    if args.file == Path::new("-") {
+        let mut out = io::stdout().lock();
+        return match lines(&data, &mut out).and_then(|told| Ok(out.flush().map(|()| told)?)) {
+            Ok(told) => {
+                eprintln!("recalld: {}", readable(&told));
+                Ok(())
+            }
+            // Whoever reads may have seen enough, as `head` does.
+            Err(Cut::Writing(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            Err(cut) => Err(cut.failure("standard output")),
+        };
+    }
+    let mut fresh = Fresh::create(&args.file, args.force)?;
+    let named = args.file.display().to_string();
+    let told = lines(&data, &mut fresh.file).map_err(|cut| cut.failure(&named))?;
+    fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named))?;
+    if args.common.json {
+        println!("{told}");
+    } else {
+        println!("{} to {named}", readable(&told));
+    }
+    Ok(())
+}
+
+/// Why an export ended before its end.
+enum Cut {
+    /// The file or pipe takes no more.
+    Writing(io::Error),
+    /// The store is damaged.
+    Damaged(Damage),
+    /// Anything else, with what to do.
+    Other(Failure),
+}
+
+impl From<io::Error> for Cut {
+    fn from(error: io::Error) -> Self {
+        Self::Writing(error)
+    }
+}
+
+impl From<Damage> for Cut {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<Failure> for Cut {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
+impl Cut {
+    fn failure(self, file: &str) -> Failure {
+        match self {
+            Self::Writing(error) => Failure::Could(format!(
+                "{file}: {error}; make sure that there is space and that it may be written"
+            )),
+            Self::Damaged(damage) => Failure::Could(format!(
+                "the store is damaged: {damage}; restore a backup of the data directory"
+            )),
+            Self::Other(failure) => failure,
+        }
+    }
+}
+
+/// Writes all lines; gives how many of each type. By this process, or by the server that has the
+/// store.
+fn lines(data: &Path, out: &mut impl Write) -> Result<Value, Cut> {
+    match app::open(data) {
+        Ok((store, audit)) => {
+            let caller = Caller::local_operator(crate::auth::LOCAL_WORKSPACE);
+            operator::record_export(&audit, &caller.principal).map_err(Failure::could)?;
+            let told =
+                write::all(&store.snapshot(), |lines| out.write_all(lines).map_err(Cut::from))?;
+            Ok(told.to_json())
+        }
+        Err(StartError::Busy(_)) => {
+            // A line that could not be written ends the answer; what was wrong is kept beside it.
+            let mut failed = None;
+            let told = Remote::find(data)?.lines("/operator/export", |line| {
+                let written = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n"));
+                written.map_err(|error| {
+                    let why = Failure::could(&error);
+                    failed = Some(error);
+                    why
+                })
+            });
+            match failed {
+                Some(error) => Err(Cut::Writing(error)),
+                None => Ok(told?),
+            }
+        }
+        Err(error) => Err(Failure::could(error).into()),
+    }
+}
+
+fn readable(told: &Value) -> String {
+    let count = |name: &str| told[name].as_u64().unwrap_or_default();
+    format!(
+        "{} sources, {} items, {} edges, {} tombstones",
+        count("sources"),
+        count("items"),
+        count("edges"),
+        count("tombstones")
+    )
+}
+
+/// A file that is being written beside the one it will be; removed unless it is put in place.
+struct Fresh {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl Fresh {
+    fn create(target: &Path, force: bool) -> Result<Self, Failure> {
+        if !force && target.symlink_metadata().is_ok() {
+            let why = format!("{} is there; --force replaces it", target.display());
+            return Err(Failure::Could(why));
+        }
+        let Some(name) = target.file_name() else {
+            return Err(Failure::Usage(format!("{} is not a file's name", target.display())));
+        };
+        let mut name = name.to_owned();
+        name.push(".new");
+        let path = target.with_file_name(name);
+        let opened =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(&path);
+        let file = opened.map_err(|error| {
+            let why = format!("{}: {error}; choose a folder that may be written", path.display());
+            Failure::Could(why)
+        })?;
+        Ok(Self { file, path, target: target.to_owned() })
+    }
+
+    fn put_in_place(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.path, &self.target)?;
+        let folder = self.target.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // After `put_in_place` there is none.
+        let _left = fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,110 @@
+//! `recalld import`: JSON Lines (`format-spec/export.md`) into memory, by this process or by the
+//! running server.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+
+use super::remote::Remote;
+use super::{Failure, ImportArgs};
+use crate::app::Started;
+use crate::model::{Bar, Progress, Unit};
+use crate::net::Cancel;
+use crate::operator::{self, Import};
+use crate::parts::{Caller, Parts};
+use crate::tools::{Answer, Context};
+
+pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
+    let spooled = if args.file == Path::new("-") { Some(Spool::of_input()?) } else { None };
+    let file = spooled.as_ref().map_or(&args.file, |spool| &spool.path);
+    let raw = arguments(file, args)?;
+    let mut bar = Bar::stderr(Unit::Lines);
+    let (structured, text) = match args.common.start_alone()? {
+        Some(Started { parts, .. }) => {
+            let answer = alone(&parts, &raw, &mut bar)?;
+            parts.workspace.store.seal().map_err(Failure::could)?;
+            (answer.structured, answer.text)
+        }
+        None => {
+            let remote = Remote::find(&args.common.data()?)?;
+            let mut told = remote.follow("/operator/import", &Value::Object(raw), |step| {
+                let done = step["done"].as_u64().unwrap_or_default();
+                bar.advance("importing", done, step["total"].as_u64());
+            })?;
+            (told["structured"].take(), told["text"].as_str().unwrap_or_default().to_owned())
+        }
+    };
+    drop(bar);
+    if args.common.json {
+        println!("{structured}");
+    } else {
+        println!("{text}");
+    }
+    match structured["bad_count"].as_u64() {
+        Some(0) => Ok(()),
+        bad => {
+            let bad = bad.unwrap_or_default();
+            let rest = if args.strict { "nothing was imported" } else { "the rest was imported" };
+            let rest = if args.dry_run { "this was a dry run" } else { rest };
+            Err(Failure::No(format!("{bad} bad lines; {rest}; correct them and import again")))
+        }
+    }
+}
+
+fn arguments(file: &Path, args: &ImportArgs) -> Result<Map<String, Value>, Failure> {
+    let there = file.canonicalize();
+    let there = there.map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+    let there = there.to_str().ok_or_else(|| {
+        Failure::Usage(format!("{} is not UTF-8, which paths must be", file.display()))
+    })?;
+    let raw = json!({"path": there, "strict": args.strict, "dry_run": args.dry_run});
+    Ok(raw.as_object().cloned().unwrap_or_default())
+}
+
+fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answer, Failure> {
+    let wanted = Import::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
+    let caller = Caller::local_operator(&parts.workspace.name);
+    let bar = Mutex::new(bar);
+    let tell = |done: u64, total: u64, _file: &str| {
+        let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+        bar.advance("importing", done, Some(total));
+    };
+    let context = Context {
+        parts,
+        caller: &caller,
+        cancel: &Cancel::new(),
+        deadline: Instant::now() + operator::INGEST_TIME_MAX,
+        progress: Some(&tell),
+    };
+    operator::import_as_operator(&context, raw, &wanted).map_err(Failure::could)
+}
+
+/// Standard input as a file, since its lines are read twice; removed when dropped.
+struct Spool {
+    path: PathBuf,
+}
+
+impl Spool {
+    fn of_input() -> Result<Self, Failure> {
+        let path =
+            std::env::temp_dir().join(format!("recalld-import-{}.jsonl", std::process::id()));
+        let could = |error| Failure::Could(format!("{}: {error}; set TMPDIR", path.display()));
+        let mut options = OpenOptions::new();
+        let opened = options.write(true).create_new(true).mode(0o600).open(&path);
+        let mut file: File = opened.map_err(could)?;
+        let spool = Self { path: path.clone() };
+        io::copy(&mut io::stdin().lock(), &mut file).map_err(could)?;
+        Ok(spool)
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        let _gone = fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,325 @@
+//! What a file to import holds, and an order of its lines in which each stands after those that it
+//! names.
+//!
+//! Keeps a few words for each line, never the lines themselves. Must not know the store.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, BufRead, Read};
+
+use super::LINE_BYTES_MAX;
+use super::read::{self, Line, Name, SourceName};
+use super::report::BadLines;
+
+/// Lines of one file: about 100 bytes of memory each, some hundreds of MiB at the most.
+const LINES_MAX: u32 = 1 << 22;
+
+/// Where a good line lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    /// Offset in the file.
+    pub(super) at: u64,
+    /// Its length with its line feed.
+    pub(super) bytes: u32,
+    /// Its number, from 1.
+    pub(super) number: u32,
+}
+
+/// Index of an entry.
+pub(super) type At = u32;
+
+/// The lines of a file.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) entries: Vec<Entry>,
+    /// Entries in the order in which they can be written.
+    pub(super) order: Vec<At>,
+    /// The first item of each id; the same for sources and edges.
+    pub(super) items: HashMap<u128, At>,
+    pub(super) sources: HashMap<u128, At>,
+    pub(super) edges: HashMap<u128, At>,
+    /// Items of each ref, in order of line.
+    refs: HashMap<String, Vec<At>>,
+    /// What tombstone lines name.
+    pub(super) targets: HashSet<u128>,
+    /// Lines that cannot be imported, and why.
+    pub(super) bad: BadLines,
+    /// Each entry and one that must come first: what items supersede, and links that point forwards.
+    after: Vec<(At, At)>,
+    forwards: bool,
+    /// Links to what was not above them.
+    open: Vec<(At, Link)>,
+}
+
+#[derive(Debug)]
+enum Link {
+    Item(Name),
+    Source(u128),
+    Edge(u128),
+}
+
+impl Plan {
+    /// Reads a file through.
+    pub(super) fn of(file: &mut impl BufRead) -> io::Result<Self> {
+        let mut plan = Self::default();
+        let (mut at, mut number, mut bytes) = (0u64, 0u32, Vec::new());
+        loop {
+            bytes.clear();
+            let most = LINE_BYTES_MAX as u64;
+            let read = file.by_ref().take(most).read_until(b'\n', &mut bytes)? as u64;
+            if read == 0 {
+                break;
+            }
+            number += 1;
+            if number > LINES_MAX {
+                let why = format!("more than {LINES_MAX} lines; split the file");
+                return Err(io::Error::other(why));
+            }
+            if read == most && bytes.last() != Some(&b'\n') {
+                let rest = skip_line(file)?;
+                plan.bad.add(number, format!("longer than {LINE_BYTES_MAX} bytes"));
+                at += read + rest;
+                continue;
+            }
+            let text = str::from_utf8(&bytes).map(str::trim);
+            match text.map_err(|error| error.to_string()) {
+                Ok("") => {}
+                Ok(text) => match read::line(text) {
+                    Ok(line) => {
+                        let bytes = u32::try_from(read).expect("LINE_BYTES_MAX is less");
+                        plan.take(&line, Entry { at, bytes, number });
+                    }
+                    Err(why) => plan.bad.add(number, why),
+                },
+                Err(why) => plan.bad.add(number, why),
+            }
+            at += read;
+        }
+        plan.close_links();
+        plan.sort();
+        Ok(plan)
+    }
+
+    /// The item that a ref means on the line of `entry`: the last one above it, else the first below.
+    pub(super) fn of_ref(&self, reference: &str, entry: At) -> Option<At> {
+        let of = self.refs.get(reference)?;
+        let above = of.partition_point(|&other| other < entry);
+        above
+            .checked_sub(1)
+            .map(|at| of[at])
+            .or_else(|| of[above..].iter().copied().find(|&at| at != entry))
+    }
+
+    fn take(&mut self, line: &Line, entry: Entry) {
+        let at = At::try_from(self.entries.len()).expect("LINES_MAX is less");
+        self.entries.push(entry);
+        match line {
+            Line::Source(draft) => {
+                draft.id.map(|id| self.sources.entry(id.0).or_insert(at));
+            }
+            Line::Item { draft, supersedes, source, .. } => {
+                draft.id.map(|id| self.items.entry(id.0).or_insert(at));
+                supersedes.iter().for_each(|name| self.link_item(at, name, true));
+                self.link_source(at, source.as_ref());
+                if let Some(reference) = &draft.reference {
+                    self.refs.entry(reference.clone()).or_default().push(at);
+                }
+            }
+            Line::Edge { draft, from, to, source, .. } => {
+                draft.id.map(|id| self.edges.entry(id.0).or_insert(at));
+                self.link_item(at, from, false);
+                self.link_item(at, to, false);
+                self.link_source(at, source.as_ref());
+            }
+            Line::Tombstone { draft, is_edge } => {
+                self.targets.insert(draft.target);
+                let known = if *is_edge { &self.edges } else { &self.items };
+                if !known.contains_key(&draft.target) {
+                    let id = engine::ItemId(draft.target);
+                    let item = Link::Item(Name::Id(id));
+                    self.open.push((at, if *is_edge { Link::Edge(draft.target) } else { item }));
+                }
+            }
+        }
+    }
+
+    fn link_item(&mut self, at: At, name: &Name, keep: bool) {
+        let above = match name {
+            Name::Id(id) => self.items.get(&id.0).copied(),
+            Name::Ref(reference) => self.refs.get(reference).and_then(|of| of.last().copied()),
+        };
+        match above {
+            Some(above) if keep => self.after.push((at, above)),
+            Some(_) => {}
+            None => self.open.push((at, Link::Item(name.clone()))),
+        }
+    }
+
+    fn link_source(&mut self, at: At, source: Option<&SourceName>) {
+        if let Some(id) = source.and_then(|source| source.id)
+            && !self.sources.contains_key(&id.0)
+        {
+            self.open.push((at, Link::Source(id.0)));
+        }
+    }
+
+    /// Links to lines below; what no line holds may be in the store.
+    fn close_links(&mut self) {
+        for (at, link) in std::mem::take(&mut self.open) {
+            let target = match link {
+                Link::Item(Name::Id(id)) => self.items.get(&id.0).copied(),
+                Link::Item(Name::Ref(reference)) => self.of_ref(&reference, at),
+                Link::Source(id) => self.sources.get(&id).copied(),
+                Link::Edge(id) => self.edges.get(&id).copied(),
+            };
+            if let Some(target) = target {
+                self.after.push((at, target));
+                self.forwards = true;
+            }
+        }
+    }
+
+    /// Lines in their order, but each after those that it names. A circle can only run along
+    /// `supersedes`; its items are bad lines.
+    fn sort(&mut self) {
+        let lines = At::try_from(self.entries.len()).expect("LINES_MAX is less");
+        if !self.forwards {
+            self.order = (0..lines).collect();
+            return;
+        }
+        self.after.sort_unstable();
+        let mut marks = vec![Mark::Ahead; self.entries.len()];
+        let mut way: Vec<(At, usize)> = Vec::new();
+        for first in 0..lines {
+            if marks[first as usize] == Mark::Ahead {
+                self.enter(first, &mut marks, &mut way);
+            }
+            while let Some((at, next)) = way.last_mut() {
+                let at = *at;
+                let link = self.after.get(*next).filter(|(from, _)| *from == at).map(|link| link.1);
+                *next += 1;
+                match link {
+                    None => {
+                        way.pop();
+                        if marks[at as usize] == Mark::OnTheWay {
+                            marks[at as usize] = Mark::Done;
+                            self.order.push(at);
+                        }
+                    }
+                    Some(link) => match marks[link as usize] {
+                        Mark::Ahead => self.enter(link, &mut marks, &mut way),
+                        Mark::OnTheWay => self.break_circle(link, &mut marks, &way),
+                        Mark::Done | Mark::Bad => {}
+                    },
+                }
+            }
+        }
+    }
+
+    fn enter(&self, at: At, marks: &mut [Mark], way: &mut Vec<(At, usize)>) {
+        marks[at as usize] = Mark::OnTheWay;
+        way.push((at, self.after.partition_point(|&(from, _)| from < at)));
+    }
+
+    fn break_circle(&mut self, from: At, marks: &mut [Mark], way: &[(At, usize)]) {
+        let start = way.iter().position(|&(at, _)| at == from).expect("it is on the way");
+        let circle: Vec<At> = way[start..].iter().map(|&(at, _)| at).collect();
+        let numbers: Vec<String> = circle.iter().map(|&at| self.number(at).to_string()).collect();
+        let why = format!("supersedes runs in a circle: lines {}", numbers.join(", "));
+        for at in circle {
+            if std::mem::replace(&mut marks[at as usize], Mark::Bad) != Mark::Bad {
+                self.bad.add(self.number(at), why.clone());
+            }
+        }
+    }
+
+    /// The line number of an entry.
+    pub(super) fn number(&self, at: At) -> u32 {
+        self.entries[at as usize].number
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Ahead,
+    OnTheWay,
+    Done,
+    Bad,
+}
+
+/// Passes over the rest of a line; gives its length.
+fn skip_line(file: &mut impl BufRead) -> io::Result<u64> {
+    let mut skipped = 0;
+    loop {
+        let buffer = file.fill_buf()?;
+        let end = buffer.iter().position(|&byte| byte == b'\n');
+        let length = end.map_or(buffer.len(), |at| at + 1);
+        file.consume(length);
+        skipped += length as u64;
+        if end.is_some() || length == 0 {
+            return Ok(skipped);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(lines: &[&str]) -> Plan {
+        Plan::of(&mut lines.join("\n").as_bytes()).unwrap()
+    }
+
+    fn order(plan: &Plan) -> Vec<u32> {
+        plan.order.iter().map(|&at| plan.number(at)).collect()
+    }
+
+    #[test]
+    fn lines_come_after_what_they_name() {
+        let plan = plan(&[
+            r#"{"type":"edge","from":"a","to":"c","relation":"links_to"}"#,
+            "",
+            r#"{"type":"item","ref":"a","text":"one","supersedes":["b"]}"#,
+            r#"{"type":"item","ref":"b","text":"two"}"#,
+            r#"{"type":"item","ref":"c","text":"three"}"#,
+        ]);
+        assert_eq!((order(&plan), plan.bad.count), (vec![4, 3, 5, 1], 0));
+    }
+
+    #[test]
+    fn a_file_in_order_keeps_it() {
+        let plan = plan(&[
+            r#"{"type":"item","ref":"a","text":"one"}"#,
+            r#"{"type":"item","ref":"a","text":"two","supersedes":["a"]}"#,
+            r#"{"type":"edge","from":"a","to":"a","relation":"links_to"}"#,
+        ]);
+        assert_eq!((order(&plan), plan.forwards), (vec![1, 2, 3], false));
+        assert_eq!(plan.of_ref("a", 1), Some(0));
+        assert_eq!(plan.of_ref("a", 2), Some(1));
+    }
+
+    #[test]
+    fn circles_are_told_with_their_lines() {
+        let plan = plan(&[
+            r#"{"type":"item","ref":"a","text":"one","supersedes":["b"]}"#,
+            r#"{"type":"item","ref":"b","text":"two","supersedes":["c"]}"#,
+            r#"{"type":"item","ref":"c","text":"three","supersedes":["a"]}"#,
+            r#"{"type":"item","ref":"d","text":"four"}"#,
+        ]);
+        assert_eq!(order(&plan), [4]);
+        assert_eq!(plan.bad.count, 3);
+        assert!(
+            plan.bad.named.iter().all(|(_, why)| why.contains("lines 1, 2, 3")),
+            "{:?}",
+            plan.bad
+        );
+    }
+
+    #[test]
+    fn bad_lines_are_told_and_the_rest_is_taken() {
+        let long = format!("{{\"type\":\"item\",\"text\":\"{}\"}}", "x".repeat(LINE_BYTES_MAX));
+        let plan = plan(&["nonsense", &long, r#"{"type":"item","text":"good"}"#]);
+        assert_eq!(order(&plan), [3]);
+        let told: Vec<u32> = plan.bad.named.iter().map(|(number, _)| *number).collect();
+        assert_eq!(told, [1, 2]);
+    }
+}

@@ -1,0 +1,91 @@
+//! What became of an import.
+
+use engine::Batch;
+use serde_json::{Value, json};
+
+/// Bad lines that are named; the rest are counted.
+const BAD_NAMED_MAX: usize = 100;
+
+/// Lines that are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BadLines {
+    /// How many.
+    pub count: u64,
+    /// The first of them that were found: number, and why.
+    pub named: Vec<(u32, String)>,
+}
+
+impl BadLines {
+    pub(super) fn add(&mut self, number: u32, why: String) {
+        self.count += 1;
+        if self.named.len() < BAD_NAMED_MAX {
+            self.named.push((number, why));
+            self.named.sort();
+        }
+    }
+}
+
+/// What became of an import.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Sources written, those that items only named among them.
+    pub sources: u64,
+    /// Items written.
+    pub items: u64,
+    /// Items that these replace.
+    pub superseded: u64,
+    /// Edges written.
+    pub edges: u64,
+    /// Tombstones written.
+    pub tombstones: u64,
+    /// Lines that the store says already.
+    pub unchanged: u64,
+    /// Rows whose id another row had, so that they got a new one.
+    pub renamed: u64,
+    /// Lines left out.
+    pub bad: BadLines,
+    /// Whether this only says what would be written.
+    pub nothing_written: bool,
+}
+
+impl Report {
+    pub(super) fn count(&mut self, batch: &Batch) {
+        self.sources += batch.sources.len() as u64;
+        self.items += batch.items.len() as u64;
+        self.superseded += batch.items.iter().map(|item| item.supersedes.len() as u64).sum::<u64>();
+        self.edges += batch.edges.len() as u64;
+        self.tombstones += batch.tombstones.len() as u64;
+    }
+
+    /// As `recalld import --json` prints it.
+    pub fn to_json(&self) -> Value {
+        let bad = self.bad.named.iter().map(|(line, why)| json!({"line": line, "reason": why}));
+        json!({
+            "sources": self.sources, "items": self.items, "superseded": self.superseded,
+            "edges": self.edges, "tombstones": self.tombstones, "unchanged": self.unchanged,
+            "renamed": self.renamed, "bad_count": self.bad.count,
+            "bad": bad.collect::<Vec<_>>(), "nothing_written": self.nothing_written,
+        })
+    }
+
+    /// The same in words.
+    pub fn readable(&self) -> String {
+        let mut text = format!(
+            "{}{} sources, {} items ({} superseded), {} edges, {} tombstones; {} lines unchanged, {} \
+             rows with a new id, {} bad lines",
+            if self.nothing_written { "(nothing was written) " } else { "" },
+            self.sources,
+            self.items,
+            self.superseded,
+            self.edges,
+            self.tombstones,
+            self.unchanged,
+            self.renamed,
+            self.bad.count,
+        );
+        for (line, why) in &self.bad.named {
+            text.push_str(&format!("\nline {line}: {why}"));
+        }
+        text
+    }
+}

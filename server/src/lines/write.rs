@@ -1,0 +1,221 @@
+//! Rows of a store as lines (`format-spec/export.md`).
+
+use engine::{
+    Damage, EdgeView, ItemId, ItemView, Record, Snapshot, SourceId, SourceView, Span, Status,
+    Target, TombstoneView, hex,
+};
+
+use serde_json::{Value, json};
+
+use super::CHUNK_BYTES;
+use super::text::Object;
+use crate::names;
+
+/// How many lines of each type were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lines {
+    /// Sources.
+    pub sources: u64,
+    /// Items.
+    pub items: u64,
+    /// Edges.
+    pub edges: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+}
+
+impl Lines {
+    /// `{sources, items, edges, tombstones}`.
+    pub fn to_json(self) -> Value {
+        json!({
+            "sources": self.sources, "items": self.items, "edges": self.edges,
+            "tombstones": self.tombstones,
+        })
+    }
+
+    fn count(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Source(_) => self.sources += 1,
+            Record::Item(..) => self.items += 1,
+            Record::Edge(..) => self.edges += 1,
+            Record::Tombstone(_) => self.tombstones += 1,
+        }
+    }
+}
+
+/// Hands all lines of a snapshot to `take`, some at a time and each whole.
+pub fn all<E: From<Damage>>(
+    snapshot: &Snapshot,
+    mut take: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<Lines, E> {
+    let mut lines = Lines::default();
+    let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+    for record in snapshot.records() {
+        let record = record?;
+        line(snapshot, &record, &mut chunk)?;
+        lines.count(&record);
+        if chunk.len() >= CHUNK_BYTES {
+            take(&chunk)?;
+            chunk.clear();
+        }
+    }
+    if !chunk.is_empty() {
+        take(&chunk)?;
+    }
+    Ok(lines)
+}
+
+/// Adds the line of a row, with its line feed. `snapshot` is the one that the row is of.
+fn line(snapshot: &Snapshot, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
+    match record {
+        Record::Source(view) => source(view, out),
+        Record::Item(view, status) => item(snapshot, view, *status, out)?,
+        Record::Edge(view, hidden) => edge(snapshot, view, *hidden, out)?,
+        Record::Tombstone(view) => tombstone(snapshot, view, out)?,
+    }
+    out.push(b'\n');
+    Ok(())
+}
+
+fn source(view: &SourceView<'_>, out: &mut Vec<u8>) {
+    let mut line = Object::begin(out);
+    line.text("type", "source");
+    line.text("id", &names::source(view.id));
+    line.text("kind", view.kind);
+    line.text("uri", view.uri);
+    line.text_or_none("title", view.title);
+    line.text("content_sha256", &hex(&view.content_sha256));
+    line.raw("bytes", &view.bytes.to_string());
+    line.time("recorded_at", view.recorded_at);
+    line.text_or_none("recorded_by", view.recorded_by);
+    line.text_or_none("via", view.via);
+    line.end();
+}
+
+fn item(
+    snapshot: &Snapshot,
+    view: &ItemView<'_>,
+    status: Status,
+    out: &mut Vec<u8>,
+) -> Result<(), Damage> {
+    let mut line = Object::begin(out);
+    line.text("type", "item");
+    line.text("id", &names::of_item(view));
+    line.text_or_none("ref", view.reference.unwrap_or_default());
+    line.text("kind", view.kind);
+    line.text("modality", view.modality);
+    line.text_or_none("title", view.title);
+    line.text("text", view.text);
+    line.text("content_sha256", &hex(&view.content_sha256));
+    line.texts_or_none("tags", &view.tags);
+    attributes(view.attributes, &mut line);
+    source_name(snapshot, view.source, &mut line)?;
+    if let Some(found) = view.span {
+        span(found, &mut line);
+    }
+    line.time("recorded_at", view.recorded_at);
+    line.text_or_none("recorded_by", view.recorded_by);
+    line.text_or_none("via", view.via);
+    line.time_or_none("valid_from", view.valid_from);
+    line.time_or_none("valid_to", view.valid_to);
+    line.text("sensitivity", view.sensitivity.name());
+    line.texts_or_none("gates", &view.gates);
+    line.flag_unless("searchable", view.searchable, true);
+    let replaced: Result<Vec<_>, _> =
+        view.supersedes.iter().map(|&id| item_name(snapshot, id)).collect();
+    line.texts_or_none("supersedes", &replaced?);
+    line.flag_unless("tombstoned", status == Status::Tombstoned, false);
+    line.end();
+    Ok(())
+}
+
+fn edge(
+    snapshot: &Snapshot,
+    view: &EdgeView<'_>,
+    hidden: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Damage> {
+    let mut line = Object::begin(out);
+    line.text("type", "edge");
+    line.text("id", &names::edge(view.id));
+    line.text("from", &item_name(snapshot, view.from)?);
+    line.text("to", &item_name(snapshot, view.to)?);
+    line.text("relation", view.relation);
+    // The shortest decimal that reads back as the same f32, without an exponent (EXP-05).
+    line.raw("weight", &view.weight.to_string());
+    source_name(snapshot, view.source, &mut line)?;
+    line.time("recorded_at", view.recorded_at);
+    line.text_or_none("recorded_by", view.recorded_by);
+    line.time_or_none("valid_from", view.valid_from);
+    line.time_or_none("valid_to", view.valid_to);
+    line.text_or_none("note", view.note);
+    line.flag_unless("tombstoned", hidden, false);
+    line.end();
+    Ok(())
+}
+
+fn tombstone(
+    snapshot: &Snapshot,
+    view: &TombstoneView<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Damage> {
+    let target = match snapshot.target(view.target)? {
+        Target::Item(kind) => names::item(kind, ItemId(view.target)),
+        Target::Edge => names::edge(engine::EdgeId(view.target)),
+        Target::Gone => names::item("", ItemId(view.target)),
+    };
+    let mut line = Object::begin(out);
+    line.text("type", "tombstone");
+    line.text("target", &target);
+    line.time("at", view.at);
+    line.text_or_none("by", view.by);
+    line.text_or_none("reason", view.reason);
+    line.flag_unless("erase", view.erase, false);
+    line.end();
+    Ok(())
+}
+
+/// The stored text as it is, unless it would break the line (EXP-07).
+fn attributes(text: &str, line: &mut Object<'_>) {
+    if text.contains(['\n', '\r']) {
+        line.text("attributes_text", text);
+    } else if !text.is_empty() {
+        line.raw("attributes", text);
+    }
+}
+
+fn span(span: Span, line: &mut Object<'_>) {
+    let mut inner = Object::begin(line.key("span"));
+    inner.raw("byte_start", &span.byte_start.to_string());
+    inner.raw("byte_end", &span.byte_end.to_string());
+    inner.raw("line_start", &span.line_start.to_string());
+    inner.raw("line_end", &span.line_end.to_string());
+    inner.end();
+}
+
+/// EXP-08.
+fn source_name(
+    snapshot: &Snapshot,
+    id: Option<SourceId>,
+    line: &mut Object<'_>,
+) -> Result<(), Damage> {
+    let Some(id) = id else { return Ok(()) };
+    let mut inner = Object::begin(line.key("source"));
+    inner.text("id", &names::source(id));
+    if let Some(source) = snapshot.source(id)? {
+        inner.text("kind", source.kind);
+        inner.text("uri", source.uri);
+        inner.text_or_none("title", source.title);
+    }
+    inner.end();
+    Ok(())
+}
+
+/// An item's id with the prefix of its kind (EXP-03).
+fn item_name(snapshot: &Snapshot, id: ItemId) -> Result<String, Damage> {
+    let kind = match snapshot.find(id)? {
+        Some(place) => snapshot.kind(place)?,
+        None => "",
+    };
+    Ok(names::item(kind, id))
+}

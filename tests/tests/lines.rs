@@ -1,0 +1,183 @@
+//! Export and import of JSON Lines by the real program: there and back, alone and beside a server,
+//! files in any order, bad lines.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use engine::Store;
+use serde_json::{Value, json};
+use server::limits::STREAM_BACKLOG_BYTES_MAX;
+use tests::service::{Service, command, run, run_json, scratch, write};
+use tests::wire::Ask;
+use tests::{ground, random_store};
+
+const SEED: u64 = 21;
+const COMMITS: usize = 30;
+
+fn export(data: &Path) -> String {
+    let output = run(data, &["export"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn import(data: &Path, file: &Path, options: &[&str]) -> (Option<i32>, Value, String) {
+    let arguments = [&["import", file.to_str().unwrap(), "--json"], options].concat();
+    let Output { status, stdout, stderr } = run(data, &arguments);
+    let report = serde_json::from_slice(&stdout).unwrap_or(Value::Null);
+    (status.code(), report, String::from_utf8_lossy(&stderr).into_owned())
+}
+
+fn imported(data: &Path, file: &Path, options: &[&str]) -> Value {
+    let (code, report, errors) = import(data, file, options);
+    assert_eq!(code, Some(0), "{report:#}\n{errors}");
+    report
+}
+
+/// A store of random rows, bound to no model, as a data directory.
+fn random_data(folder: &Path) -> PathBuf {
+    let data = folder.join("random");
+    let store = data.join("tenants/local/store");
+    fs::create_dir_all(&store).unwrap();
+    let store = Store::open(ground::folder(&store, SEED), ground::unmerged()).unwrap();
+    random_store::fill(&store, SEED, COMMITS, false);
+    data
+}
+
+#[test]
+fn an_export_of_an_imported_export_is_the_same() {
+    let scratch = scratch();
+    let whole = export(&random_data(scratch.path()));
+    assert!(whole.lines().count() > 100, "{} lines", whole.lines().count());
+    let file = write(scratch.path(), "whole.jsonl", &whole);
+
+    let (alone, beside) = (scratch.path().join("alone"), scratch.path().join("beside"));
+    let report = imported(&alone, &file, &[]);
+    assert_eq!((&report["unchanged"], &report["renamed"]), (&json!(0), &json!(0)), "{report}");
+    assert_eq!(export(&alone), whole);
+    let again = imported(&alone, &file, &[]);
+    assert_eq!(again["unchanged"].as_u64().unwrap(), whole.lines().count() as u64, "{again}");
+    assert_eq!(export(&alone), whole, "importing it again changes nothing");
+
+    let service = Service::start(&beside, &[]);
+    let dry = imported(&beside, &file, &["--dry-run"]);
+    assert_eq!(dry["nothing_written"], true, "{dry}");
+    assert_eq!(export(&beside), "", "a dry run writes nothing");
+    imported(&beside, &file, &["--strict"]);
+    assert_eq!(export(&beside), whole);
+    let target = scratch.path().join("out.jsonl");
+    let told = run_json(&beside, &["export", target.to_str().unwrap()]);
+    assert!(told["items"].as_u64().unwrap() > 0, "{told}");
+    assert_eq!(fs::read_to_string(&target).unwrap(), whole);
+    drop(service);
+
+    let again = run(&beside, &["export", target.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(3), "it is there");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("--force"));
+    assert!(run(&alone, &["export", target.to_str().unwrap(), "--force"]).status.success());
+    let left: Vec<_> = fs::read_dir(scratch.path()).unwrap().map(|e| e.unwrap().path()).collect();
+    assert!(!left.iter().any(|path| path.ends_with("out.jsonl.new")), "{left:?}");
+}
+
+#[test]
+fn lines_in_any_order_and_by_ref_are_taken_and_bad_ones_told() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let lines = [
+        r#"{"type":"edge","from":"b","to":"a","relation":"links_to"}"#,
+        r#"{"type":"item","ref":"b","text":"second","supersedes":["c"],"source":{"kind":"file","uri":"file:///x"}}"#,
+        r#"{"type":"item","ref":"a","text":"first","source":{"kind":"file","uri":"file:///x"}}"#,
+        r#"{"type":"item","ref":"c","text":"third"}"#,
+        r#"{"type":"edge","from":"a","to":"b","relation":"supersedes"}"#,
+        r#"{"type":"item","ref":"x","text":"round","supersedes":["y"]}"#,
+        r#"{"type":"item","ref":"y","text":"about","supersedes":["x"]}"#,
+        r#"{"type":"item","text":1}"#,
+        r#"{"type":"edge","from":"x","to":"a","relation":"links_to"}"#,
+        r#"{"type":"item","ref":"d","text":"hidden","tombstoned":true}"#,
+        "nonsense",
+        r#"{"type":"item","text":"misspelt","sensitivty":"restricted"}"#,
+    ];
+    let file = write(scratch.path(), "mixed.jsonl", lines.join("\n"));
+    let (code, report, errors) = import(&data, &file, &["--strict"]);
+    assert_eq!(code, Some(1), "{report}\n{errors}");
+    assert_eq!(export(&data), "", "strict: nothing is imported");
+
+    let (code, report, _) = import(&data, &file, &[]);
+    assert_eq!(code, Some(1), "{report}");
+    let bad: Vec<u64> =
+        report["bad"].as_array().unwrap().iter().map(|one| one["line"].as_u64().unwrap()).collect();
+    assert_eq!(bad, [5, 6, 7, 8, 9, 11, 12], "{report:#}");
+    assert!(report["bad"][1]["reason"].as_str().unwrap().contains("lines 6, 7"), "{report:#}");
+    let rows: Vec<Value> =
+        export(&data).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| rows.iter().filter(|row| row["type"] == kind).count();
+    assert_eq!((of("source"), of("item"), of("edge"), of("tombstone")), (1, 4, 1, 1), "{rows:#?}");
+    let item = |text: &str| rows.iter().find(|row| row["text"] == text).unwrap();
+    assert_eq!(item("second")["supersedes"], json!([item("third")["id"]]));
+    assert_eq!(item("hidden")["tombstoned"], true);
+
+    // What only the store can refuse is told by its line too, and takes nothing with it.
+    let hidden = json!({"type": "item", "text": "late", "supersedes": [item("hidden")["id"]]});
+    let lines = format!("{hidden}\n{{\"type\":\"item\",\"text\":\"in time\"}}\n");
+    let (code, report, _) = import(&data, &write(scratch.path(), "late.jsonl", lines), &[]);
+    assert_eq!((code, &report["items"], &report["bad_count"]), (Some(1), &json!(1), &json!(1)));
+    assert_eq!(report["bad"][0]["line"], 1, "{report}");
+    assert!(report["bad"][0]["reason"].as_str().unwrap().contains("is tombstoned"), "{report}");
+
+    // The same refs: one says the same, one says something else.
+    let lines = [
+        r#"{"type":"item","ref":"a","text":"first","source":{"kind":"file","uri":"file:///x"}}"#,
+        r#"{"type":"item","ref":"b","text":"second, corrected"}"#,
+        r#"{"type":"edge","from":"b","to":"a","relation":"links_to"}"#,
+    ];
+    let file = write(scratch.path(), "next.jsonl", lines.join("\n"));
+    let report = imported(&data, &file, &[]);
+    assert_eq!((&report["unchanged"], &report["superseded"]), (&json!(1), &json!(1)), "{report}");
+}
+
+/// More than a stream may have waiting: the server sends as the client takes.
+#[test]
+fn a_long_export_comes_whole_through_a_server() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let line = |n: usize| {
+        let text = format!("{n} \u{1f9ed}\n").repeat(8_192);
+        let item = json!({"type": "item", "ref": n.to_string(), "text": text, "searchable": false});
+        format!("{item}\n")
+    };
+    let lines: String = (0..100).map(line).collect();
+    assert!(lines.len() > 4 * STREAM_BACKLOG_BYTES_MAX, "{} bytes", lines.len());
+    let file = write(scratch.path(), "long.jsonl", &lines);
+    let service = Service::start(&data, &[]);
+    let open = service.ask(&Ask::post("/operator/export", &json!({})));
+    assert_eq!(open.status, 401, "only with the operator's bearer");
+    let report = imported(&data, &file, &[]);
+    assert_eq!(report["items"], 100, "{report}");
+    let beside = export(&data);
+    assert!(beside.len() > lines.len());
+    drop(service);
+    assert_eq!(export(&data), beside);
+}
+
+#[test]
+fn standard_input_and_output_are_a_dash() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let mut child = command(&data, &["import", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let line = "{\"type\":\"item\",\"text\":\"through a pipe\"}\n";
+    child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert!(export(&data).contains("through a pipe"));
+    let nowhere = run(&scratch.path().join("nowhere"), &["export"]);
+    assert_eq!(nowhere.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("--data"), "says what to do");
+    assert!(!scratch.path().join("nowhere").exists(), "an export makes nothing");
+}

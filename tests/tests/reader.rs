@@ -1,0 +1,173 @@
+//! `format-spec/reader.py`, written from the pages alone, prints what `recalld export` writes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use engine::{Damage, Snapshot, Store};
+use server::lines::write;
+use tests::golden::Golden;
+use tests::sample::{self, Seals};
+use tests::service::{self, scratch};
+use tests::{ground, random_store};
+
+const RANDOM_STORES: u64 = 12;
+const RANDOM_COMMITS: usize = 25;
+/// Files broken, one at a time.
+const BREAKS: u32 = 300;
+
+fn spec() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
+}
+
+fn python(arguments: &[&Path]) -> Output {
+    // -B: nothing is to be left beside the script.
+    Command::new("python3").arg("-B").args(arguments).output().expect("python3 is there")
+}
+
+/// What reader.py prints of a store.
+fn read(store: &Path) -> String {
+    let output = python(&[&spec().join("reader.py"), store]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{}: {errors}", store.display());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What the library writes of a snapshot.
+fn written(snapshot: &Snapshot) -> String {
+    let mut out = Vec::new();
+    let take = |lines: &[u8]| {
+        assert!(lines.ends_with(b"\n"), "whole lines");
+        out.extend_from_slice(lines);
+        Ok::<_, Damage>(())
+    };
+    write::all(snapshot, take).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn same(left: &str, right: &str, what: &str) {
+    for (number, (left, right)) in (1..).zip(left.lines().zip(right.lines())) {
+        assert_eq!(left, right, "{what}, line {number}");
+    }
+    assert_eq!(left.len(), right.len(), "{what}: one has more lines");
+}
+
+/// The store of a data directory.
+fn store_of(data: &Path) -> PathBuf {
+    data.join("tenants/local/store")
+}
+
+#[test]
+fn golden_stores_read_as_they_are_exported() {
+    let kept = Golden::kept().unwrap();
+    assert!(kept.len() >= 2, "there are golden stores");
+    for golden in kept {
+        let scratch = scratch();
+        let data = scratch.path().join("data");
+        for (name, bytes) in &golden.files {
+            service::write(&store_of(&data), name, bytes);
+        }
+        let before = read(&store_of(&data));
+        let exported = service::run(&data, &["export"]);
+        let errors = String::from_utf8_lossy(&exported.stderr);
+        assert!(exported.status.success(), "{}: {errors}", golden.name);
+        let exported = String::from_utf8(exported.stdout).unwrap();
+        assert!(exported.lines().count() > 5, "{}: {exported}", golden.name);
+        same(&before, &exported, &golden.name);
+        // Opening it may have rewritten its files.
+        same(&read(&store_of(&data)), &exported, &golden.name);
+    }
+}
+
+#[test]
+fn random_stores_read_as_they_are_exported() {
+    let seed = ground::fresh_seed();
+    println!("RECALLD_TEST_SEED={seed}");
+    for seed in (0..RANDOM_STORES).map(|n| seed.wrapping_add(n)) {
+        let scratch = scratch();
+        let ground = ground::folder(scratch.path(), seed);
+        let store = Store::open(ground, ground::unmerged()).unwrap();
+        random_store::fill(&store, seed, RANDOM_COMMITS, true);
+        let exported = written(&store.snapshot());
+        drop(store);
+        same(&read(scratch.path()), &exported, &format!("seed {seed}"));
+        torn(scratch.path(), seed, &exported);
+    }
+}
+
+/// The same after a crash cut into the newest log.
+fn torn(folder: &Path, seed: u64, whole: &str) {
+    let mut logs: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("log-"))
+        .collect();
+    logs.sort();
+    let Some(log) = logs.last() else { return };
+    let bytes = fs::read(log).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
+    fs::write(log, &bytes[..end - 1]).unwrap();
+    let before = read(folder);
+    // What the lost commit hid is shown again.
+    let rows = |lines: &str| lines.replace(",\"tombstoned\":true", "");
+    assert!(rows(whole).starts_with(&rows(&before)), "seed {seed}: the commits before the last");
+    let store = Store::open(ground::folder(folder, seed), ground::unmerged()).unwrap();
+    same(&before, &written(&store.snapshot()), &format!("seed {seed}, torn"));
+    drop(store);
+    same(&read(folder), &before, &format!("seed {seed}, opened again"));
+}
+
+#[test]
+fn damaged_stores_give_an_error_with_a_rule() {
+    let scratch = scratch();
+    let store = Store::open(ground::folder(scratch.path(), 3), ground::unmerged()).unwrap();
+    sample::furnish(&store, Seals(&[1, 2]), |_, _| {}).unwrap();
+    drop(store);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/break_files.py");
+    let output = python(&[&script, &spec(), scratch.path(), Path::new(&BREAKS.to_string())]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let refused: u32 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
+    assert!(refused > BREAKS / 2, "only {refused} of {BREAKS} were noticed");
+}
+
+/// Rows of the page's table of columns: number, name, cell, cells.
+fn columns_of_the_page() -> Vec<String> {
+    let page = fs::read_to_string(spec().join("segment.md")).unwrap();
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, number, name, cell, count, _, _] = cells[..] else { return None };
+        number.parse::<u16>().ok()?;
+        // Fields of headers have lower-case names too, but sizes behind their offsets.
+        cell.parse::<u16>().ok()?;
+        Some(format!("{number} {name} {cell} {count}"))
+    });
+    rows.collect()
+}
+
+#[test]
+fn its_table_of_columns_is_the_pages() {
+    let code = "import sys; sys.path.insert(0, sys.argv[1]); import reader\n\
+                for number, (name, cell, count) in sorted(reader.columns_of(2).items()):\n\
+                \u{20}   print(number, name, cell, count)";
+    let output = python(&[Path::new("-c"), Path::new(code), &spec()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(printed.lines().collect::<Vec<_>>(), columns_of_the_page());
+}
+
+#[test]
+fn wrong_use_is_told_from_damage() {
+    let script = spec().join("reader.py");
+    assert_eq!(python(&[&script]).status.code(), Some(2));
+    let scratch = scratch();
+    let empty = python(&[&script, scratch.path()]);
+    assert_eq!(empty.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&empty.stderr).into_owned();
+    assert!(said.contains("MAN-03") && !said.contains("Traceback"), "{said}");
+    let nowhere = python(&[&script, &scratch.path().join("nowhere")]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(!String::from_utf8_lossy(&nowhere.stderr).contains("Traceback"));
+}
