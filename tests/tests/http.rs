@@ -262,7 +262,7 @@ fn each_kind_of_document_is_recalled_by_its_words() {
         ("Clockwork wind the spring turns", "lamp.py"),
         ("salted herring", "stores.txt"),
         ("Day 37 millibars", "weather.log"),
-        ("manifest write-ahead log frame checksum", ".md"),
+        ("hash-chained audit ledger signed checkpoints", ".md"),
     ] {
         let seeds = recall(&json!({"query": query, "limit": 3}));
         let uris: Vec<&str> =
