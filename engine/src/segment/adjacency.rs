@@ -138,7 +138,6 @@ impl Segment {
     }
 
     /// The row of a node's item, where it lies in this segment.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for a graph that walks in rows"))]
     pub(crate) fn node_row(&self, node: u32) -> Result<Option<Row>, Damage> {
         let row: u32 = self.view(NODE_ROW)?.get(node as usize)?;
         if row != NO_ROW && row >= self.header().items {

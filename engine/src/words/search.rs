@@ -110,8 +110,8 @@ struct Field<'v, B> {
 }
 
 impl Ranker {
-    /// Offers the rows of one segment, as [`Stats::add`](super::Stats::add) found it, to `top`, which may already hold rows of others: its floor
-    /// prunes.
+    /// Offers the rows of one segment, as [`Stats::add`](super::Stats::add) found it, to `top`, which
+    /// may already hold rows of others: its floor prunes.
     ///
     /// `wanted` is asked only for rows that would be kept; `key` orders rows of equal score
     /// (smaller first) and is what `top` returns.

@@ -10,11 +10,15 @@ const SECRET: &str = "zanzibarsecret";
 /// Names of the files that hold these bytes.
 fn holding(scratch: &Scratch, bytes: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(scratch.folder.path()).unwrap() {
-        let entry = entry.unwrap();
-        let found = std::fs::read(entry.path()).unwrap();
+    for entry in
+        std::fs::read_dir(scratch.folder.path()).expect("the disk works, and nothing is damaged")
+    {
+        let entry = entry.expect("the disk works, and nothing is damaged");
+        let found = std::fs::read(entry.path()).expect("the disk works, and nothing is damaged");
         if found.windows(bytes.len()).any(|window| window == bytes) {
-            names.push(entry.file_name().into_string().unwrap());
+            names.push(
+                entry.file_name().into_string().expect("the disk works, and nothing is damaged"),
+            );
         }
     }
     names
@@ -33,7 +37,7 @@ fn secret(source: Option<engine::SourceId>) -> ItemDraft {
 
 /// A store with a secret among other items, in `segments` segments, and the secret's id.
 fn furnished(scratch: &Scratch, sealed: bool) -> (ItemId, ItemId) {
-    scratch.store().bind_model(MODEL).unwrap();
+    scratch.store().bind_model(MODEL).expect("the disk works, and nothing is damaged");
     let kept = scratch.write(items([ItemDraft {
         embedding: halves([1.0, 0.0, 0.0, 0.0]),
         ..note("amber kept")
@@ -54,17 +58,19 @@ fn furnished(scratch: &Scratch, sealed: bool) -> (ItemId, ItemId) {
 }
 
 fn check_gone(snapshot: &Snapshot, kept: ItemId, gone: ItemId) {
-    assert!(snapshot.find(gone).unwrap().is_none());
+    assert!(snapshot.find(gone).expect("the disk works, and nothing is damaged").is_none());
     assert!(by_word(snapshot, SECRET, &Default::default()).is_empty());
     assert!(!near(snapshot, &[0.5, 0.25, 0.125, 1.0], &Default::default()).contains(&gone));
     assert_eq!(by_word(snapshot, "amber", &Default::default()), [kept]);
-    let stones = snapshot.tombstones(gone.0).unwrap();
+    let stones = snapshot.tombstones(gone.0).expect("the disk works, and nothing is damaged");
     assert_eq!(stones.len(), 1);
     assert_eq!((stones[0].by, stones[0].reason), ("officer", "asked for by its owner"));
 }
 
 fn erase(store: &Store, id: ItemId) {
-    store.erase(&[id.0], "officer", "asked for by its owner", &FullSpeed).unwrap();
+    store
+        .erase(&[id.0], "officer", "asked for by its owner", &FullSpeed)
+        .expect("the disk works, and nothing is damaged");
 }
 
 #[test]
@@ -95,15 +101,15 @@ fn erased_bytes_are_in_no_file_whether_sealed_or_not() {
 fn what_else_a_source_has_keeps_it() {
     let scratch = Scratch::new();
     scratch.store().bind_model(MODEL).unwrap();
-    let source =
+    let written =
         scratch.write(Batch { sources: vec![file("file:///both.md")], ..Batch::default() });
-    let source = Some(source.sources[0]);
-    let other = ItemDraft { source, ..note("amber the other") };
-    let written = scratch.write(items([secret(source), other]));
+    let source = written.sources[0];
+    let other = ItemDraft { source: Some(source), ..note("amber the other") };
+    let written = scratch.write(items([secret(Some(source)), other]));
     erase(scratch.store(), written.items[0]);
     let snapshot = scratch.snapshot();
-    assert!(snapshot.source(source.unwrap()).unwrap().is_some());
-    assert_eq!(snapshot.items_of_source(source.unwrap()).unwrap().len(), 1);
+    assert!(snapshot.source(source).unwrap().is_some());
+    assert_eq!(snapshot.items_of_source(source).unwrap().len(), 1);
 }
 
 #[test]
