@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::PoisonError;
 
 use crate::error::WriteError;
-use crate::job::{Job, JobError};
+use crate::job::{Content, Job};
 use crate::limits::{COMPACT_FREE_BYTES_MIN, COMPACT_RUN_MIN, SEGMENTS_MANY};
 use crate::merge::Erased;
 use crate::store::Store;
@@ -86,18 +86,13 @@ impl Store {
         pace: &dyn Pace,
     ) -> Result<Compacted, WriteError> {
         let disk = &*self.ground.disk;
-        let made = job.run(disk, erased, pace);
+        let made = job.run(disk, Content::Without(erased), pace);
         let mut writer = self.writer()?;
         let made = match made {
             Ok(made) => made,
             Err(error) => {
                 writer.abandon(job);
-                return match error {
-                    JobError::Cancelled => Ok(Compacted::Cancelled),
-                    JobError::Damaged(damage) => Err(WriteError::Damaged(damage)),
-                    JobError::TooLarge(why) => Err(WriteError::refused("segments", why)),
-                    JobError::Disk(error) => Err(WriteError::postponed(&error)),
-                };
+                return error.postponed().map_or(Ok(Compacted::Cancelled), Err);
             }
         };
         let done = Compacted::Merged { segments: job.inputs.len(), bytes: made.entry.bytes };

@@ -43,8 +43,8 @@ impl Store {
     /// Removes the bytes of all that is to be erased. Gives how many ids that were; 0 also when the
     /// pace ended it.
     pub fn erase_pending(&self, pace: &dyn Pace) -> Result<usize, WriteError> {
-        let _no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let (pending, snapshot) = {
             let mut writer = self.writer()?;
             (writer.erasures().clone(), writer.snapshot())

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use crate::compact::Pace;
-use crate::error::{Damage, DiskError, OpenError};
+use crate::error::{Damage, DiskError, OpenError, WriteError};
 use crate::ids::Seq;
 use crate::layout::{self, FileKind, UNFINISHED};
 use crate::manifest::SegmentEntry;
-use crate::merge::{Erased, MergeError, Merged, merge_to};
+use crate::merge::{Embeddings, Erased, MergeError, Merged, merge_to, with_embeddings};
 use crate::opening::open_segment;
 use crate::os::disk::{Disk, DiskFile};
 use crate::segment::{FileSink, Segment};
@@ -36,6 +36,15 @@ pub(crate) struct Made {
     merged: Merged,
 }
 
+/// What the new segment has of the rows that are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Content<'a> {
+    /// All that are not erased.
+    Without(&'a Erased),
+    /// All of one part, with other embeddings.
+    With(&'a Embeddings),
+}
+
 /// Why a job made nothing.
 #[derive(Debug)]
 pub(crate) enum JobError {
@@ -47,6 +56,18 @@ pub(crate) enum JobError {
     TooLarge(String),
     /// The file could not be written.
     Disk(DiskError),
+}
+
+impl JobError {
+    /// What is to be said of a job whose failure stops nothing; `None` if it was called off.
+    pub(crate) fn postponed(self) -> Option<WriteError> {
+        match self {
+            Self::Cancelled => None,
+            Self::Damaged(damage) => Some(WriteError::Damaged(damage)),
+            Self::TooLarge(why) => Some(WriteError::refused("segments", why)),
+            Self::Disk(error) => Some(WriteError::postponed(&error)),
+        }
+    }
 }
 
 impl From<Damage> for JobError {
@@ -123,14 +144,14 @@ impl Job {
         self.inputs.len() > self.sealed.len()
     }
 
-    /// Makes the file, without the rows that are erased.
+    /// Makes the file.
     pub(crate) fn run(
         &self,
         disk: &dyn Disk,
-        erased: &Erased,
+        content: Content<'_>,
         pace: &dyn Pace,
     ) -> Result<Made, JobError> {
-        let made = self.make(disk, erased, pace);
+        let made = self.make(disk, content, pace);
         if made.is_err() {
             let name = layout::name(FileKind::Segment, self.number);
             let _opening_removes_it = disk.remove(&format!("{name}{UNFINISHED}"));
@@ -138,13 +159,24 @@ impl Job {
         made
     }
 
-    fn make(&self, disk: &dyn Disk, erased: &Erased, pace: &dyn Pace) -> Result<Made, JobError> {
+    fn make(
+        &self,
+        disk: &dyn Disk,
+        content: Content<'_>,
+        pace: &dyn Pace,
+    ) -> Result<Made, JobError> {
         let name = layout::name(FileKind::Segment, self.number);
         let fresh = format!("{name}{UNFINISHED}");
         let file = Paced { file: disk.create(&fresh)?, pace };
         let mut sink = FileSink::new(&file);
         let segments: Vec<_> = self.inputs.iter().map(|part| Arc::clone(&part.segment)).collect();
-        let merged = merge_to(&segments, erased, &mut sink)?;
+        let merged = match content {
+            Content::Without(erased) => merge_to(&segments, erased, &mut sink)?,
+            Content::With(embeddings) => {
+                let [segment] = &*segments else { unreachable!("embeddings are of one segment") };
+                with_embeddings(segment, embeddings, &mut sink)?
+            }
+        };
         let sha256 = sink.finish()?;
         file.sync()?;
         disk.rename(&fresh, &name)?;

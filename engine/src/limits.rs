@@ -42,6 +42,12 @@ pub const COMPACT_RUN_MIN: usize = 4;
 pub const SEGMENTS_MANY: usize = 64;
 /// Bytes that compaction leaves free on the disk: room for a full tail and its logs.
 pub const COMPACT_FREE_BYTES_MIN: u64 = 512 << 20;
+/// Items that are re-embedded at once, between two looks at the pace.
+pub const REEMBED_BATCH_MAX: usize = 64;
+/// Items that are re-embedded while writers wait, where writers are not faster than the encoder.
+pub const REEMBED_LAST_MAX: u64 = 64;
+/// Rounds of re-embedding what was written meanwhile, before writers wait for the rest.
+pub const REEMBED_ROUNDS_MAX: usize = 16;
 /// Logs that a manifest names. Each opening that writes makes one.
 pub const LOGS_MAX: usize = 64;
 /// Ids in a manifest whose bytes are still to be removed.

@@ -19,7 +19,7 @@ use crate::error::{Damage, DiskError};
 use crate::layout::*;
 use crate::limits::SEGMENT_ROWS_MAX;
 use crate::os::mmap::AlignedBytes;
-use crate::segment::{FileWriter, Header, Segment, Sink, View};
+use crate::segment::{FileWriter, Header, Segment, Sink, Vectors, View};
 use crate::snapshot::Part;
 use crate::state::RowState;
 use crate::words::{self, PostingsView, WordColumns, WordColumnsRef};
@@ -134,8 +134,42 @@ pub(crate) fn merge_to(
     sink: &mut dyn Sink,
 ) -> Result<Merged, MergeError> {
     let rows = rows::kept(segments, erased)?;
+    write(segments, rows, None, sink)
+}
+
+/// Writes one segment again, with other embeddings: one for each that it has, in their order.
+pub(crate) fn with_embeddings(
+    segment: &Arc<Segment>,
+    embeddings: &Embeddings,
+    sink: &mut dyn Sink,
+) -> Result<Merged, MergeError> {
+    let had = segment.header().vectors;
+    assert_eq!(embeddings.vectors.count(), had, "an embedding for each that there was");
+    let segments = std::slice::from_ref(segment);
+    let rows = rows::kept(segments, &Erased::default())?;
+    write(segments, rows, Some(embeddings), sink)
+}
+
+/// Embeddings of another model.
+#[derive(Debug)]
+pub(crate) struct Embeddings {
+    /// How wide they are.
+    pub(crate) dimensions: u32,
+    /// The rows.
+    pub(crate) vectors: Vectors,
+}
+
+fn write(
+    segments: &[Arc<Segment>],
+    rows: Vec<RowMap>,
+    embeddings: Option<&Embeddings>,
+    sink: &mut dyn Sink,
+) -> Result<Merged, MergeError> {
     let symbols = symbols::Renamed::of(segments, &rows)?;
-    let header = header(segments, &rows, symbols.count())?;
+    let mut header = header(segments, &rows, symbols.count())?;
+    if let Some(others) = embeddings.filter(|_| header.vectors > 0) {
+        header.dimensions = others.dimensions;
+    }
     let words = merge_words(segments, &rows, header.items)?;
     let inputs = segments.iter().zip(&rows).zip(&symbols.codes);
     let inputs: Vec<Input<'_>> =
@@ -148,7 +182,10 @@ pub(crate) fn merge_to(
     copier.edges()?;
     copier.tombstones()?;
     copier.ends()?;
-    copier.vectors(header.dimensions)?;
+    match embeddings {
+        None => copier.vectors(header.dimensions)?,
+        Some(others) => others.vectors.write(&mut copier.file)?,
+    }
     copier.file.words(&words)?;
     let bytes = copier.file.finish()?;
     Ok(Merged { header, bytes, rows })

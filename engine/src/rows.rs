@@ -100,6 +100,17 @@ impl Rows {
         Ok(())
     }
 
+    /// Makes one part of the whole tail.
+    pub(crate) fn make_tail_one(&mut self) -> Result<(), Damage> {
+        assert_eq!(self.frozen, 0, "a flush has the parts");
+        if self.tail().len() > 1 {
+            let whole = merge(self.tail())?;
+            self.parts.truncate(self.sealed);
+            self.parts.push(whole);
+        }
+        Ok(())
+    }
+
     /// Everything, for a snapshot.
     pub(crate) fn all(&self) -> &[Part] {
         &self.parts

@@ -3,7 +3,7 @@
 //! The door of the engine: who may write when, and which snapshot is shown. What happens on disk is
 //! the writer's; what a row is, and how it is found, belongs to others.
 //!
-//! Locks, in the order in which a thread may take them: `flushing`, `compacting`, `writer`, `shown`.
+//! Locks, in the order in which a thread may take them: `compacting`, `flushing`, `writer`, `shown`.
 //! Only short work is done under `writer`: an append to the log, rows for the tail, a manifest.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +13,7 @@ use crate::compact::FullSpeed;
 use crate::error::{DiskError, OpenError, WriteError};
 use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
 use crate::item::{Batch, Checked, Complete};
+use crate::job::Content;
 use crate::limits::*;
 use crate::links;
 use crate::log::Durability;
@@ -94,10 +95,10 @@ pub struct Written {
 pub struct Store {
     pub(crate) ground: Ground,
     pub(crate) options: Options,
-    /// One flush at a time.
-    pub(crate) flushing: Mutex<()>,
     /// One of compaction, erasure and re-embedding at a time.
     pub(crate) compacting: Mutex<()>,
+    /// One flush at a time.
+    pub(crate) flushing: Mutex<()>,
     writer: Mutex<Writer>,
     settling: Settling,
     /// Why the writer stopped; read without waiting for it.
@@ -306,7 +307,7 @@ impl Store {
             begun
         };
         let Some(job) = begun else { return Ok(()) };
-        let made = job.run(disk, erased, &FullSpeed);
+        let made = job.run(disk, Content::Without(erased), &FullSpeed);
         let mut writer = self.writer()?;
         let made = match made {
             Ok(made) => made,

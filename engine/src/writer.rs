@@ -358,13 +358,25 @@ impl Writer {
         Some(self.job(at, 1))
     }
 
-    /// Puts what a job made in the place of what it read.
+    /// A job over the first sealed segment that no job has; `None` when each has one.
+    pub(crate) fn next_job(&mut self) -> Option<Job> {
+        let free = (0..self.manifest.segments.len()).find(|&at| !self.is_claimed(at))?;
+        Some(self.job(free, 1))
+    }
+
+    /// Puts what a job made in the place of what it read, in a new manifest.
     pub(crate) fn install(
         &mut self,
         disk: &dyn Disk,
         job: &Job,
         made: Made,
     ) -> Result<(), WriteError> {
+        self.replace(job, made);
+        self.publish(disk)
+    }
+
+    /// The same before the manifest.
+    pub(crate) fn replace(&mut self, job: &Job, made: Made) {
         let sealed = self.manifest.segments.len();
         let first = match job.sealed.first() {
             Some(&number) => self.manifest.segments.iter().position(|it| it.number == number),
@@ -384,7 +396,11 @@ impl Writer {
             self.drop_older_logs();
         }
         self.release(job);
-        self.publish(disk)
+    }
+
+    /// What a job made is not wanted after all.
+    pub(crate) fn doom_made(&mut self, made: &Made) {
+        self.doomed.push(layout::name(FileKind::Segment, made.entry.number));
     }
 
     /// Forgets a job that came to nothing.

@@ -17,6 +17,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod v1;
+mod vectors;
 mod writer;
 
 pub(crate) use adjacency::nodes_of;
@@ -28,4 +29,5 @@ pub use rows::{EdgeView, ItemView, SourceView, TombstoneView};
 pub(crate) use sealed::Segment;
 pub(crate) use sink::{FileSink, Sink};
 pub(crate) use v1::{Opened as OpenedSegment, open_any};
+pub(crate) use vectors::Vectors;
 pub(crate) use writer::SegmentBuilder;

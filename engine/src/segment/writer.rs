@@ -3,10 +3,10 @@
 use half::f16;
 
 use super::adjacency::nodes_of;
-use super::codes::quantise;
 use super::file::{Ends, FileWriter};
 use super::header::Header;
 use super::tables::{Lists, Symbols, Texts, row_number, rows_by_id, sorted_rows};
+use super::vectors::Vectors;
 use crate::error::DiskError;
 use crate::ids::Seq;
 use crate::item::{Batch, EdgeDraft, ItemDraft, SourceDraft, TombstoneDraft};
@@ -96,16 +96,6 @@ struct Tombstones {
     flags: Vec<u8>,
 }
 
-#[derive(Default)]
-struct Vectors {
-    halves: Vec<f16>,
-    norm: Vec<f32>,
-    item: Vec<u32>,
-    codes: Vec<i8>,
-    scale: Vec<f32>,
-    error: Vec<f32>,
-}
-
 fn time(at: Option<Micros>) -> i64 {
     at.map_or(NO_TIME, |at| at.0)
 }
@@ -170,17 +160,7 @@ impl SegmentBuilder {
             return NO_ROW;
         }
         self.dimensions = row_number(embedding.len());
-        let vectors = &mut self.vectors;
-        let (halves, codes) = (vectors.halves.len(), vectors.codes.len());
-        vectors.halves.extend_from_slice(embedding);
-        vectors.halves.resize(halves + row_halves(self.dimensions), f16::ZERO);
-        vectors.codes.resize(codes + row_codes(self.dimensions), 0);
-        let (scale, error) = quantise(embedding, &mut vectors.codes[codes..]);
-        vectors.scale.push(scale);
-        vectors.error.push(error);
-        vectors.norm.push(norm(embedding));
-        vectors.item.push(row);
-        row_number(vectors.item.len()) - 1
+        self.vectors.push(row, embedding)
     }
 
     pub(super) fn push_source(&mut self, seq: Seq, source: &SourceDraft) {
@@ -246,7 +226,7 @@ impl SegmentBuilder {
         const EDGE_BYTES: usize = 256;
         let items = &self.items;
         let texts = items.title.bytes.len() + items.text.bytes.len() + items.attributes.bytes.len();
-        let vectors = self.vectors.halves.len() * size_of::<f16>() + self.vectors.codes.len();
+        let vectors = self.vectors.bytes();
         let words = words.dictionary.len() + words.entries.len() + words.postings.len();
         let rows = items.id.len() * ITEM_BYTES + self.edges.id.len() * EDGE_BYTES;
         FILE_BYTES + rows + texts + vectors + words
@@ -300,20 +280,11 @@ impl SegmentBuilder {
             sources: row_number(self.sources.id.len()),
             edges: row_number(self.edges.id.len()),
             tombstones: row_number(self.tombstones.target.len()),
-            vectors: row_number(self.vectors.item.len()),
+            vectors: self.vectors.count(),
             symbols: row_number(symbols.len()),
             first_seq,
             last_seq,
         }
-    }
-}
-
-/// Euclidean length, summed in `f64` so that the stored `f32` is the nearest one.
-fn norm(halves: &[f16]) -> f32 {
-    let squares: f64 = halves.iter().map(|half| f64::from(half.to_f32()).powi(2)).sum();
-    #[expect(clippy::cast_possible_truncation, reason = "the nearest f32 is what is stored")]
-    {
-        squares.sqrt() as f32
     }
 }
 
@@ -420,17 +391,6 @@ impl Edges {
             .collect();
         file.ends(&Ends { nodes: &nodes, rows: &rows, from: &from, to: &to })
             .map(|fits| fits.expect("a tail is far smaller than a u32 can say"))
-    }
-}
-
-impl Vectors {
-    fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
-        file.column(VECTOR_HALVES, &self.halves)?;
-        file.column(VECTOR_NORM, &self.norm)?;
-        file.column(VECTOR_ITEM, &self.item)?;
-        file.column(VECTOR_CODES, &self.codes)?;
-        file.column(VECTOR_SCALE, &self.scale)?;
-        file.column(VECTOR_ERROR, &self.error)
     }
 }
 

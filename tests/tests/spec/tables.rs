@@ -109,6 +109,9 @@ fn limits_are_those_of_the_page() {
         COMPACT_BYTES_MAX,
         COMPACT_RUN_MIN,
         SEGMENTS_MANY,
+        REEMBED_BATCH_MAX,
+        REEMBED_LAST_MAX,
+        REEMBED_ROUNDS_MAX,
         COMPACT_FREE_BYTES_MIN,
     ];
     let of_words = values![words: TERM_BYTES_MAX, ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX];

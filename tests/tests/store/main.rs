@@ -6,6 +6,7 @@ mod directory;
 mod erasure;
 mod graph;
 mod limits;
+mod reembedding;
 mod retired;
 mod scratch;
 mod searches;

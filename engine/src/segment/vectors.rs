@@ -1,0 +1,69 @@
+//! Embeddings on their way into a segment: halves, their 8-bit copy, lengths, owners.
+//!
+//! Owns how a row lies in each column (`format-spec/embeddings.md`); knows no items.
+
+use half::f16;
+
+use super::codes::quantise;
+use super::file::FileWriter;
+use super::tables::row_number;
+use crate::error::DiskError;
+use crate::ids::Row;
+use crate::layout::*;
+
+/// Embeddings of one width. Row `i` of each column speaks of the same one.
+#[derive(Debug, Default)]
+pub(crate) struct Vectors {
+    halves: Vec<f16>,
+    norm: Vec<f32>,
+    item: Vec<Row>,
+    codes: Vec<i8>,
+    scale: Vec<f32>,
+    error: Vec<f32>,
+}
+
+impl Vectors {
+    /// Adds the embedding of an item row, and gives its own row. All are equally wide.
+    pub(crate) fn push(&mut self, item: Row, embedding: &[f16]) -> Row {
+        let dimensions = row_number(embedding.len());
+        let (halves, codes) = (self.halves.len(), self.codes.len());
+        self.halves.extend_from_slice(embedding);
+        self.halves.resize(halves + row_halves(dimensions), f16::ZERO);
+        self.codes.resize(codes + row_codes(dimensions), 0);
+        let (scale, error) = quantise(embedding, &mut self.codes[codes..]);
+        self.scale.push(scale);
+        self.error.push(error);
+        self.norm.push(norm(embedding));
+        self.item.push(item);
+        self.count() - 1
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> Row {
+        row_number(self.item.len())
+    }
+
+    /// Bytes of the columns that grow with the width.
+    pub(super) fn bytes(&self) -> usize {
+        self.halves.len() * size_of::<f16>() + self.codes.len()
+    }
+
+    /// The columns, in ascending order of number.
+    pub(crate) fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
+        file.column(VECTOR_HALVES, &self.halves)?;
+        file.column(VECTOR_NORM, &self.norm)?;
+        file.column(VECTOR_ITEM, &self.item)?;
+        file.column(VECTOR_CODES, &self.codes)?;
+        file.column(VECTOR_SCALE, &self.scale)?;
+        file.column(VECTOR_ERROR, &self.error)
+    }
+}
+
+/// Euclidean length, summed in `f64` so that the stored `f32` is the nearest one.
+fn norm(halves: &[f16]) -> f32 {
+    let squares: f64 = halves.iter().map(|half| f64::from(half.to_f32()).powi(2)).sum();
+    #[expect(clippy::cast_possible_truncation, reason = "the nearest f32 is what is stored")]
+    {
+        squares.sqrt() as f32
+    }
+}
