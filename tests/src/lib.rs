@@ -6,6 +6,7 @@ pub mod failing_disk;
 pub mod golden;
 pub mod ground;
 pub mod listing;
+pub mod load;
 pub mod mcp_client;
 pub mod memory_disk;
 pub mod original_model;
