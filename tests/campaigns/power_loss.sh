@@ -1,22 +1,26 @@
 #!/usr/bin/env bash
-# Cuts the power under a real file system, again and again: tests/campaigns/power_loss.sh [ROUNDS] [ext4|xfs].
+# Cuts the power under a real file system, again and again: tests/campaigns/power_loss.sh [ROUNDS] [xfs|ext4].
 # A load writes to a loop-mounted image; what it acknowledges goes to a file outside. At some moment the
 # file system is shut down without writing anything more, is mounted again, and the store is compared with
 # what was acknowledged. After every other cut a load that does not sync is cut off too, and some of those must
 # lose: that shows that the rig takes away what is not on disk. Needs root.
+#
+# On ext4 only what was acknowledged before the shutdown began has to be there: an fdatasync under way at that
+# moment may answer with success and write nothing (5 to 10 of 150 cuts of a loop of pwrite and fdatasync,
+# Linux 6.18). XFS has no such gap, so there everything counts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/campaigns/tools.sh
 . tests/campaigns/tools.sh
 
 rounds="${1:-40}"
-kind="${2:-ext4}"
+kind="${2:-xfs}"
 need_root
 need xfs_io xfsprogs
 case "$kind" in
     ext4) need mkfs.ext4 e2fsprogs ;;
     xfs) need mkfs.xfs xfsprogs ;;
-    *) fail "power_loss.sh [ROUNDS] [ext4|xfs]" ;;
+    *) fail "power_loss.sh [ROUNDS] [xfs|ext4]" ;;
 esac
 build_load
 
@@ -34,18 +38,22 @@ mount -o loop "$scratch/image" "$mount" || skip "no loop device can be mounted h
 
 # one ROUND FOLDER [unsynced]: a load that is cut off; what it said is added to FOLDER's file.
 one() {
-    local round="$1" store="$mount/$2" said="$scratch/$2.said" began pid
+    local round="$1" store="$mount/$2" said="$scratch/$2.said" pid
     "$load" write "$store" "r$round" 4 100000 "${@:3}" >"$scratch/said" 2>"$scratch/errors" &
     pid=$!
     while ! grep -qs open "$scratch/said"; do kill -0 "$pid" || fail "$(cat "$scratch/errors")"; done
     # Between 0 and half a second of writing.
     sleep "0.$(printf '%03d' $((RANDOM % 500)))"
+    local before
+    before="$(wc -l <"$scratch/said")"
     xfs_io -x -c shutdown "$mount"
     # Its next write or sync fails, and it says so and ends.
     local status=0
     wait "$pid" || status=$?
     ((status == 1)) && [[ -s "$scratch/errors" ]] || fail "the load ended with $status and said nothing"
-    cat "$scratch/said" >>"$said"
+    if [[ "$kind" == xfs ]]; then before="$(wc -l <"$scratch/said")"; fi
+    head -n "$before" "$scratch/said" >>"$said"
+    tail -n +$((before + 1)) "$scratch/said" | sed -n 's/^wrote/maybe/p; /^erasing/p' >>"$said"
     umount "$mount"
     mount -o loop "$scratch/image" "$mount"
     last="$(tail -n 1 "$scratch/errors")"

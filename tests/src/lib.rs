@@ -11,6 +11,7 @@ pub mod mcp_client;
 pub mod memory_disk;
 pub mod original_model;
 pub mod random_store;
+pub mod reseal;
 pub mod sample;
 pub mod service;
 pub mod sim;

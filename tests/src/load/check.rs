@@ -69,7 +69,8 @@ fn check_whole(name: &str, found: &Found, heard: &Heard) -> Result<(), String> {
         if found.items.contains_key(&at) {
             continue;
         }
-        let id = heard.batches.get(name).and_then(|batch| batch.items.get(at - 1));
+        let batch = heard.batches.get(name).or_else(|| heard.maybe.get(name));
+        let id = batch.and_then(|batch| batch.items.get(at - 1));
         if !id.is_some_and(|id| heard.erasing.contains(id)) {
             return Err(format!("{name} is not whole: item {at} of {} is missing", found.count));
         }

@@ -40,6 +40,8 @@ pub struct Acknowledged {
 pub struct Heard {
     /// `wrote NAME SEQ ID,ID,...`: batches by name.
     pub batches: BTreeMap<String, Acknowledged>,
+    /// `maybe NAME SEQ ID,ID,...`: the same where a power cut had begun, so that it need not be there.
+    pub maybe: BTreeMap<String, Acknowledged>,
     /// `hid ID`: a tombstone was acknowledged.
     pub hidden: BTreeSet<ItemId>,
     /// `erasing ID`: an erasure was asked for and may have happened.
@@ -54,11 +56,13 @@ impl Heard {
         let words: Vec<&str> = line.split(' ').collect();
         let id = |text: &str| text.parse::<ItemId>().expect("an id of the load");
         match words[..] {
-            ["wrote", name, seq, items] => {
+            [what @ ("wrote" | "maybe"), name, seq, items] => {
                 let seq = seq.parse().expect("a commit number of the load");
                 let items = items.split(',').map(id).collect();
-                self.batches.insert(name.to_owned(), Acknowledged { seq, items });
-                true
+                let is_sure = what == "wrote";
+                let batches = if is_sure { &mut self.batches } else { &mut self.maybe };
+                batches.insert(name.to_owned(), Acknowledged { seq, items });
+                is_sure
             }
             ["hid", item] => self.hidden.insert(id(item)),
             ["erased", item] => self.erased.insert(id(item)),

@@ -47,7 +47,8 @@ pub fn run(folder: &Path, plan: &Plan, out: impl Write + Send) -> Result<(), Box
     let options = Options {
         durability,
         tail_bytes_seal: TAIL_BYTES_SEAL,
-        merge_bytes_max: MERGE_BYTES_MAX,
+        // A lone writer leaves each seal's segment as it is, so that compaction has something to do.
+        merge_bytes_max: if plan.writers == 1 { 0 } else { MERGE_BYTES_MAX },
         ..Options::default()
     };
     let store = Arc::new(Store::open(Ground::real(folder)?, options)?);
