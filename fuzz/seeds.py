@@ -29,12 +29,37 @@ SEEDS = {
     ],
     "tokens": [b"The cats.", b"[MASK] a-b \xc3\xa9 \xe4\xb8\xad", b"abcabcabcabc"],
     "grounding": [b"\x01\x00\x00A", b"x"],
-    "segment": [bytes([which, 64, 0, 0, 1]) for which in range(4)],
-    # First byte: how many records the frame says it has.
+    # First byte: which segment, and whether checksums are mended (below 0x80) and all is rewritten.
+    "segment": [bytes([which, 64, 0, 0, 1]) for which in range(4)]
+    + [bytes([0x40 | which, 64, 0, 0, 1]) for which in range(4)],
+    "state": [b"", b"\x40\x00\x00\xff", b"\x48\x00\x00\x07"],
+    # First byte: which store, and whether fields (below 0x80) or bytes are changed.
+    "manifest": [bytes([which, field, how, 2, 0]) for which in range(3) for field in range(0, 40, 3) for how in (1, 2, 4)]
+    + [b"\x80\x10\x00\x00\x30"],
+    # First byte: which log. Second: how its frames are changed, and how many records they have.
     "log": [
-        b"\x00",
-        b"\x01\x04" + (32).to_bytes(4, "little") + bytes(16) + bytes(8) + bytes(8),
-        b"\x80\x60\x00\x00\x02",
+        bytes([which]) + how
+        for which in range(3)
+        for how in (
+            b"\x00",
+            b"\x01\x04" + (32).to_bytes(4, "little") + bytes(16) + bytes(8) + bytes(8),
+            b"\x80\x60\x00\x00\x02",
+            b"\xc0\x48\x00\x00\x02",
+        )
+    ],
+    # First byte: strict, dry run.
+    "lines": [
+        b'\x00{"type":"item","text":"one storm","ref":"a"}\n{"type":"item","text":"two","supersedes":["a"],"tags":["x"]}\n',
+        b'\x01{"type":"edge","from":"b","to":"a","relation":"links_to","weight":0.5}\n'
+        b'{"type":"item","text":"one","ref":"a","source":{"kind":"file","uri":"file:///a"}}\n'
+        b'{"type":"item","text":"two","ref":"b","tombstoned":true,"attributes":{"a":[1]},"valid_from":"2025-01-01T00:00:00Z"}\n',
+        b'\x02{"type":"source","kind":"file","uri":"file:///a","bytes":3}\n{"type":"tombstone","target":"a","by":"x"}\n',
+        b'\x00{"type":"item","text":"t","embedding":[1],"sensitivity":"public","span":{"byte_start":1,"byte_end":4}}\n',
+    ],
+    # Two bytes a step: what (modulo 12), and to which item.
+    "operations": [
+        bytes([0, 0, 0, 0, 3, 1, 6, 0, 2, 0, 4, 1, 9, 0, 0, 0, 6, 0, 8, 0]),
+        bytes([0, 0, 1, 0, 3, 1, 6, 0, 0, 0, 6, 0, 5, 1, 10, 0, 2, 0, 11, 0, 5, 0, 9, 0]),
     ],
     "ledger": [b"\x00", b"\x00\x40\x00\x00\x01", b"\x01"],
     # First byte: the kind of file.

@@ -147,7 +147,10 @@ impl Snapshot {
     fn neighbour(&self, (_, direction, at, row): Key) -> Result<Neighbour<'_>, Damage> {
         let edge = self.parts[at as usize].segment.edge(row)?;
         let far = if direction == Direction::Out { edge.to } else { edge.from };
-        let place = self.find(far)?.expect("the edge was kept because this was found");
+        // It was kept because its node names a row here; the row is another item's where this fails.
+        let place = self.find(far)?.ok_or_else(|| {
+            Damage::new("SEG-18", format!("a node has a row, and there is no item {far}"))
+        })?;
         Ok(Neighbour { edge, direction, place })
     }
 

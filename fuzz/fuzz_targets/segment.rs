@@ -1,4 +1,5 @@
-//! A damaged segment whose checksums are right: an error or an answer, never a panic.
+//! A damaged segment whose checksums are right, of this version or of an older one that is converted:
+//! an error or an answer, never a panic.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -6,48 +7,36 @@ use std::sync::OnceLock;
 use fuzz::memory::Files;
 use libfuzzer_sys::fuzz_target;
 
-/// Bytes of a segment's trailer, and of a page that has a checksum of its own.
-const TRAILER_BYTES: usize = 64;
-const PAGE_BYTES: usize = 65_536;
-
-fn good() -> &'static Files {
-    static GOOD: OnceLock<Files> = OnceLock::new();
-    GOOD.get_or_init(|| fuzz::store::good(false))
-}
-
-fn number(bytes: &[u8], at: usize) -> Option<usize> {
-    let cell = bytes.get(at..at + 8)?;
-    usize::try_from(u64::from_le_bytes(cell.try_into().ok()?)).ok()
-}
-
-/// Makes the checksums right again, as far as the trailer makes sense.
-fn mend(bytes: &mut [u8]) -> Option<()> {
-    let trailer = bytes.len().checked_sub(TRAILER_BYTES)?;
-    let checks = number(bytes, trailer + 16)?;
-    let sums: Vec<u8> = bytes
-        .get(..checks)?
-        .chunks(PAGE_BYTES)
-        .flat_map(|page| crc32c::crc32c(page).to_le_bytes())
-        .collect();
-    bytes.get_mut(checks..checks.checked_add(sums.len())?)?.copy_from_slice(&sums);
-    let of_sums = crc32c::crc32c(&sums).to_le_bytes();
-    bytes[trailer + 28..trailer + 32].copy_from_slice(&of_sums);
-    let of_trailer = crc32c::crc32c(&bytes[trailer..trailer + 52]).to_le_bytes();
-    bytes[trailer + 52..trailer + 56].copy_from_slice(&of_trailer);
-    Some(())
+/// Segments, each with the store that it is of.
+fn good() -> &'static Vec<(Files, String)> {
+    static GOOD: OnceLock<Vec<(Files, String)>> = OnceLock::new();
+    GOOD.get_or_init(|| {
+        let stores = [fuzz::store::good(false), fuzz::store::golden("v1-small")];
+        let segments = stores.into_iter().flat_map(|files| {
+            let names: Vec<String> = files.keys().cloned().collect();
+            let names = names.into_iter().filter(|name| name.starts_with("segment-"));
+            names.map(move |name| (files.clone(), name))
+        });
+        segments.collect()
+    })
 }
 
 fuzz_target!(|data: &[u8]| {
     let Some((&which, patches)) = data.split_first() else { return };
-    let mut files = good().clone();
-    let names: Vec<String> = files.keys().filter(|name| *name != "LOCK").cloned().collect();
-    let name = &names[usize::from(which & 0x7f) % names.len()];
+    let segments = good();
+    let (files, name) = &segments[usize::from(which & 0x3f) % segments.len()];
+    let mut files = files.clone();
     let file = files.get_mut(name).expect("it was listed");
     *file = fuzz::patched(file, patches);
-    if name.starts_with("segment-") && which & 0x80 == 0 {
-        let _unreadable = mend(file);
+    if which & 0x80 == 0 {
+        let _unreadable = fuzz::reseal::segment(file);
     }
     if let Ok(store) = fuzz::store::open(files) {
         fuzz::store::read_all(&store);
+        // Merging reads what reading leaves out, and writes it.
+        if which & 0x40 == 0 {
+            fuzz::store::rewrite_all(&store);
+            fuzz::store::read_all(&store);
+        }
     }
 });

@@ -1,4 +1,5 @@
-//! Damaged word columns: opening and searching end in damage or in rows of the segment.
+//! Damaged word columns: opening, searching, verifying and merging end in damage or in rows of the
+//! segment.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -6,7 +7,7 @@ use std::sync::OnceLock;
 use engine::Top;
 use engine::words::{
     Analyzer, Parameters, PostingsBuilder, PostingsView, Query, Ranker, Score, Scratch, Stats,
-    WordColumns,
+    WordColumns, merge,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -36,6 +37,14 @@ fuzz_target!(|data: &[u8]| {
         _ => &mut columns.lengths,
     };
     *column = fuzz::patched(column, patches);
+    let Ok(view) = PostingsView::open(columns.as_ref(), ROWS) else { return };
+    let _damaged = view.verify();
+    // Beside a good segment, every other row dropped.
+    let other = PostingsView::open(good().as_ref(), ROWS).expect("nobody changed it");
+    let place = |first: u32| move |row: u32| (row % 2 == 0).then_some(first + row / 2);
+    if let Ok(merged) = merge(&[(view, place(0)), (other, place(ROWS / 2))], ROWS) {
+        PostingsView::open(merged.as_ref(), ROWS).expect("what a merge makes can be opened");
+    }
     let Ok(view) = PostingsView::open(columns.as_ref(), ROWS) else { return };
     let query = Query::parse(&mut Analyzer::new(), "the storm by the harbour lamp7 lamp7x");
     let mut stats = Stats::new(&query);

@@ -3,9 +3,13 @@
 //! Most formats carry checksums, so bytes made up from nothing get no further than the first
 //! check. Targets therefore patch a good file and mend its checksums afterwards.
 
+#[path = "../../tests/src/ground.rs"]
+pub mod ground;
 #[path = "../../tests/src/memory_disk.rs"]
 pub mod memory;
 pub mod model;
+#[path = "../../tests/src/reseal.rs"]
+pub mod reseal;
 pub mod store;
 
 /// Bytes that one patch takes from the input: where, and what to put there.

@@ -3,31 +3,42 @@
 use std::sync::Arc;
 
 use encoder::Kernels;
-use engine::os::clock::{SystemClock, SystemRandom};
 use engine::{
-    Batch, Damage, EdgeDraft, EdgeFilter, Filter, Ground, ItemDraft, ItemId, Model, NEIGHBOURS_MAX,
-    OpenError, Options, SourceDraft, SourceId, Span, Store, TombstoneDraft,
+    Batch, Damage, EdgeDraft, EdgeFilter, Filter, FullSpeed, ItemDraft, ItemId, Model,
+    NEIGHBOURS_MAX, OpenError, Options, SourceDraft, SourceId, Span, Store, TombstoneDraft,
+    WalkLimits,
 };
 use half::f16;
 
+use crate::ground;
 use crate::memory::{Files, MemoryDisk};
 
 /// Width of the embeddings.
 const WIDTH: usize = 8;
 
-fn ground(memory: MemoryDisk) -> Ground {
-    Ground { disk: Arc::new(memory), clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) }
+/// Opens a store of these files. Time and randomness are the same each time, so that an input that
+/// once crashed does so again.
+pub fn open(files: Files) -> Result<Store, OpenError> {
+    Store::open(ground::still(Arc::new(MemoryDisk::holding(files)), 2), Options::default())
 }
 
-/// Opens a store of these files.
-pub fn open(files: Files) -> Result<Store, OpenError> {
-    Store::open(ground(MemoryDisk::holding(files)), Options::default())
+/// The files of a golden store of `format-spec/vectors/`.
+pub fn golden(name: &str) -> Files {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec/vectors");
+    let entries = std::fs::read_dir(folder.join(name)).expect("the golden stores are kept");
+    entries
+        .map(|entry| {
+            let entry = entry.expect("it is listed");
+            let name = entry.file_name().into_string().expect("an ASCII name");
+            (name, std::fs::read(entry.path()).expect("it is there"))
+        })
+        .collect()
 }
 
 /// The files of a store: a sealed segment with its state, or, if `logged`, all of it in a log.
 pub fn good(logged: bool) -> Files {
     let memory = MemoryDisk::default();
-    let store = Store::open(ground(memory.clone()), Options::default()).expect("an empty store");
+    let store = Store::open(ground::still(Arc::new(memory.clone()), 1), Options::default()).expect("an empty store");
     let dimensions = u32::try_from(WIDTH).expect("eight");
     store.bind_model(Model { fingerprint: [7; 32], dimensions }).expect("the first model");
     let source = SourceId(u128::MAX / 3);
@@ -72,6 +83,22 @@ pub fn good(logged: bool) -> Files {
     memory.files()
 }
 
+/// Has all that is there rewritten: by a seal that merges, a compaction, an erasure, a backup. Damage
+/// may stop it; what was made of damaged bytes must not panic either.
+pub fn rewrite_all(store: &Store) {
+    let draft = ItemDraft { embedding: Vec::new(), ..ItemDraft::default() };
+    let draft = ItemDraft { kind: "note".to_owned(), text: "one more storm".to_owned(), ..draft };
+    let _refused = store.write(Batch { items: vec![draft], ..Batch::default() });
+    let _stopped = store.seal();
+    let _stopped = store.compact(&FullSpeed);
+    let snapshot = store.snapshot();
+    let first = snapshot.places().ok().and_then(|mut places| places.next());
+    if let Some(id) = first.and_then(|place| snapshot.id(place).ok()) {
+        let _stopped = store.erase(&[id.0], "ada", "wrong", &FullSpeed);
+    }
+    let _stopped = store.backup(&MemoryDisk::default());
+}
+
 fn item(at: usize, id: ItemId, source: SourceId, ids: &[ItemId]) -> ItemDraft {
     let words = ["storm", "harbour", "lamp", "letter", "river", "stone"];
     let line = u32::try_from(at).expect("a few") + 1;
@@ -100,6 +127,12 @@ pub fn read_all(store: &Store) {
     let _ = snapshot.census();
     let _ = snapshot.counts();
     let Ok(places) = snapshot.places() else { return };
+    // Ends after damage.
+    for record in snapshot.records().take(1024) {
+        if record.is_err() {
+            break;
+        }
+    }
     for place in places.take(64) {
         let _: Result<(), Damage> = (|| {
             let item = snapshot.item(place)?;
@@ -107,6 +140,8 @@ pub fn read_all(store: &Store) {
             snapshot.embedding(place)?;
             snapshot.find(item.id)?;
             snapshot.neighbours(item.id, NEIGHBOURS_MAX, &EdgeFilter::default())?;
+            let seeds = [item.id];
+            snapshot.neighbourhood(&seeds, 2, &EdgeFilter::default(), WalkLimits::default())?;
             snapshot.chain(item.id)?;
             snapshot.current_successors(item.id)?;
             snapshot.direct_predecessors(item.id)?;

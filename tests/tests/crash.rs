@@ -1,130 +1,93 @@
-//! A process that is killed in the middle of writing, again and again over the same store: every
-//! acknowledged batch is there, every batch is whole, and the next process goes on from there.
+//! A process that is killed at any moment of opening, writing, sealing, compacting and erasing, again
+//! and again over the same store: every acknowledged commit is there, every batch is whole, what was
+//! erased is gone, and the next process goes on from there.
+//!
+//! `RECALLD_KILLS` says how often (`tests/campaigns/kill.sh` does it by hundreds).
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use engine::{ItemId, Options, Snapshot, Store};
 use tests::ground::{self, Dice};
+use tests::load::{Heard, check};
 
-const RUNS: u64 = 30;
-/// The writer is killed after it has acknowledged fewer than this many batches.
-const BATCHES_MAX: u64 = 24;
+const KILLS: u64 = 30;
+/// Kills of one store; then a new one is begun, so that checking stays cheap.
+const KILLS_OF_A_STORE: u64 = 25;
+/// Writers of a load that is not a lone one.
+const WRITERS: u64 = 4;
+/// Far more than any round waits for.
+const BATCHES_MAX: u64 = 2_000;
+/// The load is killed some time after it has acknowledged fewer than this many commits.
+const COMMITS_MAX: u64 = 160;
+/// One load in so many is killed while it opens the store.
+const KILLED_OPENING: u64 = 4;
+/// An opening takes about as long, and so does a seal or a merge.
+const MOMENT_MICROS_MAX: u64 = 8_000;
 
-/// A batch that the writer has acknowledged.
-#[derive(Debug)]
-struct Acknowledged {
-    seq: u64,
-    first: ItemId,
-    items: u64,
+fn kills() -> u64 {
+    std::env::var("RECALLD_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"))
 }
 
-fn parse(line: &str) -> Acknowledged {
-    let mut words = line.split(' ');
-    let mut word = || words.next().expect("three words to a line");
-    Acknowledged {
-        seq: word().parse().expect("a commit number"),
-        first: word().parse().expect("an id"),
-        items: word().parse().expect("a count"),
-    }
-}
-
-/// Runs a writer, kills it (SIGKILL) once it has acknowledged `kill_after` batches, and gives all
-/// that it acknowledged before it died.
-fn killed_writer(folder: &Path, kill_after: u64) -> Vec<Acknowledged> {
-    let mut writer = Command::new(env!("CARGO_BIN_EXE_writer"))
+/// Runs a load and kills it (SIGKILL); adds what it said before it died to `heard`.
+fn killed_load(folder: &Path, round: u64, dice: &mut Dice, heard: &mut Heard) -> u64 {
+    let writers = if dice.below(3) == 0 { 1 } else { WRITERS };
+    let commits =
+        if dice.below(KILLED_OPENING) == 0 { None } else { Some(dice.below(COMMITS_MAX)) };
+    let mut load = Command::new(env!("CARGO_BIN_EXE_load"))
+        .arg("write")
         .arg(folder)
+        .args([format!("r{round}"), writers.to_string(), BATCHES_MAX.to_string()])
         .stdout(Stdio::piped())
         .spawn()
-        .expect("the writer starts");
-    let mut out = BufReader::new(writer.stdout.take().expect("it is piped"));
-    let mut acknowledged = Vec::new();
+        .expect("the load starts");
+    let mut out = BufReader::new(load.stdout.take().expect("it is piped"));
     let mut line = String::new();
-    for n in 0.. {
-        if n == kill_after {
-            writer.kill().expect("it runs, or has died just now");
-        }
+    let mut left = commits;
+    // The line `open` comes first, so that `Some(0)` waits for that.
+    while left.is_some() {
         line.clear();
         out.read_line(&mut line).expect("a pipe can be read");
-        match line.strip_suffix('\n') {
-            Some(whole) => acknowledged.push(parse(whole)),
-            None => break, // the end, or a line that was cut by it
-        }
+        let whole = line.strip_suffix('\n').expect("the load goes on until it is killed");
+        let is_commit = heard.hear(whole);
+        left = left.and_then(|left| left.checked_sub(u64::from(is_commit || whole == "open")));
     }
-    let status = writer.wait().expect("it was started here");
-    assert!(!status.success(), "the writer was killed, not done");
-    assert!(status.code().is_none(), "the writer failed by itself: {status}");
-    acknowledged
-}
-
-/// How many items each commit has; each of them says how many there should be.
-fn whole_batches(snapshot: &Snapshot) -> BTreeMap<u64, u64> {
-    let mut found: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
-    for place in snapshot.places().expect("no damage") {
-        let item = snapshot.item(place).expect("no damage");
-        let (_, count) = item.text.split_once(" of ").expect("the writer's text");
-        *found.entry(item.seq).or_default() += 1;
-        wanted.insert(item.seq, count.parse().expect("a count"));
+    // Not a wait for anything: it is what makes the moment of the kill any moment.
+    std::thread::sleep(Duration::from_micros(dice.below(MOMENT_MICROS_MAX)));
+    load.kill().expect("it runs, or has died just now");
+    loop {
+        line.clear();
+        out.read_line(&mut line).expect("a pipe can be read");
+        let Some(whole) = line.strip_suffix('\n') else { break }; // the end, or a line cut by it
+        heard.hear(whole);
     }
-    assert_eq!(found, wanted, "a batch is not whole");
-    found
-}
-
-/// Checks the store against all that was ever acknowledged; gives its newest commit.
-fn check(folder: &Path, acknowledged: &[Acknowledged]) -> u64 {
-    let store = Store::open(ground::folder(folder, 1), Options::default());
-    let snapshot = store.expect("the store opens after a crash").snapshot();
-    let batches = whole_batches(&snapshot);
-    assert!(batches.keys().copied().eq(1..=snapshot.seq()), "a commit is missing");
-    for batch in acknowledged {
-        let place = snapshot.find(batch.first).expect("no damage");
-        let place = place.unwrap_or_else(|| panic!("{batch:?} was acknowledged and is gone"));
-        assert_eq!(snapshot.item(place).expect("no damage").seq, batch.seq);
-        assert_eq!(batches[&batch.seq], batch.items);
-    }
-    if let Some(head) = snapshot.find_ref("head").expect("no damage") {
-        let head = snapshot.id(head).expect("no damage");
-        let chain = snapshot.chain(head).expect("no damage");
-        assert_eq!(
-            chain.members.len() as u64,
-            snapshot.seq(),
-            "every batch replaced the one before"
-        );
-        let edges = snapshot.counts().expect("no damage").edges;
-        assert_eq!(edges, snapshot.seq() - 1, "and is linked to it");
-    }
-    snapshot.seq()
+    let status = load.wait().expect("it was started here");
+    assert!(status.code().is_none(), "the load ended by itself: {status}");
+    writers
 }
 
 #[test]
-fn a_killed_writer_loses_nothing_it_acknowledged() {
+fn a_killed_load_loses_nothing_it_acknowledged() {
     let seed = ground::fresh_seed();
     println!("RECALLD_TEST_SEED={seed}");
     let mut dice = Dice::new(seed);
-    let folder = tempfile::tempdir().unwrap();
-    let mut acknowledged = Vec::new();
-    let mut last = 0;
-    for run in 0..RUNS {
-        let kill_after = dice.below(BATCHES_MAX);
-        let new = killed_writer(folder.path(), kill_after);
-        assert!(new.len() as u64 >= kill_after);
-        let count = new.len() as u64;
-        acknowledged.extend(new);
-        let seq = check(folder.path(), &acknowledged);
-        // One more commit can be whole on disk without its line having been printed.
-        let unheard = seq - last - count;
-        assert!(unheard <= 1, "run {run}: {unheard} commits that were not acknowledged");
-        last = seq;
+    let (kills, mut commits, mut erased) = (kills(), 0, 0);
+    for first in (0..kills).step_by(usize::try_from(KILLS_OF_A_STORE).expect("a few")) {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let (mut heard, mut last) = (Heard::default(), 0);
+        for round in first..kills.min(first + KILLS_OF_A_STORE) {
+            let before = heard.commits();
+            let writers = killed_load(folder.path(), round, &mut dice, &mut heard);
+            let seq = check(folder.path(), &heard).unwrap_or_else(|why| panic!("{round}: {why}"));
+            // Each writer can have one commit whole on disk without its line having been printed.
+            let unheard = seq - last - (heard.commits() - before);
+            assert!(unheard <= writers, "{round}: {unheard} commits that nobody acknowledged");
+            last = seq;
+        }
+        commits += heard.commits();
+        erased += heard.erased.len();
     }
-    let names = std::fs::read_dir(folder.path()).unwrap();
-    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
-    // Each seal puts a new manifest in place; the segments themselves are merged as they come.
-    let manifests = names.iter().filter_map(|name| {
-        name.to_string_lossy().strip_prefix("manifest-").and_then(|n| n.parse::<u64>().ok())
-    });
-    assert!(manifests.max().unwrap() > 3, "the writers sealed: {names:?}");
-    assert!(acknowledged.len() > 50, "only {} batches in all", acknowledged.len());
+    println!("{kills} kills, {commits} commits acknowledged, {erased} of them erasures");
+    assert!(commits > kills * 10 && erased as u64 > kills / 4, "the loads did next to nothing");
 }

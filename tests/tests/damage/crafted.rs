@@ -4,40 +4,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tests::memory_disk::Files;
+use tests::reseal;
 
-use crate::small_store::{SmallStore, reseal_frame};
+use crate::small_store::SmallStore;
 
 const MASKS: [u8; 4] = [0x01, 0x02, 0x80, 0xff];
 /// Of the segments' many bytes each gets one of the masks; of the others', all four.
 const EACH_BYTE_BYTES_MAX: usize = 4096;
-const PAGE_BYTES: usize = 64 << 10;
 const SEGMENT_TRAILER_BYTES: usize = 64;
-
-fn seal_at(bytes: &mut [u8], at: usize, covered: std::ops::Range<usize>) {
-    let crc = crc32c::crc32c(&bytes[covered]);
-    bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
-}
-
-fn number(bytes: &[u8], at: usize) -> usize {
-    let number = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    usize::try_from(number).expect("it was written here")
-}
-
-/// Makes page checks and trailer of a segment right for what it holds now.
-fn reseal_segment(bytes: &mut [u8]) {
-    let trailer = bytes.len() - SEGMENT_TRAILER_BYTES;
-    let checks = number(bytes, trailer + 16);
-    for (page, start) in (0..checks).step_by(PAGE_BYTES).enumerate() {
-        seal_at(bytes, checks + page * 4, start..(start + PAGE_BYTES).min(checks));
-    }
-    seal_at(bytes, trailer + 28, checks..trailer);
-    seal_at(bytes, trailer + 52, trailer..trailer + 52);
-}
-
-fn reseal_state(bytes: &mut [u8]) {
-    seal_at(bytes, 56, 64..bytes.len());
-    seal_at(bytes, 60, 0..60);
-}
 
 /// Reads the store with one byte of `name` changed and its checksums made right again. Gives how
 /// many changes were refused.
@@ -45,7 +19,7 @@ fn changed(
     store: &SmallStore,
     name: &str,
     at: impl Iterator<Item = usize>,
-    reseal: impl Fn(&mut [u8], usize),
+    reseal: impl Fn(&mut [u8]) -> Option<()>,
 ) -> usize {
     let mut refused = 0;
     let is_small = store.files[name].len() <= EACH_BYTE_BYTES_MAX;
@@ -55,7 +29,7 @@ fn changed(
             let mut files: Files = store.files.clone();
             let bytes = files.get_mut(name).expect("it is one of them");
             bytes[at] ^= mask;
-            reseal(bytes, at);
+            reseal(bytes).expect("its lengths are as they were");
             let read = catch_unwind(AssertUnwindSafe(|| store.read(files)));
             let read = read.unwrap_or_else(|_| panic!("{name}, byte {at} ^ {mask:#x}"));
             refused += usize::from(read.is_err());
@@ -68,7 +42,7 @@ fn changed(
 fn no_byte_of_a_log_record_makes_the_reader_panic() {
     let store = SmallStore::new();
     for frame in store.frames() {
-        let reseal = |bytes: &mut [u8], _: usize| reseal_frame(bytes, &frame);
+        let reseal = |bytes: &mut [u8]| reseal::frame(bytes, &frame);
         let name = store.log_name();
         let refused = changed(&store, name, frame.start + 8..frame.end, reseal);
         assert!(refused > 0);
@@ -83,11 +57,11 @@ fn no_byte_of_a_segment_makes_the_reader_panic() {
     for (start, name) in segments.enumerate() {
         let bytes = &store.files[name];
         let trailer = bytes.len() - SEGMENT_TRAILER_BYTES;
-        let body = (start..number(bytes, trailer + 16)).step_by(2);
-        let refused = changed(&store, name, body, |bytes, _| reseal_segment(bytes));
+        let checks = bytes[trailer + 16..trailer + 24].try_into().expect("eight bytes");
+        let checks = usize::try_from(u64::from_le_bytes(checks)).expect("a small segment");
+        let refused = changed(&store, name, (start..checks).step_by(2), reseal::segment);
         assert!(refused > 0);
-        let seal = |bytes: &mut [u8], _: usize| seal_at(bytes, trailer + 52, trailer..trailer + 52);
-        let refused = changed(&store, name, trailer..trailer + 52, seal);
+        let refused = changed(&store, name, trailer..trailer + 52, reseal::segment_trailer);
         assert!(refused > 0);
     }
 }
@@ -97,7 +71,7 @@ fn no_byte_of_a_state_file_makes_the_reader_panic() {
     let store = SmallStore::new();
     for name in store.files.keys().filter(|name| name.starts_with("state-")) {
         let all = 0..store.files[name].len();
-        let refused = changed(&store, name, all, |bytes, _| reseal_state(bytes));
+        let refused = changed(&store, name, all, reseal::state);
         assert!(refused > 0);
     }
 }
@@ -113,7 +87,7 @@ fn a_record_beyond_its_limits_is_damage() {
     let found = log[frame.clone()].windows(4).position(|bytes| bytes == halves).unwrap();
     let not_a_number = [0x00, 0x7e];
     log[frame.start + found..][..2].copy_from_slice(&not_a_number);
-    reseal_frame(log, &frame);
+    reseal::frame(log, &frame).expect("the frame is there");
     let why = store.read(files).unwrap_err();
     assert!(why.contains("LOG-05") && why.contains("embedding"), "{why}");
 }

@@ -8,26 +8,11 @@ use serde_json::Value;
 use tests::ground;
 use tests::listing::{Asked, listing};
 use tests::memory_disk::{Files, MemoryDisk};
+use tests::reseal;
 use tests::sample::{self, Seals};
 
 const SEED: u64 = 11;
 const SEALS: Seals = Seals(&[1, 2]);
-pub(crate) const LOG_HEADER_BYTES: usize = 64;
-const FRAME_HEAD_BYTES: usize = 32;
-const FRAME_HEAD_CRC: usize = 28;
-
-/// Makes the checksums of a log's frame right for what it holds now (log.md, Log).
-pub(crate) fn reseal_frame(log: &mut [u8], frame: &Range<usize>) {
-    let place = [&log[16..40], &(frame.start as u64).to_le_bytes()].concat();
-    let place = crc32c::crc32c(&place);
-    let frame = &mut log[frame.clone()];
-    let head = crc32c::crc32c_append(place, &frame[8..FRAME_HEAD_CRC]);
-    let crc = crc32c::crc32c_append(head, &frame[FRAME_HEAD_BYTES..]);
-    frame[4..8].copy_from_slice(&crc.to_le_bytes());
-    let crc = crc32c::crc32c_append(place, &frame[..FRAME_HEAD_CRC]);
-    frame[FRAME_HEAD_CRC..FRAME_HEAD_BYTES].copy_from_slice(&crc.to_le_bytes());
-}
-
 /// The store's files, and what it must show.
 pub(crate) struct SmallStore {
     /// As a killed writer leaves them.
@@ -62,16 +47,7 @@ impl SmallStore {
 
     /// Where the frames of the log lie.
     pub(crate) fn frames(&self) -> Vec<Range<usize>> {
-        let log = &self.files[self.log_name()];
-        let mut frames = Vec::new();
-        let mut at = LOG_HEADER_BYTES;
-        while at < log.len() {
-            let length = u32::from_le_bytes(log[at..at + 4].try_into().expect("four bytes"));
-            let end = at + FRAME_HEAD_BYTES + length as usize;
-            frames.push(at..end);
-            at = end;
-        }
-        frames
+        reseal::frames(&self.files[self.log_name()])
     }
 }
 

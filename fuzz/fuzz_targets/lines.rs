@@ -1,0 +1,53 @@
+//! JSON Lines to import: whatever they say, a report; a second import of the same finds a whole store.
+#![no_main]
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::OnceLock;
+
+use libfuzzer_sys::fuzz_target;
+use rustix::fs::{MemfdFlags, memfd_create};
+use server::embed::Embedder;
+use server::lines::import::{Import, ImportError};
+
+fn embedder() -> &'static Embedder {
+    static EMBEDDER: OnceLock<Embedder> = OnceLock::new();
+    EMBEDDER.get_or_init(|| {
+        Embedder::new(fuzz::model::good().open().expect("a good model"), "tiny".to_owned(), 1)
+    })
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&how, lines)) = data.split_first() else { return };
+    let file = memfd_create("lines", MemfdFlags::CLOEXEC).expect("the system has memory files");
+    let mut file = File::from(file);
+    file.write_all(lines).expect("memory does not fail");
+    let store = fuzz::store::open(Default::default()).expect("an empty store");
+    store.bind_model(embedder().model()).expect("the first model");
+    let (strict, dry_run) = (how & 1 == 1, how & 2 == 2);
+    for _ in 0..2 {
+        let cancelled = || false;
+        let progress = |done: u64, of: u64| assert!(done <= of, "{done} of {of}");
+        let import = Import {
+            store: &store,
+            embedder: embedder(),
+            by: "ada",
+            strict,
+            dry_run,
+            cancelled: &cancelled,
+            progress: &progress,
+        };
+        match import.run(&file) {
+            Ok(_) => {}
+            // Lines are checked one by one; no batch made of them may be refused.
+            Err(ImportError::Writing(error)) => panic!("{error}"),
+            Err(ImportError::Damaged(damage)) => panic!("{damage}"),
+            Err(ImportError::Reading(error)) => panic!("{error}"),
+            Err(ImportError::Cancelled) => unreachable!("nobody cancels"),
+        }
+        fuzz::store::read_all(&store);
+    }
+    if dry_run {
+        assert_eq!(store.snapshot().seq(), 0, "a dry run writes nothing");
+    }
+});

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The engine's tests under AddressSanitizer and ThreadSanitizer: tests/campaigns/sanitizers.sh [address|thread]...
+# Both where none is named. Needs a nightly toolchain; ThreadSanitizer also its component rust-src, since the
+# standard library must be built with it (an uninstrumented one gives false alarms). Beside the engine's own
+# tests, those of stores that are written, read, sealed and compacted at the same time.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/campaigns/tools.sh
+. tests/campaigns/tools.sh
+
+cargo +nightly --version >/dev/null 2>&1 || skip "there is no nightly toolchain (rustup toolchain install nightly)"
+host="$(rustc +nightly -vV | sed -n 's/^host: //p')"
+target="${CARGO_TARGET_DIR:-$PWD/target}"
+(($#)) || set -- address thread
+
+# under NAME FLAGS...: the tests with that sanitizer, in a target folder of its own.
+under() {
+    local name="$1" tests=(cargo +nightly test --target "$host" --target-dir "$target/$1-sanitizer" "${@:2}")
+    export RUSTFLAGS="-Zsanitizer=$name" RUSTDOCFLAGS="-Zsanitizer=$name"
+    "${tests[@]}" -p engine --lib
+    "${tests[@]}" -p tests --test store --test reader --test failing_disk --test regressions
+    unset RUSTFLAGS RUSTDOCFLAGS
+}
+
+for name in "$@"; do
+    case "$name" in
+        # Leaks are not asked for: threads that outlive a test's end look like some.
+        address) ASAN_OPTIONS=detect_leaks=0 under address ;;
+        thread)
+            library="$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library"
+            if [[ ! -e "$library/Cargo.lock" ]]; then
+                rustup component add rust-src --toolchain nightly >/dev/null 2>&1 ||
+                    skip "ThreadSanitizer: rust-src of the nightly toolchain is not there and cannot be installed"
+            fi
+            TSAN_OPTIONS=halt_on_error=1 under thread -Zbuild-std
+            ;;
+        *) fail "sanitizers.sh [address|thread]..." ;;
+    esac
+done

@@ -1,0 +1,164 @@
+//! The writing: several threads, seals, compaction, tombstones and erasures at the same time.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engine::{
+    Batch, Durability, FullSpeed, Ground, ItemDraft, ItemId, Options, Store, Upkeep, WriteError,
+};
+
+use super::{ITEMS_MAX, MERGE_BYTES_MAX, TAIL_BYTES_SEAL, token};
+use crate::sample::{hide, items, link, note, tombstones};
+
+/// Every so many batches of a writer, its last item is hidden, or erased.
+const HIDE_EVERY: usize = 5;
+const ERASE_EVERY: usize = 23;
+/// A lone writer compacts by itself every so often; several have upkeep beside them.
+const COMPACT_EVERY: usize = 7;
+/// Makes an item as long as a paragraph.
+const FILLING: &str = "what was decided and why, and who was there to say so; ";
+const FILLINGS: usize = 6;
+
+/// How much is written.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Stands in the names of all batches, so that loads into one store differ.
+    pub tag: String,
+    /// Threads that write; a lone one also does by itself what upkeep would do, in the same order
+    /// each time.
+    pub writers: usize,
+    /// Batches of each of them.
+    pub batches: usize,
+    /// Whether a write is acknowledged before it is on disk: then a power cut must lose some. Nothing is
+    /// erased, since an erasure brings all that was written before it to disk.
+    pub is_unsynced: bool,
+}
+
+/// Opens the store in `folder` and writes; tells `out` of each commit once it is acknowledged.
+pub fn run(folder: &Path, plan: &Plan, out: impl Write + Send) -> Result<(), Box<dyn Error>> {
+    // An hour: never, as far as a load is concerned.
+    let durability = match plan.is_unsynced {
+        true => Durability::Interval(Duration::from_secs(3600)),
+        false => Durability::Sync,
+    };
+    let options = Options {
+        durability,
+        tail_bytes_seal: TAIL_BYTES_SEAL,
+        // A lone writer leaves each seal's segment as it is, so that compaction has something to do.
+        merge_bytes_max: if plan.writers == 1 { 0 } else { MERGE_BYTES_MAX },
+        ..Options::default()
+    };
+    let store = Arc::new(Store::open(Ground::real(folder)?, options)?);
+    let out = Mutex::new(out);
+    say(&out, "open")?;
+    if plan.writers == 1 {
+        return Ok(write(&store, plan, 0, &out)?);
+    }
+    let _upkeep = Upkeep::start(Arc::clone(&store))?;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..plan.writers)
+            .map(|writer| {
+                let (store, out) = (&store, &out);
+                scope.spawn(move || write(store, plan, writer, out))
+            })
+            .collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a writer does not panic"))
+    })?;
+    Ok(())
+}
+
+/// Why a writer ends early.
+#[derive(Debug)]
+enum End {
+    Writing(WriteError),
+    Saying(io::Error),
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Writing(error) => error.fmt(f),
+            Self::Saying(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for End {}
+
+impl From<WriteError> for End {
+    fn from(error: WriteError) -> Self {
+        Self::Writing(error)
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Saying(error)
+    }
+}
+
+/// One line, at once.
+fn say(out: &Mutex<impl Write>, line: &str) -> io::Result<()> {
+    let mut out = out.lock().expect("a writer does not panic");
+    out.write_all(format!("{line}\n").as_bytes())?;
+    out.flush()
+}
+
+/// Work in the background may fail and be tried again later; nothing else may.
+fn unless_postponed<T>(result: Result<T, WriteError>) -> Result<Option<T>, WriteError> {
+    match result {
+        Ok(done) => Ok(Some(done)),
+        Err(WriteError::Postponed { why, .. }) => {
+            eprintln!("postponed: {why}");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Each batch replaces the one before and is linked to it.
+fn write(store: &Store, plan: &Plan, writer: usize, out: &Mutex<impl Write>) -> Result<(), End> {
+    let mut head = None;
+    for n in 0..plan.batches {
+        let name = format!("{}.{writer}.{n}", plan.tag);
+        let written = store.write(batch(store, &name, n % ITEMS_MAX + 1, head))?;
+        let ids: Vec<String> = written.items.iter().map(ItemId::to_string).collect();
+        say(out, &format!("wrote {name} {} {}", written.seq, ids.join(",")))?;
+        head = Some(written.items[0]);
+        let last = *written.items.last().expect("a batch has an item");
+        let is_spare = head != Some(last);
+        if is_spare && !plan.is_unsynced && n % ERASE_EVERY == ERASE_EVERY - 1 {
+            say(out, &format!("erasing {last}"))?;
+            let erased = store.erase(&[last.0], "load", "asked for", &FullSpeed);
+            if unless_postponed(erased)?.is_some() {
+                say(out, &format!("erased {last}"))?;
+            }
+        } else if is_spare && n % HIDE_EVERY == HIDE_EVERY - 1 {
+            store.write(tombstones([hide(last)]))?;
+            say(out, &format!("hid {last}"))?;
+        }
+        if plan.writers == 1 && n % COMPACT_EVERY == COMPACT_EVERY - 1 {
+            unless_postponed(store.compact(&FullSpeed))?;
+        }
+    }
+    Ok(())
+}
+
+fn batch(store: &Store, name: &str, count: usize, head: Option<ItemId>) -> Batch {
+    let text =
+        |at: usize| format!("{name} {at} {count} {} {}", token(name, at), FILLING.repeat(FILLINGS));
+    let id = store.new_item_id();
+    let (writer, _) = name.rsplit_once('.').expect("a name has a number");
+    let first = ItemDraft {
+        id: Some(id),
+        reference: Some(writer.to_owned()),
+        supersedes: head.into_iter().collect(),
+        ..note(&text(1))
+    };
+    let others = (2..=count).map(|at| note(&text(at)));
+    let edges = head.map(|head| link(id, head, 0.5)).into_iter().collect();
+    Batch { edges, ..items(std::iter::once(first).chain(others)) }
+}
