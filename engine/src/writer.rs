@@ -69,7 +69,8 @@ fn first_manifest(ground: &Ground, names: &[String]) -> Result<(Manifest, u64), 
     Ok((manifest, bytes))
 }
 
-fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
+/// Removes files whose writing was cut short: their names would be in the way of the next ones.
+pub(crate) fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
     names.iter().filter(|name| layout::is_unfinished(name)).try_for_each(|name| disk.remove(name))
 }
 
