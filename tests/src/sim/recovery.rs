@@ -92,6 +92,11 @@ fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> R
     };
     tally.crash_states += 1;
     let told = |why: String| format!("{how}: {why}\nthe disk then:\n{}", left.describe());
+    if !is_cut && dice.clone().below(FOLLOWED) == 0 {
+        // A process that only reads may come at any moment.
+        let held = allowed.iter().cloned().map(Some);
+        copies::held(&left, &std::iter::once(None).chain(held).collect::<Vec<_>>())?;
+    }
     let disk = SimDisk::on(left.clone());
     let seed = dice.roll();
     let store = open(&disk, seed, manner.options);

@@ -141,10 +141,16 @@ impl DiskState {
     pub fn holder_of(&self, marks: &BTreeSet<u64>) -> Option<&str> {
         let mut firsts = [false; 256];
         marks.iter().for_each(|mark| firsts[usize::from(mark.to_le_bytes()[0])] = true);
+        let is_mark = |window: &[u8]| {
+            firsts[usize::from(window[0])]
+                && marks.contains(&u64::from_le_bytes(window.try_into().expect("eight bytes")))
+        };
+        // Most of a log is room that is zero.
         let holds = |bytes: &[u8]| {
-            bytes.windows(8).any(|window| {
-                firsts[usize::from(window[0])]
-                    && marks.contains(&u64::from_le_bytes(window.try_into().expect("eight bytes")))
+            (0..bytes.len()).step_by(SECTOR_BYTES).any(|at| {
+                let end = bytes.len().min(at + SECTOR_BYTES + 7);
+                let part = &bytes[at..end];
+                part != &[0; SECTOR_BYTES + 7][..part.len()] && part.windows(8).any(is_mark)
             })
         };
         let mut names = self.names().filter(|_| !marks.is_empty());

@@ -74,13 +74,13 @@ impl Pace for Ending {
 impl Step {
     /// A step that may be taken after what the oracle knows.
     pub fn draw(oracle: &Oracle, options: &Options, dice: &mut Dice) -> Self {
-        match dice.below(48) {
+        match dice.below(52) {
             0..=3 => Self::Seal(meanwhile(oracle, is_roomy(options), dice)),
             4 | 5 => Self::Reopen,
             6 | 7 => Self::Kill,
             8..=11 if oracle.model().is_none() => Self::Bind,
             12 | 13 => Self::Sync,
-            14..=17 => Self::Compact(end_at(1, dice), meanwhile(oracle, true, dice)),
+            14..=17 | 48..=51 => Self::Compact(end_at(1, dice), meanwhile(oracle, true, dice)),
             18..=20 => {
                 let ids = to_erase(oracle, dice);
                 if ids.is_empty() {
@@ -251,7 +251,8 @@ const MARK_LETTERS: usize = 6;
 /// A word that only this row has. Its end is what files are searched for: a dictionary may leave out
 /// how a word begins.
 fn mark_word(id: u128) -> String {
-    let mut dice = Dice::new((id ^ (id >> 64)) as u64);
+    let noise = u64::try_from(id & u128::from(u64::MAX)).expect("64 bits");
+    let mut dice = Dice::new(noise);
     let letters = (0..MARK_LETTERS).map(|_| char::from(b"bcdfghjklmnpqrstvwxz"[dice.index(20)]));
     format!("zq{}qz", letters.collect::<String>())
 }
