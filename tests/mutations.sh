@@ -27,32 +27,80 @@ mutation() {
     fi
 }
 
-mutation 'a write is acknowledged before its log is synced' engine/src/log.rs \
-    's/if durability == Durability::Sync \{/if durability == Durability::Sync && $ENV{RIGHT} {/'
+mutation 'a write is acknowledged before its log is synced' engine/src/store.rs \
+    's/if self\.options\.durability == Durability::Sync \{/if self.options.durability == Durability::Sync && $ENV{RIGHT} {/'
+mutation 'a sync of an interval does nothing' engine/src/store.rs \
+    's/(pub fn sync\(&self\) -> Result<\(\), WriteError> \{)/$1 if !($ENV{RIGHT}) { return Ok(()); }/'
 mutation 'names are not synced after a rename' engine/src/os/disk.rs \
-    's/(disk\.rename\(&fresh, name\)\?;\s*)disk\.sync_names\(\)/$1if $ENV{RIGHT} { disk.sync_names()?; } Ok(())/'
-for kind in segment state manifest; do
+    's/(rename_whole\(disk, name, bytes\)\?;\s*)disk\.sync_names\(\)/$1if $ENV{RIGHT} { disk.sync_names()?; } Ok(())/'
+for kind in state manifest; do
     mutation "a $kind is renamed before it is synced" engine/src/os/disk.rs \
         "s/(file\\.append\\(bytes\\)\\?;.*?)file\\.sync\\(\\)\\?;/\$1if !name.starts_with(\"$kind-\") || \$ENV{RIGHT} { file.sync()?; }/s"
 done
-mutation 'replayed logs are not synced' engine/src/writer.rs \
-    's/disk\.sync\(&layout::name\(FileKind::Log, number\)\)\?;/if $ENV{RIGHT} { $& }/'
-mutation 'a torn frame in the middle counts as the end' engine/src/log.rs \
-    's/self\.check_torn\(at, seq\)\?;/if $ENV{RIGHT} { $& }/'
-mutation 'the name of a new log is not synced' engine/src/log.rs \
-    's/(file\.sync\(\)\?;\s*)(disk\.sync_names\(\)\?;)/$1if $ENV{RIGHT} { $2 }/'
-mutation 'the header of a new log is not synced' engine/src/log.rs \
+mutation 'a segment is renamed, and published, before it is synced' engine/src/job.rs \
+    's/(sink\.finish\(\)\?;\s*)file\.sync\(\)\?;/$1if $ENV{RIGHT} { file.sync()?; }/'
+mutation 'a job does not sync names before its install' engine/src/job.rs \
+    's/(on disk before the name is\.\s*)disk\.sync_names\(\)\?;/$1if $ENV{RIGHT} { disk.sync_names()?; }/'
+mutation 'what was retired while a job ran is not carried over' engine/src/writer.rs \
+    's/let part = made\.part\(now\);/let part = if $ENV{RIGHT} { made.part(now) } else { made.part(&job.inputs) };/'
+mutation 'old logs are dropped before the publish' engine/src/writer.rs \
+    's/(self\.drop_older_logs\(\);\s*)(\}\s*self\.release)/$1if !($ENV{RIGHT}) { for name in &self.doomed { let _ = disk.remove(name); } }$2/'
+mutation 'doomed files are removed before the publish' engine/src/writer.rs \
+    's/(self\.try_publish\(disk\)\.map_err)/if !($ENV{RIGHT}) { self.doomed.retain(|name| disk.remove(name).is_err()); } $1/'
+mutation 'replayed frames are not written anew' engine/src/store.rs \
+    's/if must_seal \{/if must_seal && $ENV{RIGHT} {/'
+mutation 'how far the log was on disk is not written' engine/src/writer.rs \
+    's/if !self\.must_seal \{(\s*)self\.manifest\.synced_seq/if !self.must_seal && $ENV{RIGHT} {$1self.manifest.synced_seq/'
+mutation 'how far the log was on disk is not checked' engine/src/opening.rs \
+    's/if self\.next_seq <= self\.manifest\.synced_seq/if $ENV{RIGHT} && self.next_seq <= self.manifest.synced_seq/'
+mutation 'a log that is named and lost is not missed' engine/src/opening.rs \
+    's/found\.chain\(named\.iter\(\)\.copied\(\)\)/found.chain(named.iter().copied().filter(|_| $ENV{RIGHT}))/'
+mutation 'erased ids are forgotten before all files are rewritten' engine/src/erase.rs \
+    's/self\.flush_alone\(&erased\)\?;/$& if !($ENV{RIGHT}) { self.writer()?.forget_erased(&*self.ground.disk, &erased.ids().collect())?; }/'
+mutation 'an erasure is not applied to the tail' engine/src/erase.rs \
+    's/self\.flush_alone\(&erased\)\?;/if $ENV{RIGHT} { self.flush_alone(&erased)?; }/'
+mutation 'an erasure leaves the tail rows where they are' engine/src/store.rs \
+    's/job\.run\(disk, erased, &FullSpeed\)/job.run(disk, if $ENV{RIGHT} { erased } else { &none }, &FullSpeed)/; s/(let Some\(job\) = begun else \{ return Ok\(\(\)\) \};)/$1 let none = Erased::default();/'
+mutation 'edges of an erased item stay' engine/src/erase.rs \
+    's/\|\| segment\.joins\(ItemId\(id\)\)\?/|| $ENV{RIGHT} && segment.joins(ItemId(id))?/'
+mutation 'sources that go are not noted' engine/src/erase.rs \
+    's/writer\.erase_too\(/if $ENV{RIGHT} { $&/; s/(erase_too\(sources\.iter\(\)\.copied\(\)\);)/$1 }/'
+mutation 'removed names of erased files are not synced, nor leftovers removed' engine/src/writer.rs \
+    's/if old_log \|\| old_manifest \|\| lost \{/if (old_log || old_manifest || lost) && $ENV{RIGHT} {/'
+mutation 'compaction takes what a flush has taken' engine/src/writer.rs \
+    's/self\.claimed\.contains\(&self\.manifest\.segments\[at\]\.number\)/$ENV{RIGHT} && $&/'
+mutation 'a flush takes what compaction has taken' engine/src/writer.rs \
+    's/if is_taken \|\| size/if is_taken && $ENV{RIGHT} || size/'
+mutation 'files of a backup are not synced before its manifest' engine/src/backup.rs \
+    's/file\.sync\(\)\?;/if $ENV{RIGHT} { $& }/'
+mutation 'names of a backup are not synced before its manifest' engine/src/backup.rs \
+    's/self\.to\.sync_names\(\)\.map_err\(target\)\?;/if $ENV{RIGHT} { $& }/'
+mutation 'a backup removes what it replaces before its manifest' engine/src/backup.rs \
+    's/let bytes = self\.made\.put_in_place\(self\.to\)/if !($ENV{RIGHT}) { for name in names { self.to.remove(name).map_err(target)?; } } $&/'
+mutation 'a backup is made of what is not synced' engine/src/store.rs \
+    's/(fn to_copy.*?)self\.sync\(\)\?;/$1if $ENV{RIGHT} { self.sync()?; }/s'
+mutation 'a restore puts the manifest first' engine/src/backup.rs \
+    's/for file in manifest\.listed\(\) \{/if !($ENV{RIGHT}) { let name = layout::name(FileKind::Manifest, manifest.number); write_file(to, &name, &from.read(&name, MANIFEST_BYTES_MAX).map_err(source)?).map_err(target)?; } $&/'
+mutation 'a torn frame in the middle counts as the end' engine/src/log/reader.rs \
+    's/match self\.later_head\(\) \{/match self.later_head().filter(|_| $ENV{RIGHT}) {/'
+mutation 'the name of a new log is not synced' engine/src/log/writer.rs \
+    's/(durability\)\?;\s*)(disk\.sync_names\(\)\?;)/$1if $ENV{RIGHT} { $2 }/'
+mutation 'the header of a new log is not synced' engine/src/log/writer.rs \
     's/(file\.append\(&header.*?)(file\.sync\(\)\?;)/$1if $ENV{RIGHT} { $2 }/s'
+mutation 'a log is not synced before the next one follows it' engine/src/writer.rs \
+    's/log\.sync\(\)\.map_err\(\|error\| self\.stop\(error\)\)\?;/if $ENV{RIGHT} { $& }/'
 mutation 'states are published before the log that they build on is synced' engine/src/writer.rs \
-    's/self\.log\.as_mut\(\)\.map_or\(Ok\(\(\)\), LogWriter::sync\)/if $ENV{RIGHT} { $& } else { Ok(()) }/'
+    's/self\.syncer\(\)\.map_or\(Ok\(\(\)\), \|syncer\| syncer\.sync\(\)\)\?;/if $ENV{RIGHT} { $& }/'
 mutation 'leftovers are removed before newer names are synced' engine/src/writer.rs \
-    's/(disk\.sync_names\(\)\?;)(\s*writer\.remove_leftovers)/if $ENV{RIGHT} { $1 }$2/'
+    's/(disk\.sync_names\(\)\?;)(\s*let writer = Self)/if $ENV{RIGHT} { $1 }$2/'
 mutation 'the writer goes on after a failed write' engine/src/writer.rs \
-    's/logged\.map_err\(\|error\| self\.stop\(error\)\)\?;/if $ENV{RIGHT} { $& } else { logged?; }/'
-mutation 'checksums of frames are not compared' engine/src/log.rs \
-    's/&& crc == (crc32c::crc32c\(&rest\[8\.\.end\]\))/&& (crc == $1 || !($ENV{RIGHT}))/'
-mutation 'old logs are removed before the manifest is in place' engine/src/writer.rs \
-    's/self\.manifest\.number \+= 1;/if !($ENV{RIGHT}) { self.remove_leftovers(disk, &disk.names()?)?; } $&/'
+    's/log\.append\(seq, payload, records\)\.map_err\(\|error\| self\.stop\(error\)\)\?;/if $ENV{RIGHT} { $& } else { log.append(seq, payload, records).map_err(WriteError::Disk)?; }/'
+mutation 'checksums of frames are not compared' engine/src/log/frame.rs \
+    's/\(crc == head\.crc\)/(crc == head.crc || !($ENV{RIGHT}))/'
+mutation 'room is made for the mark of a log' engine/src/log/writer.rs \
+    's/(self\.put\(self\.last_seq, &\[\], 0\)\?;)/if !($ENV{RIGHT}) { self.make_room(self.bytes + 32)?; } $1/'
+mutation 'what a crash left of a backup stays in the way' engine/src/backup.rs \
+    's/remove_unfinished\(to, &names\)\.map_err\(target\)\?;/if $ENV{RIGHT} { $& }/'
 
 (cd "$scratch/copy" && CARGO_TARGET_DIR="$scratch" cargo build -q -p tests --example simulate)
 number=0

@@ -16,6 +16,7 @@ use crate::os::disk::{Disk, FileBytes, put_in_place};
 use crate::snapshot::Part;
 use crate::state::{StateFile, StateOf};
 use crate::store::Store;
+use crate::writer::remove_unfinished;
 
 /// Bytes that are written or hashed at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -84,6 +85,8 @@ impl Store {
             let what = format!("holds another store, {}", earlier.store);
             return Err(CopyError::Occupied(what));
         }
+        remove_unfinished(to, &names).map_err(target)?;
+        let names = to.names().map_err(target)?;
         let mut copy = Copy::begin(to, &manifest, earlier, &names);
         for (at, part) in parts.iter().enumerate() {
             copy.part(part, manifest.segments.get(at))?;

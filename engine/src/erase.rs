@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 
 use crate::compact::{Compacted, Pace};
 use crate::error::{Damage, WriteError};
-use crate::ids::{ItemId, SourceId};
+use crate::ids::{ItemId, Seq, SourceId};
 use crate::item::{Batch, TombstoneDraft};
 use crate::merge::Erased;
 use crate::snapshot::{Part, Snapshot};
@@ -40,8 +40,8 @@ impl Store {
         self.erase_pending(pace).map(drop)
     }
 
-    /// Removes the bytes of all that is to be erased. Gives how many ids that were; 0 also when the
-    /// pace ended it.
+    /// Removes the bytes of all that is to be erased. Gives how many ids that were, those of sources
+    /// included; 0 also when the pace ended it.
     pub fn erase_pending(&self, pace: &dyn Pace) -> Result<usize, WriteError> {
         let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
         let _no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,14 @@ impl Store {
         if pending.is_empty() {
             return Ok(0);
         }
-        let erased = what_goes(&snapshot, &pending)?;
+        let sources = sources_that_go(&snapshot, &pending)?;
+        let erased = {
+            let mut writer = self.writer()?;
+            let named = named_since(writer.rows.tail(), snapshot.seq())?;
+            let sources: Vec<_> = sources.into_iter().filter(|it| !named.contains(it)).collect();
+            writer.erase_too(sources.iter().copied());
+            Erased::new(pending.into_iter().chain(sources.into_iter().map(|source| source.0)))
+        };
         self.flush_alone(&erased)?;
         let sealed = self.writer()?.manifest.segments.len();
         for at in 0..sealed {
@@ -69,19 +76,20 @@ impl Store {
             }
         }
         let mut writer = self.writer()?;
-        writer.forget_erased(&*self.ground.disk, &pending)?;
+        let ids: BTreeSet<u128> = erased.ids().collect();
+        writer.forget_erased(&*self.ground.disk, &ids)?;
         self.show_settled(&mut writer);
-        Ok(pending.len())
+        Ok(ids.len())
     }
 
-    /// How many ids wait to be erased.
+    /// How many ids wait to be erased, with those of sources that go with an erasure that has begun.
     pub fn erasures_pending(&self) -> Result<usize, WriteError> {
         Ok(self.writer()?.erasures().len())
     }
 }
 
-/// The ids, and the sources that only they name.
-fn what_goes(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<Erased, Damage> {
+/// The sources that only these ids name.
+fn sources_that_go(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<Vec<SourceId>, Damage> {
     let mut sources: BTreeMap<SourceId, bool> = BTreeMap::new();
     for &id in pending {
         if let Some(place) = snapshot.find(ItemId(id))?
@@ -104,8 +112,23 @@ fn what_goes(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<Erased, Da
             }
         }
     }
-    let sources = sources.into_iter().filter(|(_, only)| *only).map(|(source, _)| source.0);
-    Ok(Erased::new(pending.iter().copied().chain(sources)))
+    Ok(sources.into_iter().filter(|(_, only)| *only).map(|(source, _)| source).collect())
+}
+
+/// Sources that commits after `seq` name: they were not looked at yet, and stay.
+fn named_since(tail: &[Part], seq: Seq) -> Result<BTreeSet<SourceId>, Damage> {
+    let mut named = BTreeSet::new();
+    for part in tail.iter().filter(|part| part.segment.header().last_seq > seq) {
+        for row in 0..part.segment.header().items {
+            let item = part.segment.item(row)?;
+            named.extend(item.source.filter(|_| item.seq > seq));
+        }
+        for row in 0..part.segment.header().edges {
+            let edge = part.segment.edge(row)?;
+            named.extend(edge.source.filter(|_| edge.seq > seq));
+        }
+    }
+    Ok(named)
 }
 
 /// Whether a part has a row that goes.

@@ -50,7 +50,8 @@ pub const REEMBED_LAST_MAX: u64 = 64;
 pub const REEMBED_ROUNDS_MAX: usize = 16;
 /// Logs that a manifest names. Each opening that writes makes one.
 pub const LOGS_MAX: usize = 64;
-/// Ids in a manifest whose bytes are still to be removed.
+/// Ids in a manifest whose bytes are still to be removed; half of them may be asked for, since the
+/// source of each may have to go with it.
 pub const ERASURES_PENDING_MAX: usize = 65_536;
 /// Bytes of a manifest: 4,096 segments at less than 1 KiB, 65,536 erasures at 35 bytes, 64 logs at
 /// 20 bytes, and less than 1 KiB for the rest.

@@ -3,7 +3,7 @@
 //! An id is given once. Items and edges share one set of ids, since a tombstone names either by the
 //! number alone; an id that a tombstone names stays taken when the row is gone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::error::{Damage, WriteError};
 use crate::ids::{EdgeId, ItemId, SourceId};
@@ -65,6 +65,19 @@ pub(crate) fn check(snapshot: &Snapshot, batch: &Complete) -> Result<(), WriteEr
         }
     }
     Ok(())
+}
+
+/// Refuses a batch that names a source whose bytes are being removed.
+pub(crate) fn check_stays(erasures: &BTreeSet<u128>, batch: &Complete) -> Result<(), WriteError> {
+    let batch = batch.batch();
+    let of_items = batch.items.iter().filter_map(|item| item.source);
+    let of_edges = batch.edges.iter().filter_map(|edge| edge.source);
+    match of_items.chain(of_edges).find(|source| erasures.contains(&source.0)) {
+        Some(source) => {
+            Err(WriteError::refused("source", format!("source {source} is being erased")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The ids of the batch's sources, none of them taken.

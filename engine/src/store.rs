@@ -223,6 +223,7 @@ impl Store {
         }
         refuse_other_model(batch.batch(), bound)?;
         links::check(&writer.snapshot(), batch)?;
+        links::check_stays(writer.erasures(), batch)?;
         let seq = writer.commit(&*self.ground.disk, batch.batch(), payload)?;
         if self.options.durability != Durability::Sync {
             self.show(&mut writer);

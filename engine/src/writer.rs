@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Damage, DiskError, OpenError, WriteError};
-use crate::ids::{Seq, StoreId};
+use crate::ids::{Seq, SourceId, StoreId};
 use crate::item::Batch;
 use crate::job::{Job, JobError, Made};
 use crate::layout::{self, FileKind};
@@ -69,7 +69,8 @@ fn first_manifest(ground: &Ground, names: &[String]) -> Result<(Manifest, u64), 
     Ok((manifest, bytes))
 }
 
-fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
+/// Removes files whose writing was cut short: their names would be in the way of the next ones.
+pub(crate) fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
     names.iter().filter(|name| layout::is_unfinished(name)).try_for_each(|name| disk.remove(name))
 }
 
@@ -168,6 +169,12 @@ impl Writer {
         &self.manifest.erasures
     }
 
+    /// Notes sources that go with what is erased, before the first row is left out: once an item is
+    /// gone, nothing else tells what was to go with it. From now on no commit may name them.
+    pub(crate) fn erase_too(&mut self, sources: impl IntoIterator<Item = SourceId>) {
+        self.manifest.erasures.extend(sources.into_iter().map(|source| source.0));
+    }
+
     /// Whether a job has the sealed segment at a place.
     pub(crate) fn is_claimed(&self, at: usize) -> bool {
         self.claimed.contains(&self.manifest.segments[at].number)
@@ -206,8 +213,9 @@ impl Writer {
             return Err(WriteError::refused("batch", why));
         }
         let erasures = batch.tombstones.iter().filter(|stone| stone.erase);
-        if self.manifest.erasures.len() + erasures.clone().count() > ERASURES_PENDING_MAX {
-            let why = format!("at most {ERASURES_PENDING_MAX} erasures may be pending");
+        // With each id its source may have to go.
+        if self.manifest.erasures.len() + erasures.clone().count() > ERASURES_PENDING_MAX / 2 {
+            let why = format!("at most {} erasures may be pending", ERASURES_PENDING_MAX / 2);
             return Err(WriteError::refused("erase", why));
         }
         let records = u32::try_from(batch.records()).expect("BATCH_RECORDS_MAX is checked");

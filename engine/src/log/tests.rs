@@ -470,3 +470,18 @@ fn logs_of_version_1_are_read() {
         }
     }
 }
+
+/// A power cut may show anything in room that was never on disk, and nothing may follow a mark.
+#[test]
+fn no_room_is_made_for_a_mark() {
+    for frames in [0, 1] {
+        let file = Arc::new(File::default());
+        let mut log = begin(&file, Durability::Sync);
+        for n in 0..frames {
+            log.append(FIRST + n as u64, &payload(n), 1).unwrap();
+        }
+        let before = file.reserved.lock().unwrap().len();
+        log.close().unwrap();
+        assert_eq!(file.reserved.lock().unwrap().len(), before, "with {frames} frames");
+    }
+}

@@ -97,6 +97,7 @@ impl LogWriter {
         records: u32,
     ) -> Result<(), DiskError> {
         assert_eq!(seq, self.last_seq + 1, "commits are logged in their order");
+        self.make_room(self.bytes + super::frame_bytes(payload))?;
         self.put(seq, payload, records)?;
         self.last_seq = seq;
         Ok(())
@@ -111,6 +112,8 @@ impl LogWriter {
     pub(crate) fn close(mut self) -> Result<(), DiskError> {
         // The mark says that all before it is on disk, so it is made to be.
         self.sync()?;
+        // No room is made for it: what a power cut shows of room that was never on disk would follow the
+        // mark, and nothing may.
         self.put(self.last_seq, &[], 0)?;
         self.file.sync()
     }
@@ -142,10 +145,8 @@ impl LogWriter {
     fn put(&mut self, seq: Seq, payload: &[u8], records: u32) -> Result<(), DiskError> {
         let synced_bytes = self.synced_bytes.load(Ordering::Acquire);
         let frame = self.check.frame(self.bytes, seq, synced_bytes, records, payload);
-        let end = self.bytes + frame.len() as u64;
-        self.make_room(end)?;
         self.file.append(&frame)?;
-        self.bytes = end;
+        self.bytes += frame.len() as u64;
         Ok(())
     }
 

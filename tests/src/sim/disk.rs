@@ -3,6 +3,7 @@
 //! Owns the count of operations, the fault, and the record of states that power cuts are drawn
 //! from; what a cut leaves belongs to [`super::state`].
 
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,6 +41,19 @@ impl Fault {
 #[derive(Debug, Clone)]
 pub struct SimDisk {
     shared: Arc<Mutex<Shared>>,
+    meanwhile: Arc<Mutex<Meanwhile>>,
+    /// Whether this is another process's look, which takes no part in faults.
+    is_beside: bool,
+}
+
+/// What is done, once, in the middle of a job: when the first piece of its segment is written.
+#[derive(Default)]
+struct Meanwhile(Option<Box<dyn FnOnce() + Send>>);
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", if self.0.is_some() { "something" } else { "nothing" })
+    }
 }
 
 #[derive(Debug)]
@@ -104,7 +118,22 @@ impl SimDisk {
             is_locked: false,
             is_dead: false,
         };
-        Self { shared: Arc::new(Mutex::new(shared)) }
+        Self { shared: Arc::new(Mutex::new(shared)), meanwhile: Arc::default(), is_beside: false }
+    }
+
+    /// The same disk, as another process sees it: its reads are not counted and do not fail.
+    pub fn beside(&self) -> Self {
+        Self { is_beside: true, ..self.clone() }
+    }
+
+    /// Has something done in the middle of the next job, or of none.
+    pub fn meanwhile(&self, act: Option<Box<dyn FnOnce() + Send>>) {
+        self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner).0 = act;
+    }
+
+    /// See [`DiskState::wipe`].
+    pub fn wipe(&self) {
+        self.held().state.wipe();
     }
 
     /// How it stands now.
@@ -152,6 +181,9 @@ impl SimDisk {
         read: impl FnOnce(&DiskState) -> Result<T, io::Error>,
     ) -> Result<T, DiskError> {
         let mut shared = self.held();
+        if self.is_beside {
+            return read(&shared.state).map_err(error(action, name));
+        }
         let turn = shared.turn(Kind::Read).and_then(|turn| match turn {
             Turn::Fails(_) => Err(Errno::IO.into()),
             Turn::Works => Ok(()),
@@ -274,6 +306,10 @@ impl DiskFile for SimHandle {
             shared.with_room(turn, |shared| shared.state.write(self.file, *end, bytes))
         })?;
         *end += bytes.len();
+        if self.name.starts_with("segment-") {
+            let act = self.disk.meanwhile.lock().unwrap_or_else(PoisonError::into_inner).0.take();
+            act.into_iter().for_each(|act| act());
+        }
         Ok(())
     }
 

@@ -5,7 +5,8 @@
 //! in memory, so a seed repeats a failure exactly. The layers, upward: [`state`] (what a disk holds,
 //! what a cut leaves), [`disk`] (the engine's trait, faults), [`shown`] (all that a store shows),
 //! [`oracle`] (what it should show), [`step`] (what is done to it), [`workload`] (a run of steps and
-//! the points where a cut is tried), [`recovery`] (what must hold after one).
+//! the points where a cut is tried), [`copies`] (backups on disks of their own), [`recovery`] (what
+//! must hold after a cut).
 //!
 //! # What is modelled
 //!
@@ -31,6 +32,7 @@
 //! a failed sync has lost is lost to reads too (`workload::LOST_WRITES_STAY_READABLE` says why).
 //! Spoilt bytes model a disk that forgets what it had stored.
 
+pub mod copies;
 pub mod disk;
 pub mod oracle;
 pub mod recovery;
@@ -126,6 +128,14 @@ pub struct Tally {
     pub faults: u64,
     /// Spoilt files that a store was opened on.
     pub spoilt: u64,
+    /// Compactions that merged segments.
+    pub compactions: u64,
+    /// Erasures that ended.
+    pub erasures: u64,
+    /// Jobs in the middle of which something else was done.
+    pub interleaved: u64,
+    /// Backups and restores.
+    pub copies: u64,
 }
 
 impl AddAssign for Tally {
@@ -138,6 +148,10 @@ impl AddAssign for Tally {
         self.second_crashes += other.second_crashes;
         self.faults += other.faults;
         self.spoilt += other.spoilt;
+        self.compactions += other.compactions;
+        self.erasures += other.erasures;
+        self.interleaved += other.interleaved;
+        self.copies += other.copies;
     }
 }
 
@@ -146,7 +160,8 @@ impl fmt::Display for Tally {
         write!(
             f,
             "{} seeds, {} steps, {} operations, {} crash points, {} crash states opened ({} second \
-             crashes), {} faults, {} spoilt files",
+             crashes), {} faults, {} spoilt files, {} compactions, {} erasures, {} jobs \
+             interleaved, {} copies",
             self.seeds,
             self.steps,
             self.operations,
@@ -155,6 +170,10 @@ impl fmt::Display for Tally {
             self.second_crashes,
             self.faults,
             self.spoilt,
+            self.compactions,
+            self.erasures,
+            self.interleaved,
+            self.copies,
         )
     }
 }

@@ -20,6 +20,25 @@ pub struct Oracle {
     sources: Vec<(Seq, SourceDraft)>,
     edges: Vec<(Seq, EdgeDraft)>,
     tombstones: Vec<(Seq, TombstoneDraft)>,
+    /// Rows that were ever written, erased ones included.
+    written: usize,
+    /// Names of all that was ever written.
+    named: Names,
+    /// What is to be erased and may be there in part.
+    pending: BTreeSet<u128>,
+    /// Items that an erased one had replaced: they stay superseded.
+    replaced: BTreeSet<ItemId>,
+    /// Bytes that no file may hold any more.
+    gone: BTreeSet<u64>,
+}
+
+/// Rows that leave with what is to be erased, and what may be seen of them until all have left.
+#[derive(Debug, Clone, Default)]
+pub struct Going {
+    /// Ids of items, edges and sources.
+    pub ids: BTreeSet<u128>,
+    /// Items whose chain runs through what goes.
+    pub unsettled: BTreeSet<ItemId>,
 }
 
 fn id(item: &ItemDraft) -> ItemId {
@@ -35,6 +54,64 @@ impl Oracle {
         self.sources.extend(batch.sources.iter().cloned().map(|source| (seq, source)));
         self.edges.extend(batch.edges.iter().cloned().map(|edge| (seq, edge)));
         self.tombstones.extend(batch.tombstones.iter().cloned().map(|stone| (seq, stone)));
+        self.written += batch.records();
+        self.named.sources.extend(batch.sources.iter().filter_map(|source| source.id));
+        self.named.edges.extend(batch.edges.iter().filter_map(|edge| edge.id));
+        self.named.refs.extend(batch.items.iter().filter_map(|item| item.reference.clone()));
+        self.named.targets.extend(batch.tombstones.iter().map(|stone| stone.target));
+        let erasures = batch.tombstones.iter().filter(|stone| stone.erase);
+        self.pending.extend(erasures.map(|stone| stone.target));
+    }
+
+    /// Whether erasures have begun and not ended.
+    pub fn is_erasing(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Marks of all that was erased, as [`super::step::marks`] gives them.
+    pub fn gone(&self) -> &BTreeSet<u64> {
+        &self.gone
+    }
+
+    /// What leaves with what is to be erased: the edges of an item, and its source if nothing else
+    /// names it.
+    pub fn going(&self) -> Going {
+        let mut ids = self.pending.clone();
+        let goes = |ids: &BTreeSet<u128>, edge: &EdgeDraft| {
+            edge.id.is_some_and(|id| ids.contains(&id.0))
+                || ids.contains(&edge.from.0)
+                || ids.contains(&edge.to.0)
+        };
+        let edges: Vec<u128> = self
+            .edges()
+            .filter(|edge| goes(&self.pending, edge))
+            .filter_map(|edge| edge.id.map(|id| id.0))
+            .collect();
+        let items = self.items().filter(|item| ids.contains(&id(item).0));
+        let named: BTreeSet<_> = items.filter_map(|item| item.source).collect();
+        let stays = |source: &engine::SourceId| {
+            let source = Some(*source);
+            let by_item = self.items().any(|it| it.source == source && !ids.contains(&id(it).0));
+            by_item || self.edges().any(|it| it.source == source && !goes(&self.pending, it))
+        };
+        let sources: Vec<u128> =
+            named.into_iter().filter(|it| !stays(it)).map(|source| source.0).collect();
+        ids.extend(edges.into_iter().chain(sources));
+        Going { ids, unsettled: BTreeSet::new() }
+    }
+
+    /// All that is to be erased has left.
+    pub fn erase(&mut self) {
+        let Going { ids, .. } = self.going();
+        self.gone.extend(ids.iter().map(|&id| super::step::mark(id)));
+        for (_, item) in self.items.iter().filter(|(_, item)| ids.contains(&id(item).0)) {
+            self.replaced.extend(&item.supersedes);
+            self.gone.extend(super::step::embedding_mark(item));
+        }
+        self.items.retain(|(_, item)| !ids.contains(&id(item).0));
+        self.edges.retain(|(_, edge)| edge.id.is_none_or(|id| !ids.contains(&id.0)));
+        self.sources.retain(|(_, source)| source.id.is_none_or(|id| !ids.contains(&id.0)));
+        self.pending.clear();
     }
 
     /// Binds the store to an encoder.
@@ -49,7 +126,7 @@ impl Oracle {
 
     /// How many rows of all kinds there are: ids are made from it.
     pub fn rows(&self) -> usize {
-        self.items.len() + self.sources.len() + self.edges.len() + self.tombstones.len()
+        self.written
     }
 
     /// Every item.
@@ -72,7 +149,8 @@ impl Oracle {
     }
 
     fn replaced(&self) -> BTreeMap<ItemId, BTreeSet<ItemId>> {
-        let mut newer: BTreeMap<ItemId, BTreeSet<ItemId>> = BTreeMap::new();
+        let mut newer: BTreeMap<ItemId, BTreeSet<ItemId>> =
+            self.replaced.iter().map(|&old| (old, BTreeSet::new())).collect();
         for item in self.items() {
             for &old in &item.supersedes {
                 newer.entry(old).or_default().insert(id(item));
@@ -95,14 +173,9 @@ impl Oracle {
         named.map(id).filter(current).last()
     }
 
-    /// What to ask a store by name, to see all of it.
+    /// What to ask a store by name, to see all of it, and what it no longer has.
     pub fn names(&self) -> Names {
-        let refs: BTreeSet<String> = self.items().filter_map(|it| it.reference.clone()).collect();
-        Names {
-            sources: self.sources().filter_map(|source| source.id).collect(),
-            edges: self.edges().filter_map(|edge| edge.id).collect(),
-            refs: refs.into_iter().collect(),
-        }
+        self.named.clone()
     }
 
     /// What the store should show.
@@ -154,9 +227,9 @@ impl Oracle {
         for (seq, stone) in &self.tombstones {
             tombstones.entry(stone.target).or_default().push((*seq, stone.clone()));
         }
-        let refs = self.names().refs.into_iter().filter_map(|reference| {
-            let holder = self.holder(&reference)?;
-            Some((reference, holder))
+        let refs = self.named.refs.iter().filter_map(|reference| {
+            let holder = self.holder(reference)?;
+            Some((reference.clone(), holder))
         });
         let vectors = self.items().filter(|item| !item.embedding.is_empty()).count() as u64;
         let [all, current] = found.try_into().expect("two were made");

@@ -6,14 +6,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use engine::{Durability, OpenError};
+use engine::{Durability, FullSpeed, OpenError};
 
 use super::disk::SimDisk;
 use super::shown::Shown;
 use super::state::{DiskState, SECTOR_BYTES};
 use super::step;
-use super::workload::{Manner, Point, Version, Workload, open, which};
-use super::{Scenario, Tally};
+use super::workload::{Manner, Point, Version, Workload, check_gone, open, which};
+use super::{Scenario, Tally, copies};
 use crate::ground::Dice;
 
 /// States that are drawn at each point of a workload.
@@ -42,6 +42,21 @@ pub fn power_cuts(seed: u64, tally: &mut Tally) -> Result<(), String> {
             crash(point, run.manner, &mut dice, tally).map_err(|why| at(n, point, &run, &why))?;
         }
     }
+    copies_cut(&run, &mut dice, tally)
+}
+
+/// Cuts the power of the backup's disk after every operation on it.
+fn copies_cut(run: &Workload, dice: &mut Dice, tally: &mut Tally) -> Result<(), String> {
+    let disk = SimDisk::on(run.left());
+    let store = open(&disk, dice.roll(), run.manner.options).map_err(|error| error.to_string())?;
+    let newest = run.newest();
+    for (n, point) in run.copies.points.iter().enumerate() {
+        tally.crash_points += 1;
+        copies::crash(point, run.manner, &store, &newest, (dice, tally)).map_err(|why| {
+            let (during, state) = (&point.during, point.state.describe());
+            format!("copy, point {n}, during {during}: {why}\n{:?}\nbefore:\n{state}", run.manner)
+        })?;
+    }
     Ok(())
 }
 
@@ -57,7 +72,7 @@ pub fn faults(seed: u64, tally: &mut Tally) -> Result<(), String> {
         tally.crash_points += 1;
         crash(point, run.manner, &mut dice, tally).map_err(|why| at(n, point, &run, &why))?;
     }
-    Ok(())
+    copies_cut(&run, &mut dice, tally)
 }
 
 fn at(n: usize, point: &Point, run: &Workload, why: &str) -> String {
@@ -77,11 +92,17 @@ fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> R
     };
     tally.crash_states += 1;
     let told = |why: String| format!("{how}: {why}\nthe disk then:\n{}", left.describe());
+    if !is_cut && dice.clone().below(FOLLOWED) == 0 {
+        // A process that only reads may come at any moment.
+        let held = allowed.iter().cloned().map(Some);
+        copies::held(&left, &std::iter::once(None).chain(held).collect::<Vec<_>>())?;
+    }
     let disk = SimDisk::on(left.clone());
     let seed = dice.roll();
     let store = open(&disk, seed, manner.options);
     let store = store.map_err(|error| told(format!("it does not open: {error}")))?;
     let found = which(&store, allowed).map_err(told)?;
+    check_gone(&disk, &found).map_err(told)?;
     if dice.below(FOLLOWED) > 0 {
         return Ok(());
     }
@@ -93,9 +114,22 @@ fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> R
     let next = Version::of(oracle);
     let written = store.write(batch);
     written.map_err(|error| told(format!("it takes no write: {error}")))?;
+    let mut versions = vec![found.clone(), next.clone()];
+    let mut next = next;
+    if next.oracle.is_erasing() {
+        disk.wipe();
+        let erased = store.erase_pending(&FullSpeed);
+        erased.map_err(|error| told(format!("the erasure does not go on: {error}")))?;
+        let mut oracle = next.oracle.clone();
+        oracle.erase();
+        next = Version::of(oracle);
+        versions.push(next.clone());
+        check_gone(&disk, &next).map_err(told)?;
+    }
     which(&store, std::slice::from_ref(&next))
         .map_err(|why| told(format!("after a write: {why}")))?;
 
+    let is_synced = manner.options.durability == Durability::Sync;
     let states = disk.states_from(0);
     for _ in 0..SECOND_CRASHES {
         let n = dice.index(states.len());
@@ -105,8 +139,8 @@ fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> R
             // process left is not.
             () if n < opened && is_cut => vec![found.clone()],
             () if n < opened => point.allowed.clone(),
-            () if is_last && manner.options.durability == Durability::Sync => vec![next.clone()],
-            () => vec![found.clone(), next.clone()],
+            () if is_last && is_synced => vec![next.clone()],
+            () => versions.clone(),
         };
         tally.crash_states += 1;
         tally.second_crashes += 1;
@@ -129,9 +163,11 @@ fn second(
     let is_cut = dice.below(4) > 0;
     let left = if is_cut { state.after_cut(manner.cut, dice) } else { state.clone() };
     let told = |why: String| format!("{why}\nthe disk after the second:\n{}", left.describe());
-    let store = open(&SimDisk::on(left.clone()), dice.roll(), manner.options);
+    let disk = SimDisk::on(left.clone());
+    let store = open(&disk, dice.roll(), manner.options);
     let store = store.map_err(|error| told(format!("it does not open: {error}")))?;
-    which(&store, allowed).map(drop).map_err(told)
+    let found = which(&store, allowed).map_err(told)?;
+    check_gone(&disk, &found).map_err(told)
 }
 
 /// Changes bytes that were on disk: the store says so, or shows what it showed.
@@ -148,7 +184,7 @@ pub fn spoilt(seed: u64, tally: &mut Tally) -> Result<(), String> {
         let right = which(&store, &point.allowed).map_err(|why| at(n, point, &run, &why))?;
         drop(store);
         tally.spoilt += 1;
-        spoil(state, &right, run.manner, &mut dice).map_err(|why| at(n, point, &run, &why))?;
+        spoil(state, &right, &run, &mut dice).map_err(|why| at(n, point, &run, &why))?;
     }
     Ok(())
 }
@@ -156,7 +192,7 @@ pub fn spoilt(seed: u64, tally: &mut Tally) -> Result<(), String> {
 fn spoil(
     mut state: DiskState,
     right: &Version,
-    manner: Manner,
+    run: &Workload,
     dice: &mut Dice,
 ) -> Result<(), String> {
     let names: Vec<String> = state.names().map(str::to_owned).collect();
@@ -164,23 +200,40 @@ fn spoil(
         return Ok(());
     }
     let name = &names[dice.index(names.len())];
-    let range = spoil_file(&mut state, name, dice);
     let last = state.last_synced_write(name);
+    let is_lost = dice.below(4) == 0;
+    let range = if is_lost {
+        state.lose(name);
+        0..usize::MAX
+    } else {
+        spoil_file(&mut state, name, dice)
+    };
     let told = |why: &str| format!("{name}, bytes {range:?} spoilt, last write {last:?}: {why}");
-    let store = match open(&SimDisk::on(state.clone()), 1, manner.options) {
+    let store = match open(&SimDisk::on(state.clone()), 1, run.manner.options) {
         Err(OpenError::Damaged(_) | OpenError::TooNew { .. }) => return Ok(()),
         Err(error) => return Err(told(&error.to_string())),
         Ok(store) => store,
     };
     let Ok(found) = Shown::of(&store.snapshot(), &right.oracle.names()) else { return Ok(()) };
-    let Some(difference) = found.differs_from(&right.shown) else { return Ok(()) };
-    // The end of the newest log cannot be told from writes that were never synced. A spoilt sector
-    // may hold several frames, and a state file may have marks of commits that are lost with it.
-    let is_end = name.starts_with("log-") && last.is_some_and(|last| range.end > last);
-    let kept = right.shown.items.iter().filter(|item| item.seq <= found.seq);
-    let is_prefix = found.seq < right.shown.seq
-        && found.items.iter().map(|item| &item.draft).eq(kept.map(|item| &item.draft));
-    if is_end && is_prefix { Ok(()) } else { Err(told(&difference)) }
+    if right.is_shown_by(&found) {
+        return Ok(());
+    }
+    let may_be_older = if is_lost {
+        // A store whose newest manifest is gone cannot know that there was one: an older one counts, and
+        // with neither rows nor an older one there was none.
+        let others = names.iter().filter(|other| *other != name);
+        let mut others = others.filter(|other| !other.ends_with(".new"));
+        name.starts_with("manifest-")
+            && (others.clone().count() == 0 || others.any(|other| other.starts_with("manifest-")))
+    } else {
+        // The end of the newest log cannot be told from writes that were never synced.
+        name.starts_with("log-") && last.is_some_and(|last| range.end > last)
+    };
+    let mut older = run.versions().iter().filter(|version| version.shown.seq <= right.shown.seq);
+    if may_be_older && older.any(|version| version.is_shown_by(&found)) {
+        return Ok(());
+    }
+    Err(told(&found.differs_from(&right.shown).unwrap_or_default()))
 }
 
 /// Flips a bit, clears a sector or fills it with garbage.

@@ -3,7 +3,7 @@
 //! Rows are given back as the drafts they were written from, so a field that changes on its way
 //! through log, segment and merge is noticed. Where rows lie is left out: sealing changes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{
     Damage, Direction, EdgeDraft, EdgeFilter, EdgeId, EdgeView, Filter, ItemDraft, ItemId,
@@ -11,10 +11,13 @@ use engine::{
     TombstoneDraft,
 };
 
+use super::oracle::Going;
 use crate::listing::ALL;
 
 /// A word of every searchable item.
 pub const EVERYONE: &str = "everyone";
+/// Who erases; the time of that is the store's own.
+pub const ERASER: &str = "eraser";
 
 /// An edge as an item sees it.
 pub type Near = (EdgeId, Direction, ItemId);
@@ -78,7 +81,9 @@ pub struct Names {
     /// Ids of edges.
     pub edges: Vec<EdgeId>,
     /// Refs.
-    pub refs: Vec<String>,
+    pub refs: BTreeSet<String>,
+    /// What tombstones name, whether it has a row or not.
+    pub targets: Vec<u128>,
 }
 
 impl Shown {
@@ -104,6 +109,7 @@ impl Shown {
             found: [found(snapshot, false)?, found(snapshot, true)?],
         };
         let mut targets: Vec<u128> = names.edges.iter().map(|id| id.0).collect();
+        targets.extend(&names.targets);
         for place in snapshot.places()? {
             let view = snapshot.item(place)?;
             if snapshot.find(view.id)? != Some(place) {
@@ -142,10 +148,8 @@ impl Shown {
             let stones = snapshot.tombstones(target)?;
             let stones = stones.iter().map(|stone| {
                 let (by, reason) = (stone.by.to_owned(), stone.reason.to_owned());
-                (
-                    stone.seq,
-                    TombstoneDraft { target, at: Some(stone.at), by, reason, erase: stone.erase },
-                )
+                let at = (by != ERASER).then_some(stone.at);
+                (stone.seq, TombstoneDraft { target, at, by, reason, erase: stone.erase })
             });
             let stones: Vec<_> = stones.collect();
             if !stones.is_empty() {
@@ -158,6 +162,32 @@ impl Shown {
             shown.refs.extend(holder.map(|id| (reference.clone(), id)));
         }
         Ok(shown)
+    }
+
+    /// The same without rows that are being erased: these may be there or not.
+    pub fn without(&self, going: &Going) -> Self {
+        let mut left = self.clone();
+        let stays = |id: u128| !going.ids.contains(&id);
+        let id = |item: &ShownItem| item.draft.id.map_or(0, |id| id.0);
+        let gone = self.items.iter().filter(|item| !stays(id(item)));
+        let [.., tombstoned, edges, sources, vectors] = &mut left.counts;
+        *vectors -= gone.clone().filter(|item| !item.draft.embedding.is_empty()).count() as u64;
+        *tombstoned -= gone.count() as u64;
+        left.items.retain(|item| stays(id(item)));
+        for item in &mut left.items {
+            if going.unsettled.iter().any(|unsettled| unsettled.0 == id(item)) {
+                item.successors.clear();
+            }
+        }
+        left.edges.retain(|id, _| stays(id.0));
+        *edges -= (self.edges.len() - left.edges.len()) as u64;
+        left.sources.retain(|id, _| stays(id.0));
+        *sources -= (self.sources.len() - left.sources.len()) as u64;
+        for source in left.sources.values_mut() {
+            source.items.retain(|id| stays(id.0));
+            source.versions.retain(|id| stays(id.0));
+        }
+        left
     }
 
     /// The first difference to `wanted`; `None` when they are the same.

@@ -3,7 +3,7 @@
 //! Owns contents, names and what of them is not synced yet; knows no store. See [`super`] for the
 //! file systems that are modelled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -81,6 +81,7 @@ pub struct DiskState {
     durable_names: BTreeMap<String, u64>,
     pending_names: Vec<NameChange>,
     buried: Vec<Arc<Vec<u8>>>,
+    is_wiped: bool,
     has_lost: bool,
 }
 
@@ -129,7 +130,43 @@ impl DiskState {
         self.change_names(NameChange::Remove { name: name.to_owned(), file });
     }
 
+    /// From now on the file system does not give away the bytes of files that are gone: what is
+    /// erased leaves the files, and blocks that belong to none are not the engine's to wipe.
+    pub fn wipe(&mut self) {
+        self.buried.clear();
+        self.is_wiped = true;
+    }
+
+    /// A file that shows one of these marks, each of eight bytes, to those who read it.
+    pub fn holder_of(&self, marks: &BTreeSet<u64>) -> Option<&str> {
+        let mut firsts = [false; 256];
+        marks.iter().for_each(|mark| firsts[usize::from(mark.to_le_bytes()[0])] = true);
+        let is_mark = |window: &[u8]| {
+            firsts[usize::from(window[0])]
+                && marks.contains(&u64::from_le_bytes(window.try_into().expect("eight bytes")))
+        };
+        // Most of a log is room that is zero.
+        let holds = |bytes: &[u8]| {
+            (0..bytes.len()).step_by(SECTOR_BYTES).any(|at| {
+                let end = bytes.len().min(at + SECTOR_BYTES + 7);
+                let part = &bytes[at..end];
+                part != &[0; SECTOR_BYTES + 7][..part.len()] && part.windows(8).any(is_mark)
+            })
+        };
+        let mut names = self.names().filter(|_| !marks.is_empty());
+        names.find(|name| self.bytes(name).is_some_and(holds))
+    }
+
+    /// Takes a file away, on disk and in memory.
+    pub fn lose(&mut self, name: &str) {
+        self.names.remove(name);
+        self.durable_names.remove(name);
+    }
+
     fn bury(&mut self, name: &str) {
+        if self.is_wiped {
+            return;
+        }
         let gone = self.file(name).and_then(|file| self.files.get(&file));
         self.buried.extend(gone.map(|gone| gone.newest.clone()).filter(|gone| !gone.is_empty()));
         let excess = self.buried.len().saturating_sub(BURIED_MAX);
@@ -234,6 +271,7 @@ impl DiskState {
             names,
             pending_names: Vec::new(),
             buried: self.buried.clone(),
+            is_wiped: self.is_wiped,
             has_lost: false,
         }
     }

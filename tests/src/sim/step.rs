@@ -4,16 +4,17 @@
 //! a line in [`Step::take`], and one in [`Step::expect`] where it changes what the store shows.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::{
-    Batch, EdgeDraft, EdgeId, ItemDraft, ItemId, Micros, SourceDraft, SourceId, Store,
-    TombstoneDraft, WriteError,
+    Batch, Compacted, EdgeDraft, EdgeId, FullSpeed, ItemDraft, ItemId, Micros, Options, Pace,
+    SourceDraft, SourceId, Store, TombstoneDraft, WriteError,
 };
 
 use super::oracle::Oracle;
-use super::shown::EVERYONE;
+use super::shown::{ERASER, EVERYONE};
 use crate::ground::Dice;
-use crate::sample::{self, MODEL, halves, hide, link, note};
+use crate::sample::{self, MODEL, hide, link, note};
 
 const REFS: u64 = 4;
 const URIS: u64 = 3;
@@ -26,61 +27,156 @@ pub enum Step {
     /// The store is bound to an encoder.
     Bind,
     /// The tail is sealed.
-    Seal,
+    Seal(Meanwhile),
+    /// Everything that is written is brought to disk.
+    Sync,
+    /// Segments are merged.
+    Compact(EndAt, Meanwhile),
+    /// Items and edges are erased.
+    Erase(Vec<u128>, EndAt, Meanwhile),
+    /// An erasure that was cut short goes on.
+    ErasePending(EndAt, Meanwhile),
+    /// The store is copied to another disk.
+    Backup,
+    /// The backup is copied to an empty disk.
+    Restore,
     /// The store is closed and opened again.
     Reopen,
     /// The process is killed, and another one opens the store.
     Kill,
 }
 
-/// What is true once a step has succeeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Promise {
-    /// As much as the store's durability says of a write.
-    Acknowledged,
-    /// Everything before it, and itself, is on disk.
-    Durable,
+/// At which piece a pace ends a job; `None` lets it run to its end.
+pub type EndAt = Option<usize>;
+
+/// What is done in the middle of a step's job.
+#[derive(Debug, Clone, Default)]
+pub struct Meanwhile {
+    /// Batches that are written.
+    pub batches: Vec<Batch>,
+    /// Whether another job is then run, of the kind that may run beside this one.
+    pub job: bool,
+}
+
+/// Ends a job at one of its pieces.
+#[derive(Debug)]
+struct Ending {
+    at: EndAt,
+    seen: AtomicUsize,
+}
+
+impl Pace for Ending {
+    fn wrote(&self, _bytes: usize) -> bool {
+        self.at != Some(self.seen.fetch_add(1, Ordering::SeqCst))
+    }
 }
 
 impl Step {
     /// A step that may be taken after what the oracle knows.
-    pub fn draw(oracle: &Oracle, dice: &mut Dice) -> Self {
-        match dice.below(20) {
-            0 | 1 => Self::Seal,
-            2 => Self::Reopen,
-            3 => Self::Kill,
-            4 | 5 if oracle.model().is_none() => Self::Bind,
+    pub fn draw(oracle: &Oracle, options: &Options, dice: &mut Dice) -> Self {
+        match dice.below(52) {
+            0..=3 => Self::Seal(meanwhile(oracle, is_roomy(options), dice)),
+            4 | 5 => Self::Reopen,
+            6 | 7 => Self::Kill,
+            8..=11 if oracle.model().is_none() => Self::Bind,
+            12 | 13 => Self::Sync,
+            14..=17 | 48..=51 => Self::Compact(end_at(1, dice), meanwhile(oracle, true, dice)),
+            18..=20 => {
+                let ids = to_erase(oracle, dice);
+                if ids.is_empty() {
+                    return Self::Write(Box::new(batch(oracle, dice)));
+                }
+                let mut begun = oracle.clone();
+                begun.write(&erasure(&ids));
+                Self::Erase(ids, end_at(4, dice), meanwhile(&begun, is_roomy(options), dice))
+            }
+            21..=23 if oracle.is_erasing() => {
+                Self::ErasePending(end_at(4, dice), meanwhile(oracle, is_roomy(options), dice))
+            }
+            24..=26 => Self::Backup,
+            27 => Self::Restore,
             _ => Self::Write(Box::new(batch(oracle, dice))),
         }
     }
 
-    /// Has the store do it. A step that needs another process is not one for a store.
-    pub fn take(&self, store: &Store) -> Result<(), WriteError> {
+    /// Has the store do it. A step that needs another process or disk is not one for a store. Gives
+    /// how many segments were merged.
+    pub fn take(&self, store: &Store) -> Result<usize, WriteError> {
+        let ending = |&at: &EndAt| Ending { at, seen: AtomicUsize::new(0) };
         match self {
-            Self::Write(batch) => store.write((**batch).clone()).map(drop),
-            Self::Bind => store.bind_model(MODEL),
-            Self::Seal => store.seal(),
-            Self::Reopen | Self::Kill => Ok(()),
+            Self::Write(batch) => store.write((**batch).clone()).map(|_| 0),
+            Self::Bind => store.bind_model(MODEL).map(|()| 0),
+            Self::Seal(_) => store.seal().map(|()| 0),
+            Self::Sync => store.sync().map(|()| 0),
+            Self::Compact(at, _) => store.compact(&ending(at)).map(|done| match done {
+                Compacted::Merged { segments, .. } => segments,
+                _ => 0,
+            }),
+            Self::Erase(ids, at, _) => {
+                store.erase(ids, ERASER, "asked for", &ending(at)).map(|()| 0)
+            }
+            Self::ErasePending(at, _) => store.erase_pending(&ending(at)).map(|_| 0),
+            Self::Backup | Self::Restore | Self::Reopen | Self::Kill => Ok(0),
         }
     }
 
-    /// What the store should show afterwards; `None` when that does not change.
-    pub fn expect(&self, before: &Oracle) -> Option<Oracle> {
-        let mut after = before.clone();
+    /// What the store should show as it goes on, with so many batches written meanwhile. Only a step
+    /// that [`Self::may_end_early`] may stop before the last.
+    pub fn expect(&self, before: &Oracle, meanwhile: usize) -> Vec<Oracle> {
+        let mut now = before.clone();
+        let mut seen = Vec::new();
         match self {
-            Self::Write(batch) => after.write(batch),
-            Self::Bind => after.bind(MODEL),
-            Self::Seal | Self::Reopen | Self::Kill => return None,
+            Self::Write(batch) => now.write(batch),
+            Self::Bind => now.bind(MODEL),
+            Self::Erase(ids, ..) => now.write(&erasure(ids)),
+            _ => {}
         }
-        Some(after)
+        if matches!(self, Self::Write(_) | Self::Bind | Self::Erase(..)) {
+            seen.push(now.clone());
+        }
+        for batch in self.meanwhile().into_iter().flat_map(|it| &it.batches).take(meanwhile) {
+            now.write(batch);
+            seen.push(now.clone());
+        }
+        if self.may_end_early() {
+            now.erase();
+            seen.push(now);
+        }
+        seen
     }
 
-    /// What its success promises.
-    pub fn promise(&self) -> Promise {
+    /// What is done in the middle of it.
+    pub fn meanwhile(&self) -> Option<&Meanwhile> {
         match self {
-            Self::Write(_) => Promise::Acknowledged,
+            Self::Seal(meanwhile)
+            | Self::Compact(_, meanwhile)
+            | Self::Erase(.., meanwhile)
+            | Self::ErasePending(_, meanwhile) => Some(meanwhile),
+            _ => None,
+        }
+    }
+
+    /// Whether its success does not say that all of it was done.
+    pub fn may_end_early(&self) -> bool {
+        matches!(self, Self::Erase(..) | Self::ErasePending(..))
+    }
+
+    /// Runs the job that may run in the middle of this one.
+    pub fn run_beside(&self, store: &Store) -> Result<(), WriteError> {
+        match self {
+            Self::Seal(_) => store.compact(&FullSpeed).map(drop),
+            Self::Compact(..) => store.seal(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether its success says that all that was written before it is on disk, itself included.
+    pub fn makes_durable(&self) -> bool {
+        match self {
+            Self::Write(_) | Self::Compact(..) | Self::Restore => false,
             // An opening brings to disk what it shows.
-            Self::Bind | Self::Seal | Self::Reopen | Self::Kill => Promise::Durable,
+            Self::Bind | Self::Seal(_) | Self::Sync | Self::Reopen | Self::Kill => true,
+            Self::Backup | Self::Erase(..) | Self::ErasePending(..) => true,
         }
     }
 
@@ -89,11 +185,88 @@ impl Step {
         match self {
             Self::Write(_) => "write",
             Self::Bind => "bind_model",
-            Self::Seal => "seal",
+            Self::Seal(_) => "seal",
+            Self::Sync => "sync",
+            Self::Compact(..) => "compact",
+            Self::Erase(..) => "erase",
+            Self::ErasePending(..) => "erase_pending",
+            Self::Backup => "backup",
+            Self::Restore => "restore",
             Self::Reopen => "reopen",
             Self::Kill => "kill",
         }
     }
+}
+
+/// Whether a few batches can be written while a flush holds the tail: a full one would wait for it.
+fn is_roomy(options: &Options) -> bool {
+    options.tail_bytes_seal >= 1 << 20
+}
+
+fn end_at(pieces: usize, dice: &mut Dice) -> EndAt {
+    (dice.below(3) == 0).then(|| dice.index(pieces))
+}
+
+fn meanwhile(oracle: &Oracle, may_write: bool, dice: &mut Dice) -> Meanwhile {
+    let mut meanwhile = Meanwhile { job: dice.below(3) == 0, ..Meanwhile::default() };
+    let mut oracle = oracle.clone();
+    let batches = if may_write { dice.below(4) } else { 0 };
+    for _ in 0..batches {
+        let batch = batch(&oracle, dice);
+        oracle.write(&batch);
+        meanwhile.batches.push(batch);
+    }
+    meanwhile
+}
+
+/// A few items and edges, tombstoned ones among them.
+fn to_erase(oracle: &Oracle, dice: &mut Dice) -> Vec<u128> {
+    let going = oracle.going().ids;
+    let items = oracle.items().filter_map(|item| item.id).map(|id| id.0);
+    let edges = oracle.edges().filter_map(|edge| edge.id).map(|id| id.0);
+    let kinds = [items.collect::<Vec<_>>(), edges.collect()];
+    let mut ids = BTreeSet::new();
+    for _ in 0..1 + dice.below(4) {
+        let kind = &kinds[usize::from(dice.below(4) == 0)];
+        ids.extend(pick(kind, dice).filter(|id| !going.contains(id)));
+    }
+    ids.into_iter().collect()
+}
+
+/// The commit that an erasure begins with.
+fn erasure(ids: &[u128]) -> Batch {
+    let stone = |&target: &u128| TombstoneDraft {
+        target,
+        at: None,
+        by: ERASER.to_owned(),
+        reason: "asked for".to_owned(),
+        erase: true,
+    };
+    Batch { tombstones: ids.iter().map(stone).collect(), ..Batch::default() }
+}
+
+/// Random letters of a mark; two more end it.
+const MARK_LETTERS: usize = 6;
+
+/// A word that only this row has. Its end is what files are searched for: a dictionary may leave out
+/// how a word begins.
+fn mark_word(id: u128) -> String {
+    let noise = u64::try_from(id & u128::from(u64::MAX)).expect("64 bits");
+    let mut dice = Dice::new(noise);
+    let letters = (0..MARK_LETTERS).map(|_| char::from(b"bcdfghjklmnpqrstvwxz"[dice.index(20)]));
+    format!("zq{}qz", letters.collect::<String>())
+}
+
+/// The eight bytes by which a file is seen to hold something of a row.
+pub fn mark(id: u128) -> u64 {
+    let word = mark_word(id);
+    u64::from_le_bytes(word.as_bytes()[2..].try_into().expect("six letters and two"))
+}
+
+/// The same for its embedding.
+pub fn embedding_mark(item: &ItemDraft) -> Option<u64> {
+    let bytes: Vec<u8> = item.embedding.iter().flat_map(|half| half.to_le_bytes()).collect();
+    bytes.try_into().map(u64::from_le_bytes).ok()
 }
 
 fn pick<T: Copy>(from: &[T], dice: &mut Dice) -> Option<T> {
@@ -150,7 +323,9 @@ pub fn batch(oracle: &Oracle, dice: &mut Dice) -> Batch {
     }
     if shape.below(3) == 0 {
         let items: Vec<u128> = standing.iter().map(|id| id.0).collect();
-        let edges: Vec<u128> = oracle.edges().filter_map(|edge| edge.id).map(|id| id.0).collect();
+        let going = oracle.going().ids;
+        let edges = oracle.edges().filter_map(|edge| edge.id).map(|id| id.0);
+        let edges: Vec<u128> = edges.filter(|id| !going.contains(id)).collect();
         for targets in [items, edges] {
             if shape.below(2) == 0
                 && let Some(target) = pick(&targets, &mut shape)
@@ -169,8 +344,10 @@ pub fn batch(oracle: &Oracle, dice: &mut Dice) -> Batch {
 
 fn source(ids: &mut Ids<'_>, shape: &mut Dice) -> SourceDraft {
     let uri = format!("file:///{}", shape.below(URIS));
+    let id = ids.next();
     SourceDraft {
-        id: Some(SourceId(ids.next())),
+        id: Some(SourceId(id)),
+        title: mark_word(id),
         recorded_at: ids.time(),
         bytes: shape.below(1 << 40),
         ..sample::file(&uri)
@@ -181,8 +358,23 @@ fn plain_item(ids: &mut Ids<'_>, shape: &mut Dice) -> ItemDraft {
     let id = ids.next();
     // Some texts are longer than a sector, so that a write of one can be torn.
     let words = if shape.below(4) == 0 { 20 + shape.index(300) } else { shape.index(12) };
-    let text = format!("{EVERYONE} {:x} {}", ids.next, "silent ".repeat(words));
-    ItemDraft { id: Some(ItemId(id)), recorded_at: ids.time(), ..note(&text) }
+    let mark = mark_word(id);
+    let text = format!("{EVERYONE} {:x} {mark} {}", ids.next, "silent ".repeat(words));
+    ItemDraft {
+        id: Some(ItemId(id)),
+        title: if shape.below(2) == 0 { format!("about {mark}") } else { String::new() },
+        attributes: format!(r#"{{"mark":"{mark}"}}"#),
+        tags: vec![mark],
+        recorded_at: ids.time(),
+        ..note(&text)
+    }
+}
+
+/// Sources that a row may name: none that goes with what is erased.
+fn staying(oracle: &Oracle) -> impl Iterator<Item = SourceId> {
+    let going = oracle.going().ids;
+    let sources = oracle.sources().filter_map(|source| source.id);
+    sources.filter(move |id| !going.contains(&id.0))
 }
 
 fn item(
@@ -212,13 +404,18 @@ fn item(
         item.reference = Some(reference);
     }
     item.supersedes = old.into_iter().collect();
-    let sources = oracle.sources().chain(&batch.sources).filter_map(|source| source.id);
-    let sources: Vec<SourceId> = sources.collect();
+    let sources: Vec<SourceId> =
+        staying(oracle).chain(batch.sources.iter().filter_map(|source| source.id)).collect();
     item.source = pick(&sources, shape).filter(|_| shape.below(2) == 0);
     item.searchable = shape.below(8) > 0;
     if oracle.model().is_some() && shape.below(2) == 0 {
-        let mut value = || f32::from(i8::try_from(shape.below(17)).expect("small") - 8) / 4.0;
-        item.embedding = halves([value(), value(), value(), value()]);
+        // Halves from 1/8 to 2, of either sign; no other item has the same, and no byte is 0.
+        let mut half = || {
+            let bits = u16::try_from(shape.below(0x1000)).expect("twelve bits");
+            let sign = u16::try_from(shape.below(2)).expect("one bit") << 15;
+            half::f16::from_bits(sign | (0x3000 + bits) | 1)
+        };
+        item.embedding = vec![half(), half(), half(), half()];
     }
     item
 }
@@ -230,13 +427,14 @@ fn edge(
     ids: &mut Ids<'_>,
     shape: &mut Dice,
 ) -> EdgeDraft {
-    let sources: Vec<SourceId> = oracle.sources().filter_map(|source| source.id).collect();
+    let sources: Vec<SourceId> = staying(oracle).collect();
     let quarters = u8::try_from(shape.below(5)).expect("small");
+    let id = ids.next();
     EdgeDraft {
-        id: Some(EdgeId(ids.next())),
+        id: Some(EdgeId(id)),
         recorded_at: ids.time(),
         source: pick(&sources, shape).filter(|_| shape.below(2) == 0),
-        note: "why ".repeat(shape.index(4)),
+        note: format!("{}{}", "why ".repeat(shape.index(4)), mark_word(id)),
         ..link(from, to, f32::from(quarters) / 4.0)
     }
 }

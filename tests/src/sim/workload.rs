@@ -3,15 +3,17 @@
 //! Owns what was promised at each moment; what must hold after a cut is checked in
 //! [`super::recovery`].
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Durability, OpenError, Options, Store, WriteError};
+use engine::{Durability, OpenError, Options, Reader, Store, WriteError};
 
+use super::copies::{Copies, Copy};
 use super::disk::{Fault, SimDisk};
-use super::oracle::Oracle;
+use super::oracle::{Going, Oracle};
 use super::shown::Shown;
 use super::state::{Cut, DiskState, FileSystem};
-use super::step::{Promise, Step};
+use super::step::Step;
 use super::{Scenario, Tally};
 use crate::ground::{self, Dice};
 use crate::sample::{items, note};
@@ -33,12 +35,46 @@ pub struct Version {
     pub oracle: Oracle,
     /// All that is to be seen of it.
     pub shown: Shown,
+    /// While something is being erased: what goes, and what is to be seen without it.
+    erasing: Option<(Going, Shown)>,
 }
 
 impl Version {
     /// What should be shown of what was written.
     pub fn of(oracle: Oracle) -> Arc<Self> {
-        Arc::new(Self { shown: oracle.shown(), oracle })
+        let shown = oracle.shown();
+        let erasing = oracle.is_erasing().then(|| {
+            let mut erased = oracle.clone();
+            erased.erase();
+            let ends = |shown: &Shown| -> BTreeMap<_, _> {
+                let items = shown.items.iter();
+                items.map(|item| (item.draft.id, item.successors.clone())).collect()
+            };
+            let later = ends(&erased.shown());
+            let now = ends(&shown).into_iter();
+            let unsettled = now.filter(|(id, ends)| later.get(id) != Some(ends));
+            let unsettled = unsettled.filter_map(|(id, _)| id).collect();
+            let going = Going { unsettled, ..oracle.going() };
+            let left = shown.without(&going);
+            (going, left)
+        });
+        Arc::new(Self { shown, oracle, erasing })
+    }
+
+    /// Whether a store that shows this is right. Rows that are being erased may be there or not, but
+    /// those that are there are whole, and hidden.
+    pub fn is_shown_by(&self, found: &Shown) -> bool {
+        let Some((going, left)) = &self.erasing else { return *found == self.shown };
+        if found.seq != self.shown.seq || found.without(going) != *left {
+            return false;
+        }
+        found.items.iter().all(|item| {
+            let goes = item.draft.id.is_some_and(|id| going.ids.contains(&id.0));
+            let same = |other: &super::shown::ShownItem| {
+                (&item.draft, item.status) == (&other.draft, other.status)
+            };
+            !goes || self.shown.items.iter().any(same)
+        })
     }
 }
 
@@ -83,7 +119,7 @@ impl Manner {
     fn draw(dice: &mut Dice) -> Self {
         let mut one = |of: &[usize]| of[dice.index(of.len())];
         let tail_bytes_seal = one(&[1, 6 << 10, 24 << 10, 1 << 20, 1 << 20]);
-        let merge_bytes_max = one(&[0, 16 << 10, 1 << 20]);
+        let merge_bytes_max = one(&[0, 0, 16 << 10, 1 << 20]);
         let is_synced = one(&[0, 1, 1]) == 1;
         let durability = if is_synced {
             Durability::Sync
@@ -92,8 +128,8 @@ impl Manner {
         };
         let file_system = FileSystem::ALL[one(&[0, 1, 2, 3, 3])];
         let garbage = one(&[0, 1]) == 1;
-        let mut options = Options { durability, tail_bytes_seal, ..Options::default() };
-        options.merge_bytes_max = merge_bytes_max;
+        let compact_bytes_max = one(&[48 << 10, 1 << 20, 1 << 20]);
+        let options = Options { durability, tail_bytes_seal, merge_bytes_max, compact_bytes_max };
         Self { options, cut: Cut { file_system, garbage } }
     }
 }
@@ -118,6 +154,22 @@ pub struct Workload {
     pub points: Vec<Point>,
     /// The first point after each fault that stopped a process.
     pub restarts: Vec<usize>,
+    /// The backup.
+    pub copies: Copies,
+    /// Another process that reads the same directory.
+    reader: Option<Reader>,
+}
+
+/// What was done in the middle of a step.
+#[derive(Debug, Default)]
+struct Beside {
+    /// States of the disk when each batch was acknowledged.
+    acknowledged: Vec<usize>,
+    has_run: bool,
+    /// A fault ended a write: it may be there or not.
+    in_flight: bool,
+    /// What should not have happened.
+    trouble: Option<String>,
 }
 
 /// Opens a store on a disk, always with the same time and randomness.
@@ -130,13 +182,29 @@ pub fn which(store: &Store, allowed: &[Arc<Version>]) -> Result<Arc<Version>, St
     let newest = allowed.last().expect("something is always allowed");
     let found = Shown::of(&store.snapshot(), &newest.oracle.names());
     let found = found.map_err(|damage| format!("what it shows is damaged: {damage}"))?;
-    if let Some(version) = allowed.iter().find(|version| version.shown == found) {
+    let is_erasing = store.erasures_pending().ok().map(|pending| pending > 0);
+    let is_it = |version: &&Arc<Version>| {
+        version.is_shown_by(&found) && is_erasing.is_none_or(|it| it == version.oracle.is_erasing())
+    };
+    if let Some(version) = allowed.iter().find(is_it) {
         return Ok(version.clone());
     }
     let seqs: Vec<u64> = allowed.iter().map(|version| version.shown.seq).collect();
     let nearest = allowed.iter().find(|version| version.shown.seq == found.seq).unwrap_or(newest);
     let difference = found.differs_from(&nearest.shown).unwrap_or_default();
-    Err(format!("commits {seqs:?} were allowed, {} was found: {difference}", found.seq))
+    let seq = found.seq;
+    let erasing = format!("with erasures pending: {is_erasing:?}");
+    Err(format!("commits {seqs:?} were allowed, {seq} was found, {erasing}: {difference}"))
+}
+
+/// Once a store is open that has nothing left to erase, no file holds what was erased.
+pub fn check_gone(disk: &SimDisk, version: &Version) -> Result<(), String> {
+    match disk.state().holder_of(version.oracle.gone()) {
+        Some(name) if !version.oracle.is_erasing() => {
+            Err(format!("{name} holds what was erased\n{}", disk.state().describe()))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Workload {
@@ -160,20 +228,56 @@ impl Workload {
             acknowledged: 0,
             points: Vec::new(),
             restarts: Vec::new(),
+            copies: Copies::default(),
+            reader: None,
         };
         let mut store = run.start(DiskState::default(), "make", tally)?;
         let steps = STEPS_MIN + run.dice.below(STEPS_SPREAD);
         for n in 0..steps {
-            let step = Step::draw(&run.newest().oracle, &mut run.dice);
+            let step = Step::draw(&run.newest().oracle, &run.manner.options, &mut run.dice);
             let during = format!("step {n} ({})", step.name());
             tally.steps += 1;
-            store =
-                run.step(&step, store, &during, tally).map_err(|why| format!("{during}: {why}"))?;
-            which(&store, &[run.newest()]).map_err(|why| format!("after {during}: {why}"))?;
+            let manner = run.manner;
+            let told = |why: String| format!("{during}: {why}\n{manner:?}");
+            store = run.step(&step, store, &during, tally).map_err(told)?;
+            run.look(&store).map_err(|why| format!("after {during}: {why}\n{:?}", run.manner))?;
         }
         let state = run.end(store, "the end", tally);
         run.disk = SimDisk::on(state);
         Ok(run)
+    }
+
+    /// Everything that it has shown, in order.
+    pub fn versions(&self) -> &[Arc<Version>] {
+        &self.versions
+    }
+
+    /// The disk as the last process left it.
+    pub fn left(&self) -> DiskState {
+        self.disk.state()
+    }
+
+    /// Looks at what is there between two steps, as this process and another one see it.
+    fn look(&mut self, store: &Store) -> Result<(), String> {
+        let newest = self.newest();
+        which(store, std::slice::from_ref(&newest))?;
+        check_gone(&self.disk, &newest)?;
+        let told = |why: String| format!("another process: {why}");
+        let reader = match self.reader.take() {
+            Some(reader) => {
+                reader.refresh().map_err(|error| told(error.to_string()))?;
+                reader
+            }
+            None => Reader::open(Arc::new(self.disk.beside()))
+                .map_err(|error| told(error.to_string()))?,
+        };
+        let found = Shown::of(&reader.snapshot(), &newest.oracle.names());
+        let found = found.map_err(|damage| told(damage.to_string()))?;
+        if !newest.is_shown_by(&found) {
+            return Err(told(found.differs_from(&newest.shown).unwrap_or_default()));
+        }
+        self.reader = Some(reader);
+        Ok(())
     }
 
     /// What the store shows now.
@@ -183,26 +287,35 @@ impl Workload {
 
     /// Takes the states that came since as points, all of them with the promises of before.
     fn see(&mut self, during: &str) {
+        self.see_until(self.disk.states_count(), during);
+    }
+
+    fn see_until(&mut self, end: usize, during: &str) {
         let allowed: Vec<_> = self.versions[self.durable..].to_vec();
-        for state in self.disk.states_from(self.seen) {
+        let end = end.saturating_sub(self.seen);
+        for state in self.disk.states_from(self.seen).into_iter().take(end) {
             let (allowed, during) = (allowed.clone(), during.to_owned());
             let outdated = self.acknowledged - self.durable;
             self.points.push(Point { state, allowed, outdated, during });
         }
-        self.seen = self.disk.states_count();
+        self.seen += end;
     }
 
-    /// A step has succeeded: from its last operation on, its promise holds.
-    fn promise(&mut self, promise: Promise) {
-        self.acknowledged = self.versions.len() - 1;
+    /// A step has succeeded: from its last operation on, these versions are acknowledged or on disk.
+    fn promise(&mut self, acknowledged: usize, durable: usize) {
+        self.acknowledged = acknowledged;
         let is_synced = self.manner.options.durability == Durability::Sync;
-        if promise == Promise::Durable || is_synced {
-            self.durable = self.versions.len() - 1;
-        }
+        self.durable = self.durable.max(if is_synced { acknowledged } else { durable });
         if let Some(last) = self.points.last_mut() {
             last.allowed = self.versions[self.durable..].to_vec();
             last.outdated = self.acknowledged - self.durable;
         }
+    }
+
+    /// All that is there is acknowledged and on disk.
+    fn promise_all(&mut self) {
+        let last = self.versions.len() - 1;
+        self.promise(last, last);
     }
 
     /// A process opens the store. An opening that a fault ends is tried again without one.
@@ -211,18 +324,19 @@ impl Workload {
         state: DiskState,
         during: &str,
         tally: &mut Tally,
-    ) -> Result<Store, String> {
+    ) -> Result<Arc<Store>, String> {
         let fault = Fault::ALL[self.dice.index(Fault::ALL.len())];
         // Half of them come early, where an opening still recovers.
         let most = if self.dice.below(2) == 0 { FAULT_OPERATIONS } else { FAULT_OPERATIONS / 4 };
         let fault = (self.dice.below(most), fault);
         let has_fault = self.with_faults && self.dice.below(3) > 0;
+        self.reader = None;
         self.disk = SimDisk::failing(state, has_fault.then_some(fault), self.dice.roll());
         self.seen = 0;
         let opened = open(&self.disk, self.seed, self.manner.options);
         self.see(&format!("{during}, opening"));
         match opened {
-            Ok(store) => Ok(store),
+            Ok(store) => Ok(Arc::new(store)),
             Err(OpenError::Disk(_)) if self.disk.has_failed() => self.restart(during, tally),
             Err(error) => {
                 Err(format!("it does not open: {error}\n{}", self.disk.state().describe()))
@@ -231,7 +345,7 @@ impl Workload {
     }
 
     /// A process ends; gives the disk as it leaves it.
-    fn end(&mut self, store: Store, during: &str, tally: &mut Tally) -> DiskState {
+    fn end(&mut self, store: Arc<Store>, during: &str, tally: &mut Tally) -> DiskState {
         drop(store);
         self.see(during);
         tally.operations += self.disk.operations();
@@ -241,7 +355,7 @@ impl Workload {
 
     /// Opens the store once more after a fault, on a disk that works; what was in flight may be
     /// there or not.
-    fn restart(&mut self, during: &str, tally: &mut Tally) -> Result<Store, String> {
+    fn restart(&mut self, during: &str, tally: &mut Tally) -> Result<Arc<Store>, String> {
         tally.operations += self.disk.operations();
         tally.faults += u64::from(self.disk.has_failed());
         let mut state = self.disk.kill();
@@ -259,6 +373,7 @@ impl Workload {
             _ => state.forget_lost(),
         }
         let during = format!("{during}, then {how}, opening again");
+        self.reader = None;
         self.disk = SimDisk::on(state);
         self.seen = 0;
         self.restarts.push(self.points.len());
@@ -270,48 +385,165 @@ impl Workload {
         let found = which(&store, &allowed).map_err(|why| format!("{during}: {why}"))?;
         let at = self.versions.iter().position(|version| Arc::ptr_eq(version, &found));
         self.versions.truncate(at.expect("it is one of them") + 1);
-        self.promise(Promise::Durable);
-        Ok(store)
+        self.promise_all();
+        check_gone(&self.disk, &found)?;
+        Ok(Arc::new(store))
     }
 
     fn step(
         &mut self,
         step: &Step,
-        store: Store,
+        store: Arc<Store>,
         during: &str,
         tally: &mut Tally,
-    ) -> Result<Store, String> {
-        if matches!(step, Step::Reopen | Step::Kill) {
-            let state = if matches!(step, Step::Kill) {
-                let state = self.disk.kill();
-                self.end(store, during, tally);
-                state
-            } else {
-                self.end(store, during, tally)
-            };
-            let store = self.start(state, during, tally)?;
-            self.promise(step.promise());
-            return Ok(store);
-        }
-        let before = self.newest();
-        let after = step.expect(&before.oracle).map(Version::of);
-        self.versions.extend(after.clone());
-        let taken = step.take(&store);
-        self.see(during);
-        match taken {
-            Ok(()) => {
-                self.promise(step.promise());
+    ) -> Result<Arc<Store>, String> {
+        match step {
+            Step::Reopen | Step::Kill => {
+                let killed = matches!(step, Step::Kill).then(|| self.disk.kill());
+                let left = self.end(store, during, tally);
+                let store = self.start(killed.unwrap_or(left), during, tally)?;
+                self.promise_all();
                 Ok(store)
             }
-            Err(error) if self.disk.has_failed() => {
-                check_stopped(&store, &error)?;
-                which(&store, &[before]).map_err(|why| format!("reads do not go on: {why}"))?;
-                drop(store);
+            Step::Backup => {
+                let (newest, how) = (self.newest(), (self.manner, self.with_faults));
+                let with = (&mut self.dice, &mut *tally);
+                let made = self.copies.backup(&store, &newest, how, during, with)?;
                 self.see(during);
-                self.restart(during, tally)
+                let stopped = match made {
+                    Copy::Stopped(error) => Err(error),
+                    Copy::Made | Copy::Failed => Ok(0),
+                };
+                let is_made = matches!(stopped, Ok(0));
+                let last = self.versions.len() - 1;
+                if is_made {
+                    self.promise(last, last);
+                }
+                self.go_on(stopped, store, last, during, tally)
             }
-            Err(error) => Err(format!("it is refused: {error}")),
+            Step::Restore => {
+                let with = (&mut self.dice, &mut *tally);
+                self.copies.restore(self.with_faults, during, with)?;
+                Ok(store)
+            }
+            _ => self.take(step, store, during, tally),
         }
+    }
+
+    /// A step that the store itself takes.
+    fn take(
+        &mut self,
+        step: &Step,
+        store: Arc<Store>,
+        during: &str,
+        tally: &mut Tally,
+    ) -> Result<Arc<Store>, String> {
+        let before = self.versions.len() - 1;
+        if step.may_end_early() {
+            self.disk.wipe();
+            self.copies.wipe();
+        }
+        let beside = self.set_meanwhile(step, &store);
+        let taken = step.take(&store);
+        self.disk.meanwhile(None);
+        let beside = std::mem::take(&mut *beside.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(trouble) = beside.trouble {
+            return Err(format!("in the middle of it: {trouble}"));
+        }
+        tally.interleaved += u64::from(beside.has_run);
+        let in_flight = usize::from(beside.in_flight);
+        let written = beside.acknowledged.len();
+        let expected = step.expect(&self.newest().oracle, written + in_flight);
+        self.versions.extend(expected.into_iter().map(Version::of));
+        let first =
+            self.versions.len().saturating_sub(1 + written + usize::from(step.may_end_early()));
+        if in_flight == 0 {
+            for (n, &end) in beside.acknowledged.iter().enumerate() {
+                self.see_until(end, during);
+                self.promise(first + n + 1, self.durable);
+            }
+        }
+        self.see(during);
+        if let Ok(segments) = taken {
+            tally.compactions += u64::from(segments > 1);
+            let has_ended = step.may_end_early() && {
+                let pending = store.erasures_pending();
+                pending.map_err(|error| format!("its end: {error}"))? == 0
+            };
+            tally.erasures += u64::from(has_ended);
+            if step.may_end_early() && !has_ended {
+                self.versions.pop();
+            }
+            let last = self.versions.len() - 1;
+            let durable = match step {
+                _ if has_ended => last,
+                _ if step.may_end_early() => self.durable,
+                _ if step.makes_durable() => last - written,
+                _ => self.durable,
+            };
+            self.promise(last, durable);
+        }
+        self.go_on(taken, store, before, during, tally)
+    }
+
+    /// Has the step's batches written, and its other job run, in the middle of its job.
+    fn set_meanwhile(&self, step: &Step, store: &Arc<Store>) -> Arc<Mutex<Beside>> {
+        let beside = Arc::<Mutex<Beside>>::default();
+        let Some(meanwhile) = step.meanwhile().cloned() else { return beside };
+        let (store, disk, step) = (Arc::clone(store), self.disk.clone(), step.clone());
+        let result = Arc::clone(&beside);
+        self.disk.meanwhile(Some(Box::new(move || {
+            let mut beside = result.lock().unwrap_or_else(PoisonError::into_inner);
+            beside.has_run = true;
+            let is_fault = |error: &WriteError| {
+                disk.has_failed() && !matches!(error, WriteError::Refused { .. })
+            };
+            for batch in meanwhile.batches {
+                match store.write(batch) {
+                    Ok(_) => beside.acknowledged.push(disk.states_count()),
+                    Err(error) if is_fault(&error) => {
+                        beside.in_flight = true;
+                        return;
+                    }
+                    Err(error) => beside.trouble = Some(error.to_string()),
+                }
+            }
+            if meanwhile.job {
+                let error = step.run_beside(&store).err();
+                beside.trouble = error.filter(|error| !is_fault(error)).map(|it| it.to_string());
+            }
+        })));
+        beside
+    }
+
+    /// After a step: with the same process, or with another one if its writer has stopped.
+    fn go_on(
+        &mut self,
+        taken: Result<usize, WriteError>,
+        store: Arc<Store>,
+        before: usize,
+        during: &str,
+        tally: &mut Tally,
+    ) -> Result<Arc<Store>, String> {
+        let Err(error) = taken else { return Ok(store) };
+        if !self.disk.has_failed() {
+            return Err(format!("it is refused: {error}"));
+        }
+        if matches!(error, WriteError::Postponed { .. }) && store.stopped().is_none() {
+            // What had not begun did not happen.
+            let found = which(&store, &self.versions[before..])?;
+            let at = self.versions.iter().position(|version| Arc::ptr_eq(version, &found));
+            self.versions.truncate(at.expect("it is one of them") + 1);
+            let last = self.versions.len() - 1;
+            self.promise(last, self.durable);
+            return Ok(store);
+        }
+        check_stopped(&store, &error)?;
+        let reads = which(&store, &self.versions[before..]);
+        reads.map_err(|why| format!("reads do not go on: {why}"))?;
+        drop(store);
+        self.see(during);
+        self.restart(during, tally)
     }
 }
 

@@ -133,6 +133,20 @@ fn restore_gives_the_store_back_and_overwrites_nothing() {
     assert!(matches!(error, CopyError::Locked), "{error}");
 }
 
+/// A crash may leave a file that was being written, of any kind.
+#[test]
+fn a_backup_that_was_cut_short_is_not_in_the_way_of_the_next() {
+    let scratch = Scratch::new();
+    scratch.write(items([note("amber")]));
+    let (folder, disk) = place();
+    for name in ["manifest-00000000000000000001.new", "segment-00000000000000000001.new"] {
+        std::fs::write(folder.path().join(name), b"the first bytes of").unwrap();
+    }
+    scratch.store().backup(&disk).unwrap();
+    assert!(disk.names().unwrap().iter().all(|name| !name.ends_with(".new")));
+    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+}
+
 #[test]
 fn another_stores_backup_is_not_overwritten() {
     let (one, mut other) = (Scratch::new(), Scratch::new());

@@ -1,5 +1,7 @@
 //! What is erased leaves every file of the store and of its backups.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use engine::{Batch, FullSpeed, ItemDraft, ItemId, Pace, Snapshot, Store};
 use tests::sample::{self, MODEL, Seals, file, halves, hide, items, link, note, tombstones};
 
@@ -150,13 +152,68 @@ fn an_erasure_that_was_cut_short_hides_at_once_and_goes_on_after_the_next_openin
     let (kept, gone) = furnished(&scratch, true);
     scratch.store().erase(&[gone.0], "officer", "asked for by its owner", &Never).unwrap();
     assert!(by_word(&scratch.snapshot(), SECRET, &Default::default()).is_empty(), "hidden");
-    assert_eq!(scratch.store().erasures_pending().unwrap(), 1);
+    assert_eq!(scratch.store().erasures_pending().unwrap(), 2, "the item and its source");
     scratch.reopen();
-    assert_eq!(scratch.store().erasures_pending().unwrap(), 1);
+    assert_eq!(scratch.store().erasures_pending().unwrap(), 2);
     assert!(!holding(&scratch, SECRET.as_bytes()).is_empty());
-    assert_eq!(scratch.store().erase_pending(&FullSpeed).unwrap(), 1);
+    assert_eq!(scratch.store().erase_pending(&FullSpeed).unwrap(), 2);
     assert_eq!(holding(&scratch, SECRET.as_bytes()), Vec::<String>::new());
     check_gone(&scratch.snapshot(), kept, gone);
+}
+
+/// Ends the second job.
+struct Second(AtomicUsize);
+
+impl Pace for Second {
+    fn wrote(&self, _bytes: usize) -> bool {
+        self.0.fetch_add(1, Ordering::SeqCst) != 1
+    }
+}
+
+#[test]
+fn a_source_goes_too_when_its_item_had_left_before_the_erasure_was_cut_short() {
+    let mut scratch = Scratch::unmerged();
+    // The item's segment comes before one that its edge keeps waiting.
+    let only = Batch { sources: vec![file("file:///only.md")], ..Batch::default() };
+    let source = scratch.write(only).sources[0];
+    let item = ItemDraft { embedding: Vec::new(), ..secret(Some(source)) };
+    let written = scratch.write(items([item, note("amber")]));
+    let (gone, kept) = (written.items[0], written.items[1]);
+    scratch.seal();
+    scratch.write(Batch { edges: vec![link(kept, gone, 0.5)], ..Batch::default() });
+    scratch.seal();
+    let pace = Second(AtomicUsize::new(0));
+    scratch.store().erase(&[gone.0], "officer", "asked for", &pace).unwrap();
+    assert!(scratch.snapshot().find(gone).unwrap().is_none(), "the first segment is rewritten");
+    scratch.reopen();
+    let again = ItemDraft { source: Some(source), ..note("names what goes") };
+    assert_eq!(scratch.refused(items([again])).0, "source");
+    assert_eq!(scratch.store().erase_pending(&FullSpeed).unwrap(), 2);
+    assert!(scratch.snapshot().source(source).unwrap().is_none());
+    assert_eq!(holding(&scratch, b"only.md"), Vec::<String>::new());
+}
+
+/// While a source is being erased nothing may come to name it; before that, whatever does keeps it.
+#[test]
+fn a_source_that_is_named_while_its_item_is_erased_is_never_missed() {
+    struct Names<'a>(&'a Scratch, engine::SourceId);
+    impl Pace for Names<'_> {
+        fn wrote(&self, _bytes: usize) -> bool {
+            let item = ItemDraft { source: Some(self.1), ..note("names what goes") };
+            let (field, why) = self.0.refused(items([item]));
+            assert_eq!(field, "source");
+            assert!(why.contains("is being erased"), "{why}");
+            true
+        }
+    }
+    let scratch = Scratch::unmerged();
+    let only = Batch { sources: vec![file("file:///only.md")], ..Batch::default() };
+    let source = scratch.write(only).sources[0];
+    let item = ItemDraft { embedding: Vec::new(), ..secret(Some(source)) };
+    let gone = scratch.write(items([item])).items[0];
+    scratch.seal();
+    scratch.store().erase(&[gone.0], "officer", "asked for", &Names(&scratch, source)).unwrap();
+    assert_eq!(scratch.snapshot().counts().unwrap().sources, 0);
 }
 
 #[test]
