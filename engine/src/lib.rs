@@ -37,6 +37,7 @@ mod store;
 mod supersede;
 mod top;
 mod upkeep;
+mod verify;
 mod walk;
 pub mod words;
 mod writer;
@@ -63,4 +64,8 @@ pub use store::{Ground, Options, Store, Written};
 pub use supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
 pub use top::Top;
 pub use upkeep::{UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, Upkeep};
+pub use verify::{
+    ERASURE_LIMITS, Erasure, FINDINGS_MAX, NOTES_MAX, Occurrence, Verified, Walked, verify,
+    verify_erased,
+};
 pub use walk::{Record, Records, Target};

@@ -67,6 +67,11 @@ impl LogReader {
         Self { name: layout::name(FileKind::Log, number), number, is_named, bytes }
     }
 
+    /// The whole file.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Length of the file.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.bytes.len() as u64

@@ -4,41 +4,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tests::memory_disk::Files;
-
-use crate::small_store::{SmallStore, reseal_frame};
+use tests::reseal::{
+    SEGMENT_TRAILER_BYTES, number, reseal_frame, reseal_segment, reseal_state, seal_at,
+};
+use tests::small_store::SmallStore;
 
 const MASKS: [u8; 4] = [0x01, 0x02, 0x80, 0xff];
 /// Of the segments' many bytes each gets one of the masks; of the others', all four.
 const EACH_BYTE_BYTES_MAX: usize = 4096;
-const PAGE_BYTES: usize = 64 << 10;
-const SEGMENT_TRAILER_BYTES: usize = 64;
-
-fn seal_at(bytes: &mut [u8], at: usize, covered: std::ops::Range<usize>) {
-    let crc = crc32c::crc32c(&bytes[covered]);
-    bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
-}
-
-fn number(bytes: &[u8], at: usize) -> usize {
-    let number = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    usize::try_from(number).expect("it was written here")
-}
-
-/// Makes page checks and trailer of a segment right for what it holds now.
-fn reseal_segment(bytes: &mut [u8]) {
-    let trailer = bytes.len() - SEGMENT_TRAILER_BYTES;
-    let checks = number(bytes, trailer + 16);
-    for (page, start) in (0..checks).step_by(PAGE_BYTES).enumerate() {
-        seal_at(bytes, checks + page * 4, start..(start + PAGE_BYTES).min(checks));
-    }
-    seal_at(bytes, trailer + 28, checks..trailer);
-    seal_at(bytes, trailer + 52, trailer..trailer + 52);
-}
-
-fn reseal_state(bytes: &mut [u8]) {
-    seal_at(bytes, 56, 64..bytes.len());
-    seal_at(bytes, 60, 0..60);
-}
-
 /// Reads the store with one byte of `name` changed and its checksums made right again. Gives how
 /// many changes were refused.
 fn changed(

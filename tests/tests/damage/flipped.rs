@@ -13,8 +13,7 @@ use tests::ground;
 use tests::listing::{Asked, listing};
 use tests::memory_disk::{Files, MemoryDisk};
 use tests::sample::{self, MODEL, halves, items, note};
-
-use crate::small_store::{LOG_HEADER_BYTES, SmallStore};
+use tests::small_store::{LOG_HEADER_BYTES, SmallStore};
 
 /// A bit that is another one at the next byte, and all of them.
 fn masks(at: usize) -> [u8; 2] {
