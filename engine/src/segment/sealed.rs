@@ -97,7 +97,19 @@ impl Segment {
         let file = bytes.as_slice();
         let header = Header::decode(header_of(file)).map_err(within)?;
         let places = read_directory(file, frame, &header, catalog).map_err(within)?;
-        Ok(Self {
+        Ok(Self::placed(name, bytes, frame, header, catalog, places))
+    }
+
+    /// A file whose columns lie in these places.
+    pub(super) fn placed(
+        name: &str,
+        bytes: FileBytes,
+        frame: &Frame,
+        header: Header,
+        catalog: &'static [ColumnSpec],
+        places: Vec<(usize, usize)>,
+    ) -> Self {
+        Self {
             name: name.to_owned(),
             header,
             catalog,
@@ -108,7 +120,17 @@ impl Segment {
             source_ids: OnceLock::new(),
             edge_ids: OnceLock::new(),
             bytes,
-        })
+        }
+    }
+
+    /// Says where a column of a damaged file lies.
+    pub(super) fn put_place(&mut self, column: Column, place: (usize, usize)) {
+        self.places[usize::from(column.0)] = place;
+    }
+
+    /// Where what page checks cover ends.
+    pub(super) fn end(&self) -> usize {
+        self.checks_at
     }
 
     /// A segment that was built in this process a moment ago and lies on the heap.
@@ -205,7 +227,7 @@ fn check_magics(file: &[u8]) -> Result<(), Damage> {
     Ok(())
 }
 
-fn read_trailer(file: &[u8]) -> Result<Frame, Damage> {
+pub(super) fn read_trailer(file: &[u8]) -> Result<Frame, Damage> {
     let trailer_at = file.len() - TRAILER_BYTES;
     let bytes = &file[trailer_at..];
     let mut fields = Cursor::new(bytes, "SEG-04");
@@ -249,7 +271,7 @@ fn read_trailer(file: &[u8]) -> Result<Frame, Damage> {
 }
 
 /// Where each column of the catalog lies, by its number (SEG-07, SEG-08, SEG-09, SEG-17).
-fn read_directory(
+pub(super) fn read_directory(
     file: &[u8],
     frame: &Frame,
     header: &Header,

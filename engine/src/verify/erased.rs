@@ -12,7 +12,7 @@ use crate::error::OpenError;
 use crate::ids::{EdgeId, ItemId, SourceId};
 use crate::item::Batch;
 use crate::layout::{self, FileKind, SUCCESSOR_TARGET, SUPERSEDES_IDS, TOMBSTONE_TARGET};
-use crate::limits::{LOG_BYTES_MAX, LOG_RESERVE_STEP};
+use crate::log::LOG_FILE_BYTES_MAX;
 use crate::manifest::{Manifest, hex};
 use crate::os::disk::{Disk, FileBytes};
 use crate::reader::OPEN_ATTEMPTS_MAX;
@@ -28,7 +28,7 @@ pub const ERASURE_LIMITS: [&str; 3] = [
 /// Occurrences that are told in full; the rest is counted.
 const OCCURRENCES_MAX: usize = 256;
 /// A file that is not mapped is read whole: a log is the longest.
-const FILE_BYTES_MAX: u64 = LOG_BYTES_MAX + LOG_RESERVE_STEP;
+const FILE_BYTES_MAX: u64 = LOG_FILE_BYTES_MAX;
 /// Bytes of an id as a cell.
 const ID_BYTES: usize = 16;
 

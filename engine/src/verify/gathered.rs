@@ -165,7 +165,8 @@ impl Gathered {
             return Ok(Some(RowState::fresh(entry.items as usize, entry.edges as usize)));
         };
         let name = layout::state_name(entry.number, listed.generation);
-        let read = disk.read(&name, STATE_BYTES_MAX);
+        let read =
+            disk.read(&name, listed.bytes.max(state::bytes_of(entry.items, entry.edges)) + 1);
         let Some(bytes) = self.there(read, &name)? else { return Ok(None) };
         if bytes.len() as u64 != listed.bytes || Sha256::digest(&bytes)[..] != listed.sha256 {
             let detail = "its length or SHA-256 is not the manifest's";
@@ -328,9 +329,6 @@ impl Gathered {
         sealed.chain(self.logs.iter().filter_map(|log| log.rows.as_ref()))
     }
 }
-
-/// Bytes of a state file: a bit for each row of three tables of `SEGMENT_ROWS_MAX` rows.
-const STATE_BYTES_MAX: u64 = 3 * (crate::limits::SEGMENT_ROWS_MAX as u64 / 8) + 128;
 
 /// What a log's frame holds, checked as an opening does.
 pub(super) fn batch_of(frame: &Frame<'_>, manifest: &Manifest) -> Result<Batch, Damage> {
