@@ -66,7 +66,7 @@ pub struct LeftOut {
     pub supersedes: u64,
     /// Sources that items or edges name and that are lost: they name them no longer.
     pub source_names: u64,
-    /// Items whose successors are lost: they stand as current now.
+    /// Items whose successors are lost or erased: they stand as current now.
     pub successors: u64,
 }
 
@@ -82,9 +82,10 @@ pub struct Salvaged {
 }
 
 impl Salvaged {
-    /// Whether nothing was lost.
+    /// Whether nothing was lost. That a successor is gone may be an erasure; where it is a loss, its
+    /// file says so.
     pub fn is_whole(&self) -> bool {
-        let left = LeftOut { erased: 0, sources: 0, tombstones: 0, ..self.left_out };
+        let left = LeftOut { erased: 0, sources: 0, tombstones: 0, successors: 0, ..self.left_out };
         left == LeftOut::default()
             && self.files.iter().all(|file| file.lost.total() == 0 && file.reasons.is_empty())
     }

@@ -114,6 +114,10 @@ impl Gathered {
                 gathered.findings.add(damage);
                 gathered.read_unlisted(disk)?;
             }
+            Err(OpenError::Disk(error)) if error.source.kind() == ErrorKind::FileTooLarge => {
+                gathered.findings.add(Damage::new("MAN-02", error.source.to_string()));
+                gathered.read_unlisted(disk)?;
+            }
             Err(other) => return Err(other),
         }
         Ok(gathered)
@@ -189,6 +193,10 @@ impl Gathered {
             Err(error) if error.source.kind() == ErrorKind::NotFound => {
                 let damage = Damage::new("MAN-03", "the manifest names it, but it is not there");
                 self.findings.add(damage.within(name));
+                Ok(None)
+            }
+            Err(error) if error.source.kind() == ErrorKind::FileTooLarge => {
+                self.findings.add(Damage::new("MAN-03", error.source.to_string()).within(name));
                 Ok(None)
             }
             Err(error) => Err(error.into()),

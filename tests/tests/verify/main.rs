@@ -4,3 +4,5 @@ mod clean;
 mod crafted;
 mod erased;
 mod flipped;
+mod program;
+mod salvage;
