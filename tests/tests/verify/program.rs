@@ -64,7 +64,7 @@ fn a_store_is_clean_alone_and_beside_a_writer_and_damage_is_told() {
     let output = run(&data, &["verify", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["store"]["findings"][0]["rule"], "MAN-03", "{told}");
+    assert_eq!(told["store"]["findings"][0]["rule"], "SEG-06", "{told}");
     let plain = run(&data, &["verify"]);
     let words = String::from_utf8_lossy(&plain.stdout).into_owned();
     assert!(words.contains("SEG-06") && words.contains("broken rules"), "{words}");
