@@ -41,7 +41,7 @@ pub(crate) fn rescue(name: &str, bytes: FileBytes) -> Result<Rescued, Damage> {
     let check = |page| check_page(file, frame.checks_at, page);
     let first = check(0);
     let directory = (frame.directory_at / PAGE_BYTES..frame.checks).try_for_each(check);
-    let entries = directory.is_ok().then(|| entries(file, &frame)).unwrap_or_default();
+    let entries = if directory.is_ok() { entries(file, &frame) } else { Vec::new() };
     for wrong in [first, directory].into_iter().filter_map(Result::err) {
         lost.push(format!("SEG-06: {wrong}"));
     }
@@ -225,7 +225,7 @@ impl Rescued {
             // Where the flag is lost, nothing that might be erased may come back.
             _ => self.segment.view::<u8>(TOMBSTONE_FLAGS)?.get(row as usize),
         };
-        Ok((target, flags.map_or(true, |flags| flags != 0)))
+        Ok((target, flags.ok().is_none_or(|flags| flags != 0)))
     }
 
     /// Rows that were made in this process.

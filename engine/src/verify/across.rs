@@ -250,6 +250,9 @@ fn has_erased(parts: &Parts<'_>) -> Result<bool, Damage> {
     Ok(false)
 }
 
+/// One of the bitmaps of a state.
+type BitsOf = fn(&RowState) -> &Bits;
+
 /// The bits of one segment's rows: those stored, and between which they must be.
 struct States<'a> {
     stored: &'a RowState,
@@ -261,7 +264,7 @@ impl States<'_> {
     /// STA-02. An erased item's rows say no longer whom it replaced, so with one there may be more
     /// superseded bits.
     fn check(&self, items: Row, edges: Row, has_erased: bool) -> Result<(), Damage> {
-        let tables: [(&str, fn(&RowState) -> &Bits, Row, bool); 3] = [
+        let tables: [(&str, BitsOf, Row, bool); 3] = [
             ("tombstoned items", |state| &state.tombstoned, items, false),
             ("superseded items", |state| &state.superseded, items, has_erased),
             ("tombstoned edges", |state| &state.edges_tombstoned, edges, false),

@@ -110,7 +110,7 @@ fn forms(id: u128) -> [(&'static str, Vec<u8>); 4] {
     [
         ("the id's bytes", id.to_le_bytes().to_vec()),
         ("the id in hexadecimal", hex(&id.to_le_bytes()).into_bytes()),
-        ("the id in hexadecimal", hex(&id.to_be_bytes()).into_bytes()),
+        ("the id in hexadecimal", format!("{id:032x}").into_bytes()),
         ("the id as text", ItemId(id).to_string().into_bytes()),
     ]
 }
