@@ -29,6 +29,7 @@ mod reader;
 mod record;
 mod reembed;
 mod rows;
+mod salvage;
 mod score;
 mod segment;
 mod settle;
@@ -38,6 +39,7 @@ mod store;
 mod supersede;
 mod top;
 mod upkeep;
+mod verify;
 mod walk;
 pub mod words;
 mod writer;
@@ -58,6 +60,7 @@ pub use moment::Moment;
 pub use os::clock::Micros;
 pub use reader::{OPEN_ATTEMPTS_MAX, Reader};
 pub use reembed::{ReembedError, Reembedded, Reencoder};
+pub use salvage::{FileReport, LOSSES_MAX, LeftOut, Rows, Salvage, Salvaged, salvage};
 pub use score::Hit;
 pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
 pub use snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
@@ -65,4 +68,8 @@ pub use store::{Ground, Options, Store, Written};
 pub use supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
 pub use top::Top;
 pub use upkeep::{UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, Upkeep};
+pub use verify::{
+    ERASURE_LIMITS, Erasure, FINDINGS_MAX, NOTES_MAX, Occurrence, Verified, Walked, verify,
+    verify_erased,
+};
 pub use walk::{Record, Records, Target};

@@ -3,13 +3,15 @@
 //! Owns frames, marks and their checksums; does not know what a payload means.
 
 mod frame;
+mod pieces;
 mod reader;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub(crate) use frame::frame_bytes;
-pub(crate) use reader::{Frame, LogEnd, LogReader};
+pub(crate) use pieces::pieces;
+pub(crate) use reader::{Frame, LOG_FILE_BYTES_MAX, LogEnd, LogReader};
 pub(crate) use writer::{LogSyncer, LogWriter};
 
 use std::time::Duration;

@@ -175,7 +175,11 @@ impl Manifest {
         names: &[String],
     ) -> Result<Option<(Self, u64)>, OpenError> {
         let numbers = names.iter().filter_map(|name| layout::number(FileKind::Manifest, name));
-        let Some(number) = numbers.max() else { return Ok(None) };
+        numbers.max().map(|number| Self::read(disk, number)).transpose()
+    }
+
+    /// Manifest `number`, and its length.
+    pub(crate) fn read(disk: &dyn Disk, number: u64) -> Result<(Self, u64), OpenError> {
         let name = layout::name(FileKind::Manifest, number);
         let bytes = disk.read(&name, MANIFEST_BYTES_MAX)?;
         let manifest = json::decode(&name, &bytes)?;
@@ -183,7 +187,7 @@ impl Manifest {
             let detail = format!("it says that it is number {}", manifest.number);
             return Err(Damage::new("MAN-02", detail).within(&name).into());
         }
-        Ok(Some((manifest, bytes.len() as u64)))
+        Ok((manifest, bytes.len() as u64))
     }
 
     /// Puts this manifest in place; from then on it is the one that counts. Gives its length. One

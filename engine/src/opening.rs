@@ -15,7 +15,7 @@ use crate::manifest::{Manifest, SegmentEntry, StateEntry};
 use crate::os::disk::Disk;
 use crate::record;
 use crate::rows::Rows;
-use crate::segment::{OpenedSegment, Segment, SegmentBuilder, open_any};
+use crate::segment::{Header, OpenedSegment, Segment, SegmentBuilder, open_any};
 use crate::snapshot::{Part, Snapshot};
 use crate::state::{self, RowState, StateOf};
 
@@ -172,17 +172,20 @@ pub(crate) fn open_segment(
         return Err(Damage::new("MAN-03", detail).within(&name).into());
     }
     let opened = open_any(&name, bytes)?;
-    let header = opened.segment.header();
+    check_counts(opened.segment.header(), entry).map_err(|damage| damage.within(&name))?;
+    Ok(opened)
+}
+
+/// Checks that a manifest says of a segment what its header says (MAN-05).
+pub(crate) fn check_counts(header: &Header, entry: &SegmentEntry) -> Result<(), Damage> {
     let found = [header.items, header.sources, header.edges, header.tombstones, header.vectors];
     let listed = [entry.items, entry.sources, entry.edges, entry.tombstones, entry.vectors];
     let seqs = (header.first_seq, header.last_seq) == (entry.first_seq, entry.last_seq);
     let is_wide = header.vectors == 0 || header.dimensions == entry.dimensions;
     if found != listed || !seqs || !is_wide {
-        return Err(Damage::new("MAN-05", "counts differ from the manifest's")
-            .within(&name)
-            .into());
+        return Err(Damage::new("MAN-05", "counts differ from the manifest's"));
     }
-    Ok(opened)
+    Ok(())
 }
 
 fn with_state(
@@ -202,16 +205,21 @@ fn open_state(
     entry: &SegmentEntry,
     state: &StateEntry,
 ) -> Result<RowState, OpenError> {
-    let of = StateOf {
-        segment: entry.number,
-        generation: state.generation,
-        items: entry.items,
-        edges: entry.edges,
-    };
+    let of = state_of(entry, state);
     let name = layout::state_name(of.segment, of.generation);
     // One byte more than listed, so that a longer file is seen to be one.
     let bytes = disk.read(&name, state.bytes + 1).map_err(|error| missing(error, &name))?;
     state::decode(of, &bytes)
+}
+
+/// What the state file of a segment must say of itself.
+pub(crate) fn state_of(entry: &SegmentEntry, state: &StateEntry) -> StateOf {
+    StateOf {
+        segment: entry.number,
+        generation: state.generation,
+        items: entry.items,
+        edges: entry.edges,
+    }
 }
 
 /// A file that the manifest names and that is not there is damage (MAN-03).

@@ -155,6 +155,12 @@ impl StateFile {
     }
 }
 
+/// Length of the state file of a segment with so many rows.
+pub(crate) fn bytes_of(items: Row, edges: Row) -> u64 {
+    let words = 2 * Bits::words(items as usize) + Bits::words(edges as usize);
+    (HEADER_BYTES + words * size_of::<u64>()) as u64
+}
+
 /// The bytes of a state file.
 fn encode(of: StateOf, state: &RowState) -> Vec<u8> {
     let mut body = Vec::new();

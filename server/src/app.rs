@@ -80,7 +80,7 @@ fn forget_server(data: &Path) {
 }
 
 /// The directory of the workspace `local`.
-fn workspace_dir(data: &Path) -> PathBuf {
+pub fn workspace_dir(data: &Path) -> PathBuf {
     data.join("tenants").join(LOCAL_WORKSPACE)
 }
 

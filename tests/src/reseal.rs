@@ -22,7 +22,8 @@ fn seal_at(bytes: &mut [u8], at: usize, covered: Range<usize>) -> Option<()> {
     Some(())
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<usize> {
+/// The `u64` at a place.
+pub fn number(bytes: &[u8], at: usize) -> Option<usize> {
     let cell = bytes.get(at..at + 8)?;
     usize::try_from(u64::from_le_bytes(cell.try_into().ok()?)).ok()
 }

@@ -12,7 +12,7 @@ use crate::manifest::READ_VERSION;
 use crate::os::disk::Disk;
 
 /// Longest file of a log: a mark, or the room behind the last frame, may pass `LOG_BYTES_MAX`.
-const LOG_FILE_BYTES_MAX: u64 = LOG_BYTES_MAX + LOG_RESERVE_STEP;
+pub(crate) const LOG_FILE_BYTES_MAX: u64 = LOG_BYTES_MAX + LOG_RESERVE_STEP;
 
 /// One frame of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,11 @@ impl LogReader {
     /// The log that these bytes are.
     pub(super) fn of(bytes: Vec<u8>, number: u64, is_named: bool) -> Self {
         Self { name: layout::name(FileKind::Log, number), number, is_named, bytes }
+    }
+
+    /// The whole file.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Length of the file.

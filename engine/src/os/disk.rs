@@ -160,7 +160,8 @@ impl Disk for RealDisk {
         let bytes = fs::metadata(&path).map_err(Self::fail("read", name))?.len();
         if bytes > bytes_max {
             let why = format!("{bytes} bytes, at most {bytes_max} are allowed");
-            return Err(DiskError::new("read", name, io::Error::other(why)));
+            let error = io::Error::new(io::ErrorKind::FileTooLarge, why);
+            return Err(DiskError::new("read", name, error));
         }
         fs::read(&path).map_err(Self::fail("read", name))
     }

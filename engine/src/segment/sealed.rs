@@ -43,10 +43,10 @@ impl fmt::Display for WrongPage {
 
 /// What all versions have in common: the trailer, and which version it is.
 pub(super) struct Frame {
-    directory_at: usize,
-    entries: usize,
-    checks_at: usize,
-    checks: usize,
+    pub(super) directory_at: usize,
+    pub(super) entries: usize,
+    pub(super) checks_at: usize,
+    pub(super) checks: usize,
     pub(super) version: u16,
 }
 
@@ -97,7 +97,19 @@ impl Segment {
         let file = bytes.as_slice();
         let header = Header::decode(header_of(file)).map_err(within)?;
         let places = read_directory(file, frame, &header, catalog).map_err(within)?;
-        Ok(Self {
+        Ok(Self::placed(name, bytes, frame, header, catalog, places))
+    }
+
+    /// A file whose columns lie in these places.
+    pub(super) fn placed(
+        name: &str,
+        bytes: FileBytes,
+        frame: &Frame,
+        header: Header,
+        catalog: &'static [ColumnSpec],
+        places: Vec<(usize, usize)>,
+    ) -> Self {
+        Self {
             name: name.to_owned(),
             header,
             catalog,
@@ -108,7 +120,17 @@ impl Segment {
             source_ids: OnceLock::new(),
             edge_ids: OnceLock::new(),
             bytes,
-        })
+        }
+    }
+
+    /// Says where a column of a damaged file lies.
+    pub(super) fn put_place(&mut self, column: Column, place: (usize, usize)) {
+        self.places[usize::from(column.0)] = place;
+    }
+
+    /// Where what page checks cover ends.
+    pub(super) fn end(&self) -> usize {
+        self.checks_at
     }
 
     /// A segment that was built in this process a moment ago and lies on the heap.
@@ -117,7 +139,7 @@ impl Segment {
     }
 
     /// A segment that was built in this process a moment ago from the file `name`.
-    pub(super) fn held_as(name: &str, bytes: AlignedBytes) -> Self {
+    pub(crate) fn held_as(name: &str, bytes: AlignedBytes) -> Self {
         let segment =
             Self::open(name, FileBytes::held(bytes)).expect("the writer keeps to segment.md");
         segment.checked.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
@@ -182,27 +204,10 @@ impl Segment {
         }
         Ok(())
     }
-
-    /// Checks that what lies between columns, and before the directory, is zero (SEG-24).
-    #[cfg_attr(not(test), expect(dead_code, reason = "for a walk that verifies a whole store"))]
-    pub(crate) fn check_padding(&self) -> Result<(), Damage> {
-        for spec in self.catalog {
-            let (offset, bytes) = self.place(Column(spec.number));
-            let end = offset + bytes;
-            let padded = end.next_multiple_of(COLUMN_ALIGN).min(self.checks_at);
-            self.check_pages(end / PAGE_BYTES, padded.div_ceil(PAGE_BYTES))
-                .map_err(|page| self.wrong("SEG-06", Column(spec.number), page.to_string()))?;
-            if self.raw()[end..padded].iter().any(|byte| *byte != 0) {
-                let detail = format!("bytes {end}..{padded} behind it are not zero");
-                return Err(self.wrong("SEG-24", Column(spec.number), detail));
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cold]
-fn check_page(file: &[u8], checks_at: usize, page: usize) -> Result<(), WrongPage> {
+pub(super) fn check_page(file: &[u8], checks_at: usize, page: usize) -> Result<(), WrongPage> {
     let start = page * PAGE_BYTES;
     let bytes = &file[start..(start + PAGE_BYTES).min(checks_at)];
     let at = checks_at + page * 4;
@@ -222,7 +227,7 @@ fn check_magics(file: &[u8]) -> Result<(), Damage> {
     Ok(())
 }
 
-fn read_trailer(file: &[u8]) -> Result<Frame, Damage> {
+pub(super) fn read_trailer(file: &[u8]) -> Result<Frame, Damage> {
     let trailer_at = file.len() - TRAILER_BYTES;
     let bytes = &file[trailer_at..];
     let mut fields = Cursor::new(bytes, "SEG-04");
@@ -266,7 +271,7 @@ fn read_trailer(file: &[u8]) -> Result<Frame, Damage> {
 }
 
 /// Where each column of the catalog lies, by its number (SEG-07, SEG-08, SEG-09, SEG-17).
-fn read_directory(
+pub(super) fn read_directory(
     file: &[u8],
     frame: &Frame,
     header: &Header,

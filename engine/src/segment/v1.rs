@@ -93,13 +93,13 @@ fn embedding(old: &Segment, row: Row) -> Result<&[f16], Damage> {
     old.view(VECTOR_HALVES)?.range(row as usize * width, (row as usize + 1) * width)
 }
 
-const EDGE_FROM: Column = Column(82);
-const EDGE_TO: Column = Column(84);
+pub(super) const EDGE_FROM: Column = Column(82);
+pub(super) const EDGE_TO: Column = Column(84);
 
 macro_rules! columns {
     ($($name:ident = $number:literal, $cell:literal, $cells:expr;)*) => {
         /// Every column of a version 1 segment, in ascending order of number.
-        const COLUMNS_V1: &[ColumnSpec] = &[$(ColumnSpec {
+        pub(super) const COLUMNS_V1: &[ColumnSpec] = &[$(ColumnSpec {
             number: $number,
             name: stringify!($name),
             cell_bytes: $cell,

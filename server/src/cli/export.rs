@@ -1,22 +1,18 @@
 //! `recalld export`: all that is stored, as JSON Lines (`format-spec/export.md`).
 
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use engine::Damage;
 use serde_json::Value;
 
+use super::fresh::Fresh;
 use super::remote::Remote;
 use super::{ExportArgs, Failure};
 use crate::app::{self, StartError};
 use crate::lines::write;
 use crate::operator;
 use crate::parts::Caller;
-
-/// An export holds every memory: it is for its owner.
-const OWNER_ONLY: u32 = 0o600;
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let data = args.common.data()?;
@@ -126,47 +122,4 @@ fn readable(told: &Value) -> String {
         count("edges"),
         count("tombstones")
     )
-}
-
-/// A file that is being written beside the one it will be; removed unless it is put in place.
-struct Fresh {
-    file: File,
-    path: PathBuf,
-    target: PathBuf,
-}
-
-impl Fresh {
-    fn create(target: &Path, force: bool) -> Result<Self, Failure> {
-        if !force && target.symlink_metadata().is_ok() {
-            let why = format!("{} is there; --force replaces it", target.display());
-            return Err(Failure::Could(why));
-        }
-        let Some(name) = target.file_name() else {
-            return Err(Failure::Usage(format!("{} is not a file's name", target.display())));
-        };
-        let mut name = name.to_owned();
-        name.push(".new");
-        let path = target.with_file_name(name);
-        let opened =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(&path);
-        let file = opened.map_err(|error| {
-            let why = format!("{}: {error}; choose a folder that may be written", path.display());
-            Failure::Could(why)
-        })?;
-        Ok(Self { file, path, target: target.to_owned() })
-    }
-
-    fn put_in_place(self) -> io::Result<()> {
-        self.file.sync_all()?;
-        fs::rename(&self.path, &self.target)?;
-        let folder = self.target.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-    }
-}
-
-impl Drop for Fresh {
-    fn drop(&mut self) {
-        // After `put_in_place` there is none.
-        let _left = fs::remove_file(&self.path);
-    }
 }

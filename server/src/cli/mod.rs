@@ -4,11 +4,14 @@
 
 mod credentials;
 mod export;
+mod fresh;
 mod import;
 mod ingest;
 mod recall;
 mod remote;
+mod salvage;
 mod serve;
+mod verify;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -73,6 +76,10 @@ enum Command {
     Import(ImportArgs),
     /// Write all that is stored as JSON Lines.
     Export(ExportArgs),
+    /// Check every byte of the store, a backup or the ledger; or that an item was erased.
+    Verify(verify::VerifyArgs),
+    /// Bring out all that can still be read from a damaged store, for `import`.
+    Salvage(salvage::SalvageArgs),
     /// The gateway token and the operator's bearer.
     Credentials(CredentialsArgs),
 }
@@ -210,6 +217,8 @@ pub fn main() -> ExitCode {
         Command::Ingest(args) => ingest::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Salvage(args) => salvage::run(&args),
         Command::Credentials(args) => {
             let CredentialsCommand::Show = args.command;
             credentials::show(&args.common)

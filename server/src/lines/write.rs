@@ -1,8 +1,8 @@
 //! Rows of a store as lines (`format-spec/export.md`).
 
 use engine::{
-    Damage, EdgeView, ItemId, ItemView, Record, Snapshot, SourceId, SourceView, Span, Status,
-    Target, TombstoneView, hex,
+    Damage, EdgeView, ItemId, ItemView, Record, Salvage, Snapshot, SourceId, SourceView, Span,
+    Status, Target, TombstoneView, hex,
 };
 
 use serde_json::{Value, json};
@@ -43,6 +43,49 @@ impl Lines {
     }
 }
 
+/// Who knows the rows that a row names.
+trait Named {
+    /// The kind of an item.
+    fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage>;
+    /// A source.
+    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage>;
+    /// What a tombstone hides.
+    fn target(&self, number: u128) -> Result<Target<'_>, Damage>;
+}
+
+impl Named for Snapshot {
+    fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage> {
+        self.find(id)?.map(|place| Snapshot::kind(self, place)).transpose()
+    }
+
+    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
+        Snapshot::source(self, id)
+    }
+
+    fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
+        Snapshot::target(self, number)
+    }
+}
+
+impl Named for Salvage {
+    fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage> {
+        Salvage::kind(self, id)
+    }
+
+    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
+        Salvage::source(self, id)
+    }
+
+    fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
+        Salvage::target(self, number)
+    }
+}
+
+/// Adds the line of a row that was salvaged.
+pub fn salvaged(salvage: &Salvage, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
+    line(salvage, record, out)
+}
+
 /// Hands all lines of a snapshot to `take`, some at a time and each whole.
 pub fn all<E: From<Damage>>(
     snapshot: &Snapshot,
@@ -65,13 +108,13 @@ pub fn all<E: From<Damage>>(
     Ok(lines)
 }
 
-/// Adds the line of a row, with its line feed. `snapshot` is the one that the row is of.
-fn line(snapshot: &Snapshot, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
+/// Adds the line of a row, with its line feed. `named` knows what the row names.
+fn line(named: &dyn Named, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
     match record {
         Record::Source(view) => source(view, out),
-        Record::Item(view, status) => item(snapshot, view, *status, out)?,
-        Record::Edge(view, hidden) => edge(snapshot, view, *hidden, out)?,
-        Record::Tombstone(view) => tombstone(snapshot, view, out)?,
+        Record::Item(view, status) => item(named, view, *status, out)?,
+        Record::Edge(view, hidden) => edge(named, view, *hidden, out)?,
+        Record::Tombstone(view) => tombstone(named, view, out)?,
     }
     out.push(b'\n');
     Ok(())
@@ -93,7 +136,7 @@ fn source(view: &SourceView<'_>, out: &mut Vec<u8>) {
 }
 
 fn item(
-    snapshot: &Snapshot,
+    named: &dyn Named,
     view: &ItemView<'_>,
     status: Status,
     out: &mut Vec<u8>,
@@ -109,7 +152,7 @@ fn item(
     line.text("content_sha256", &hex(&view.content_sha256));
     line.texts_or_none("tags", &view.tags);
     attributes(view.attributes, &mut line);
-    source_name(snapshot, view.source, &mut line)?;
+    source_name(named, view.source, &mut line)?;
     if let Some(found) = view.span {
         span(found, &mut line);
     }
@@ -122,7 +165,7 @@ fn item(
     line.texts_or_none("gates", &view.gates);
     line.flag_unless("searchable", view.searchable, true);
     let replaced: Result<Vec<_>, _> =
-        view.supersedes.iter().map(|&id| item_name(snapshot, id)).collect();
+        view.supersedes.iter().map(|&id| item_name(named, id)).collect();
     line.texts_or_none("supersedes", &replaced?);
     line.flag_unless("tombstoned", status == Status::Tombstoned, false);
     line.end();
@@ -130,7 +173,7 @@ fn item(
 }
 
 fn edge(
-    snapshot: &Snapshot,
+    named: &dyn Named,
     view: &EdgeView<'_>,
     hidden: bool,
     out: &mut Vec<u8>,
@@ -138,12 +181,12 @@ fn edge(
     let mut line = Object::begin(out);
     line.text("type", "edge");
     line.text("id", &names::edge(view.id));
-    line.text("from", &item_name(snapshot, view.from)?);
-    line.text("to", &item_name(snapshot, view.to)?);
+    line.text("from", &item_name(named, view.from)?);
+    line.text("to", &item_name(named, view.to)?);
     line.text("relation", view.relation);
     // The shortest decimal that reads back as the same f32, without an exponent (EXP-05).
     line.raw("weight", &view.weight.to_string());
-    source_name(snapshot, view.source, &mut line)?;
+    source_name(named, view.source, &mut line)?;
     line.time("recorded_at", view.recorded_at);
     line.text_or_none("recorded_by", view.recorded_by);
     line.time_or_none("valid_from", view.valid_from);
@@ -154,12 +197,8 @@ fn edge(
     Ok(())
 }
 
-fn tombstone(
-    snapshot: &Snapshot,
-    view: &TombstoneView<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Damage> {
-    let target = match snapshot.target(view.target)? {
+fn tombstone(named: &dyn Named, view: &TombstoneView<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
+    let target = match named.target(view.target)? {
         Target::Item(kind) => names::item(kind, ItemId(view.target)),
         Target::Edge => names::edge(engine::EdgeId(view.target)),
         Target::Gone => names::item("", ItemId(view.target)),
@@ -195,14 +234,14 @@ fn span(span: Span, line: &mut Object<'_>) {
 
 /// EXP-08.
 fn source_name(
-    snapshot: &Snapshot,
+    named: &dyn Named,
     id: Option<SourceId>,
     line: &mut Object<'_>,
 ) -> Result<(), Damage> {
     let Some(id) = id else { return Ok(()) };
     let mut inner = Object::begin(line.key("source"));
     inner.text("id", &names::source(id));
-    if let Some(source) = snapshot.source(id)? {
+    if let Some(source) = named.source(id)? {
         inner.text("kind", source.kind);
         inner.text("uri", source.uri);
         inner.text_or_none("title", source.title);
@@ -212,10 +251,6 @@ fn source_name(
 }
 
 /// An item's id with the prefix of its kind (EXP-03).
-fn item_name(snapshot: &Snapshot, id: ItemId) -> Result<String, Damage> {
-    let kind = match snapshot.find(id)? {
-        Some(place) => snapshot.kind(place)?,
-        None => "",
-    };
-    Ok(names::item(kind, id))
+fn item_name(named: &dyn Named, id: ItemId) -> Result<String, Damage> {
+    Ok(names::item(named.kind(id)?.unwrap_or_default(), id))
 }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tests::memory_disk::Files;
 use tests::reseal;
 
-use crate::small_store::SmallStore;
+use tests::small_store::SmallStore;
 
 const MASKS: [u8; 4] = [0x01, 0x02, 0x80, 0xff];
 /// Of the segments' many bytes each gets one of the masks; of the others', all four.

@@ -15,7 +15,7 @@ use tests::memory_disk::{Files, MemoryDisk};
 use tests::reseal::LOG_HEADER_BYTES;
 use tests::sample::{self, MODEL, halves, items, note};
 
-use crate::small_store::SmallStore;
+use tests::small_store::SmallStore;
 
 /// A bit that is another one at the next byte, and all of them.
 fn masks(at: usize) -> [u8; 2] {

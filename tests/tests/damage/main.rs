@@ -2,4 +2,3 @@
 
 mod crafted;
 mod flipped;
-mod small_store;

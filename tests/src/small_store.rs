@@ -3,50 +3,64 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::ground;
+use crate::listing::{Asked, listing};
+use crate::memory_disk::{Files, MemoryDisk};
+use crate::reseal;
+use crate::sample::{self, Seals};
 use engine::Store;
 use serde_json::Value;
-use tests::ground;
-use tests::listing::{Asked, listing};
-use tests::memory_disk::{Files, MemoryDisk};
-use tests::reseal;
-use tests::sample::{self, Seals};
 
 const SEED: u64 = 11;
 const SEALS: Seals = Seals(&[1, 2]);
+
 /// The store's files, and what it must show.
-pub(crate) struct SmallStore {
+pub struct SmallStore {
     /// As a killed writer leaves them.
-    pub(crate) files: Files,
+    pub files: Files,
     /// As a writer leaves them that closes in good order.
-    pub(crate) closed: Files,
-    pub(crate) asked: Asked,
+    pub closed: Files,
+    /// What to ask it for.
+    pub asked: Asked,
     /// The listing after each commit; that of commit `n` at `n - 1`.
-    pub(crate) shown: Vec<Value>,
+    pub shown: Vec<Value>,
     /// How many of the commits are in segments.
-    pub(crate) sealed: usize,
+    pub sealed: usize,
 }
 
 impl SmallStore {
-    pub(crate) fn new() -> Self {
+    /// Makes it; always the same.
+    ///
+    /// # Panics
+    /// When the engine refuses what it is made of.
+    #[expect(clippy::new_without_default, reason = "making it takes time")]
+    pub fn new() -> Self {
         let first = made(&Asked::default());
         // Ids repeat, so a second making can be asked for what the first has written.
         Self { asked: first.asked.clone(), ..made(&first.asked) }
     }
 
     /// Opens files and reads all there is.
-    pub(crate) fn read(&self, files: Files) -> Result<Value, String> {
+    pub fn read(&self, files: Files) -> Result<Value, String> {
         let ground = ground::still(Arc::new(MemoryDisk::holding(files)), SEED);
         let store = Store::open(ground, ground::unmerged()).map_err(|error| error.to_string())?;
         listing(&store.snapshot(), &self.asked).map_err(|error| error.to_string())
     }
 
-    pub(crate) fn log_name(&self) -> &str {
+    /// Name of the newest log.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn log_name(&self) -> &str {
         let mut logs = self.files.keys().filter(|name| name.starts_with("log-"));
         logs.next_back().expect("the last commits are in a log")
     }
 
     /// Where the frames of the log lie.
-    pub(crate) fn frames(&self) -> Vec<Range<usize>> {
+    ///
+    /// # Panics
+    /// When the log is not one.
+    pub fn frames(&self) -> Vec<Range<usize>> {
         reseal::frames(&self.files[self.log_name()])
     }
 }

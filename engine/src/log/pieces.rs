@@ -1,0 +1,68 @@
+//! Every whole frame of a log that may be damaged: each proves itself by its checksums.
+//!
+//! Unlike a replay this goes on behind damage, so commits may be missing between two frames.
+
+use super::frame::{Check, HEAD_BYTES, HEADER_BYTES, HEADER_CRC};
+use super::reader::Frame;
+use crate::cursor::Cursor;
+use crate::ids::StoreId;
+use crate::layout::LOG_MAGIC;
+use crate::manifest::READ_VERSION;
+
+/// The frames of a log, and what lies between them.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces<'a> {
+    pub(crate) frames: Vec<Frame<'a>>,
+    /// Bytes that are neither a whole frame nor zeros: from, to.
+    pub(crate) wrong: Vec<(usize, usize)>,
+}
+
+/// Store and version that a log's header tells, where it is whole.
+fn header(bytes: &[u8]) -> Option<(StoreId, u16)> {
+    let header = bytes.first_chunk::<HEADER_BYTES>()?;
+    let crc = crc32c::crc32c(&header[..HEADER_CRC]).to_le_bytes();
+    if !header.starts_with(LOG_MAGIC) || header[HEADER_CRC..] != crc {
+        return None;
+    }
+    let mut fields = Cursor::new(&header[LOG_MAGIC.len()..], "LOG-01");
+    let version = fields.u16().ok()?;
+    fields.take(6).ok()?;
+    Some((StoreId(fields.u128().ok()?), version))
+}
+
+/// The whole frames of log `number`. Where its header is damaged it is taken for one of `store`, in
+/// our version. `None` where no frame can be told: of a newer version, or of no known store.
+pub(crate) fn pieces(bytes: &[u8], number: u64, store: Option<StoreId>) -> Option<Pieces<'_>> {
+    let (store, version) = header(bytes).or(store.map(|store| (store, READ_VERSION)))?;
+    let check = match version {
+        1 => Check::Whole,
+        READ_VERSION => Check::placed(store, number),
+        _ => return None,
+    };
+    let mut pieces = Pieces::default();
+    let mut at = HEADER_BYTES;
+    let mut wrong_from = None;
+    // Behind the last byte that is not zero there is only room.
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    while at < end {
+        let Some(head) = check.head(bytes, at).filter(|head| head.synced_bytes <= at as u64) else {
+            wrong_from.get_or_insert(at);
+            at += 1;
+            continue;
+        };
+        let Some(payload) = check.payload(bytes, at, &head) else {
+            wrong_from.get_or_insert(at);
+            // What a payload holds is no frame of its own, once its head is known to be one.
+            at += if version == 1 { 1 } else { head.frame_bytes().max(HEAD_BYTES) };
+            continue;
+        };
+        pieces.wrong.extend(wrong_from.take().map(|from| (from, at)));
+        if head.records > 0 {
+            let (seq, records) = (head.seq, head.records);
+            pieces.frames.push(Frame { seq, payload, records, version });
+        }
+        at += head.frame_bytes();
+    }
+    pieces.wrong.extend(wrong_from.map(|from| (from, end)));
+    Some(pieces)
+}

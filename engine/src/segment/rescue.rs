@@ -1,0 +1,235 @@
+//! Opens a damaged segment as far as its pages are whole.
+//!
+//! Header and directory say the same twice over, and trailer and page checks follow from the length
+//! of the file, so one of them may be lost. A column whose place cannot be known has no cells; a
+//! reader of its rows then meets damage, and no row comes out wrong: every page that is used is
+//! checked (SEG-06). Must not know what is done with the rows.
+
+use super::header::Header;
+use super::sealed::{Frame, Segment, check_page, read_directory, read_trailer};
+use super::v1::{COLUMNS_V1, EDGE_FROM, EDGE_TO};
+use super::{EdgeView, ItemView, SourceView, TombstoneView};
+use crate::cursor::Cursor;
+use crate::error::Damage;
+use crate::ids::{ItemId, Row, Seq};
+use crate::layout::*;
+use crate::os::mmap::FileBytes;
+
+/// A segment that may be damaged, of any version.
+pub(crate) struct Rescued {
+    pub(crate) segment: Segment,
+    version: u16,
+    /// What of the file's frame is lost.
+    pub(crate) lost: Vec<String>,
+}
+
+/// Opens what can be opened.
+pub(crate) fn rescue(name: &str, bytes: FileBytes) -> Result<Rescued, Damage> {
+    let file = bytes.as_slice();
+    let within = |damage: Damage| damage.within(name);
+    if file.len() < HEADER_BYTES + TRAILER_BYTES {
+        return Err(within(Damage::new("SEG-01", format!("{} bytes long", file.len()))));
+    }
+    let mut lost = Vec::new();
+    let frame = match read_trailer(file) {
+        Ok(frame) => frame,
+        Err(damage) => {
+            lost.push(damage.to_string());
+            inferred(file).ok_or_else(|| within(damage))?
+        }
+    };
+    let check = |page| check_page(file, frame.checks_at, page);
+    let first = check(0);
+    let directory = (frame.directory_at / PAGE_BYTES..frame.checks).try_for_each(check);
+    let entries = if directory.is_ok() { entries(file, &frame) } else { Vec::new() };
+    for wrong in [first, directory].into_iter().filter_map(Result::err) {
+        lost.push(format!("SEG-06: {wrong}"));
+    }
+    let start = file.first_chunk::<HEADER_BYTES>().expect("its length was checked");
+    let version = match first {
+        Ok(()) => super::header::read_version(start),
+        Err(_) if entries.iter().any(|entry| entry.0 == NODE_ID.0) => READ_VERSION,
+        Err(_) => 1,
+    };
+    let catalog = match version {
+        READ_VERSION => COLUMNS,
+        1 => COLUMNS_V1,
+        other => return Err(within(Damage::new("SEG-02", format!("version {other}")))),
+    };
+    let header = match first {
+        Ok(()) => Header::decode(start).map_err(within)?,
+        Err(_) => counted(&entries).ok_or_else(|| {
+            within(Damage::new("SEG-06", "neither header nor directory is whole"))
+        })?,
+    };
+    let places = match directory {
+        Ok(()) => Some(read_directory(file, &frame, &header, catalog).map_err(within)?),
+        Err(_) => None,
+    };
+    let known = places.is_some();
+    let places = places.unwrap_or_else(|| vec![(0, 0); COLUMNS_END]);
+    let mut segment = Segment::placed(name, bytes, &frame, header, catalog, places);
+    if !known {
+        let cut = lay_out(&mut segment, catalog).err();
+        let end = cut.map_or(String::new(), |damage| format!(" ({damage})"));
+        lost.push(format!("columns behind those that the header tells of{end}"));
+    }
+    Ok(Rescued { segment, version, lost })
+}
+
+/// One more than the largest number of a column.
+const COLUMNS_END: usize = WORD_LENGTHS.0 as usize + 1;
+
+/// Where directory and page checks lie, by the length of the file: every version writes as many
+/// entries as it has columns.
+fn inferred(file: &[u8]) -> Option<Frame> {
+    let body = file.len() - TRAILER_BYTES;
+    let checks = body.div_ceil(PAGE_BYTES + 4);
+    let checks_at = body.checked_sub(checks * 4)?;
+    let right = checks_at >= HEADER_BYTES && checks_at.div_ceil(PAGE_BYTES) == checks;
+    right.then_some(())?;
+    [COLUMNS, COLUMNS_V1].into_iter().find_map(|catalog| {
+        let directory_at = checks_at.checked_sub(catalog.len() * ENTRY_BYTES)?;
+        let entries = catalog.len();
+        let frame = Frame { directory_at, entries, checks_at, checks, version: 0 };
+        let found = self::entries(file, &frame);
+        let is_it = found.iter().map(|entry| entry.0).eq(catalog.iter().map(|spec| spec.number));
+        is_it.then_some(frame)
+    })
+}
+
+/// Number and length of each column of the directory.
+fn entries(file: &[u8], frame: &Frame) -> Vec<(u16, u64)> {
+    let directory = file.get(frame.directory_at..frame.checks_at).unwrap_or_default();
+    let entry = |bytes: &[u8]| {
+        let mut fields = Cursor::new(bytes, "SEG-05");
+        let column = fields.u16().ok()?;
+        fields.take(14).ok()?;
+        Some((column, fields.u64().ok()?))
+    };
+    directory.chunks_exact(ENTRY_BYTES).filter_map(entry).collect()
+}
+
+/// The header by the lengths of columns. Embeddings are no more than counted.
+fn counted(entries: &[(u16, u64)]) -> Option<Header> {
+    let cells = |column: Column, bytes: u64| {
+        let at = entries.iter().find(|entry| entry.0 == column.0)?;
+        u32::try_from(at.1 / bytes).ok()
+    };
+    let vectors = cells(VECTOR_NORM, 4)?;
+    let halves = cells(VECTOR_HALVES, 2)?;
+    Some(Header {
+        // Of version 2 this may be a little more than it was; columns are as long either way.
+        dimensions: halves.checked_div(vectors).unwrap_or(0),
+        items: cells(ITEM_SEQ, 8)?,
+        sources: cells(SOURCE_SEQ, 8)?,
+        edges: cells(EDGE_SEQ, 8)?,
+        tombstones: cells(TOMBSTONE_SEQ, 8)?,
+        vectors,
+        symbols: cells(SYMBOL_OFFSETS, 8)?.checked_sub(1)?,
+        first_seq: 0,
+        last_seq: Seq::MAX,
+    })
+}
+
+/// Finds where columns lie by the header and by one another, up to the first that nothing tells of:
+/// each starts on the next multiple of 64 behind the one before (SEG-24).
+fn lay_out(segment: &mut Segment, catalog: &[ColumnSpec]) -> Result<(), Damage> {
+    let header = *segment.header();
+    let mut end = HEADER_BYTES;
+    let mut before = Column(0);
+    for spec in catalog {
+        let column = Column(spec.number);
+        let Some(cells) = cells_of(segment, &header, spec, before)? else { return Ok(()) };
+        let start = end.next_multiple_of(COLUMN_ALIGN);
+        let bytes = cells.checked_mul(usize::from(spec.cell_bytes));
+        let fits = bytes.and_then(|bytes| start.checked_add(bytes));
+        let Some(next) = fits.filter(|&next| next <= segment.end()) else {
+            return Err(segment.wrong("SEG-08", column, "it would lie outside of the file"));
+        };
+        segment.put_place(column, (start, next - start));
+        (end, before) = (next, column);
+    }
+    Ok(())
+}
+
+/// How many cells a column has, by the header and the columns before; `None` where they do not say.
+fn cells_of(
+    segment: &Segment,
+    header: &Header,
+    spec: &ColumnSpec,
+    before: Column,
+) -> Result<Option<usize>, Damage> {
+    let last = |cell: Option<usize>| cell.unwrap_or(usize::MAX);
+    Ok(Some(match spec.cells {
+        Cells::Of(Table::Nodes) | Cells::OffsetsOf(Table::Nodes) => return Ok(None),
+        Cells::Of(table) => header.rows(table, 0),
+        Cells::OffsetsOf(table) => header.rows(table, 0) + 1,
+        Cells::OfOrNone(table) => {
+            let ids = segment.view::<u128>(before)?.all()?;
+            if ids.is_sorted() { 0 } else { header.rows(table, 0) }
+        }
+        Cells::Any => match Column(spec.number) {
+            ITEM_BY_REF => {
+                let bounds = segment.view::<u64>(REF_OFFSETS)?.all()?;
+                bounds.windows(2).filter(|pair| pair[0] < pair[1]).count()
+            }
+            SUCCESSOR_TARGET | SUCCESSOR_ROW => segment.view::<u128>(SUPERSEDES_IDS)?.len(),
+            ITEM_BY_SOURCE => {
+                segment.view::<u128>(ITEM_SOURCE)?.all()?.iter().filter(|&&id| id != 0).count()
+            }
+            NODE_ID | WORD_DICTIONARY => return Ok(None),
+            TAG_CODES | GATE_CODES | SUPERSEDES_IDS => {
+                last(segment.view::<u32>(before)?.all()?.last().map(|&end| end as usize))
+            }
+            // Of texts: where the last one ends.
+            _ => {
+                let end = segment.view::<u64>(before)?.all()?.last().copied();
+                last(end.and_then(|end| usize::try_from(end).ok()))
+            }
+        },
+        Cells::Unpadded | Cells::Halves | Cells::Codes => return Ok(None),
+    }))
+}
+
+/// Rows of either version.
+impl Rescued {
+    pub(crate) fn item(&self, row: Row) -> Result<ItemView<'_>, Damage> {
+        self.segment.item(row)
+    }
+
+    pub(crate) fn source(&self, row: Row) -> Result<SourceView<'_>, Damage> {
+        self.segment.source(row)
+    }
+
+    pub(crate) fn edge(&self, row: Row) -> Result<EdgeView<'_>, Damage> {
+        if self.version > 1 {
+            return self.segment.edge(row);
+        }
+        let end = |column| self.segment.view::<u128>(column)?.get(row as usize).map(ItemId);
+        self.segment.edge_joining(row, end(EDGE_FROM)?, end(EDGE_TO)?)
+    }
+
+    pub(crate) fn tombstone(&self, row: Row) -> Result<TombstoneView<'_>, Damage> {
+        if self.version > 1 {
+            return self.segment.tombstone(row);
+        }
+        self.segment.tombstone_with(row, false)
+    }
+
+    /// What a tombstone hides, and whether it erases, though the rest of its row may be lost.
+    pub(crate) fn hidden(&self, row: Row) -> Result<(u128, bool), Damage> {
+        let target = self.segment.view::<u128>(TOMBSTONE_TARGET)?.get(row as usize)?;
+        let flags = match self.version {
+            1 => Ok(0),
+            // Where the flag is lost, nothing that might be erased may come back.
+            _ => self.segment.view::<u8>(TOMBSTONE_FLAGS)?.get(row as usize),
+        };
+        Ok((target, flags.ok().is_none_or(|flags| flags != 0)))
+    }
+
+    /// Rows that were made in this process.
+    pub(crate) fn held(segment: Segment) -> Self {
+        Self { segment, version: READ_VERSION, lost: Vec::new() }
+    }
+}

@@ -1,0 +1,287 @@
+//! What files say of one another: ids, refs and links (`format-spec/log.md`, Across files), and the
+//! bits of state files.
+//!
+//! Where a look-up meets damage, that was told with its segment, and what hangs on it is passed over.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use super::findings::Findings;
+use super::gathered::Gathered;
+use super::marks::{Marks, Parts};
+use crate::error::Damage;
+use crate::ids::{Row, Seq, SourceId};
+use crate::layout::*;
+use crate::segment::{Segment, View};
+use crate::state::{Bits, RowState};
+
+pub(super) fn check(gathered: &Gathered, findings: &mut Findings) {
+    let Some(manifest) = &gathered.manifest else { return };
+    let sealed = gathered.sealed.iter().filter(|listed| listed.segment.is_some()).count();
+    let parts = Parts { all: gathered.parts().collect(), sealed };
+    findings.keep_all(unique_ids(&parts, &[(ITEM_ID, ITEM_BY_ID), (EDGE_ID, EDGE_BY_ID)]));
+    findings.keep_all(unique_ids(&parts, &[(SOURCE_ID, SOURCE_BY_ID)]));
+    let is_complete = sealed == manifest.segments.len() && !gathered.is_cut;
+    if !is_complete {
+        findings.note(
+            "files are missing or cannot be opened, so what rows say of rows elsewhere, and the bits \
+             of states, were not checked",
+        );
+        return;
+    }
+    let has_erased = findings.keep(has_erased(&parts)).unwrap_or(true);
+    let links = Links { parts: &parts, erasures: &gathered.erasures, has_erased };
+    for (part, segment) in parts.all.iter().enumerate() {
+        links.check(part, segment, findings);
+    }
+    // Version 1 does not say which commits a state knows.
+    let synced_seq = if manifest.read_version == 1 { Seq::MAX } else { manifest.synced_seq };
+    let Some(mut marks) = findings.keep(Marks::of(&parts, synced_seq)) else { return };
+    let opened = gathered.sealed.iter().filter(|listed| listed.segment.is_some());
+    for (at, listed) in opened.enumerate() {
+        let (Some(entry), Some(stored)) = (&listed.entry, &listed.state) else { continue };
+        let name = match &entry.state {
+            Some(state) => state_name(entry.number, state.generation),
+            None => format!("the state of {}, which has no file", listed.name),
+        };
+        let states = States { stored, sealed: &marks.sealed[at], synced: &marks.synced[at] };
+        let found = states.check(entry.items, entry.edges, has_erased);
+        findings.keep(found.map_err(|damage| damage.within(&name)));
+        adopt(&mut marks.now[at], stored, entry.items);
+    }
+    findings.keep_all(unique_refs(&parts, &marks.now));
+}
+
+/// Rows whose successors were erased stay superseded: only the state says so.
+fn adopt(now: &mut RowState, stored: &RowState, items: Row) {
+    for row in (0..items).filter(|&row| stored.superseded.contains(row)) {
+        now.superseded.insert(row);
+    }
+}
+
+/// Rows of many parts in the order of one key, merged.
+struct Merged<'a, K> {
+    heap: BinaryHeap<Reverse<(K, usize, usize)>>,
+    key: Box<KeyAt<'a, K>>,
+}
+
+/// The key of place `at` of stream `stream`; `None` behind its end.
+type KeyAt<'a, K> = dyn Fn(usize, usize) -> Result<Option<K>, Damage> + 'a;
+
+impl<'a, K: Ord> Merged<'a, K> {
+    fn of(
+        streams: usize,
+        key: impl Fn(usize, usize) -> Result<Option<K>, Damage> + 'a,
+    ) -> Result<Self, Damage> {
+        let mut heap = BinaryHeap::with_capacity(streams);
+        for stream in 0..streams {
+            heap.extend(key(stream, 0)?.map(|key| Reverse((key, stream, 0))));
+        }
+        Ok(Self { heap, key: Box::new(key) })
+    }
+
+    /// The next key, and which place of which stream has it.
+    fn next(&mut self) -> Result<Option<(K, usize, usize)>, Damage> {
+        let Some(Reverse((key, stream, at))) = self.heap.pop() else { return Ok(None) };
+        let next = (self.key)(stream, at + 1)?;
+        self.heap.extend(next.map(|key| Reverse((key, stream, at + 1))));
+        Ok(Some((key, stream, at)))
+    }
+}
+
+/// STO-01: no id stands twice in these tables.
+fn unique_ids(parts: &Parts<'_>, tables: &[(Column, Column)]) -> Result<Vec<Damage>, Damage> {
+    let mut streams: Vec<(&Segment, View<'_, u128>, View<'_, u32>)> = Vec::new();
+    for segment in &parts.all {
+        for &(ids, order) in tables {
+            streams.push((segment, segment.view(ids)?, segment.view(order)?));
+        }
+    }
+    let key = |stream: usize, at: usize| {
+        let (_, ids, order) = &streams[stream];
+        if at == ids.len() {
+            return Ok(None);
+        }
+        let row = if order.len() == 0 { at } else { order.get(at)? as usize };
+        ids.get(row).map(Some)
+    };
+    let mut found = Vec::new();
+    let mut merged = Merged::of(streams.len(), key)?;
+    let mut before: Option<(u128, usize)> = None;
+    while let Some((id, stream, _)) = merged.next()? {
+        if let Some((_, other)) = before.filter(|(before, _)| *before == id) {
+            let detail = format!("id {} stands there and in {}", text(id), streams[other].0.name());
+            found.push(Damage::new("STO-01", detail).within(streams[stream].0.name()));
+            if found.len() == super::FINDINGS_MAX {
+                break;
+            }
+        }
+        before = Some((id, stream));
+    }
+    Ok(found)
+}
+
+/// STO-04: no two current items have one ref.
+fn unique_refs(parts: &Parts<'_>, now: &[RowState]) -> Result<Vec<Damage>, Damage> {
+    let mut streams = Vec::new();
+    for segment in &parts.all {
+        let texts = segment.pieces::<u64, u8>(REF_OFFSETS, REF_BYTES)?;
+        streams.push((segment.view::<u32>(ITEM_BY_REF)?, texts));
+    }
+    let key = |stream: usize, at: usize| {
+        let (order, texts) = &streams[stream];
+        if at == order.len() { Ok(None) } else { texts.get(order.get(at)? as usize).map(Some) }
+    };
+    let mut found = Vec::new();
+    let mut merged = Merged::of(streams.len(), key)?;
+    let mut before: Option<&[u8]> = None;
+    while let Some((reference, stream, at)) = merged.next()? {
+        let row = streams[stream].0.get(at)?;
+        let state = &now[stream];
+        if state.tombstoned.contains(row) || state.superseded.contains(row) {
+            continue;
+        }
+        if before == Some(reference) {
+            let reference = String::from_utf8_lossy(reference);
+            let detail = format!("row {row}: another current item has the ref {reference:?} too");
+            found.push(Damage::new("STO-04", detail).within(parts.all[stream].name()));
+            if found.len() == super::FINDINGS_MAX {
+                break;
+            }
+        }
+        before = Some(reference);
+    }
+    Ok(found)
+}
+
+/// An id as people see it, without its prefix.
+fn text(id: u128) -> String {
+    SourceId(id).to_string()
+}
+
+/// Links from row to row.
+struct Links<'a> {
+    parts: &'a Parts<'a>,
+    /// Their rows may be gone in part.
+    erasures: &'a BTreeSet<u128>,
+    /// Whether the row of something that was to be erased is gone.
+    has_erased: bool,
+}
+
+impl Links<'_> {
+    fn check(&self, part: usize, segment: &Segment, findings: &mut Findings) {
+        let header = segment.header();
+        let wrong = |rule, detail: String| Err(Damage::new(rule, detail).within(segment.name()));
+        for row in 0..header.items {
+            let Ok(item) = segment.item(row) else { continue };
+            for old in &item.supersedes {
+                findings.keep(match self.parts.item(old.0) {
+                    Ok(Some(place)) if place >= (part, row) => wrong(
+                        "STO-02",
+                        format!("item {} replaces {old}, which was not written before", item.id),
+                    ),
+                    Ok(None) if self.parts.is_erased(old.0) == Ok(false) => wrong(
+                        "STO-02",
+                        format!(
+                            "item {} replaces {old}, which is neither there nor erased",
+                            item.id
+                        ),
+                    ),
+                    _ => Ok(()),
+                });
+            }
+            let is_going = self.erasures.contains(&item.id.0);
+            if let Some(source) = item.source.filter(|_| !is_going)
+                && self.source(source) == Ok(false)
+            {
+                let detail = format!("item {} names source {source}, which is not there", item.id);
+                findings.keep(wrong("STO-03", detail));
+            }
+        }
+        for row in 0..header.edges {
+            let Ok(edge) = segment.edge(row) else { continue };
+            let ids = [edge.id.0, edge.from.0, edge.to.0];
+            if ids.iter().any(|id| self.erasures.contains(id)) {
+                continue;
+            }
+            for end in [edge.from, edge.to] {
+                if self.parts.item(end.0) == Ok(None) {
+                    let detail = format!("edge {} joins item {end}, which is not there", edge.id);
+                    findings.keep(wrong("STO-02", detail));
+                }
+            }
+            if let Some(source) = edge.source
+                && self.source(source) == Ok(false)
+            {
+                let detail = format!("edge {} names source {source}, which is not there", edge.id);
+                findings.keep(wrong("STO-03", detail));
+            }
+        }
+        // An edge that was hidden goes without a tombstone of its own that erases, with either end.
+        for row in (0..header.tombstones).filter(|_| !self.has_erased) {
+            let Ok(stone) = segment.tombstone(row) else { continue };
+            let is_gone = self.parts.item(stone.target) == Ok(None)
+                && self.parts.edge(stone.target) == Ok(None);
+            if is_gone {
+                let detail = format!(
+                    "a tombstone hides {}, which is neither there nor erased",
+                    text(stone.target)
+                );
+                findings.keep(wrong("STO-02", detail));
+            }
+        }
+    }
+
+    fn source(&self, id: SourceId) -> Result<bool, Damage> {
+        self.parts.find(|segment| segment.row_of_source(id)).map(|place| place.is_some())
+    }
+}
+
+/// Whether the row of something that was to be erased is gone.
+fn has_erased(parts: &Parts<'_>) -> Result<bool, Damage> {
+    for segment in &parts.all {
+        for row in 0..segment.header().tombstones {
+            let stone = segment.tombstone(row)?;
+            if stone.erase && parts.item(stone.target)?.is_none() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// One of the bitmaps of a state.
+type BitsOf = fn(&RowState) -> &Bits;
+
+/// The bits of one segment's rows: those stored, and between which they must be.
+struct States<'a> {
+    stored: &'a RowState,
+    sealed: &'a RowState,
+    synced: &'a RowState,
+}
+
+impl States<'_> {
+    /// STA-02. An erased item's rows say no longer whom it replaced, so with one there may be more
+    /// superseded bits.
+    fn check(&self, items: Row, edges: Row, has_erased: bool) -> Result<(), Damage> {
+        let tables: [(&str, BitsOf, Row, bool); 3] = [
+            ("tombstoned items", |state| &state.tombstoned, items, false),
+            ("superseded items", |state| &state.superseded, items, has_erased),
+            ("tombstoned edges", |state| &state.edges_tombstoned, edges, false),
+        ];
+        for (what, bits, rows, may_have_more) in tables {
+            for row in 0..rows {
+                let found = bits(self.stored).contains(row);
+                if bits(self.sealed).contains(row) && !found {
+                    let detail = format!("{what}: the bit of row {row} is missing");
+                    return Err(Damage::new("STA-02", detail));
+                }
+                if found && !may_have_more && !bits(self.synced).contains(row) {
+                    let detail = format!("{what}: nothing sets the bit of row {row}");
+                    return Err(Damage::new("STA-02", detail));
+                }
+            }
+        }
+        Ok(())
+    }
+}

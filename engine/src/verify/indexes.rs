@@ -1,0 +1,176 @@
+//! The indexes of one segment: permutations in order, successors, nodes and lists of edges.
+//!
+//! Each is compared with the column that it was made from.
+
+use super::findings::Findings;
+use crate::error::Damage;
+use crate::layout::*;
+use crate::segment::{Packed, Segment};
+
+pub(super) fn check(segment: &Segment, findings: &mut Findings) {
+    for (ids, order) in [(ITEM_ID, ITEM_BY_ID), (SOURCE_ID, SOURCE_BY_ID), (EDGE_ID, EDGE_BY_ID)] {
+        findings.keep(by_id(segment, ids, order));
+    }
+    findings.keep(by_number(segment, ITEM_BY_SOURCE, ITEM_SOURCE, |id| id != 0));
+    findings.keep(by_number(segment, TOMBSTONE_BY_TARGET, TOMBSTONE_TARGET, |_| true));
+    findings.keep(by_text(segment, ITEM_BY_REF, REF_OFFSETS, REF_BYTES, |text| !text.is_empty()));
+    let uris = (SOURCE_URI_OFFSETS, SOURCE_URI_BYTES);
+    findings.keep(by_text(segment, SOURCE_BY_URI, uris.0, uris.1, |_| true));
+    findings.keep(successors(segment));
+    findings.keep(nodes(segment));
+    findings.keep(lists_of_edges(segment));
+}
+
+/// SEG-13: `order` lists the rows that have a key, each once, by (key, row). `key` gives `None` for
+/// a row that has none.
+fn sorted<K: Ord>(
+    segment: &Segment,
+    order: Column,
+    rows: usize,
+    key: impl Fn(usize) -> Result<Option<K>, Damage>,
+) -> Result<(), Damage> {
+    let listed = segment.view::<u32>(order)?.all()?;
+    let mut before: Option<(K, u32)> = None;
+    for (at, &row) in listed.iter().enumerate() {
+        if row as usize >= rows {
+            let detail = format!("row {row} of {rows} at {at}");
+            return Err(segment.wrong("SEG-12", order, detail));
+        }
+        let Some(key) = key(row as usize)? else {
+            let detail = format!("row {row} at {at} has no key");
+            return Err(segment.wrong("SEG-13", order, detail));
+        };
+        let this = (key, row);
+        if before.is_some_and(|before| before >= this) {
+            let detail = format!("row {row} at {at} is out of order");
+            return Err(segment.wrong("SEG-13", order, detail));
+        }
+        before = Some(this);
+    }
+    // In strict order no row stands twice, so the number tells whether one is missing.
+    let mut keyed = 0;
+    for row in 0..rows {
+        keyed += usize::from(key(row)?.is_some());
+    }
+    if listed.len() != keyed {
+        let detail = format!("{} rows of {keyed} that have the key", listed.len());
+        return Err(segment.wrong("SEG-13", order, detail));
+    }
+    Ok(())
+}
+
+fn by_id(segment: &Segment, ids: Column, order: Column) -> Result<(), Damage> {
+    let ids = segment.view::<u128>(ids)?.all()?;
+    let listed = segment.view::<u32>(order)?.len();
+    if !ids.is_sorted() {
+        return sorted(segment, order, ids.len(), |row| Ok(ids.get(row)));
+    }
+    if listed == 0 {
+        return Ok(());
+    }
+    let detail = format!("{listed} cells, though the ids never fall");
+    Err(segment.wrong("SEG-13", order, detail))
+}
+
+fn by_number(
+    segment: &Segment,
+    order: Column,
+    keys: Column,
+    has_key: impl Fn(u128) -> bool,
+) -> Result<(), Damage> {
+    let keys = segment.view::<u128>(keys)?.all()?;
+    let key = |row: usize| Ok(keys.get(row).filter(|&&key| has_key(key)));
+    sorted(segment, order, keys.len(), key)
+}
+
+fn by_text(
+    segment: &Segment,
+    order: Column,
+    offsets: Column,
+    bytes: Column,
+    has_key: impl Fn(&[u8]) -> bool,
+) -> Result<(), Damage> {
+    let texts = segment.pieces::<u64, u8>(offsets, bytes)?;
+    let rows = segment.view::<u64>(offsets)?.len().saturating_sub(1);
+    sorted(segment, order, rows, |row| Ok(Some(texts.get(row)?).filter(|text| has_key(text))))
+}
+
+/// The successor columns are the pairs of the `supersedes` lists, sorted (SEG-13).
+fn successors(segment: &Segment) -> Result<(), Damage> {
+    let wrong = |detail: String| segment.wrong("SEG-13", SUCCESSOR_TARGET, detail);
+    let targets = segment.view::<u128>(SUCCESSOR_TARGET)?.all()?;
+    let rows = segment.view::<u32>(SUCCESSOR_ROW)?.all()?;
+    let lists = segment.pieces::<u32, u128>(SUPERSEDES_OFFSETS, SUPERSEDES_IDS)?;
+    let total = segment.view::<u128>(SUPERSEDES_IDS)?.len();
+    if targets.len() != total || rows.len() != total {
+        let detail = format!("{} targets and {} rows of {total}", targets.len(), rows.len());
+        return Err(wrong(detail));
+    }
+    let pair = |at: usize| (targets[at], rows[at]);
+    if let Some(at) = (1..total).find(|&at| pair(at - 1) >= pair(at)) {
+        return Err(wrong(format!("place {at} is out of order")));
+    }
+    // Both have as many pairs, and no list names an id twice (SEG-25), so one inclusion is enough.
+    for row in 0..segment.header().items {
+        for &target in lists.get(row as usize)? {
+            let from = targets.partition_point(|&found| found < target);
+            let to = targets.partition_point(|&found| found <= target);
+            if rows[from..to].binary_search(&row).is_err() {
+                return Err(wrong(format!("row {row} replaces an item and is not named for it")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// SEG-18.
+fn nodes(segment: &Segment) -> Result<(), Damage> {
+    let wrong = |column, detail| Err(segment.wrong("SEG-18", column, detail));
+    let nodes = segment.view::<u128>(NODE_ID)?.all()?;
+    if let Some(at) = nodes.windows(2).position(|pair| pair[0] >= pair[1]) {
+        return wrong(NODE_ID, format!("node {} is not above the one before", at + 1));
+    }
+    let rows = segment.view::<u32>(NODE_ROW)?.all()?;
+    for (at, (&id, &row)) in nodes.iter().zip(rows).enumerate() {
+        let due = segment.row_of_item(crate::ids::ItemId(id))?.unwrap_or(NO_ROW);
+        if row != due {
+            return wrong(NODE_ROW, format!("node {at}: row {row}, {due} is due"));
+        }
+    }
+    let mut is_joined = vec![false; nodes.len()];
+    for column in [EDGE_FROM_NODE, EDGE_TO_NODE] {
+        for &node in segment.view::<u32>(column)?.all()? {
+            let Some(joined) = is_joined.get_mut(node as usize) else {
+                let detail = format!("node {node} of {}", nodes.len());
+                return Err(segment.wrong("SEG-19", column, detail));
+            };
+            *joined = true;
+        }
+    }
+    match is_joined.iter().position(|joined| !joined) {
+        Some(node) => wrong(NODE_ID, format!("no edge joins node {node}")),
+        None => Ok(()),
+    }
+}
+
+/// The lists of edges at each node are what the ends of the edges give, byte by byte (SEG-19).
+fn lists_of_edges(segment: &Segment) -> Result<(), Damage> {
+    let nodes = segment.view::<u128>(NODE_ID)?.len();
+    let columns = [(EDGE_FROM_NODE, OUT_OFFSETS, OUT_BYTES), (EDGE_TO_NODE, IN_OFFSETS, IN_BYTES)];
+    for (ends, offsets, bytes) in columns {
+        let ends = segment.view::<u32>(ends)?.all()?;
+        if ends.iter().any(|&node| node as usize >= nodes) {
+            continue; // told by `nodes`
+        }
+        let Some(due) = Packed::of(nodes, ends) else {
+            let detail = "the lists are longer than a u32 can say";
+            return Err(segment.wrong("SEG-21", bytes, detail));
+        };
+        let found = segment.view::<u8>(bytes)?.all()?;
+        if segment.view::<u32>(offsets)?.all()? != due.offsets || found != due.bytes {
+            let detail = "the lists are not those of the edges' ends";
+            return Err(segment.wrong("SEG-19", bytes, detail));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The bits that rows must have, made anew from what the rows say: who replaces whom, what is hidden.
+
+use crate::error::Damage;
+use crate::ids::{EdgeId, ItemId, Row, Seq};
+use crate::layout::{
+    ITEM_SEQ, SUPERSEDES_IDS, SUPERSEDES_OFFSETS, TOMBSTONE_SEQ, TOMBSTONE_TARGET,
+};
+use crate::segment::Segment;
+use crate::state::RowState;
+
+/// All rows that could be opened, in commit order; sealed ones first.
+pub(super) struct Parts<'a> {
+    pub(super) all: Vec<&'a Segment>,
+    pub(super) sealed: usize,
+}
+
+/// The part and the row of an item or edge.
+pub(super) type Where = (usize, Row);
+
+impl Parts<'_> {
+    pub(super) fn item(&self, id: u128) -> Result<Option<Where>, Damage> {
+        self.find(|segment| segment.row_of_item(ItemId(id)))
+    }
+
+    pub(super) fn edge(&self, id: u128) -> Result<Option<Where>, Damage> {
+        self.find(|segment| segment.row_of_edge(EdgeId(id)))
+    }
+
+    pub(super) fn find(
+        &self,
+        row_in: impl Fn(&Segment) -> Result<Option<Row>, Damage>,
+    ) -> Result<Option<Where>, Damage> {
+        for (part, segment) in self.all.iter().enumerate() {
+            if let Some(row) = row_in(segment)? {
+                return Ok(Some((part, row)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a tombstone that erases names this id.
+    pub(super) fn is_erased(&self, id: u128) -> Result<bool, Damage> {
+        for segment in &self.all {
+            for &row in segment.tombstone_rows(id)? {
+                if segment.tombstone(row)?.erase {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The bits that commits set.
+pub(super) struct Marks {
+    /// Those of sealed commits.
+    pub(super) sealed: Vec<RowState>,
+    /// Those of commits that state files may know.
+    pub(super) synced: Vec<RowState>,
+    /// Those of all commits.
+    pub(super) now: Vec<RowState>,
+}
+
+impl Marks {
+    /// The bits of all parts. States may know commits up to `synced_seq`.
+    pub(super) fn of(parts: &Parts<'_>, synced_seq: Seq) -> Result<Self, Damage> {
+        let fresh = || -> Vec<RowState> {
+            let header = |segment: &&Segment| *segment.header();
+            let headers = parts.all.iter().map(header);
+            headers.map(|it| RowState::fresh(it.items as usize, it.edges as usize)).collect()
+        };
+        let mut marks = Self { sealed: fresh(), synced: fresh(), now: fresh() };
+        for (part, segment) in parts.all.iter().enumerate() {
+            let is_sealed = part < parts.sealed;
+            let lists = segment.pieces::<u32, u128>(SUPERSEDES_OFFSETS, SUPERSEDES_IDS)?;
+            let seqs = segment.view::<Seq>(ITEM_SEQ)?;
+            for row in 0..segment.header().items as usize {
+                for &old in lists.get(row)? {
+                    if let Some((part, row_of)) = parts.item(old)? {
+                        let is_synced = seqs.get(row)? <= synced_seq;
+                        marks.set(is_sealed, is_synced, |states| {
+                            states[part].superseded.insert(row_of)
+                        });
+                    }
+                }
+            }
+            let targets = segment.view::<u128>(TOMBSTONE_TARGET)?;
+            let seqs = segment.view::<Seq>(TOMBSTONE_SEQ)?;
+            for row in 0..segment.header().tombstones as usize {
+                let target = targets.get(row)?;
+                let is_synced = seqs.get(row)? <= synced_seq;
+                // Where an item and an edge have the same number, the item is meant.
+                if let Some((part, row)) = parts.item(target)? {
+                    let set = |states: &mut Vec<RowState>| states[part].tombstoned.insert(row);
+                    marks.set(is_sealed, is_synced, set);
+                } else if let Some((part, row)) = parts.edge(target)? {
+                    let set =
+                        |states: &mut Vec<RowState>| states[part].edges_tombstoned.insert(row);
+                    marks.set(is_sealed, is_synced, set);
+                }
+            }
+        }
+        Ok(marks)
+    }
+
+    fn set(&mut self, is_sealed: bool, is_synced: bool, set: impl Fn(&mut Vec<RowState>) -> bool) {
+        set(&mut self.now);
+        if is_sealed {
+            set(&mut self.sealed);
+        }
+        if is_sealed || is_synced {
+            set(&mut self.synced);
+        }
+    }
+}

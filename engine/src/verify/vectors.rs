@@ -1,0 +1,104 @@
+//! The embeddings of one segment: halves, lengths, owners, codes.
+
+use half::f16;
+
+use super::findings::Findings;
+use crate::error::Damage;
+use crate::layout::*;
+use crate::segment::Segment;
+
+/// What a stored length may be off by, as a part of it: writers may sum in another order, which is
+/// off by less than `DIMENSIONS_MAX` roundings of an `f64`, and round to another `f32` neighbour.
+const NORM_SLACK: f64 = 2.0 / (1u64 << 23) as f64;
+
+pub(super) fn check(segment: &Segment, findings: &mut Findings) {
+    findings.keep(owners(segment));
+    let dimensions = segment.header().dimensions as usize;
+    for row in 0..segment.header().vectors as usize {
+        findings.keep(halves(segment, row, dimensions));
+        findings.keep(codes(segment, row, dimensions));
+    }
+}
+
+/// SEG-12 and SEG-22: items and vectors name each other, in order.
+fn owners(segment: &Segment) -> Result<(), Damage> {
+    let of_items = segment.view::<u32>(ITEM_EMBEDDING)?.all()?;
+    let of_vectors = segment.view::<u32>(VECTOR_ITEM)?.all()?;
+    let mut next = 0u32;
+    for (item, &vector) in (0u32..).zip(of_items).filter(|&(_, &vector)| vector != NO_ROW) {
+        if vector as usize >= of_vectors.len() {
+            let detail = format!("row {item}: vector {vector} of {}", of_vectors.len());
+            return Err(segment.wrong("SEG-12", ITEM_EMBEDDING, detail));
+        }
+        if vector != next || of_vectors[vector as usize] != item {
+            let detail = format!("row {item}: vector {vector} where {next} is due, or not its own");
+            return Err(segment.wrong("SEG-22", ITEM_EMBEDDING, detail));
+        }
+        next += 1;
+    }
+    if next as usize != of_vectors.len() {
+        let detail = format!("{} vectors, {next} of them named", of_vectors.len());
+        return Err(segment.wrong("SEG-22", VECTOR_ITEM, detail));
+    }
+    Ok(())
+}
+
+/// The halves of a row as they lie, what is past its dimensions included.
+fn row_of(segment: &Segment, row: usize) -> Result<&[f16], Damage> {
+    let width = row_halves(segment.header().dimensions);
+    segment.view::<f16>(VECTOR_HALVES)?.range(row * width, (row + 1) * width)
+}
+
+/// SEG-16, and SEG-23 of the cells past the dimensions.
+fn halves(segment: &Segment, row: usize, dimensions: usize) -> Result<(), Damage> {
+    let (values, padding) = row_of(segment, row)?.split_at(dimensions);
+    if padding.iter().any(|half| half.to_bits() != 0) {
+        let detail = format!("row {row}: cells past its dimensions are not zero");
+        return Err(segment.wrong("SEG-23", VECTOR_HALVES, detail));
+    }
+    if !values.iter().all(|half| half.is_finite()) {
+        let detail = format!("row {row}: a number that is not finite");
+        return Err(segment.wrong("SEG-16", VECTOR_HALVES, detail));
+    }
+    let length = length(values.iter().map(|half| f64::from(half.to_f32())));
+    let stored = f64::from(segment.view::<f32>(VECTOR_NORM)?.get(row)?);
+    // Not `>`: a stored length that is no number is wrong too.
+    if (stored - length).abs() <= length * NORM_SLACK {
+        return Ok(());
+    }
+    let detail = format!("row {row}: {stored}, its halves give {length}");
+    Err(segment.wrong("SEG-16", VECTOR_NORM, detail))
+}
+
+/// SEG-23, EMB-01 and EMB-02.
+fn codes(segment: &Segment, row: usize, dimensions: usize) -> Result<(), Damage> {
+    let width = row_codes(segment.header().dimensions);
+    let cells = segment.view::<i8>(VECTOR_CODES)?.range(row * width, (row + 1) * width)?;
+    let (cells, padding) = cells.split_at(dimensions);
+    if padding.iter().any(|&code| code != 0) || cells.contains(&i8::MIN) {
+        let detail = format!("row {row}: a code is -128, or one past its dimensions is not zero");
+        return Err(segment.wrong("SEG-23", VECTOR_CODES, detail));
+    }
+    let scale = segment.view::<f32>(VECTOR_SCALE)?.get(row)?;
+    let error = segment.view::<f32>(VECTOR_ERROR)?.get(row)?;
+    let is_size = |number: f32| number.is_finite() && number >= 0.0;
+    let values = &row_of(segment, row)?[..dimensions];
+    let is_zero = values.iter().all(|half| *half == f16::ZERO);
+    if !is_size(scale) || !is_size(error) || is_zero && (scale, error) != (0.0, 0.0) {
+        let detail = format!("row {row}: scale {scale} and error {error}");
+        return Err(segment.wrong("EMB-02", VECTOR_ERROR, detail));
+    }
+    let pairs = values.iter().zip(cells);
+    let left = length(
+        pairs.map(|(half, &code)| f64::from(half.to_f32()) - f64::from(scale) * f64::from(code)),
+    );
+    if left > f64::from(error) {
+        let detail = format!("row {row}: {error}, but the codes leave out {left}");
+        return Err(segment.wrong("SEG-23", VECTOR_ERROR, detail));
+    }
+    Ok(())
+}
+
+fn length(values: impl Iterator<Item = f64>) -> f64 {
+    values.map(|value| value * value).sum::<f64>().sqrt()
+}

@@ -1,0 +1,187 @@
+//! `recalld salvage`: all that can still be read from a damaged store, as lines for `import`.
+
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use engine::os::disk::RealDisk;
+use engine::{Damage, LeftOut, OpenError, Rows, Salvage, Salvaged};
+use serde_json::{Value, json};
+
+use super::fresh::Fresh;
+use super::verify::store_of;
+use super::{Common, Failure};
+use crate::lines::write;
+
+/// Lines that are written together, in bytes.
+const CHUNK_BYTES: usize = 64 << 10;
+
+#[derive(Debug, Args)]
+pub(super) struct SalvageArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Where to write the lines; `-` is standard output.
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+    /// Replace FILE if it is there.
+    #[arg(long)]
+    force: bool,
+    /// A store's folder, such as a copy or a backup, instead of that of the data directory.
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
+    let folder = store_of(args.folder.as_deref(), &args.common)?;
+    let disk = RealDisk::open(&folder).map_err(Failure::could)?;
+    let salvage = Salvage::read(&disk, &mut |name| eprintln!("recalld: reading {name}"));
+    let salvage = salvage.map_err(|error| could(&folder, &error))?;
+    let report = if args.to == Path::new("-") {
+        let mut out = io::stdout().lock();
+        match lines(&salvage, &mut out) {
+            // Whoever reads may have seen enough, as `head` does.
+            Err(Cut::Writing(error)) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            other => other.map_err(|cut| cut.failure("standard output"))?,
+        }
+    } else {
+        let named = args.to.display().to_string();
+        let mut fresh = Fresh::create(&args.to, args.force)?;
+        let report = lines(&salvage, &mut fresh.file).map_err(|cut| cut.failure(&named))?;
+        fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named))?;
+        report
+    };
+    let told = if args.common.json {
+        format!("{}\n", to_json(&report))
+    } else {
+        readable(&report, &args.to)
+    };
+    // Lines for a program go to standard output; what is told goes where it does not mix with them.
+    if args.common.json && args.to != Path::new("-") {
+        print!("{told}")
+    } else {
+        eprint!("{told}")
+    }
+    Ok(())
+}
+
+fn could(folder: &Path, error: &OpenError) -> Failure {
+    let advice = match error {
+        OpenError::NoStore => "say where the store is with --data DIR, or name its folder",
+        _ => "make sure that its files can be read, or salvage a copy of them",
+    };
+    Failure::Could(format!("{}: {error}; {advice}", folder.display()))
+}
+
+/// Why the lines ended before their end.
+enum Cut {
+    Writing(io::Error),
+    Damaged(Damage),
+}
+
+impl From<io::Error> for Cut {
+    fn from(error: io::Error) -> Self {
+        Self::Writing(error)
+    }
+}
+
+impl From<Damage> for Cut {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl Cut {
+    fn failure(self, file: &str) -> Failure {
+        Failure::Could(match self {
+            Self::Writing(error) => {
+                format!("{file}: {error}; make sure that there is space and that it may be written")
+            }
+            Self::Damaged(damage) => {
+                format!("a row that could be read cannot be read any more: {damage}; try again")
+            }
+        })
+    }
+}
+
+fn lines(salvage: &Salvage, out: &mut impl Write) -> Result<Salvaged, Cut> {
+    let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+    let report = salvage.records(&mut |salvage, record| {
+        write::salvaged(salvage, &record, &mut chunk)?;
+        if chunk.len() >= CHUNK_BYTES {
+            out.write_all(&chunk)?;
+            chunk.clear();
+        }
+        Ok::<_, Cut>(())
+    })?;
+    out.write_all(&chunk)?;
+    out.flush()?;
+    Ok(report)
+}
+
+fn rows(rows: Rows) -> Value {
+    json!({
+        "sources": rows.sources, "items": rows.items, "edges": rows.edges,
+        "tombstones": rows.tombstones,
+    })
+}
+
+fn to_json(report: &Salvaged) -> Value {
+    let left = report.left_out;
+    let file = |file: &engine::FileReport| {
+        json!({
+            "name": file.name, "rows": rows(file.rows), "lost": rows(file.lost),
+            "reasons": file.reasons, "more_reasons": file.more_reasons,
+        })
+    };
+    json!({
+        "whole": report.is_whole(),
+        "given": rows(report.given),
+        "left_out": {
+            "erased": left.erased, "edges_without_an_end": left.edges,
+            "unnamed_sources": left.sources, "tombstones_of_nothing": left.tombstones,
+            "supersedes_without_target": left.supersedes,
+            "names_of_lost_sources": left.source_names,
+            "items_whose_successors_are_lost": left.successors,
+        },
+        "files": report.files.iter().map(file).collect::<Vec<_>>(),
+    })
+}
+
+fn told(rows: Rows) -> String {
+    format!(
+        "{} sources, {} items, {} edges, {} tombstones",
+        rows.sources, rows.items, rows.edges, rows.tombstones
+    )
+}
+
+fn readable(report: &Salvaged, to: &Path) -> String {
+    let mut out = format!("brought out: {}\n", told(report.given));
+    for file in &report.files {
+        if file.lost.total() > 0 || !file.reasons.is_empty() {
+            out += &format!("{}: lost {} of {}\n", file.name, told(file.lost), told(file.rows));
+            for why in &file.reasons {
+                out += &format!("  {why}\n");
+            }
+            if file.more_reasons > 0 {
+                out += &format!("  and {} more\n", file.more_reasons);
+            }
+        }
+    }
+    let LeftOut { erased, edges, sources, tombstones, supersedes, source_names, successors } =
+        report.left_out;
+    for (count, what) in [
+        (erased, "rows left out, of what was to be erased"),
+        (edges, "edges left out, of which an end is lost"),
+        (sources, "sources left out, which nothing names"),
+        (tombstones, "tombstones left out, of what is gone"),
+        (supersedes, "lost items that others replaced; those name them no longer"),
+        (source_names, "lost sources that rows named; those name them no longer"),
+        (successors, "items whose successors are lost or erased; they stand as current now"),
+    ] {
+        if count > 0 {
+            out += &format!("{count} {what}\n");
+        }
+    }
+    let next = format!("recalld import {} --data NEW_DIR", to.display());
+    out + &format!("to make a new store of it: {next}\n")
+}
