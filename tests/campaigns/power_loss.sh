@@ -32,7 +32,8 @@ cleanup() {
     rm -rf "$scratch"
 }
 trap cleanup EXIT
-truncate -s 512M "$scratch/image"
+# Sparse, and so large that compaction finds the room that it leaves free (COMPACT_FREE_BYTES_MIN).
+truncate -s 2G "$scratch/image"
 "mkfs.$kind" -q "$scratch/image"
 mount -o loop "$scratch/image" "$mount" || skip "no loop device can be mounted here"
 

@@ -46,8 +46,8 @@ pub fn run(folder: &Path, plan: &Plan, out: impl Write + Send) -> Result<(), Box
     };
     let options = Options {
         durability,
-        tail_bytes_seal: TAIL_BYTES_SEAL,
-        // A lone writer leaves each seal's segment as it is, so that compaction has something to do.
+        // A lone writer makes many small segments and leaves them, so that compaction has work soon.
+        tail_bytes_seal: if plan.writers == 1 { TAIL_BYTES_SEAL / 4 } else { TAIL_BYTES_SEAL },
         merge_bytes_max: if plan.writers == 1 { 0 } else { MERGE_BYTES_MAX },
         ..Options::default()
     };
