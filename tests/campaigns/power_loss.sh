@@ -5,9 +5,9 @@
 # what was acknowledged. After every other cut a load that does not sync is cut off too, and some of those must
 # lose: that shows that the rig takes away what is not on disk. Needs root.
 #
-# On ext4 only what was acknowledged before the shutdown began has to be there: an fdatasync under way at that
-# moment may answer with success and write nothing (5 to 10 of 150 cuts of a loop of pwrite and fdatasync,
-# Linux 6.18). XFS has no such gap, so there everything counts.
+# Only what was acknowledged before the shutdown began has to be there: an fdatasync under way at that
+# moment may answer with success and write nothing. A loop of pwrite and fdatasync alone lost its last write in
+# 15 of 300 such cuts on ext4 and 13 of 120 on XFS (Linux 6.18); a real power cut takes the machine with it, answer included.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/campaigns/tools.sh
@@ -32,7 +32,8 @@ cleanup() {
     rm -rf "$scratch"
 }
 trap cleanup EXIT
-truncate -s 512M "$scratch/image"
+# Sparse, and so large that compaction finds the room that it leaves free (COMPACT_FREE_BYTES_MIN).
+truncate -s 2G "$scratch/image"
 "mkfs.$kind" -q "$scratch/image"
 mount -o loop "$scratch/image" "$mount" || skip "no loop device can be mounted here"
 
@@ -51,7 +52,6 @@ one() {
     local status=0
     wait "$pid" || status=$?
     ((status == 1)) && [[ -s "$scratch/errors" ]] || fail "the load ended with $status and said nothing"
-    if [[ "$kind" == xfs ]]; then before="$(wc -l <"$scratch/said")"; fi
     head -n "$before" "$scratch/said" >>"$said"
     tail -n +$((before + 1)) "$scratch/said" | sed -n 's/^wrote/maybe/p; /^erasing/p' >>"$said"
     umount "$mount"

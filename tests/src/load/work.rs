@@ -33,7 +33,7 @@ pub struct Plan {
     /// Batches of each of them.
     pub batches: usize,
     /// Whether a write is acknowledged before it is on disk: then a power cut must lose some. Nothing is
-    /// erased, since an erasure brings all that was written before it to disk.
+    /// sealed or erased, since that brings all that was written before it to disk.
     pub is_unsynced: bool,
 }
 
@@ -46,8 +46,13 @@ pub fn run(folder: &Path, plan: &Plan, out: impl Write + Send) -> Result<(), Box
     };
     let options = Options {
         durability,
-        tail_bytes_seal: TAIL_BYTES_SEAL,
-        // A lone writer leaves each seal's segment as it is, so that compaction has something to do.
+        // A lone writer makes many small segments and leaves them, so that compaction has work soon. One
+        // that does not sync does not seal either: that would sync.
+        tail_bytes_seal: match (plan.is_unsynced, plan.writers) {
+            (true, _) => Options::default().tail_bytes_seal,
+            (false, 1) => TAIL_BYTES_SEAL / 4,
+            (false, _) => TAIL_BYTES_SEAL,
+        },
         merge_bytes_max: if plan.writers == 1 { 0 } else { MERGE_BYTES_MAX },
         ..Options::default()
     };
