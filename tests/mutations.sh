@@ -50,7 +50,7 @@ mutation 'doomed files are removed before the publish' engine/src/writer.rs \
 mutation 'replayed frames are not written anew' engine/src/store.rs \
     's/if must_seal \{/if must_seal && $ENV{RIGHT} {/'
 mutation 'how far the log was on disk is not written' engine/src/writer.rs \
-    's/if !self\.must_seal \{(\s*)self\.manifest\.synced_seq/if !self.must_seal && $ENV{RIGHT} {$1self.manifest.synced_seq/'
+    's/self\.manifest\.synced_seq = self\.last_seq\(\);/if $ENV{RIGHT} { $& } else { self.manifest.synced_seq = self.manifest.last_seq; }/'
 mutation 'how far the log was on disk is not checked' engine/src/opening.rs \
     's/if self\.next_seq <= self\.manifest\.synced_seq/if $ENV{RIGHT} && self.next_seq <= self.manifest.synced_seq/'
 mutation 'a log that is named and lost is not missed' engine/src/opening.rs \

@@ -63,7 +63,7 @@ fn workloads_have_something_of_everything() {
     let mut sums = [0; 6];
     let (mut refs, mut hidden_edges, mut stones) = (0, 0, 0);
     let mut tally = Tally::default();
-    for seed in 1..=12 {
+    for seed in 1..=32 {
         let run = Workload::run(Scenario::PowerCuts, seed, &mut tally);
         let newest = run.expect("the disk works").newest();
         for (sum, count) in sums.iter_mut().zip(newest.shown.counts) {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use engine::{Durability, FullSpeed, OpenError};
+use engine::{Durability, FullSpeed, OpenError, Seq};
 
 use super::disk::SimDisk;
 use super::shown::Shown;
@@ -226,14 +226,26 @@ fn spoil(
         name.starts_with("manifest-")
             && (others.clone().count() == 0 || others.any(|other| other.starts_with("manifest-")))
     } else {
-        // The end of the newest log cannot be told from writes that were never synced.
-        name.starts_with("log-") && last.is_some_and(|last| range.end > last)
+        // The end of the newest log cannot be told from writes that were never synced, unless a manifest
+        // says that it was (LOG-08).
+        name.starts_with("log-")
+            && last.is_some_and(|last| range.end > last)
+            && found.seq >= synced_seq(&state)
     };
     let mut older = run.versions().iter().filter(|version| version.shown.seq <= right.shown.seq);
     if may_be_older && older.any(|version| version.is_shown_by(&found)) {
         return Ok(());
     }
     Err(told(&found.differs_from(&right.shown).unwrap_or_default()))
+}
+
+/// What the newest manifest says of how far the logs were on disk.
+fn synced_seq(state: &DiskState) -> Seq {
+    let manifests = state.names().filter(|name| name.starts_with("manifest-"));
+    let newest = manifests.filter(|name| !name.ends_with(".new")).max();
+    let line = newest.and_then(|name| state.bytes(name)?.split(|&byte| byte == b'\n').next());
+    let manifest = line.and_then(|line| serde_json::from_slice::<serde_json::Value>(line).ok());
+    manifest.and_then(|manifest| manifest["synced_seq"].as_u64()).unwrap_or_default()
 }
 
 /// Flips a bit, clears a sector or fills it with garbage.

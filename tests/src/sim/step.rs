@@ -22,8 +22,8 @@ const URIS: u64 = 3;
 /// What is done to the store.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// A batch is written.
-    Write(Box<Batch>),
+    /// A batch is written; if that seals the tail, it does so in the middle of other things.
+    Write(Box<Batch>, Meanwhile),
     /// The store is bound to an encoder.
     Bind,
     /// The tail is sealed.
@@ -84,7 +84,7 @@ impl Step {
             18..=20 => {
                 let ids = to_erase(oracle, dice);
                 if ids.is_empty() {
-                    return Self::Write(Box::new(batch(oracle, dice)));
+                    return Self::write(oracle, dice);
                 }
                 let mut begun = oracle.clone();
                 begun.write(&erasure(&ids));
@@ -95,8 +95,12 @@ impl Step {
             }
             24..=26 => Self::Backup,
             27 => Self::Restore,
-            _ => Self::Write(Box::new(batch(oracle, dice))),
+            _ => Self::write(oracle, dice),
         }
+    }
+
+    fn write(oracle: &Oracle, dice: &mut Dice) -> Self {
+        Self::Write(Box::new(batch(oracle, dice)), meanwhile(oracle, false, dice))
     }
 
     /// Has the store do it. A step that needs another process or disk is not one for a store. Gives
@@ -104,7 +108,7 @@ impl Step {
     pub fn take(&self, store: &Store) -> Result<usize, WriteError> {
         let ending = |&at: &EndAt| Ending { at, seen: AtomicUsize::new(0) };
         match self {
-            Self::Write(batch) => store.write((**batch).clone()).map(|_| 0),
+            Self::Write(batch, _) => store.write((**batch).clone()).map(|_| 0),
             Self::Bind => store.bind_model(MODEL).map(|()| 0),
             Self::Seal(_) => store.seal().map(|()| 0),
             Self::Sync => store.sync().map(|()| 0),
@@ -126,12 +130,12 @@ impl Step {
         let mut now = before.clone();
         let mut seen = Vec::new();
         match self {
-            Self::Write(batch) => now.write(batch),
+            Self::Write(batch, _) => now.write(batch),
             Self::Bind => now.bind(MODEL),
             Self::Erase(ids, ..) => now.write(&erasure(ids)),
             _ => {}
         }
-        if matches!(self, Self::Write(_) | Self::Bind | Self::Erase(..)) {
+        if matches!(self, Self::Write(..) | Self::Bind | Self::Erase(..)) {
             seen.push(now.clone());
         }
         for batch in self.meanwhile().into_iter().flat_map(|it| &it.batches).take(meanwhile) {
@@ -148,7 +152,8 @@ impl Step {
     /// What is done in the middle of it.
     pub fn meanwhile(&self) -> Option<&Meanwhile> {
         match self {
-            Self::Seal(meanwhile)
+            Self::Write(_, meanwhile)
+            | Self::Seal(meanwhile)
             | Self::Compact(_, meanwhile)
             | Self::Erase(.., meanwhile)
             | Self::ErasePending(_, meanwhile) => Some(meanwhile),
@@ -164,7 +169,7 @@ impl Step {
     /// Runs the job that may run in the middle of this one.
     pub fn run_beside(&self, store: &Store) -> Result<(), WriteError> {
         match self {
-            Self::Seal(_) => store.compact(&FullSpeed).map(drop),
+            Self::Write(..) | Self::Seal(_) => store.compact(&FullSpeed).map(drop),
             Self::Compact(..) => store.seal(),
             _ => Ok(()),
         }
@@ -173,7 +178,7 @@ impl Step {
     /// Whether its success says that all that was written before it is on disk, itself included.
     pub fn makes_durable(&self) -> bool {
         match self {
-            Self::Write(_) | Self::Compact(..) | Self::Restore => false,
+            Self::Write(..) | Self::Compact(..) | Self::Restore => false,
             // An opening brings to disk what it shows.
             Self::Bind | Self::Seal(_) | Self::Sync | Self::Reopen | Self::Kill => true,
             Self::Backup | Self::Erase(..) | Self::ErasePending(..) => true,
@@ -183,7 +188,7 @@ impl Step {
     /// A few words for a person.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Write(_) => "write",
+            Self::Write(..) => "write",
             Self::Bind => "bind_model",
             Self::Seal(_) => "seal",
             Self::Sync => "sync",
