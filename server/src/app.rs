@@ -80,7 +80,7 @@ fn forget_server(data: &Path) {
 }
 
 /// The directory of the workspace `local`.
-fn workspace_dir(data: &Path) -> PathBuf {
+pub(crate) fn workspace_dir(data: &Path) -> PathBuf {
     data.join("tenants").join(LOCAL_WORKSPACE)
 }
 
@@ -111,6 +111,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
             store: Arc::new(store),
             audit,
             ingesting: Turns::default(),
+            keeping: Turns::default(),
             recalls: Latencies::default(),
         },
         embedder: Arc::new(embedder),

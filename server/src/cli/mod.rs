@@ -2,12 +2,17 @@
 //!
 //! Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 could not (with what to do).
 
+mod backup;
+mod compact;
 mod credentials;
+mod erase;
 mod export;
 mod import;
 mod ingest;
+mod keep;
 mod recall;
 mod remote;
+mod restore;
 mod serve;
 
 use std::net::SocketAddr;
@@ -73,6 +78,14 @@ enum Command {
     Import(ImportArgs),
     /// Write all that is stored as JSON Lines.
     Export(ExportArgs),
+    /// Copy all data to another folder; again into the same folder copies what is new.
+    Backup(backup::BackupArgs),
+    /// Make a data directory of a backup.
+    Restore(restore::RestoreArgs),
+    /// Merge segments until no merge is worth it.
+    Compact(compact::CompactArgs),
+    /// Remove items for good: from every file of the store, and from its backups.
+    Erase(erase::EraseArgs),
     /// The gateway token and the operator's bearer.
     Credentials(CredentialsArgs),
 }
@@ -210,6 +223,10 @@ pub fn main() -> ExitCode {
         Command::Ingest(args) => ingest::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => restore::run(&args),
+        Command::Compact(args) => compact::run(&args),
+        Command::Erase(args) => erase::run(&args),
         Command::Credentials(args) => {
             let CredentialsCommand::Show = args.command;
             credentials::show(&args.common)
