@@ -111,6 +111,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
             store: Arc::new(store),
             audit,
             ingesting: Turns::default(),
+            keeping: Turns::default(),
             recalls: Latencies::default(),
         },
         embedder: Arc::new(embedder),

@@ -1,6 +1,18 @@
-//! What the command line asks of a running server: recall, ingest and export in the operator's name.
+//! What the command line asks of a running server: recall, ingest and export in the operator's name,
+//! and the keeping of the store: backup, compaction, erasure.
 //!
 //! On the local listener only, and with the operator's bearer. Not a part of the public contract.
+
+mod backup;
+mod catalogue;
+mod compact;
+mod copies;
+mod erase;
+mod erase_backups;
+mod keeping;
+mod known;
+mod restore;
+mod told_disk;
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +39,12 @@ use crate::tools::{
     Answer, BY_SCOPE, Context, Refused, ToolError, governed, ingest as ingest_tool,
     recall as recall_tool,
 };
+
+pub use backup::{Backup, backup, real_path};
+pub use compact::compact;
+pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
+pub use keeping::{Alone, KeepError, Keeper};
+pub use restore::restore;
 
 /// An operator's ingest or import may take long: it is watched, and can be called off.
 pub(crate) const INGEST_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -239,6 +257,54 @@ pub fn import_as_operator(
         })?;
         Ok(Answer::plain(report.to_json(), report.readable()))
     })
+}
+
+/// `POST /operator/backup`: events as it goes, then one with the report.
+pub fn serve_backup(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+    keep(parts, caller, call, reply, |keeper, raw| {
+        let wanted = Backup::parse(raw).map_err(wrong)?;
+        backup(keeper, &Value::Object(raw.clone()), &wanted)
+    });
+}
+
+/// `POST /operator/compact`: the same.
+pub fn serve_compact(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+    keep(parts, caller, call, reply, |keeper, _| compact(keeper));
+}
+
+/// `POST /operator/erase`: the same.
+pub fn serve_erase(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+    keep(parts, caller, call, reply, |keeper, raw| {
+        let wanted = Erase::parse(raw).map_err(wrong)?;
+        erase(keeper, &Value::Object(raw.clone()), &wanted)
+    });
+}
+
+fn wrong(error: ToolError) -> KeepError {
+    KeepError::Wrong(error.to_string())
+}
+
+/// Does a job on the whole store, told as it goes.
+fn keep(
+    parts: &Parts,
+    caller: &Caller,
+    call: &Call,
+    reply: Reply,
+    work: impl FnOnce(&Keeper<'_>, &Map<String, Value>) -> Result<Value, KeepError>,
+) {
+    let raw = match arguments(call) {
+        Ok(raw) => raw,
+        Err(refusal) => return reply.send(refusal.into()),
+    };
+    let stream = reply.stream(sse::head());
+    let tell = |done: u64, total: u64, what: &str| {
+        event(&stream, "progress", &json!({"done": done, "total": total, "what": what}));
+    };
+    let done = work(&Keeper::of(parts, caller, &call.cancel, &tell), &raw);
+    match done {
+        Ok(report) => event(&stream, "report", &report),
+        Err(error) => event(&stream, "error", &error.to_json()),
+    }
 }
 
 /// Why an export ended before its end.

@@ -26,6 +26,8 @@ pub struct Workspace {
     pub audit: Audit,
     /// One ingest at a time.
     pub ingesting: Turns,
+    /// One backup, compaction or erasure at a time.
+    pub keeping: Turns,
     /// How long recalls took since the start.
     pub recalls: Latencies,
 }

@@ -29,6 +29,11 @@ impl Reader {
         Ok(Self { volumes })
     }
 
+    /// The files that hold it, oldest first, and how many bytes of each: what a copy takes.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, u64)> {
+        self.volumes.iter().map(|volume| (volume.path.as_path(), volume.bytes))
+    }
+
     /// The entries from `from_seq` on, oldest first, each checked against the one before. Ends
     /// before a torn tail; stops at the first damage, with an error.
     pub fn entries(&self, from_seq: u64) -> Result<Entries, ReadError> {

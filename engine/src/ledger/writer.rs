@@ -225,12 +225,17 @@ impl Ledger {
         }
     }
 
+    /// Signs what is unsigned and puts everything on disk: a copy of the files then verifies whole.
+    pub fn settle(&mut self, now_micros: u64) -> Result<(), AppendError> {
+        self.is_open()?;
+        self.write_checkpoint(now_micros)?;
+        self.sync()
+    }
+
     /// Signs what is unsigned, syncs, and lets go of the folder. Gives the checkpoint to keep
     /// elsewhere.
     pub fn close(mut self, now_micros: u64) -> Result<Option<Anchor>, AppendError> {
-        self.is_open()?;
-        self.write_checkpoint(now_micros)?;
-        self.sync()?;
+        self.settle(now_micros)?;
         Ok(self.synced_anchor)
     }
 

@@ -2,13 +2,18 @@
 //!
 //! Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 could not (with what to do).
 
+mod backup;
+mod compact;
 mod credentials;
+mod erase;
 mod export;
 mod fresh;
 mod import;
 mod ingest;
+mod keep;
 mod recall;
 mod remote;
+mod restore;
 mod salvage;
 mod serve;
 mod verify;
@@ -80,6 +85,14 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Bring out all that can still be read from a damaged store, for `import`.
     Salvage(salvage::SalvageArgs),
+    /// Copy all data to another folder; again into the same folder copies what is new.
+    Backup(backup::BackupArgs),
+    /// Make a data directory of a backup.
+    Restore(restore::RestoreArgs),
+    /// Merge segments until no merge is worth it.
+    Compact(compact::CompactArgs),
+    /// Remove items for good: from every file of the store, and from its backups.
+    Erase(erase::EraseArgs),
     /// The gateway token and the operator's bearer.
     Credentials(CredentialsArgs),
 }
@@ -219,6 +232,10 @@ pub fn main() -> ExitCode {
         Command::Export(args) => export::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Salvage(args) => salvage::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => restore::run(&args),
+        Command::Compact(args) => compact::run(&args),
+        Command::Erase(args) => erase::run(&args),
         Command::Credentials(args) => {
             let CredentialsCommand::Show = args.command;
             credentials::show(&args.common)

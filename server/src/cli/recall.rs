@@ -94,7 +94,7 @@ fn readable(answer: &Value) -> String {
 }
 
 /// A recalled text must not drive the terminal that shows it.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 

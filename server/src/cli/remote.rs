@@ -151,7 +151,9 @@ impl Remote {
                 "report" => return parsed(data),
                 "error" => {
                     let said = parsed(data)?;
-                    return Err(Failure::could(said["detail"].as_str().unwrap_or(&name)));
+                    let why = said["detail"].as_str().unwrap_or(&name).to_owned();
+                    let is_wrong = said["wrong_use"] == true;
+                    return Err(if is_wrong { Failure::Usage(why) } else { Failure::Could(why) });
                 }
                 _ => tell(&name, data)?,
             }

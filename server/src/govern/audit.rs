@@ -1,6 +1,6 @@
 //! The audit of one workspace: every governed call leaves an entry before its answer leaves.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -164,6 +164,17 @@ impl Audit {
         }
         state.events = Some(events);
         Ok(events)
+    }
+
+    /// Signs and syncs all entries so far. Gives the files that hold them, oldest first, and how many
+    /// bytes of each: a copy of just these verifies, whatever is appended meanwhile.
+    pub fn settled_files(&self) -> Result<Vec<(PathBuf, u64)>, String> {
+        let now = self.shared.clock.now().0.max(0).unsigned_abs();
+        let mut state = self.shared.state();
+        let ledger = state.ledger.as_mut().ok_or("the ledger is closed")?;
+        ledger.settle(now).map_err(|error| error.to_string())?;
+        let reader = ledger.reader().map_err(|error| error.to_string())?;
+        Ok(reader.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect())
     }
 
     /// Why no more calls can be recorded; `None` while they can.

@@ -2,8 +2,9 @@
 
 use super::authenticate::Gate;
 use super::{LOCAL, Refusal};
-use crate::net::{Call, Method, Response};
+use crate::net::{Call, Method, Reply, Response};
 use crate::operator;
+use crate::parts::{Caller, Parts};
 use crate::rest;
 
 /// What answers a route.
@@ -20,6 +21,8 @@ pub enum Target {
     OperatorImport,
     /// All that the store holds, for the operator.
     OperatorExport,
+    /// A job on the whole store, for the operator, told as it goes.
+    OperatorJob(fn(&Parts, &Caller, &Call, Reply)),
 }
 
 /// One row: method, path, who may, what answers.
@@ -100,6 +103,27 @@ pub static ROUTES: &[Route] = &[
         gate: Gate::Bearer,
         local_only: true,
         target: Target::OperatorExport,
+    },
+    Route {
+        method: Method::Post,
+        path: "/operator/backup",
+        gate: Gate::Bearer,
+        local_only: true,
+        target: Target::OperatorJob(operator::serve_backup),
+    },
+    Route {
+        method: Method::Post,
+        path: "/operator/compact",
+        gate: Gate::Bearer,
+        local_only: true,
+        target: Target::OperatorJob(operator::serve_compact),
+    },
+    Route {
+        method: Method::Post,
+        path: "/operator/erase",
+        gate: Gate::Bearer,
+        local_only: true,
+        target: Target::OperatorJob(operator::serve_erase),
     },
 ];
 

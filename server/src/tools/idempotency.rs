@@ -11,7 +11,8 @@ use crate::govern::hash_arguments;
 
 /// Starts the refs of this room; no caller's ref may.
 pub(super) const REF_PREFIX: &str = "recalld:";
-const KIND: &str = "idempotency";
+/// The kind of the items that hold first answers.
+pub(crate) const KIND: &str = "idempotency";
 
 /// One call with a key.
 pub(super) struct Keyed {

@@ -13,6 +13,7 @@ pub mod recall;
 pub mod status;
 
 pub use governed::{Refused, governed};
+pub(crate) use idempotency::KIND as ANSWER_KIND;
 
 use std::fmt;
 use std::time::{Duration, Instant};

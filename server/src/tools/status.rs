@@ -1,5 +1,6 @@
 //! status: how the service is.
 
+use engine::{Seq, Store};
 use serde_json::{Map, Value, json};
 
 use super::args::args;
@@ -30,6 +31,7 @@ pub(super) static FAMILY: Family = Family {
                     "by_kind": {"type": "object"}, "by_modality": {"type": "object"},
                     "embedding_rows": {"type": "integer"}, "segments": {"type": "integer"},
                     "bytes_on_disk": {"type": "integer"},
+                    "store": {"type": "object"},
                     "recall_latency_ms": {"type": "object"},
                 },
             })
@@ -72,8 +74,18 @@ pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
         "by_kind": census.kinds, "by_modality": census.modalities,
         "embedding_rows": counts.vectors, "segments": counts.parts,
         "bytes_on_disk": workspace.store.bytes_on_disk(),
+        "store": store_part(&workspace.store, snapshot.seq()),
         "recall_latency_ms": {
             "p50": latency(0.50), "p95": latency(0.95), "p99": latency(0.99),
         },
     }))
+}
+
+/// How the store is: its newest commit, whether it takes writes, and what still waits to be erased
+/// (`null` where it takes none).
+fn store_part(store: &Store, seq: Seq) -> Value {
+    json!({
+        "seq": seq, "takes_writes": store.stopped().is_none(),
+        "erasures_pending": store.erasures_pending().ok(),
+    })
 }

@@ -1,0 +1,36 @@
+//! `recalld compact`: few large segments of many small ones, alone or beside a running server.
+
+use clap::Args;
+use serde_json::Map;
+
+use super::keep::{count, job};
+use super::{Common, Failure};
+use crate::operator;
+
+#[derive(Debug, Args)]
+pub(super) struct CompactArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
+    let data = args.common.data()?;
+    let report = job(&data, "/operator/compact", &Map::new(), operator::compact)?;
+    if args.common.json {
+        println!("{report}");
+        return Ok(());
+    }
+    let number = |name| count(&report, name);
+    println!(
+        "segments: {} before, {} now; bytes: {} before, {} now; {}",
+        number("segments_before"),
+        number("segments"),
+        number("bytes_before"),
+        number("bytes"),
+        match number("steps") {
+            0 => "no merge is worth it".to_owned(),
+            steps => format!("{} segments were merged in {steps} steps", number("merged")),
+        }
+    );
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! `recalld erase ID...`: shows what would go, asks, and removes it from the store and its backups.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::keep::{count, job};
+use super::recall::plain;
+use super::{Common, Failure};
+use crate::operator::{self, Erase};
+
+/// Items that are shown before the question.
+const SHOWN_MAX: usize = 50;
+const ROUTE: &str = "/operator/erase";
+
+#[derive(Debug, Args)]
+pub(super) struct EraseArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Items; a document goes with its chunks.
+    #[arg(required_unless_present = "pending", value_name = "ID")]
+    ids: Vec<String>,
+    /// Why; it stays with the id.
+    #[arg(long, required_unless_present = "pending", value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who wants it.
+    #[arg(long, default_value = "operator", value_name = "WHO")]
+    by: String,
+    /// Erase all that these items replaced or that replaced them, too.
+    #[arg(long)]
+    chain: bool,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// Go on with what earlier requests left, such as backups that could not be reached.
+    #[arg(long, conflicts_with_all = ["ids", "reason", "chain"])]
+    pending: bool,
+}
+
+pub(super) fn run(args: &EraseArgs) -> Result<(), Failure> {
+    if args.pending {
+        return ended(args, &ask(args, &json!({"ids": [], "reason": "", "pending": true}))?);
+    }
+    let wanted = |ids: &Value, dry_run: bool| {
+        json!({
+            "ids": ids, "reason": args.reason, "by": args.by, "dry_run": dry_run,
+            "chain": args.chain && dry_run,
+        })
+    };
+    let plan = ask(args, &wanted(&json!(args.ids), true))?;
+    refused(args, &plan)?;
+    if !args.yes {
+        confirmed(args, &plan)?;
+    }
+    // What was shown is what goes, whatever has been written since.
+    let items = plan["items"].as_array().map_or(&[][..], Vec::as_slice);
+    let shown: Vec<&Value> = items.iter().map(|item| &item["id"]).collect();
+    let ids = if shown.is_empty() { json!(args.ids) } else { json!(shown) };
+    let report = ask(args, &wanted(&ids, false))?;
+    refused(args, &report)?;
+    ended(args, &report)
+}
+
+fn ask(args: &EraseArgs, raw: &Value) -> Result<Value, Failure> {
+    let raw: Map<String, Value> = raw.as_object().cloned().unwrap_or_default();
+    let wanted = Erase::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
+    job(&args.common.data()?, ROUTE, &raw, |keeper| {
+        operator::erase(keeper, &Value::Object(raw.clone()), &wanted)
+    })
+}
+
+fn list<'a>(report: &'a Value, name: &str) -> &'a [Value] {
+    report[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn word<'a>(row: &'a Value, name: &str) -> &'a str {
+    row[name].as_str().unwrap_or_default()
+}
+
+/// Why nothing was erased, if nothing was.
+fn refused(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
+    let missing: Vec<&str> = list(report, "missing").iter().filter_map(Value::as_str).collect();
+    if !missing.is_empty() {
+        let why = format!("there is no item {}; nothing was erased", missing.join(", "));
+        return Err(Failure::Usage(why));
+    }
+    let held = list(report, "held");
+    if held.is_empty() {
+        return Ok(());
+    }
+    if args.common.json {
+        println!("{report}");
+    }
+    let named: Vec<String> =
+        held.iter().map(|row| format!("{} ({})", word(row, "id"), word(row, "rule"))).collect();
+    Err(Failure::No(format!(
+        "policy keeps {}; nothing was erased. A legal hold cannot be overridden here: leave these \
+         items out",
+        named.join(", ")
+    )))
+}
+
+/// Shows what would go, and asks a person.
+fn confirmed(args: &EraseArgs, plan: &Value) -> Result<(), Failure> {
+    let text = if args.common.json { format!("{plan}\n") } else { readable(plan) };
+    let mut out = io::stdout().lock();
+    let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    shown.map_err(Failure::could)?;
+    if args.common.json || !io::stdin().is_terminal() {
+        let why = "nothing was erased: there is nobody to ask; --yes erases what is shown";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    write!(out, "Erase them for good? [y/N] ")
+        .and_then(|()| out.flush())
+        .map_err(Failure::could)?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(Failure::could)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::No("nothing was erased".to_owned())),
+    }
+}
+
+fn readable(plan: &Value) -> String {
+    let items = list(plan, "items");
+    let mut text = format!("{} items would be erased:\n", items.len());
+    for item in items.iter().take(SHOWN_MAX) {
+        let with = match word(item, "with") {
+            "" => String::new(),
+            with => format!("  (with {with})"),
+        };
+        let (id, kind, title) = (word(item, "id"), word(item, "kind"), word(item, "title"));
+        text.push_str(&format!("  {id}  {}  {}{with}\n", plain(kind), plain(title)));
+    }
+    if items.len() > SHOWN_MAX {
+        text.push_str(&format!("  and {} more; --json shows all\n", items.len() - SHOWN_MAX));
+    }
+    match count(plan, "already") {
+        0 => {}
+        already => text.push_str(&format!("{already} are erased already\n")),
+    }
+    text
+}
+
+/// Says what is gone, what is not, and how to prove it.
+fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
+    let backups = list(report, "backups");
+    if args.common.json {
+        println!("{report}");
+    } else {
+        println!("{} items were erased from the store", count(report, "erased"));
+        for backup in backups.iter().filter(|backup| backup["done"] == true) {
+            println!("{} from the backup {}", count(backup, "erased"), word(backup, "path"));
+        }
+        if let Some(first) = list(report, "items").first() {
+            println!("prove it with: recalld verify --erased {}", word(first, "id"));
+        }
+    }
+    if report["everywhere"] == true {
+        return Ok(());
+    }
+    let mut why = String::from("not gone everywhere yet:");
+    if count(report, "pending") > 0 {
+        why.push_str(&format!(" {} ids in the store;", count(report, "pending")));
+    }
+    for backup in backups.iter().filter(|backup| backup["done"] != true) {
+        let (path, reason) = (word(backup, "path"), word(backup, "why"));
+        why.push_str(&format!(" the backup {path} ({reason});"));
+    }
+    why.push_str(
+        " make them reachable and run `recalld erase --pending`; \
+         `recalld backup --forget DIR` for one that was deleted",
+    );
+    Err(Failure::No(why))
+}

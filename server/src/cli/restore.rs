@@ -1,0 +1,51 @@
+//! `recalld restore DIR`: a data directory from a backup. Nothing is overwritten.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::keep::{count, watched};
+use super::{Common, Failure, backup};
+use crate::operator;
+
+#[derive(Debug, Args)]
+pub(super) struct RestoreArgs {
+    #[command(flatten)]
+    common: Common,
+    /// The backup's folder.
+    dir: PathBuf,
+}
+
+pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
+    let (from, data) = (backup::absolute(&args.dir)?, args.common.data()?);
+    let report = watched(|tell| Ok(operator::restore(&from, &data, tell)?))?;
+    if args.common.json {
+        println!("{report}");
+    } else {
+        println!("{}", readable(&report));
+    }
+    Ok(())
+}
+
+fn readable(report: &Value) -> String {
+    let data = report["data"].as_str().unwrap_or_default();
+    let mut text = format!(
+        "{} items in {} files ({} bytes), as of commit {}, backed up {}; every hash is right, the \
+         ledger's {} entries verify",
+        count(report, "items"),
+        count(report, "files"),
+        count(report, "bytes"),
+        count(report, "seq"),
+        report["made_at"].as_str().unwrap_or_default(),
+        count(report, "ledger_entries"),
+    );
+    if report["with_keys"] != true {
+        text.push_str(
+            "\nno keys were in the backup: the first start makes new credentials and a new signing \
+             key; `recalld credentials show` prints the credentials",
+        );
+    }
+    text.push_str(&format!("\nstart it with: recalld serve --data {data}"));
+    text
+}

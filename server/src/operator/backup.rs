@@ -1,0 +1,315 @@
+//! Backups: the whole of a data directory in another folder, while the service goes on.
+//!
+//! Laid out as a data directory is, so that what reads one reads the other. The store is copied by
+//! the engine; here are the files around it, the order of steps, and which backups are known
+//! (`format-spec/backup.md`).
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use engine::ledger::{Report, VerifyWith, verify};
+use engine::os::disk::RealDisk;
+use engine::{Copied, CopyError, hex};
+use serde_json::{Value, json};
+
+use super::catalogue::{self, Catalogue};
+use super::copies::{self, CopiedFile};
+use super::keeping::{KeepError, Keeper, Note};
+use super::known::{self, Known};
+use super::told_disk::ToldDisk;
+use crate::app;
+use crate::auth::Verifier;
+use crate::names;
+use crate::tools::args::{Text, args};
+
+const OPERATION: &str = "recalld backup";
+/// Public keys of signing keys that a data directory had before: they vouch for older checkpoints.
+pub(super) const FORMER_KEYS: &str = "keys/former.json";
+/// What only its owner may have.
+pub(super) const KEY_FILES: [&str; 2] = ["credentials.toml", "keys/signing.key"];
+/// What is copied where it is there.
+const PLAIN_FILES: [&str; 3] = ["roots.json", known::FILE, FORMER_KEYS];
+/// A plain file or key file is no larger.
+const PLAIN_BYTES_MAX: u64 = 512 << 20;
+const MAKE_ROOM: &str = "make sure that there is space and that it may be written, and try again";
+
+args! {
+    /// What `POST /operator/backup` takes.
+    pub struct Backup {
+        path: Text<1, 4096> => "The backup's folder, absolute.",
+        with_keys: bool = false => "Copy the credentials and the signing key, too.",
+        forget: bool = false => "Only forget the backup there: it was deleted.",
+    }
+}
+
+/// The store's folder of a data directory or a backup.
+pub(super) fn store_of(root: &Path) -> PathBuf {
+    app::workspace_dir(root).join("store")
+}
+
+fn ledger_of(root: &Path) -> PathBuf {
+    app::workspace_dir(root).join("ledger")
+}
+
+/// The public keys of the ledgers that a data directory may hold: its own, and former ones.
+fn trusted_keys(keeper: &Keeper<'_>) -> Result<Vec<[u8; 32]>, KeepError> {
+    let mut keys = vec![keeper.signer.public()];
+    let file = keeper.data.join(FORMER_KEYS);
+    match fs::read(&file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(KeepError::failed(copies::at(&file)(error), "mend it")),
+        Ok(text) => {
+            let said: Value = serde_json::from_slice(&text).unwrap_or_default();
+            let former = catalogue::keys_of_json(&said["public_keys"]);
+            keys.extend(former.ok_or_else(|| {
+                KeepError::failed(format!("{} is not a list of keys", file.display()), "mend it")
+            })?);
+        }
+    }
+    keys.truncate(catalogue::PUBLIC_KEYS_MAX);
+    Ok(keys)
+}
+
+/// Verifies a copied ledger against public keys.
+pub(super) fn verify_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
+    let folder = ledger_of(root);
+    let seals = Verifier::new(keys).map_err(|error| format!("BAK-01: {error}"))?;
+    let report = verify(&folder, &VerifyWith::whole(&seals)).map_err(|error| error.to_string())?;
+    match &report.fault {
+        None => Ok(report),
+        Some(fault) => Err(format!("{}: {fault}", folder.display())),
+    }
+}
+
+/// A path without links; of one that is not there yet, of what leads to it.
+pub fn real_path(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|it| Some((it, it.canonicalize().ok()?)));
+    there.map_or_else(
+        || path.to_owned(),
+        |(it, real)| match path.strip_prefix(it) {
+            Ok(rest) if rest != Path::new("") => real.join(rest),
+            _ => real,
+        },
+    )
+}
+
+/// Makes a backup in a folder, or brings the one that is there up to date.
+pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value, KeepError> {
+    let to = Path::new(&wanted.path.0);
+    let _turn = keeper.turn()?;
+    if wanted.forget {
+        return forget(keeper, to);
+    }
+    check_place(keeper.data, to)?;
+    keeper.record(Note::of(OPERATION, raw))?;
+    // What is to be erased is not copied any more.
+    let erased = keeper.store.erase_pending(&keeper.pace("erasing", keeper.store.bytes_on_disk()));
+    erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
+    let keys = trusted_keys(keeper)?;
+    let mut made = begin(keeper, to)?;
+    let noted = note(keeper, &made.id, to)?;
+    let copied = copy_store(keeper, to).inspect_err(|(_, is_another)| {
+        if noted && *is_another {
+            let _told_by_the_error = forget(keeper, to);
+        }
+    });
+    let copied = copied.map_err(|(error, _)| error)?;
+    made.with_keys |= wanted.with_keys;
+    let (mut files, mut count) = copy_ledger(keeper, to)?;
+    let report = verify_ledger(to, &keys).map_err(|why| {
+        KeepError::failed(format!("the copied ledger: {why}"), "run `recalld verify`")
+    })?;
+    let key_files = if made.with_keys { &KEY_FILES[..] } else { &[] };
+    for path in PLAIN_FILES.iter().chain(key_files) {
+        if let Some(file) = copy_plain(keeper.data, to, path, &mut count)? {
+            files.push(file);
+        }
+    }
+    made.files = files;
+    made.public_keys = keys;
+    made.seq = copied.seq;
+    made.made_at = Some(names::time(keeper.store.now()));
+    made.write(to).map_err(|why| KeepError::failed(why, MAKE_ROOM))?;
+    Ok(json!({
+        "path": to.to_str(), "id": made.id, "made_at": made.made_at, "seq": copied.seq,
+        "files": copied.files + count.written, "bytes": copied.bytes + count.bytes,
+        "reused": copied.reused + count.reused, "with_keys": made.with_keys,
+        "ledger_entries": report.entries,
+    }))
+}
+
+/// Files beside the store's.
+#[derive(Default)]
+struct Count {
+    written: u64,
+    bytes: u64,
+    reused: u64,
+}
+
+impl Count {
+    fn add(&mut self, file: &CopiedFile, is_new: bool) {
+        if is_new {
+            self.written += 1;
+            self.bytes += file.bytes;
+        } else {
+            self.reused += 1;
+        }
+    }
+}
+
+/// Refuses a place that is not a backup's, or that lies in the data or around it.
+fn check_place(data: &Path, to: &Path) -> Result<(), KeepError> {
+    let wrong = |why: &str| Err(KeepError::Wrong(format!("{}: {why}", to.display())));
+    if !to.is_absolute() {
+        return wrong("a path from the root is wanted");
+    }
+    let (real, data) = (real_path(to), real_path(data));
+    if real.starts_with(&data) || data.starts_with(&real) {
+        return wrong("lies in the data directory, or around it; choose a folder elsewhere");
+    }
+    let is_backup = to.join(catalogue::FILE).exists();
+    match fs::read_dir(to).map(Iterator::count) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => wrong(&format!("{error}; choose a folder that may be written")),
+        Ok(1..) if !is_backup => {
+            wrong("holds something, but no backup; choose an empty folder or a new one")
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The catalogue that is there, or one for a backup that begins: it is named before anything is in
+/// it, so that an erasure finds even one that is cut short.
+fn begin(keeper: &Keeper<'_>, to: &Path) -> Result<Catalogue, KeepError> {
+    let failed = |why| KeepError::failed(why, MAKE_ROOM);
+    if let Some(earlier) = Catalogue::read(to).map_err(failed)? {
+        return Ok(earlier);
+    }
+    let mut id = [0; 16];
+    keeper.random.fill(&mut id);
+    let made = Catalogue {
+        id: hex(&id),
+        made_at: None,
+        seq: 0,
+        with_keys: false,
+        public_keys: Vec::new(),
+        files: Vec::new(),
+    };
+    made.write(to).map_err(failed)?;
+    Ok(made)
+}
+
+fn note(keeper: &Keeper<'_>, id: &str, to: &Path) -> Result<bool, KeepError> {
+    let change = || {
+        let mut known = Known::read(keeper.data)?;
+        let before = known.clone();
+        let is_new = known.note(id, to)?;
+        if known != before {
+            known.write(keeper.data)?;
+        }
+        Ok(is_new)
+    };
+    change().map_err(|why: String| KeepError::failed(why, "nothing was copied"))
+}
+
+/// Takes a backup that was deleted from the list: erasures no longer wait for it.
+fn forget(keeper: &Keeper<'_>, path: &Path) -> Result<Value, KeepError> {
+    let failed = |why| KeepError::failed(why, "try again");
+    let mut known = Known::read(keeper.data).map_err(failed)?;
+    let before = known.backups.len();
+    known.backups.retain(|backup| backup.path != path);
+    if known.backups.len() == before {
+        let paths: Vec<String> =
+            known.backups.iter().map(|it| it.path.display().to_string()).collect();
+        return Err(KeepError::Wrong(format!(
+            "{} is not a known backup; known: {}",
+            path.display(),
+            if paths.is_empty() { "none".to_owned() } else { paths.join(", ") }
+        )));
+    }
+    known.write(keeper.data).map_err(failed)?;
+    Ok(json!({"forgotten": path.to_str()}))
+}
+
+/// Copies the store. An error says whether the place holds another one.
+fn copy_store(keeper: &Keeper<'_>, to: &Path) -> Result<Copied, (KeepError, bool)> {
+    let folder = store_of(to);
+    let failed = |error: &dyn std::fmt::Display, remedy| {
+        KeepError::failed(format!("{}: {error}", folder.display()), remedy)
+    };
+    let disk =
+        copies::make_folder(&folder).map_err(|error| (failed(&error, MAKE_ROOM), false)).and_then(
+            |()| RealDisk::open(&folder).map_err(|error| (failed(&error, MAKE_ROOM), false)),
+        )?;
+    let disk = ToldDisk::new(disk, keeper.cancel);
+    let total = keeper.store.bytes_on_disk();
+    let copied = disk.telling("copying", total, keeper.progress, || keeper.store.backup(&disk));
+    copied.map_err(|error| {
+        let remedy = match &error {
+            CopyError::Store(_) | CopyError::Source(_) => {
+                "run `recalld verify`; the backup is as it was before"
+            }
+            CopyError::Occupied(_) => "choose another folder",
+            CopyError::Locked => "wait until the other process is done",
+            _ => "mend the place or choose another one; the backup is as it was before",
+        };
+        (failed(&error, remedy), matches!(error, CopyError::Occupied(_)))
+    })
+}
+
+/// Copies the ledger's volumes as far as they are signed now, and removes what is not of it.
+fn copy_ledger(keeper: &Keeper<'_>, to: &Path) -> Result<(Vec<CopiedFile>, Count), KeepError> {
+    let failed = |why| KeepError::failed(why, MAKE_ROOM);
+    let volumes = keeper.audit.settled_files().map_err(failed)?;
+    let (folder, mut count) = (ledger_of(to), Count::default());
+    copies::make_folder(&folder).map_err(copies::at(&folder)).map_err(failed)?;
+    let mut files = Vec::with_capacity(volumes.len());
+    for (from, bytes) in volumes {
+        let name = from.file_name().unwrap_or_default();
+        let place = folder.join(name);
+        let copied = copies::copy(&from, &place, bytes).map_err(copies::at(&place));
+        let (sha256, is_new) = copied.map_err(failed)?;
+        let file = CopiedFile { path: relative(to, &place), bytes, sha256 };
+        count.add(&file, is_new);
+        files.push(file);
+    }
+    let ours: HashSet<PathBuf> = files.iter().map(|file| to.join(&file.path)).collect();
+    let there = fs::read_dir(&folder).map_err(copies::at(&folder)).map_err(failed)?;
+    for entry in there {
+        let path = entry.map_err(copies::at(&folder)).map_err(failed)?.path();
+        if !ours.contains(&path) {
+            fs::remove_file(&path).map_err(copies::at(&path)).map_err(failed)?;
+        }
+    }
+    Ok((files, count))
+}
+
+/// Copies a file that may be missing.
+fn copy_plain(
+    data: &Path,
+    to: &Path,
+    path: &str,
+    count: &mut Count,
+) -> Result<Option<CopiedFile>, KeepError> {
+    let (from, place) = (data.join(path), to.join(path));
+    let copied = match fs::metadata(&from) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => Err(error),
+        Ok(about) if about.len() > PLAIN_BYTES_MAX => Err(std::io::Error::other("too large")),
+        Ok(about) => {
+            let bytes = about.len();
+            copies::copy(&from, &place, bytes).map(|copied| (bytes, copied))
+        }
+    };
+    let (bytes, (sha256, is_new)) =
+        copied.map_err(|error| KeepError::failed(copies::at(&place)(error), MAKE_ROOM))?;
+    let file = CopiedFile { path: path.to_owned(), bytes, sha256 };
+    count.add(&file, is_new);
+    Ok(Some(file))
+}
+
+/// A path as the catalogue names it. Ours are ASCII.
+fn relative(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
+}

@@ -1,0 +1,152 @@
+//! `backup.json`: what a backup is and what is in it beside the store.
+//!
+//! Owns the file's form (`format-spec/backup.md`). The store has its own list with its own hashes:
+//! the manifest.
+
+use std::fs;
+use std::path::{Component, Path};
+
+use engine::hex;
+use serde_json::{Value, json};
+
+use super::copies::{self, CopiedFile};
+
+/// The file's name in a backup.
+pub(super) const FILE: &str = "backup.json";
+/// The version of its form.
+const VERSION: u64 = 1;
+/// Files beside the store's: the ledger's volumes and a few more.
+const FILES_MAX: usize = 65_536 + 16;
+/// Bytes of the file.
+const FILE_BYTES_MAX: u64 = 32 << 20;
+/// Public keys that may have signed the ledger.
+pub(super) const PUBLIC_KEYS_MAX: usize = 64;
+
+/// What a backup says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Catalogue {
+    /// Made at random for each backup directory.
+    pub(super) id: String,
+    /// When it was finished last; `None` for one that never was.
+    pub(super) made_at: Option<String>,
+    /// The newest commit in it.
+    pub(super) seq: u64,
+    /// Whether the credentials and the signing key are in it.
+    pub(super) with_keys: bool,
+    /// The public keys that vouch for its ledger.
+    pub(super) public_keys: Vec<[u8; 32]>,
+    /// The files that are not the store's.
+    pub(super) files: Vec<CopiedFile>,
+}
+
+impl Catalogue {
+    /// Reads that of a backup; `None` where there is none.
+    pub(super) fn read(backup: &Path) -> Result<Option<Self>, String> {
+        let file = backup.join(FILE);
+        match fs::metadata(&file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(copies::at(&file)(error)),
+            Ok(about) if about.len() > FILE_BYTES_MAX => {
+                let why = format!("more than {FILE_BYTES_MAX} bytes");
+                return Err(format!("BAK-01: {}: {why}", file.display()));
+            }
+            Ok(_) => {}
+        }
+        let text = fs::read(&file).map_err(copies::at(&file))?;
+        let said: Value = serde_json::from_slice(&text).unwrap_or_default();
+        if said["version"].as_u64().is_some_and(|version| version > VERSION) {
+            let why = "a newer build wrote it; use that build";
+            return Err(format!("BAK-01: {}: {why}", file.display()));
+        }
+        let made = Self::of_json(&said);
+        made.map(Some).ok_or_else(|| format!("BAK-01: {} is damaged", file.display()))
+    }
+
+    fn of_json(said: &Value) -> Option<Self> {
+        let files = said["files"].as_array().filter(|files| files.len() <= FILES_MAX)?;
+        let file = |row: &Value| {
+            Some(CopiedFile {
+                path: row["path"].as_str().filter(|path| is_within(path))?.to_owned(),
+                bytes: row["bytes"].as_u64()?,
+                sha256: of_hex(row["sha256"].as_str()?)?,
+            })
+        };
+        Some(Self {
+            id: said["id"].as_str().filter(|id| id.len() <= 64)?.to_owned(),
+            made_at: said["made_at"].as_str().map(str::to_owned),
+            seq: said["seq"].as_u64()?,
+            with_keys: said["with_keys"].as_bool()?,
+            public_keys: keys_of_json(&said["public_keys"])?,
+            files: files.iter().map(file).collect::<Option<_>>()?,
+        })
+    }
+
+    /// Puts it in place.
+    pub(super) fn write(&self, backup: &Path) -> Result<(), String> {
+        let row = |file: &CopiedFile| json!({"path": file.path, "bytes": file.bytes, "sha256": hex(&file.sha256)});
+        let said = json!({
+            "version": VERSION, "id": self.id, "made_at": self.made_at, "seq": self.seq,
+            "with_keys": self.with_keys, "public_keys": keys_to_json(&self.public_keys),
+            "files": self.files.iter().map(row).collect::<Vec<_>>(),
+        });
+        let file = backup.join(FILE);
+        copies::put(&file, format!("{said:#}\n").as_bytes()).map_err(copies::at(&file))
+    }
+}
+
+/// Public keys as texts.
+pub(super) fn keys_to_json(keys: &[[u8; 32]]) -> Value {
+    keys.iter().map(|key| hex(key)).collect()
+}
+
+/// Public keys from their texts.
+pub(super) fn keys_of_json(said: &Value) -> Option<Vec<[u8; 32]>> {
+    let keys = said.as_array().filter(|keys| keys.len() <= PUBLIC_KEYS_MAX)?;
+    keys.iter().map(|key| of_hex(key.as_str()?)).collect()
+}
+
+/// Whether a path stays in the folder that it starts from.
+fn is_within(path: &str) -> bool {
+    let parts = || Path::new(path).components();
+    parts().next().is_some() && parts().all(|part| matches!(part, Component::Normal(_)))
+}
+
+fn of_hex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    for (at, byte) in bytes.iter_mut().enumerate().filter(|_| is_hex) {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    is_hex.then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalogue_is_read_as_it_was_written_and_names_nothing_outside() {
+        let folder = std::env::temp_dir().join(format!("recalld-catalogue-{}", std::process::id()));
+        copies::make_folder(&folder).unwrap();
+        assert_eq!(Catalogue::read(&folder), Ok(None));
+        let file = |path: &str| CopiedFile { path: path.to_owned(), bytes: 7, sha256: [0xab; 32] };
+        let mut made = Catalogue {
+            id: "00ff".to_owned(),
+            made_at: Some("2026-01-31T09:00:00Z".to_owned()),
+            seq: 9,
+            with_keys: true,
+            public_keys: vec![[1; 32]],
+            files: vec![file("tenants/local/ledger/a"), file("roots.json")],
+        };
+        made.write(&folder).unwrap();
+        assert_eq!(Catalogue::read(&folder), Ok(Some(made.clone())));
+        for outside in ["../x", "/etc/passwd", "a/../../b", "", "."] {
+            made.files = vec![file(outside)];
+            made.write(&folder).unwrap();
+            assert!(Catalogue::read(&folder).unwrap_err().contains("BAK-01"), "{outside}");
+        }
+        fs::write(folder.join(FILE), "{\"version\": 2}").unwrap();
+        assert!(Catalogue::read(&folder).unwrap_err().contains("newer"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,112 @@
+//! Files that are copied and checked by their hash: what a backup holds beside the store.
+//!
+//! Owns small files on the real file system: put in place whole, for their owner only, and on disk
+//! when a call returns. Knows nothing of what they say.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 1 << 16;
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+/// What the name of a file ends with while it is written.
+const UNFINISHED: &str = ".new";
+
+/// A file of a backup: its first `bytes` bytes and their hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CopiedFile {
+    /// Its path in the data directory and in the backup.
+    pub(super) path: String,
+    pub(super) bytes: u64,
+    pub(super) sha256: [u8; 32],
+}
+
+/// Text around an error that names the file.
+pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> String + '_ {
+    move |error| format!("{}: {error}", path.display())
+}
+
+/// Makes a folder and what leads to it, for its owner only, so that it survives a power cut.
+pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|it| !it.exists()).collect();
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    missing.into_iter().filter_map(Path::parent).try_for_each(sync_folder)
+}
+
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Writes a whole file in place of what was there.
+pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_beside(path, |file| file.write_all(bytes))
+}
+
+/// Writes a file beside its place, syncs it and moves it there.
+fn write_beside<T>(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    make_folder(folder)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(UNFINISHED);
+    let fresh = path.with_file_name(name);
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(FILE_MODE).open(&fresh)?;
+    let done = fill(&mut file)?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)?;
+    sync_folder(folder)?;
+    Ok(done)
+}
+
+/// Hash of the first `bytes` bytes of a file, each handed to `take` as well; shorter is an error.
+fn hash_through(
+    path: &Path,
+    bytes: u64,
+    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<[u8; 32]> {
+    let mut from = File::open(path)?.take(bytes);
+    let (mut piece, mut hash, mut left) = (vec![0; PIECE_BYTES], Sha256::new(), bytes);
+    loop {
+        let read = from.read(&mut piece)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&piece[..read]);
+        take(&piece[..read])?;
+        left -= read as u64;
+    }
+    if left > 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("{left} bytes too short"),
+        ));
+    }
+    Ok(hash.finalize().into())
+}
+
+/// Hash of the first `bytes` bytes of a file.
+pub(super) fn hash_of(path: &Path, bytes: u64) -> io::Result<[u8; 32]> {
+    hash_through(path, bytes, |_| Ok(()))
+}
+
+/// Copies the first `bytes` bytes of `from`, unless `to` is just these already, and reads them
+/// back. Gives their hash, and whether anything was written.
+pub(super) fn copy(from: &Path, to: &Path, bytes: u64) -> io::Result<([u8; 32], bool)> {
+    let is_as_long = fs::metadata(to).is_ok_and(|about| about.len() == bytes);
+    if is_as_long {
+        let sha256 = hash_of(from, bytes)?;
+        if hash_of(to, bytes)? == sha256 {
+            return Ok((sha256, false));
+        }
+    }
+    let sha256 = write_beside(to, |file| hash_through(from, bytes, |piece| file.write_all(piece)))?;
+    if hash_of(to, bytes)? != sha256 {
+        return Err(io::Error::other("what was written does not read back the same"));
+    }
+    Ok((sha256, true))
+}

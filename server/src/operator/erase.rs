@@ -1,0 +1,296 @@
+//! Erasure: what goes, who forbids it, and every place that it must go from.
+//!
+//! The engine removes bytes from one store. Here is what people mean by it: a document goes with its
+//! chunks, a chain with all its members, and with each the answers that name it; what is held stays, and stops the whole request; and each
+//! known backup loses the same ids, now or when it can be reached again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::ledger::{Decision, Effect, Outcome};
+use engine::{ItemId, Place, Snapshot, WriteError};
+use serde_json::{Value, json};
+
+use super::erase_backups::{self, Lost};
+use super::keeping::{KeepError, Keeper, Note};
+use super::known::Known;
+use crate::govern::{Action, Verdict, What, decide};
+use crate::names;
+use crate::tools::args::{List, Text, args};
+use crate::tools::{ANSWER_KIND, touched};
+
+const OPERATION: &str = "recalld erase";
+/// The entry before the bytes go.
+const BEGUN: &str = "recalld erase: begun";
+/// Items that one request erases, chains and chunks included. Their ids fit a request's body.
+pub const ERASE_ITEMS_MAX: usize = 16_384;
+/// What to do after an error between the steps.
+const GO_ON: &str = "what is left is tried again by `recalld erase --pending`";
+const DAMAGED: &str = "the store is damaged; restore a backup";
+
+args! {
+    /// What `POST /operator/erase` takes.
+    pub struct Erase {
+        ids: List<Text<1, 64>, 0, 16384> => "Items.",
+        reason: Text<0, 4096> => "Why.",
+        by: Text<1, 256> = Text("operator".to_owned()) => "Who wants it.",
+        chain: bool = false => "All that they replaced or that replaced them, too.",
+        dry_run: bool = false => "Only say what would go.",
+        pending: bool = false => "Go on with earlier requests.",
+    }
+}
+
+/// What a request comes to.
+#[derive(Default)]
+struct Plan {
+    /// Items that go: where each lies, and what it goes with.
+    goes: BTreeMap<ItemId, (Place, Option<ItemId>)>,
+    /// Ids of the request that are erased already.
+    gone: BTreeSet<u128>,
+    /// Ids of the request that are none of the store's.
+    missing: Vec<String>,
+    /// Items that policy keeps, with the rule.
+    held: Vec<(ItemId, String)>,
+}
+
+/// Says what would go, or erases it everywhere.
+pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, KeepError> {
+    let _turn = keeper.turn()?;
+    if wanted.pending {
+        return go_on(keeper, raw);
+    }
+    if wanted.ids.0.is_empty() {
+        return Err(KeepError::Wrong("no ids; name the items that are to go".to_owned()));
+    }
+    if wanted.reason.0.trim().is_empty() {
+        return Err(KeepError::Wrong("a reason is wanted: it stays with the id".to_owned()));
+    }
+    let snapshot = keeper.store.snapshot();
+    let plan = Plan::of(keeper, &snapshot, wanted)?;
+    let mut report = plan.to_json(&snapshot)?;
+    if !plan.missing.is_empty() {
+        return Ok(report);
+    }
+    if !plan.held.is_empty() {
+        let (_, rule) = &plan.held[0];
+        keeper.record(Note {
+            decision: Decision::Deny,
+            rule,
+            outcome: Outcome::Refused,
+            touched: plan.held.iter().map(|(id, _)| touched(Effect::Withheld, *id)).collect(),
+            ..Note::of(OPERATION, raw)
+        })?;
+        return Ok(report);
+    }
+    if wanted.dry_run {
+        return Ok(report);
+    }
+    drop(snapshot);
+    let ids: BTreeSet<u128> = plan.goes.keys().map(|id| id.0).collect();
+    keeper.record(Note {
+        touched: plan.goes.keys().map(|id| touched(Effect::Written, *id)).collect(),
+        ..Note::of(BEGUN, raw)
+    })?;
+    let mut known = pending_everywhere(keeper, &(&ids | &plan.gone))?;
+    let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
+    let all: Vec<u128> = ids.into_iter().collect();
+    let done = if all.is_empty() {
+        keeper.store.erase_pending(&pace).map(drop)
+    } else {
+        keeper.store.erase(&all, &wanted.by.0, &wanted.reason.0, &pace)
+    };
+    done.map_err(unfinished)?;
+    report["erased"] = all.len().into();
+    let items = plan.goes.keys().copied();
+    finish(keeper, raw, report, &mut known, items)
+}
+
+/// Goes on with what earlier requests left.
+fn go_on(keeper: &Keeper<'_>, raw: &Value) -> Result<Value, KeepError> {
+    let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
+    let erased = keeper.store.erase_pending(&pace).map_err(unfinished)?;
+    let mut known = Known::read(keeper.data).map_err(|why| KeepError::failed(why, GO_ON))?;
+    let report = json!({"erased": erased, "items": [], "held": [], "missing": []});
+    finish(keeper, raw, report, &mut known, [])
+}
+
+fn unfinished(error: WriteError) -> KeepError {
+    KeepError::failed(format!("not everything is erased yet: {error}"), GO_ON)
+}
+
+/// The backups lose the ids, the ledger gets its entry, the report says what is still to do.
+fn finish(
+    keeper: &Keeper<'_>,
+    raw: &Value,
+    mut report: Value,
+    known: &mut Known,
+    items: impl IntoIterator<Item = ItemId>,
+) -> Result<Value, KeepError> {
+    let waiting = keeper.store.erasures_pending().map_err(unfinished)?;
+    let lost = erase_backups::erase(keeper, known)?;
+    let all_gone = waiting == 0 && lost.iter().all(|it| it.why.is_none());
+    keeper.record(Note {
+        touched: items.into_iter().map(|id| touched(Effect::Erased, id)).collect(),
+        outcome: if all_gone { Outcome::Done } else { Outcome::Failed },
+        ..Note::of(OPERATION, raw)
+    })?;
+    report["pending"] = waiting.into();
+    report["backups"] = lost.iter().map(Lost::to_json).collect();
+    report["everywhere"] = all_gone.into();
+    Ok(report)
+}
+
+/// Notes in each known backup what it has to lose, before anything is erased.
+fn pending_everywhere(keeper: &Keeper<'_>, ids: &BTreeSet<u128>) -> Result<Known, KeepError> {
+    let note = || {
+        let mut known = Known::read(keeper.data)?;
+        if !known.backups.is_empty() {
+            known.must_lose(ids)?;
+            known.write(keeper.data)?;
+        }
+        Ok(known)
+    };
+    note().map_err(|why: String| KeepError::failed(why, "nothing was erased"))
+}
+
+impl Plan {
+    fn of(keeper: &Keeper<'_>, snapshot: &Snapshot, wanted: &Erase) -> Result<Self, KeepError> {
+        let mut plan = Self::default();
+        for text in &wanted.ids.0 {
+            let Ok(id) = names::parse_item(&text.0) else {
+                plan.missing.push(text.0.clone());
+                continue;
+            };
+            plan.take(snapshot, id, wanted.chain, &text.0)?;
+        }
+        plan.add_answers(snapshot)?;
+        for (id, (place, _)) in &plan.goes {
+            let item = snapshot.item(*place).map_err(damaged)?;
+            let what = What {
+                workspace: &keeper.caller.workspace,
+                kind: item.kind,
+                sensitivity: item.sensitivity,
+                gates: &item.gates,
+            };
+            let (verdict, rule) = keeper.caller.as_who(|who| {
+                let decision = decide(keeper.rules, who, &what, Action::Erase);
+                (decision.verdict, decision.rule.to_owned())
+            });
+            if verdict != Verdict::Allow {
+                plan.held.push((*id, rule));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// An id of the request, with its chain if that is wanted.
+    fn take(
+        &mut self,
+        snapshot: &Snapshot,
+        id: ItemId,
+        chain: bool,
+        text: &str,
+    ) -> Result<(), KeepError> {
+        match snapshot.find(id).map_err(damaged)? {
+            Some(place) => self.add(snapshot, id, place, None)?,
+            None if is_erased(snapshot, id.0)? => {
+                self.gone.insert(id.0);
+            }
+            None => self.missing.push(text.to_owned()),
+        }
+        if !chain {
+            return Ok(());
+        }
+        let chain = snapshot.chain(id).map_err(damaged)?;
+        if chain.truncated {
+            return Err(too_many());
+        }
+        for member in chain.members {
+            if let Some(place) = member.place {
+                self.add(snapshot, member.id, place, Some(id).filter(|_| member.id != id))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An item and, of a document, its chunks: they hold its words.
+    fn add(
+        &mut self,
+        snapshot: &Snapshot,
+        id: ItemId,
+        place: Place,
+        with: Option<ItemId>,
+    ) -> Result<(), KeepError> {
+        self.goes.entry(id).or_insert((place, with));
+        let item = snapshot.item(place).map_err(damaged)?;
+        if let Some(source) = item.source.filter(|_| item.kind == "document") {
+            for place in snapshot.items_of_source(source).map_err(damaged)? {
+                let other = snapshot.item(place).map_err(damaged)?;
+                if other.kind == "chunk" {
+                    self.goes.entry(other.id).or_insert((place, Some(id)));
+                }
+            }
+        }
+        if self.goes.len() > ERASE_ITEMS_MAX { Err(too_many()) } else { Ok(()) }
+    }
+
+    /// First answers to calls with a key, which hold the ids and titles of items. A key whose answer is
+    /// gone makes a new item when it is used again.
+    fn add_answers(&mut self, snapshot: &Snapshot) -> Result<(), KeepError> {
+        for place in snapshot.places().map_err(damaged)? {
+            if snapshot.kind(place).map_err(damaged)? != ANSWER_KIND {
+                continue;
+            }
+            let answer = snapshot.item(place).map_err(damaged)?;
+            let named = named_items(answer.text).into_iter().find(|id| self.goes.contains_key(id));
+            if let Some(with) = named {
+                self.goes.entry(answer.id).or_insert((place, Some(with)));
+            }
+        }
+        if self.goes.len() > ERASE_ITEMS_MAX { Err(too_many()) } else { Ok(()) }
+    }
+
+    fn to_json(&self, snapshot: &Snapshot) -> Result<Value, KeepError> {
+        let named = |id: ItemId| -> Result<Value, KeepError> {
+            let place = self.goes.get(&id).map(|(place, _)| *place);
+            let Some(place) = place else { return Ok(Value::Null) };
+            Ok(names::of_item(&snapshot.item(place).map_err(damaged)?).into())
+        };
+        let mut items = Vec::with_capacity(self.goes.len());
+        for (id, (place, with)) in &self.goes {
+            let item = snapshot.item(*place).map_err(damaged)?;
+            let with = with.map(named).transpose()?;
+            items.push(json!({
+                "id": names::item(item.kind, *id), "kind": item.kind, "title": item.title,
+                "with": with,
+            }));
+        }
+        let mut held = Vec::with_capacity(self.held.len());
+        for (id, rule) in &self.held {
+            held.push(json!({"id": named(*id)?, "rule": rule}));
+        }
+        Ok(json!({
+            "items": items, "held": held, "missing": self.missing, "already": self.gone.len(),
+            "erased": 0,
+        }))
+    }
+}
+
+/// The ids in the text of an answer.
+fn named_items(text: &str) -> Vec<ItemId> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter_map(|word| names::parse_item(word).ok()).collect()
+}
+
+fn is_erased(snapshot: &Snapshot, id: u128) -> Result<bool, KeepError> {
+    let stones = snapshot.tombstones(id).map_err(damaged)?;
+    Ok(stones.iter().any(|stone| stone.erase))
+}
+
+fn damaged(damage: engine::Damage) -> KeepError {
+    KeepError::failed(damage, DAMAGED)
+}
+
+fn too_many() -> KeepError {
+    let why = format!("more than {ERASE_ITEMS_MAX} items would go; erase them in parts");
+    KeepError::Wrong(why)
+}

@@ -1,0 +1,141 @@
+//! Erasure in the backups that a data directory knows of.
+//!
+//! A backup's store is a store: it is opened, loses the ids, and is closed. One that cannot be
+//! reached keeps its pending ids in `backups.json`, and the next `recalld erase --pending` tries
+//! again.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::os::disk::RealDisk;
+use engine::{Batch, Ground, ItemId, OpenError, Options, Reader, Snapshot, Store, TombstoneDraft};
+use serde_json::{Value, json};
+
+use super::backup::store_of;
+use super::catalogue::Catalogue;
+use super::copies;
+use super::keeping::{KeepError, Keeper};
+use super::known::{Known, KnownBackup};
+
+/// What became of one backup.
+pub(super) struct Lost {
+    path: String,
+    erased: usize,
+    /// Why it still holds what it must lose.
+    pub(super) why: Option<String>,
+}
+
+impl Lost {
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "path": self.path, "erased": self.erased, "done": self.why.is_none(), "why": self.why,
+        })
+    }
+}
+
+/// Erases in each known backup what it has to lose.
+pub(super) fn erase(keeper: &Keeper<'_>, known: &mut Known) -> Result<Vec<Lost>, KeepError> {
+    let snapshot = keeper.store.snapshot();
+    let mut lost = Vec::with_capacity(known.backups.len());
+    for at in 0..known.backups.len() {
+        let backup = &mut known.backups[at];
+        if backup.pending.is_empty() {
+            continue;
+        }
+        let path = backup.path.display().to_string();
+        match requests(&snapshot, &backup.pending)
+            .and_then(|requests| erase_in(keeper, backup, requests))
+        {
+            Err(why) => lost.push(Lost { path, erased: 0, why: Some(why) }),
+            Ok(erased) => {
+                backup.pending.clear();
+                known.write(keeper.data).map_err(|why| {
+                    KeepError::failed(why, "run `recalld erase --pending` when it may be written")
+                })?;
+                lost.push(Lost { path, erased, why: None });
+            }
+        }
+    }
+    Ok(lost)
+}
+
+/// The store's own tombstones of the pending ids: who wanted them gone, when and why is said alike in
+/// the backup. An id without such a tombstone was never erased: the request did not come about.
+fn requests(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<Vec<TombstoneDraft>, String> {
+    let mut requests = Vec::with_capacity(pending.len());
+    for &target in pending {
+        let stones = snapshot.tombstones(target).map_err(|damage| damage.to_string())?;
+        if let Some(stone) = stones.iter().rev().find(|stone| stone.erase) {
+            requests.push(TombstoneDraft {
+                target,
+                at: Some(stone.at),
+                by: stone.by.to_owned(),
+                reason: stone.reason.to_owned(),
+                erase: true,
+            });
+        }
+    }
+    Ok(requests)
+}
+
+fn erase_in(
+    keeper: &Keeper<'_>,
+    backup: &KnownBackup,
+    requests: Vec<TombstoneDraft>,
+) -> Result<usize, String> {
+    let there = Catalogue::read(&backup.path)?;
+    let there = there.ok_or("it is not there; is the disk mounted?")?;
+    if there.id != backup.id {
+        return Err("another backup is there now".to_owned());
+    }
+    let folder = store_of(&backup.path);
+    if !folder.is_dir() {
+        return Ok(0);
+    }
+    if there.made_at.is_none() && is_begun_only(&folder)? {
+        remove_files(&folder).map_err(copies::at(&folder))?;
+        return Ok(0);
+    }
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let ground = Ground::real(&folder).map_err(|error| text(&error))?;
+    let store = Store::open(ground, Options::default()).map_err(|error| text(&error))?;
+    let snapshot = store.snapshot();
+    let pace = keeper.pace("erasing in a backup", store.bytes_on_disk());
+    let mut tombstones = Vec::new();
+    for stone in requests {
+        if snapshot.find(ItemId(stone.target)).map_err(|damage| text(&damage))?.is_some() {
+            tombstones.push(stone);
+        }
+    }
+    drop(snapshot);
+    let erased = tombstones.len();
+    if erased > 0 {
+        let batch = Batch { tombstones, ..Batch::default() };
+        store.write(batch).map_err(|error| text(&error))?;
+    }
+    store.erase_pending(&pace).map_err(|error| text(&error))?;
+    match store.erasures_pending() {
+        Ok(0) => Ok(erased),
+        Ok(_) => Err("called off".to_owned()),
+        Err(error) => Err(text(&error)),
+    }
+}
+
+/// Whether a first backup was cut short before it had a manifest: its files are of no use.
+fn is_begun_only(folder: &Path) -> Result<bool, String> {
+    let disk = RealDisk::open(folder).map_err(|error| error.to_string())?;
+    match Reader::open(Arc::new(disk)) {
+        Err(OpenError::NoStore) => Ok(true),
+        Err(error) => Err(error.to_string()),
+        Ok(_) => Ok(false),
+    }
+}
+
+fn remove_files(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        fs::remove_file(entry?.path())?;
+    }
+    copies::sync_folder(folder)
+}

@@ -1,0 +1,239 @@
+//! What the operator's jobs on a whole store stand on: backup, compaction, erasure.
+//!
+//! A job runs in the server that has the store, or in a command that opened it. It needs no
+//! encoder, so neither knows of one. Every job that copies or rewrites takes the same turn: an
+//! erasure must not pass a backup that read the store before it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::ledger::{Decision, Outcome, Touched};
+use engine::os::clock::{Random, SystemRandom};
+use engine::{Pace, Store};
+use serde_json::{Value, json};
+
+use crate::app::{self, StartError};
+use crate::auth::{LOCAL_WORKSPACE, Signer};
+use crate::govern::{Audit, Rules, Trace, hash_arguments};
+use crate::net::Cancel;
+use crate::parts::{Caller, Parts};
+use crate::tools::Progress;
+use crate::turn::{Turn, Turns};
+
+/// Bytes between two words of progress.
+const PROGRESS_BYTES: u64 = 1 << 20;
+
+/// Why a job did not come about, or stopped. The text ends with what to do.
+#[derive(Debug)]
+pub enum KeepError {
+    /// What was asked for is wrong.
+    Wrong(String),
+    /// It could not be done.
+    Failed(String),
+}
+
+impl KeepError {
+    /// It could not be done: what was wrong, and what to do.
+    pub(super) fn failed(why: impl std::fmt::Display, remedy: &str) -> Self {
+        Self::Failed(format!("{why}; {remedy}"))
+    }
+
+    /// As events of the operator's routes tell it.
+    pub(super) fn to_json(&self) -> Value {
+        json!({"detail": self.to_string(), "wrong_use": matches!(self, Self::Wrong(_))})
+    }
+}
+
+impl std::fmt::Display for KeepError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Wrong(why) | Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for KeepError {}
+
+/// What a job works with.
+pub struct Keeper<'a> {
+    /// The data directory.
+    pub data: &'a Path,
+    /// The workspace's store.
+    pub store: &'a Store,
+    /// Its ledger.
+    pub audit: &'a Audit,
+    /// Signs the ledger's checkpoints.
+    pub signer: &'a Signer,
+    /// Who may do what.
+    pub rules: &'a Rules,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// Randomness.
+    pub random: &'a dyn Random,
+    /// One job at a time.
+    pub turns: &'a Turns,
+    /// Raised when nobody waits any more.
+    pub cancel: &'a Cancel,
+    /// Whom to tell how far it has come.
+    pub progress: Progress<'a>,
+}
+
+impl<'a> Keeper<'a> {
+    /// Over the parts of a server.
+    pub(super) fn of(
+        parts: &'a Parts,
+        caller: &'a Caller,
+        cancel: &'a Cancel,
+        progress: Progress<'a>,
+    ) -> Self {
+        Self {
+            data: &parts.data,
+            store: &parts.workspace.store,
+            audit: &parts.workspace.audit,
+            signer: &parts.signer,
+            rules: &parts.rules,
+            caller,
+            random: &*parts.random,
+            turns: &parts.workspace.keeping,
+            cancel,
+            progress,
+        }
+    }
+
+    /// Waits until no other job runs.
+    pub(super) fn turn(&self) -> Result<Turn<'a>, KeepError> {
+        self.turns
+            .take(&|| self.cancel.is_raised())
+            .map_err(|error| KeepError::failed(error, "ask again when the other job is done"))
+    }
+
+    /// An entry of the ledger, on disk when this returns.
+    pub(super) fn record(&self, note: Note<'_>) -> Result<(), KeepError> {
+        let trace = Trace {
+            tool: note.operation,
+            principal: self.caller.principal.clone(),
+            arguments: hash_arguments(
+                &json!({"tool": note.operation, "arguments": note.arguments}),
+            ),
+            decision: note.decision,
+            rule: note.rule.to_owned(),
+            touched: note.touched,
+            outcome: note.outcome,
+        };
+        let recorded = self.audit.record(&trace, true);
+        recorded.map(drop).map_err(|error| {
+            KeepError::failed(
+                format!("the ledger took no entry: {error}"),
+                "free space, start again and repeat the command",
+            )
+        })
+    }
+
+    /// A pace that tells of progress and ends when nobody waits any more.
+    pub(super) fn pace(&self, what: &'static str, total: u64) -> Telling<'_> {
+        Telling { what, total, ..Telling::new(self.cancel, self.progress) }
+    }
+}
+
+/// What goes into the ledger about a job.
+pub(super) struct Note<'a> {
+    pub(super) operation: &'static str,
+    pub(super) arguments: &'a Value,
+    pub(super) decision: Decision,
+    pub(super) rule: &'a str,
+    pub(super) touched: Vec<Touched>,
+    pub(super) outcome: Outcome,
+}
+
+impl<'a> Note<'a> {
+    /// That of a job that policy lets through.
+    pub(super) fn of(operation: &'static str, arguments: &'a Value) -> Self {
+        Self {
+            operation,
+            arguments,
+            decision: Decision::Allow,
+            rule: crate::tools::BY_SCOPE,
+            touched: Vec::new(),
+            outcome: Outcome::Done,
+        }
+    }
+}
+
+/// Counts bytes that were written, tells of them, and ends the work when nobody waits any more.
+pub(super) struct Telling<'a> {
+    what: &'static str,
+    total: u64,
+    done: AtomicU64,
+    told: AtomicU64,
+    cancel: &'a Cancel,
+    progress: Progress<'a>,
+}
+
+impl<'a> Telling<'a> {
+    fn new(cancel: &'a Cancel, progress: Progress<'a>) -> Self {
+        let (done, told) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { what: "", total: 0, done, told, cancel, progress }
+    }
+
+    /// `bytes` more were written; `false` when the work is to end.
+    pub(super) fn count(&self, bytes: usize) -> bool {
+        let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        if done >= self.told.load(Ordering::Relaxed) + PROGRESS_BYTES {
+            self.told.store(done, Ordering::Relaxed);
+            (self.progress)(done, self.total.max(done), self.what);
+        }
+        !self.cancel.is_raised()
+    }
+}
+
+impl Pace for Telling<'_> {
+    fn wrote(&self, bytes: usize) -> bool {
+        self.count(bytes)
+    }
+}
+
+/// A store that this process opened for one job.
+pub struct Alone {
+    data: PathBuf,
+    store: Store,
+    audit: Audit,
+    signer: Signer,
+    rules: Rules,
+    caller: Caller,
+    turns: Turns,
+    cancel: Cancel,
+}
+
+impl Alone {
+    /// Opens the store of a data directory; [`StartError::Busy`] when a server has it.
+    pub fn open(data: &Path) -> Result<Self, StartError> {
+        let (store, audit) = app::open(data)?;
+        let (credentials, _) = app::credentials(data)?;
+        Ok(Self {
+            data: data.to_owned(),
+            store,
+            audit,
+            signer: credentials.signer().clone(),
+            rules: Rules::initial(),
+            caller: Caller::local_operator(LOCAL_WORKSPACE),
+            turns: Turns::default(),
+            cancel: Cancel::new(),
+        })
+    }
+
+    /// What a job works with.
+    pub fn keeper<'a>(&'a self, progress: Progress<'a>) -> Keeper<'a> {
+        Keeper {
+            data: &self.data,
+            store: &self.store,
+            audit: &self.audit,
+            signer: &self.signer,
+            rules: &self.rules,
+            caller: &self.caller,
+            random: &SystemRandom,
+            turns: &self.turns,
+            cancel: &self.cancel,
+            progress,
+        }
+    }
+}

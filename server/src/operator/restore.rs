@@ -1,0 +1,182 @@
+//! Restoring: a data directory from a backup, every file checked where it is read and where it is
+//! written.
+//!
+//! Everything is made beside its place and renamed there, so a restore that is cut short leaves no
+//! data directory that looks like one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::os::disk::RealDisk;
+use engine::{CopyError, Reader};
+use serde_json::{Value, json};
+
+use super::backup::{FORMER_KEYS, KEY_FILES, store_of, verify_ledger};
+use super::catalogue::{self, Catalogue};
+use super::copies::{self, CopiedFile};
+use super::keeping::KeepError;
+use super::known::Known;
+use super::told_disk::ToldDisk;
+use crate::net::Cancel;
+use crate::tools::Progress;
+
+/// What the name of a data directory ends with while it is restored.
+const UNFINISHED: &str = ".restoring";
+const ANOTHER: &str = "use another backup";
+
+/// Restores the backup in `from` to `data`, which must not be there, or be empty.
+pub fn restore(from: &Path, data: &Path, progress: Progress<'_>) -> Result<Value, KeepError> {
+    let made = finished(from)?;
+    check_empty(data)?;
+    let fresh = Fresh::create(data)?;
+    let root = &fresh.path;
+    let (files, bytes) = restore_store(from, root, progress)?;
+    let mut count = (files, bytes);
+    for file in &made.files {
+        restore_file(from, root, file)?;
+        count = (count.0 + 1, count.1 + file.bytes);
+    }
+    let report = verify_ledger(root, &made.public_keys)
+        .map_err(|why| KeepError::failed(format!("the restored ledger: {why}"), ANOTHER))?;
+    let items = items_of(root)?;
+    let failed = |why| KeepError::failed(why, "make sure that there is space, and try again");
+    if !made.with_keys {
+        // A new signing key is made at the first start; the old checkpoints keep their witness.
+        let former = json!({"public_keys": catalogue::keys_to_json(&made.public_keys)});
+        let file = root.join(FORMER_KEYS);
+        let put = copies::put(&file, format!("{former:#}\n").as_bytes());
+        put.map_err(copies::at(&file)).map_err(failed)?;
+    }
+    let place = from.canonicalize().map_err(copies::at(from)).map_err(failed)?;
+    let mut known = Known::read(root).map_err(failed)?;
+    known.note(&made.id, &place).map_err(failed)?;
+    known.write(root).map_err(failed)?;
+    fresh.put_in_place(data).map_err(copies::at(data)).map_err(failed)?;
+    Ok(json!({
+        "data": data.to_str(), "seq": made.seq, "made_at": made.made_at, "files": count.0,
+        "bytes": count.1, "items": items, "ledger_entries": report.entries,
+        "with_keys": made.with_keys, "missing": if made.with_keys { &[][..] } else { &KEY_FILES },
+    }))
+}
+
+/// The catalogue of a backup that was finished.
+fn finished(from: &Path) -> Result<Catalogue, KeepError> {
+    let made = Catalogue::read(from).map_err(|why| KeepError::failed(why, ANOTHER))?;
+    let made = made.ok_or_else(|| {
+        let why =
+            "is not a backup: it has no backup.json; name a folder that `recalld backup` made";
+        KeepError::Wrong(format!("{} {why}", from.display()))
+    })?;
+    if made.made_at.is_none() {
+        let why = format!("{}: the backup was never finished", from.display());
+        return Err(KeepError::failed(why, "make it again, or use another one"));
+    }
+    Ok(made)
+}
+
+fn check_empty(data: &Path) -> Result<(), KeepError> {
+    match fs::read_dir(data).map(Iterator::count) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(KeepError::failed(copies::at(data)(error), "choose another --data")),
+        Ok(1..) => Err(KeepError::failed(
+            format!("{} holds something, and nothing is overwritten", data.display()),
+            "choose a --data directory that is not there, or is empty",
+        )),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn restore_store(
+    from: &Path,
+    root: &Path,
+    progress: Progress<'_>,
+) -> Result<(u64, u64), KeepError> {
+    let (source, target) = (store_of(from), store_of(root));
+    let failed = |error: &dyn std::fmt::Display, remedy: &str| {
+        KeepError::failed(format!("the store: {error}"), remedy)
+    };
+    if !source.is_dir() {
+        return Err(failed(&format!("{} is not there", source.display()), ANOTHER));
+    }
+    let open = |folder: &Path| {
+        copies::make_folder(folder).map_err(|error| failed(&error, "choose another place"))?;
+        RealDisk::open(folder).map_err(|error| failed(&error, "choose another place"))
+    };
+    let (source, target) = (open(&source)?, ToldDisk::new(open(&target)?, &Cancel::new()));
+    let copied = target.telling("restoring", 0, progress, || engine::restore(&source, &target));
+    let copied = copied.map_err(|error| match &error {
+        CopyError::Source(_) => failed(&error, ANOTHER),
+        _ => failed(&error, "make sure that there is space, and try again"),
+    })?;
+    Ok((copied.files, copied.bytes))
+}
+
+/// A file beside the store: what lies beyond its listed bytes is of a backup that was cut short.
+fn restore_file(from: &Path, root: &Path, file: &CopiedFile) -> Result<(), KeepError> {
+    let (source, target) = (from.join(&file.path), root.join(&file.path));
+    let failed = |why: String| KeepError::failed(why, ANOTHER);
+    let found = copies::hash_of(&source, file.bytes).map_err(copies::at(&source));
+    let found = found.map_err(|why| failed(format!("BAK-03: {why}")))?;
+    if found != file.sha256 {
+        let why = "its SHA-256 is not the one that backup.json lists";
+        return Err(failed(format!("BAK-03: {}: {why}", source.display())));
+    }
+    let (copied, _) = copies::copy(&source, &target, file.bytes)
+        .map_err(|error| KeepError::failed(copies::at(&target)(error), "make sure of space"))?;
+    if copied != file.sha256 {
+        let why = format!("BAK-03: {} changed while it was copied", source.display());
+        return Err(KeepError::failed(why, "let nothing write to the backup, and try again"));
+    }
+    Ok(())
+}
+
+/// Reads the restored store as a server would; how many items are in it.
+fn items_of(root: &Path) -> Result<u64, KeepError> {
+    let failed = |why: &dyn std::fmt::Display| {
+        KeepError::failed(format!("the restored store: {why}"), ANOTHER)
+    };
+    let disk = RealDisk::open(&store_of(root)).map_err(|error| failed(&error))?;
+    let reader = Reader::open(Arc::new(disk)).map_err(|error| failed(&error))?;
+    let counts = reader.snapshot().counts().map_err(|error| failed(&error))?;
+    Ok(counts.items)
+}
+
+/// A data directory that is being restored; removed unless it is put in place.
+struct Fresh {
+    path: PathBuf,
+    is_in_place: bool,
+}
+
+impl Fresh {
+    fn create(data: &Path) -> Result<Self, KeepError> {
+        let Some(name) = data.file_name() else {
+            return Err(KeepError::Wrong(format!("{} is not a folder's name", data.display())));
+        };
+        let mut name = name.to_owned();
+        name.push(UNFINISHED);
+        let path = data.with_file_name(name);
+        if path.symlink_metadata().is_ok() {
+            let why = format!("{} is there, from a restore that was cut short", path.display());
+            return Err(KeepError::failed(why, "remove it, and try again"));
+        }
+        let made = copies::make_folder(&path).map_err(copies::at(&path));
+        made.map_err(|why| KeepError::failed(why, "choose another --data"))?;
+        Ok(Self { path, is_in_place: false })
+    }
+
+    fn put_in_place(mut self, data: &Path) -> std::io::Result<()> {
+        fs::rename(&self.path, data)?;
+        self.is_in_place = true;
+        data.parent().map_or(Ok(()), copies::sync_folder)
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if !self.is_in_place {
+            // What stays is named as unfinished, and the next restore says so.
+            let _left = fs::remove_dir_all(&self.path);
+        }
+    }
+}
