@@ -72,7 +72,11 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
         Some(_) => Ledger::NotThere,
     };
     let text = if args.common.json {
-        let value = json!({"clean": found.is_clean() && ledger.is_right(), "store": to_json(&found), "ledger": ledger.to_json()});
+        let value = json!({
+            "clean": found.is_clean() && ledger.is_right(),
+            "store": to_json(&found),
+            "ledger": ledger.to_json(),
+        });
         format!("{value}\n")
     } else {
         readable(&found) + &ledger.readable()

@@ -13,6 +13,9 @@ use tests::{ground, sample};
 
 use crate::clean::verified;
 
+/// What a case does to a column.
+type Change = Box<dyn FnOnce(&mut [u8])>;
+
 /// The `u64` at a place.
 fn number_at(bytes: &[u8], at: usize) -> usize {
     reseal::number(bytes, at).expect("it was written here")
@@ -24,25 +27,35 @@ const ENTRY_BYTES: usize = 32;
 /// A small store all of whose commits are in two segments.
 fn sealed() -> Files {
     let disk = MemoryDisk::default();
-    let store = Store::open(ground::still(Arc::new(disk.clone()), 5), ground::unmerged()).unwrap();
-    sample::furnish(&store, sample::Seals(&[2, STEPS - 1]), |_, _| {}).unwrap();
+    let store = Store::open(ground::still(Arc::new(disk.clone()), 5), ground::unmerged())
+        .expect("the sample is as it was made");
+    sample::furnish(&store, sample::Seals(&[2, STEPS - 1]), |_, _| {})
+        .expect("the sample is as it was made");
     drop(store);
     disk.files()
 }
 
 /// Where a column lies in a segment file.
 fn column(file: &[u8], name: &str) -> std::ops::Range<usize> {
-    let wanted = engine::COLUMNS.iter().find(|spec| spec.name.eq_ignore_ascii_case(name)).unwrap();
+    let wanted = engine::COLUMNS
+        .iter()
+        .find(|spec| spec.name.eq_ignore_ascii_case(name))
+        .expect("the sample is as it was made");
     let directory = number_at(file, file.len() - TRAILER_BYTES);
     let entries = file[directory..].chunks(ENTRY_BYTES);
     let entry = entries.into_iter().find(|entry| entry[..2] == wanted.number.to_le_bytes());
-    let entry = entry.unwrap();
+    let entry = entry.expect("the sample is as it was made");
     let (start, bytes) = (number_at(entry, 8), number_at(entry, 16));
     start..start + bytes
 }
 
 fn segment(files: &Files, at: usize) -> String {
-    files.keys().filter(|name| name.starts_with("segment-")).nth(at).unwrap().clone()
+    files
+        .keys()
+        .filter(|name| name.starts_with("segment-"))
+        .nth(at)
+        .expect("the sample is as it was made")
+        .clone()
 }
 
 /// Changes the cells of a column, makes all checksums right, and gives the rules that are broken.
@@ -53,7 +66,7 @@ fn broken(
     change: impl FnOnce(&mut [u8]),
 ) -> Vec<&'static str> {
     let mut files = files.clone();
-    let file = files.get_mut(&segment(&files, at)).unwrap();
+    let file = files.get_mut(&segment(&files, at)).expect("the sample is as it was made");
     let place = column(file, name);
     assert!(!place.is_empty(), "{name} has cells");
     change(&mut file[place]);
@@ -75,7 +88,7 @@ fn each_rule_that_no_checksum_sees_is_checked() {
     let files = sealed();
     let set = |at: usize, to: u8| move |cells: &mut [u8]| cells[at] = to;
     let flip = |at: usize| move |cells: &mut [u8]| cells[at] ^= 1;
-    let cases: Vec<(&str, &str, Box<dyn FnOnce(&mut [u8])>)> = vec![
+    let cases: Vec<(&str, &str, Change)> = vec![
         ("SEG-10", "title_offsets", Box::new(set(8, 0xff))),
         ("SEG-10", "tag_offsets", Box::new(set(0, 1))),
         ("SEG-11", "text_bytes", Box::new(set(0, 0xff))),

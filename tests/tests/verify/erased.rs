@@ -18,30 +18,36 @@ struct Made {
 /// A store with a secret, an edge to it, and an item that replaces it.
 fn made() -> Made {
     let disk = MemoryDisk::default();
-    let store = Store::open(ground::still(Arc::new(disk.clone()), 8), ground::unmerged()).unwrap();
-    store.bind_model(MODEL).unwrap();
-    let kept = store.write(items([note("amber kept")])).unwrap().items[0];
+    let store = Store::open(ground::still(Arc::new(disk.clone()), 8), ground::unmerged())
+        .expect("the sample is as it was made");
+    store.bind_model(MODEL).expect("the sample is as it was made");
+    let kept =
+        store.write(items([note("amber kept")])).expect("the sample is as it was made").items[0];
     let draft = ItemDraft {
         title: format!("of {SECRET}"),
         embedding: halves([0.5, 0.25, 0.125, 1.0]),
         ..note(&format!("the {SECRET} itself"))
     };
-    let secret = store.write(items([draft])).unwrap().items[0];
-    store.write(Batch { edges: vec![link(kept, secret, 0.5)], ..Batch::default() }).unwrap();
-    store.seal().unwrap();
+    let secret = store.write(items([draft])).expect("the sample is as it was made").items[0];
+    store
+        .write(Batch { edges: vec![link(kept, secret, 0.5)], ..Batch::default() })
+        .expect("the sample is as it was made");
+    store.seal().expect("the sample is as it was made");
     let newer = ItemDraft { supersedes: vec![secret], ..note("birch replaced it") };
-    store.write(items([newer])).unwrap();
+    store.write(items([newer])).expect("the sample is as it was made");
     Made { disk, store, secret }
 }
 
 fn proof(files: &Files, id: ItemId) -> Erasure {
     let disk = MemoryDisk::holding(files.clone());
-    verify_erased(&disk, id.0, Some(SECRET), &mut |_| {}).unwrap()
+    verify_erased(&disk, id.0, Some(SECRET), &mut |_| {}).expect("the sample is as it was made")
 }
 
 fn erased() -> (Made, Files) {
     let made = made();
-    made.store.erase(&[made.secret.0], "officer", "asked", &FullSpeed).unwrap();
+    made.store
+        .erase(&[made.secret.0], "officer", "asked", &FullSpeed)
+        .expect("the sample is as it was made");
     let files = made.disk.files();
     (made, files)
 }

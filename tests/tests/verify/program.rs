@@ -15,8 +15,9 @@ const SEED: u64 = 5;
 fn data_in(folder: &Path) -> PathBuf {
     let data = folder.join("data");
     let store = data.join("tenants/local/store");
-    fs::create_dir_all(&store).unwrap();
-    let store = Store::open(ground::folder(&store, SEED), ground::unmerged()).unwrap();
+    fs::create_dir_all(&store).expect("the sample is as it was made");
+    let store = Store::open(ground::folder(&store, SEED), ground::unmerged())
+        .expect("the sample is as it was made");
     random_store::fill(&store, SEED, 30, false);
     data
 }
@@ -28,14 +29,23 @@ fn store_in(data: &Path) -> PathBuf {
 fn export(data: &Path) -> Vec<Value> {
     let output = run(data, &["export"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let text = String::from_utf8(output.stdout).expect("the sample is as it was made");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("the sample is as it was made"))
+        .collect()
 }
 
 fn segments(data: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(store_in(data)).unwrap().map(|entry| entry.unwrap().path());
-    let is_segment =
-        |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("segment-");
+    let entries = fs::read_dir(store_in(data))
+        .expect("the sample is as it was made")
+        .map(|entry| entry.expect("the sample is as it was made").path());
+    let is_segment = |path: &PathBuf| {
+        path.file_name()
+            .expect("the sample is as it was made")
+            .to_str()
+            .expect("the sample is as it was made")
+            .starts_with("segment-")
+    };
     let mut found: Vec<PathBuf> = entries.filter(is_segment).collect();
     found.sort();
     found

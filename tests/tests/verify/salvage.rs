@@ -49,13 +49,14 @@ fn tell(record: &Record<'_>, into: &mut Told) {
 /// What a whole store says; tombstones of what is gone are not for an import.
 fn shown(files: &Files) -> Told {
     let disk = Arc::new(MemoryDisk::holding(files.clone()));
-    let snapshot = engine::Reader::open(disk).unwrap().snapshot();
+    let snapshot = engine::Reader::open(disk).expect("the sample is as it was made").snapshot();
     let mut told = Told::new();
     for record in snapshot.records() {
-        let record = record.unwrap();
+        let record = record.expect("the sample is as it was made");
         match &record {
             Record::Tombstone(it)
-                if snapshot.target(it.target).unwrap() == engine::Target::Gone => {}
+                if snapshot.target(it.target).expect("the sample is as it was made")
+                    == engine::Target::Gone => {}
             _ => tell(&record, &mut told),
         }
     }
@@ -64,14 +65,14 @@ fn shown(files: &Files) -> Told {
 
 fn salvaged(files: &Files) -> (Told, Salvaged) {
     let disk = MemoryDisk::holding(files.clone());
-    let salvage = Salvage::read(&disk, &mut |_| {}).unwrap();
+    let salvage = Salvage::read(&disk, &mut |_| {}).expect("the sample is as it was made");
     let mut told = Told::new();
     let report = salvage.records(&mut |_, record| {
         tell(&record, &mut told);
         Ok::<_, ()>(())
     });
     assert_eq!(disk.files(), *files, "nothing is changed");
-    (told, report.unwrap())
+    (told, report.expect("the sample is as it was made"))
 }
 
 /// Everything that comes out is what was there; gives how much that is.
@@ -181,7 +182,8 @@ const LARGE_ITEMS: usize = 3000;
 /// One segment of many pages.
 fn large() -> Files {
     let disk = MemoryDisk::default();
-    let store = Store::open(ground::still(Arc::new(disk.clone()), 4), Options::default()).unwrap();
+    let store = Store::open(ground::still(Arc::new(disk.clone()), 4), Options::default())
+        .expect("the sample is as it was made");
     let drafts = (0..LARGE_ITEMS).map(|n| ItemDraft {
         reference: (n % 3 == 0).then(|| format!("ref/{n}")),
         title: format!("title {n}"),
@@ -189,11 +191,13 @@ fn large() -> Files {
         tags: vec![format!("tag{}", n % 9)],
         ..note(&format!("the {n}th of many, {}", "with words ".repeat(n % 17)))
     });
-    let written = store.write(items(drafts)).unwrap();
+    let written = store.write(items(drafts)).expect("the sample is as it was made");
     let link = |n: usize| tests::sample::link(written.items[n], written.items[n + 1], 0.5);
     let edges = (0..400).map(link).collect();
-    store.write(engine::Batch { edges, ..Default::default() }).unwrap();
-    store.seal().unwrap();
+    store
+        .write(engine::Batch { edges, ..Default::default() })
+        .expect("the sample is as it was made");
+    store.seal().expect("the sample is as it was made");
     drop(store);
     disk.files()
 }
@@ -300,12 +304,15 @@ fn a_lost_directory_loses_no_items() {
 /// A store with an erased item, and the segment from before put back as a leftover.
 fn with_leftover() -> (Files, u128) {
     let disk = MemoryDisk::default();
-    let store = Store::open(ground::still(Arc::new(disk.clone()), 8), ground::unmerged()).unwrap();
-    let written = store.write(items([note("amber kept"), note("the secret")])).unwrap();
+    let store = Store::open(ground::still(Arc::new(disk.clone()), 8), ground::unmerged())
+        .expect("the sample is as it was made");
+    let written = store
+        .write(items([note("amber kept"), note("the secret")]))
+        .expect("the sample is as it was made");
     let secret = written.items[1].0;
-    store.seal().unwrap();
+    store.seal().expect("the sample is as it was made");
     let before = disk.files();
-    store.erase(&[secret], "officer", "asked", &FullSpeed).unwrap();
+    store.erase(&[secret], "officer", "asked", &FullSpeed).expect("the sample is as it was made");
     drop(store);
     let mut files = disk.files();
     files.extend(before.into_iter().filter(|(name, _)| name.starts_with("segment-")));
