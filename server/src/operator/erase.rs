@@ -1,7 +1,8 @@
 //! Erasure: what goes, who forbids it, and every place that it must go from.
 //!
 //! The engine removes bytes from one store. Here is what people mean by it: a document goes with its
-//! chunks, a chain with all its members, and with each the answers that name it; what is held stays, and stops the whole request; and each
+//! chunks, a chain with all its members, and with each the answers that name it; what is held
+//! stays, and stops the whole request; and each
 //! known backup loses the same ids, now or when it can be reached again.
 
 use std::collections::{BTreeMap, BTreeSet};
