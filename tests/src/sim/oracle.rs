@@ -68,7 +68,8 @@ impl Oracle {
         !self.pending.is_empty()
     }
 
-    /// Marks of all that was erased, as [`super::step::marks`] gives them.
+    /// Marks of all that was erased, as [`super::step::mark`] and [`super::step::embedding_mark`]
+    /// give them.
     pub fn gone(&self) -> &BTreeSet<u64> {
         &self.gone
     }
