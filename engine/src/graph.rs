@@ -4,6 +4,7 @@
 //! [`edges`]' to know.
 
 mod edges;
+mod places;
 mod walk;
 
 use std::cmp::Ordering;
@@ -121,8 +122,9 @@ impl Snapshot {
         }
         for (at, part) in (0u32..).zip(self.parts.iter()) {
             let edges = PartEdges::of(self, which, part)?;
+            let Some(node) = edges.node_of(id)? else { continue };
             for &direction in which.directions() {
-                for row in edges.rows(id, direction)? {
+                for row in edges.rows(node, direction)? {
                     let row = row?;
                     if !edges.admits(row)? {
                         continue;
@@ -133,7 +135,8 @@ impl Snapshot {
                     if !best.would_keep(strength, &key) {
                         continue;
                     }
-                    if let Some(place) = self.far_place(&edges, at, (row, direction))?
+                    let far = edges.far_node(row, direction)?;
+                    if let Some(place) = self.place_of_node(&edges, at, far)?
                         && self.is_met(place, which)?
                     {
                         best.offer(strength, key);
@@ -154,16 +157,16 @@ impl Snapshot {
         Ok(Neighbour { edge, direction, place })
     }
 
-    /// Where the item at an edge's far end lies. Looked for beside the edge first: most are there.
-    fn far_place(
+    /// Where the item of a node lies. Looked for beside its edges first: most are there.
+    fn place_of_node(
         &self,
         edges: &PartEdges<'_>,
         part: u32,
-        (row, direction): (Row, Direction),
+        node: u32,
     ) -> Result<Option<Place>, Damage> {
-        match edges.far_row(row, direction)? {
+        match edges.item_row(node)? {
             Some(row) => Ok(Some(Place { part, row })),
-            None => self.find_row(edges.far_end(row, direction)?),
+            None => self.find_row(edges.item(node)?),
         }
     }
 

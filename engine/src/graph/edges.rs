@@ -7,7 +7,7 @@ use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row};
 use crate::layout::{EDGE_FROM_NODE, EDGE_ID, EDGE_RELATION, EDGE_TO_NODE, EDGE_WEIGHT};
 use crate::moment::Times;
-use crate::segment::View;
+use crate::segment::{EdgeRows, View};
 use crate::snapshot::{Part, Snapshot};
 
 pub(super) struct PartEdges<'a> {
@@ -44,19 +44,18 @@ impl<'a> PartEdges<'a> {
         })
     }
 
-    /// Rows of the edges that start (`Out`) or end (`In`) at an item, in the order in which they
+    /// The node of an item, if an edge of the part joins it.
+    pub(super) fn node_of(&self, id: ItemId) -> Result<Option<u32>, Damage> {
+        self.part.segment.node_of(id)
+    }
+
+    /// Rows of the edges that start (`Out`) or end (`In`) at a node, in the order in which they
     /// were written.
-    pub(super) fn rows(
-        &self,
-        id: ItemId,
-        direction: Direction,
-    ) -> Result<impl Iterator<Item = Result<Row, Damage>> + use<'a>, Damage> {
-        let segment = &*self.part.segment;
-        let rows = segment.node_of(id)?.map(|node| match direction {
-            Direction::Out => segment.out_rows(node),
-            Direction::In => segment.in_rows(node),
-        });
-        Ok(rows.transpose()?.into_iter().flatten())
+    pub(super) fn rows(&self, node: u32, direction: Direction) -> Result<EdgeRows<'a>, Damage> {
+        match direction {
+            Direction::Out => self.part.segment.out_rows(node),
+            Direction::In => self.part.segment.in_rows(node),
+        }
     }
 
     /// Whether the edge is there, at the snapshot's moment, and of a relation that is wanted.
@@ -81,19 +80,19 @@ impl<'a> PartEdges<'a> {
     }
 
     /// The node at the end of an edge that is away from where it is seen.
-    fn far_node(&self, row: Row, direction: Direction) -> Result<u32, Damage> {
+    pub(super) fn far_node(&self, row: Row, direction: Direction) -> Result<u32, Damage> {
         let [from, to] = &self.ends;
         let far = if direction == Direction::Out { to } else { from };
         far.get(row as usize)
     }
 
-    /// The item at that end.
-    pub(super) fn far_end(&self, row: Row, direction: Direction) -> Result<ItemId, Damage> {
-        self.part.segment.node_id(self.far_node(row, direction)?)
+    /// The item of a node.
+    pub(super) fn item(&self, node: u32) -> Result<ItemId, Damage> {
+        self.part.segment.node_id(node)
     }
 
-    /// The row of that item, where it lies in this part.
-    pub(super) fn far_row(&self, row: Row, direction: Direction) -> Result<Option<Row>, Damage> {
-        self.part.segment.node_row(self.far_node(row, direction)?)
+    /// The row of a node's item, where it lies in this part.
+    pub(super) fn item_row(&self, node: u32) -> Result<Option<Row>, Damage> {
+        self.part.segment.node_row(node)
     }
 }

@@ -7,11 +7,11 @@
 //! of them, then by the one with the smaller id. Bounded by hops, by items kept and by edges looked
 //! at; a walk that meets a bound says so.
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::cmp::{Ordering, Reverse};
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
+use super::places::PlaceMap;
 use super::{Direction, EdgeFilter, PartEdges, Strength};
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row};
@@ -138,10 +138,10 @@ impl Snapshot {
             };
         }
         let truncated = ahead.truncated || behind.truncated;
-        let steps = met.map(|id| {
-            let mut steps = ahead.way_back(id);
+        let steps = met.map(|place| {
+            let mut steps = ahead.way_back(place);
             steps.reverse();
-            steps.extend(behind.way_back(id).into_iter().map(Step::reversed));
+            steps.extend(behind.way_back(place).into_iter().map(Step::reversed));
             steps
         });
         Ok(Path { steps, truncated })
@@ -154,13 +154,27 @@ impl Step {
     }
 }
 
-/// How an item can be reached from the level before; better is greater.
-type Reach = (Strength, Reverse<EdgeId>);
+/// The best way so far to an item that the next level may hold.
+struct Candidate {
+    shown: bool,
+    weight: f32,
+    /// The edge: part, row, and which way it is walked.
+    part: u32,
+    row: Row,
+    direction: Direction,
+    /// Where the edge starts, among the walk's items.
+    before: usize,
+    /// Where it ends, as a node of the edge's part.
+    node: u32,
+}
 
-/// An item that a level can go to, or one that it met and may not show.
-enum Candidate {
-    Hidden,
-    Shown { reach: Reach, step: Step, place: Place },
+/// How an item was come to, beside what [`Reached`] says.
+#[derive(Clone, Copy)]
+struct Trail {
+    /// The item before it; itself for a seed.
+    before: usize,
+    /// A part that has it as a node, so that it need not be looked for there.
+    node: Option<(u32, u32)>,
 }
 
 /// A walk between two levels.
@@ -168,13 +182,15 @@ struct Walk<'a> {
     snapshot: &'a Snapshot,
     which: &'a EdgeFilter,
     /// Shown even where the filter would not.
-    goal: Option<ItemId>,
+    goal: Option<Place>,
     parts: Vec<PartEdges<'a>>,
     limits: WalkLimits,
     edges_seen: usize,
     nodes: Vec<Reached>,
+    /// Of each of `nodes`.
+    trails: Vec<Trail>,
     /// Where each item stands in `nodes`.
-    known: HashMap<ItemId, usize>,
+    known: PlaceMap<usize>,
     /// The outermost items, as a range of `nodes`.
     level: Range<usize>,
     truncated: bool,
@@ -193,7 +209,7 @@ impl<'a> Walk<'a> {
         let mut walk = Self {
             snapshot,
             which,
-            goal,
+            goal: goal.map_or(Ok(None), |id| snapshot.find_row(id))?,
             parts: parts.collect::<Result<_, _>>()?,
             limits: WalkLimits {
                 nodes: limits.nodes.min(most.nodes),
@@ -201,14 +217,16 @@ impl<'a> Walk<'a> {
             },
             edges_seen: 0,
             nodes: Vec::new(),
-            known: HashMap::new(),
+            trails: Vec::new(),
+            known: PlaceMap::default(),
             level: 0..0,
             truncated: false,
         };
         for &id in seeds {
             let Some(place) = snapshot.find(id)? else { continue };
-            if snapshot.status(place)? != Status::Tombstoned && !walk.known.contains_key(&id) {
-                walk.keep(Reached { id, place, distance: 0, by: None });
+            if snapshot.status(place)? != Status::Tombstoned && !walk.known.contains_key(&place) {
+                let trail = Trail { before: walk.nodes.len(), node: None };
+                walk.keep(Reached { id, place, distance: 0, by: None }, trail);
             }
         }
         walk.level = 0..walk.nodes.len();
@@ -216,38 +234,45 @@ impl<'a> Walk<'a> {
     }
 
     /// Keeps one more item, or notes that there is no room for it.
-    fn keep(&mut self, node: Reached) {
+    fn keep(&mut self, node: Reached, trail: Trail) {
         if self.nodes.len() >= self.limits.nodes {
             self.truncated = true;
             return;
         }
-        self.known.insert(node.id, self.nodes.len());
+        self.known.insert(node.place, self.nodes.len());
         self.nodes.push(node);
+        self.trails.push(trail);
     }
 
     /// Goes one hop further.
     fn expand(&mut self) -> Result<(), Damage> {
-        let mut found = HashMap::new();
+        let mut found = PlaceMap::default();
         for at in self.level.clone() {
-            if !self.look_around(self.nodes[at].id, &mut found)? {
+            if !self.look_around(at, &mut found)? {
                 self.truncated = true;
                 break;
             }
         }
-        let mut shown: Vec<(Reverse<Strength>, ItemId, Place, Step)> = found
-            .into_iter()
-            .filter_map(|(id, candidate)| match candidate {
-                Candidate::Hidden => None,
-                Candidate::Shown { reach, step, place } => {
-                    Some((Reverse(reach.0), id, place, step))
-                }
-            })
-            .collect();
+        let mut shown = Vec::with_capacity(found.len());
+        for (place, candidate) in found {
+            if candidate.shown {
+                let id = self.parts[candidate.part as usize].item(candidate.node)?;
+                shown.push((Reverse(Strength(candidate.weight)), id, place, candidate));
+            }
+        }
         shown.sort_unstable_by_key(|&(strength, id, ..)| (strength, id));
         let distance = self.nodes.last().map_or(0, |node| node.distance) + 1;
         let begin = self.nodes.len();
-        for (_, id, place, step) in shown {
-            self.keep(Reached { id, place, distance, by: Some(step) });
+        for (_, id, place, it) in shown {
+            let step = Step {
+                edge: self.edge(&it)?,
+                weight: it.weight,
+                from: self.nodes[it.before].id,
+                to: id,
+                direction: it.direction,
+            };
+            let trail = Trail { before: it.before, node: Some((it.part, it.node)) };
+            self.keep(Reached { id, place, distance, by: Some(step) }, trail);
         }
         self.level = begin..self.nodes.len();
         Ok(())
@@ -256,12 +281,21 @@ impl<'a> Walk<'a> {
     /// Adds the ends of an item's edges to `found`; `false` when no more edges may be looked at.
     fn look_around(
         &mut self,
-        from: ItemId,
-        found: &mut HashMap<ItemId, Candidate>,
+        before: usize,
+        found: &mut PlaceMap<Candidate>,
     ) -> Result<bool, Damage> {
+        let (id, known_node) = (self.nodes[before].id, self.trails[before].node);
+        let mut starts = Vec::with_capacity(self.parts.len());
+        for (part, edges) in (0u32..).zip(&self.parts) {
+            starts.push(match known_node {
+                Some((at, node)) if at == part => Some(node),
+                _ => edges.node_of(id)?,
+            });
+        }
         for &direction in self.which.directions() {
-            for (at, edges) in (0u32..).zip(&self.parts) {
-                for row in edges.rows(from, direction)? {
+            for (part, edges) in (0u32..).zip(&self.parts) {
+                let Some(start) = starts[part as usize] else { continue };
+                for row in edges.rows(start, direction)? {
                     let row = row?;
                     if self.edges_seen == self.limits.edges {
                         return Ok(false);
@@ -270,57 +304,68 @@ impl<'a> Walk<'a> {
                     if !edges.admits(row)? {
                         continue;
                     }
-                    let to = edges.far_end(row, direction)?;
-                    if self.known.contains_key(&to) {
+                    let node = edges.far_node(row, direction)?;
+                    let place = self.snapshot.place_of_node(edges, part, node)?;
+                    // An item that was erased has no place, and cannot be shown.
+                    let Some(place) = place.filter(|place| !self.known.contains_key(place)) else {
                         continue;
-                    }
-                    let (edge, weight) = (edges.id(row)?, edges.weight(row)?);
-                    let reach = (Strength(weight), Reverse(edge));
-                    let step = Step { edge, weight, from, to, direction };
-                    match found.entry(to) {
-                        Entry::Vacant(entry) => {
-                            entry.insert(match self.place_of(to, at, edges, (row, direction))? {
-                                Some(place) => Candidate::Shown { reach, step, place },
-                                None => Candidate::Hidden,
-                            });
-                        }
-                        Entry::Occupied(mut entry) => {
-                            if let Candidate::Shown { reach: best, step: by, .. } = entry.get_mut()
-                                && reach > *best
-                            {
-                                (*best, *by) = (reach, step);
-                            }
-                        }
-                    }
+                    };
+                    let weight = edges.weight(row)?;
+                    let next =
+                        Candidate { shown: true, weight, part, row, direction, before, node };
+                    self.offer(place, next, found)?;
                 }
             }
         }
         Ok(true)
     }
 
-    /// Where an item that an edge leads to lies, if it may be shown.
-    fn place_of(
+    /// Keeps the better of two ways to an item: by the stronger edge, then by that of the smaller id.
+    fn offer(
         &self,
-        id: ItemId,
-        part: u32,
-        edges: &PartEdges<'_>,
-        seen_from: (Row, Direction),
-    ) -> Result<Option<Place>, Damage> {
-        let found = self.snapshot.far_place(edges, part, seen_from)?;
-        let Some(place) = found else { return Ok(None) };
-        let shown = self.goal == Some(id) || self.snapshot.is_met(place, self.which)?;
-        Ok(shown.then_some(place))
+        place: Place,
+        next: Candidate,
+        found: &mut PlaceMap<Candidate>,
+    ) -> Result<(), Damage> {
+        match found.entry(place) {
+            Entry::Vacant(entry) => {
+                let shown = self.goal == Some(place) || self.snapshot.is_met(place, self.which)?;
+                entry.insert(Candidate { shown, ..next });
+            }
+            Entry::Occupied(mut entry) => {
+                let best = entry.get();
+                let order = Strength(next.weight).cmp(&Strength(best.weight));
+                let is_better = match order {
+                    Ordering::Equal => self.edge(&next)? < self.edge(best)?,
+                    order => order.is_gt(),
+                };
+                if is_better {
+                    let shown = best.shown;
+                    entry.insert(Candidate { shown, ..next });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn edge(&self, candidate: &Candidate) -> Result<EdgeId, Damage> {
+        self.parts[candidate.part as usize].id(candidate.row)
     }
 
     /// The first item of the outermost level that the other walk has reached as well.
-    fn meets(&self, other: &Self) -> Option<ItemId> {
+    fn meets(&self, other: &Self) -> Option<Place> {
         let level = self.nodes[self.level.clone()].iter();
-        level.map(|node| node.id).find(|id| other.known.contains_key(id))
+        level.map(|node| node.place).find(|place| other.known.contains_key(place))
     }
 
     /// The steps by which an item was reached, last one first.
-    fn way_back(&self, id: ItemId) -> Vec<Step> {
-        let before = |step: &Step| self.nodes[self.known[&step.from]].by;
-        std::iter::successors(self.nodes[self.known[&id]].by, before).collect()
+    fn way_back(&self, place: Place) -> Vec<Step> {
+        let mut at = self.known[&place];
+        let mut steps = Vec::new();
+        while let Some(step) = self.nodes[at].by {
+            steps.push(step);
+            at = self.trails[at].before;
+        }
+        steps
     }
 }

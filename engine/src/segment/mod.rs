@@ -22,7 +22,7 @@ mod v1;
 mod vectors;
 mod writer;
 
-pub(crate) use adjacency::{Packed, nodes_of};
+pub(crate) use adjacency::{EdgeRows, Packed, nodes_of};
 pub(crate) use column::View;
 pub(crate) use embeddings::Embeddings;
 pub(crate) use file::{Ends, FileWriter};
