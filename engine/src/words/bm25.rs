@@ -144,6 +144,20 @@ pub(super) struct RankedTerm {
     pub(super) weight: f32,
 }
 
+/// The length of each code, made once: every question needs all of them.
+#[expect(clippy::cast_precision_loss, reason = "length codes are rounded far more coarsely")]
+const LENGTHS: [f32; LENGTH_CODES] = {
+    let mut lengths = [0.0; LENGTH_CODES];
+    let mut code = u8::MAX;
+    loop {
+        lengths[code as usize] = decode_length(code) as f32;
+        if code == 0 {
+            break lengths;
+        }
+        code -= 1;
+    }
+};
+
 /// The part of the formula that all terms share.
 #[derive(Debug, Clone)]
 pub(super) struct Formula {
@@ -166,10 +180,7 @@ impl Ranker {
         let b = within(parameters.b, 1.0);
         let title_weight = within(parameters.title_weight, PARAMETER_MAX);
         let mean = (stats.length_total as f64 / stats.documents.max(1) as f64).max(1.0) as f32;
-        let norms = std::array::from_fn(|code| {
-            let length = decode_length(u8::try_from(code).unwrap_or(u8::MAX)) as f32;
-            k1 * (1.0 - b + b * (length / mean))
-        });
+        let norms = LENGTHS.map(|length| k1 * (1.0 - b + b * (length / mean)));
         let weights =
             query.weights(|term| stats.frequencies.get(term).is_some_and(|rows| *rows > 0));
         let terms = query.terms().iter().zip(weights).zip(&stats.frequencies).enumerate();

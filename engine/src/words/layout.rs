@@ -105,8 +105,8 @@ pub(super) fn length_code(length: u32) -> u8 {
 }
 
 /// The length that a code stands for.
-pub(super) fn decode_length(code: u8) -> u32 {
-    let code = u32::from(code);
+pub(super) const fn decode_length(code: u8) -> u32 {
+    let code = code as u32;
     if code < 32 { code } else { (16 + code % 16) << (code / 16 - 1) }
 }
 

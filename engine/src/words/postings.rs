@@ -3,6 +3,7 @@
 //! Owns the counting of terms per row and their turning round from rows to terms. Must not know the
 //! bytes (columns.rs writes them, view.rs reads them) nor how rows are ranked.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::analyze::{Analyzer, Kind};
@@ -43,10 +44,14 @@ struct Count {
     title: u8,
 }
 
+thread_local! {
+    /// Each thread that writes remembers the stems of common words from batch to batch.
+    static ANALYZER: RefCell<Analyzer> = RefCell::default();
+}
+
 /// Collects the terms of rows and turns them into columns.
 #[derive(Default)]
 pub struct PostingsBuilder {
-    analyzer: Analyzer,
     terms: HashMap<Box<str>, u32>,
     /// For each term, its last position in `counts`: below the row's start means "not yet in this
     /// row".
@@ -85,19 +90,20 @@ impl PostingsBuilder {
             return Err(Full);
         }
         let start = self.counts.len();
-        let mut analyzer = std::mem::take(&mut self.analyzer);
         let mut length = 0;
-        for (field, text) in [(Field::Title, title), (Field::Body, text)] {
-            analyzer.terms(text, |emit| {
-                length += usize::from(emit.kind.counts());
-                let room = length <= ROW_TERMS_MAX && self.counts.len() - start < ROW_TERMS_MAX * 2;
-                if room {
-                    self.count(emit.term, field, start);
-                }
-                room
-            });
-        }
-        self.analyzer = analyzer;
+        ANALYZER.with_borrow_mut(|analyzer| {
+            for (field, text) in [(Field::Title, title), (Field::Body, text)] {
+                analyzer.terms(text, |emit| {
+                    length += usize::from(emit.kind.counts());
+                    let room =
+                        length <= ROW_TERMS_MAX && self.counts.len() - start < ROW_TERMS_MAX * 2;
+                    if room {
+                        self.count(emit.term, field, start);
+                    }
+                    room
+                });
+            }
+        });
         self.rows.push((row, self.counts.len()));
         self.lengths.resize(row as usize, 0);
         self.lengths.push(length_code(

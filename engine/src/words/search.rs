@@ -20,6 +20,17 @@ use crate::top::Top;
 /// Rows of one window: sums of 16 KiB stay in the first-level cache.
 const WINDOW: usize = 4096;
 
+/// Rows of one window of a question with few postings, where going from window to window would cost
+/// more than the postings do: sums of 256 KiB stay in the second-level cache, and only those that
+/// are touched are looked at.
+const WIDE_WINDOW: usize = 1 << 16;
+
+/// Most postings that are added up in a wide window.
+const WIDE_POSTINGS_MAX: usize = 1 << 12;
+
+/// So many postings in a narrow window are likely to bring a floor.
+const FLOOR_POSTINGS: u64 = 64;
+
 /// Sums looked at together.
 const STRIDE: usize = 16;
 
@@ -47,7 +58,7 @@ pub struct Match {
 pub struct Scratch {
     cursors: Vec<Cursor>,
     spare: Vec<Cursor>,
-    sums: Box<[u32; WINDOW]>,
+    sums: Box<[u32; WIDE_WINDOW]>,
     touched: Vec<u16>,
     order: Vec<usize>,
     /// Set while a search runs: one that ended in damage may have left sums behind.
@@ -59,7 +70,7 @@ impl Default for Scratch {
         Self {
             cursors: Vec::new(),
             spare: Vec::new(),
-            sums: Box::new([0; WINDOW]),
+            sums: vec![0; WIDE_WINDOW].try_into().expect("as long as it was made"),
             touched: Vec::new(),
             order: Vec::new(),
             unfinished: false,
@@ -74,11 +85,15 @@ impl Scratch {
     }
 
     /// Whether so many rows wait for a lookup that adding up the next term as well is cheaper.
-    fn is_crowded(&self, lookups: usize, end: u64, floor: u32) -> bool {
+    fn is_crowded(&self, lookups: usize, end: u64, floor: u32, sparse: bool) -> bool {
         let Some(next) = lookups.checked_sub(1) else { return false };
         let rest: u32 = self.order[..lookups].iter().map(|i| self.cursors[*i].most).sum();
         let need = floor.saturating_sub(rest).max(1);
-        let waiting = self.sums.iter().filter(|sum| **sum >= need).count();
+        let waiting = if sparse {
+            self.touched.iter().filter(|at| self.sums[usize::from(**at)] >= need).count()
+        } else {
+            self.sums[..WINDOW].iter().filter(|sum| **sum >= need).count()
+        };
         waiting * LOOKUP_COST > self.postings(next..lookups, end)
     }
 }
@@ -128,41 +143,16 @@ impl Ranker {
     ) -> Result<(), Damage> {
         let field = Field { view: &found.view, formula: &self.formula };
         self.open(&field, found, scratch)?;
-        if scratch.cursors.is_empty() || top.is_closed() {
-            return Ok(());
-        }
-        let mut start = 0;
-        while let Some(first) = next_row(&mut scratch.cursors, start) {
-            // Windows are aligned, and begin at one that has postings.
-            start = first - first % WINDOW_ROWS;
-            let end = u64::from(start) + u64::from(WINDOW_ROWS);
-            let lookups = field.plan(scratch, start, end, floor(top));
-            if let Some(mut lookups) = lookups {
-                let all = scratch.order.len();
-                let sparse = scratch.postings(lookups..all, end) <= SPARSE_POSTINGS;
-                scratch.touched.clear();
-                field.add_up(scratch, lookups..all, (start, end), floor(top), sparse)?;
-                while !sparse && scratch.is_crowded(lookups, end, floor(top)) {
-                    lookups -= 1;
-                    field.add_up(
-                        scratch,
-                        lookups..lookups + 1,
-                        (start, end),
-                        floor(top),
-                        sparse,
-                    )?;
-                }
-                let mut offer = |sum: u32, row: u32, top: &mut Top<Score, K>| {
-                    if wanted(row) {
-                        top.offer(Score(sum), key(row));
-                    }
-                };
-                field.collect(scratch, lookups, start, top, &mut offer)?;
+        let mut offer = |sum: u32, row: u32, top: &mut Top<Score, K>| {
+            if wanted(row) {
+                top.offer(Score(sum), key(row));
             }
-            match u32::try_from(end) {
-                Ok(end) => start = end,
-                Err(_) => break,
-            }
+        };
+        match scratch.cursors.as_mut_slice() {
+            [] => {}
+            _ if top.is_closed() => {}
+            [only] => field.search_list(only, top, &mut offer)?,
+            _ => field.search_windows(scratch, top, &mut offer)?,
         }
         scratch.unfinished = false;
         Ok(())
@@ -221,12 +211,22 @@ impl Ranker {
     }
 }
 
-/// [`WINDOW`] as a number of rows.
-const WINDOW_ROWS: u32 = 4096;
-const _: () = assert!(WINDOW_ROWS as usize == WINDOW && WINDOW_ROWS as usize <= 1 << 16);
+/// [`WINDOW`] as a number of rows. Places inside windows are kept in 16 bits.
+const WINDOW_ROWS: u32 = 1 << 12;
+const _: () = assert!(WINDOW_ROWS as usize == WINDOW && WIDE_WINDOW <= 1 << 16);
 
 fn floor<K: Ord>(top: &Top<Score, K>) -> u32 {
     top.floor().map_or(1, |score| score.0)
+}
+
+/// What the terms that are only looked up can add at most.
+fn rest_of(cursors: &[Cursor], order: &[usize]) -> u32 {
+    order.iter().map(|i| cursors[*i].most).sum()
+}
+
+/// What a sum must have without them.
+fn needed<K: Ord>(top: &Top<Score, K>, rest: u32) -> u32 {
+    floor(top).saturating_sub(rest).max(1)
 }
 
 /// Moves the cursors to `start`; the least row at or after it that any block may hold.
@@ -284,6 +284,93 @@ impl Cursor {
 }
 
 impl<B: Bytes> Field<'_, B> {
+    /// A question of one term: nothing is added up, and a block that cannot reach the floor is not
+    /// read.
+    fn search_list<K: Ord>(
+        &self,
+        cursor: &mut Cursor,
+        top: &mut Top<Score, K>,
+        offer: &mut impl FnMut(u32, u32, &mut Top<Score, K>),
+    ) -> Result<(), Damage> {
+        for block in 0..cursor.blocks.len() {
+            if cursor.blocks[block].1 < floor(top) {
+                continue;
+            }
+            self.score_block(cursor, block)?;
+            let count = cursor.decoded.count;
+            let mut least = floor(top);
+            for (score, row) in cursor.scores[..count].iter().zip(&cursor.decoded.rows[..count]) {
+                if *score >= least {
+                    offer(*score, *row, top);
+                    least = floor(top);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A question of several terms, window by window.
+    fn search_windows<K: Ord>(
+        &self,
+        scratch: &mut Scratch,
+        top: &mut Top<Score, K>,
+        offer: &mut impl FnMut(u32, u32, &mut Top<Score, K>),
+    ) -> Result<(), Damage> {
+        let mut start = 0;
+        while let Some(first) = next_row(&mut scratch.cursors, start) {
+            // Windows begin at multiples of the narrow one, and where there are postings.
+            start = first - first % WINDOW_ROWS;
+            let wide = self.plan_wide(scratch, start, top);
+            let end = u64::from(start) + if wide.is_some() { WIDE_WINDOW } else { WINDOW } as u64;
+            let lookups = match wide {
+                Some(planned) => planned,
+                None => self.plan(scratch, start, end, floor(top)),
+            };
+            if let Some(mut lookups) = lookups {
+                let all = scratch.order.len();
+                let sparse =
+                    wide.is_some() || scratch.postings(lookups..all, end) <= SPARSE_POSTINGS;
+                scratch.touched.clear();
+                self.add_up(scratch, lookups..all, (start, end), floor(top), sparse)?;
+                while scratch.is_crowded(lookups, end, floor(top), sparse) {
+                    lookups -= 1;
+                    let next = lookups..lookups + 1;
+                    self.add_up(scratch, next, (start, end), floor(top), sparse)?;
+                }
+                if sparse {
+                    self.collect_touched(scratch, lookups, start, top, offer)?;
+                } else {
+                    self.collect(scratch, lookups, start, top, offer)?;
+                }
+            }
+            match u32::try_from(end) {
+                Ok(end) => start = end,
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Field::plan`] for a wide window, if that is to be taken: when few postings would be added
+    /// up in it. While there is no floor, a narrow one that may bring it comes first.
+    fn plan_wide<K: Ord>(
+        &self,
+        scratch: &mut Scratch,
+        start: u32,
+        top: &Top<Score, K>,
+    ) -> Option<Option<usize>> {
+        let postings: u64 = scratch.cursors.iter().map(|it| u64::from(it.list.rows)).sum();
+        let per_window = postings * WINDOW as u64 / u64::from(self.view.rows());
+        if top.floor().is_none() && per_window >= FLOOR_POSTINGS {
+            return None;
+        }
+        let end = u64::from(start) + WIDE_WINDOW as u64;
+        let planned = self.plan(scratch, start, end, floor(top));
+        let added =
+            planned.map_or(0, |lookups| scratch.postings(lookups..scratch.order.len(), end));
+        (added <= WIDE_POSTINGS_MAX).then_some(planned)
+    }
+
     /// The last row and score bound of each block.
     fn bounds(&self, cursor: &mut Cursor) -> Result<(), Damage> {
         let Cursor { list, weight, blocks, .. } = cursor;
@@ -362,9 +449,9 @@ impl<B: Bytes> Field<'_, B> {
                 let from = rows.partition_point(|row| *row < start);
                 let to = rows.partition_point(|row| u64::from(*row) < end);
                 for (row, score) in rows[from..to].iter().zip(&cursor.scores[from..to]) {
-                    let at = (row - start) as usize % WINDOW;
+                    let at = (row - start) as usize % WIDE_WINDOW;
                     if sparse && sums[at] == 0 {
-                        touched.push(u16::try_from(at).expect("WINDOW is below 2^16"));
+                        touched.push(u16::try_from(at).expect("below WIDE_WINDOW"));
                     }
                     sums[at] += score;
                 }
@@ -373,8 +460,41 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
-    /// Completes the sums that may pass and clears them all.
+    /// Completes the sums of a narrow window that may pass, and clears them all.
     fn collect<K: Ord>(
+        &self,
+        scratch: &mut Scratch,
+        lookups: usize,
+        start: u32,
+        top: &mut Top<Score, K>,
+        offer: &mut impl FnMut(u32, u32, &mut Top<Score, K>),
+    ) -> Result<(), Damage> {
+        let Scratch { cursors, order, sums, .. } = scratch;
+        let (order, sums) = (&order[..lookups], &mut sums[..WINDOW]);
+        let rest = rest_of(cursors, order);
+        let mut need = needed(top, rest);
+        for (stride, chunk) in sums.as_chunks::<STRIDE>().0.iter().enumerate() {
+            if !chunk.iter().any(|sum| *sum >= need) {
+                continue;
+            }
+            for (lane, sum) in chunk.iter().enumerate() {
+                if *sum < need {
+                    continue;
+                }
+                let at = u32::try_from(stride * STRIDE + lane).expect("below WINDOW");
+                let row = start + at;
+                if let Some(sum) = self.complete(cursors, order, *sum, rest, row, floor(top))? {
+                    offer(sum, row, top);
+                    need = needed(top, rest);
+                }
+            }
+        }
+        sums.fill(0);
+        Ok(())
+    }
+
+    /// Completes those of the touched sums that may pass, and clears them all.
+    fn collect_touched<K: Ord>(
         &self,
         scratch: &mut Scratch,
         lookups: usize,
@@ -384,35 +504,26 @@ impl<B: Bytes> Field<'_, B> {
     ) -> Result<(), Damage> {
         let Scratch { cursors, order, sums, touched, .. } = scratch;
         let order = &order[..lookups];
-        let rest: u32 = order.iter().map(|i| cursors[*i].most).sum();
-        let first_need = floor(top).saturating_sub(rest).max(1);
-        let mut visit = |sum: u32, at: usize| -> Result<u32, Damage> {
-            let row = start + u32::try_from(at).expect("WINDOW is below 2^16");
+        let rest = rest_of(cursors, order);
+        if lookups > 0 {
+            // Lookups go forward only.
+            let need = needed(top, rest);
+            touched.retain(|at| {
+                let sum = &mut sums[usize::from(*at)];
+                let stays = *sum >= need;
+                *sum = if stays { *sum } else { 0 };
+                stays
+            });
+            touched.sort_unstable();
+        }
+        for at in touched.iter() {
+            let sum = std::mem::take(&mut sums[usize::from(*at)]);
+            if sum < needed(top, rest) {
+                continue;
+            }
+            let row = start + u32::from(*at);
             if let Some(sum) = self.complete(cursors, order, sum, rest, row, floor(top))? {
                 offer(sum, row, top);
-            }
-            Ok(floor(top).saturating_sub(rest).max(1))
-        };
-        let mut need = first_need;
-        if touched.is_empty() {
-            for (stride, chunk) in sums.as_chunks_mut::<STRIDE>().0.iter_mut().enumerate() {
-                if chunk.iter().any(|sum| *sum >= need) {
-                    for (lane, sum) in chunk.iter().enumerate() {
-                        if *sum >= need {
-                            need = visit(*sum, stride * STRIDE + lane)?;
-                        }
-                    }
-                }
-            }
-            sums.fill(0);
-        } else {
-            touched.sort_unstable();
-            for at in touched.iter() {
-                let at = usize::from(*at);
-                let sum = std::mem::take(&mut sums[at % WINDOW]);
-                if sum >= need {
-                    need = visit(sum, at)?;
-                }
             }
         }
         Ok(())
