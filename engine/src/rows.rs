@@ -15,6 +15,10 @@ use crate::segment::{Segment, SegmentBuilder};
 use crate::snapshot::Part;
 use crate::state::{Bits, RowState};
 
+/// Neighbouring parts of the tail, of about one size, that become one. With 2 a commit of one item
+/// costs a merge each time; with more, queries look through more parts.
+const TAIL_RUN: usize = 4;
+
 /// Sealed parts in the manifest's order, then the tail.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
@@ -83,21 +87,24 @@ impl Rows {
         Ok(())
     }
 
-    /// Keeps the tail's parts few: each is more than twice the size of the next, so there are about
-    /// log2(tail bytes) of them, and a row is copied about as often before it is sealed.
+    /// Keeps the tail's parts few: [`TAIL_RUN`] neighbours of about one size, or smaller, become one.
+    /// There are then less than that many of each size, and a row is copied once for each size on
+    /// its way, about log4(tail rows) times.
     fn merge_tail(&mut self) -> Result<(), Damage> {
-        let settled = self.sealed + self.frozen;
-        while let [.., second, last] = &self.parts[settled..] {
-            let parts = self.parts.len() - settled;
-            let (second, last) = (second.segment.raw().len(), last.segment.raw().len());
-            if second > last * 2 && parts <= TAIL_PARTS_MAX {
-                break;
+        loop {
+            let loose = self.loose();
+            let mut run = run_at_end(loose);
+            if run < TAIL_RUN {
+                if loose.len() <= TAIL_PARTS_MAX {
+                    return Ok(());
+                }
+                run = run.max(2);
             }
-            let merged = merge(&self.parts[self.parts.len() - 2..])?;
-            self.parts.truncate(self.parts.len() - 2);
+            let first = self.parts.len() - run;
+            let merged = merge(&self.parts[first..])?;
+            self.parts.truncate(first);
             self.parts.push(merged);
         }
-        Ok(())
     }
 
     /// Makes one part of the whole tail.
@@ -154,6 +161,14 @@ impl Rows {
     pub(crate) fn bytes(parts: &[Part]) -> usize {
         parts.iter().map(|part| part.segment.raw().len()).sum()
     }
+}
+
+/// How many parts at the end are no larger than the last one, by their sizes' powers of
+/// [`TAIL_RUN`].
+fn run_at_end(parts: &[Part]) -> usize {
+    let size = |part: &Part| part.segment.header().rows_in_all().max(1).ilog(TAIL_RUN as u64);
+    let Some(last) = parts.last().map(size) else { return 0 };
+    parts.iter().rev().take_while(|part| size(part) <= last).count()
 }
 
 /// The rows of one committed batch, ready to be added.

@@ -30,6 +30,12 @@ pub(super) fn read_version(header: &[u8; HEADER_BYTES]) -> u16 {
 }
 
 impl Header {
+    /// Rows of all tables that commits add to.
+    pub(crate) fn rows_in_all(&self) -> u64 {
+        let tables = [self.items, self.sources, self.edges, self.tombstones];
+        tables.into_iter().map(u64::from).sum()
+    }
+
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Damage> {
         let mut fields = Cursor::new(bytes, "SEG-01");
         fields.take(VERSIONS_END)?;
