@@ -1,16 +1,15 @@
 //! The engine of this house. All use of its API is in this file.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::path::Path;
 
 use engine::words::{
     Analyzer, Parameters, PostingsBuilder, PostingsView, Query, Ranker, Score, Scratch, Stats,
-    WordColumns, WordColumnsRef,
+    WordColumns,
 };
 use engine::{
-    Batch, EdgeDraft, Filter, Ground, ItemDraft, ItemId, Micros, Model, Options, Snapshot, Store,
-    Top,
+    Batch, Compacted, EdgeDraft, EdgeFilter, Filter, FullSpeed, Ground, ItemDraft, ItemId, Micros,
+    Model, Options, Snapshot, Store, Top, WalkLimits,
 };
 use kernels::Kernels;
 
@@ -65,8 +64,11 @@ impl Appender for Ours {
         Ok(())
     }
 
+    /// Seals, then merges for as long as upkeep would.
     fn finish(&self) -> Outcome<()> {
-        Ok(self.store.seal()?)
+        self.store.seal()?;
+        while let Compacted::Merged { .. } = self.store.compact(&FullSpeed)? {}
+        Ok(())
     }
 }
 
@@ -94,22 +96,13 @@ pub struct OursReader {
 
 impl OursReader {
     /// Sealed segments and parts of the tail.
-    pub fn parts(&self) -> u64 {
-        self.snapshot.counts().parts
+    pub fn parts(&self) -> Outcome<u64> {
+        Ok(self.snapshot.counts()?.parts)
     }
 
     /// The `limit` items nearest to a vector.
     pub fn nearest(&self, kernels: &Kernels, query: &[f32], limit: usize) -> Outcome<usize> {
         Ok(self.snapshot.nearest(kernels, query, limit, &Filter::default())?.len())
-    }
-
-    /// Items one edge away, either way. The one function to swap when the engine has a bounded
-    /// neighbourhood.
-    fn around(&self, id: ItemId, into: &mut HashSet<ItemId>) -> Outcome<()> {
-        for neighbour in self.snapshot.neighbours(id)? {
-            into.insert(self.snapshot.id(neighbour.place)?);
-        }
-        Ok(())
     }
 }
 
@@ -126,14 +119,17 @@ impl Reader for OursReader {
 
     fn two_hops(&self, number: u64) -> Outcome<usize> {
         let start = ItemId(id_of(number));
-        let mut near = HashSet::new();
-        self.around(start, &mut near)?;
-        let mut all = near.clone();
-        for &id in &near {
-            self.around(id, &mut all)?;
+        let around = self.snapshot.neighbourhood(
+            &[start],
+            2,
+            &EdgeFilter::default(),
+            WalkLimits::default(),
+        )?;
+        if around.truncated {
+            return Err("the walk met a limit".into());
         }
-        all.remove(&start);
-        Ok(all.len())
+        // The start is its own nearest item.
+        Ok(around.nodes.len() - 1)
     }
 }
 
@@ -173,21 +169,14 @@ impl Reader for OneSegment {
     }
 
     fn best(&self, question: &str, limit: usize) -> Outcome<Vec<u128>> {
-        let columns = WordColumnsRef {
-            dictionary: &self.columns.dictionary,
-            entries: &self.columns.entries,
-            blocks: &self.columns.blocks,
-            postings: &self.columns.postings,
-            lengths: &self.columns.lengths,
-        };
-        let view = PostingsView::open(columns, self.rows)?;
+        let view = PostingsView::open(self.columns.as_ref(), self.rows)?;
         let (analyzer, scratch) = &mut *self.working.borrow_mut();
         let query = Query::parse(analyzer, question);
         let mut stats = Stats::new(&query);
-        stats.add(&view, &query)?;
+        let found = stats.add(&view, &query)?;
         let ranker = Ranker::new(&query, &stats, Parameters::default());
         let mut top: Top<Score, u32> = Top::new(limit);
-        ranker.search(&view, scratch, |_| true, |row| row, &mut top)?;
+        ranker.search(&found, scratch, |_| true, |row| row, &mut top)?;
         Ok(top.into_sorted().into_iter().map(|(_, row)| id_of(u64::from(row))).collect())
     }
 }

@@ -25,7 +25,7 @@ pub fn run(setting: &mut Setting, items: u64) -> Outcome<()> {
         let case = format!("{items} items: parts of the index");
         setting.report.add("words", case, engine, parts, Unit::Count, 1);
     };
-    note(Engine::Ours.name(), ours.parts() as f64);
+    note(Engine::Ours.name(), ours.parts()? as f64);
     note(Engine::Tantivy.name(), tantivy.segments() as f64);
     let vocabulary = Vocabulary::of(&setting.corpus, items)?;
     let one_segment = OneSegment::of(&setting.corpus, items)?;
