@@ -11,23 +11,8 @@ use crate::error::WriteError;
 use crate::job::{Content, Job};
 use crate::limits::{COMPACT_FREE_BYTES_MIN, COMPACT_RUN_MIN, SEGMENTS_MANY};
 use crate::merge::Erased;
+use crate::pace::Pace;
 use crate::store::Store;
-
-/// How fast a job may go on. It is asked after every piece that was written.
-pub trait Pace: Sync {
-    /// `bytes` were written; waits as long as they ought to have taken. `false` ends the job.
-    fn wrote(&self, bytes: usize) -> bool;
-}
-
-/// As fast as the machine is.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct FullSpeed;
-
-impl Pace for FullSpeed {
-    fn wrote(&self, _bytes: usize) -> bool {
-        true
-    }
-}
 
 /// What one step of compaction did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
-use crate::compact::{Compacted, Pace};
+use crate::compact::Compacted;
 use crate::error::{Damage, WriteError};
 use crate::ids::{ItemId, Seq, SourceId};
 use crate::item::{Batch, TombstoneDraft};
 use crate::merge::Erased;
+use crate::pace::Pace;
 use crate::snapshot::{Part, Snapshot};
 use crate::store::Store;
 

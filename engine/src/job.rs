@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::compact::Pace;
 use crate::error::{Damage, DiskError, OpenError, WriteError};
 use crate::ids::Seq;
 use crate::layout::{self, FileKind, UNFINISHED};
@@ -13,6 +12,7 @@ use crate::manifest::SegmentEntry;
 use crate::merge::{Embeddings, Erased, MergeError, Merged, merge_to, with_embeddings};
 use crate::opening::open_segment;
 use crate::os::disk::{Disk, DiskFile};
+use crate::pace::Pace;
 use crate::segment::{FileSink, Segment};
 use crate::snapshot::Part;
 

@@ -11,13 +11,13 @@ use std::sync::{MutexGuard, PoisonError};
 
 use half::f16;
 
-use crate::compact::Pace;
 use crate::error::{Damage, WriteError};
 use crate::job::{Content, Job, Made};
 use crate::layout::VECTOR_ITEM;
 use crate::limits::{REEMBED_BATCH_MAX, REEMBED_LAST_MAX, REEMBED_ROUNDS_MAX};
 use crate::manifest::Model;
 use crate::merge::Embeddings;
+use crate::pace::Pace;
 use crate::segment::{ItemView, Segment, Vectors};
 use crate::store::Store;
 use crate::writer::Writer;

@@ -9,8 +9,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use crate::compact::FullSpeed;
-use crate::error::{DiskError, OpenError, WriteError};
+use crate::error::{OpenError, WriteError};
+use crate::ground::Ground;
 use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
 use crate::item::{Batch, Checked, Complete};
 use crate::job::Content;
@@ -19,36 +19,15 @@ use crate::links;
 use crate::log::Durability;
 use crate::manifest::{Manifest, Model};
 use crate::merge::Erased;
-use crate::os::clock::{Clock, Micros, Random, SystemClock, SystemRandom};
-use crate::os::disk::{Disk, DiskLock, RealDisk};
+use crate::os::clock::Micros;
+use crate::os::disk::DiskLock;
+use crate::pace::FullSpeed;
 use crate::record;
 use crate::rows::Rows;
 use crate::settle::Settling;
 use crate::snapshot::{Part, Snapshot};
-use crate::upkeep::Wanted;
+use crate::wanted::Wanted;
 use crate::writer::Writer;
-
-/// What the store stands on: all of it can be replaced in a test.
-#[derive(Debug, Clone)]
-pub struct Ground {
-    /// Its directory.
-    pub disk: Arc<dyn Disk>,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// Randomness.
-    pub random: Arc<dyn Random>,
-}
-
-impl Ground {
-    /// A directory of the real file system, the machine's clock and the kernel's randomness.
-    pub fn real(root: &std::path::Path) -> Result<Self, DiskError> {
-        Ok(Self {
-            disk: Arc::new(RealDisk::open(root)?),
-            clock: Arc::new(SystemClock),
-            random: Arc::new(SystemRandom),
-        })
-    }
-}
 
 /// How a store behaves.
 #[derive(Debug, Clone, Copy)]

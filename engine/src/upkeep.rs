@@ -4,13 +4,15 @@
 //! anyone can make: [`Store::seal`], [`Store::sync`], [`Store::compact`], [`Store::erase_pending`].
 //! A store without upkeep works too: a full tail is then sealed by the write that filled it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::compact::{Compacted, Pace};
+use crate::compact::Compacted;
 use crate::log::Durability;
+use crate::pace::Pace;
 use crate::store::Store;
+use crate::wanted::Wanted;
 
 /// Share of one core that compaction and erasure take at most, in percent.
 pub const UPKEEP_CPU_PERCENT: u32 = 50;
@@ -18,60 +20,6 @@ pub const UPKEEP_CPU_PERCENT: u32 = 50;
 pub const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
 /// The longest that one rest of the pace lasts, so that a stop is soon heard.
 const REST_MAX: Duration = Duration::from_millis(100);
-
-/// What a store asks of its upkeep.
-#[derive(Debug, Default)]
-pub(crate) struct Wanted {
-    wants: Mutex<Wants>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Wants {
-    is_attended: bool,
-    flush: bool,
-    /// The segments or the erasures have changed since compaction looked last.
-    rewrite: bool,
-    stop: bool,
-}
-
-impl Wanted {
-    /// Asks for the tail to be sealed; `false` where nobody is there to do it.
-    pub(crate) fn ask_for_flush(&self) -> bool {
-        let mut wants = self.wants();
-        wants.flush |= wants.is_attended;
-        let is_attended = wants.is_attended;
-        drop(wants);
-        self.changed.notify_all();
-        is_attended
-    }
-
-    /// Tells that there may be something to compact or to erase.
-    pub(crate) fn note_change(&self) {
-        self.wants().rewrite = true;
-        self.changed.notify_all();
-    }
-
-    fn wants(&self) -> MutexGuard<'_, Wants> {
-        self.wants.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until `is_due` or a stop, or until `at_most` has passed. Gives whether to go on.
-    fn wait(&self, at_most: Option<Duration>, is_due: impl Fn(&mut Wants) -> bool) -> bool {
-        let mut wants = self.wants();
-        let began = Instant::now();
-        while !wants.stop && !is_due(&mut wants) {
-            wants = match at_most.map(|at_most| at_most.checked_sub(began.elapsed())) {
-                None => self.changed.wait(wants).unwrap_or_else(PoisonError::into_inner),
-                Some(None) => break,
-                Some(Some(left)) => {
-                    self.changed.wait_timeout(wants, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-        !wants.stop
-    }
-}
 
 /// The threads that keep a store; they end when this is dropped.
 #[derive(Debug)]
@@ -83,8 +31,7 @@ pub struct Upkeep {
 impl Upkeep {
     /// Begins to keep `store`: one thread seals and syncs, one compacts and erases.
     pub fn start(store: Arc<Store>) -> std::io::Result<Self> {
-        store.wanted.wants().is_attended = true;
-        store.wanted.note_change();
+        store.wanted.attend();
         let mut upkeep = Self { store, threads: Vec::new() };
         for (name, work) in
             [("store-flush", flush_loop as fn(&Store)), ("store-compact", rewrite_loop)]
@@ -99,12 +46,11 @@ impl Upkeep {
 
 impl Drop for Upkeep {
     fn drop(&mut self) {
-        self.store.wanted.wants().stop = true;
-        self.store.wanted.changed.notify_all();
+        self.store.wanted.stop();
         for thread in self.threads.drain(..) {
             let _its_panic_is_on_stderr = thread.join();
         }
-        *self.store.wanted.wants() = Wants::default();
+        self.store.wanted.forget();
     }
 }
 
@@ -114,7 +60,7 @@ fn flush_loop(store: &Store) {
         Durability::Interval(interval) => Some(interval),
         Durability::Sync => None,
     };
-    while store.wanted.wait(interval, |wants| std::mem::take(&mut wants.flush)) {
+    while store.wanted.wait_for_flush(interval) {
         if interval.is_some() && store.sync().is_err() {
             return;
         }
@@ -126,9 +72,7 @@ fn flush_loop(store: &Store) {
 
 fn rewrite_loop(store: &Store) {
     let pace = Shared { wanted: &store.wanted, began: Mutex::new(Instant::now()) };
-    let mut pause = None;
-    while store.wanted.wait(pause, |wants| pause.is_none() && std::mem::take(&mut wants.rewrite)) {
-        pause = None;
+    while store.wanted.wait_for_change() {
         pace.begin();
         let erased = store.erase_pending(&pace);
         let compacted = store.compact(&pace);
@@ -137,7 +81,7 @@ fn rewrite_loop(store: &Store) {
             (Ok(_), Ok(Compacted::Nothing | Compacted::Cancelled)) => {}
             _ if store.stopped().is_some() => return,
             _ => {
-                pause = Some(UPKEEP_PAUSE);
+                store.wanted.rest(UPKEEP_PAUSE);
                 store.wanted.note_change();
             }
         }
@@ -165,10 +109,10 @@ impl Pace for Shared<'_> {
     fn wrote(&self, _bytes: usize) -> bool {
         let worked = self.began().elapsed();
         if worked < REST_MAX / 10 {
-            return !self.wanted.wants().stop;
+            return !self.wanted.is_stopped();
         }
         let rest = worked * (100 - UPKEEP_CPU_PERCENT) / UPKEEP_CPU_PERCENT;
-        let goes_on = self.wanted.wait(Some(rest.min(REST_MAX)), |_| false);
+        let goes_on = self.wanted.rest(rest.min(REST_MAX));
         self.begin();
         goes_on
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Damage, DiskError, OpenError, WriteError};
+use crate::ground::Ground;
 use crate::ids::{Seq, SourceId, StoreId};
 use crate::item::Batch;
 use crate::job::{Job, JobError, Made};
@@ -19,7 +20,6 @@ use crate::os::disk::{Disk, put_all_in_place};
 use crate::rows::{Rows, rows_of};
 use crate::snapshot::Snapshot;
 use crate::state::{RowState, StateFile, StateOf};
-use crate::store::Ground;
 
 #[derive(Debug)]
 pub(crate) struct Writer {

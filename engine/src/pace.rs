@@ -1,0 +1,19 @@
+//! How fast a job may go on: the tap between background work and everything else.
+//!
+//! Owns the question and the trivial answer; what a real pace weighs is upkeep's.
+
+/// How fast a job may go on. It is asked after every piece that was written.
+pub trait Pace: Sync {
+    /// `bytes` were written; waits as long as they ought to have taken. `false` ends the job.
+    fn wrote(&self, bytes: usize) -> bool;
+}
+
+/// As fast as the machine is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FullSpeed;
+
+impl Pace for FullSpeed {
+    fn wrote(&self, _bytes: usize) -> bool {
+        true
+    }
+}
