@@ -11,8 +11,10 @@ mod erase;
 mod erase_backups;
 mod keeping;
 mod known;
+mod place;
 mod restore;
 mod told_disk;
+mod trusted;
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +46,7 @@ pub use backup::{Backup, backup, real_path};
 pub use compact::compact;
 pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
 pub use keeping::{Alone, KeepError, Keeper};
+pub use place::{BackupFiles, Place};
 pub use restore::restore;
 
 /// An operator's ingest or import may take long: it is watched, and can be called off.

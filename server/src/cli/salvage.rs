@@ -9,7 +9,7 @@ use engine::{Damage, LeftOut, OpenError, Rows, Salvage, Salvaged};
 use serde_json::{Value, json};
 
 use super::fresh::Fresh;
-use super::verify::store_of;
+use super::verify::place_of;
 use super::{Common, Failure};
 use crate::lines::write;
 
@@ -26,13 +26,13 @@ pub(super) struct SalvageArgs {
     /// Replace FILE if it is there.
     #[arg(long)]
     force: bool,
-    /// A store's folder, such as a copy or a backup, instead of that of the data directory.
+    /// A backup, another data directory, or a copy of a store, instead of the data directory.
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
-    let folder = store_of(args.folder.as_deref(), &args.common)?;
+    let folder = place_of(args.folder.as_deref(), &args.common)?.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
     let salvage = Salvage::read(&disk, &mut |name| eprintln!("recalld: reading {name}"));
     let salvage = salvage.map_err(|error| could(&folder, &error))?;

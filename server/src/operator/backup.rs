@@ -8,7 +8,6 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine::ledger::{Report, VerifyWith, verify};
 use engine::os::disk::RealDisk;
 use engine::{Copied, CopyError, hex};
 use serde_json::{Value, json};
@@ -18,14 +17,12 @@ use super::copies::{self, CopiedFile};
 use super::keeping::{KeepError, Keeper, Note};
 use super::known::{self, Known};
 use super::told_disk::ToldDisk;
+use super::trusted::{FORMER_KEYS, ledger_of, trusted_keys, verify_ledger};
 use crate::app;
-use crate::auth::Verifier;
 use crate::names;
 use crate::tools::args::{Text, args};
 
 const OPERATION: &str = "recalld backup";
-/// Public keys of signing keys that a data directory had before: they vouch for older checkpoints.
-pub(super) const FORMER_KEYS: &str = "keys/former.json";
 /// What only its owner may have.
 pub(super) const KEY_FILES: [&str; 2] = ["credentials.toml", "keys/signing.key"];
 /// What is copied where it is there.
@@ -46,40 +43,6 @@ args! {
 /// The store's folder of a data directory or a backup.
 pub(super) fn store_of(root: &Path) -> PathBuf {
     app::workspace_dir(root).join("store")
-}
-
-fn ledger_of(root: &Path) -> PathBuf {
-    app::workspace_dir(root).join("ledger")
-}
-
-/// The public keys of the ledgers that a data directory may hold: its own, and former ones.
-fn trusted_keys(keeper: &Keeper<'_>) -> Result<Vec<[u8; 32]>, KeepError> {
-    let mut keys = vec![keeper.signer.public()];
-    let file = keeper.data.join(FORMER_KEYS);
-    match fs::read(&file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(KeepError::failed(copies::at(&file)(error), "mend it")),
-        Ok(text) => {
-            let said: Value = serde_json::from_slice(&text).unwrap_or_default();
-            let former = catalogue::keys_of_json(&said["public_keys"]);
-            keys.extend(former.ok_or_else(|| {
-                KeepError::failed(format!("{} is not a list of keys", file.display()), "mend it")
-            })?);
-        }
-    }
-    keys.truncate(catalogue::PUBLIC_KEYS_MAX);
-    Ok(keys)
-}
-
-/// Verifies a copied ledger against public keys.
-pub(super) fn verify_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
-    let folder = ledger_of(root);
-    let seals = Verifier::new(keys).map_err(|error| format!("BAK-01: {error}"))?;
-    let report = verify(&folder, &VerifyWith::whole(&seals)).map_err(|error| error.to_string())?;
-    match &report.fault {
-        None => Ok(report),
-        Some(fault) => Err(format!("{}: {fault}", folder.display())),
-    }
 }
 
 /// A path without links; of one that is not there yet, of what leads to it.
@@ -106,7 +69,8 @@ pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value
     // What is to be erased is not copied any more.
     let erased = keeper.store.erase_pending(&keeper.pace("erasing", keeper.store.bytes_on_disk()));
     erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
-    let keys = trusted_keys(keeper)?;
+    let keys = trusted_keys(keeper.data, Some(keeper.signer.public()))
+        .map_err(|why| KeepError::failed(why, "mend it"))?;
     let mut made = begin(keeper, to)?;
     let noted = note(keeper, &made.id, to)?;
     let copied = copy_store(keeper, to).inspect_err(|(_, is_another)| {

@@ -3,6 +3,7 @@
 //! Owns small files on the real file system: put in place whole, for their owner only, and on disk
 //! when a call returns. Knows nothing of what they say.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -14,8 +15,9 @@ use sha2::{Digest, Sha256};
 const PIECE_BYTES: usize = 1 << 16;
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// What the name of a file ends with while it is written.
-const UNFINISHED: &str = ".new";
+/// What the name of a file begins with while it is written. In front, since a ledger's folder takes
+/// every name that begins like a volume's for one (LED-01).
+const UNFINISHED: &str = "new.";
 
 /// A file of a backup: its first `bytes` bytes and their hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +53,8 @@ pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn write_beside<T>(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     make_folder(folder)?;
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(UNFINISHED);
+    let mut name = OsString::from(UNFINISHED);
+    name.push(path.file_name().unwrap_or_default());
     let fresh = path.with_file_name(name);
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(FILE_MODE).open(&fresh)?;

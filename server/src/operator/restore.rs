@@ -12,12 +12,13 @@ use engine::os::disk::RealDisk;
 use engine::{CopyError, Reader};
 use serde_json::{Value, json};
 
-use super::backup::{FORMER_KEYS, KEY_FILES, store_of, verify_ledger};
+use super::backup::{KEY_FILES, store_of};
 use super::catalogue::{self, Catalogue};
 use super::copies::{self, CopiedFile};
 use super::keeping::KeepError;
 use super::known::Known;
 use super::told_disk::ToldDisk;
+use super::trusted::{FORMER_KEYS, verify_ledger};
 use crate::net::Cancel;
 use crate::tools::Progress;
 

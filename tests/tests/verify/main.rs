@@ -4,5 +4,6 @@ mod clean;
 mod crafted;
 mod erased;
 mod flipped;
+mod places;
 mod program;
 mod salvage;

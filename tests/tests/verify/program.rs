@@ -12,7 +12,7 @@ use tests::{ground, random_store};
 const SEED: u64 = 5;
 
 /// A data directory with a store of random rows in several segments.
-fn data_in(folder: &Path) -> PathBuf {
+pub(crate) fn data_in(folder: &Path) -> PathBuf {
     let data = folder.join("data");
     let store = data.join("tenants/local/store");
     fs::create_dir_all(&store).expect("the sample is as it was made");
@@ -26,7 +26,7 @@ fn store_in(data: &Path) -> PathBuf {
     data.join("tenants/local/store")
 }
 
-fn export(data: &Path) -> Vec<Value> {
+pub(crate) fn export(data: &Path) -> Vec<Value> {
     let output = run(data, &["export"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("the sample is as it was made");
