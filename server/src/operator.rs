@@ -9,6 +9,7 @@ mod compact;
 mod copies;
 mod erase;
 mod erase_backups;
+mod erase_later;
 mod keeping;
 mod known;
 mod place;
@@ -45,6 +46,7 @@ use crate::tools::{
 pub use backup::{Backup, backup, real_path};
 pub use compact::compact;
 pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
+pub use erase_later::EraseLater;
 pub use keeping::{Alone, KeepError, Keeper};
 pub use place::{BackupFiles, Place};
 pub use restore::restore;

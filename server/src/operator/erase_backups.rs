@@ -1,8 +1,8 @@
 //! Erasure in the backups that a data directory knows of.
 //!
 //! A backup's store is a store: it is opened, loses the ids, and is closed. One that cannot be
-//! reached keeps its pending ids in `backups.json`, and the next `recalld erase --pending` tries
-//! again.
+//! reached keeps its pending ids in `backups.json`; a server tries again by itself, and
+//! `recalld erase --pending` does.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ use super::known::{Known, KnownBackup};
 
 /// What became of one backup.
 pub(super) struct Lost {
-    path: String,
+    pub(super) path: String,
     erased: usize,
     /// Why it still holds what it must lose.
     pub(super) why: Option<String>,
@@ -59,6 +59,15 @@ pub(super) fn erase(keeper: &Keeper<'_>, known: &mut Known) -> Result<Vec<Lost>,
         }
     }
     Ok(lost)
+}
+
+/// Whether a backup that still has to lose something is where it was seen last.
+pub(super) fn is_due(known: &Known) -> bool {
+    known.backups.iter().filter(|backup| !backup.pending.is_empty()).any(|backup| {
+        let there = Catalogue::read(&backup.path);
+        // One that cannot be read is told as such by the attempt.
+        there.map_or(true, |there| there.is_some_and(|there| there.id == backup.id))
+    })
 }
 
 /// The store's own tombstones of the pending ids: who wanted them gone, when and why is said alike in

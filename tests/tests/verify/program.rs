@@ -22,7 +22,7 @@ pub(crate) fn data_in(folder: &Path) -> PathBuf {
     data
 }
 
-fn store_in(data: &Path) -> PathBuf {
+pub(crate) fn store_in(data: &Path) -> PathBuf {
     data.join("tenants/local/store")
 }
 
