@@ -95,6 +95,7 @@ pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value
     made.seq = copied.seq;
     made.made_at = Some(names::time(keeper.store.now()));
     made.write(to).map_err(|why| KeepError::failed(why, MAKE_ROOM))?;
+    settle(to, &made)?;
     Ok(json!({
         "path": to.to_str(), "id": made.id, "made_at": made.made_at, "seq": copied.seq,
         "files": copied.files + count.written, "bytes": copied.bytes + count.bytes,
@@ -148,6 +149,7 @@ fn check_place(data: &Path, to: &Path) -> Result<(), KeepError> {
 fn begin(keeper: &Keeper<'_>, to: &Path) -> Result<Catalogue, KeepError> {
     let failed = |why| KeepError::failed(why, MAKE_ROOM);
     if let Some(earlier) = Catalogue::read(to).map_err(failed)? {
+        settle(to, &earlier)?;
         return Ok(earlier);
     }
     let mut id = [0; 16];
@@ -162,6 +164,12 @@ fn begin(keeper: &Keeper<'_>, to: &Path) -> Result<Catalogue, KeepError> {
     };
     made.write(to).map_err(failed)?;
     Ok(made)
+}
+
+/// Files that the catalogue names go to their places.
+fn settle(to: &Path, made: &Catalogue) -> Result<(), KeepError> {
+    let settle = |file: &CopiedFile| file.settle(to).map_err(copies::at(to));
+    made.files.iter().try_for_each(settle).map_err(|why| KeepError::failed(why, MAKE_ROOM))
 }
 
 fn note(keeper: &Keeper<'_>, id: &str, to: &Path) -> Result<bool, KeepError> {
@@ -212,7 +220,7 @@ fn copy_store(keeper: &Keeper<'_>, to: &Path) -> Result<Copied, (KeepError, bool
     copied.map_err(|error| {
         let remedy = match &error {
             CopyError::Store(_) | CopyError::Source(_) => {
-                "run `recalld verify`; the backup is as it was before"
+                "run `recalld verify`, which tells what is wrong; the backup is as it was before"
             }
             CopyError::Occupied(_) => "choose another folder",
             CopyError::Locked => "wait until the other process is done",
@@ -249,7 +257,8 @@ fn copy_ledger(keeper: &Keeper<'_>, to: &Path) -> Result<(Vec<CopiedFile>, Count
     Ok((files, count))
 }
 
-/// Copies a file that may be missing.
+/// Copies a file that may be missing: beside its place, where another version of it is, so that what
+/// the catalogue of the backup before names is there until the next one is.
 fn copy_plain(
     data: &Path,
     to: &Path,
@@ -257,17 +266,20 @@ fn copy_plain(
     count: &mut Count,
 ) -> Result<Option<CopiedFile>, KeepError> {
     let (from, place) = (data.join(path), to.join(path));
+    let failed = |error| KeepError::failed(copies::at(&place)(error), MAKE_ROOM);
     let copied = match fs::metadata(&from) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => Err(error),
         Ok(about) if about.len() > PLAIN_BYTES_MAX => Err(std::io::Error::other("too large")),
         Ok(about) => {
             let bytes = about.len();
-            copies::copy(&from, &place, bytes).map(|copied| (bytes, copied))
+            let is_replaced =
+                place.exists() && !copies::is_same(&from, &place, bytes).map_err(&failed)?;
+            let to = if is_replaced { copies::next_to(&place) } else { place.clone() };
+            copies::copy(&from, &to, bytes).map(|copied| (bytes, copied))
         }
     };
-    let (bytes, (sha256, is_new)) =
-        copied.map_err(|error| KeepError::failed(copies::at(&place)(error), MAKE_ROOM))?;
+    let (bytes, (sha256, is_new)) = copied.map_err(failed)?;
     let file = CopiedFile { path: path.to_owned(), bytes, sha256 };
     count.add(&file, is_new);
     Ok(Some(file))

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::backup::store_of;
 use super::catalogue::Catalogue;
 use super::copies;
+use super::erase::ERASE_ITEMS_MAX;
 use super::keeping::{KeepError, Keeper};
 use super::known::{Known, KnownBackup};
 
@@ -120,9 +121,11 @@ fn erase_in(
     }
     drop(snapshot);
     let erased = tombstones.len();
-    if erased > 0 {
-        let batch = Batch { tombstones, ..Batch::default() };
+    // What waited for long may be more than one store takes on at a time.
+    for part in tombstones.chunks(ERASE_ITEMS_MAX) {
+        let batch = Batch { tombstones: part.to_vec(), ..Batch::default() };
         store.write(batch).map_err(|error| text(&error))?;
+        store.erase_pending(&pace).map_err(|error| text(&error))?;
     }
     store.erase_pending(&pace).map_err(|error| text(&error))?;
     match store.erasures_pending() {

@@ -8,7 +8,6 @@ use engine::ledger::Report;
 
 use super::backup::store_of;
 use super::catalogue::{self, Catalogue};
-use super::copies::{self, CopiedFile};
 use super::trusted::{ledger_of, trusted_keys, walk_ledger};
 use crate::app;
 use crate::auth::Credentials;
@@ -123,19 +122,11 @@ impl Place {
                 }
                 found.made_at.clone_from(&made.made_at);
                 found.files = made.files.len();
-                found.findings.extend(made.files.iter().filter_map(|file| self.wrong(file)));
+                found
+                    .findings
+                    .extend(made.files.iter().filter_map(|file| file.find(&self.root).err()));
             }
         }
         found
-    }
-
-    /// What is wrong with a listed file (BAK-03).
-    fn wrong(&self, file: &CopiedFile) -> Option<String> {
-        let path = self.root.join(&file.path);
-        match copies::hash_of(&path, file.bytes).map_err(copies::at(&path)) {
-            Ok(sha256) if sha256 == file.sha256 => None,
-            Ok(_) => Some(format!("BAK-03: {}: its SHA-256 is another one", path.display())),
-            Err(why) => Some(format!("BAK-03: {why}")),
-        }
     }
 }

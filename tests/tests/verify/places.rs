@@ -138,6 +138,37 @@ fn what_is_wrong_with_a_backup_is_told() {
     finds(&data, &backup, "BAK-02");
 }
 
+/// The moments at which a later backup into the same folder may be cut short, about a file that
+/// changed: the backup that `backup.json` names is whole at each.
+#[test]
+fn a_file_that_changes_is_never_missing_from_a_backup() {
+    let scratch = scratch();
+    let data = data_in(scratch.path());
+    let (backup, other) = (scratch.path().join("backup"), scratch.path().join("other"));
+    run_json(&data, &["backup", text(&backup)]);
+    let listed = backup.join("backups.json");
+    let old = fs::read(&listed).unwrap();
+    run_json(&data, &["backup", text(&other)]);
+    let new = fs::read(data.join("backups.json")).unwrap();
+    assert!(old != new, "another backup is known");
+    let next = backup.join("next.backups.json");
+    fs::write(&next, &new).unwrap(); // before backup.json was written
+    clean(&data, &backup);
+    run_json(&data, &["backup", text(&backup)]);
+    assert!(fs::read(&listed).unwrap() == new && !next.exists());
+    fs::write(&next, &new).unwrap(); // after it, and before the file was put in place
+    fs::write(&listed, &old).unwrap();
+    clean(&data, &backup);
+    let restored = scratch.path().join("restored");
+    run_json(&restored, &["restore", text(&backup)]);
+    assert_eq!(fs::read(restored.join("backups.json")).unwrap(), new);
+    run_json(&data, &["backup", text(&backup)]);
+    assert!(fs::read(&listed).unwrap() == new && !next.exists());
+    clean(&data, &backup);
+    fs::remove_file(&listed).unwrap();
+    finds(&data, &backup, "BAK-03");
+}
+
 const ERASED: usize = 6;
 
 /// The server writes, seals, erases and compacts meanwhile.

@@ -80,6 +80,13 @@ fn a_store_is_clean_alone_and_beside_a_writer_and_damage_is_told() {
     assert!(words.contains("SEG-06") && words.contains("broken rules"), "{words}");
     assert!(String::from_utf8_lossy(&plain.stderr).contains("recalld salvage"));
 
+    let refused = run(&data, &["export"]);
+    assert_eq!(refused.status.code(), Some(3));
+    let advice = String::from_utf8_lossy(&refused.stderr).into_owned();
+    for step in ["cp -a ", "recalld verify ", "recalld restore ", "recalld salvage ", "import "] {
+        assert!(advice.contains(step), "{step}: {advice}");
+    }
+
     let nowhere = run(&scratch.path().join("none"), &["verify"]);
     assert_eq!(nowhere.status.code(), Some(3));
     assert!(!scratch.path().join("none").exists(), "nothing is made");
