@@ -117,7 +117,7 @@ fn kill_and_go_on(way: Way, changes: u64) {
     let ids = made(&data);
     let backups = ["one", "two"].map(|name| scratch.path().join(name));
     for backup in &backups {
-        run_json(&data, &["backup", backup.to_str().unwrap()]);
+        run_json(&data, &["backup", backup.to_str().expect("scratch paths are UTF-8")]);
     }
     let before = export(&data);
     let server = match way {
@@ -131,14 +131,14 @@ fn kill_and_go_on(way: Way, changes: u64) {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .unwrap();
+        .expect("recalld starts");
     let folders = [&*data, &*backups[0], &*backups[1]];
     let seen = wait_for_changes(&mut erase, &folders, changes);
     match server {
         Some(server) => server.kill(),
-        None => erase.kill().unwrap(),
+        None => erase.kill().expect("our child can be killed"),
     }
-    let ended = erase.wait().unwrap();
+    let ended = erase.wait().expect("it is our child");
     println!("{way:?}: killed at change {seen} of {changes}, {ended}");
 
     let server = match way {

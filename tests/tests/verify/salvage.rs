@@ -312,12 +312,12 @@ fn rich() -> Files {
     let sources = (0..SOURCES).map(|n| file(&format!("file:///folder/{n}"))).collect();
     let sources = write(Batch { sources, ..Batch::default() }).sources;
     let draft = |n: usize, supersedes| ItemDraft {
-        reference: (n % 3 == 0).then(|| format!("ref/{n}")),
+        reference: n.is_multiple_of(3).then(|| format!("ref/{n}")),
         title: format!("title {n}"),
         attributes: format!("{{\"n\":{n}}}"),
         tags: vec![format!("tag{}", n % 9)],
         gates: vec![format!("gate{}", n % 4)],
-        source: (n % 2 == 0).then(|| sources[n % SOURCES]),
+        source: n.is_multiple_of(2).then(|| sources[n % SOURCES]),
         supersedes,
         ..note(&format!("the {n}th of many, {}", "with words ".repeat(n % 17)))
     };
@@ -328,7 +328,7 @@ fn rich() -> Files {
     let all = [ids, newer].concat();
     let edge = |n: usize| engine::EdgeDraft {
         note: format!("edge {n}"),
-        source: (n % 3 == 0).then(|| sources[n % SOURCES]),
+        source: n.is_multiple_of(3).then(|| sources[n % SOURCES]),
         ..link(all[n % LARGE_ITEMS], all[(n * 7 + 1) % LARGE_ITEMS], 0.5)
     };
     let edges = write(Batch { edges: (0..EDGES).map(edge).collect(), ..Batch::default() }).edges;
