@@ -73,6 +73,8 @@ impl Store {
                 writer.job(at, 1)
             };
             if self.rewrite(&job, &erased, pace)? == Compacted::Cancelled {
+                // Upkeep goes on with what nobody waits for any more.
+                self.wanted.note_change();
                 return Ok(0);
             }
         }

@@ -153,7 +153,7 @@ impl Salvage {
                 }
                 Err(damage) => {
                     let id = part.rows.segment.item_id(row).ok().map(|id| id.0);
-                    losses.rows.push((at, Table::Items, id, damage));
+                    losses.add(at, Table::Items, id, damage);
                 }
             }
         }
@@ -179,7 +179,10 @@ impl Salvage {
                     self.edges.insert(id, place(at, row));
                     self.order.push((seq, Table::Edges, place(at, row)));
                 }
-                Err(damage) => losses.rows.push((at, Table::Edges, None, damage)),
+                Err(damage) => {
+                    let id = self.parts[at].rows.edge_id(row);
+                    losses.add(at, Table::Edges, id, damage);
+                }
             }
         }
     }
@@ -211,7 +214,10 @@ impl Salvage {
                         self.sources.insert(id.0, place(at, row));
                         self.order.push((seq, Table::Sources, place(at, row)));
                     }
-                    Err(damage) => losses.rows.push((at, Table::Sources, None, damage)),
+                    Err(damage) => {
+                        let id = part.rows.source_id(row);
+                        losses.add(at, Table::Sources, id, damage);
+                    }
                 }
             }
         }
@@ -239,7 +245,7 @@ impl Salvage {
                             self.report.left_out.tombstones += 1;
                         }
                     }
-                    Err(damage) => losses.rows.push((at, Table::Tombstones, None, damage)),
+                    Err(damage) => losses.add(at, Table::Tombstones, None, damage),
                 }
             }
         }
@@ -302,8 +308,15 @@ impl Salvage {
     ) -> Result<Salvaged, E> {
         let mut report = self.report.clone();
         for &(_, table, place) in &self.order {
-            // A row that was read once is read again: its pages are known to be whole.
-            let Ok(record) = self.record(table, place) else { continue };
+            let record = match self.record(table, place) {
+                Ok(record) => record,
+                // It was read once; a disk that fails meanwhile may take it still.
+                Err(damage) => {
+                    let file = self.parts[place.part as usize].file;
+                    report.files[file].lose(table, damage.to_string());
+                    continue;
+                }
+            };
             match &record {
                 Record::Source(_) => report.given.sources += 1,
                 Record::Item(..) => report.given.items += 1,
@@ -348,23 +361,42 @@ struct Losses {
 }
 
 impl Losses {
-    /// Tells of those that no other file had.
+    fn add(&mut self, part: usize, table: Table, id: Option<u128>, damage: Damage) {
+        self.rows.push((part, table, id, damage));
+    }
+
+    /// Tells of those that no other file had, and that were to stay.
     fn tell(self, salvage: &mut Salvage) {
         for (part, table, id, damage) in self.rows {
-            let is_there =
-                table == Table::Items && id.is_some_and(|id| salvage.items.contains_key(&id));
-            if !is_there {
-                let file = salvage.parts[part].file;
-                let rows = &mut salvage.report.files[file].lost;
-                match table {
-                    Table::Sources => rows.sources += 1,
-                    Table::Items => rows.items += 1,
-                    Table::Edges => rows.edges += 1,
-                    Table::Tombstones => rows.tombstones += 1,
-                }
-                salvage.report.files[file].tell(damage.to_string());
+            let is_given = |id: u128| match table {
+                Table::Items => salvage.items.contains_key(&id),
+                Table::Edges => salvage.edges.contains_key(&id),
+                Table::Sources => salvage.sources.contains_key(&id),
+                Table::Tombstones => false,
+            };
+            if id.is_some_and(is_given) {
+                continue;
             }
+            if id.is_some_and(|id| salvage.is_erased(id)) {
+                salvage.report.left_out.erased += 1;
+                continue;
+            }
+            let file = salvage.parts[part].file;
+            salvage.report.files[file].lose(table, damage.to_string());
         }
+    }
+}
+
+impl FileReport {
+    /// One row of a table is lost.
+    fn lose(&mut self, table: Table, why: String) {
+        match table {
+            Table::Sources => self.lost.sources += 1,
+            Table::Items => self.lost.items += 1,
+            Table::Edges => self.lost.edges += 1,
+            Table::Tombstones => self.lost.tombstones += 1,
+        }
+        self.tell(why);
     }
 }
 

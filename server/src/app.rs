@@ -164,14 +164,26 @@ fn open_store(data: &Path, workspace: &Path, durability: Durability) -> Result<S
         OpenError::Locked => StartError::Busy(data.to_owned()),
         other => {
             let advice = match other.remedy() {
-                Remedy::Restore => "; restore a backup of the data directory",
-                Remedy::Upgrade => "; use the newer build that wrote it",
-                Remedy::FreeSpace => "; free some space on that disk",
-                _ => "",
+                Remedy::Restore => damaged_advice(data),
+                Remedy::Upgrade => "; use the newer build that wrote it".to_owned(),
+                Remedy::FreeSpace => "; free some space on that disk".to_owned(),
+                _ => String::new(),
             };
             failed(format!("{}: {other}{advice}", workspace.display()))
         }
     })
+}
+
+/// What to do about a damaged store: nothing was changed, and nothing has to be lost in a hurry.
+fn damaged_advice(data: &Path) -> String {
+    let data = data.display();
+    format!(
+        "\n  keep a copy of it first: cp -a {data} {data}.damaged\n  \
+         see all that is wrong: recalld verify --data {data}\n  \
+         with a backup: recalld restore BACKUP --data NEW_DIR\n  \
+         without one: recalld salvage --data {data} --to lines.jsonl, then \
+         recalld import lines.jsonl --data NEW_DIR"
+    )
 }
 
 fn open_encoder(settings: &Settings, progress: &mut dyn Progress) -> Result<Embedder, StartError> {

@@ -139,6 +139,9 @@ const _: () = assert!(API_BODY_BYTES_MAX <= BODY_BYTES_MAX);
 /// How often the log is synced where writes do not wait for it.
 pub const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How often a server looks whether a backup that still has to lose something can be reached again.
+pub const BACKUP_ERASURES_EVERY: Duration = Duration::from_secs(60);
+
 /// Longest that a tool call may take.
 pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 

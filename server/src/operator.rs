@@ -9,10 +9,13 @@ mod compact;
 mod copies;
 mod erase;
 mod erase_backups;
+mod erase_later;
 mod keeping;
 mod known;
+mod place;
 mod restore;
 mod told_disk;
+mod trusted;
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +46,9 @@ use crate::tools::{
 pub use backup::{Backup, backup, real_path};
 pub use compact::compact;
 pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
+pub use erase_later::EraseLater;
 pub use keeping::{Alone, KeepError, Keeper};
+pub use place::{BackupFiles, Place};
 pub use restore::restore;
 
 /// An operator's ingest or import may take long: it is watched, and can be called off.

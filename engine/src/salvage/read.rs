@@ -7,7 +7,7 @@ use crate::error::{Damage, DiskError, OpenError};
 use crate::ids::{Row, StoreId};
 use crate::layout::{self, FileKind};
 use crate::log::{LOG_FILE_BYTES_MAX, pieces};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, SegmentEntry};
 use crate::os::disk::Disk;
 use crate::record;
 use crate::segment::{Header, Rescued, Segment, SegmentBuilder, rescue};
@@ -44,7 +44,7 @@ pub(super) fn read_all(
     let erasures = manifests.iter().flat_map(|it| it.erasures.iter().copied()).collect();
     let newest = manifests.first();
     let listed = newest.map(|it| it.segments.iter().map(|entry| entry.number).collect());
-    reading.segments(listed.as_ref(), told);
+    reading.segments(listed.as_ref(), &manifests, told);
     reading.missing(newest);
     reading.logs(newest.map(|it| it.store), told);
     (reading.parts, erasures, reading.report)
@@ -84,31 +84,48 @@ impl Reading<'_> {
         let logs = manifest.logs.iter().map(|&log| layout::name(FileKind::Log, log));
         for name in manifest.listed().map(|file| file.name).chain(logs) {
             if !self.names.contains(&name) {
-                let entry = manifest
-                    .segments
-                    .iter()
-                    .find(|entry| layout::name(FileKind::Segment, entry.number) == name);
-                let rows = entry.map_or(Rows::default(), |entry| Rows {
-                    sources: entry.sources.into(),
-                    items: entry.items.into(),
-                    edges: entry.edges.into(),
-                    tombstones: entry.tombstones.into(),
-                });
-                let reasons = vec!["MAN-03: the manifest names it, but it is not there".to_owned()];
-                let report = FileReport { name, rows, lost: rows, reasons, more_reasons: 0 };
-                self.report.files.push(report);
+                let number = layout::number(FileKind::Segment, &name);
+                let entry = number.and_then(|number| entry_of(number, [manifest]));
+                let is_more_lost = layout::number(FileKind::Log, &name).is_some();
+                let why = "MAN-03: the manifest names it, but it is not there";
+                self.lose_rows(name, why, entry, is_more_lost);
             }
         }
     }
 
+    /// A file without rows of its own.
     fn lose(&mut self, name: String, why: impl ToString) {
+        self.lose_rows(name, why, None, false);
+    }
+
+    /// A file of which nothing can be read: the rows that a manifest counts in it are lost, or an
+    /// unknown number of them.
+    fn lose_rows(
+        &mut self,
+        name: String,
+        why: impl ToString,
+        entry: Option<&SegmentEntry>,
+        is_more_lost: bool,
+    ) {
+        let rows = entry.map_or(Rows::default(), |entry| Rows {
+            sources: entry.sources.into(),
+            items: entry.items.into(),
+            edges: entry.edges.into(),
+            tombstones: entry.tombstones.into(),
+        });
         let reasons = vec![why.to_string()];
-        self.report.files.push(FileReport { name, reasons, ..FileReport::default() });
+        let report = FileReport { name, rows, lost: rows, is_more_lost, reasons, more_reasons: 0 };
+        self.report.files.push(report);
     }
 
     /// Segments: listed ones first, then leftovers, the newest first. Without a manifest all count
     /// as listed.
-    fn segments(&mut self, listed: Option<&HashSet<u64>>, told: &mut dyn FnMut(&str)) {
+    fn segments(
+        &mut self,
+        listed: Option<&HashSet<u64>>,
+        manifests: &[Manifest],
+        told: &mut dyn FnMut(&str),
+    ) {
         let is_listed = |number: &u64| listed.is_none_or(|listed| listed.contains(number));
         let numbers = self.numbers(FileKind::Segment).into_iter().rev();
         let (first, then): (Vec<u64>, Vec<u64>) = numbers.partition(is_listed);
@@ -131,7 +148,12 @@ impl Reading<'_> {
                     self.add(&name, rows, is_listed(&number), reasons);
                     self.states(number);
                 }
-                Err(why) => self.lose(name, why),
+                // The rows of a leftover are in what took its place.
+                Err(why) if !is_listed(&number) => self.lose(name, why),
+                Err(why) => {
+                    let entry = entry_of(number, manifests);
+                    self.lose_rows(name, why, entry, entry.is_none());
+                }
             }
         }
     }
@@ -190,18 +212,15 @@ impl Reading<'_> {
             let read: Result<Vec<u8>, DiskError> = self.disk.read(&name, LOG_FILE_BYTES_MAX);
             match read {
                 Ok(bytes) => self.log(&name, number, &bytes, store),
-                Err(error) => self.lose(name, error),
+                Err(error) => self.lose_rows(name, error, None, true),
             }
         }
     }
 
     fn log(&mut self, name: &str, number: u64, bytes: &[u8], store: Option<StoreId>) {
         let Some(pieces) = pieces(bytes, number, store) else {
-            return self.lose(
-                name.to_owned(),
-                "LOG-01: its header is damaged, and no manifest \
-                                               tells which store it is of",
-            );
+            let why = "LOG-01: its header is damaged, and no manifest tells which store it is of";
+            return self.lose_rows(name.to_owned(), why, None, true);
         };
         let mut reasons: Vec<String> = pieces
             .wrong
@@ -228,6 +247,19 @@ impl Reading<'_> {
             }
         }
         let rows = Rescued::held(Segment::held_as(name, builder.finish()));
+        // How many rows a commit had that cannot be read is not known.
+        let is_more_lost = !reasons.is_empty();
         self.add(name, rows, true, reasons);
+        let report = self.report.files.last_mut().expect("it was just added");
+        report.is_more_lost = is_more_lost;
     }
+}
+
+/// What a manifest says of a segment. Numbers are used once, so any manifest is right.
+fn entry_of<'a>(
+    number: u64,
+    manifests: impl IntoIterator<Item = &'a Manifest>,
+) -> Option<&'a SegmentEntry> {
+    let mut entries = manifests.into_iter().flat_map(|manifest| &manifest.segments);
+    entries.find(|entry| entry.number == number)
 }

@@ -32,6 +32,8 @@ pub struct FileReport {
     pub rows: Rows,
     /// Rows of them that could not be read, and that no other file is known to have.
     pub lost: Rows,
+    /// Whether more rows than that may be lost, of which nothing tells how many.
+    pub is_more_lost: bool,
     /// What is damaged, each told once, at most [`LOSSES_MAX`].
     pub reasons: Vec<String>,
     /// How many more reasons there are.

@@ -210,6 +210,16 @@ impl Rescued {
         self.segment.edge_joining(row, end(EDGE_FROM)?, end(EDGE_TO)?)
     }
 
+    /// The id of a row that may be lost otherwise.
+    pub(crate) fn source_id(&self, row: Row) -> Option<u128> {
+        self.segment.view::<u128>(SOURCE_ID).ok()?.get(row as usize).ok()
+    }
+
+    /// The same of an edge.
+    pub(crate) fn edge_id(&self, row: Row) -> Option<u128> {
+        self.segment.view::<u128>(EDGE_ID).ok()?.get(row as usize).ok()
+    }
+
     pub(crate) fn tombstone(&self, row: Row) -> Result<TombstoneView<'_>, Damage> {
         if self.version > 1 {
             return self.segment.tombstone(row);

@@ -99,6 +99,13 @@ impl Credentials {
         Ok((Self::read(&path, &text, signer)?, Created { folder, signing_key, credentials }))
     }
 
+    /// The signing key of a data directory; `None` where it has none. Makes nothing.
+    pub fn signing_key(data_dir: &Path) -> Result<Option<Signer>, CredentialsError> {
+        let path = data_dir.join(KEYS_FOLDER).join(SIGNING_KEY_NAME);
+        let text = private_file::read(&path, FILE_BYTES_MAX)?;
+        text.map(|text| read_seed(&path, &text)).transpose()
+    }
+
     /// Reads the text of a credentials file.
     fn read(path: &Path, text: &str, signer: Signer) -> Result<Self, CredentialsError> {
         let malformed = |why: String| CredentialsError::Malformed { path: path.to_owned(), why };

@@ -75,7 +75,8 @@ impl Cut {
                 "{file}: {error}; make sure that there is space and that it may be written"
             )),
             Self::Damaged(damage) => Failure::Could(format!(
-                "the store is damaged: {damage}; restore a backup of the data directory"
+                "the store is damaged: {damage}; restore a backup of the data directory, or bring out \
+                 what can be read with `recalld salvage`"
             )),
             Self::Other(failure) => failure,
         }

@@ -9,7 +9,7 @@ use engine::{Damage, LeftOut, OpenError, Rows, Salvage, Salvaged};
 use serde_json::{Value, json};
 
 use super::fresh::Fresh;
-use super::verify::store_of;
+use super::verify::place_of;
 use super::{Common, Failure};
 use crate::lines::write;
 
@@ -26,13 +26,13 @@ pub(super) struct SalvageArgs {
     /// Replace FILE if it is there.
     #[arg(long)]
     force: bool,
-    /// A store's folder, such as a copy or a backup, instead of that of the data directory.
+    /// A backup, another data directory, or a copy of a store, instead of the data directory.
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
-    let folder = store_of(args.folder.as_deref(), &args.common)?;
+    let folder = place_of(args.folder.as_deref(), &args.common)?.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
     let salvage = Salvage::read(&disk, &mut |name| eprintln!("recalld: reading {name}"));
     let salvage = salvage.map_err(|error| could(&folder, &error))?;
@@ -130,6 +130,7 @@ fn to_json(report: &Salvaged) -> Value {
     let file = |file: &engine::FileReport| {
         json!({
             "name": file.name, "rows": rows(file.rows), "lost": rows(file.lost),
+            "more_lost": file.is_more_lost,
             "reasons": file.reasons, "more_reasons": file.more_reasons,
         })
     };
@@ -158,7 +159,14 @@ fn readable(report: &Salvaged, to: &Path) -> String {
     let mut out = format!("brought out: {}\n", told(report.given));
     for file in &report.files {
         if file.lost.total() > 0 || !file.reasons.is_empty() {
-            out += &format!("{}: lost {} of {}\n", file.name, told(file.lost), told(file.rows));
+            out += &match (file.lost.total(), file.is_more_lost) {
+                (0, true) => format!("{}: lost an unknown number of rows\n", file.name),
+                (_, more) => {
+                    let more = if more { ", and an unknown number of others" } else { "" };
+                    let (lost, rows) = (told(file.lost), told(file.rows));
+                    format!("{}: lost {lost} of {rows}{more}\n", file.name)
+                }
+            };
             for why in &file.reasons {
                 out += &format!("  {why}\n");
             }
@@ -170,7 +178,7 @@ fn readable(report: &Salvaged, to: &Path) -> String {
     let LeftOut { erased, edges, sources, tombstones, supersedes, source_names, successors } =
         report.left_out;
     for (count, what) in [
-        (erased, "rows left out, of what was to be erased"),
+        (erased, "rows left out, of what was to be erased or may have been"),
         (edges, "edges left out, of which an end is lost"),
         (sources, "sources left out, which nothing names"),
         (tombstones, "tombstones left out, of what is gone"),

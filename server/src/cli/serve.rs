@@ -13,9 +13,10 @@ use signal_hook::iterator::Signals;
 use super::remote::Announcement;
 use super::{Failure, ServeArgs, ingest};
 use crate::app::{self, Settings, Started};
-use crate::limits::{WORKERS_MAX, WORKERS_MIN};
+use crate::limits::{BACKUP_ERASURES_EVERY, WORKERS_MAX, WORKERS_MIN};
 use crate::model::{Bar, Unit};
 use crate::net::{Cancel, Limits, Listen, ListenerId, NetConfig, Server};
+use crate::operator::EraseLater;
 use crate::parts::Parts;
 use crate::pipeline::{HOSTED, LOCAL, Pipeline};
 
@@ -32,6 +33,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     say_created(&started);
     let parts = Arc::clone(&started.parts);
     let upkeep = Upkeep::start(Arc::clone(&parts.workspace.store)).map_err(Failure::could)?;
+    let later = EraseLater::start(Arc::clone(&parts), BACKUP_ERASURES_EVERY);
+    let later = later.map_err(Failure::could)?;
     let addresses = server.addresses().map_err(Failure::could)?;
     let address = |id: ListenerId| addresses.iter().find(|(of, _)| *of == id).map(|(_, at)| *at);
     let (local, hosted) = (address(LOCAL), address(HOSTED));
@@ -62,7 +65,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             Err(_) => Err(Failure::Could("the event loop panicked".to_owned())),
         }
     })?;
-    drop(upkeep);
+    drop((later, upkeep));
     parts.workspace.store.seal().map_err(Failure::could)
 }
 

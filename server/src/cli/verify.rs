@@ -1,19 +1,20 @@
-//! `recalld verify`: every rule of the format over the store, and the chain of the ledger; or a proof
-//! that nothing of an item is left.
+//! `recalld verify`: every rule of the format over the store, the chain of the ledger, and what a
+//! backup lists; or a proof that nothing of an item is left.
+//!
+//! Changes nothing, and makes nothing where it looks.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use engine::ledger::{self, VerifyWith};
+use engine::ledger::Report;
 use engine::os::disk::RealDisk;
 use engine::{ERASURE_LIMITS, EdgeId, Erasure, OpenError, Remedy, Verified, verify, verify_erased};
 use serde_json::{Value, json};
 
 use super::{Common, Failure};
-use crate::app;
-use crate::auth::Verifier;
 use crate::names;
+use crate::operator::{BackupFiles, Place};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
@@ -25,29 +26,31 @@ pub(super) struct VerifyArgs {
     /// Look for this phrase in every byte of every file, too.
     #[arg(long, value_name = "PHRASE", requires = "erased")]
     text: Option<String>,
-    /// A store's folder, such as a backup, instead of that of the data directory.
+    /// A backup, another data directory, or a store's folder, instead of the data directory.
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }
 
-/// The folder of a store: the one that is named, or that of the data directory.
-pub(super) fn store_of(folder: Option<&Path>, common: &Common) -> Result<PathBuf, Failure> {
-    let (found, advice) = match folder {
-        Some(folder) => (folder.to_owned(), "name the folder of a store or a backup"),
-        None => {
-            (app::workspace_dir(&common.data()?).join("store"), "say where it is with --data DIR")
+/// What is to be checked or salvaged: the folder that is named, or the data directory.
+pub(super) fn place_of(folder: Option<&Path>, common: &Common) -> Result<Place, Failure> {
+    let (place, advice) = match folder {
+        Some(folder) => {
+            (Place::of(folder), "name a backup, a data directory or the folder of a store")
         }
+        None => (Place::data(&common.data()?), "say where it is with --data DIR"),
     };
     // A folder that is not there must not be made by looking at it.
-    if found.is_dir() {
-        return Ok(found);
+    let store = place.store();
+    if store.is_dir() {
+        return Ok(place);
     }
-    Err(Failure::Could(format!("{}: there is no store; {advice}", found.display())))
+    Err(Failure::Could(format!("{}: there is no store; {advice}", store.display())))
 }
 
 pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let id = args.erased.as_deref().map(number).transpose()?;
-    let folder = store_of(args.folder.as_deref(), &args.common)?;
+    let place = place_of(args.folder.as_deref(), &args.common)?;
+    let folder = place.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
     let mut told = |name: &str| eprintln!("recalld: {name}");
     let could = |error: OpenError| could(&folder, &error);
@@ -67,31 +70,50 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
         };
     }
     let found = verify(&disk, &mut told).map_err(could)?;
-    let ledger = match args.folder {
-        None => of_ledger(&args.common.data()?)?,
-        Some(_) => Ledger::NotThere,
-    };
+    let ledger = place.ledger().map_err(Failure::Could)?;
+    let backup = place.backup();
+    let answer = answer(&found, ledger.as_ref(), backup.as_ref());
     let text = if args.common.json {
         let value = json!({
-            "clean": found.is_clean() && ledger.is_right(),
+            "clean": answer.is_ok(),
             "store": to_json(&found),
-            "ledger": ledger.to_json(),
+            "ledger": ledger.as_ref().map(ledger_to_json),
+            "backup": backup.as_ref().map(backup_to_json),
         });
         format!("{value}\n")
     } else {
-        readable(&found) + &ledger.readable()
+        let ledger = ledger.as_ref().map(readable_ledger).unwrap_or_default();
+        readable(&found) + &ledger + &backup.as_ref().map(readable_backup).unwrap_or_default()
     };
     print!("{text}");
-    if !found.is_clean() {
-        let why = "the store is damaged; restore a backup, or bring out what can be read with \
-                   `recalld salvage`";
-        return Err(Failure::No(why.to_owned()));
+    answer
+}
+
+/// Whether all is clean, and what to do where it is not.
+fn answer(
+    found: &Verified,
+    ledger: Option<&Report>,
+    backup: Option<&BackupFiles>,
+) -> Result<(), Failure> {
+    let no = |why: &str| Err(Failure::No(why.to_owned()));
+    match (found.is_clean(), ledger, backup) {
+        (false, _, Some(_)) => no("the backup's store is damaged; the next `recalld backup` into \
+             it makes it whole, or bring out what can be read with `recalld salvage`"),
+        (false, ..) => {
+            no("the store is damaged; keep a copy of it, restore a backup, or bring out \
+             what can be read with `recalld salvage`")
+        }
+        (_, Some(report), _) if report.is_torn() => {
+            no("the ledger's last entry was cut short by a crash; the next start removes it")
+        }
+        (_, Some(report), _) if !report.ok => {
+            no("the ledger is damaged; keep a copy of it, and restore a backup of it")
+        }
+        (.., Some(backup)) if !backup.findings.is_empty() => {
+            no("the backup is damaged; make it again with `recalld backup`")
+        }
+        _ => Ok(()),
     }
-    if !ledger.is_right() {
-        let why = "the ledger is damaged; keep a copy of it, and restore a backup of it";
-        return Err(Failure::No(why.to_owned()));
-    }
-    Ok(())
 }
 
 /// The number of an item's or edge's id.
@@ -211,68 +233,42 @@ fn proof(found: &Erasure) -> String {
     out
 }
 
-/// What the walk through the ledger found.
-enum Ledger {
-    /// None is there, or none belongs to what was named.
-    NotThere,
-    Walked(ledger::Report),
+fn ledger_to_json(report: &Report) -> Value {
+    json!({
+        "clean": report.ok, "entries": report.entries,
+        "checkpoints": report.checkpoints.count, "unsigned": report.unsigned,
+        "fault": report.fault.as_ref().map(ToString::to_string),
+    })
 }
 
-/// The ledger of the workspace, checked with the public half of the key that signs it.
-fn of_ledger(data: &Path) -> Result<Ledger, Failure> {
-    let folder = app::workspace_dir(data).join("ledger");
-    if !folder.is_dir() {
-        return Ok(Ledger::NotThere);
-    }
-    // Keys that are not there must not be made by looking for them.
-    let key = data.join("keys/signing.key");
-    if !key.is_file() {
-        let why = "is not there, so the ledger cannot be checked; restore it from a backup";
-        return Err(Failure::Could(format!("{} {why}", key.display())));
-    }
-    let (credentials, _) = app::credentials(data).map_err(Failure::could)?;
-    let verifier: Verifier = credentials.signer().verifier();
-    let report = ledger::verify(&folder, &VerifyWith::whole(&verifier)).map_err(|error| {
-        let advice = "make sure that its files can be read, and try again";
-        Failure::Could(format!("{}: {error}; {advice}", folder.display()))
-    })?;
-    Ok(Ledger::Walked(report))
+fn readable_ledger(report: &Report) -> String {
+    let (count, unsigned) = (report.checkpoints.count, report.unsigned);
+    let answer = match &report.fault {
+        None => "clean".to_owned(),
+        Some(fault) => format!("damaged: {fault}"),
+    };
+    format!(
+        "the ledger of {} entries and {count} checkpoints ({unsigned} entries unsigned) is {answer}\n",
+        report.entries
+    )
 }
 
-impl Ledger {
-    fn is_right(&self) -> bool {
-        match self {
-            Self::NotThere => true,
-            Self::Walked(report) => report.ok,
-        }
-    }
+fn backup_to_json(backup: &BackupFiles) -> Value {
+    json!({
+        "clean": backup.findings.is_empty(), "made_at": backup.made_at, "files": backup.files,
+        "findings": backup.findings,
+    })
+}
 
-    fn to_json(&self) -> Value {
-        match self {
-            Self::NotThere => Value::Null,
-            Self::Walked(report) => json!({
-                "clean": report.ok, "entries": report.entries,
-                "checkpoints": report.checkpoints.count, "unsigned": report.unsigned,
-                "fault": report.fault.as_ref().map(ToString::to_string),
-            }),
-        }
+fn readable_backup(backup: &BackupFiles) -> String {
+    let mut out = String::new();
+    backup.findings.iter().for_each(|finding| put(&mut out, finding));
+    if backup.findings.is_empty() {
+        let made_at = backup.made_at.as_deref().unwrap_or_default();
+        put(
+            &mut out,
+            &format!("the backup of {made_at}, {} files beside the store, is clean", backup.files),
+        );
     }
-
-    fn readable(&self) -> String {
-        match self {
-            Self::NotThere => String::new(),
-            Self::Walked(report) => {
-                let entries = report.entries;
-                let (count, unsigned) = (report.checkpoints.count, report.unsigned);
-                let answer = match &report.fault {
-                    None => "clean".to_owned(),
-                    Some(fault) => format!("damaged: {fault}"),
-                };
-                format!(
-                    "the ledger of {entries} entries and {count} checkpoints ({unsigned} entries \
-                     unsigned) is {answer}\n"
-                )
-            }
-        }
-    }
+    out
 }

@@ -8,7 +8,6 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine::ledger::{Report, VerifyWith, verify};
 use engine::os::disk::RealDisk;
 use engine::{Copied, CopyError, hex};
 use serde_json::{Value, json};
@@ -18,14 +17,12 @@ use super::copies::{self, CopiedFile};
 use super::keeping::{KeepError, Keeper, Note};
 use super::known::{self, Known};
 use super::told_disk::ToldDisk;
+use super::trusted::{FORMER_KEYS, ledger_of, trusted_keys, verify_ledger};
 use crate::app;
-use crate::auth::Verifier;
 use crate::names;
 use crate::tools::args::{Text, args};
 
 const OPERATION: &str = "recalld backup";
-/// Public keys of signing keys that a data directory had before: they vouch for older checkpoints.
-pub(super) const FORMER_KEYS: &str = "keys/former.json";
 /// What only its owner may have.
 pub(super) const KEY_FILES: [&str; 2] = ["credentials.toml", "keys/signing.key"];
 /// What is copied where it is there.
@@ -46,40 +43,6 @@ args! {
 /// The store's folder of a data directory or a backup.
 pub(super) fn store_of(root: &Path) -> PathBuf {
     app::workspace_dir(root).join("store")
-}
-
-fn ledger_of(root: &Path) -> PathBuf {
-    app::workspace_dir(root).join("ledger")
-}
-
-/// The public keys of the ledgers that a data directory may hold: its own, and former ones.
-fn trusted_keys(keeper: &Keeper<'_>) -> Result<Vec<[u8; 32]>, KeepError> {
-    let mut keys = vec![keeper.signer.public()];
-    let file = keeper.data.join(FORMER_KEYS);
-    match fs::read(&file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(KeepError::failed(copies::at(&file)(error), "mend it")),
-        Ok(text) => {
-            let said: Value = serde_json::from_slice(&text).unwrap_or_default();
-            let former = catalogue::keys_of_json(&said["public_keys"]);
-            keys.extend(former.ok_or_else(|| {
-                KeepError::failed(format!("{} is not a list of keys", file.display()), "mend it")
-            })?);
-        }
-    }
-    keys.truncate(catalogue::PUBLIC_KEYS_MAX);
-    Ok(keys)
-}
-
-/// Verifies a copied ledger against public keys.
-pub(super) fn verify_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
-    let folder = ledger_of(root);
-    let seals = Verifier::new(keys).map_err(|error| format!("BAK-01: {error}"))?;
-    let report = verify(&folder, &VerifyWith::whole(&seals)).map_err(|error| error.to_string())?;
-    match &report.fault {
-        None => Ok(report),
-        Some(fault) => Err(format!("{}: {fault}", folder.display())),
-    }
 }
 
 /// A path without links; of one that is not there yet, of what leads to it.
@@ -106,7 +69,8 @@ pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value
     // What is to be erased is not copied any more.
     let erased = keeper.store.erase_pending(&keeper.pace("erasing", keeper.store.bytes_on_disk()));
     erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
-    let keys = trusted_keys(keeper)?;
+    let keys = trusted_keys(keeper.data, Some(keeper.signer.public()))
+        .map_err(|why| KeepError::failed(why, "mend it"))?;
     let mut made = begin(keeper, to)?;
     let noted = note(keeper, &made.id, to)?;
     let copied = copy_store(keeper, to).inspect_err(|(_, is_another)| {
@@ -131,6 +95,7 @@ pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value
     made.seq = copied.seq;
     made.made_at = Some(names::time(keeper.store.now()));
     made.write(to).map_err(|why| KeepError::failed(why, MAKE_ROOM))?;
+    settle(to, &made)?;
     Ok(json!({
         "path": to.to_str(), "id": made.id, "made_at": made.made_at, "seq": copied.seq,
         "files": copied.files + count.written, "bytes": copied.bytes + count.bytes,
@@ -184,6 +149,7 @@ fn check_place(data: &Path, to: &Path) -> Result<(), KeepError> {
 fn begin(keeper: &Keeper<'_>, to: &Path) -> Result<Catalogue, KeepError> {
     let failed = |why| KeepError::failed(why, MAKE_ROOM);
     if let Some(earlier) = Catalogue::read(to).map_err(failed)? {
+        settle(to, &earlier)?;
         return Ok(earlier);
     }
     let mut id = [0; 16];
@@ -198,6 +164,12 @@ fn begin(keeper: &Keeper<'_>, to: &Path) -> Result<Catalogue, KeepError> {
     };
     made.write(to).map_err(failed)?;
     Ok(made)
+}
+
+/// Files that the catalogue names go to their places.
+fn settle(to: &Path, made: &Catalogue) -> Result<(), KeepError> {
+    let settle = |file: &CopiedFile| file.settle(to).map_err(copies::at(to));
+    made.files.iter().try_for_each(settle).map_err(|why| KeepError::failed(why, MAKE_ROOM))
 }
 
 fn note(keeper: &Keeper<'_>, id: &str, to: &Path) -> Result<bool, KeepError> {
@@ -248,7 +220,7 @@ fn copy_store(keeper: &Keeper<'_>, to: &Path) -> Result<Copied, (KeepError, bool
     copied.map_err(|error| {
         let remedy = match &error {
             CopyError::Store(_) | CopyError::Source(_) => {
-                "run `recalld verify`; the backup is as it was before"
+                "run `recalld verify`, which tells what is wrong; the backup is as it was before"
             }
             CopyError::Occupied(_) => "choose another folder",
             CopyError::Locked => "wait until the other process is done",
@@ -285,7 +257,8 @@ fn copy_ledger(keeper: &Keeper<'_>, to: &Path) -> Result<(Vec<CopiedFile>, Count
     Ok((files, count))
 }
 
-/// Copies a file that may be missing.
+/// Copies a file that may be missing: beside its place, where another version of it is, so that what
+/// the catalogue of the backup before names is there until the next one is.
 fn copy_plain(
     data: &Path,
     to: &Path,
@@ -293,17 +266,20 @@ fn copy_plain(
     count: &mut Count,
 ) -> Result<Option<CopiedFile>, KeepError> {
     let (from, place) = (data.join(path), to.join(path));
+    let failed = |error| KeepError::failed(copies::at(&place)(error), MAKE_ROOM);
     let copied = match fs::metadata(&from) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => Err(error),
         Ok(about) if about.len() > PLAIN_BYTES_MAX => Err(std::io::Error::other("too large")),
         Ok(about) => {
             let bytes = about.len();
-            copies::copy(&from, &place, bytes).map(|copied| (bytes, copied))
+            let is_replaced =
+                place.exists() && !copies::is_same(&from, &place, bytes).map_err(&failed)?;
+            let to = if is_replaced { copies::next_to(&place) } else { place.clone() };
+            copies::copy(&from, &to, bytes).map(|copied| (bytes, copied))
         }
     };
-    let (bytes, (sha256, is_new)) =
-        copied.map_err(|error| KeepError::failed(copies::at(&place)(error), MAKE_ROOM))?;
+    let (bytes, (sha256, is_new)) = copied.map_err(failed)?;
     let file = CopiedFile { path: path.to_owned(), bytes, sha256 };
     count.add(&file, is_new);
     Ok(Some(file))

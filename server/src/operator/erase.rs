@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::ledger::{Decision, Effect, Outcome};
+use engine::limits::ERASURES_PENDING_MAX;
 use engine::{ItemId, Place, Snapshot, WriteError};
 use serde_json::{Value, json};
 
@@ -24,9 +25,11 @@ const OPERATION: &str = "recalld erase";
 const BEGUN: &str = "recalld erase: begun";
 /// Items that one request erases, chains and chunks included. Their ids fit a request's body.
 pub const ERASE_ITEMS_MAX: usize = 16_384;
+// What a store takes on at once: half of what may be pending, as sources may have to go, too.
+const _: () = assert!(ERASE_ITEMS_MAX <= ERASURES_PENDING_MAX / 2);
 /// What to do after an error between the steps.
 const GO_ON: &str = "what is left is tried again by `recalld erase --pending`";
-const DAMAGED: &str = "the store is damaged; restore a backup";
+const DAMAGED: &str = "the store is damaged; `recalld verify` tells where";
 
 args! {
     /// What `POST /operator/erase` takes.

@@ -1,8 +1,8 @@
 //! Erasure in the backups that a data directory knows of.
 //!
 //! A backup's store is a store: it is opened, loses the ids, and is closed. One that cannot be
-//! reached keeps its pending ids in `backups.json`, and the next `recalld erase --pending` tries
-//! again.
+//! reached keeps its pending ids in `backups.json`; a server tries again by itself, and
+//! `recalld erase --pending` does.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 use super::backup::store_of;
 use super::catalogue::Catalogue;
 use super::copies;
+use super::erase::ERASE_ITEMS_MAX;
 use super::keeping::{KeepError, Keeper};
 use super::known::{Known, KnownBackup};
 
 /// What became of one backup.
 pub(super) struct Lost {
-    path: String,
+    pub(super) path: String,
     erased: usize,
     /// Why it still holds what it must lose.
     pub(super) why: Option<String>,
@@ -59,6 +60,15 @@ pub(super) fn erase(keeper: &Keeper<'_>, known: &mut Known) -> Result<Vec<Lost>,
         }
     }
     Ok(lost)
+}
+
+/// Whether a backup that still has to lose something is where it was seen last.
+pub(super) fn is_due(known: &Known) -> bool {
+    known.backups.iter().filter(|backup| !backup.pending.is_empty()).any(|backup| {
+        let there = Catalogue::read(&backup.path);
+        // One that cannot be read is told as such by the attempt.
+        there.map_or(true, |there| there.is_some_and(|there| there.id == backup.id))
+    })
 }
 
 /// The store's own tombstones of the pending ids: who wanted them gone, when and why is said alike in
@@ -111,9 +121,11 @@ fn erase_in(
     }
     drop(snapshot);
     let erased = tombstones.len();
-    if erased > 0 {
-        let batch = Batch { tombstones, ..Batch::default() };
+    // What waited for long may be more than one store takes on at a time.
+    for part in tombstones.chunks(ERASE_ITEMS_MAX) {
+        let batch = Batch { tombstones: part.to_vec(), ..Batch::default() };
         store.write(batch).map_err(|error| text(&error))?;
+        store.erase_pending(&pace).map_err(|error| text(&error))?;
     }
     store.erase_pending(&pace).map_err(|error| text(&error))?;
     match store.erasures_pending() {

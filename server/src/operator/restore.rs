@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::os::disk::RealDisk;
-use engine::{CopyError, Reader};
+use engine::{CopyError, OpenError, Reader};
 use serde_json::{Value, json};
 
-use super::backup::{FORMER_KEYS, KEY_FILES, store_of, verify_ledger};
+use super::backup::{KEY_FILES, store_of};
 use super::catalogue::{self, Catalogue};
 use super::copies::{self, CopiedFile};
 use super::keeping::KeepError;
 use super::known::Known;
 use super::told_disk::ToldDisk;
+use super::trusted::{FORMER_KEYS, verify_ledger};
 use crate::net::Cancel;
 use crate::tools::Progress;
 
@@ -36,6 +37,12 @@ pub fn restore(from: &Path, data: &Path, progress: Progress<'_>) -> Result<Value
     for file in &made.files {
         restore_file(from, root, file)?;
         count = (count.0 + 1, count.1 + file.bytes);
+    }
+    // The store was copied under its lock; all else is of one backup while the catalogue, which is
+    // written last, is the same.
+    if finished(from)? != made {
+        let why = format!("{}: it was made anew while it was copied", from.display());
+        return Err(KeepError::failed(why, "try again"));
     }
     let report = verify_ledger(root, &made.public_keys)
         .map_err(|why| KeepError::failed(format!("the restored ledger: {why}"), ANOTHER))?;
@@ -106,6 +113,9 @@ fn restore_store(
     let (source, target) = (open(&source)?, ToldDisk::new(open(&target)?, &Cancel::new()));
     let copied = target.telling("restoring", 0, progress, || engine::restore(&source, &target));
     let copied = copied.map_err(|error| match &error {
+        CopyError::Source(OpenError::Locked) => {
+            failed(&error, "another process backs up to it, or erases in it; try again later")
+        }
         CopyError::Source(_) => failed(&error, ANOTHER),
         _ => failed(&error, "make sure that there is space, and try again"),
     })?;
@@ -114,14 +124,8 @@ fn restore_store(
 
 /// A file beside the store: what lies beyond its listed bytes is of a backup that was cut short.
 fn restore_file(from: &Path, root: &Path, file: &CopiedFile) -> Result<(), KeepError> {
-    let (source, target) = (from.join(&file.path), root.join(&file.path));
-    let failed = |why: String| KeepError::failed(why, ANOTHER);
-    let found = copies::hash_of(&source, file.bytes).map_err(copies::at(&source));
-    let found = found.map_err(|why| failed(format!("BAK-03: {why}")))?;
-    if found != file.sha256 {
-        let why = "its SHA-256 is not the one that backup.json lists";
-        return Err(failed(format!("BAK-03: {}: {why}", source.display())));
-    }
+    let target = root.join(&file.path);
+    let source = file.find(from).map_err(|why| KeepError::failed(why, ANOTHER))?;
     let (copied, _) = copies::copy(&source, &target, file.bytes)
         .map_err(|error| KeepError::failed(copies::at(&target)(error), "make sure of space"))?;
     if copied != file.sha256 {

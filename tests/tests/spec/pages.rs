@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Starts of rule ids; each has a page.
-const ROOMS: [&str; 8] = ["SEG", "EMB", "LOG", "MAN", "STA", "WRD", "LED", "EXP"];
+const ROOMS: [&str; 10] = ["SEG", "EMB", "LOG", "MAN", "STA", "STO", "WRD", "LED", "EXP", "BAK"];
 /// A room's three letters, a dash, two digits.
 const RULE_BYTES: usize = 6;
 
@@ -21,6 +21,11 @@ pub(crate) fn page(name: &str) -> String {
 /// A source file of the engine.
 pub(crate) fn source(name: &str) -> String {
     fs::read_to_string(root().join("engine/src").join(name)).expect("the file is there")
+}
+
+/// A source file of the server.
+pub(crate) fn server_source(name: &str) -> String {
+    fs::read_to_string(root().join("server/src").join(name)).expect("the file is there")
 }
 
 fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
@@ -101,7 +106,8 @@ fn every_rule_is_stated_once() {
 fn every_rule_that_is_named_is_stated() {
     let stated = stated();
     let mut named = 0;
-    for (path, text) in texts("engine/src", ".rs").into_iter().chain(texts("format-spec", ".md")) {
+    let code = texts("engine/src", ".rs").into_iter().chain(texts("server/src", ".rs"));
+    for (path, text) in code.chain(texts("format-spec", ".md")) {
         for id in rules(&text) {
             named += 1;
             assert!(stated.contains_key(id), "{} names {id}", path.display());

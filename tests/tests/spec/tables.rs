@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::{COLUMNS, Cells, Table, limits, words};
 
-use crate::pages::{page, source};
+use crate::pages::{page, server_source, source};
 
 /// Rows of the table whose head starts with `head`, without their outer bars, cells trimmed.
 fn table(text: &str, head: &str) -> Vec<Vec<String>> {
@@ -130,4 +130,30 @@ fn limits_are_those_of_the_page() {
         let listed: BTreeSet<&str> = coded.iter().map(|(name, _)| *name).collect();
         assert_eq!(constants.collect::<BTreeSet<_>>(), listed, "{file}");
     }
+}
+
+/// A constant's number in a source file of the server, by its text: such as `65_536 + 16`.
+fn constant(file: &str, name: &str) -> u64 {
+    let start = format!("const {name}: usize = ");
+    let text = server_source(file);
+    let line = text.lines().find_map(|line| line.split_once(&start)).expect(name).1;
+    let terms = line.trim_end_matches(';').split(" + ");
+    terms.map(|term| term.replace('_', "").parse::<u64>().expect(name)).sum()
+}
+
+#[test]
+fn limits_around_the_store_are_those_of_the_page() {
+    let coded = [
+        ("BACKUPS_MAX", "operator/known.rs"),
+        ("PENDING_MAX", "operator/known.rs"),
+        ("ERASE_ITEMS_MAX", "operator/erase.rs"),
+        ("PUBLIC_KEYS_MAX", "operator/catalogue.rs"),
+        ("FILES_MAX", "operator/catalogue.rs"),
+    ];
+    let coded = coded.map(|(name, file)| (name.to_owned(), constant(file, name)));
+    let written: Vec<(String, u64)> = table(&page("limits.md"), "| kept there | value | why |")
+        .into_iter()
+        .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
+        .collect();
+    assert_eq!(written, coded);
 }

@@ -1,7 +1,7 @@
 //! Backups are stores of their own: consistent while writing goes on, checked, never overwritten.
 
-use engine::os::disk::{Disk, RealDisk};
-use engine::{CopyError, FullSpeed, Options, Store, restore};
+use engine::os::disk::{Disk, DiskFile, DiskLock, FileBytes, RealDisk};
+use engine::{CopyError, DiskError, FullSpeed, OpenError, Options, Store, restore};
 use tests::ground;
 use tests::listing::{Asked, listing};
 use tests::sample::{self, Seals, hide, items, note, tombstones};
@@ -131,6 +131,80 @@ fn restore_gives_the_store_back_and_overwrites_nothing() {
     assert!(matches!(error, CopyError::Occupied(_)), "{error}");
     let error = restore(&disk, &*scratch.ground().disk).unwrap_err();
     assert!(matches!(error, CopyError::Locked), "{error}");
+}
+
+/// A directory whose lock must be held by whoever reads a file of it.
+#[derive(Debug)]
+struct Guarded(RealDisk);
+
+impl Guarded {
+    fn assert_locked(&self) {
+        assert!(self.0.lock().expect("the folder is there").is_none(), "read without the lock");
+    }
+}
+
+impl Disk for Guarded {
+    fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+        self.0.lock()
+    }
+
+    fn names(&self) -> Result<Vec<String>, DiskError> {
+        self.assert_locked();
+        self.0.names()
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        panic!("a backup that is restored is not written to: {name}")
+    }
+
+    fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
+        self.assert_locked();
+        self.0.read(name, bytes_max)
+    }
+
+    fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
+        self.assert_locked();
+        self.0.map(name)
+    }
+
+    fn rename(&self, from: &str, _to: &str) -> Result<(), DiskError> {
+        panic!("a backup that is restored is not written to: {from}")
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        panic!("a backup that is restored is not written to: {name}")
+    }
+
+    fn sync(&self, name: &str) -> Result<(), DiskError> {
+        panic!("a backup that is restored is not written to: {name}")
+    }
+
+    fn sync_names(&self) -> Result<(), DiskError> {
+        panic!("a backup that is restored is not written to")
+    }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        self.0.free_bytes()
+    }
+}
+
+/// Whoever erases in a backup opens its store, so neither can see half of the other's work.
+#[test]
+fn a_backup_that_is_restored_cannot_be_erased_from_meanwhile() {
+    let scratch = Scratch::unmerged();
+    sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
+    let (folder, disk) = place();
+    scratch.store().backup(&disk).unwrap();
+    let (_restored, target) = place();
+    let copied = restore(&Guarded(disk.clone()), &target).unwrap();
+    assert_eq!(copied.seq, scratch.snapshot().seq());
+    let erasing = opened(&folder);
+    let (_another, target) = place();
+    let error = restore(&disk, &target).unwrap_err();
+    assert!(matches!(error, CopyError::Source(OpenError::Locked)), "{error}");
+    assert!(target.names().unwrap().iter().all(|name| name == "LOCK"), "nothing is copied");
+    drop(erasing);
+    restore(&disk, &target).unwrap();
 }
 
 /// A crash may leave a file that was being written, of any kind.

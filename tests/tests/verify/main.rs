@@ -4,5 +4,7 @@ mod clean;
 mod crafted;
 mod erased;
 mod flipped;
+mod killed;
+mod places;
 mod program;
 mod salvage;

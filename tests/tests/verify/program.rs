@@ -12,7 +12,7 @@ use tests::{ground, random_store};
 const SEED: u64 = 5;
 
 /// A data directory with a store of random rows in several segments.
-fn data_in(folder: &Path) -> PathBuf {
+pub(crate) fn data_in(folder: &Path) -> PathBuf {
     let data = folder.join("data");
     let store = data.join("tenants/local/store");
     fs::create_dir_all(&store).expect("the sample is as it was made");
@@ -22,11 +22,11 @@ fn data_in(folder: &Path) -> PathBuf {
     data
 }
 
-fn store_in(data: &Path) -> PathBuf {
+pub(crate) fn store_in(data: &Path) -> PathBuf {
     data.join("tenants/local/store")
 }
 
-fn export(data: &Path) -> Vec<Value> {
+pub(crate) fn export(data: &Path) -> Vec<Value> {
     let output = run(data, &["export"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("the sample is as it was made");
@@ -79,6 +79,13 @@ fn a_store_is_clean_alone_and_beside_a_writer_and_damage_is_told() {
     let words = String::from_utf8_lossy(&plain.stdout).into_owned();
     assert!(words.contains("SEG-06") && words.contains("broken rules"), "{words}");
     assert!(String::from_utf8_lossy(&plain.stderr).contains("recalld salvage"));
+
+    let refused = run(&data, &["export"]);
+    assert_eq!(refused.status.code(), Some(3));
+    let advice = String::from_utf8_lossy(&refused.stderr).into_owned();
+    for step in ["cp -a ", "recalld verify ", "recalld restore ", "recalld salvage ", "import "] {
+        assert!(advice.contains(step), "{step}: {advice}");
+    }
 
     let nowhere = run(&scratch.path().join("none"), &["verify"]);
     assert_eq!(nowhere.status.code(), Some(3));

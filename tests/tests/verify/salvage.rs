@@ -1,17 +1,17 @@
 //! Salvage: every row whose pages and frames are whole comes out, nothing wrong does, nothing hidden
 //! comes back, and no bytes make it panic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use engine::{FullSpeed, ItemDraft, Options, Record, Salvage, Salvaged, Status, Store};
+use engine::{Batch, FullSpeed, ItemDraft, Options, Record, Salvage, Salvaged, Status, Store};
 use tests::golden::Golden;
 use tests::ground::{self, Dice};
 use tests::memory_disk::{Files, MemoryDisk};
 use tests::random_store;
 use tests::reseal;
-use tests::sample::{hide, items, note, tombstones};
+use tests::sample::{file, hide, hide_edge, items, link, note, tombstones};
 use tests::small_store::SmallStore;
 
 /// The `u64` at a place.
@@ -192,8 +192,8 @@ fn large() -> Files {
         ..note(&format!("the {n}th of many, {}", "with words ".repeat(n % 17)))
     });
     let written = store.write(items(drafts)).expect("the sample is as it was made");
-    let link = |n: usize| tests::sample::link(written.items[n], written.items[n + 1], 0.5);
-    let edges = (0..400).map(link).collect();
+    let chain = |n: usize| link(written.items[n], written.items[n + 1], 0.5);
+    let edges = (0..400).map(chain).collect();
     store
         .write(engine::Batch { edges, ..Default::default() })
         .expect("the sample is as it was made");
@@ -299,6 +299,118 @@ fn a_lost_directory_loses_no_items() {
     assert_eq!(items, LARGE_ITEMS);
     assert!(told.iter().all(|(key, value)| all[key] == *value));
     assert!(!report.is_whole() && report.files.iter().any(|it| it.lost.edges == 400), "{report:?}");
+}
+
+/// One segment of many pages with rows of every kind and every column in use.
+fn rich() -> Files {
+    const SOURCES: usize = 2500;
+    const EDGES: usize = 10_000;
+    let disk = MemoryDisk::default();
+    let store = Store::open(ground::still(Arc::new(disk.clone()), 6), Options::default())
+        .expect("the sample is as it was made");
+    let write = |batch| store.write(batch).expect("the sample is as it was made");
+    let sources = (0..SOURCES).map(|n| file(&format!("file:///folder/{n}"))).collect();
+    let sources = write(Batch { sources, ..Batch::default() }).sources;
+    let draft = |n: usize, supersedes| ItemDraft {
+        reference: n.is_multiple_of(3).then(|| format!("ref/{n}")),
+        title: format!("title {n}"),
+        attributes: format!("{{\"n\":{n}}}"),
+        tags: vec![format!("tag{}", n % 9)],
+        gates: vec![format!("gate{}", n % 4)],
+        source: n.is_multiple_of(2).then(|| sources[n % SOURCES]),
+        supersedes,
+        ..note(&format!("the {n}th of many, {}", "with words ".repeat(n % 17)))
+    };
+    let ids = write(items((0..LARGE_ITEMS / 2).map(|n| draft(n, Vec::new())))).items;
+    let newer = (LARGE_ITEMS / 2..LARGE_ITEMS)
+        .map(|n| draft(n, if n % 4 == 1 { vec![ids[n - LARGE_ITEMS / 2]] } else { Vec::new() }));
+    let newer = write(items(newer)).items;
+    let all = [ids, newer].concat();
+    let edge = |n: usize| engine::EdgeDraft {
+        note: format!("edge {n}"),
+        source: n.is_multiple_of(3).then(|| sources[n % SOURCES]),
+        ..link(all[n % LARGE_ITEMS], all[(n * 7 + 1) % LARGE_ITEMS], 0.5)
+    };
+    let edges = write(Batch { edges: (0..EDGES).map(edge).collect(), ..Batch::default() }).edges;
+    write(tombstones(all.iter().step_by(5).map(|id| hide(*id))));
+    write(tombstones(edges.iter().step_by(10).map(|id| hide_edge(*id))));
+    store.seal().expect("the sample is as it was made");
+    drop(store);
+    disk.files()
+}
+
+/// Whatever part of a segment is lost, the report accounts for each row that does not come out.
+#[test]
+fn every_row_that_does_not_come_out_is_reported() {
+    let files = rich();
+    let all = shown(&files);
+    let name = files.keys().find(|name| name.starts_with("segment-")).unwrap();
+    let file = &files[name];
+    let columns = columns(file);
+    let count = |told: &Told, table: u8| told.keys().filter(|key| key.0 == table).count() as u64;
+    let (mut hit, mut lossy) = (BTreeSet::new(), [0; 4]);
+    for page in 0..file.len().div_ceil(PAGE_BYTES) {
+        let damaged = page * PAGE_BYTES..((page + 1) * PAGE_BYTES).min(file.len());
+        let touches =
+            |at: &Range<usize>| !at.is_empty() && at.start < damaged.end && at.end > damaged.start;
+        hit.extend(columns.iter().filter(|(_, at)| touches(at)).map(|(number, _)| *number));
+        let mut files = files.clone();
+        files.get_mut(name).unwrap()[damaged.clone()].fill(0xa5);
+        let (told, report) = salvaged(&files);
+        let of_file = report.files.iter().find(|it| it.name == *name).unwrap();
+        let (lost, left) = (of_file.lost, report.left_out);
+        let counts = [
+            (lost.sources, left.sources, report.given.sources),
+            (lost.items, 0, report.given.items),
+            (lost.edges, left.edges, report.given.edges),
+            (lost.tombstones, left.tombstones, report.given.tombstones),
+        ];
+        let mut unaccounted = 0;
+        for (table, (lost, left, given)) in (0..).zip(counts) {
+            let told = count(&told, table);
+            assert_eq!(told, given, "page {page}, table {table}");
+            unaccounted += count(&all, table) - (told + lost + left);
+            lossy[usize::from(table)] += lost;
+        }
+        // Where the flag of a tombstone is lost, what it names may have been erased.
+        assert_eq!(unaccounted, left.erased, "page {page}");
+        assert!(of_file.lost.total() == 0 || !of_file.reasons.is_empty(), "page {page}");
+        assert!(told == all || !report.is_whole(), "page {page}");
+    }
+    let unused = |at: &Range<usize>| at.is_empty();
+    let due = columns.iter().filter(|(_, at)| !unused(at)).map(|(number, _)| *number).collect();
+    assert_eq!(hit, due, "every column was damaged");
+    assert!(lossy.iter().all(|&lost| lost > 0), "of each table something was lost: {lossy:?}");
+}
+
+/// What cannot be read at all is lost by the numbers of the manifest, or in unknown number.
+#[test]
+fn a_file_that_cannot_be_read_is_never_told_as_nothing_lost() {
+    let store = SmallStore::new();
+    let name = store.closed.keys().find(|name| name.starts_with("segment-")).unwrap();
+    let of = |files: &Files, name: &str| {
+        let (_, report) = salvaged(files);
+        assert!(!report.is_whole(), "{name}");
+        report.files.into_iter().find(|it| it.name == *name).unwrap()
+    };
+    let whole = salvaged(&store.closed).1;
+    let rows = whole.files.iter().find(|it| it.name == *name).unwrap().rows;
+    let mut files = store.closed.clone();
+    files.insert(name.clone(), b"short".to_vec());
+    let found = of(&files, name);
+    assert!(rows.total() > 0 && found.lost == rows && !found.is_more_lost, "{found:?}");
+    files.retain(|name, _| !name.starts_with("manifest-"));
+    let found = of(&files, name);
+    assert!(found.lost.total() == 0 && found.is_more_lost, "{found:?}");
+    let log = store.log_name();
+    for at in [20, store.frames()[0].start + 40] {
+        let mut files = files.clone();
+        files.get_mut(log).unwrap()[at] ^= 1;
+        assert!(of(&files, log).is_more_lost, "byte {at}");
+    }
+    let mut files = store.closed.clone();
+    files.remove(log);
+    assert!(of(&files, log).is_more_lost);
 }
 
 /// A store with an erased item, and the segment from before put back as a leftover.

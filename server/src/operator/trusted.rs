@@ -1,0 +1,54 @@
+//! The public keys that vouch for a ledger: the signing key's, and those that it had before.
+//!
+//! A data directory that was restored without its signing key gets a new one; `keys/former.json`
+//! keeps the public halves of the old ones (`format-spec/backup.md`). Makes no key.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use engine::ledger::{Report, VerifyWith, verify};
+use serde_json::Value;
+
+use super::{catalogue, copies};
+use crate::app;
+use crate::auth::Verifier;
+
+/// Public keys of signing keys that a data directory had before: they vouch for older checkpoints.
+pub(super) const FORMER_KEYS: &str = "keys/former.json";
+
+/// The ledger's folder of a data directory or a backup.
+pub(super) fn ledger_of(root: &Path) -> PathBuf {
+    app::workspace_dir(root).join("ledger")
+}
+
+/// The key that signs now, if there is one, and those that did before.
+pub(super) fn trusted_keys(data: &Path, own: Option<[u8; 32]>) -> Result<Vec<[u8; 32]>, String> {
+    let mut keys: Vec<[u8; 32]> = own.into_iter().collect();
+    let file = data.join(FORMER_KEYS);
+    match fs::read(&file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(copies::at(&file)(error)),
+        Ok(text) => {
+            let said: Value = serde_json::from_slice(&text).unwrap_or_default();
+            let former = catalogue::keys_of_json(&said["public_keys"]);
+            keys.extend(former.ok_or_else(|| format!("{} is not a list of keys", file.display()))?);
+        }
+    }
+    keys.truncate(catalogue::PUBLIC_KEYS_MAX);
+    Ok(keys)
+}
+
+/// Walks the ledger of a data directory or a backup; what is wrong with it is in the report.
+pub(super) fn walk_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
+    let seals = Verifier::new(keys).map_err(|error| format!("BAK-01: {error}"))?;
+    verify(&ledger_of(root), &VerifyWith::whole(&seals)).map_err(|error| error.to_string())
+}
+
+/// Verifies a copied ledger against public keys.
+pub(super) fn verify_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
+    let report = walk_ledger(root, keys)?;
+    match &report.fault {
+        None => Ok(report),
+        Some(fault) => Err(fault.to_string()),
+    }
+}
