@@ -20,6 +20,7 @@ use super::known::{self, Known};
 use super::told_disk::ToldDisk;
 use crate::app;
 use crate::auth::Verifier;
+use crate::model_file;
 use crate::names;
 use crate::tools::args::{Text, args};
 
@@ -29,7 +30,7 @@ pub(super) const FORMER_KEYS: &str = "keys/former.json";
 /// What only its owner may have.
 pub(super) const KEY_FILES: [&str; 2] = ["credentials.toml", "keys/signing.key"];
 /// What is copied where it is there.
-const PLAIN_FILES: [&str; 3] = ["roots.json", known::FILE, FORMER_KEYS];
+const PLAIN_FILES: [&str; 4] = ["roots.json", model_file::FILE, known::FILE, FORMER_KEYS];
 /// A plain file or key file is no larger.
 const PLAIN_BYTES_MAX: u64 = 512 << 20;
 const MAKE_ROOM: &str = "make sure that there is space and that it may be written, and try again";
