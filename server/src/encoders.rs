@@ -85,7 +85,8 @@ impl Encoders {
     /// Begins a move to another model; `None` while one runs.
     pub fn begin_move(&self) -> Option<Move<'_>> {
         let is_moving = self.is_moving.swap(true, Ordering::AcqRel);
-        (!is_moving).then_some(Move(self))
+        // Made only where it is handed out: dropping one ends the move.
+        (!is_moving).then(|| Move(self))
     }
 
     fn held(&self) -> RwLockReadGuard<'_, Vec<Arc<Embedder>>> {
