@@ -28,7 +28,7 @@ const SAME: f64 = 0.999;
 
 /// Slow enough that much comes in the middle of a move of [`MANY`] items.
 fn slow(seed: u32, width: usize) -> Tiny {
-    Tiny { layers: 4, ..Tiny::new(seed, width) }
+    Tiny { layers: 2, ..Tiny::new(seed, width) }
 }
 
 fn path(path: &Path) -> &str {
