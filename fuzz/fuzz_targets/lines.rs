@@ -3,18 +3,21 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use libfuzzer_sys::fuzz_target;
 use rustix::fs::{MemfdFlags, memfd_create};
 use server::embed::Embedder;
+use server::encoders::Encoders;
 use server::lines::import::{Import, ImportError};
 
-fn embedder() -> &'static Embedder {
-    static EMBEDDER: OnceLock<Embedder> = OnceLock::new();
-    EMBEDDER.get_or_init(|| {
-        Embedder::new(fuzz::model::good().open().expect("a good model"), "tiny".to_owned(), 1)
-    })
+fn embedder() -> Arc<Embedder> {
+    static EMBEDDER: OnceLock<Arc<Embedder>> = OnceLock::new();
+    let made = EMBEDDER.get_or_init(|| {
+        let encoder = fuzz::model::good().open().expect("a good model");
+        Arc::new(Embedder::new(encoder, "tiny".to_owned(), 1))
+    });
+    Arc::clone(made)
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -23,14 +26,13 @@ fuzz_target!(|data: &[u8]| {
     let mut file = File::from(file);
     file.write_all(lines).expect("memory does not fail");
     let store = fuzz::store::open(Default::default()).expect("an empty store");
-    store.bind_model(embedder().model()).expect("the first model");
+    let encoders = Encoders::bind(Arc::new(store), embedder()).expect("the first model");
     let (strict, dry_run) = (how & 1 == 1, how & 2 == 2);
     for _ in 0..2 {
         let cancelled = || false;
         let progress = |done: u64, of: u64| assert!(done <= of, "{done} of {of}");
         let import = Import {
-            store: &store,
-            embedder: embedder(),
+            encoders: &encoders,
             by: "ada",
             strict,
             dry_run,
@@ -45,9 +47,9 @@ fuzz_target!(|data: &[u8]| {
             Err(ImportError::Reading(error)) => panic!("{error}"),
             Err(ImportError::Cancelled) => unreachable!("nobody cancels"),
         }
-        fuzz::store::read_all(&store);
+        fuzz::store::read_all(encoders.store());
     }
     if dry_run {
-        assert_eq!(store.snapshot().seq(), 0, "a dry run writes nothing");
+        assert_eq!(encoders.store().snapshot().seq(), 0, "a dry run writes nothing");
     }
 });

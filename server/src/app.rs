@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 
 use encoder::Encoder;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
-use engine::{Durability, Ground, OpenError, Options, Remedy, Store};
+use engine::{Durability, Ground, Model, OpenError, Options, Remedy, Store, WriteError, hex};
 use kernels::Kernels;
 
 use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
 use crate::embed::Embedder;
+use crate::encoders::Encoders;
 use crate::govern::{Audit, Rules};
 use crate::metrics::Latencies;
 use crate::model::{self, ModelRequest, Progress};
+use crate::model_file::{self, KnownModel};
 use crate::parts::{Parts, Workspace};
 use crate::roots;
 use crate::turn::Turns;
@@ -98,8 +100,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
     let store = open_store(&settings.data, &workspace, settings.durability)?;
     forget_server(&settings.data);
-    let embedder = open_encoder(settings, progress)?;
-    store.bind_model(embedder.model()).map_err(failed)?;
+    let encoders = bind_encoder(settings, Arc::new(store), progress)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     let audit = open_audit(&workspace, &credentials, &clock, &random)?;
@@ -108,13 +109,13 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         data: settings.data.clone(),
         workspace: Workspace {
             name: LOCAL_WORKSPACE.to_owned(),
-            store: Arc::new(store),
+            store: encoders.store_handle(),
+            encoders,
             audit,
             ingesting: Turns::default(),
             keeping: Turns::default(),
             recalls: Latencies::default(),
         },
-        embedder: Arc::new(embedder),
         kernels: Kernels::detect(),
         checker: credentials.checker(),
         signer: credentials.signer().clone(),
@@ -186,12 +187,112 @@ fn damaged_advice(data: &Path) -> String {
     )
 }
 
-fn open_encoder(settings: &Settings, progress: &mut dyn Progress) -> Result<Embedder, StartError> {
-    let request = ModelRequest::from_environment(settings.model.clone());
-    let name = request.name.clone();
-    let files = model::ensure(&request, progress)
-        .map_err(|error| failed(format!("{error}\n{}", error.remedy())))?;
+/// An encoder, and the folder that its files are in.
+pub(crate) struct OpenedModel {
+    pub(crate) embedder: Embedder,
+    pub(crate) known: KnownModel,
+}
+
+/// Opens the model in a folder; without one the default model, wherever it is found. `threads` is how
+/// many a batch may use.
+pub(crate) fn open_model(
+    directory: Option<&Path>,
+    threads: usize,
+    progress: &mut dyn Progress,
+) -> Result<OpenedModel, StartError> {
+    let request = ModelRequest::from_environment(directory.map(Path::to_owned));
+    let files = model::ensure(&request, progress).map_err(failed)?;
     let encoder = Encoder::open(&files.borrowed())
         .map_err(|error| failed(format!("the model in {}: {error}", files.dir.display())))?;
-    Ok(Embedder::new(encoder, name, settings.threads))
+    let folder = files.dir.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = match folder {
+        Some(folder) if files.weights_sha256 != request.expected.weights => folder,
+        _ => request.name,
+    };
+    let embedder = Embedder::new(encoder, name, threads);
+    let known = KnownModel {
+        model: embedder.model(),
+        name: embedder.name().to_owned(),
+        directory: files.dir,
+    };
+    Ok(OpenedModel { embedder, known })
+}
+
+/// Threads that embedding may use on this machine.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Opens the encoder that the settings name, or the one that the data directory remembers for the
+/// store's model, or the default one; and binds the store to it.
+fn bind_encoder(
+    settings: &Settings,
+    store: Arc<Store>,
+    progress: &mut dyn Progress,
+) -> Result<Encoders, StartError> {
+    let bound = store.snapshot().model();
+    let known = match (&settings.model, bound) {
+        (None, Some(model)) => model_file::find(&settings.data, model).map_err(failed)?,
+        _ => None,
+    };
+    let directory = settings.model.as_deref().or(known.as_ref().map(|it| &*it.directory));
+    let opened = match (open_model(directory, settings.threads, progress), &known) {
+        (Err(why), Some(known)) => instead_of(known, &why, settings.threads, progress)?,
+        (opened, _) => opened?,
+    };
+    let embedder = Arc::new(opened.embedder);
+    let encoders = Encoders::bind(store, embedder).map_err(|error| match (error, bound) {
+        (WriteError::Refused { .. }, Some(bound)) => {
+            failed(another_model(settings, bound, &opened.known))
+        }
+        (error, _) => failed(error),
+    })?;
+    if settings.model.is_some()
+        && let Err(why) = model_file::remember(&settings.data, &opened.known)
+    {
+        eprintln!("recalld: {why}; the next start must be given --model again");
+    }
+    Ok(encoders)
+}
+
+/// The folder of a known model holds it no more: the default model is looked for elsewhere.
+fn instead_of(
+    known: &KnownModel,
+    why: &StartError,
+    threads: usize,
+    progress: &mut dyn Progress,
+) -> Result<OpenedModel, StartError> {
+    if known.name == ModelRequest::from_environment(None).name {
+        eprintln!("recalld: {why}\nrecalld: looking for {} elsewhere", known.name);
+        return open_model(None, threads, progress);
+    }
+    Err(failed(format!(
+        "{why}\nThe store has the model {} ({}), which was in that folder when it was used last; put \
+         it back, start with --model DIR where it is now, or move the store to another model: \
+         recalld reembed --model DIR",
+        known.name,
+        described(known.model),
+    )))
+}
+
+/// Why a store does not open with an encoder, and the two ways out.
+fn another_model(settings: &Settings, bound: Model, opened: &KnownModel) -> String {
+    let known = model_file::find(&settings.data, bound).ok().flatten();
+    let (name, folder) = match &known {
+        Some(known) => (format!(" {}", known.name), known.directory.display().to_string()),
+        None => (String::new(), "DIR, where its files are".to_owned()),
+    };
+    let other = opened.directory.display();
+    format!(
+        "the store has the model{name} ({}); {} ({}) is in {other}: start with --model {folder}, or \
+         move the store: recalld reembed --model {other}",
+        described(bound),
+        opened.name,
+        described(opened.model),
+    )
+}
+
+/// Some digits of a fingerprint, which tell models apart, and the width.
+fn described(model: Model) -> String {
+    format!("{}, {} wide", hex(&model.fingerprint[..6]), model.dimensions)
 }

@@ -1,15 +1,23 @@
-//! Texts to embeddings: the encoder with the scratch memory of its workers.
+//! Texts to embeddings: the encoder with the scratch memory of its workers, and what of an item is
+//! embedded.
 
 use std::sync::{Mutex, PoisonError};
 
 use encoder::{Encoder, Scratch};
-use engine::Model;
+use engine::{Batch, ItemDraft, Model};
 use half::f16;
 
 /// Threads that one batch is spread over, at most; one scratch is kept for each.
 const THREADS_MAX: usize = 16;
+/// Items whose texts are held in memory together while they are embedded.
+const ITEMS_TOGETHER_MAX: usize = 256;
 /// Scratches kept for later calls.
 const SCRATCHES_KEPT_MAX: usize = 32;
+
+/// Title and text, as the encoder reads them: what is embedded of an item, whoever writes it.
+pub fn embedded_text(title: &str, text: &str) -> String {
+    if title.is_empty() { text.to_owned() } else { format!("{title}\n{text}") }
+}
 
 /// The encoder, ready for calls from any thread.
 pub struct Embedder {
@@ -67,6 +75,32 @@ impl Embedder {
         out.chunks_exact(width)
             .map(|row| row.iter().copied().map(f16::from_f32).collect())
             .collect()
+    }
+
+    /// One vector for each title and text of an item, as halves, in their order.
+    pub fn embed_items(&self, items: &[(&str, &str)]) -> Vec<Vec<f16>> {
+        let mut out = Vec::with_capacity(items.len());
+        for some in items.chunks(ITEMS_TOGETHER_MAX) {
+            let texts: Vec<String> =
+                some.iter().map(|(title, text)| embedded_text(title, text)).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            out.extend(self.embed_all(&texts));
+        }
+        out
+    }
+
+    /// Gives those items of a batch that `wants` an embedding theirs, and says in the batch who made
+    /// them.
+    pub fn embed_batch(&self, batch: &mut Batch, wants: impl Fn(&ItemDraft) -> bool) {
+        let mut items: Vec<&mut ItemDraft> =
+            batch.items.iter_mut().filter(|item| wants(item)).collect();
+        let texts: Vec<(&str, &str)> =
+            items.iter().map(|item| (&*item.title, &*item.text)).collect();
+        let embeddings = self.embed_items(&texts);
+        for (item, embedding) in items.iter_mut().zip(embeddings) {
+            item.embedding = embedding;
+        }
+        batch.embedded_by = Some(self.model());
     }
 
     fn with_scratch(&self, work: impl FnOnce(&mut Scratch)) {

@@ -1,18 +1,19 @@
 //! What the command line asks of a running server: recall, ingest and export in the operator's name,
-//! and the keeping of the store: backup, compaction, erasure.
+//! and the keeping of the store: backup, compaction, erasure, the move to another model.
 //!
 //! On the local listener only, and with the operator's bearer. Not a part of the public contract.
 
 mod backup;
 mod catalogue;
 mod compact;
-mod copies;
+pub(crate) mod copies;
 mod erase;
 mod erase_backups;
 mod erase_later;
 mod keeping;
 mod known;
 mod place;
+mod reembed;
 mod restore;
 mod told_disk;
 mod trusted;
@@ -49,6 +50,7 @@ pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
 pub use erase_later::EraseLater;
 pub use keeping::{Alone, KeepError, Keeper};
 pub use place::{BackupFiles, Place};
+pub use reembed::{Reembed, reembed};
 pub use restore::restore;
 
 /// An operator's ingest or import may take long: it is watched, and can be called off.
@@ -240,8 +242,7 @@ pub fn import_as_operator(
         let _turn = workspace.ingesting.take(&|| context.is_over())?;
         let told = AtomicU64::new(0);
         let import = lines::import::Import {
-            store: &workspace.store,
-            embedder: &context.parts.embedder,
+            encoders: &workspace.encoders,
             by: &context.caller.principal,
             strict: wanted.strict,
             dry_run: wanted.dry_run,
@@ -282,6 +283,14 @@ pub fn serve_erase(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, raw| {
         let wanted = Erase::parse(raw).map_err(wrong)?;
         erase(keeper, &Value::Object(raw.clone()), &wanted)
+    });
+}
+
+/// `POST /operator/reembed`: the same.
+pub fn serve_reembed(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+    keep(parts, caller, call, reply, |keeper, raw| {
+        let wanted = Reembed::parse(raw).map_err(wrong)?;
+        reembed(keeper, Some(&parts.workspace.encoders), &Value::Object(raw.clone()), &wanted)
     });
 }
 

@@ -9,7 +9,7 @@ use engine::os::clock::{Clock, Random};
 use kernels::Kernels;
 
 use crate::auth::{Checker, Signer};
-use crate::embed::Embedder;
+use crate::encoders::Encoders;
 use crate::govern::{Audit, Rules, Who};
 use crate::ingest::Roots;
 use crate::metrics::Latencies;
@@ -22,11 +22,13 @@ pub struct Workspace {
     pub name: String,
     /// Its items.
     pub store: Arc<Store>,
+    /// Texts to vectors: the encoders of that store.
+    pub encoders: Encoders,
     /// Its ledger.
     pub audit: Audit,
     /// One ingest at a time.
     pub ingesting: Turns,
-    /// One backup, compaction or erasure at a time.
+    /// One backup, compaction, erasure or move to another model at a time.
     pub keeping: Turns,
     /// How long recalls took since the start.
     pub recalls: Latencies,
@@ -38,8 +40,6 @@ pub struct Parts {
     pub data: PathBuf,
     /// The only workspace so far: `local`.
     pub workspace: Workspace,
-    /// Texts to vectors.
-    pub embedder: Arc<Embedder>,
     /// Vector arithmetic.
     pub kernels: Kernels,
     /// Who a credential belongs to.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::embed::Embedder;
 use crate::limits::API_BODY_BYTES_MAX;
 use crate::net::{Call, Response};
 use crate::parts::{Caller, Parts};
@@ -63,13 +64,14 @@ pub fn health(parts: &Parts) -> Response {
     let writable = workspace.store.stopped().is_none();
     let audited = workspace.audit.failure().is_none();
     let status = if writable && audited { "ok" } else { "degraded" };
+    let embedder = workspace.encoders.view().embedder;
     let body = json!({
         "status": status,
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_s": parts.started.elapsed().as_secs(),
         "store": {"ready": writable},
         "encoder": {
-            "ready": true, "model": parts.embedder.name(), "kernel": parts.embedder.kernel(),
+            "ready": true, "model": embedder.name(), "kernel": embedder.kernel(),
         },
     });
     Response::json(200, body.to_string().into_bytes())
@@ -104,7 +106,7 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     };
     let plan = Plan::keyword(question, wanted.prefer_replacements);
     let answer = governed(&ask.context(), "POST /recall", &arguments, false, |context| {
-        seeds(context, &plan, |seeds, _| json!({"seeds": seeds}))
+        seeds(context, &plan, |seeds, _, _| json!({"seeds": seeds}))
     });
     let mut answer = answer.map_err(|refused| refuse(refused.error))?;
     Ok(respond(answer.structured["seeds"].take()))
@@ -122,10 +124,10 @@ pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let limit = Some(wanted.limit as usize);
     let plan = Plan::semantic(Question { text: wanted.query, limit, ..Question::default() });
     let answer = governed(&ask.context(), "POST /semantic-recall", &arguments, false, |context| {
-        seeds(context, &plan, |seeds, outcome| {
+        seeds(context, &plan, |seeds, outcome, embedder| {
             json!({
-                "query": query, "model": context.parts.embedder.name(),
-                "dimensions": context.parts.embedder.model().dimensions,
+                "query": query, "model": embedder.name(),
+                "dimensions": embedder.model().dimensions,
                 "count": seeds.len(),
                 "took_ms": (outcome.took.as_secs_f64() * 1e6).round() / 1e3,
                 "results": seeds,
@@ -139,22 +141,23 @@ pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
 fn seeds(
     context: &Context<'_>,
     plan: &Plan,
-    shape: impl FnOnce(Vec<Value>, &Outcome) -> Value,
+    shape: impl FnOnce(Vec<Value>, &Outcome, &Embedder) -> Value,
 ) -> Result<Answer, ToolError> {
-    let snapshot = context.parts.workspace.store.snapshot();
-    let outcome = recall_tool::run(context, &snapshot, plan)?;
+    let view = context.parts.workspace.encoders.view();
+    let snapshot = &view.snapshot;
+    let outcome = recall_tool::run(context, &view, plan)?;
     let mut seeds = Vec::with_capacity(outcome.items.len());
     for found in &outcome.items {
-        let mut seed = show::seed(&snapshot, found.place, found.verdict)?;
+        let mut seed = show::seed(snapshot, found.place, found.verdict)?;
         seed.insert("score".to_owned(), show::score(found.score));
         if plan.neighbours {
-            let neighbours = show::neighbours(&snapshot, &found.neighbours)?;
+            let neighbours = show::neighbours(snapshot, &found.neighbours)?;
             seed.insert("neighbors".to_owned(), neighbours);
         }
         seeds.push(Value::Object(seed));
     }
-    let answer = Answer::plain(shape(seeds, &outcome), String::new());
-    recall_tool::account(&snapshot, &outcome, answer)
+    let answer = Answer::plain(shape(seeds, &outcome, &view.embedder), String::new());
+    recall_tool::account(snapshot, &outcome, answer)
 }
 
 /// The HTTP API's bodies have no receipt; the entry in the ledger is there all the same.

@@ -17,4 +17,5 @@ pub mod sample;
 pub mod service;
 pub mod sim;
 pub mod small_store;
+pub mod tiny_model;
 pub mod wire;

@@ -162,6 +162,18 @@ impl Client {
         self.read(ask.method == "HEAD")
     }
 
+    /// Sends, and gives the events of the answer as they come.
+    ///
+    /// # Panics
+    /// When the answer is no event stream.
+    pub fn follow(mut self, ask: &Ask) -> Events {
+        self.write(&ask.bytes(&self.authority)).expect("the connection takes the request");
+        let head = self.until(b"\r\n\r\n").expect("an answer begins");
+        let head = String::from_utf8_lossy(&head);
+        assert!(head.contains("text/event-stream"), "{head}");
+        Events { client: self, text: String::new() }
+    }
+
     /// Sends bytes as they are.
     ///
     /// # Errors
@@ -210,15 +222,21 @@ impl Client {
     fn chunks(&mut self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         loop {
-            let line = self.until(b"\r\n")?;
-            let line = String::from_utf8_lossy(&line).trim().to_owned();
-            let size = usize::from_str_radix(&line, 16).map_err(|_| broken("no chunk size"))?;
-            let chunk = self.exactly(size + 2)?;
-            if size == 0 {
+            let chunk = self.chunk()?;
+            if chunk.is_empty() {
                 return Ok(body);
             }
-            body.extend_from_slice(&chunk[..size]);
+            body.extend_from_slice(&chunk);
         }
+    }
+
+    fn chunk(&mut self) -> io::Result<Vec<u8>> {
+        let line = self.until(b"\r\n")?;
+        let line = String::from_utf8_lossy(&line).trim().to_owned();
+        let size = usize::from_str_radix(&line, 16).map_err(|_| broken("no chunk size"))?;
+        let mut chunk = self.exactly(size + 2)?;
+        chunk.truncate(size);
+        Ok(chunk)
     }
 
     fn until(&mut self, end: &[u8]) -> io::Result<Vec<u8>> {
@@ -252,6 +270,42 @@ impl Client {
                 self.unread.extend_from_slice(&bytes[..count]);
                 Ok(())
             }
+        }
+    }
+}
+
+/// The events of an answer that is under way. Dropping it leaves the server alone with its work.
+pub struct Events {
+    client: Client,
+    text: String,
+}
+
+impl Events {
+    /// The next event's name and data.
+    ///
+    /// # Errors
+    /// When the stream ends, in good order or not.
+    ///
+    /// # Panics
+    /// When its data is not JSON.
+    pub fn next_event(&mut self) -> io::Result<(String, Value)> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let line = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+                let found = line("event: ").zip(line("data: ")).map(|(name, data)| {
+                    (name.to_owned(), serde_json::from_str(data).expect("data is JSON"))
+                });
+                self.text = rest.to_owned();
+                match found {
+                    Some(found) => return Ok(found),
+                    None => continue, // a comment, which keeps the connection open
+                }
+            }
+            let chunk = self.client.chunk()?;
+            if chunk.is_empty() {
+                return Err(broken("the stream ended"));
+            }
+            self.text.push_str(&String::from_utf8_lossy(&chunk));
         }
     }
 }

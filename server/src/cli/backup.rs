@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::keep::{count, job};
 use super::{Common, Failure};
+use crate::model::Unit;
 use crate::operator::{self, Backup};
 
 #[derive(Debug, Args)]
@@ -26,7 +27,7 @@ pub(super) struct BackupArgs {
 pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
     let raw = arguments(args)?;
     let wanted = Backup::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
-    let report = job(&args.common.data()?, "/operator/backup", &raw, |keeper| {
+    let report = job(&args.common.data()?, Unit::Bytes, "/operator/backup", &raw, |keeper| {
         operator::backup(keeper, &Value::Object(raw.clone()), &wanted)
     })?;
     if args.common.json {

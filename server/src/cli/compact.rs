@@ -5,6 +5,7 @@ use serde_json::Map;
 
 use super::keep::{count, job};
 use super::{Common, Failure};
+use crate::model::Unit;
 use crate::operator;
 
 #[derive(Debug, Args)]
@@ -15,7 +16,7 @@ pub(super) struct CompactArgs {
 
 pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
     let data = args.common.data()?;
-    let report = job(&data, "/operator/compact", &Map::new(), operator::compact)?;
+    let report = job(&data, Unit::Bytes, "/operator/compact", &Map::new(), operator::compact)?;
     if args.common.json {
         println!("{report}");
         return Ok(());

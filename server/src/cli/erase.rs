@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::keep::{count, job};
 use super::recall::plain;
 use super::{Common, Failure};
+use crate::model::Unit;
 use crate::operator::{self, Erase};
 
 /// Items that are shown before the question.
@@ -65,7 +66,7 @@ pub(super) fn run(args: &EraseArgs) -> Result<(), Failure> {
 fn ask(args: &EraseArgs, raw: &Value) -> Result<Value, Failure> {
     let raw: Map<String, Value> = raw.as_object().cloned().unwrap_or_default();
     let wanted = Erase::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
-    job(&args.common.data()?, ROUTE, &raw, |keeper| {
+    job(&args.common.data()?, Unit::Bytes, ROUTE, &raw, |keeper| {
         operator::erase(keeper, &Value::Object(raw.clone()), &wanted)
     })
 }

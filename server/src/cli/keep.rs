@@ -20,17 +20,19 @@ impl From<KeepError> for Failure {
     }
 }
 
-/// Does `work` here, or lets the server do it, which has it as `route`. Gives the report.
+/// Does `work` here, or lets the server do it, which has it as `route`; both tell of `unit`s. Gives
+/// the report.
 pub(super) fn job(
     data: &Path,
+    unit: Unit,
     route: &str,
     raw: &Map<String, Value>,
     work: impl FnOnce(&Keeper<'_>) -> Result<Value, KeepError>,
 ) -> Result<Value, Failure> {
     match Alone::open(data) {
-        Ok(alone) => watched(|tell| Ok(work(&alone.keeper(tell))?)),
+        Ok(alone) => watched(unit, |tell| Ok(work(&alone.keeper(tell))?)),
         Err(StartError::Busy(_)) => {
-            let mut bar = Bar::stderr(Unit::Bytes);
+            let mut bar = Bar::stderr(unit);
             let body = Value::Object(raw.clone());
             Remote::find(data)?.follow(route, &body, |step| {
                 let what = step["what"].as_str().unwrap_or_default();
@@ -42,11 +44,12 @@ pub(super) fn job(
     }
 }
 
-/// Does `work`, which tells of the bytes that it wrote, under a bar.
+/// Does `work`, which tells of the units that it has done, under a bar.
 pub(super) fn watched(
+    unit: Unit,
     work: impl FnOnce(crate::tools::Progress<'_>) -> Result<Value, Failure>,
 ) -> Result<Value, Failure> {
-    let bar = Mutex::new(Bar::stderr(Unit::Bytes));
+    let bar = Mutex::new(Bar::stderr(unit));
     work(&|done, total, what| {
         let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
         bar.advance(what, done, Some(total));

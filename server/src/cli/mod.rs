@@ -12,6 +12,7 @@ mod import;
 mod ingest;
 mod keep;
 mod recall;
+mod reembed;
 mod remote;
 mod restore;
 mod salvage;
@@ -64,7 +65,8 @@ struct Common {
     /// Print JSON, for programs.
     #[arg(long, global = true)]
     json: bool,
-    /// Folder with the encoder's files (config.json, tokenizer.json, model.safetensors).
+    /// Folder with the encoder's files (config.json, tokenizer.json, model.safetensors) [default:
+    /// where they were when the store's model was used last, else the default model's].
     #[arg(long, global = true, value_name = "DIR")]
     model: Option<PathBuf>,
 }
@@ -93,6 +95,8 @@ enum Command {
     Compact(compact::CompactArgs),
     /// Remove items for good: from every file of the store, and from its backups.
     Erase(erase::EraseArgs),
+    /// Move the store to another model, given with --model: every embedding is made anew.
+    Reembed(reembed::ReembedArgs),
     /// The gateway token and the operator's bearer.
     Credentials(CredentialsArgs),
 }
@@ -236,6 +240,7 @@ pub fn main() -> ExitCode {
         Command::Restore(args) => restore::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Erase(args) => erase::run(&args),
+        Command::Reembed(args) => reembed::run(&args),
         Command::Credentials(args) => {
             let CredentialsCommand::Show = args.command;
             credentials::show(&args.common)
@@ -278,7 +283,7 @@ impl Common {
         Ok(Settings {
             data: self.data()?,
             model: self.model.clone(),
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            threads: app::threads(),
             call_time_max: CALL_TIME_MAX,
             durability: Durability::Sync,
         })

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::keep::{count, watched};
 use super::{Common, Failure, backup};
+use crate::model::Unit;
 use crate::operator;
 
 #[derive(Debug, Args)]
@@ -19,7 +20,7 @@ pub(super) struct RestoreArgs {
 
 pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
     let (from, data) = (backup::absolute(&args.dir)?, args.common.data()?);
-    let report = watched(|tell| Ok(operator::restore(&from, &data, tell)?))?;
+    let report = watched(Unit::Bytes, |tell| Ok(operator::restore(&from, &data, tell)?))?;
     if args.common.json {
         println!("{report}");
     } else {

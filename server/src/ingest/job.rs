@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use engine::{
-    Batch, Damage, Direction, EdgeDraft, EdgeFilter, ItemDraft, ItemId, NEIGHBOURS_MAX,
+    Batch, Damage, Direction, EdgeDraft, EdgeFilter, ItemDraft, ItemId, Model, NEIGHBOURS_MAX,
     Sensitivity, Snapshot, SourceId, Status, Store, WriteError,
 };
 use half::f16;
@@ -14,14 +14,13 @@ use serde_json::json;
 
 use super::chunk::chunk;
 use super::links::candidates;
-pub(crate) use super::outline::embedded_text;
 use super::outline::{Marks, Older, Prepared, named};
 use super::read::read_bytes;
 pub use super::report::{JobError, Report};
 use super::roots::{Allowed, FILE_BYTES_MAX, Roots};
 use super::uri;
 use super::walk::{self, Listed, walk};
-use crate::embed::Embedder;
+use crate::encoders::Encoders;
 
 /// Paths of one request.
 pub const PATHS_MAX: usize = 64;
@@ -61,10 +60,8 @@ pub struct Request {
 
 /// What a job works with.
 pub struct Job<'a> {
-    /// Where to store.
-    pub store: &'a Store,
-    /// What embeds.
-    pub embedder: &'a Embedder,
+    /// Where to store, and what embeds.
+    pub encoders: &'a Encoders,
     /// Where files may be read.
     pub roots: &'a Roots,
     /// Whether to stop now.
@@ -78,7 +75,7 @@ impl Job<'_> {
     pub fn run(&self, request: &Request) -> Result<Report, JobError> {
         let mut report = Report::default();
         let files = self.list(request, &mut report)?;
-        let mut state = State::of(&self.store.snapshot())?;
+        let mut state = State::of(&self.store().snapshot())?;
         for (done, file) in (0u64..).zip(&files) {
             (self.progress)(done, files.len() as u64, &file.relative);
             if report.cancelled || (self.cancelled)() {
@@ -111,6 +108,10 @@ impl Job<'_> {
         }
         (self.progress)(report.files, files.len() as u64, "");
         Ok(report)
+    }
+
+    fn store(&self) -> &Store {
+        self.encoders.store()
     }
 
     fn list(&self, request: &Request, report: &mut Report) -> Result<Vec<Listed>, JobError> {
@@ -150,7 +151,7 @@ impl Job<'_> {
         let Some((opened, bytes)) = self.read(file, report) else { return Ok(Found::PassedOver) };
         let sha256 = super::sha256(&bytes);
         let uri = uri::of_path(&opened.path());
-        let snapshot = self.store.snapshot();
+        let snapshot = self.store().snapshot();
         let stored = stored(&snapshot, &uri)?;
         if let Some(stored) = &stored
             && stored.sha256 == sha256
@@ -213,7 +214,7 @@ impl Job<'_> {
         if waiting.is_empty() {
             return Ok(());
         }
-        let Some(mut embeddings) = self.embed(&waiting) else {
+        let Some((mut embeddings, model)) = self.embed(&waiting) else {
             for one in &waiting {
                 report.take_back(one);
             }
@@ -224,13 +225,13 @@ impl Job<'_> {
         for one in waiting {
             let marks = Marks { by: &request.by, via: request.via };
             let mine = embeddings.drain(..1 + one.chunks.len()).collect();
-            let (mut batch, document) = one.batch(&mut || self.store.new_item_id(), mine, marks);
-            batch.embedded_by = Some(self.embedder.model());
+            let (mut batch, document) = one.batch(&mut || self.store().new_item_id(), mine, marks);
+            batch.embedded_by = Some(model);
             let chunks: Vec<Piece> = batch.items[1..]
                 .iter()
                 .filter_map(|item| Some((item.id?, item.span?.line_start, item.span?.line_end)))
                 .collect();
-            match self.store.write(batch) {
+            match self.encoders.write(batch) {
                 Ok(_) => report.documents.push(document),
                 Err(WriteError::Refused { field, why }) => {
                     report.take_back(&one);
@@ -244,12 +245,14 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// One embedding for each item, in order; `None` when the job is called off meanwhile.
-    fn embed(&self, waiting: &[Prepared]) -> Option<VecDeque<Vec<f16>>> {
+    /// One embedding for each item, in order, and what made them; `None` when the job is called off
+    /// meanwhile.
+    fn embed(&self, waiting: &[Prepared]) -> Option<(VecDeque<Vec<f16>>, Model)> {
+        let embedder = self.encoders.view().embedder;
         let mut known = Vec::new();
         for one in waiting {
             known.push(None);
-            known.extend(one.known_embeddings());
+            known.extend(one.known_embeddings(embedder.model()));
         }
         let texts: Vec<String> = waiting.iter().flat_map(Prepared::texts_to_embed).collect();
         let unknown = texts.iter().zip(&known).filter(|(_, known)| known.is_none());
@@ -259,14 +262,14 @@ impl Job<'_> {
             if (self.cancelled)() {
                 return None;
             }
-            fresh.extend(self.embedder.embed_all(slice));
+            fresh.extend(embedder.embed_all(slice));
         }
         let mut fresh = fresh.into_iter();
         let all = known.into_iter().map(|known| match known {
             Some(known) => known.to_vec(),
             None => fresh.next().expect("one for each text that had none"),
         });
-        Some(all.collect())
+        Some((all.collect(), embedder.model()))
     }
 
     /// Before the first document, a hidden item says that a job is open; the record of the job
@@ -281,7 +284,7 @@ impl Job<'_> {
             title: "an ingest that has not ended".to_owned(),
             ..job_item(request)
         };
-        let written = self.store.write(Batch { items: vec![mark], ..Batch::default() })?;
+        let written = self.store().write(Batch { items: vec![mark], ..Batch::default() })?;
         state.open = written.items.first().copied();
         Ok(())
     }
@@ -294,7 +297,7 @@ impl Job<'_> {
         request: &Request,
         report: &mut Report,
     ) -> Result<(), JobError> {
-        let snapshot = self.store.snapshot();
+        let snapshot = self.store().snapshot();
         let mut known = HashMap::new();
         for one in &state.links {
             self.link(&snapshot, one, &mut known, request, report)?;
@@ -369,7 +372,7 @@ impl Job<'_> {
         }
         if !fresh.is_empty() {
             report.links += fresh.len() as u64;
-            self.store.write(Batch { edges: fresh, ..Batch::default() })?;
+            self.store().write(Batch { edges: fresh, ..Batch::default() })?;
         }
         Ok(())
     }
@@ -399,7 +402,7 @@ impl Job<'_> {
         request: &Request,
         report: &mut Report,
     ) -> Result<(), JobError> {
-        let id = self.store.new_item_id();
+        let id = self.store().new_item_id();
         report.job = Some(id);
         let mut told = report.to_json();
         told["paths"] = json!(request.paths);
@@ -415,7 +418,7 @@ impl Job<'_> {
             supersedes: state.open.into_iter().collect(),
             ..job_item(request)
         };
-        self.store.write(Batch { items: vec![item], ..Batch::default() })?;
+        self.store().write(Batch { items: vec![item], ..Batch::default() })?;
         Ok(())
     }
 }

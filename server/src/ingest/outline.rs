@@ -4,14 +4,15 @@ use std::collections::{HashMap, VecDeque};
 
 use engine::limits::TITLE_BYTES_MAX;
 use engine::{
-    Batch, Damage, EdgeDraft, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft, SourceId,
-    Span, Status,
+    Batch, Damage, EdgeDraft, ItemDraft, ItemId, Model, Sensitivity, Snapshot, SourceDraft,
+    SourceId, Span, Status,
 };
 use half::f16;
 use serde_json::json;
 
 use super::chunk::Chunk;
 use super::read::Document;
+use crate::embed::embedded_text;
 use crate::names;
 
 /// Characters of a document's own text: its fields and headings.
@@ -44,6 +45,8 @@ pub(super) struct Older {
     pub(super) document: ItemId,
     /// Chunks, by heading, in order; with the hash of what was embedded.
     chunks: Vec<OldChunk>,
+    /// What made their embeddings.
+    model: Option<Model>,
     /// How many versions there have been.
     pub(super) version: u64,
 }
@@ -75,7 +78,7 @@ impl Older {
                 });
             }
         }
-        Ok(Self { document, chunks, version })
+        Ok(Self { document, chunks, model: snapshot.model(), version })
     }
 
     /// Which old chunk each new one replaces: first those with the very same words, then, in
@@ -137,10 +140,12 @@ impl Prepared {
         texts
     }
 
-    /// For each chunk the embedding that an older version has, if the words are the same.
-    pub(super) fn known_embeddings(&self) -> Vec<Option<&[f16]>> {
+    /// For each chunk the embedding that an older version has, if the words and the model are the
+    /// same.
+    pub(super) fn known_embeddings(&self, model: Model) -> Vec<Option<&[f16]>> {
         let mut known: HashMap<(&str, [u8; 32]), &[f16]> = HashMap::new();
-        for old in self.older.iter().flat_map(|older| &older.chunks) {
+        let older = self.older.iter().filter(|older| older.model == Some(model));
+        for old in older.flat_map(|older| &older.chunks) {
             if !old.embedding.is_empty() {
                 known.entry((&old.title, old.sha256)).or_insert(&old.embedding);
             }
@@ -283,11 +288,6 @@ fn chunk_title(document: &Document, chunk: &Chunk) -> String {
         title.push_str(part);
     }
     cut(&title, TITLE_BYTES_MAX)
-}
-
-/// Title and text, as the encoder reads them.
-pub(crate) fn embedded_text(title: &str, text: &str) -> String {
-    if title.is_empty() { text.to_owned() } else { format!("{title}\n{text}") }
 }
 
 fn part_of(chunk: ItemId, document: ItemId, source: SourceId, marks: Marks<'_>) -> EdgeDraft {

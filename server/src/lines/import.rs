@@ -17,11 +17,7 @@ use super::pending::Pending;
 use super::plan::{At, Plan};
 use super::read::{self, Line, Name, SourceName};
 use super::report::Report;
-use crate::embed::Embedder;
-use crate::ingest::job::embedded_text;
-
-/// Texts that are embedded together.
-const EMBED_TEXTS_MAX: usize = 256;
+use crate::encoders::Encoders;
 
 /// Why an import ended before its end.
 #[derive(Debug)]
@@ -50,10 +46,8 @@ impl From<Damage> for ImportError {
 
 /// Where lines go, and how.
 pub struct Import<'a> {
-    /// The store.
-    pub store: &'a Store,
-    /// Makes embeddings of searchable items.
-    pub embedder: &'a Embedder,
+    /// The store, and what makes embeddings of searchable items.
+    pub encoders: &'a Encoders,
     /// Who hides what a line only says is tombstoned.
     pub by: &'a str,
     /// Nothing is written when any line is bad.
@@ -80,11 +74,15 @@ impl Import<'_> {
         self.pass(file, &plan, true)
     }
 
+    fn store(&self) -> &Store {
+        self.encoders.store()
+    }
+
     fn pass(&self, file: &File, plan: &Plan, writes: bool) -> Result<Report, ImportError> {
         let mut pass = Pass {
             import: self,
             plan,
-            snapshot: self.store.snapshot(),
+            snapshot: self.store().snapshot(),
             writes,
             placed: vec![0; plan.entries.len()],
             named: HashMap::new(),
@@ -234,7 +232,7 @@ impl Pass<'_> {
     /// A fresh id where the given one is none or taken.
     fn free_id(&mut self, given: Option<u128>, is_taken: bool) -> u128 {
         self.report.renamed += u64::from(given.is_some() && is_taken);
-        given.filter(|_| !is_taken).unwrap_or_else(|| self.import.store.new_item_id().0)
+        given.filter(|_| !is_taken).unwrap_or_else(|| self.import.store().new_item_id().0)
     }
 
     fn take_source(&mut self, at: At, mut draft: SourceDraft) -> Result<(), Refusal> {
@@ -282,7 +280,7 @@ impl Pass<'_> {
         } else if key.0.is_empty() {
             return Err(Refusal::Line("source: there is none of this id, and no kind".to_owned()));
         }
-        let id = name.id.unwrap_or_else(|| self.import.store.new_source_id());
+        let id = name.id.unwrap_or_else(|| self.import.store().new_source_id());
         let (kind, uri, title) = key.clone();
         let draft = SourceDraft { id: Some(id), kind, uri, title, ..SourceDraft::default() };
         self.pending.push_source(draft, None);
@@ -468,7 +466,8 @@ impl Pass<'_> {
             return Ok(());
         }
         if self.writes {
-            self.embed(&mut pending.batch.items);
+            let embedder = self.import.encoders.view().embedder;
+            embedder.embed_batch(&mut pending.batch, |item| item.searchable);
         }
         match self.write(&pending.batch) {
             Ok(()) => {}
@@ -480,8 +479,8 @@ impl Pass<'_> {
 
     fn write(&mut self, batch: &Batch) -> Result<(), WriteError> {
         if self.writes {
-            self.import.store.write(batch.clone())?;
-            self.snapshot = self.import.store.snapshot();
+            self.import.encoders.write(batch.clone())?;
+            self.snapshot = self.import.store().snapshot();
         } else {
             batch.check(self.snapshot.model().map(|model| model.dimensions))?;
         }
@@ -504,20 +503,6 @@ impl Pass<'_> {
             }
         }
         Ok(())
-    }
-
-    fn embed(&self, items: &mut [ItemDraft]) {
-        let mut searchable: Vec<&mut ItemDraft> =
-            items.iter_mut().filter(|item| item.searchable).collect();
-        for some in searchable.chunks_mut(EMBED_TEXTS_MAX) {
-            let texts: Vec<String> =
-                some.iter().map(|item| embedded_text(&item.title, &item.text)).collect();
-            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let embeddings = self.import.embedder.embed_all(&texts);
-            for (item, embedding) in some.iter_mut().zip(embeddings) {
-                item.embedding = embedding;
-            }
-        }
     }
 }
 

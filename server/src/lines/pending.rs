@@ -108,11 +108,13 @@ impl Pending {
 
     /// The same records as batches of one, in their order, each with its entry.
     pub(super) fn singles(self) -> impl Iterator<Item = (Option<At>, Batch)> {
+        let embedded_by = self.batch.embedded_by;
         let none = Batch::default;
         let sources = self.sources.into_iter().zip(self.batch.sources);
         let sources = sources.map(move |(at, one)| (at, Batch { sources: vec![one], ..none() }));
         let items = self.items.into_iter().zip(self.batch.items);
-        let items = items.map(move |(at, one)| (Some(at), Batch { items: vec![one], ..none() }));
+        let items = items
+            .map(move |(at, one)| (Some(at), Batch { items: vec![one], embedded_by, ..none() }));
         let edges = self.edges.into_iter().zip(self.batch.edges);
         let edges = edges.map(move |(at, one)| (Some(at), Batch { edges: vec![one], ..none() }));
         let stones = self.tombstones.into_iter().zip(self.batch.tombstones);

@@ -22,6 +22,8 @@ pub enum Unit {
     Files,
     /// Lines of a file.
     Lines,
+    /// Items of a store.
+    Items,
 }
 
 impl Unit {
@@ -30,6 +32,7 @@ impl Unit {
             Self::Bytes => "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta}",
             Self::Files => "{msg} [{bar:30}] {pos}/{len} files {elapsed} (about {eta} left)",
             Self::Lines => "{msg} [{bar:30}] {pos}/{len} lines {elapsed} (about {eta} left)",
+            Self::Items => "{msg} [{bar:30}] {pos}/{len} items {elapsed} (about {eta} left)",
         }
     }
 
@@ -41,6 +44,7 @@ impl Unit {
             }
             Self::Files => format!("{done} of {total} files"),
             Self::Lines => format!("{done} of {total} lines"),
+            Self::Items => format!("{done} of {total} items"),
         }
     }
 }

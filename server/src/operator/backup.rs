@@ -19,6 +19,7 @@ use super::known::{self, Known};
 use super::told_disk::ToldDisk;
 use super::trusted::{FORMER_KEYS, ledger_of, trusted_keys, verify_ledger};
 use crate::app;
+use crate::model_file;
 use crate::names;
 use crate::tools::args::{Text, args};
 
@@ -26,7 +27,7 @@ const OPERATION: &str = "recalld backup";
 /// What only its owner may have.
 pub(super) const KEY_FILES: [&str; 2] = ["credentials.toml", "keys/signing.key"];
 /// What is copied where it is there.
-const PLAIN_FILES: [&str; 3] = ["roots.json", known::FILE, FORMER_KEYS];
+const PLAIN_FILES: [&str; 4] = ["roots.json", model_file::FILE, known::FILE, FORMER_KEYS];
 /// A plain file or key file is no larger.
 const PLAIN_BYTES_MAX: u64 = 512 << 20;
 const MAKE_ROOM: &str = "make sure that there is space and that it may be written, and try again";

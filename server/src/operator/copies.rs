@@ -75,7 +75,7 @@ fn beside(path: &Path, start: &str) -> PathBuf {
 }
 
 /// Text around an error that names the file.
-pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> String + '_ {
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> String + '_ {
     move |error| format!("{}: {error}", path.display())
 }
 
@@ -91,7 +91,7 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Writes a whole file in place of what was there.
-pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_beside(path, |file| file.write_all(bytes))
 }
 

@@ -1,7 +1,8 @@
-//! What the operator's jobs on a whole store stand on: backup, compaction, erasure.
+//! What the operator's jobs on a whole store stand on: backup, compaction, erasure, a move to another
+//! model.
 //!
-//! A job runs in the server that has the store, or in a command that opened it. It needs no
-//! encoder, so neither knows of one. Every job that copies or rewrites takes the same turn: an
+//! A job runs in the server that has the store, or in a command that opened it without its encoder.
+//! Every job that copies or rewrites takes the same turn: an
 //! erasure must not pass a backup that read the store before it.
 
 use std::path::{Path, PathBuf};

@@ -125,6 +125,13 @@ pub static ROUTES: &[Route] = &[
         local_only: true,
         target: Target::OperatorJob(operator::serve_erase),
     },
+    Route {
+        method: Method::Post,
+        path: "/operator/reembed",
+        gate: Gate::Bearer,
+        local_only: true,
+        target: Target::OperatorJob(operator::serve_reembed),
+    },
 ];
 
 /// Whether this is a plain `GET /health`.

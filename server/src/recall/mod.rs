@@ -28,7 +28,7 @@ use crate::govern::{Action, Decision, Rules, Verdict, What, Who, decide};
 pub struct Means<'a> {
     /// The store at one moment.
     pub snapshot: &'a Snapshot,
-    /// The encoder.
+    /// The encoder of the snapshot's model.
     pub embedder: &'a Embedder,
     /// Vector arithmetic.
     pub kernels: &'a Kernels,

@@ -102,8 +102,7 @@ fn refuse_hidden(roots: &Roots, paths: &[String]) -> Result<(), ToolError> {
 pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Report, ToolError> {
     let _turn = context.parts.workspace.ingesting.take(&|| context.is_over())?;
     let job = Job {
-        store: &context.parts.workspace.store,
-        embedder: &context.parts.embedder,
+        encoders: &context.parts.workspace.encoders,
         roots,
         cancelled: &|| context.is_over(),
         progress: &|done, total, name| {

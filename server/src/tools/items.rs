@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use super::args::{Id, List, SourceGiven, Text, Time, args};
 use super::idempotency::Keyed;
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
+use crate::embed::embedded_text;
+use crate::encoders::View;
 use crate::govern::{Action, Verdict};
-use crate::ingest::job::embedded_text;
 use crate::names;
 use crate::recall::show;
 
@@ -80,17 +81,17 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
         ));
     }
     let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(REMEMBER, &key.0, raw));
-    let store = &context.parts.workspace.store;
-    let snapshot = store.snapshot();
+    let encoders = &context.parts.workspace.encoders;
+    let (store, View { snapshot, embedder }) = (encoders.store(), encoders.view());
     if let Some(first) = first_answer(keyed.as_ref(), &snapshot)? {
         return Ok(first);
     }
     may_write(context, &snapshot, &wanted)?;
     let title = wanted.title.as_ref().map_or_else(|| first_line(&wanted.text.0), |t| t.0.clone());
-    let embedding = context.parts.embedder.embed(&embedded_text(&title, &wanted.text.0));
+    let embedding = embedder.embed(&embedded_text(&title, &wanted.text.0));
     let duplicates = possible_duplicates(context, &snapshot, &wanted, &embedding)?;
     let id = store.new_item_id();
-    let embedded_by = Some(context.parts.embedder.model());
+    let embedded_by = Some(embedder.model());
     let mut batch = Batch { embedded_by, ..Batch::default() };
     let source = wanted.source.as_ref().map(|given| source_of(context, given));
     let mut item = draft(context, wanted, title, &embedding);
@@ -105,7 +106,7 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
     if let Some(keyed) = &keyed {
         batch.items.push(keyed.remember(context, REMEMBER, &answer));
     }
-    match store.write(batch) {
+    match encoders.write(batch) {
         Ok(_) => stored(&store.snapshot(), &answer),
         // Another call with the same key came first: its answer is the answer.
         Err(WriteError::Refused { field: "ref", why }) => {

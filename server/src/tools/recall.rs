@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{Text, args};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError, decision_of, touched};
+use crate::encoders::View;
 use crate::govern::{Verdict, mint, tenant_hash};
 use crate::names;
 use crate::recall::{self, Bounds, Means, Outcome, Plan, Question, Recalled, show};
@@ -71,27 +72,28 @@ fn arbitrate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 
 /// Runs a plan for a caller and dresses the outcome as a governed answer.
 pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answer, ToolError> {
-    let snapshot = context.parts.workspace.store.snapshot();
-    let outcome = run(context, &snapshot, plan)?;
+    let view = context.parts.workspace.encoders.view();
+    let snapshot = &view.snapshot;
+    let outcome = run(context, &view, plan)?;
     let mut budget = outcome.bounds.max_bytes;
     let mut items = Vec::with_capacity(outcome.items.len());
     for found in &outcome.items {
-        items.push(item_json(context, &snapshot, plan, found, compact, &mut budget)?);
+        items.push(item_json(context, snapshot, plan, found, compact, &mut budget)?);
     }
     let text = readable(&items, &outcome);
     let cut = items.iter().any(|item| item.get("snippet").is_some());
     let structured = json!({
         "items": items, "conflicts": [], "routing": routing(&outcome, cut),
     });
-    account(&snapshot, &outcome, Answer::plain(structured, text))
+    account(snapshot, &outcome, Answer::plain(structured, text))
 }
 
 /// Runs a plan for a caller, and remembers how long it took.
-pub fn run(context: &Context<'_>, snapshot: &Snapshot, plan: &Plan) -> Result<Outcome, ToolError> {
+pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, ToolError> {
     let outcome = context.caller.as_who(|who| {
         let means = Means {
-            snapshot,
-            embedder: &context.parts.embedder,
+            snapshot: &view.snapshot,
+            embedder: &view.embedder,
             kernels: &context.parts.kernels,
             rules: &context.parts.rules,
             who,
