@@ -60,13 +60,11 @@ pub struct LeftOut {
     pub edges: u64,
     /// Sources in leftover files that nothing names.
     pub sources: u64,
-    /// Tombstones of what is gone: erased, or lost.
-    pub tombstones: u64,
     /// Items that others replace and that are lost: the others name them no longer.
     pub supersedes: u64,
     /// Sources that items or edges name and that are lost: they name them no longer.
     pub source_names: u64,
-    /// Items whose successors are lost or erased: they stand as current now.
+    /// Items whose successors are lost: they stand as current now.
     pub successors: u64,
 }
 
@@ -82,10 +80,9 @@ pub struct Salvaged {
 }
 
 impl Salvaged {
-    /// Whether nothing was lost. That a successor is gone may be an erasure; where it is a loss, its
-    /// file says so.
+    /// Whether nothing was lost.
     pub fn is_whole(&self) -> bool {
-        let left = LeftOut { erased: 0, sources: 0, tombstones: 0, successors: 0, ..self.left_out };
+        let left = LeftOut { erased: 0, sources: 0, ..self.left_out };
         left == LeftOut::default()
             && self.files.iter().all(|file| file.lost.total() == 0 && file.reasons.is_empty())
     }
