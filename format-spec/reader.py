@@ -95,15 +95,19 @@ Edge = namedtuple(
     "Edge",
     "id start end relation weight source recorded_at recorded_by valid_from valid_to note",
 )
-Tombstone = namedtuple("Tombstone", "target at by reason erase")
+Tombstone = namedtuple("Tombstone", "target at by reason erase supersedes")
 # Within a commit rows stand in this order (export.md, Order of lines).
 TYPES = (Source, Item, Edge, Tombstone)
 
 
-def flags_of(flags, rule, detail):
-    """Flags of which only bit 0 has a meaning."""
-    require(flags in (0, 1), rule, f"{detail}: unknown flags {flags:#x}")
-    return flags == 1
+def flags_of(flags, rule, detail, known=1):
+    """Bit 0 of flags of which only the `known` ones have a meaning."""
+    require(flags & ~known == 0, rule, f"{detail}: unknown flags {flags:#x}")
+    return flags & 1 == 1
+
+
+# Of a tombstone: the target is to be erased; it was gone, which follows from the rows.
+TOMBSTONE_FLAGS = 3
 
 
 def text_of(data, rule, detail):
@@ -251,9 +255,11 @@ COLUMNS_V1 = """
 120 vector_halves 2 v*d
 """
 COLUMNS_V2 = """
-107 tombstone_flags 1 t
+107 tombstone_flags 1 t | 108 tombstone_supersedes_offsets 4 t+1
+109 tombstone_supersedes_ids 16 *
 110 node_id 16 m | 111 node_row 4 m | 112 edge_from_node 4 e | 113 edge_to_node 4 e
 114 out_offsets 4 m+1 | 115 out_bytes 1 * | 116 in_offsets 4 m+1 | 117 in_bytes 1 *
+118 tombstone_successor_target 16 * | 119 tombstone_successor_row 4 *
 120 vector_halves 2 v*h | 123 vector_codes 1 v*k | 124 vector_scale 4 v | 125 vector_error 4 v
 """
 
@@ -396,6 +402,10 @@ class Segment:
         codes = self.piece(f"{stem}_offsets", f"{stem}_codes", row)
         return [self._symbol_of(code) for (code,) in struct.iter_unpack("<I", codes)]
 
+    def ids(self, stem, row):
+        data = self.piece(f"{stem}_offsets", f"{stem}_ids", row)
+        return [int.from_bytes(data[at : at + 16], "little") for at in range(0, len(data), 16)]
+
     def source(self, row):
         return Source(
             id=self.number("source_id", row),
@@ -413,7 +423,6 @@ class Segment:
         where = f"{self.name}: item row {row}"
         sensitivity = self.number("item_sensitivity", row)
         require(sensitivity < 4, "SEG-15", f"{where}: sensitivity {sensitivity}")
-        replaced = self.piece("supersedes_offsets", "supersedes_ids", row)
         return Item(
             id=self.number("item_id", row),
             searchable=flags_of(self.number("item_flags", row), "SEG-15", where),
@@ -426,10 +435,7 @@ class Segment:
             ref=self.text("ref", row),
             tags=self.symbols_of("tag", row),
             gates=self.symbols_of("gate", row),
-            supersedes=[
-                int.from_bytes(replaced[at : at + 16], "little")
-                for at in range(0, len(replaced), 16)
-            ],
+            supersedes=self.ids("supersedes", row),
             source=self.number("item_source", row),
             span=struct.unpack("<2Q", self.cell("span_bytes", row))
             + struct.unpack("<2I", self.cell("span_lines", row)),
@@ -462,13 +468,16 @@ class Segment:
         )
 
     def tombstone(self, row):
-        flags = self.number("tombstone_flags", row) if self.version >= 2 else 0
+        has_flags = self.version >= 2
+        flags = self.number("tombstone_flags", row) if has_flags else 0
+        where = f"{self.name}: tombstone row {row}"
         return Tombstone(
             target=self.number("tombstone_target", row),
             at=self.time("tombstone_at", row),
             by=self.symbol("tombstone_by", row),
             reason=self.text("tombstone_reason", row),
-            erase=flags_of(flags, "SEG-15", f"{self.name}: tombstone row {row}"),
+            erase=flags_of(flags, "SEG-15", where, TOMBSTONE_FLAGS),
+            supersedes=self.ids("tombstone_supersedes", row) if has_flags else [],
         )
 
     def _table(self, order, name, rows, read):
@@ -740,13 +749,18 @@ def read_edge(body, _version):
 
 
 def read_tombstone(body, version):
-    return Tombstone(
+    stone = Tombstone(
         target=body.number(16),
         at=body.time(),
         by=body.text(),
         reason=body.text(),
-        erase=version >= 2 and flags_of(body.number(1), "LOG-05", body.where),
+        erase=False,
+        supersedes=[],
     )
+    if version == 1:
+        return stone
+    erase = flags_of(body.number(1), "LOG-05", body.where, TOMBSTONE_FLAGS)
+    return stone._replace(erase=erase, supersedes=body.list(lambda: body.number(16), 16))
 
 
 def open_logs(folder, manifest):
@@ -869,6 +883,7 @@ class Store:
         self.logs = open_logs(folder, manifest)
         self.prefixes, self.sources = {}, {}
         self.hidden_items, self.hidden_edges = set(), set()
+        self.items, self.gone = set(), {}
         self._look_through()
 
     def records(self):
@@ -879,7 +894,7 @@ class Store:
 
     def _look_through(self):
         """Kinds of items, names of sources, and what tombstones hide."""
-        items, edges, targets = set(), set(), set()
+        items, edges, stones = set(), set(), {}
         for record in self.records():
             if isinstance(record, Source):
                 self.sources[record.id] = record
@@ -890,9 +905,48 @@ class Store:
             elif isinstance(record, Edge):
                 edges.add(record.id)
             else:
-                targets.add(record.target)
+                stones.setdefault(record.target, []).append(record)
+        targets = set(stones)
         self.hidden_items = targets & items
         self.hidden_edges = targets & edges - items
+        there = items | edges
+        self.gone = {target: stones[target] for target in stones if target not in there}
+        self.items = items
+
+    def _ordered(self):
+        """All rows in the order of lines: tombstones of what is gone stand where EXP-09 says."""
+        targets, waits, waiting, ready = list(self.gone), [], {}, []
+        for at, target in enumerate(targets):
+            named = {old for stone in self.gone[target] for old in stone.supersedes}
+            waits.append({old for old in named if old in self.gone or old in self.items})
+            for old in waits[at]:
+                waiting.setdefault(old, []).append(at)
+            if not waits[at]:
+                ready.append(at)  # ascending, so it is a heap
+
+        def note(given):
+            for at in waiting.get(given, []):
+                waits[at].discard(given)
+                if not waits[at]:
+                    heapq.heappush(ready, at)
+
+        def due():
+            while ready:
+                target = targets[heapq.heappop(ready)]
+                yield from self.gone[target]
+                note(target)
+
+        yield from due()
+        for record in self.records():
+            if isinstance(record, Tombstone) and record.target in self.gone:
+                continue
+            yield record
+            if isinstance(record, Item):
+                note(record.id)
+                yield from due()
+        for at, target in enumerate(targets):
+            if waits[at]:  # a damaged circle
+                yield from self.gone[target]
 
     def lines(self):
         show = {
@@ -901,11 +955,14 @@ class Store:
             Edge: self._edge,
             Tombstone: self._tombstone,
         }
-        for record in self.records():
+        for record in self._ordered():
             yield line_of(show[type(record)](record))
 
     def _item_name(self, number):
         return id_text(self.prefixes.get(number, "itm_"), number)
+
+    def _item_names(self, numbers):
+        return some_list([self._item_name(number) for number in numbers])
 
     def _source_name(self, number):
         """EXP-08."""
@@ -957,7 +1014,7 @@ class Store:
             ("sensitivity", string(SENSITIVITIES[item.sensitivity])),
             ("gates", some_list(item.gates)),
             ("searchable", None if item.searchable else "false"),
-            ("supersedes", some_list([self._item_name(number) for number in item.supersedes])),
+            ("supersedes", self._item_names(item.supersedes)),
             ("tombstoned", "true" if item.id in self.hidden_items else None),
         )
 
@@ -988,6 +1045,8 @@ class Store:
             ("by", some(stone.by)),
             ("reason", some(stone.reason)),
             ("erase", "true" if stone.erase else None),
+            ("gone", "true" if stone.target in self.gone else None),
+            ("supersedes", self._item_names(stone.supersedes)),
         )
 
 

@@ -18,7 +18,8 @@ use crate::store::Store;
 
 impl Store {
     /// Hides items and edges at once and removes their bytes from every file before it returns. What
-    /// stays is each id with when, by whom and why it was erased. Edges of an erased item go with
+    /// stays is each id with when, by whom and why it was erased, and the ids of what it replaced, so
+    /// that its chain holds together. Edges of an erased item go with
     /// it, and sources that nothing else names.
     ///
     /// The ids are remembered by the log, so an erasure that an error or a crash cuts short is ended by
@@ -36,6 +37,7 @@ impl Store {
             by: by.to_owned(),
             reason: reason.to_owned(),
             erase: true,
+            ..TombstoneDraft::default()
         };
         self.write(Batch { tombstones: ids.iter().map(stone).collect(), ..Batch::default() })?;
         self.erase_pending(pace).map(drop)

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Damage, WriteError};
 use crate::ids::{EdgeId, ItemId, SourceId};
-use crate::layout::NO_TIME;
+use crate::layout::{FLAG_ERASE, FLAG_GONE, NO_TIME};
 use crate::limits::*;
 use crate::manifest::Model;
 use crate::os::clock::Micros;
@@ -153,7 +153,7 @@ pub struct EdgeDraft {
 }
 
 /// Hides an item or an edge at once. Its bytes stay until they are erased.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TombstoneDraft {
     /// Number of the item's or edge's id.
     pub target: u128,
@@ -165,6 +165,12 @@ pub struct TombstoneDraft {
     pub reason: String,
     /// Whether the target's bytes are to be erased too.
     pub erase: bool,
+    /// Whether the target may be gone, as in an import of a store that has erased it. Its id is taken
+    /// from then on. Where it is there after all, this says nothing.
+    pub gone: bool,
+    /// Items that the target replaced, of one that is erased: what keeps its chain together when its
+    /// row is gone. The store fills it in where the target is there.
+    pub supersedes: Vec<ItemId>,
 }
 
 /// Records that are stored together or not at all.
@@ -181,6 +187,8 @@ pub struct Batch {
     /// The encoder that made the items' embeddings; another one than the store's is refused.
     /// Without it only their width is checked.
     pub embedded_by: Option<Model>,
+    /// Whether items may name what was erased in `supersedes`, as those of an export do.
+    pub may_replace_erased: bool,
 }
 
 impl Batch {
@@ -198,11 +206,7 @@ impl Batch {
         self.sources.iter().try_for_each(SourceDraft::check)?;
         self.items.iter().try_for_each(|item| item.check(dimensions))?;
         self.edges.iter().try_for_each(EdgeDraft::check)?;
-        self.tombstones.iter().try_for_each(|stone| {
-            name("by", &stone.by)?;
-            moment("at", stone.at)?;
-            at_most("reason", "bytes", stone.reason.len(), TITLE_BYTES_MAX)
-        })
+        self.tombstones.iter().try_for_each(TombstoneDraft::check)
     }
 }
 
@@ -256,6 +260,10 @@ impl Complete {
         &self.0
     }
 
+    pub(crate) fn tombstones_mut(&mut self) -> &mut [TombstoneDraft] {
+        &mut self.0.tombstones
+    }
+
     pub(crate) fn into_batch(self) -> Batch {
         self.0
     }
@@ -297,11 +305,10 @@ impl ItemDraft {
         })?;
         at_most("tags", "members", self.tags.len(), LIST_MAX)?;
         at_most("gates", "members", self.gates.len(), LIST_MAX)?;
-        at_most("supersedes", "members", self.supersedes.len(), SUPERSEDES_MAX)?;
+        replaced(&self.supersedes)?;
         self.tags.iter().try_for_each(|tag| filled("tags", tag))?;
         self.gates.iter().try_for_each(|gate| filled("gates", gate))?;
         self.check_attributes()?;
-        self.check_supersedes()?;
         moment("recorded_at", self.recorded_at)?;
         period(self.valid_from, self.valid_to)?;
         self.check_embedding(dimensions)
@@ -315,17 +322,6 @@ impl ItemDraft {
             Ok(serde_json::Value::Object(_)) => Ok(()),
             Ok(_) => Err(WriteError::refused("attributes", "a JSON object is wanted")),
             Err(error) => Err(WriteError::refused("attributes", format!("not JSON: {error}"))),
-        }
-    }
-
-    fn check_supersedes(&self) -> Result<(), WriteError> {
-        let mut sorted = self.supersedes.clone();
-        sorted.sort_unstable();
-        match sorted.array_windows().find(|[one, next]| one == next) {
-            Some([twice, _]) => {
-                Err(WriteError::refused("supersedes", format!("{twice} is named twice")))
-            }
-            None => Ok(()),
         }
     }
 
@@ -366,6 +362,46 @@ impl EdgeDraft {
             ));
         }
         Ok(())
+    }
+}
+
+impl TombstoneDraft {
+    /// As they are stored.
+    pub(crate) fn flags(&self) -> u8 {
+        let erase = if self.erase { FLAG_ERASE } else { 0 };
+        let gone = if self.gone { FLAG_GONE } else { 0 };
+        erase | gone
+    }
+
+    /// Whether its target has bytes that are to be removed.
+    pub(crate) fn removes(&self) -> bool {
+        self.erase && !self.gone
+    }
+
+    fn check(&self) -> Result<(), WriteError> {
+        number("target", Some(self.target))?;
+        name("by", &self.by)?;
+        moment("at", self.at)?;
+        at_most("reason", "bytes", self.reason.len(), TITLE_BYTES_MAX)?;
+        replaced(&self.supersedes)?;
+        if !self.erase && !self.supersedes.is_empty() {
+            let why = "given for a target that is not erased, which says itself what it replaces";
+            return Err(WriteError::refused("supersedes", why));
+        }
+        Ok(())
+    }
+}
+
+/// A list of what an item replaces.
+fn replaced(supersedes: &[ItemId]) -> Result<(), WriteError> {
+    at_most("supersedes", "members", supersedes.len(), SUPERSEDES_MAX)?;
+    let mut sorted = supersedes.to_vec();
+    sorted.sort_unstable();
+    match sorted.array_windows().find(|[one, next]| one == next) {
+        Some([twice, _]) => {
+            Err(WriteError::refused("supersedes", format!("{twice} is named twice")))
+        }
+        None => Ok(()),
     }
 }
 

@@ -23,6 +23,10 @@ pub(crate) const PAGE_BYTES: usize = 64 << 10;
 pub(crate) const NO_ROW: u32 = u32::MAX;
 /// Stands for a time that was not given.
 pub(crate) const NO_TIME: i64 = i64::MIN;
+/// Of a tombstone: the target's bytes are to be erased.
+pub(crate) const FLAG_ERASE: u8 = 1;
+/// Of a tombstone: the target was gone when it was written.
+pub(crate) const FLAG_GONE: u8 = 2;
 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(COLUMN_ALIGN));
 const _: () = assert!(PAGE_BYTES.is_multiple_of(COLUMN_ALIGN));
@@ -265,6 +269,8 @@ columns! {
     TOMBSTONE_REASON_BYTES = 105, 1, Any;
     TOMBSTONE_SEQ = 106, 8, Of(Tombstones);
     TOMBSTONE_FLAGS = 107, 1, Of(Tombstones);
+    TOMBSTONE_SUPERSEDES_OFFSETS = 108, 4, OffsetsOf(Tombstones);
+    TOMBSTONE_SUPERSEDES_IDS = 109, 16, Any;
     NODE_ID = 110, 16, Of(Nodes);
     NODE_ROW = 111, 4, Of(Nodes);
     EDGE_FROM_NODE = 112, 4, Of(Edges);
@@ -273,6 +279,8 @@ columns! {
     OUT_BYTES = 115, 1, Any;
     IN_OFFSETS = 116, 4, OffsetsOf(Nodes);
     IN_BYTES = 117, 1, Any;
+    TOMBSTONE_SUCCESSOR_TARGET = 118, 16, Any;
+    TOMBSTONE_SUCCESSOR_ROW = 119, 4, Any;
     VECTOR_HALVES = 120, 2, Halves;
     VECTOR_NORM = 121, 4, Of(Vectors);
     VECTOR_ITEM = 122, 4, Of(Vectors);

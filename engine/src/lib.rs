@@ -11,6 +11,7 @@ mod compact;
 mod cursor;
 mod erase;
 mod error;
+mod gone;
 mod graph;
 mod ground;
 mod ids;

@@ -2,12 +2,15 @@
 //!
 //! An id is given once. Items and edges share one set of ids, since a tombstone names either by the
 //! number alone; an id that a tombstone names stays taken when the row is gone.
+//!
+//! The links of erased items are kept by their tombstones, and come in again with the rows of an
+//! export: what such a tombstone lists was there before it, so no chain can run in a circle either.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::error::{Damage, WriteError};
 use crate::ids::{EdgeId, ItemId, SourceId};
-use crate::item::{Batch, Complete};
+use crate::item::{Batch, Complete, TombstoneDraft};
 use crate::snapshot::{Snapshot, Status};
 
 const COMPLETE: &str = "a complete batch has all ids";
@@ -31,6 +34,7 @@ pub(crate) fn check(snapshot: &Snapshot, batch: &Complete) -> Result<(), WriteEr
         known_source(item.source)?;
         for &old in &item.supersedes {
             match items.get(&old) {
+                None if batch.may_replace_erased && is_gone(snapshot, old)? => {}
                 None => standing(snapshot, "supersedes", old)?,
                 Some(&earlier) if earlier < at => {}
                 Some(_) => return Err(not_before(batch, item.id.expect(COMPLETE), old)),
@@ -53,18 +57,92 @@ pub(crate) fn check(snapshot: &Snapshot, batch: &Complete) -> Result<(), WriteEr
             return Err(WriteError::refused("edge.id", format!("{id} is taken")));
         }
     }
+    let mut gone = HashMap::new();
     for stone in &batch.tombstones {
         let id = ItemId(stone.target);
         if items.contains_key(&id) || edges.contains(&EdgeId(stone.target)) {
             let why = format!("the batch itself adds {id}; hide it with a later batch");
             return Err(WriteError::refused("target", why));
         }
-        if snapshot.find(id)?.is_none() && !snapshot.has_edge(EdgeId(stone.target))? {
-            let why = format!("there is no item or edge {id}{}", erased(snapshot, id)?);
-            return Err(WriteError::refused("target", why));
-        }
+        check_target(snapshot, stone, &mut gone)?;
     }
     Ok(())
+}
+
+/// Checks what a tombstone names. `gone` has what earlier ones of the batch say of what is gone.
+fn check_target<'a>(
+    snapshot: &Snapshot,
+    stone: &'a TombstoneDraft,
+    gone: &mut HashMap<ItemId, &'a [ItemId]>,
+) -> Result<(), WriteError> {
+    let id = ItemId(stone.target);
+    let is_item = snapshot.find(id)?.is_some();
+    let is_there = is_item || snapshot.has_edge(EdgeId(stone.target))?;
+    if !is_there && !stone.gone {
+        let why = format!("there is no item or edge {id}{}", erased(snapshot, id)?);
+        return Err(WriteError::refused("target", why));
+    }
+    let list = &stone.supersedes[..];
+    let known = if is_there || is_gone(snapshot, id)? {
+        Some(replaced_by(snapshot, id)?)
+    } else {
+        gone.get(&id).map(|list| list.to_vec())
+    };
+    match known {
+        Some(known) if !list.is_empty() && known != list => {
+            let why = format!("{id} did not replace the items that are given");
+            return Err(WriteError::refused("supersedes", why));
+        }
+        Some(_) => {}
+        None => {
+            for &old in list {
+                if !gone.contains_key(&old)
+                    && snapshot.find(old)?.is_none()
+                    && !is_gone(snapshot, old)?
+                {
+                    let why = format!("there is no item {old}, and none was erased");
+                    return Err(WriteError::refused("supersedes", why));
+                }
+            }
+        }
+    }
+    if !is_there && stone.erase && !gone.contains_key(&id) {
+        gone.insert(id, list);
+    }
+    Ok(())
+}
+
+/// What an item replaced, whether it is there or erased; nothing for an edge.
+fn replaced_by(snapshot: &Snapshot, id: ItemId) -> Result<Vec<ItemId>, Damage> {
+    match snapshot.find(id)? {
+        Some(place) => Ok(snapshot.item(place)?.supersedes),
+        None => snapshot.replaced_by_erased(id),
+    }
+}
+
+/// Whether an item was erased and its row is gone.
+fn is_gone(snapshot: &Snapshot, id: ItemId) -> Result<bool, Damage> {
+    Ok(snapshot.find(id)?.is_none() && snapshot.is_erased(id.0)?)
+}
+
+/// Has the tombstones of a checked batch say of their targets what the store knows: whether they
+/// are gone, and of what is to be erased what it replaced. Whether that changes any.
+pub(crate) fn keep_lists(snapshot: &Snapshot, batch: &mut Complete) -> Result<bool, Damage> {
+    let mut changed = false;
+    for stone in batch.tombstones_mut().iter_mut().filter(|stone| stone.erase || stone.gone) {
+        let id = ItemId(stone.target);
+        let place = snapshot.find(id)?;
+        let gone = place.is_none() && !snapshot.has_edge(EdgeId(stone.target))?;
+        changed |= std::mem::replace(&mut stone.gone, gone) != gone;
+        if stone.erase
+            && let Some(place) = place
+        {
+            let list = snapshot.item(place)?.supersedes;
+            changed |= list != stone.supersedes;
+            stone.supersedes = list;
+        }
+    }
+    Ok(changed)
 }
 
 /// Refuses a batch that names a source whose bytes are being removed.
@@ -177,4 +255,113 @@ fn check_ref(
         return Ok(());
     }
     Err(WriteError::refused("ref", format!("{reference} belongs to item {holder}; supersede it")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{Checked, ItemDraft};
+    use crate::os::clock::Micros;
+    use crate::segment::{Segment, SegmentBuilder};
+    use crate::snapshot::Part;
+    use crate::state::RowState;
+
+    fn item(id: u128, supersedes: &[u128]) -> ItemDraft {
+        ItemDraft {
+            id: Some(ItemId(id)),
+            kind: "note".to_owned(),
+            modality: "text".to_owned(),
+            supersedes: supersedes.iter().copied().map(ItemId).collect(),
+            ..ItemDraft::default()
+        }
+    }
+
+    /// A tombstone of what is gone, or may be.
+    fn gone(target: u128, replaced: &[u128]) -> TombstoneDraft {
+        let supersedes = replaced.iter().copied().map(ItemId).collect();
+        TombstoneDraft { target, erase: true, gone: true, supersedes, ..TombstoneDraft::default() }
+    }
+
+    /// 1 and 4 are there; 3, which had replaced 1, is erased.
+    fn store() -> Snapshot {
+        let mut builder = SegmentBuilder::default();
+        let (items, tombstones) = (vec![item(1, &[]), item(4, &[3])], vec![gone(3, &[1])]);
+        builder.push_batch(1, &Batch { items, tombstones, ..Batch::default() });
+        let segment = Segment::held(builder.finish()).into();
+        Snapshot::of(&[Part { segment, state: RowState::fresh(2, 0).into() }], 1, None)
+    }
+
+    fn complete(batch: Batch) -> Complete {
+        Checked::new(batch, None).unwrap().complete(Micros(1), || 77)
+    }
+
+    /// The reason, or nothing where the batch is taken.
+    fn told(batch: Batch) -> String {
+        let told = check(&store(), &complete(batch));
+        told.map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    fn of_items(items: Vec<ItemDraft>) -> Batch {
+        Batch { items, ..Batch::default() }
+    }
+
+    fn of_stones(tombstones: Vec<TombstoneDraft>) -> Batch {
+        Batch { tombstones, ..Batch::default() }
+    }
+
+    #[test]
+    fn an_erased_id_is_taken_and_says_what_it_was() {
+        assert!(told(of_items(vec![item(3, &[])])).contains("is taken"));
+        let why = told(of_items(vec![item(5, &[3])]));
+        assert!(why.starts_with("supersedes: ") && why.contains("erased"), "{why}");
+        let plain = TombstoneDraft { target: 3, ..TombstoneDraft::default() };
+        assert!(told(of_stones(vec![plain])).contains("erased"));
+    }
+
+    #[test]
+    fn rows_of_an_export_may_name_what_was_erased() {
+        let may = |items| Batch { may_replace_erased: true, ..of_items(items) };
+        assert_eq!(told(may(vec![item(5, &[3])])), "");
+        let why = told(may(vec![item(5, &[6])]));
+        assert!(why.contains("there is no item"), "{why}");
+        assert!(told(may(vec![item(3, &[])])).contains("is taken"), "it does not come back");
+    }
+
+    #[test]
+    fn what_is_gone_is_taken_with_what_it_replaced() {
+        for (stones, wanted) in [
+            (vec![gone(5, &[])], ""),
+            (vec![gone(5, &[1, 3])], ""),
+            (vec![gone(6, &[1]), gone(5, &[6]), gone(6, &[1]), gone(6, &[])], ""),
+            (vec![gone(3, &[1])], ""),
+            (vec![gone(3, &[])], ""),
+            (vec![gone(4, &[3])], ""),
+            (vec![gone(5, &[6]), gone(6, &[])], "there is no item"),
+            (vec![gone(5, &[5])], "there is no item"),
+            (vec![gone(6, &[1]), gone(6, &[])], ""),
+            (vec![gone(6, &[]), gone(5, &[6]), gone(6, &[5])], "did not replace"),
+            (vec![gone(3, &[4])], "did not replace"),
+            (vec![gone(4, &[1])], "did not replace"),
+        ] {
+            let why = told(of_stones(stones.clone()));
+            let is_right = if wanted.is_empty() { why.is_empty() } else { why.contains(wanted) };
+            assert!(is_right, "{stones:?}: {why}");
+        }
+        let kept = TombstoneDraft { erase: false, ..gone(5, &[1]) };
+        let refused = Checked::new(of_stones(vec![kept]), None).unwrap_err().to_string();
+        assert!(refused.contains("not erased"), "{refused}");
+    }
+
+    #[test]
+    fn tombstones_say_what_the_store_knows() {
+        let plain = TombstoneDraft { target: 4, ..TombstoneDraft::default() };
+        let erase = TombstoneDraft { erase: true, ..plain.clone() };
+        let mut batch = complete(of_stones(vec![plain, erase, gone(1, &[]), gone(5, &[1])]));
+        assert!(keep_lists(&store(), &mut batch).unwrap());
+        let said = batch.batch().tombstones.iter();
+        let said: Vec<_> = said.map(|it| (it.gone, it.supersedes.clone())).collect();
+        let (three, one) = (vec![ItemId(3)], vec![ItemId(1)]);
+        assert_eq!(said, [(false, vec![]), (false, three), (false, vec![]), (true, one)]);
+        assert!(!keep_lists(&store(), &mut batch).unwrap(), "nothing more to say");
+    }
 }

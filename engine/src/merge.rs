@@ -182,6 +182,7 @@ fn write(
     copier.edges()?;
     copier.tombstones()?;
     copier.ends()?;
+    copier.erased_successors()?;
     match embeddings {
         None => copier.vectors(header.dimensions)?,
         Some(others) => others.vectors.write(&mut copier.file)?,

@@ -150,7 +150,7 @@ impl Opened {
     /// What the newest manifest may not know yet.
     fn note_erasures(&mut self, batches: &[Batch]) {
         let stones = batches.iter().flat_map(|batch| &batch.tombstones);
-        let erasures = stones.filter(|stone| stone.erase).map(|stone| stone.target);
+        let erasures = stones.filter(|stone| stone.removes()).map(|stone| stone.target);
         self.manifest.erasures.extend(erasures);
     }
 

@@ -9,7 +9,7 @@ use crate::cursor::{Cursor, Put};
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, SourceId};
 use crate::item::{Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft};
-use crate::layout::NO_TIME;
+use crate::layout::{FLAG_ERASE, FLAG_GONE, NO_TIME};
 use crate::os::clock::Micros;
 
 const RULE: &str = "LOG-05";
@@ -18,8 +18,6 @@ const ITEM: u8 = 2;
 const EDGE: u8 = 3;
 const TOMBSTONE: u8 = 4;
 const FLAG_SEARCHABLE: u8 = 1;
-/// Of a tombstone: the target's bytes are to be erased.
-const FLAG_ERASE: u8 = 1;
 
 /// The payload of one frame.
 pub(crate) fn encode(batch: &Batch) -> Vec<u8> {
@@ -93,6 +91,16 @@ fn count(members: usize, out: &mut Vec<u8>) {
     out.put(&u32::try_from(members).expect("lists are bounded by limits.md").to_le_bytes());
 }
 
+fn ids(ids: &[ItemId], out: &mut Vec<u8>) {
+    count(ids.len(), out);
+    ids.iter().for_each(|id| out.put(&id.0.to_le_bytes()));
+}
+
+fn read_ids(cursor: &mut Cursor<'_>) -> Result<Vec<ItemId>, Damage> {
+    let count = cursor.count(16)?;
+    (0..count).map(|_| cursor.u128().map(ItemId)).collect()
+}
+
 fn read_text(cursor: &mut Cursor<'_>) -> Result<String, Damage> {
     cursor.text().map(str::to_owned)
 }
@@ -139,8 +147,7 @@ fn encode_item(item: &ItemDraft, out: &mut Vec<u8>) {
     out.put_bytes(reference.as_bytes());
     list(&item.tags, out);
     list(&item.gates, out);
-    count(item.supersedes.len(), out);
-    item.supersedes.iter().for_each(|id| out.put(&id.0.to_le_bytes()));
+    ids(&item.supersedes, out);
     out.put(&item.source.map_or(0, |id| id.0).to_le_bytes());
     let span = item.span.unwrap_or_default();
     out.put(&span.byte_start.to_le_bytes());
@@ -169,8 +176,7 @@ fn decode_item(cursor: &mut Cursor<'_>) -> Result<ItemDraft, Damage> {
     let (title, text, attributes) = (read_text(cursor)?, read_text(cursor)?, read_text(cursor)?);
     let reference = read_text(cursor)?;
     let (tags, gates) = (read_list(cursor)?, read_list(cursor)?);
-    let replaced = cursor.count(16)?;
-    let supersedes = (0..replaced).map(|_| cursor.u128().map(ItemId)).collect::<Result<_, _>>()?;
+    let supersedes = read_ids(cursor)?;
     let source = read_source_id(cursor)?;
     let span = Span {
         byte_start: cursor.u64()?,
@@ -243,17 +249,20 @@ fn encode_tombstone(stone: &TombstoneDraft, out: &mut Vec<u8>) {
     out.put(&time(stone.at));
     out.put_bytes(stone.by.as_bytes());
     out.put_bytes(stone.reason.as_bytes());
-    out.push(if stone.erase { FLAG_ERASE } else { 0 });
+    out.push(stone.flags());
+    ids(&stone.supersedes, out);
 }
 
 fn decode_tombstone(cursor: &mut Cursor<'_>, version: u16) -> Result<TombstoneDraft, Damage> {
     let (target, at) = (cursor.u128()?, read_time(cursor)?);
     let (by, reason) = (read_text(cursor)?, read_text(cursor)?);
-    let flags = if version == 1 { 0 } else { cursor.u8()? };
-    if flags & !FLAG_ERASE != 0 {
+    let (flags, supersedes) =
+        if version == 1 { (0, Vec::new()) } else { (cursor.u8()?, read_ids(cursor)?) };
+    if flags & !(FLAG_ERASE | FLAG_GONE) != 0 {
         return Err(cursor.wrong(format!("a tombstone's flags are {flags:#x}")));
     }
-    Ok(TombstoneDraft { target, at, by, reason, erase: flags & FLAG_ERASE != 0 })
+    let (erase, gone) = (flags & FLAG_ERASE != 0, flags & FLAG_GONE != 0);
+    Ok(TombstoneDraft { target, at, by, reason, erase, gone, supersedes })
 }
 
 #[cfg(test)]
@@ -261,33 +270,46 @@ mod tests {
     use super::*;
 
     fn tombstones() -> Batch {
-        let stone = |erase| TombstoneDraft {
+        let stone = |erase, gone, supersedes: &[u128]| TombstoneDraft {
             target: 7,
             at: Some(Micros(5)),
             by: "ada".to_owned(),
             reason: "wrong".to_owned(),
             erase,
+            gone,
+            supersedes: supersedes.iter().copied().map(ItemId).collect(),
         };
-        Batch { tombstones: vec![stone(false), stone(true)], ..Batch::default() }
+        let stones = vec![
+            stone(false, false, &[]),
+            stone(true, false, &[3, 5]),
+            stone(false, true, &[]),
+            stone(true, true, &[]),
+        ];
+        Batch { tombstones: stones, ..Batch::default() }
     }
 
     #[test]
-    fn tombstones_keep_their_flags() {
+    fn tombstones_keep_their_flags_and_lists() {
         let payload = encode(&tombstones());
-        assert_eq!(decode(&payload, 2, 2).unwrap(), tombstones());
-        for bit in 1..8 {
+        assert_eq!(decode(&payload, 4, 2).unwrap(), tombstones());
+        let flags = payload.len() - 5; // before the count of an empty list
+        for bit in 2..8 {
             let mut unknown = payload.clone();
-            *unknown.last_mut().unwrap() |= 1 << bit;
-            assert_eq!(decode(&unknown, 2, 2).unwrap_err().rule, RULE, "bit {bit}");
+            unknown[flags] |= 1 << bit;
+            assert_eq!(decode(&unknown, 4, 2).unwrap_err().rule, RULE, "bit {bit}");
         }
+        let mut long = payload.clone();
+        *long.last_mut().unwrap() = 1;
+        assert_eq!(decode(&long, 4, 2).unwrap_err().rule, RULE, "a list that is not there");
     }
 
     #[test]
-    fn tombstones_of_version_1_have_no_flags() {
-        let payload = encode(&tombstones());
-        let record = payload.len() / 2;
-        let mut first = payload[..record - 1].to_vec();
-        first[1] -= 1; // the length of its body
+    fn tombstones_of_version_1_have_no_flags_and_no_list() {
+        let plain = Batch { tombstones: tombstones().tombstones[..1].to_vec(), ..Batch::default() };
+        let payload = encode(&plain);
+        let record = payload.len();
+        let mut first = payload[..record - 5].to_vec();
+        first[1] -= 5; // the length of its body
         let batch = decode(&first, 1, 1).unwrap();
         assert_eq!(batch.tombstones, tombstones().tombstones[..1]);
         decode(&first, 1, 2).unwrap_err();

@@ -51,7 +51,10 @@ impl Rows {
     }
 
     fn retire_for(&mut self, batch: &Batch) -> Result<(), Damage> {
-        for &old in batch.items.iter().flat_map(|item| &item.supersedes) {
+        let by_items = batch.items.iter().flat_map(|item| &item.supersedes);
+        // What an erased item replaced is superseded for good, where the item itself never was too.
+        let by_erased = batch.tombstones.iter().flat_map(|stone| &stone.supersedes);
+        for &old in by_items.chain(by_erased) {
             self.retire(old, |state| &mut state.superseded)?;
         }
         for stone in &batch.tombstones {

@@ -14,6 +14,7 @@ pub use report::{FileReport, LOSSES_MAX, LeftOut, Rows, Salvaged};
 use std::collections::{HashMap, HashSet};
 
 use crate::error::{Damage, OpenError};
+use crate::gone::Gone;
 use crate::ids::{ItemId, Row, Seq, SourceId};
 use crate::item::Batch;
 use crate::layout;
@@ -47,6 +48,8 @@ pub struct Salvage {
     edges: HashMap<u128, Place>,
     /// What tombstones and states hide; whether it is to be erased too.
     hidden: HashMap<u128, bool>,
+    /// Targets of tombstones that are given and erase.
+    erased: HashSet<u128>,
     /// Rows to give, in the order of an export.
     order: Vec<(Seq, Table, Place)>,
     report: Salvaged,
@@ -84,6 +87,7 @@ impl Salvage {
             sources: HashMap::new(),
             edges: HashMap::new(),
             hidden: erasures.into_iter().map(|id| (id, true)).collect(),
+            erased: HashSet::new(),
             order: Vec::new(),
             report,
         };
@@ -225,24 +229,23 @@ impl Salvage {
         self.report.left_out.source_names = lost as u64;
     }
 
-    /// A tombstone of what is gone cannot be imported; one that is given says who hid what, and when.
+    /// Those of what is gone too: its id stays taken, and who erased what is not forgotten.
     fn choose_tombstones(&mut self, losses: &mut Losses) {
         let mut seen = HashSet::new();
         for at in 0..self.parts.len() {
             for row in 0..self.parts[at].counts().tombstones {
                 let read = self.parts[at].rows.tombstone(row).and_then(|stone| {
                     fit(Batch { tombstones: vec![stone.to_draft()], ..Batch::default() })?;
-                    Ok((stone.target, stone.seq))
+                    let said = (stone.at, stone.by.to_owned(), stone.reason.to_owned());
+                    Ok((stone.target, stone.seq, stone.erase, said))
                 });
                 match read {
-                    Ok((target, seq)) if !seen.insert((target, seq)) => {}
-                    Ok((target, seq)) => {
-                        let is_there =
-                            self.items.contains_key(&target) || self.edges.contains_key(&target);
-                        if is_there {
+                    Ok(said) => {
+                        let (target, seq, erase, _) = said;
+                        // Of leftovers too, which may have it once more.
+                        if seen.insert(said) {
+                            self.erased.extend(erase.then_some(target));
                             self.order.push((seq, Table::Tombstones, place(at, row)));
-                        } else {
-                            self.report.left_out.tombstones += 1;
                         }
                     }
                     Err(damage) => losses.add(at, Table::Tombstones, None, damage),
@@ -259,14 +262,27 @@ impl Salvage {
                 replaced.extend(item.supersedes.iter().map(|id| id.0));
             }
         }
-        let missing =
-            replaced.iter().filter(|id| !self.items.contains_key(id) && !self.is_erased(**id));
+        for (_, _, place) in self.order.iter().filter(|row| row.1 == Table::Tombstones) {
+            let stone = self.parts[place.part as usize].rows.tombstone(place.row);
+            replaced.extend(stone.iter().flat_map(|stone| &stone.supersedes).map(|id| id.0));
+        }
+        let missing = replaced.iter().filter(|id| !self.is_named(**id));
         self.report.left_out.supersedes = missing.count() as u64;
         let stands = |(id, place): &(&u128, &Place)| {
             let part = &self.parts[place.part as usize];
             part.superseded.contains(&place.row) && !replaced.contains(id)
         };
         self.report.left_out.successors = self.items.iter().filter(stands).count() as u64;
+    }
+
+    /// Whether rows that are given may name an id as replaced: it is given, or was erased.
+    fn is_named(&self, id: u128) -> bool {
+        self.items.contains_key(&id) || self.erased.contains(&id)
+    }
+
+    /// Whether a tombstone of this target hides nothing that is given.
+    fn is_gone(&self, target: u128) -> bool {
+        !self.items.contains_key(&target) && !self.edges.contains_key(&target)
     }
 
     fn item(&self, place: Place) -> Result<ItemView<'_>, Damage> {
@@ -307,25 +323,57 @@ impl Salvage {
         take: &mut dyn FnMut(&Self, Record<'_>) -> Result<(), E>,
     ) -> Result<Salvaged, E> {
         let mut report = self.report.clone();
-        for &(_, table, place) in &self.order {
-            let record = match self.record(table, place) {
-                Ok(record) => record,
-                // It was read once; a disk that fails meanwhile may take it still.
-                Err(damage) => {
-                    let file = self.parts[place.part as usize].file;
-                    report.files[file].lose(table, damage.to_string());
-                    continue;
+        let mut gone = self.gone();
+        let mut rest = self.order.iter();
+        loop {
+            let next = rest.next();
+            while let Some(stones) = gone.next(next.is_none()) {
+                for place in stones {
+                    if let Some(record) = self.read_again(Table::Tombstones, place, &mut report) {
+                        report.given.count(&record);
+                        take(self, record)?;
+                    }
                 }
-            };
-            match &record {
-                Record::Source(_) => report.given.sources += 1,
-                Record::Item(..) => report.given.items += 1,
-                Record::Edge(..) => report.given.edges += 1,
-                Record::Tombstone(_) => report.given.tombstones += 1,
             }
+            let Some(&(_, table, place)) = next else { break };
+            let Some(record) = self.read_again(table, place, &mut report) else { continue };
+            match &record {
+                Record::Item(item, _) => gone.note(item.id.0),
+                Record::Tombstone(stone) if gone.has(stone.target) => continue,
+                _ => {}
+            }
+            report.given.count(&record);
             take(self, record)?;
         }
         Ok(report)
+    }
+
+    /// A row that was read once; a disk that fails meanwhile may take it still.
+    fn read_again(&self, table: Table, place: Place, report: &mut Salvaged) -> Option<Record<'_>> {
+        match self.record(table, place) {
+            Ok(record) => Some(record),
+            Err(damage) => {
+                let file = self.parts[place.part as usize].file;
+                report.files[file].lose(table, damage.to_string());
+                None
+            }
+        }
+    }
+
+    /// Tombstones of what is not given.
+    fn gone(&self) -> Gone<Place> {
+        let mut gone = Gone::default();
+        for &(_, _, place) in self.order.iter().filter(|row| row.1 == Table::Tombstones) {
+            if let Ok(Record::Tombstone(stone)) = self.record(Table::Tombstones, place)
+                && self.is_gone(stone.target)
+            {
+                gone.add(stone.target, place, stone.supersedes.iter().map(|id| id.0));
+            }
+        }
+        let is_row = |id: u128| Ok::<_, std::convert::Infallible>(self.items.contains_key(&id));
+        match gone.settle(is_row) {
+            Ok(()) => gone,
+        }
     }
 
     fn record(&self, table: Table, place: Place) -> Result<Record<'_>, Damage> {
@@ -335,7 +383,7 @@ impl Salvage {
             Table::Sources => Record::Source(rows.source(place.row)?),
             Table::Items => {
                 let mut item = rows.item(place.row)?;
-                item.supersedes.retain(|id| self.items.contains_key(&id.0));
+                item.supersedes.retain(|id| self.is_named(id.0));
                 item.source = named(item.source);
                 let is_hidden = self.hidden.contains_key(&item.id.0);
                 let status = if is_hidden { Status::Tombstoned } else { Status::Current };
@@ -349,7 +397,11 @@ impl Salvage {
                 let is_hidden = self.hidden.contains_key(&id) && !self.items.contains_key(&id);
                 Record::Edge(edge, is_hidden)
             }
-            Table::Tombstones => Record::Tombstone(rows.tombstone(place.row)?),
+            Table::Tombstones => {
+                let mut stone = rows.tombstone(place.row)?;
+                stone.supersedes.retain(|id| self.is_named(id.0));
+                Record::Tombstone(stone)
+            }
         })
     }
 }

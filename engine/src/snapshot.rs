@@ -4,7 +4,7 @@
 //! shares them with other snapshots and never changes; a writer never waits for its readers. It may
 //! look from a [`Moment`] other than now; every read then answers from there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crate::error::Damage;
@@ -255,21 +255,47 @@ impl Snapshot {
         }
     }
 
-    /// Whether a successor was known. Where all of them were erased, nobody can say since when the
-    /// item was superseded, and it counts as superseded rather than as what stands.
+    /// Whether a successor was known. Since when an erased one was, nobody can say: what it replaced
+    /// counts as superseded at every moment rather than as what stands.
     fn was_superseded(&self, id: ItemId) -> Result<bool, Damage> {
-        let mut left = false;
         for it in self.parts.iter() {
-            let rows = it.segment.successor_rows(id)?;
             let times = Times::of_items(self.moment, &it.segment)?;
-            for &row in rows {
-                left = true;
+            for &row in it.segment.successor_rows(id)? {
                 if times.knows(row)? {
                     return Ok(true);
                 }
             }
         }
-        Ok(!left)
+        Ok(!self.erased_successors(id)?.is_empty())
+    }
+
+    /// The erased items that replaced `id`, in the order of their tombstones; since when they did is
+    /// not kept, so they are given at every moment.
+    pub fn erased_successors(&self, id: ItemId) -> Result<Vec<ItemId>, Damage> {
+        let mut erased = Vec::new();
+        for it in self.parts.iter() {
+            for &row in it.segment.erased_successor_rows(id)? {
+                let target = ItemId(it.segment.tombstone_target(row)?);
+                // Until its row has left, the row says it.
+                if self.find_row(target)?.is_none() && !erased.contains(&target) {
+                    erased.push(target);
+                }
+            }
+        }
+        Ok(erased)
+    }
+
+    /// What an erased item replaced, in the order in which it named it.
+    pub(crate) fn replaced_by_erased(&self, id: ItemId) -> Result<Vec<ItemId>, Damage> {
+        let mut replaced = Vec::new();
+        let mut seen = HashSet::new();
+        for it in self.parts.iter() {
+            for &row in it.segment.tombstone_rows(id.0)? {
+                let list = it.segment.replaced_by_erased(row)?;
+                replaced.extend(list.iter().map(|&id| ItemId(id)).filter(|&id| seen.insert(id)));
+            }
+        }
+        Ok(replaced)
     }
 
     /// The embedding of an item, as stored.
@@ -352,6 +378,11 @@ impl Snapshot {
             }
         }
         Ok(false)
+    }
+
+    /// Whether a tombstone says that this id is erased.
+    pub fn is_erased(&self, id: u128) -> Result<bool, Damage> {
+        Ok(self.tombstones(id)?.iter().any(|stone| stone.erase))
     }
 
     /// The tombstones of an item or edge, oldest first; of all times, as they hide at all times.

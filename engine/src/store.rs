@@ -162,17 +162,13 @@ impl Store {
         let model = self.snapshot().model;
         let batch = Checked::new(batch, model.map(|model| model.dimensions))?;
         let at = self.ground.clock.now();
-        let batch = {
+        let mut batch = {
             let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
             batch.complete(at, || ids.next(at, &*self.ground.random))
         };
-        let payload = record::encode(batch.batch());
-        if payload.len() > FRAME_BYTES_MAX {
-            let why = format!("{} bytes; at most {FRAME_BYTES_MAX} are allowed", payload.len());
-            return Err(WriteError::refused("batch", why));
-        }
+        let payload = payload_of(&batch)?;
         self.wait_for_room()?;
-        let seq = self.append(&batch, &payload, model)?;
+        let seq = self.append(&mut batch, payload, model)?;
         if self.options.durability == Durability::Sync {
             self.settling.settle(seq, || self.sync_log(), || self.stop_error())?;
         }
@@ -190,8 +186,8 @@ impl Store {
     /// The part of a write that is done one at a time: checks against what there is, and the log.
     fn append(
         &self,
-        batch: &Complete,
-        payload: &[u8],
+        batch: &mut Complete,
+        mut payload: Vec<u8>,
         model: Option<Model>,
     ) -> Result<Seq, WriteError> {
         let mut writer = self.writer()?;
@@ -201,9 +197,14 @@ impl Store {
             batch.batch().check(bound.map(|model| model.dimensions))?;
         }
         refuse_other_model(batch.batch(), bound)?;
-        links::check(&writer.snapshot(), batch)?;
+        let snapshot = writer.snapshot();
+        links::check(&snapshot, batch)?;
         links::check_stays(writer.erasures(), batch)?;
-        let seq = writer.commit(&*self.ground.disk, batch.batch(), payload)?;
+        if links::keep_lists(&snapshot, batch)? {
+            // Only of what is erased, which is seldom and short.
+            payload = payload_of(batch)?;
+        }
+        let seq = writer.commit(&*self.ground.disk, batch.batch(), &payload)?;
         if self.options.durability != Durability::Sync {
             self.show(&mut writer);
         }
@@ -376,6 +377,16 @@ impl Drop for Store {
             let _told_at_opening = writer.close();
         }
     }
+}
+
+/// A batch as the log holds it.
+fn payload_of(batch: &Complete) -> Result<Vec<u8>, WriteError> {
+    let payload = record::encode(batch.batch());
+    if payload.len() > FRAME_BYTES_MAX {
+        let why = format!("{} bytes; at most {FRAME_BYTES_MAX} are allowed", payload.len());
+        return Err(WriteError::refused("batch", why));
+    }
+    Ok(payload)
 }
 
 /// Refuses embeddings that the store's model did not make, where the batch says what made them.

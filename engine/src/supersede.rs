@@ -6,11 +6,12 @@
 //! without cycles: an item can only replace ones that were there before it.
 //!
 //! A walk visits every id at most once, so one through a damaged file ends too, and stops after
-//! [`CHAIN_ITEMS_MAX`] of them and says so. It goes on through tombstoned items, and through ids
-//! that have no row any more because their bytes were erased. It sees what the snapshot's moment
-//! knows.
+//! [`CHAIN_ITEMS_MAX`] of them and says so. It goes on through tombstoned items, and through items
+//! that were erased: the tombstone of one keeps the ids that it replaced. It sees what the
+//! snapshot's moment knows; an erased item is known at every moment.
 
-use std::collections::{HashSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::error::Damage;
 use crate::ids::ItemId;
@@ -45,6 +46,32 @@ pub struct Chain {
     pub members: Vec<Member>,
     /// The walk ended at its bound: there may be more.
     pub truncated: bool,
+}
+
+/// Where an erased item goes in a chain: rows lie in the order of writing, and it goes just before
+/// the first that replaces it, be it through others that were erased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rank {
+    before: Place,
+    /// The most steps through erased items from here on: of two that go before the same row, the one
+    /// that was replaced first has more.
+    steps: usize,
+}
+
+impl Rank {
+    /// Of what nothing that is there replaces.
+    const LAST: Self = Self { before: Place { part: u32::MAX, row: u32::MAX }, steps: 0 };
+
+    /// Moved before one that replaces it.
+    fn with(self, next: &Member, ranks: &HashMap<ItemId, Self>) -> Self {
+        let next = match next.place {
+            Some(place) => Self { before: place, steps: 0 },
+            None => ranks
+                .get(&next.id)
+                .map_or(Self::LAST, |next| Self { before: next.before, steps: next.steps + 1 }),
+        };
+        Self { before: self.before.min(next.before), steps: self.steps.max(next.steps) }
+    }
 }
 
 impl Snapshot {
@@ -95,24 +122,45 @@ impl Snapshot {
         }
         let (newer, cut_newer) = self.walk(id, ids_max, Self::members_after)?;
         let (older, cut_older) = self.walk(id, ids_max, Self::members_before)?;
-        let mut placed = Vec::with_capacity(newer.len() + older.len() + 1);
-        for member in older.into_iter().chain([own]).chain(newer) {
-            placed.push((self.rank(&member)?, member));
-        }
-        placed.sort_unstable_by_key(|(rank, member)| (*rank, member.id));
-        placed.dedup_by_key(|(_, member)| member.id); // both ways reach it only where bytes lie
-        let members = placed.into_iter().map(|(_, member)| member).collect();
+        let mut members: Vec<Member> = older.into_iter().chain([own]).chain(newer).collect();
+        let ranks = self.ranks(&members)?;
+        let rank = |member: &Member| match member.place {
+            Some(place) => (place, true, Reverse(0)),
+            None => {
+                let Rank { before, steps } = ranks[&member.id];
+                (before, false, Reverse(steps))
+            }
+        };
+        members.sort_unstable_by_key(|member| (rank(member), member.id));
+        members.dedup_by_key(|member| member.id); // both ways reach it only where bytes lie
         Ok(Chain { members, truncated: cut_newer || cut_older })
     }
 
-    /// What a chain is sorted by: rows lie in the order of writing, and an erased item goes just
-    /// before the first that replaces it.
-    fn rank(&self, member: &Member) -> Result<(Option<Place>, bool), Damage> {
-        if member.place.is_some() {
-            return Ok((member.place, true));
+    /// Where the erased ones of these go. What replaces one is looked at before it, so each is
+    /// looked at twice, however they hang together.
+    fn ranks(&self, members: &[Member]) -> Result<HashMap<ItemId, Rank>, Damage> {
+        let mut ranks = HashMap::new();
+        let erased = members.iter().filter(|member| member.place.is_none());
+        let mut ahead: Vec<(ItemId, bool)> = erased.map(|member| (member.id, false)).collect();
+        let erased: HashSet<ItemId> = ahead.iter().map(|(id, _)| *id).collect();
+        while let Some((id, is_ready)) = ahead.pop() {
+            // Known, or on the way: a damaged circle ends there.
+            if !is_ready && ranks.contains_key(&id) {
+                continue;
+            }
+            let after = self.members_after(id)?;
+            if is_ready {
+                let rank = after.iter().fold(Rank::LAST, |rank, member| rank.with(member, &ranks));
+                ranks.insert(id, rank);
+                continue;
+            }
+            ranks.insert(id, Rank::LAST);
+            ahead.push((id, true));
+            let unknown = after.iter().map(|member| member.id);
+            let unknown = unknown.filter(|id| erased.contains(id) && !ranks.contains_key(id));
+            ahead.extend(unknown.map(|id| (id, false)));
         }
-        let after = self.members_after(member.id)?;
-        Ok((after.into_iter().filter_map(|member| member.place).min(), false))
+        Ok(ranks)
     }
 
     /// The member of an id; `None` where its row is not known at the snapshot's moment.
@@ -123,7 +171,7 @@ impl Snapshot {
         }
     }
 
-    /// The known items that name `id` as replaced.
+    /// The known items that name `id` as replaced, and those that did until they were erased.
     fn members_after(&self, id: ItemId) -> Result<Vec<Member>, Damage> {
         let mut members = Vec::new();
         for (part, it) in (0u32..).zip(self.parts.iter()) {
@@ -139,14 +187,19 @@ impl Snapshot {
                 }
             }
         }
+        let erased = self.erased_successors(id)?;
+        members.extend(erased.into_iter().map(|id| Member { id, place: None }));
         Ok(members)
     }
 
-    /// The known items that `id` names as replaced. An erased item names nothing any more.
+    /// The known items that `id` names as replaced, or did until it was erased.
     fn members_before(&self, id: ItemId) -> Result<Vec<Member>, Damage> {
-        let Some(place) = self.find_row(id)? else { return Ok(Vec::new()) };
+        let replaced = match self.find_row(id)? {
+            Some(place) => self.item(place)?.supersedes,
+            None => self.replaced_by_erased(id)?,
+        };
         let mut members = Vec::new();
-        for id in self.item(place)?.supersedes {
+        for id in replaced {
             members.extend(self.member(id)?);
         }
         Ok(members)
@@ -191,7 +244,6 @@ impl Snapshot {
 mod tests {
     use super::*;
     use crate::item::{Batch, ItemDraft, TombstoneDraft};
-    use crate::links;
     use crate::moment::Moment;
     use crate::os::clock::Micros;
     use crate::segment::{Segment, SegmentBuilder};
@@ -209,26 +261,26 @@ mod tests {
         }
     }
 
-    /// One part whose rows are these, marked by their links and tombstones. What a tombstone names
-    /// and no row has is erased.
-    fn snapshot(items: Vec<ItemDraft>, erased: &[u128], once_replaced: &[u128]) -> Snapshot {
-        let stone = |&target| TombstoneDraft {
+    /// One part whose rows are these, marked by their links, and tombstones of what is erased with
+    /// what that replaced.
+    fn snapshot(items: Vec<ItemDraft>, erased: &[(u128, &[u128])]) -> Snapshot {
+        let stone = |&(target, replaced): &(u128, &[u128])| TombstoneDraft {
             target,
             at: Some(Micros(9)),
-            by: String::new(),
-            reason: String::new(),
             erase: true,
+            supersedes: replaced.iter().copied().map(ItemId).collect(),
+            ..TombstoneDraft::default()
         };
-        let replaced: HashSet<u128> =
-            items.iter().flat_map(|item| &item.supersedes).map(|id| id.0).collect();
+        let tombstones: Vec<TombstoneDraft> = erased.iter().map(stone).collect();
+        let by_items = items.iter().flat_map(|item| &item.supersedes);
+        let by_erased = tombstones.iter().flat_map(|stone| &stone.supersedes);
+        let replaced: HashSet<ItemId> = by_items.chain(by_erased).copied().collect();
         let mut state = RowState::fresh(items.len(), 0);
         for (row, item) in (0..).zip(&items) {
-            let id = item.id.unwrap().0;
-            if replaced.contains(&id) || once_replaced.contains(&id) {
+            if replaced.contains(&item.id.unwrap()) {
                 state.superseded.insert(row);
             }
         }
-        let tombstones = erased.iter().map(stone).collect();
         let mut builder = SegmentBuilder::default();
         builder.push_batch(1, &Batch { items, tombstones, ..Batch::default() });
         let segment = Segment::held(builder.finish()).into();
@@ -242,7 +294,7 @@ mod tests {
     #[test]
     fn a_walk_ends_at_its_bound_and_says_so() {
         let items = (1..9).map(|id| item(id + 1, &[id], 0));
-        let long = snapshot([item(1, &[], 0)].into_iter().chain(items).collect(), &[], &[]);
+        let long = snapshot([item(1, &[], 0)].into_iter().chain(items).collect(), &[]);
         let cut = long.chain_within(ItemId(5), 3).unwrap();
         assert_eq!((ids(&cut), cut.truncated), (vec![2, 3, 4, 5, 6, 7, 8], true));
         let whole = long.chain_within(ItemId(5), 4).unwrap();
@@ -255,56 +307,78 @@ mod tests {
 
     #[test]
     fn a_damaged_circle_ends() {
-        let circle = snapshot(vec![item(1, &[2], 0), item(2, &[1], 0)], &[], &[]);
+        let circle = snapshot(vec![item(1, &[2], 0), item(2, &[1], 0)], &[]);
         let chain = circle.chain(ItemId(1)).unwrap();
         assert_eq!((ids(&chain), chain.truncated), (vec![1, 2], false));
         assert_eq!(circle.current_successors(ItemId(1)).unwrap(), Successors::default());
     }
 
-    /// 2 and 5 were erased: 4 replaced 2, 6 replaced 4 and 5.
+    /// 2 and 5 were erased: 4 replaced 2, which had replaced 1; 6 replaced 4 and 5.
     #[test]
     fn a_walk_goes_through_erased_items() {
-        let there = snapshot(vec![item(4, &[2], 3), item(6, &[4, 5], 7)], &[2, 5], &[]);
+        let items = vec![item(1, &[], 0), item(4, &[2], 3), item(6, &[4, 5], 7)];
+        let there = snapshot(items, &[(2, &[1]), (5, &[])]);
         let chain = there.chain(ItemId(6)).unwrap();
-        assert_eq!(ids(&chain), [2, 4, 5, 6]);
+        assert_eq!(ids(&chain), [1, 2, 4, 5, 6]);
         let erased: Vec<bool> = chain.members.iter().map(|one| one.place.is_none()).collect();
-        assert_eq!(erased, [true, false, true, false]);
-        for id in [2, 4, 5] {
+        assert_eq!(erased, [false, true, false, true, false]);
+        for id in [1, 2, 4, 5] {
             let standing = there.current_successors(ItemId(id)).unwrap().places;
             assert_eq!(standing, [there.find(ItemId(6)).unwrap().unwrap()], "of {id}");
         }
-        assert_eq!(ids(&there.chain(ItemId(2)).unwrap()), [2, 4, 6]);
+        for id in [1, 2] {
+            assert_eq!(ids(&there.chain(ItemId(id)).unwrap()), [1, 2, 4, 6], "of {id}");
+        }
         assert_eq!(there.direct_predecessors(ItemId(6)).unwrap().len(), 1);
+        assert_eq!(there.direct_successors(ItemId(1)).unwrap(), []);
+        assert_eq!(there.direct_predecessors(ItemId(2)).unwrap().len(), 1);
         // An id that nothing ever named is not a chain of one.
         assert_eq!(there.chain(ItemId(99)).unwrap(), Chain::default());
-        // As of a time at which only 4 was known.
+        // As of a time at which only 1 and 4 were known.
         let then = there.at(Moment { as_of: Some(Micros(5)), valid_at: None });
-        assert_eq!(ids(&then.chain(ItemId(4)).unwrap()), [2, 4]);
+        assert_eq!(ids(&then.chain(ItemId(4)).unwrap()), [1, 2, 4]);
         assert_eq!(ids(&then.chain(ItemId(6)).unwrap()), [] as [u128; 0]);
+    }
+
+    /// Of 1 to 7, each of which replaced the one before, only some are there.
+    #[test]
+    fn erased_members_stand_where_they_stood() {
+        for there in 0u32..1 << 7 {
+            let is_there = |id: &u128| there >> (id - 1) & 1 == 1;
+            let list = |id: u128| if id == 1 { vec![] } else { vec![id - 1] };
+            let items = (1..=7).filter(is_there).map(|id| item(id, &list(id), 0)).collect();
+            let lists: Vec<(u128, Vec<u128>)> =
+                (1..=7).filter(|id| !is_there(id)).map(|id| (id, list(id))).collect();
+            let erased: Vec<_> = lists.iter().map(|(id, list)| (*id, &list[..])).collect();
+            let snapshot = snapshot(items, &erased);
+            for id in 1..=7 {
+                let chain = snapshot.chain(ItemId(id)).unwrap();
+                assert_eq!(ids(&chain), [1, 2, 3, 4, 5, 6, 7], "of {id}, {there:b}");
+                let ends = snapshot.current_successors(ItemId(id)).unwrap().places;
+                assert_eq!(ends.len(), usize::from(id < 7 && is_there(&7)), "of {id}, {there:b}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_circle_of_erased_items_ends() {
+        let circle = snapshot(vec![item(9, &[1], 0)], &[(1, &[2]), (2, &[1])]);
+        let chain = circle.chain(ItemId(9)).unwrap();
+        assert_eq!((chain.members.len(), ids(&chain)[2]), (3, 9));
+        let here = circle.find(ItemId(9)).unwrap().unwrap();
+        assert_eq!(circle.current_successors(ItemId(2)).unwrap().places, [here]);
     }
 
     /// Who replaced 1 was erased, so since when it is replaced is not known.
     #[test]
     fn an_item_whose_successors_were_erased_stays_superseded() {
-        let there = snapshot(vec![item(1, &[], 0)], &[2], &[1]);
+        let there = snapshot(vec![item(1, &[], 0)], &[(2, &[1])]);
         let then = there.at(Moment { as_of: Some(Micros(0)), valid_at: None });
         for snapshot in [there, then] {
             let place = snapshot.find(ItemId(1)).unwrap().unwrap();
             assert_eq!(snapshot.status(place), Ok(Status::Superseded));
+            assert_eq!(snapshot.current_successors(ItemId(1)).unwrap(), Successors::default());
+            assert_eq!(ids(&snapshot.chain(ItemId(1)).unwrap()), [1, 2]);
         }
-    }
-
-    #[test]
-    fn an_erased_id_is_taken_and_says_what_it_was() {
-        let there = snapshot(vec![item(1, &[], 0)], &[2], &[]);
-        let refused = |batch: Batch| {
-            let batch = crate::item::Checked::new(batch, None).unwrap();
-            let error = links::check(&there, &batch.complete(Micros(1), || 77)).unwrap_err();
-            error.to_string()
-        };
-        let items = |items: Vec<ItemDraft>| Batch { items, ..Batch::default() };
-        assert!(refused(items(vec![item(2, &[], 0)])).contains("is taken"));
-        let why = refused(items(vec![item(3, &[2], 0)]));
-        assert!(why.starts_with("supersedes: ") && why.contains("erased"), "{why}");
     }
 }

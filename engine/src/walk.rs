@@ -1,10 +1,14 @@
 //! Every row of a snapshot, one after another, as `format-spec/export.md` orders them.
 //!
-//! Owns the order: commits as they were written; within one sources, items, edges, tombstones. Holds
-//! one place in each table of one part, so it costs the same whatever the store's size. Knows
-//! nothing of how rows are shown.
+//! Owns the order: commits as they were written; within one sources, items, edges, tombstones; and
+//! the tombstones of what is gone as early as they can stand. Holds one place in each table of one
+//! part, and what is gone, so it costs the same whatever else the store has. Knows nothing of how
+//! rows are shown.
+
+use std::collections::VecDeque;
 
 use crate::error::Damage;
+use crate::gone::Gone;
 use crate::ids::{EdgeId, ItemId, Row, Seq};
 use crate::layout::{Column, EDGE_SEQ, ITEM_KIND, ITEM_SEQ, SOURCE_SEQ, TOMBSTONE_SEQ};
 use crate::segment::{EdgeView, ItemView, SourceView, TombstoneView};
@@ -30,7 +34,7 @@ pub enum Target<'a> {
     Item(&'a str),
     /// An edge.
     Edge,
-    /// Nothing that the store still holds.
+    /// Nothing that the store still holds: it was erased, or went with what was.
     Gone,
 }
 
@@ -47,14 +51,42 @@ pub struct Records<'a> {
     part: u32,
     /// The next row of each table of that part.
     next: [Row; SEQS.len()],
-    /// Commit of the last row that was given.
+    /// Commit of the last row that was given in its place.
     seq: Seq,
+    /// What is gone; looked for before the first row is given.
+    gone: Option<Gone<Place>>,
+    /// Tombstones of what is gone that come next.
+    ahead: VecDeque<Place>,
 }
 
 impl Snapshot {
-    /// Every source, item, edge and tombstone, hidden ones too, in commit order.
+    /// Every source, item, edge and tombstone, hidden ones too, in commit order; the tombstones of
+    /// what is gone as early as what they name allows.
     pub fn records(&self) -> Records<'_> {
-        Records { snapshot: self, part: 0, next: [0; SEQS.len()], seq: 0 }
+        Records {
+            snapshot: self,
+            part: 0,
+            next: [0; SEQS.len()],
+            seq: 0,
+            gone: None,
+            ahead: VecDeque::new(),
+        }
+    }
+
+    /// Tombstones of what has no row any more.
+    fn gone(&self) -> Result<Gone<Place>, Damage> {
+        let mut gone = Gone::default();
+        for (part, it) in (0u32..).zip(self.parts.iter()) {
+            for row in 0..it.segment.header().tombstones {
+                let target = it.segment.tombstone_target(row)?;
+                if self.find_row(ItemId(target))?.is_none() && !self.has_edge(EdgeId(target))? {
+                    let replaced = it.segment.replaced_by_erased(row)?;
+                    gone.add(target, Place { part, row }, replaced.iter().copied());
+                }
+            }
+        }
+        gone.settle(|id| self.find_row(ItemId(id)).map(|place| place.is_some()))?;
+        Ok(gone)
     }
 
     /// The kind of the item at a place.
@@ -116,7 +148,26 @@ impl<'a> Records<'a> {
     }
 
     fn step(&mut self) -> Result<Option<Record<'a>>, Damage> {
-        while let Some(part) = self.snapshot.parts.get(self.part as usize) {
+        let mut gone = match self.gone.take() {
+            Some(gone) => gone,
+            None => self.snapshot.gone()?,
+        };
+        let step = self.step_with(&mut gone);
+        self.gone = Some(gone);
+        step
+    }
+
+    fn step_with(&mut self, gone: &mut Gone<Place>) -> Result<Option<Record<'a>>, Damage> {
+        loop {
+            let part = self.snapshot.parts.get(self.part as usize);
+            if self.ahead.is_empty() {
+                self.ahead.extend(gone.next(part.is_none()).unwrap_or_default());
+            }
+            if let Some(stone) = self.ahead.pop_front() {
+                let stone = self.snapshot.part(stone).segment.tombstone(stone.row)?;
+                return Ok(Some(Record::Tombstone(stone)));
+            }
+            let Some(part) = part else { return Ok(None) };
             let Some((table, seq)) = self.next_table(part)? else {
                 self.part += 1;
                 self.next = [0; SEQS.len()];
@@ -129,9 +180,14 @@ impl<'a> Records<'a> {
             self.seq = seq;
             let row = self.next[table];
             self.next[table] += 1;
-            return self.record(part, table, row).map(Some);
+            let record = self.record(part, table, row)?;
+            match &record {
+                Record::Item(item, _) => gone.note(item.id.0),
+                Record::Tombstone(stone) if gone.has(stone.target) => continue, // it stands elsewhere
+                _ => {}
+            }
+            return Ok(Some(record));
         }
-        Ok(None)
     }
 }
 

@@ -212,7 +212,7 @@ impl Writer {
             let why = format!("the logs are full: at most {LOG_BYTES_MAX} bytes are allowed");
             return Err(WriteError::refused("batch", why));
         }
-        let erasures = batch.tombstones.iter().filter(|stone| stone.erase);
+        let erasures = batch.tombstones.iter().filter(|stone| stone.removes());
         // With each id its source may have to go.
         if self.manifest.erasures.len() + erasures.clone().count() > ERASURES_PENDING_MAX / 2 {
             let why = format!("at most {} erasures may be pending", ERASURES_PENDING_MAX / 2);

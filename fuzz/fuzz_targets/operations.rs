@@ -124,10 +124,9 @@ fn hide(store: &Store, model: &mut Model, at: usize) {
     let target = model.items[at].id.0;
     let stone = TombstoneDraft {
         target,
-        at: None,
         by: "ada".to_owned(),
         reason: "wrong".to_owned(),
-        erase: false,
+        ..TombstoneDraft::default()
     };
     store.write(Batch { tombstones: vec![stone], ..Batch::default() }).expect("it stands");
     model.seq += 1;

@@ -70,10 +70,9 @@ pub fn good(logged: bool) -> Files {
     }
     let stone = TombstoneDraft {
         target: ids[5].0,
-        at: None,
         by: "ada".to_owned(),
         reason: "wrong".to_owned(),
-        erase: false,
+        ..TombstoneDraft::default()
     };
     store.write(Batch { tombstones: vec![stone], ..Batch::default() }).expect("it stands");
     if !logged {

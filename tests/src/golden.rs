@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use engine::{EdgeFilter, EdgeId, NEIGHBOURS_MAX, Snapshot, SourceId, Store};
+use engine::{
+    Batch, EdgeFilter, EdgeId, FullSpeed, ItemDraft, ItemId, NEIGHBOURS_MAX, Snapshot, SourceId,
+    Store, TombstoneDraft,
+};
 use serde_json::{Value, json};
 
 use crate::ground;
@@ -42,7 +45,46 @@ pub fn made() -> Vec<Golden> {
     let log = torn.get_mut(&log.expect("its last commits are in a log"));
     let log = log.expect("the name was found there");
     log.truncate(log.len() - 1);
-    [("v2-small", small), ("v2-torn", torn)].map(|(name, files)| golden(name, files)).into()
+    [("v2-small", small), ("v2-torn", torn), ("v2-erased", erased())]
+        .map(|(name, files)| golden(name, files))
+        .into()
+}
+
+/// Chains that run through erased items: sealed, in a log, and one that was erased elsewhere.
+fn erased() -> Files {
+    let disk = MemoryDisk::default();
+    let store = open(disk.clone());
+    let write = |batch| store.write(batch).expect("the sample is right");
+    let replacing = |text: &str, old: &[ItemId]| {
+        let item = ItemDraft { supersedes: old.to_vec(), ..sample::note(text) };
+        write(sample::items([item])).items[0]
+    };
+    let erase = |id: ItemId| {
+        let erased = store.erase(&[id.0], "officer", "asked for", &FullSpeed);
+        erased.expect("the disk works");
+    };
+    let first = replacing("amber first", &[]);
+    let second = replacing("birch second, erased", &[first]);
+    let third = replacing("cedar third, erased", &[second]);
+    replacing("dune fourth", &[third]);
+    let alone = replacing("elm replaced by what was erased", &[]);
+    let newest = replacing("fern newest, erased", &[alone]);
+    erase(second);
+    erase(third);
+    erase(newest);
+    // As an import of another store's export brings it.
+    let elsewhere = TombstoneDraft {
+        erase: true,
+        gone: true,
+        supersedes: vec![first],
+        ..sample::hide(store.new_item_id())
+    };
+    let target = ItemId(elsewhere.target);
+    write(sample::tombstones([elsewhere]));
+    let last = ItemDraft { supersedes: vec![target], ..sample::note("gorse replaced it") };
+    write(Batch { may_replace_erased: true, ..sample::items([last]) });
+    drop(store);
+    disk.files()
 }
 
 fn furnished() -> Files {

@@ -1,5 +1,7 @@
 //! Everything that a snapshot shows, as one JSON value: two stores hold the same when these agree.
 
+use std::collections::BTreeSet;
+
 use engine::{
     Damage, EdgeFilter, EdgeId, EdgeView, Filter, ItemId, ItemView, Micros, NEIGHBOURS_MAX, Place,
     Snapshot, SourceId, SourceView,
@@ -46,11 +48,14 @@ impl Asked {
 pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, Damage> {
     let mut items = Vec::new();
     let mut sources = asked.sources.clone();
+    let mut erased = BTreeSet::new();
     let mut targets: Vec<u128> = asked.edges.iter().map(|id| id.0).collect();
     for place in snapshot.places()? {
         let item = snapshot.item(place)?;
         sources.extend(item.source);
         targets.push(item.id.0);
+        let chain = snapshot.chain(item.id)?.members.into_iter();
+        erased.extend(chain.filter(|member| member.place.is_none()).map(|member| member.id.0));
         items.push(listed_item(snapshot, place, &item)?);
     }
     sources.sort_unstable();
@@ -67,12 +72,17 @@ pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, Damage> {
         edges.push(snapshot.edge(id)?.map_or(json!(null), |edge| listed_edge(&edge)));
     }
     let mut tombstones = Vec::new();
-    for target in targets {
+    for target in targets.into_iter().chain(erased) {
         for stone in snapshot.tombstones(target)? {
-            tombstones.push(json!({
+            let mut listed = json!({
                 "target": ItemId(stone.target).to_string(), "seq": stone.seq,
                 "at": stone.at.0, "by": stone.by, "reason": stone.reason,
-            }));
+            });
+            if stone.erase {
+                let replaced: Vec<_> = stone.supersedes.iter().map(ItemId::to_string).collect();
+                listed["erased"] = json!({ "gone": stone.gone, "supersedes": replaced });
+            }
+            tombstones.push(listed);
         }
     }
     let counts = snapshot.counts()?;

@@ -218,7 +218,14 @@ fn batch(store: &Store, dice: &mut Dice, known: &mut Known) -> Batch {
         if let Some(target) = known.hide(dice) {
             let (at, by, reason) = (time(dice), text(dice), text(dice));
             let erase = known.erase && dice.below(3) == 0;
-            batch.tombstones.push(TombstoneDraft { target, at, by, reason, erase });
+            batch.tombstones.push(TombstoneDraft {
+                target,
+                at,
+                by,
+                reason,
+                erase,
+                ..TombstoneDraft::default()
+            });
         }
     }
     batch.sources = (0..dice.below(3)).map(|_| source(store, dice, known)).collect();

@@ -88,10 +88,9 @@ pub fn link(from: ItemId, to: ItemId, weight: f32) -> EdgeDraft {
 pub fn hide(item: ItemId) -> TombstoneDraft {
     TombstoneDraft {
         target: item.0,
-        at: None,
         by: "tester".to_owned(),
         reason: "no longer wanted".to_owned(),
-        erase: false,
+        ..TombstoneDraft::default()
     }
 }
 

@@ -7,8 +7,10 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::sync::Arc;
 
-use engine::Store;
+use engine::os::disk::RealDisk;
+use engine::{FullSpeed, ItemId, Reader, Record, Store};
 use serde_json::{Value, json};
 use server::limits::STREAM_BACKLOG_BYTES_MAX;
 use tests::service::{Service, command, run, run_json, scratch, write};
@@ -137,6 +139,143 @@ fn lines_in_any_order_and_by_ref_are_taken_and_bad_ones_told() {
     let file = write(scratch.path(), "next.jsonl", lines.join("\n"));
     let report = imported(&data, &file, &[]);
     assert_eq!((&report["unchanged"], &report["superseded"]), (&json!(1), &json!(1)), "{report}");
+}
+
+/// A store whose erased items were replaced and had replaced others, in rounds.
+fn erased_data(folder: &Path, seed: u64) -> PathBuf {
+    let data = folder.join(format!("erased-{seed}"));
+    let store = data.join("tenants/local/store");
+    fs::create_dir_all(&store).unwrap();
+    let store = Store::open(ground::folder(&store, seed), ground::unmerged()).unwrap();
+    for round in 0..3 {
+        random_store::fill(&store, seed + round, COMMITS / 2, true);
+        assert!(store.erase_pending(&FullSpeed).unwrap() > 0, "seed {seed}");
+    }
+    data
+}
+
+/// Chains, current successors and tombstones of every id that an export names.
+fn chains(data: &Path) -> Vec<String> {
+    let disk = RealDisk::open(&data.join("tenants/local/store")).unwrap();
+    let snapshot = Reader::open(Arc::new(disk)).unwrap().snapshot();
+    let mut ids: Vec<ItemId> = Vec::new();
+    for record in snapshot.records() {
+        match record.unwrap() {
+            Record::Item(item, _) => ids.push(item.id),
+            Record::Tombstone(stone) => ids.push(ItemId(stone.target)),
+            _ => {}
+        }
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    let told = ids.into_iter().map(|id| {
+        let ends = snapshot.current_successors(id).unwrap().places;
+        let ends: Vec<ItemId> = ends.into_iter().map(|it| snapshot.id(it).unwrap()).collect();
+        let members = snapshot.chain(id).unwrap().members.into_iter();
+        let members: Vec<_> = members.map(|it| (it.id, it.place.is_none())).collect();
+        let status = snapshot.find(id).unwrap().map(|place| snapshot.status(place).unwrap());
+        format!("{id} {status:?} {ends:?} {members:?}")
+    });
+    told.collect()
+}
+
+#[test]
+fn an_export_of_an_import_with_erased_items_is_the_same() {
+    let scratch = scratch();
+    let mut gone = 0;
+    for seed in [SEED, SEED + 10] {
+        let data = erased_data(scratch.path(), seed);
+        let whole = export(&data);
+        gone += whole.lines().filter(|line| line.contains(r#""gone":true,"supersedes""#)).count();
+        let file = write(scratch.path(), "whole.jsonl", &whole);
+        let copy = scratch.path().join(format!("copy-{seed}"));
+        let dry = imported(&copy, &file, &["--dry-run"]);
+        assert_eq!(dry["bad_count"], 0, "{dry}");
+        let report = imported(&copy, &file, &["--strict"]);
+        assert_eq!((&report["unchanged"], &report["renamed"]), (&json!(0), &json!(0)), "{report}");
+        let copied = export(&copy);
+        for (number, (found, wanted)) in (1..).zip(copied.lines().zip(whole.lines())) {
+            assert_eq!(found, wanted, "seed {seed}, line {number}");
+        }
+        assert_eq!(copied, whole);
+        let again = imported(&copy, &file, &[]);
+        assert_eq!(again["unchanged"].as_u64().unwrap(), whole.lines().count() as u64, "{again}");
+        assert_eq!(export(&copy), whole, "importing it again changes nothing");
+        assert_eq!(chains(&copy), chains(&data), "seed {seed}");
+        assert!(run(&copy, &["verify"]).status.success(), "seed {seed}");
+
+        // What is gone may be told last: what names it waits for it.
+        let is_gone = |line: &&str| line.contains(r#""gone":true"#);
+        let (last, first): (Vec<&str>, Vec<&str>) = whole.lines().partition(is_gone);
+        let text = [first, last].concat().join("\n");
+        let file = write(scratch.path(), "late.jsonl", text);
+        let late = scratch.path().join(format!("late-{seed}"));
+        let report = imported(&late, &file, &[]);
+        assert_eq!(report["bad_count"], 0, "{report:#}");
+        let sorted = |text: &str| {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&export(&late)), sorted(&whole), "seed {seed}");
+    }
+    assert!(gone > 5, "only {gone} erased items had replaced another");
+}
+
+#[test]
+fn what_was_erased_is_told_and_never_comes_back() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let id = |last: char| format!("itm_{}{last}", "0".repeat(25));
+    let item = |last: char, list: &[String]| {
+        json!({"type": "item", "id": id(last), "text": format!("item {last}"), "supersedes": list})
+            .to_string()
+    };
+    let stone = |last: char, more: Value| {
+        let mut line = json!({"type": "tombstone", "target": id(last), "by": "officer"});
+        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        line.to_string()
+    };
+    let lines = [
+        item('c', &[id('b')]),
+        stone('b', json!({"erase": true, "gone": true, "supersedes": [id('a')]})),
+        item('a', &[]),
+        stone('x', json!({"erase": true})),
+        stone('y', json!({"erase": true, "gone": true, "supersedes": [id('z')]})),
+        item('d', &[id('y')]),
+        stone('w', json!({"gone": true, "supersedes": [id('a')]})),
+        item('b', &[]).replace(&id('b'), &id('v')),
+    ];
+    let file = write(scratch.path(), "mixed.jsonl", lines.join("\n"));
+    let (code, report, _) = import(&data, &file, &[]);
+    assert_eq!(code, Some(1), "{report}");
+    let told = report["bad"].as_array().unwrap().iter();
+    let told: Vec<(u64, &str)> =
+        told.map(|one| (one["line"].as_u64().unwrap(), one["reason"].as_str().unwrap())).collect();
+    let wanted =
+        [(4, "no item"), (5, "no item"), (6, "line 5, which was not imported"), (7, "not erased")];
+    assert_eq!(told.len(), wanted.len(), "{report:#}");
+    for (found, wanted) in told.iter().zip(wanted) {
+        assert!(found.0 == wanted.0 && found.1.contains(wanted.1), "{found:?}, {wanted:?}");
+    }
+    let order: Vec<String> = export(&data)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|row| row.get("text").unwrap_or(&row["type"]).as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(order, ["item a", "tombstone", "item c", "item b"]);
+
+    // A line with the id of what was erased, in a later file.
+    let back = write(scratch.path(), "back.jsonl", item('b', &[]));
+    let (code, report, _) = import(&data, &back, &[]);
+    assert_eq!((code, &report["items"]), (Some(1), &json!(0)), "{report}");
+    assert!(report["bad"][0]["reason"].as_str().unwrap().contains("is taken"), "{report}");
+    // What the store still has is hidden and erased, though the file says that it is gone.
+    let gone = stone('c', json!({"erase": true, "gone": true, "supersedes": [id('b')]}));
+    imported(&data, &write(scratch.path(), "gone.jsonl", gone), &[]);
+    run_json(&data, &["erase", "--pending"]);
+    assert!(!export(&data).contains("item c"));
+    assert!(run(&data, &["verify"]).status.success());
 }
 
 /// More than a stream may have waiting: the server sends as the client takes.

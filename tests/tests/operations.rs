@@ -238,6 +238,58 @@ fn erase(data: &Path, ids: &[&str], more: &[&str]) -> Value {
     run_json(data, &arguments.concat())
 }
 
+/// An erased member of a chain is its id and a time on every surface; the chain runs on.
+#[test]
+fn a_chain_is_recalled_through_what_was_erased() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let replacing = |reference: &str, text: &str, old: &str| json!({"type": "item", "ref": reference, "text": text, "supersedes": [old]});
+    let lines = [
+        item("first", "the gimbal ring is brass"),
+        replacing("second", "the gimbal ring is zephyrine bronze", "first"),
+        replacing("third", "the gimbal ring is steel", "second"),
+        item("lone", "the paraffin pump leaks"),
+        replacing("newest", "the paraffin pump is zephyrine dry", "lone"),
+    ];
+    let id = imported(&data, &lines);
+    let service = Service::start(&data, &[]);
+    erase(&data, &[&id("second"), &id("newest")], &[]);
+    let seeds = |query: &str| service.post("/recall", &json!({"query": query}));
+    let of = |found: &Value, reference: &str| {
+        let id = id(reference);
+        let found = found.as_array().unwrap().iter().find(|one| one["id"] == id.as_str());
+        found.unwrap_or_else(|| panic!("{reference} is not found")).clone()
+    };
+    let is_erased = |found: &Value, reference: &str| {
+        let [erased] = &found["erased"].as_array().unwrap()[..] else { panic!("{found}") };
+        assert_eq!(erased["id"], id(reference).as_str(), "{found}");
+        assert!(erased["erased_at"].as_str().unwrap().ends_with('Z'), "{found}");
+        assert_eq!(erased.as_object().unwrap().len(), 2, "nothing else is left");
+    };
+    let gimbal = seeds("gimbal ring");
+    assert!(!gimbal.to_string().contains("zephyrine"), "{gimbal}");
+    let (first, third) = (of(&gimbal, "first"), of(&gimbal, "third"));
+    assert_eq!((&first["status"], &first["superseded_by"]), (&json!("superseded"), &third["id"]));
+    assert_eq!(first.get("erased"), None, "what stands in its place is there");
+    assert_eq!(third["supersedes"], json!([id("second")]));
+    is_erased(&third, "second");
+    let lone = of(&seeds("paraffin pump"), "lone");
+    assert_eq!(lone["status"], "superseded", "nothing stands in its place");
+    assert_eq!(lone["superseded_by"], id("newest").as_str());
+    is_erased(&lone, "newest");
+
+    let mut mcp = McpClient::open(&service);
+    let question = json!({"query": "is the paraffin pump leaking?"});
+    let answer = mcp.call("retrieval_arbitrate_tool", &question);
+    is_erased(&of(&answer["items"], "lone"), "newest");
+    let wanted = json!({"document_id": id("newest")});
+    let refusal = mcp.refusal("docstore_get_document_tool", &wanted);
+    assert!(refusal.contains("it was erased at"), "{refusal}");
+    let again = json!({"text": "the pump again", "supersedes": id("newest")});
+    let refusal = mcp.refusal("brain_remember", &again);
+    assert!(refusal.contains("was erased"), "{refusal}");
+}
+
 #[test]
 fn what_is_erased_is_gone_from_the_data_and_from_backups() {
     let scratch = scratch();

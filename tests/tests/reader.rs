@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use engine::{Damage, Snapshot, Store};
+use engine::{Damage, FullSpeed, Snapshot, Store};
 use server::lines::write;
 use tests::golden::Golden;
 use tests::sample::{self, Seals};
@@ -94,6 +94,27 @@ fn random_stores_read_as_they_are_exported() {
         drop(store);
         same(&read(scratch.path()), &exported, &format!("seed {seed}"));
         torn(scratch.path(), seed, &exported);
+    }
+}
+
+/// Stores in which something was erased in several rounds: tombstones of what is gone, and chains
+/// through it.
+#[test]
+fn stores_with_erased_items_read_as_they_are_exported() {
+    let seed = ground::fresh_seed();
+    println!("RECALLD_TEST_SEED={seed}");
+    for seed in (0..RANDOM_STORES).map(|n| seed.wrapping_add(n)) {
+        let scratch = scratch();
+        let ground = ground::folder(scratch.path(), seed);
+        let store = Store::open(ground, ground::unmerged()).unwrap();
+        for round in 0..3 {
+            random_store::fill(&store, seed.wrapping_add(round), RANDOM_COMMITS / 2, true);
+            store.erase_pending(&FullSpeed).unwrap();
+        }
+        random_store::fill(&store, !seed, 2, true);
+        let exported = written(&store.snapshot());
+        drop(store);
+        same(&read(scratch.path()), &exported, &format!("seed {seed}"));
     }
 }
 

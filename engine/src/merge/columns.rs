@@ -45,10 +45,11 @@ impl Copier<'_, '_> {
         self.texts(REF_OFFSETS, REF_BYTES, Items)?;
         let by_ref = order::by_text(self.inputs, ITEM_BY_REF, (REF_OFFSETS, REF_BYTES), Items)?;
         self.file.column(ITEM_BY_REF, &by_ref)?;
-        self.lists::<u32>(TAG_OFFSETS, TAG_CODES, renamed_list)?;
-        self.lists::<u32>(GATE_OFFSETS, GATE_CODES, renamed_list)?;
-        self.lists::<u128>(SUPERSEDES_OFFSETS, SUPERSEDES_IDS, |_, _| {})?;
-        let (targets, rows) = order::successors(self.inputs)?;
+        self.lists::<u32>(TAG_OFFSETS, TAG_CODES, Items, renamed_list)?;
+        self.lists::<u32>(GATE_OFFSETS, GATE_CODES, Items, renamed_list)?;
+        self.lists::<u128>(SUPERSEDES_OFFSETS, SUPERSEDES_IDS, Items, |_, _| {})?;
+        let (targets, rows) =
+            order::successors(self.inputs, SUCCESSOR_TARGET, SUCCESSOR_ROW, Items)?;
         self.file.column(SUCCESSOR_TARGET, &targets)?;
         self.file.column(SUCCESSOR_ROW, &rows)?;
         self.copied::<u128>(ITEM_SOURCE, Items)?;
@@ -109,7 +110,17 @@ impl Copier<'_, '_> {
         self.renamed(TOMBSTONE_BY, Tombstones)?;
         self.texts(TOMBSTONE_REASON_OFFSETS, TOMBSTONE_REASON_BYTES, Tombstones)?;
         self.copied::<u64>(TOMBSTONE_SEQ, Tombstones)?;
-        self.copied::<u8>(TOMBSTONE_FLAGS, Tombstones)
+        self.copied::<u8>(TOMBSTONE_FLAGS, Tombstones)?;
+        let (offsets, ids) = (TOMBSTONE_SUPERSEDES_OFFSETS, TOMBSTONE_SUPERSEDES_IDS);
+        self.lists::<u128>(offsets, ids, Tombstones, |_, _| {})
+    }
+
+    pub(super) fn erased_successors(&mut self) -> Result<(), MergeError> {
+        let (targets, rows) = (TOMBSTONE_SUCCESSOR_TARGET, TOMBSTONE_SUCCESSOR_ROW);
+        let sorted = order::successors(self.inputs, targets, rows, Tombstones)?;
+        self.file.column(targets, &sorted.0)?;
+        self.file.column(rows, &sorted.1)?;
+        Ok(())
     }
 
     pub(super) fn vectors(&mut self, dimensions: u32) -> Result<(), MergeError> {
@@ -198,11 +209,12 @@ impl Copier<'_, '_> {
         Ok(())
     }
 
-    /// Lists of items.
+    /// Lists, one a row.
     fn lists<T: AnyBitPattern + NoUninit>(
         &mut self,
         offsets: Column,
         column: Column,
+        table: Table,
         change: impl Fn(&Input<'_>, &mut [T]),
     ) -> Result<(), MergeError> {
         self.file.start(offsets)?;
@@ -210,7 +222,7 @@ impl Copier<'_, '_> {
         let mut end = 0u32;
         for input in self.inputs {
             let (bounds, _) = input.segment.pieces::<u32, T>(offsets, column)?.whole()?;
-            for run in input.rows.items.runs() {
+            for run in input.rows.of(table).runs() {
                 let (before, after) = (bounds[run.start], end);
                 end = end.checked_add(bounds[run.end] - before).ok_or_else(|| {
                     let name = column.spec().name.to_lowercase();
@@ -224,7 +236,7 @@ impl Copier<'_, '_> {
         self.file.start(column)?;
         for input in self.inputs {
             let (bounds, cells) = input.segment.pieces::<u32, T>(offsets, column)?.whole()?;
-            for run in input.rows.items.runs() {
+            for run in input.rows.of(table).runs() {
                 let run = cells.range(bounds[run.start] as usize, bounds[run.end] as usize)?;
                 put_changed(&mut self.file, run, |cells| change(input, cells))?;
             }

@@ -106,14 +106,19 @@ pub(super) fn by_text<'a>(
 }
 
 /// Who is replaced, sorted, and for each the row that replaces it.
-pub(super) fn successors(inputs: &[Input<'_>]) -> Result<(Vec<u128>, Vec<Row>), MergeError> {
-    let keyed = sorted(inputs, SUCCESSOR_TARGET, Table::Items, |input| {
-        let targets = input.segment.view::<u128>(SUCCESSOR_TARGET)?.all()?;
-        let rows = input.segment.view::<u32>(SUCCESSOR_ROW)?.all()?;
-        let items = input.segment.header().items;
-        if rows.len() != targets.len() || rows.iter().any(|row| *row >= items) {
+pub(super) fn successors(
+    inputs: &[Input<'_>],
+    target_column: Column,
+    row_column: Column,
+    table: Table,
+) -> Result<(Vec<u128>, Vec<Row>), MergeError> {
+    let keyed = sorted(inputs, target_column, table, |input| {
+        let targets = input.segment.view::<u128>(target_column)?.all()?;
+        let rows = input.segment.view::<u32>(row_column)?.all()?;
+        let count = input.rows.of(table).rows();
+        if rows.len() != targets.len() || rows.iter().any(|row| *row >= count) {
             let detail = format!("{} rows for {} targets", rows.len(), targets.len());
-            return Err(input.segment.wrong("SEG-12", SUCCESSOR_ROW, detail));
+            return Err(input.segment.wrong("SEG-12", row_column, detail));
         }
         Ok(targets.iter().copied().zip(rows.iter().copied()).collect())
     })?;

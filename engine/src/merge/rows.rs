@@ -56,6 +56,11 @@ impl TableMap {
         Self { first: 0, rows, dropped }
     }
 
+    /// How many rows the input has.
+    pub(super) fn rows(&self) -> Row {
+        self.rows
+    }
+
     /// How many rows stay.
     pub(crate) fn kept(&self) -> Row {
         // Each dropped row is one of `rows`, once.

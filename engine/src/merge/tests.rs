@@ -143,12 +143,20 @@ impl Made {
         batch.edges.extend((0..dice.below(8)).filter_map(|_| self.edge(dice)));
         for _ in 0..dice.below(2) {
             let Some(target) = Self::any(dice, &self.items) else { continue };
+            let (erase, gone) = (dice.often(), dice.often());
+            let mut supersedes: Vec<ItemId> = (0..if erase { dice.below(4) } else { 0 })
+                .filter_map(|_| Self::any(dice, &self.items).map(ItemId))
+                .collect();
+            supersedes.sort_unstable();
+            supersedes.dedup();
             batch.tombstones.push(TombstoneDraft {
                 target,
                 at: dice.time(),
                 by: dice.name(),
                 reason: WORDS[dice.below(7)].to_owned(),
-                erase: dice.often(),
+                erase,
+                gone,
+                supersedes,
             });
         }
         batch

@@ -1,5 +1,7 @@
 //! What a salvage tells: file by file what was read, what was lost and why.
 
+use crate::walk::Record;
+
 /// Reasons that are told of one file; the rest is counted.
 pub const LOSSES_MAX: usize = 16;
 
@@ -20,6 +22,15 @@ impl Rows {
     /// All together.
     pub fn total(&self) -> u64 {
         self.sources + self.items + self.edges + self.tombstones
+    }
+
+    pub(super) fn count(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Source(_) => self.sources += 1,
+            Record::Item(..) => self.items += 1,
+            Record::Edge(..) => self.edges += 1,
+            Record::Tombstone(_) => self.tombstones += 1,
+        }
     }
 }
 
@@ -62,13 +73,11 @@ pub struct LeftOut {
     pub edges: u64,
     /// Sources in leftover files that nothing names.
     pub sources: u64,
-    /// Tombstones of what is gone: erased, or lost.
-    pub tombstones: u64,
     /// Items that others replace and that are lost: the others name them no longer.
     pub supersedes: u64,
     /// Sources that items or edges name and that are lost: they name them no longer.
     pub source_names: u64,
-    /// Items whose successors are lost or erased: they stand as current now.
+    /// Items whose successors are lost: they stand as current now.
     pub successors: u64,
 }
 
@@ -84,10 +93,9 @@ pub struct Salvaged {
 }
 
 impl Salvaged {
-    /// Whether nothing was lost. That a successor is gone may be an erasure; where it is a loss, its
-    /// file says so.
+    /// Whether nothing was lost.
     pub fn is_whole(&self) -> bool {
-        let left = LeftOut { erased: 0, sources: 0, tombstones: 0, successors: 0, ..self.left_out };
+        let left = LeftOut { erased: 0, sources: 0, ..self.left_out };
         left == LeftOut::default()
             && self.files.iter().all(|file| file.lost.total() == 0 && file.reasons.is_empty())
     }

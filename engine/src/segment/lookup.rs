@@ -183,14 +183,23 @@ impl Segment {
 
     /// Rows of items that replace `id`.
     pub(crate) fn successor_rows(&self, id: ItemId) -> Result<&[Row], Damage> {
-        let targets = self.view::<u128>(SUCCESSOR_TARGET)?;
+        self.rows_replacing(SUCCESSOR_TARGET, SUCCESSOR_ROW, id)
+    }
+
+    /// Rows of tombstones whose target, which is erased, replaced `id`.
+    pub(crate) fn erased_successor_rows(&self, id: ItemId) -> Result<&[Row], Damage> {
+        self.rows_replacing(TOMBSTONE_SUCCESSOR_TARGET, TOMBSTONE_SUCCESSOR_ROW, id)
+    }
+
+    fn rows_replacing(&self, targets: Column, rows: Column, id: ItemId) -> Result<&[Row], Damage> {
+        let targets = self.view::<u128>(targets)?;
         let from = targets.lower_bound(|target| *target < id.0)?;
         let to = targets.lower_bound(|target| *target <= id.0)?;
         let is_of_id = |at: usize| Ok::<_, Damage>(targets.get(at)? == id.0);
         if to < from || from < to && !(is_of_id(from)? && is_of_id(to - 1)?) {
             return Err(targets.wrong("SEG-13", "it is not sorted"));
         }
-        self.view(SUCCESSOR_ROW)?.range(from, to)
+        self.view(rows)?.range(from, to)
     }
 
     /// The code of a symbol; `None` when nothing in the segment uses the name.

@@ -179,7 +179,7 @@ fn cells_of(
                 segment.view::<u128>(ITEM_SOURCE)?.all()?.iter().filter(|&&id| id != 0).count()
             }
             NODE_ID | WORD_DICTIONARY => return Ok(None),
-            TAG_CODES | GATE_CODES | SUPERSEDES_IDS => {
+            TAG_CODES | GATE_CODES | SUPERSEDES_IDS | TOMBSTONE_SUPERSEDES_IDS => {
                 last(segment.view::<u32>(before)?.all()?.last().map(|&end| end as usize))
             }
             // Of texts: where the last one ends.
@@ -224,7 +224,7 @@ impl Rescued {
         if self.version > 1 {
             return self.segment.tombstone(row);
         }
-        self.segment.tombstone_with(row, false)
+        self.segment.plain_tombstone(row)
     }
 
     /// What a tombstone hides, and whether it erases, though the rest of its row may be lost.
@@ -235,7 +235,7 @@ impl Rescued {
             // Where the flag is lost, nothing that might be erased may come back.
             _ => self.segment.view::<u8>(TOMBSTONE_FLAGS)?.get(row as usize),
         };
-        Ok((target, flags.ok().is_none_or(|flags| flags != 0)))
+        Ok((target, flags.ok().is_none_or(|flags| flags & FLAG_ERASE != 0)))
     }
 
     /// Rows that were made in this process.

@@ -128,6 +128,10 @@ pub struct TombstoneView<'seg> {
     pub reason: &'seg str,
     /// Whether the target's bytes are to be erased.
     pub erase: bool,
+    /// Whether the target was gone when it was written.
+    pub gone: bool,
+    /// Of an erased target: the items that it replaced.
+    pub supersedes: Vec<ItemId>,
 }
 
 fn given(time: i64) -> Option<Micros> {
@@ -286,26 +290,38 @@ impl Segment {
     /// The whole tombstone of a row.
     pub(crate) fn tombstone(&self, row: Row) -> Result<TombstoneView<'_>, Damage> {
         let flags: u8 = self.cell(TOMBSTONE_FLAGS, row)?;
-        if flags > 1 {
+        if flags & !(FLAG_ERASE | FLAG_GONE) != 0 {
             let detail = format!("row {row}: unknown flags {flags:#x}");
             return Err(self.wrong("SEG-15", TOMBSTONE_FLAGS, detail));
         }
-        self.tombstone_with(row, flags == 1)
+        Ok(TombstoneView {
+            erase: flags & FLAG_ERASE != 0,
+            gone: flags & FLAG_GONE != 0,
+            supersedes: self.replaced_by_erased(row)?.iter().copied().map(ItemId).collect(),
+            ..self.plain_tombstone(row)?
+        })
     }
 
-    /// The tombstone of a row, whose flag was read elsewhere.
-    pub(super) fn tombstone_with(
-        &self,
-        row: Row,
-        erase: bool,
-    ) -> Result<TombstoneView<'_>, Damage> {
+    pub(crate) fn tombstone_target(&self, row: Row) -> Result<u128, Damage> {
+        self.cell(TOMBSTONE_TARGET, row)
+    }
+
+    /// What the target of a tombstone replaced, where it is erased.
+    pub(crate) fn replaced_by_erased(&self, row: Row) -> Result<&[u128], Damage> {
+        self.list(TOMBSTONE_SUPERSEDES_OFFSETS, TOMBSTONE_SUPERSEDES_IDS, row)
+    }
+
+    /// The tombstone of a row as version 1 has it, without flags and list.
+    pub(super) fn plain_tombstone(&self, row: Row) -> Result<TombstoneView<'_>, Damage> {
         Ok(TombstoneView {
             target: self.cell(TOMBSTONE_TARGET, row)?,
             seq: self.cell(TOMBSTONE_SEQ, row)?,
             at: Micros(self.cell(TOMBSTONE_AT, row)?),
             by: self.symbol_of(TOMBSTONE_BY, row)?,
             reason: self.text(TOMBSTONE_REASON_OFFSETS, TOMBSTONE_REASON_BYTES, row)?,
-            erase,
+            erase: false,
+            gone: false,
+            supersedes: Vec::new(),
         })
     }
 }
@@ -387,6 +403,8 @@ impl TombstoneView<'_> {
             by: self.by.to_owned(),
             reason: self.reason.to_owned(),
             erase: self.erase,
+            gone: self.gone,
+            supersedes: self.supersedes.clone(),
         }
     }
 }

@@ -53,6 +53,19 @@ impl<T> Lists<T> {
     }
 }
 
+impl<T: Ord + Copy> Lists<T> {
+    /// Every cell, sorted, and for each the row whose list has it.
+    pub(super) fn sorted(&self) -> (Vec<T>, Vec<u32>) {
+        let mut pairs = Vec::with_capacity(self.cells.len());
+        for (row, bounds) in self.offsets.windows(2).enumerate() {
+            let members = &self.cells[bounds[0] as usize..bounds[1] as usize];
+            pairs.extend(members.iter().map(|&member| (member, row_number(row))));
+        }
+        pairs.sort_unstable();
+        pairs.into_iter().unzip()
+    }
+}
+
 /// Names used again and again, each stored once.
 #[derive(Default)]
 pub(super) struct Symbols {

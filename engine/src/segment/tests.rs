@@ -48,12 +48,13 @@ fn batch() -> Batch {
         edges: vec![edge(1, 9, 100), edge(2, 7, 9), edge(4, 9, 8), edge(5, 9, 9)],
         tombstones: vec![TombstoneDraft {
             target: 8,
-            at: None,
             by: "ada".to_owned(),
             reason: "secret".to_owned(),
             erase: true,
+            supersedes: vec![ItemId(6), ItemId(2)],
+            ..TombstoneDraft::default()
         }],
-        embedded_by: None,
+        ..Batch::default()
     }
 }
 
@@ -126,7 +127,13 @@ fn a_good_file_opens_and_shows_its_rows() {
     assert_eq!(segment.edge_rows_to(ItemId(100)).unwrap(), [0]);
     let node = segment.node_of(ItemId(100)).unwrap().unwrap();
     assert_eq!(segment.node_row(node).unwrap(), None);
-    assert!(segment.tombstone(0).unwrap().erase);
+    let stone = segment.tombstone(0).unwrap();
+    assert_eq!((stone.erase, stone.gone), (true, false));
+    assert_eq!(stone.supersedes, [ItemId(6), ItemId(2)]);
+    for old in stone.supersedes {
+        assert_eq!(segment.erased_successor_rows(old).unwrap(), [0]);
+    }
+    assert_eq!(segment.erased_successor_rows(ItemId(8)).unwrap(), [] as [u32; 0]);
     assert_eq!(segment.tombstone_rows(8).unwrap(), [0]);
     assert_eq!(segment.successor_rows(ItemId(9)).unwrap(), [1]);
     assert_eq!(segment.successor_rows(ItemId(8)).unwrap(), [0; 0]);
@@ -254,8 +261,8 @@ fn damage_names_file_column_and_row() {
     assert!(why.starts_with("SEG-19: segment-1: out_bytes: "), "{why}");
     let why = found(&set(OUT_BYTES, 1, 100), &from);
     assert!(why.starts_with("SEG-1"), "{why}");
-    let why = found(&set(TOMBSTONE_FLAGS, 0, 2), &|segment| segment.tombstone(0).map(drop));
-    assert_eq!(why, "SEG-15: segment-1: tombstone_flags: row 0: unknown flags 0x2");
+    let why = found(&set(TOMBSTONE_FLAGS, 0, 4), &|segment| segment.tombstone(0).map(drop));
+    assert_eq!(why, "SEG-15: segment-1: tombstone_flags: row 0: unknown flags 0x4");
     let why = found(&set(NODE_ROW, 0, 3), &|segment| segment.node_row(0).map(drop));
     assert_eq!(why, "SEG-12: segment-1: node_row: node 0: row 3 of 3 items");
 }

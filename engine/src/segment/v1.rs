@@ -74,7 +74,7 @@ fn rewritten(old: &Segment) -> Result<AlignedBytes, Damage> {
         builder.push_edge(edge.seq, &edge.to_draft());
     }
     for row in 0..header.tombstones {
-        let stone = old.tombstone_with(row, false)?;
+        let stone = old.plain_tombstone(row)?;
         builder.push_tombstone(stone.seq, &stone.to_draft());
     }
     let bytes = |column| Ok::<_, Damage>(old.view::<u8>(column)?.all()?.to_vec());
@@ -235,7 +235,7 @@ mod tests {
                 assert!(new.edge_rows_to(edge.to).unwrap().contains(&row));
             }
             for row in 0..header.tombstones {
-                assert_eq!(new.tombstone(row).unwrap(), old.tombstone_with(row, false).unwrap());
+                assert_eq!(new.tombstone(row).unwrap(), old.plain_tombstone(row).unwrap());
             }
             let words = |segment: &Segment| {
                 segment.view::<u8>(WORD_POSTINGS).unwrap().all().unwrap().to_vec()

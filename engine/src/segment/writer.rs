@@ -94,6 +94,7 @@ struct Tombstones {
     reason: Texts,
     seq: Vec<u64>,
     flags: Vec<u8>,
+    supersedes: Lists<u128>,
 }
 
 fn time(at: Option<Micros>) -> i64 {
@@ -200,7 +201,8 @@ impl SegmentBuilder {
         stones.by.push(self.symbols.code(&stone.by));
         stones.reason.push(&stone.reason);
         stones.seq.push(seq);
-        stones.flags.push(u8::from(stone.erase));
+        stones.flags.push(stone.flags());
+        stones.supersedes.push(stone.supersedes.iter().map(|id| id.0));
     }
 
     /// The file's bytes.
@@ -267,6 +269,7 @@ impl SegmentBuilder {
         self.edges.write(&mut file)?;
         self.tombstones.write(&mut file)?;
         self.edges.write_ends(&self.items.id, &mut file)?;
+        self.tombstones.write_successors(&mut file)?;
         self.vectors.write(&mut file)?;
         file.words(words)?;
         file.finish().map(drop)
@@ -310,9 +313,9 @@ impl Items {
         file.lists(TAG_OFFSETS, TAG_CODES, &self.tags)?;
         file.lists(GATE_OFFSETS, GATE_CODES, &self.gates)?;
         file.lists(SUPERSEDES_OFFSETS, SUPERSEDES_IDS, &self.supersedes)?;
-        let successors = self.successors();
-        file.column(SUCCESSOR_TARGET, &successors.iter().map(|s| s.0).collect::<Vec<_>>())?;
-        file.column(SUCCESSOR_ROW, &successors.iter().map(|s| s.1).collect::<Vec<_>>())?;
+        let (targets, by) = self.supersedes.sorted();
+        file.column(SUCCESSOR_TARGET, &targets)?;
+        file.column(SUCCESSOR_ROW, &by)?;
         file.column(ITEM_SOURCE, &self.source)?;
         let mut by_source = sorted_rows(rows, |row| self.source[row]);
         by_source.retain(|&row| self.source[row as usize] != 0);
@@ -324,17 +327,6 @@ impl Items {
         file.column(ITEM_VALID_TO, &self.valid_to)?;
         file.column(ITEM_SHA256, &self.sha256)?;
         file.column(ITEM_EMBEDDING, &self.embedding)
-    }
-
-    /// Who replaces whom, sorted by who is replaced.
-    fn successors(&self) -> Vec<(u128, u32)> {
-        let mut pairs = Vec::with_capacity(self.supersedes.cells.len());
-        for (row, bounds) in self.supersedes.offsets.windows(2).enumerate() {
-            let targets = &self.supersedes.cells[bounds[0] as usize..bounds[1] as usize];
-            pairs.extend(targets.iter().map(|&target| (target, row_number(row))));
-        }
-        pairs.sort_unstable();
-        pairs
     }
 }
 
@@ -403,6 +395,13 @@ impl Tombstones {
         file.column(TOMBSTONE_BY, &self.by)?;
         file.texts(TOMBSTONE_REASON_OFFSETS, TOMBSTONE_REASON_BYTES, &self.reason)?;
         file.column(TOMBSTONE_SEQ, &self.seq)?;
-        file.column(TOMBSTONE_FLAGS, &self.flags)
+        file.column(TOMBSTONE_FLAGS, &self.flags)?;
+        file.lists(TOMBSTONE_SUPERSEDES_OFFSETS, TOMBSTONE_SUPERSEDES_IDS, &self.supersedes)
+    }
+
+    fn write_successors(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
+        let (targets, by) = self.supersedes.sorted();
+        file.column(TOMBSTONE_SUCCESSOR_TARGET, &targets)?;
+        file.column(TOMBSTONE_SUCCESSOR_ROW, &by)
     }
 }

@@ -12,7 +12,7 @@ use super::marks::{Marks, Parts};
 use crate::error::Damage;
 use crate::ids::{Row, Seq, SourceId};
 use crate::layout::*;
-use crate::segment::{Segment, View};
+use crate::segment::{Segment, TombstoneView, View};
 use crate::state::{Bits, RowState};
 
 pub(super) fn check(gathered: &Gathered, findings: &mut Findings) {
@@ -36,7 +36,7 @@ pub(super) fn check(gathered: &Gathered, findings: &mut Findings) {
     }
     // Version 1 does not say which commits a state knows.
     let synced_seq = if manifest.read_version == 1 { Seq::MAX } else { manifest.synced_seq };
-    let Some(mut marks) = findings.keep(Marks::of(&parts, synced_seq)) else { return };
+    let Some(marks) = findings.keep(Marks::of(&parts, synced_seq)) else { return };
     let opened = gathered.sealed.iter().filter(|listed| listed.segment.is_some());
     for (at, listed) in opened.enumerate() {
         let (Some(entry), Some(stored)) = (&listed.entry, &listed.state) else { continue };
@@ -45,18 +45,10 @@ pub(super) fn check(gathered: &Gathered, findings: &mut Findings) {
             None => format!("the state of {}, which has no file", listed.name),
         };
         let states = States { stored, sealed: &marks.sealed[at], synced: &marks.synced[at] };
-        let found = states.check(entry.items, entry.edges, has_erased);
+        let found = states.check(entry.items, entry.edges);
         findings.keep(found.map_err(|damage| damage.within(&name)));
-        adopt(&mut marks.now[at], stored, entry.items);
     }
     findings.keep_all(unique_refs(&parts, &marks.now));
-}
-
-/// Rows whose successors were erased stay superseded: only the state says so.
-fn adopt(now: &mut RowState, stored: &RowState, items: Row) {
-    for row in (0..items).filter(|&row| stored.superseded.contains(row)) {
-        now.superseded.insert(row);
-    }
 }
 
 /// Rows of many parts in the order of one key, merged.
@@ -217,19 +209,46 @@ impl Links<'_> {
                 findings.keep(wrong("STO-03", detail));
             }
         }
-        // An edge that was hidden goes without a tombstone of its own that erases, with either end.
-        for row in (0..header.tombstones).filter(|_| !self.has_erased) {
+        for row in 0..header.tombstones {
             let Ok(stone) = segment.tombstone(row) else { continue };
-            let is_gone = self.parts.item(stone.target) == Ok(None)
-                && self.parts.edge(stone.target) == Ok(None);
-            if is_gone {
+            findings.keep_all(self.tombstone(&stone).map(|found| {
+                found.into_iter().map(|damage| damage.within(segment.name())).collect()
+            }));
+        }
+    }
+
+    /// What is wrong with the links of a tombstone.
+    fn tombstone(&self, stone: &TombstoneView<'_>) -> Result<Vec<Damage>, Damage> {
+        let target = text(stone.target);
+        let mut found = Vec::new();
+        let is_gone =
+            self.parts.item(stone.target)?.is_none() && self.parts.edge(stone.target)?.is_none();
+        // An edge that was hidden goes without a tombstone of its own that erases, with either end.
+        if is_gone && !stone.gone && !self.has_erased {
+            let detail = format!("a tombstone hides {target}, which is neither there nor erased");
+            found.push(Damage::new("STO-02", detail));
+        }
+        if stone.gone && !is_gone {
+            let detail = format!("{target} is there, and a tombstone says that it was gone");
+            found.push(Damage::new("STO-01", detail));
+        }
+        for &old in &stone.supersedes {
+            let is_before = match self.parts.item(old.0)? {
+                Some((part, row)) => {
+                    let seqs = self.parts.all[part].view::<Seq>(ITEM_SEQ)?;
+                    seqs.get(row as usize)? < stone.seq
+                }
+                None => self.parts.is_erased(old.0)?,
+            };
+            if !is_before {
                 let detail = format!(
-                    "a tombstone hides {}, which is neither there nor erased",
-                    text(stone.target)
+                    "the erased item {target} replaced {old}, which is neither there before its \
+                     tombstone nor erased"
                 );
-                findings.keep(wrong("STO-02", detail));
+                found.push(Damage::new("STO-02", detail));
             }
         }
+        Ok(found)
     }
 
     fn source(&self, id: SourceId) -> Result<bool, Damage> {
@@ -261,22 +280,21 @@ struct States<'a> {
 }
 
 impl States<'_> {
-    /// STA-02. An erased item's rows say no longer whom it replaced, so with one there may be more
-    /// superseded bits.
-    fn check(&self, items: Row, edges: Row, has_erased: bool) -> Result<(), Damage> {
-        let tables: [(&str, BitsOf, Row, bool); 3] = [
-            ("tombstoned items", |state| &state.tombstoned, items, false),
-            ("superseded items", |state| &state.superseded, items, has_erased),
-            ("tombstoned edges", |state| &state.edges_tombstoned, edges, false),
+    /// STA-02.
+    fn check(&self, items: Row, edges: Row) -> Result<(), Damage> {
+        let tables: [(&str, BitsOf, Row); 3] = [
+            ("tombstoned items", |state| &state.tombstoned, items),
+            ("superseded items", |state| &state.superseded, items),
+            ("tombstoned edges", |state| &state.edges_tombstoned, edges),
         ];
-        for (what, bits, rows, may_have_more) in tables {
+        for (what, bits, rows) in tables {
             for row in 0..rows {
                 let found = bits(self.stored).contains(row);
                 if bits(self.sealed).contains(row) && !found {
                     let detail = format!("{what}: the bit of row {row} is missing");
                     return Err(Damage::new("STA-02", detail));
                 }
-                if found && !may_have_more && !bits(self.synced).contains(row) {
+                if found && !bits(self.synced).contains(row) {
                     let detail = format!("{what}: nothing sets the bit of row {row}");
                     return Err(Damage::new("STA-02", detail));
                 }

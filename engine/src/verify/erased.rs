@@ -11,7 +11,10 @@ use super::{Verified, check};
 use crate::error::OpenError;
 use crate::ids::{EdgeId, ItemId, SourceId};
 use crate::item::Batch;
-use crate::layout::{self, FileKind, SUCCESSOR_TARGET, SUPERSEDES_IDS, TOMBSTONE_TARGET};
+use crate::layout::{
+    self, FileKind, SUCCESSOR_TARGET, SUPERSEDES_IDS, TOMBSTONE_SUCCESSOR_TARGET,
+    TOMBSTONE_SUPERSEDES_IDS, TOMBSTONE_TARGET,
+};
 use crate::log::LOG_FILE_BYTES_MAX;
 use crate::manifest::{Manifest, hex};
 use crate::os::disk::{Disk, FileBytes};
@@ -213,7 +216,7 @@ impl Search<'_> {
         }
     }
 
-    /// A segment: the id may stand in cells of three columns.
+    /// A segment: the id may stand in cells of some columns.
     fn segment(&mut self, name: &str, bytes: &[u8]) {
         let extents = RawFile::open(name, bytes)
             .map_err(|error| error.to_string())
@@ -287,10 +290,12 @@ impl Search<'_> {
 }
 
 /// Columns in whose cells the id of an erased item stays, and what they are.
-const MAY_NAME: [(u16, &str); 3] = [
+const MAY_NAME: [(u16, &str); 5] = [
     (TOMBSTONE_TARGET.0, "a tombstone: when, by whom and why it was erased"),
     (SUPERSEDES_IDS.0, "a list of what another item replaces"),
     (SUCCESSOR_TARGET.0, "a list of what another item replaces, sorted"),
+    (TOMBSTONE_SUPERSEDES_IDS.0, "a list of what another erased item replaced"),
+    (TOMBSTONE_SUCCESSOR_TARGET.0, "a list of what another erased item replaced, sorted"),
 ];
 
 /// Columns of edges that only version 1 has; their ids are looked for like any other.
@@ -304,7 +309,9 @@ fn mentions(log: &Log, manifest: &Manifest, id: u128) -> Result<usize, OpenError
     while let Some(frame) = frames.next_frame()? {
         let Batch { items, tombstones, .. } = batch_of(&frame, manifest)?;
         found += tombstones.iter().filter(|stone| stone.target == id).count();
-        found += items.iter().flat_map(|item| &item.supersedes).filter(|old| old.0 == id).count();
+        let lists = items.iter().map(|item| &item.supersedes);
+        let lists = lists.chain(tombstones.iter().map(|stone| &stone.supersedes));
+        found += lists.flatten().filter(|old| old.0 == id).count();
     }
     Ok(found)
 }

@@ -256,7 +256,7 @@ impl Gathered {
         while let Some(frame) = frames.next_frame()? {
             let batch = batch_of(&frame, manifest).map_err(|damage| damage.within(name))?;
             builder.push_batch(frame.seq, &batch);
-            let stones = batch.tombstones.iter().filter(|stone| stone.erase);
+            let stones = batch.tombstones.iter().filter(|stone| stone.removes());
             self.erasures.extend(stones.map(|stone| stone.target));
             self.last_seq = frame.seq;
             is_empty = false;

@@ -4,6 +4,7 @@
 
 use super::findings::Findings;
 use crate::error::Damage;
+use crate::ids::Row;
 use crate::layout::*;
 use crate::segment::{Packed, Segment};
 
@@ -16,7 +17,9 @@ pub(super) fn check(segment: &Segment, findings: &mut Findings) {
     findings.keep(by_text(segment, ITEM_BY_REF, REF_OFFSETS, REF_BYTES, |text| !text.is_empty()));
     let uris = (SOURCE_URI_OFFSETS, SOURCE_URI_BYTES);
     findings.keep(by_text(segment, SOURCE_BY_URI, uris.0, uris.1, |_| true));
-    findings.keep(successors(segment));
+    let [items, tombstones] = SUCCESSORS;
+    findings.keep(successors(segment, segment.header().items, items));
+    findings.keep(successors(segment, segment.header().tombstones, tombstones));
     findings.keep(nodes(segment));
     findings.keep(lists_of_edges(segment));
 }
@@ -95,13 +98,25 @@ fn by_text(
     sorted(segment, order, rows, |row| Ok(Some(texts.get(row)?).filter(|text| has_key(text))))
 }
 
+/// Offsets and ids of the lists of items, and of what was erased; who is replaced, and by which row.
+const SUCCESSORS: [[Column; 4]; 2] = [
+    [SUPERSEDES_OFFSETS, SUPERSEDES_IDS, SUCCESSOR_TARGET, SUCCESSOR_ROW],
+    [
+        TOMBSTONE_SUPERSEDES_OFFSETS,
+        TOMBSTONE_SUPERSEDES_IDS,
+        TOMBSTONE_SUCCESSOR_TARGET,
+        TOMBSTONE_SUCCESSOR_ROW,
+    ],
+];
+
 /// The successor columns are the pairs of the `supersedes` lists, sorted (SEG-13).
-fn successors(segment: &Segment) -> Result<(), Damage> {
-    let wrong = |detail: String| segment.wrong("SEG-13", SUCCESSOR_TARGET, detail);
-    let targets = segment.view::<u128>(SUCCESSOR_TARGET)?.all()?;
-    let rows = segment.view::<u32>(SUCCESSOR_ROW)?.all()?;
-    let lists = segment.pieces::<u32, u128>(SUPERSEDES_OFFSETS, SUPERSEDES_IDS)?;
-    let total = segment.view::<u128>(SUPERSEDES_IDS)?.len();
+fn successors(segment: &Segment, count: Row, columns: [Column; 4]) -> Result<(), Damage> {
+    let [offsets, ids, target, by] = columns;
+    let wrong = |detail: String| segment.wrong("SEG-13", target, detail);
+    let targets = segment.view::<u128>(target)?.all()?;
+    let rows = segment.view::<u32>(by)?.all()?;
+    let lists = segment.pieces::<u32, u128>(offsets, ids)?;
+    let total = segment.view::<u128>(ids)?.len();
     if targets.len() != total || rows.len() != total {
         let detail = format!("{} targets and {} rows of {total}", targets.len(), rows.len());
         return Err(wrong(detail));
@@ -111,7 +126,7 @@ fn successors(segment: &Segment) -> Result<(), Damage> {
         return Err(wrong(format!("place {at} is out of order")));
     }
     // Both have as many pairs, and no list names an id twice (SEG-25), so one inclusion is enough.
-    for row in 0..segment.header().items {
+    for row in 0..count {
         for &target in lists.get(row as usize)? {
             let from = targets.partition_point(|&found| found < target);
             let to = targets.partition_point(|&found| found <= target);

@@ -3,7 +3,8 @@
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row, Seq};
 use crate::layout::{
-    ITEM_SEQ, SUPERSEDES_IDS, SUPERSEDES_OFFSETS, TOMBSTONE_SEQ, TOMBSTONE_TARGET,
+    ITEM_SEQ, SUPERSEDES_IDS, SUPERSEDES_OFFSETS, TOMBSTONE_SEQ, TOMBSTONE_SUPERSEDES_IDS,
+    TOMBSTONE_SUPERSEDES_OFFSETS, TOMBSTONE_TARGET,
 };
 use crate::segment::Segment;
 use crate::state::RowState;
@@ -72,15 +73,28 @@ impl Marks {
         let mut marks = Self { sealed: fresh(), synced: fresh(), now: fresh() };
         for (part, segment) in parts.all.iter().enumerate() {
             let is_sealed = part < parts.sealed;
-            let lists = segment.pieces::<u32, u128>(SUPERSEDES_OFFSETS, SUPERSEDES_IDS)?;
-            let seqs = segment.view::<Seq>(ITEM_SEQ)?;
-            for row in 0..segment.header().items as usize {
-                for &old in lists.get(row)? {
-                    if let Some((part, row_of)) = parts.item(old)? {
-                        let is_synced = seqs.get(row)? <= synced_seq;
-                        marks.set(is_sealed, is_synced, |states| {
-                            states[part].superseded.insert(row_of)
-                        });
+            let header = segment.header();
+            let lists = [
+                (SUPERSEDES_OFFSETS, SUPERSEDES_IDS, ITEM_SEQ, header.items),
+                // An erased item goes on to supersede what it replaced.
+                (
+                    TOMBSTONE_SUPERSEDES_OFFSETS,
+                    TOMBSTONE_SUPERSEDES_IDS,
+                    TOMBSTONE_SEQ,
+                    header.tombstones,
+                ),
+            ];
+            for (offsets, ids, seqs, rows) in lists {
+                let lists = segment.pieces::<u32, u128>(offsets, ids)?;
+                let seqs = segment.view::<Seq>(seqs)?;
+                for row in 0..rows as usize {
+                    for &old in lists.get(row)? {
+                        if let Some((part, row_of)) = parts.item(old)? {
+                            let is_synced = seqs.get(row)? <= synced_seq;
+                            marks.set(is_sealed, is_synced, |states| {
+                                states[part].superseded.insert(row_of)
+                            });
+                        }
                     }
                 }
             }

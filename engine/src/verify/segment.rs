@@ -84,7 +84,10 @@ fn offsets(segment: &Segment) -> Result<(), Damage> {
     for (bounds, codes) in [(TAG_OFFSETS, TAG_CODES), (GATE_OFFSETS, GATE_CODES)] {
         segment.pieces::<u32, u32>(bounds, codes)?.whole()?;
     }
-    segment.pieces::<u32, u128>(SUPERSEDES_OFFSETS, SUPERSEDES_IDS)?.whole()?;
+    let of_erased = (TOMBSTONE_SUPERSEDES_OFFSETS, TOMBSTONE_SUPERSEDES_IDS);
+    for (bounds, ids) in [(SUPERSEDES_OFFSETS, SUPERSEDES_IDS), of_erased] {
+        segment.pieces::<u32, u128>(bounds, ids)?.whole()?;
+    }
     for (bounds, bytes) in [(OUT_OFFSETS, OUT_BYTES), (IN_OFFSETS, IN_BYTES)] {
         segment.pieces::<u32, u8>(bounds, bytes)?.whole()?;
     }

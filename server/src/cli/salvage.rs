@@ -139,7 +139,7 @@ fn to_json(report: &Salvaged) -> Value {
         "given": rows(report.given),
         "left_out": {
             "erased": left.erased, "edges_without_an_end": left.edges,
-            "unnamed_sources": left.sources, "tombstones_of_nothing": left.tombstones,
+            "unnamed_sources": left.sources,
             "supersedes_without_target": left.supersedes,
             "names_of_lost_sources": left.source_names,
             "items_whose_successors_are_lost": left.successors,
@@ -175,16 +175,14 @@ fn readable(report: &Salvaged, to: &Path) -> String {
             }
         }
     }
-    let LeftOut { erased, edges, sources, tombstones, supersedes, source_names, successors } =
-        report.left_out;
+    let LeftOut { erased, edges, sources, supersedes, source_names, successors } = report.left_out;
     for (count, what) in [
         (erased, "rows left out, of what was to be erased or may have been"),
         (edges, "edges left out, of which an end is lost"),
         (sources, "sources left out, which nothing names"),
-        (tombstones, "tombstones left out, of what is gone"),
         (supersedes, "lost items that others replaced; those name them no longer"),
         (source_names, "lost sources that rows named; those name them no longer"),
-        (successors, "items whose successors are lost or erased; they stand as current now"),
+        (successors, "items whose successors are lost; they stand as current now"),
     ] {
         if count > 0 {
             out += &format!("{count} {what}\n");

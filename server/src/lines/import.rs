@@ -217,7 +217,9 @@ impl Pass<'_> {
                 self.take_edge(at, draft, (&from, &to), source)?;
                 self.hide_later(at, tombstoned, given.map(|id| id.0));
             }
-            Line::Tombstone { draft, is_edge } => self.take_tombstone(at, draft, is_edge)?,
+            Line::Tombstone { draft, supersedes, is_edge } => {
+                self.take_tombstone(at, draft, &supersedes, is_edge)?;
+            }
         }
         self.pending.bytes += bytes;
         Ok(())
@@ -318,6 +320,21 @@ impl Pass<'_> {
         }
     }
 
+    /// An item that another one replaced: erased ones too, be it in the file or in the store.
+    fn replaced(&self, at: At, name: &Name) -> Result<ItemId, Refusal> {
+        if let Name::Id(id) = name
+            && !self.plan.items.contains_key(&id.0)
+        {
+            if let Some(&entry) = self.plan.gone.get(&id.0) {
+                return self.at(entry).map(ItemId);
+            }
+            if self.snapshot.find(*id)?.is_none() && self.snapshot.is_erased(id.0)? {
+                return Ok(*id);
+            }
+        }
+        self.item_of(at, name)
+    }
+
     fn take_item(
         &mut self,
         at: At,
@@ -326,7 +343,7 @@ impl Pass<'_> {
         source: Option<SourceName>,
     ) -> Result<(), Refusal> {
         for name in supersedes {
-            let id = self.item_of(at, name)?;
+            let id = self.replaced(at, name)?;
             if !draft.supersedes.contains(&id) {
                 draft.supersedes.push(id);
             }
@@ -408,20 +425,24 @@ impl Pass<'_> {
         &mut self,
         at: At,
         mut draft: TombstoneDraft,
+        supersedes: &[Name],
         is_edge: bool,
     ) -> Result<(), Refusal> {
-        draft.target = if is_edge {
-            match self.plan.edges.get(&draft.target) {
-                Some(&entry) => self.at(entry)?,
-                None if self.snapshot.find_edge(EdgeId(draft.target))?.is_some() => draft.target,
-                None => {
-                    let why = "there is no edge of this id in the file or in the store";
-                    return Err(Refusal::Line(why.to_owned()));
-                }
+        let target = draft.target;
+        let has_item =
+            self.plan.items.contains_key(&target) || self.snapshot.find(ItemId(target))?.is_some();
+        let has_edge = self.plan.edges.contains_key(&target)
+            || self.snapshot.find_edge(EdgeId(target))?.is_some();
+        if draft.gone && !has_item && !has_edge {
+            for name in supersedes {
+                draft.supersedes.push(self.replaced(at, name)?);
             }
         } else {
-            self.item_of(at, &Name::Id(ItemId(draft.target)))?.0
-        };
+            // What is there says itself what it replaced.
+            let is_edge = is_edge || draft.gone && !has_item;
+            draft.target = self.hidden_by(at, target, is_edge)?;
+        }
+        self.placed[at as usize] = draft.target;
         let there = self.snapshot.tombstones(draft.target)?;
         let same = there.iter().any(|one| {
             let (by, reason) = (&*draft.by, &*draft.reason);
@@ -434,6 +455,21 @@ impl Pass<'_> {
         }
         self.pending.push_tombstone(draft, Some(at));
         Ok(())
+    }
+
+    /// What a tombstone's line names, which is there.
+    fn hidden_by(&self, at: At, target: u128, is_edge: bool) -> Result<u128, Refusal> {
+        if !is_edge {
+            return self.item_of(at, &Name::Id(ItemId(target))).map(|id| id.0);
+        }
+        match self.plan.edges.get(&target) {
+            Some(&entry) => self.at(entry),
+            None if self.snapshot.find_edge(EdgeId(target))?.is_some() => Ok(target),
+            None => {
+                let why = "there is no edge of this id in the file or in the store";
+                Err(Refusal::Line(why.to_owned()))
+            }
+        }
     }
 
     /// Tombstones for rows that a line called tombstoned and that nothing in the file hides.
@@ -449,7 +485,7 @@ impl Pass<'_> {
             }
             let (by, reason) =
                 (self.import.by.to_owned(), "tombstoned in the imported file".to_owned());
-            let draft = TombstoneDraft { target, at: None, by, reason, erase: false };
+            let draft = TombstoneDraft { target, by, reason, ..TombstoneDraft::default() };
             self.pending.push_tombstone(draft, None);
             if self.pending.is_full(0) {
                 self.flush()?;
@@ -479,7 +515,7 @@ impl Pass<'_> {
 
     fn write(&mut self, batch: &Batch) -> Result<(), WriteError> {
         if self.writes {
-            self.import.encoders.write(batch.clone())?;
+            self.import.encoders.write(Batch { may_replace_erased: true, ..batch.clone() })?;
             self.snapshot = self.import.store().snapshot();
         } else {
             batch.check(self.snapshot.model().map(|model| model.dimensions))?;

@@ -37,6 +37,8 @@ pub(super) struct Plan {
     pub(super) items: HashMap<u128, At>,
     pub(super) sources: HashMap<u128, At>,
     pub(super) edges: HashMap<u128, At>,
+    /// The first tombstone of each item that is said to be gone.
+    pub(super) gone: HashMap<u128, At>,
     /// Items of each ref, in order of line.
     refs: HashMap<String, Vec<At>>,
     /// What tombstone lines name.
@@ -53,6 +55,7 @@ pub(super) struct Plan {
 #[derive(Debug)]
 enum Link {
     Item(Name),
+    Hidden(u128),
     Source(u128),
     Edge(u128),
 }
@@ -109,6 +112,11 @@ impl Plan {
             .or_else(|| of[above..].iter().copied().find(|&at| at != entry))
     }
 
+    /// The item of an id, or else the tombstone that says that it is gone.
+    pub(super) fn of_id(&self, id: u128) -> Option<At> {
+        self.items.get(&id).or_else(|| self.gone.get(&id)).copied()
+    }
+
     fn take(&mut self, line: &Line, entry: Entry) {
         let at = At::try_from(self.entries.len()).expect("LINES_MAX is less");
         self.entries.push(entry);
@@ -130,13 +138,17 @@ impl Plan {
                 self.link_item(at, to, false);
                 self.link_source(at, source.as_ref());
             }
-            Line::Tombstone { draft, is_edge } => {
+            Line::Tombstone { draft, supersedes, is_edge } => {
                 self.targets.insert(draft.target);
+                if draft.gone && draft.erase {
+                    self.gone.entry(draft.target).or_insert(at);
+                }
+                supersedes.iter().for_each(|name| self.link_item(at, name, true));
                 let known = if *is_edge { &self.edges } else { &self.items };
                 if !known.contains_key(&draft.target) {
-                    let id = engine::ItemId(draft.target);
-                    let item = Link::Item(Name::Id(id));
-                    self.open.push((at, if *is_edge { Link::Edge(draft.target) } else { item }));
+                    let target = draft.target;
+                    let link = if *is_edge { Link::Edge(target) } else { Link::Hidden(target) };
+                    self.open.push((at, link));
                 }
             }
         }
@@ -144,7 +156,7 @@ impl Plan {
 
     fn link_item(&mut self, at: At, name: &Name, keep: bool) {
         let above = match name {
-            Name::Id(id) => self.items.get(&id.0).copied(),
+            Name::Id(id) => self.of_id(id.0),
             Name::Ref(reference) => self.refs.get(reference).and_then(|of| of.last().copied()),
         };
         match above {
@@ -166,8 +178,9 @@ impl Plan {
     fn close_links(&mut self) {
         for (at, link) in std::mem::take(&mut self.open) {
             let target = match link {
-                Link::Item(Name::Id(id)) => self.items.get(&id.0).copied(),
+                Link::Item(Name::Id(id)) => self.of_id(id.0),
                 Link::Item(Name::Ref(reference)) => self.of_ref(&reference, at),
+                Link::Hidden(id) => self.items.get(&id).copied(),
                 Link::Source(id) => self.sources.get(&id).copied(),
                 Link::Edge(id) => self.edges.get(&id).copied(),
             };
@@ -283,6 +296,26 @@ mod tests {
             r#"{"type":"item","ref":"c","text":"three"}"#,
         ]);
         assert_eq!((order(&plan), plan.bad.count), (vec![4, 3, 5, 1], 0));
+    }
+
+    /// `itm_` and 26 digits of base 32.
+    fn id(last: char) -> String {
+        format!("itm_{}{last}", "0".repeat(25))
+    }
+
+    #[test]
+    fn what_names_an_erased_item_comes_after_its_tombstone() {
+        let (a, b) = (id('a'), id('b'));
+        let newer = format!(r#"{{"type":"item","text":"three","supersedes":["{b}"]}}"#);
+        let gone = |list: &str| {
+            let rest = r#""erase":true,"gone":true"#;
+            format!(r#"{{"type":"tombstone","target":"{b}",{rest},"supersedes":["{list}"]}}"#)
+        };
+        let older = format!(r#"{{"type":"item","id":"{a}","text":"one"}}"#);
+        let right = plan(&[&newer, &gone(&a), &gone(&a), &older]);
+        assert_eq!((order(&right), right.bad.count), (vec![4, 2, 1, 3], 0));
+        let circle = plan(&[&gone(&b), &older]);
+        assert_eq!((order(&circle), circle.bad.count), (vec![2], 1), "{:?}", circle.bad);
     }
 
     #[test]

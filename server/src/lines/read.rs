@@ -59,6 +59,7 @@ pub(super) enum Line {
     },
     Tombstone {
         draft: TombstoneDraft,
+        supersedes: Vec<Name>,
         is_edge: bool,
     },
 }
@@ -122,10 +123,14 @@ fn item(fields: &mut Fields<'_>) -> Result<Line, String> {
     if hash.is_some_and(|hash| hash != draft.content_sha256()) {
         return Err("content_sha256: the text has another hash; it was changed".to_owned());
     }
-    let supersedes = fields.texts("supersedes")?.into_iter().map(Name::of).collect();
+    let supersedes = names(fields)?;
     let source = source_name(fields)?;
     let tombstoned = fields.flag("tombstoned")?.unwrap_or_default();
     Ok(Line::Item { draft: Box::new(draft), supersedes, source, tombstoned })
+}
+
+fn names(fields: &mut Fields<'_>) -> Result<Vec<Name>, String> {
+    Ok(fields.texts("supersedes")?.into_iter().map(Name::of).collect())
 }
 
 fn attributes(fields: &mut Fields<'_>) -> Result<String, String> {
@@ -208,6 +213,9 @@ fn tombstone(fields: &mut Fields<'_>) -> Result<Line, String> {
         by: fields.text("by")?.unwrap_or_default(),
         reason: fields.text("reason")?.unwrap_or_default(),
         erase: fields.flag("erase")?.unwrap_or_default(),
+        gone: fields.flag("gone")?.unwrap_or_default(),
+        supersedes: Vec::new(),
     };
-    Ok(Line::Tombstone { draft, is_edge })
+    let supersedes = names(fields)?;
+    Ok(Line::Tombstone { draft, supersedes, is_edge })
 }

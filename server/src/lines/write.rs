@@ -164,9 +164,7 @@ fn item(
     line.text("sensitivity", view.sensitivity.name());
     line.texts_or_none("gates", &view.gates);
     line.flag_unless("searchable", view.searchable, true);
-    let replaced: Result<Vec<_>, _> =
-        view.supersedes.iter().map(|&id| item_name(named, id)).collect();
-    line.texts_or_none("supersedes", &replaced?);
+    line.texts_or_none("supersedes", &item_names(named, &view.supersedes)?);
     line.flag_unless("tombstoned", status == Status::Tombstoned, false);
     line.end();
     Ok(())
@@ -198,7 +196,8 @@ fn edge(
 }
 
 fn tombstone(named: &dyn Named, view: &TombstoneView<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
-    let target = match named.target(view.target)? {
+    let hidden = named.target(view.target)?;
+    let target = match hidden {
         Target::Item(kind) => names::item(kind, ItemId(view.target)),
         Target::Edge => names::edge(engine::EdgeId(view.target)),
         Target::Gone => names::item("", ItemId(view.target)),
@@ -210,6 +209,8 @@ fn tombstone(named: &dyn Named, view: &TombstoneView<'_>, out: &mut Vec<u8>) -> 
     line.text_or_none("by", view.by);
     line.text_or_none("reason", view.reason);
     line.flag_unless("erase", view.erase, false);
+    line.flag_unless("gone", hidden == Target::Gone, false);
+    line.texts_or_none("supersedes", &item_names(named, &view.supersedes)?);
     line.end();
     Ok(())
 }
@@ -248,6 +249,10 @@ fn source_name(
     }
     inner.end();
     Ok(())
+}
+
+fn item_names(named: &dyn Named, ids: &[ItemId]) -> Result<Vec<String>, Damage> {
+    ids.iter().map(|&id| item_name(named, id)).collect()
 }
 
 /// An item's id with the prefix of its kind (EXP-03).

@@ -196,7 +196,7 @@ impl Plan {
     ) -> Result<(), KeepError> {
         match snapshot.find(id).map_err(damaged)? {
             Some(place) => self.add(snapshot, id, place, None)?,
-            None if is_erased(snapshot, id.0)? => {
+            None if snapshot.is_erased(id.0).map_err(damaged)? => {
                 self.gone.insert(id.0);
             }
             None => self.missing.push(text.to_owned()),
@@ -283,11 +283,6 @@ impl Plan {
 fn named_items(text: &str) -> Vec<ItemId> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter_map(|word| names::parse_item(word).ok()).collect()
-}
-
-fn is_erased(snapshot: &Snapshot, id: u128) -> Result<bool, KeepError> {
-    let stones = snapshot.tombstones(id).map_err(damaged)?;
-    Ok(stones.iter().any(|stone| stone.erase))
 }
 
 fn damaged(damage: engine::Damage) -> KeepError {

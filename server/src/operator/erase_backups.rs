@@ -84,6 +84,7 @@ fn requests(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<Vec<Tombsto
                 by: stone.by.to_owned(),
                 reason: stone.reason.to_owned(),
                 erase: true,
+                ..TombstoneDraft::default()
             });
         }
     }

@@ -1,6 +1,6 @@
 //! Recalled items as JSON: one shape for every surface.
 
-use engine::{Damage, ItemView, Place, Snapshot, Span, Status, hex};
+use engine::{Damage, ItemId, ItemView, Place, Snapshot, Span, Status, hex};
 use serde_json::{Map, Value, json};
 
 use super::NeighbourAt;
@@ -29,8 +29,14 @@ pub fn seed(
     shown.insert("modality".into(), item.modality.into());
     shown.insert("tags".into(), if redacted { json!([]) } else { json!(item.tags) });
     shown.insert("status".into(), snapshot.status(place)?.name().into());
-    shown.insert("superseded_by".into(), superseded_by(snapshot, place, &item)?);
-    shown.insert("supersedes".into(), supersedes(snapshot, &item)?);
+    let mut erased = Vec::new();
+    let newer = superseded_by(snapshot, place, &item, &mut erased)?;
+    let older = supersedes(snapshot, &item, &mut erased)?;
+    shown.insert("superseded_by".into(), newer);
+    shown.insert("supersedes".into(), older);
+    if !erased.is_empty() {
+        shown.insert("erased".into(), erased.into());
+    }
     shown.insert("source".into(), source(snapshot, &item)?);
     shown.insert("provenance".into(), provenance(&item));
     shown.insert("validity".into(), validity(&item));
@@ -39,11 +45,13 @@ pub fn seed(
     Ok(shown)
 }
 
-/// The newest of the items that stand in its place now, else the newest that directly replaces it.
-pub fn superseded_by(
+/// The newest of the items that stand in its place now, else the newest that directly replaces it;
+/// else the one that did and was erased last, which is added to `erased`.
+fn superseded_by(
     snapshot: &Snapshot,
     place: Place,
     item: &ItemView<'_>,
+    erased: &mut Vec<Value>,
 ) -> Result<Value, Damage> {
     if snapshot.status(place)? != Status::Superseded {
         return Ok(Value::Null);
@@ -52,16 +60,39 @@ pub fn superseded_by(
     if successors.is_empty() {
         successors = snapshot.direct_successors(item.id)?;
     }
-    let Some(&newest) = successors.last() else { return Ok(Value::Null) };
-    Ok(names::of_item(&snapshot.item(newest)?).into())
+    if let Some(&newest) = successors.last() {
+        return Ok(names::of_item(&snapshot.item(newest)?).into());
+    }
+    match snapshot.erased_successors(item.id)?.last() {
+        Some(&gone) => erased_name(snapshot, gone, erased),
+        None => Ok(Value::Null),
+    }
 }
 
-fn supersedes(snapshot: &Snapshot, item: &ItemView<'_>) -> Result<Value, Damage> {
+/// What it replaces; of that what was erased is added to `erased`.
+fn supersedes(
+    snapshot: &Snapshot,
+    item: &ItemView<'_>,
+    erased: &mut Vec<Value>,
+) -> Result<Value, Damage> {
     let mut ids = Vec::with_capacity(item.supersedes.len());
-    for place in snapshot.direct_predecessors(item.id)? {
-        ids.push(names::of_item(&snapshot.item(place)?));
+    for &id in &item.supersedes {
+        match snapshot.find(id)? {
+            Some(place) => ids.push(names::of_item(&snapshot.item(place)?).into()),
+            None if snapshot.is_erased(id.0)? => ids.push(erased_name(snapshot, id, erased)?),
+            None => {}
+        }
     }
-    Ok(json!(ids))
+    Ok(Value::Array(ids))
+}
+
+/// All that is left of an erased item: its id, and when it was erased.
+fn erased_name(snapshot: &Snapshot, id: ItemId, erased: &mut Vec<Value>) -> Result<Value, Damage> {
+    let name = names::item("", id);
+    let stones = snapshot.tombstones(id.0)?;
+    let at = stones.iter().rfind(|stone| stone.erase).map(|stone| names::time(stone.at));
+    erased.push(json!({"id": name, "erased_at": at}));
+    Ok(name.into())
 }
 
 /// `{id, kind, uri}`, or null for an item that nobody read from anywhere.

@@ -105,7 +105,13 @@ fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
         place => place,
     };
     let missing = |why: &str| ToolError::Missing { field: "document_id", why: why.to_owned() };
-    let place = place.ok_or_else(|| missing(NO_SUCH_DOCUMENT))?;
+    let Some(place) = place else {
+        let stones = snapshot.tombstones(id.0.0)?;
+        return Err(match stones.iter().rfind(|stone| stone.erase) {
+            Some(stone) => missing(&format!("it was erased at {}", names::time(stone.at))),
+            None => missing(NO_SUCH_DOCUMENT),
+        });
+    };
     if snapshot.item(place)?.kind != "document" {
         return Err(missing("that item is not a document"));
     }

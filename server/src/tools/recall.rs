@@ -49,7 +49,7 @@ fn recall_schema() -> Value {
         "required": ["items", "conflicts", "routing", "receipt"],
         "properties": {
             "items": {"type": "array", "items": {"type": "object"}, "description":
-                "Best first: id, kind, title, text, score, status, superseded_by, source, \
+                "Best first: id, kind, title, text, score, status, superseded_by, erased, source, \
                  provenance, sensitivity, grounding_token, content_sha256, map_evidence."},
             "conflicts": {"type": "array", "items": {"type": "object"}},
             "routing": {"type": "object"},
@@ -147,7 +147,7 @@ fn item_json(
         "content_sha256": seed["content_sha256"],
         "grounding_token": grounding_token(context, snapshot, found.place)?,
     });
-    for optional in ["ref", "superseded_by"] {
+    for optional in ["ref", "superseded_by", "erased"] {
         if let Some(value) = seed.get(optional).filter(|value| !value.is_null()) {
             shown[optional] = value.clone();
         }

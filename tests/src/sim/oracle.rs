@@ -9,7 +9,7 @@ use engine::{
     Batch, Direction, EdgeDraft, ItemDraft, ItemId, Model, Seq, SourceDraft, TombstoneDraft,
 };
 
-use super::shown::{Names, Near, Shown, ShownItem, ShownSource};
+use super::shown::{Names, Near, Shown, ShownChain, ShownItem, ShownSource};
 
 /// All that was written up to some moment. Every draft has its id and its time.
 #[derive(Debug, Clone, Default)]
@@ -26,19 +26,10 @@ pub struct Oracle {
     named: Names,
     /// What is to be erased and may be there in part.
     pending: BTreeSet<u128>,
-    /// Items that an erased one had replaced: they stay superseded.
-    replaced: BTreeSet<ItemId>,
+    /// Items that were erased, and what each replaced: chains run on through them.
+    erased: BTreeMap<ItemId, Vec<ItemId>>,
     /// Bytes that no file may hold any more.
     gone: BTreeSet<u64>,
-}
-
-/// Rows that leave with what is to be erased, and what may be seen of them until all have left.
-#[derive(Debug, Clone, Default)]
-pub struct Going {
-    /// Ids of items, edges and sources.
-    pub ids: BTreeSet<u128>,
-    /// Items whose chain runs through what goes.
-    pub unsettled: BTreeSet<ItemId>,
 }
 
 fn id(item: &ItemDraft) -> ItemId {
@@ -53,9 +44,16 @@ impl Oracle {
         self.items.extend(batch.items.iter().cloned().map(|item| (seq, item)));
         self.sources.extend(batch.sources.iter().cloned().map(|source| (seq, source)));
         self.edges.extend(batch.edges.iter().cloned().map(|edge| (seq, edge)));
-        self.tombstones.extend(batch.tombstones.iter().cloned().map(|stone| (seq, stone)));
+        for stone in &batch.tombstones {
+            let mut stone = stone.clone();
+            if stone.erase {
+                stone.supersedes = self.replaced_by(ItemId(stone.target));
+            }
+            self.tombstones.push((seq, stone));
+        }
         self.written += batch.records();
         self.named.sources.extend(batch.sources.iter().filter_map(|source| source.id));
+        self.named.items.extend(batch.items.iter().filter_map(|item| item.id));
         self.named.edges.extend(batch.edges.iter().filter_map(|edge| edge.id));
         self.named.refs.extend(batch.items.iter().filter_map(|item| item.reference.clone()));
         self.named.targets.extend(batch.tombstones.iter().map(|stone| stone.target));
@@ -74,9 +72,15 @@ impl Oracle {
         &self.gone
     }
 
+    /// What an item that is there replaced.
+    fn replaced_by(&self, of: ItemId) -> Vec<ItemId> {
+        let item = self.items().find(|item| id(item) == of);
+        item.map(|item| item.supersedes.clone()).unwrap_or_default()
+    }
+
     /// What leaves with what is to be erased: the edges of an item, and its source if nothing else
     /// names it.
-    pub fn going(&self) -> Going {
+    pub fn going(&self) -> BTreeSet<u128> {
         let mut ids = self.pending.clone();
         let goes = |ids: &BTreeSet<u128>, edge: &EdgeDraft| {
             edge.id.is_some_and(|id| ids.contains(&id.0))
@@ -98,15 +102,15 @@ impl Oracle {
         let sources: Vec<u128> =
             named.into_iter().filter(|it| !stays(it)).map(|source| source.0).collect();
         ids.extend(edges.into_iter().chain(sources));
-        Going { ids, unsettled: BTreeSet::new() }
+        ids
     }
 
     /// All that is to be erased has left.
     pub fn erase(&mut self) {
-        let Going { ids, .. } = self.going();
+        let ids = self.going();
         self.gone.extend(ids.iter().map(|&id| super::step::mark(id)));
         for (_, item) in self.items.iter().filter(|(_, item)| ids.contains(&id(item).0)) {
-            self.replaced.extend(&item.supersedes);
+            self.erased.insert(id(item), item.supersedes.clone());
             self.gone.extend(super::step::embedding_mark(item));
         }
         self.items.retain(|(_, item)| !ids.contains(&id(item).0));
@@ -150,11 +154,11 @@ impl Oracle {
     }
 
     fn replaced(&self) -> BTreeMap<ItemId, BTreeSet<ItemId>> {
-        let mut newer: BTreeMap<ItemId, BTreeSet<ItemId>> =
-            self.replaced.iter().map(|&old| (old, BTreeSet::new())).collect();
-        for item in self.items() {
-            for &old in &item.supersedes {
-                newer.entry(old).or_default().insert(id(item));
+        let mut newer: BTreeMap<ItemId, BTreeSet<ItemId>> = BTreeMap::new();
+        let there = self.items().map(|item| (id(item), &item.supersedes));
+        for (item, list) in there.chain(self.erased.iter().map(|(&id, list)| (id, list))) {
+            for &old in list {
+                newer.entry(old).or_default().insert(item);
             }
         }
         newer
@@ -188,22 +192,10 @@ impl Oracle {
             () => "current",
         };
         let is_hidden = |id: ItemId| hidden.contains(&id.0);
-        let mut successors_of = BTreeMap::new();
-        for item in self.items() {
-            let mut reached = BTreeSet::new();
-            let mut ahead = vec![id(item)];
-            while let Some(next) = ahead.pop() {
-                let newer = newer.get(&next).into_iter().flatten();
-                ahead.extend(newer.copied().filter(|&newer| reached.insert(newer)));
-            }
-            reached.retain(|&id| status(id) == "current");
-            successors_of.insert(id(item), reached.into_iter().collect());
-        }
         let items = self.items.iter().map(|(seq, draft)| ShownItem {
             seq: *seq,
             draft: draft.clone(),
             status: status(id(draft)),
-            successors: successors_of.remove(&id(draft)).unwrap_or_default(),
             near: self.near(id(draft), &hidden),
         });
         let items: Vec<ShownItem> = items.collect();
@@ -249,9 +241,37 @@ impl Oracle {
             items,
             edges,
             tombstones,
+            chains: self.chains(&newer, status),
             refs: refs.collect(),
             found: [all, current],
         }
+    }
+
+    /// Of every item that was ever written its current successors and its chain.
+    fn chains(
+        &self,
+        newer: &BTreeMap<ItemId, BTreeSet<ItemId>>,
+        status: impl Fn(ItemId) -> &'static str,
+    ) -> BTreeMap<ItemId, ShownChain> {
+        let mut older = self.erased.clone();
+        older.extend(self.items().map(|item| (id(item), item.supersedes.clone())));
+        let reached = |from: ItemId, step: &dyn Fn(ItemId) -> Vec<ItemId>| {
+            let mut reached = BTreeSet::new();
+            let mut ahead = vec![from];
+            while let Some(next) = ahead.pop() {
+                ahead.extend(step(next).into_iter().filter(|&id| reached.insert(id)));
+            }
+            reached
+        };
+        let chain = |&id: &ItemId| {
+            let after = reached(id, &|id| newer.get(&id).into_iter().flatten().copied().collect());
+            let mut members = reached(id, &|id| older.get(&id).cloned().unwrap_or_default());
+            members.extend(&after);
+            members.insert(id);
+            let successors = after.into_iter().filter(|&id| status(id) == "current").collect();
+            (id, ShownChain { successors, members })
+        };
+        older.keys().map(chain).collect()
     }
 
     /// Strongest first, then in order of edge; of an edge to itself, first out, then in.

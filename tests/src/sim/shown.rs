@@ -11,7 +11,6 @@ use engine::{
     TombstoneDraft,
 };
 
-use super::oracle::Going;
 use crate::listing::ALL;
 
 /// A word of every searchable item.
@@ -31,10 +30,17 @@ pub struct ShownItem {
     pub draft: ItemDraft,
     /// `current`, `superseded` or `tombstoned`.
     pub status: &'static str,
-    /// The current ends of its chain.
-    pub successors: Vec<ItemId>,
     /// Its edges.
     pub near: Vec<Near>,
+}
+
+/// What replaces an item and what it replaced: the same before and after any of them is erased.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownChain {
+    /// The current ends of its chain.
+    pub successors: Vec<ItemId>,
+    /// Its chain, itself included.
+    pub members: BTreeSet<ItemId>,
 }
 
 /// A source and what came from it.
@@ -67,6 +73,8 @@ pub struct Shown {
     pub edges: BTreeMap<EdgeId, (Seq, EdgeDraft)>,
     /// Tombstones by target, with their commits.
     pub tombstones: BTreeMap<u128, Vec<(Seq, TombstoneDraft)>>,
+    /// Chains of all items, of erased ones too.
+    pub chains: BTreeMap<ItemId, ShownChain>,
     /// Who holds a ref.
     pub refs: BTreeMap<String, ItemId>,
     /// What the word that everyone has finds, and what it finds among current items, by id.
@@ -76,6 +84,8 @@ pub struct Shown {
 /// What a snapshot gives only to those who ask for it by name.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
+    /// Ids of items, those too that may have been erased.
+    pub items: Vec<ItemId>,
     /// Ids of sources, those too that may not be there.
     pub sources: Vec<SourceId>,
     /// Ids of edges.
@@ -105,6 +115,7 @@ impl Shown {
             sources: BTreeMap::new(),
             edges: BTreeMap::new(),
             tombstones: BTreeMap::new(),
+            chains: BTreeMap::new(),
             refs: BTreeMap::new(),
             found: [found(snapshot, false)?, found(snapshot, true)?],
         };
@@ -128,7 +139,6 @@ impl Shown {
                     ..item_draft(&view)
                 },
                 status: snapshot.status(place)?.name(),
-                successors: ids(snapshot, snapshot.current_successors(view.id)?.places)?,
                 near,
             });
         }
@@ -149,11 +159,20 @@ impl Shown {
             let stones = stones.iter().map(|stone| {
                 let (by, reason) = (stone.by.to_owned(), stone.reason.to_owned());
                 let at = (by != ERASER).then_some(stone.at);
-                (stone.seq, TombstoneDraft { target, at, by, reason, erase: stone.erase })
+                let (erase, gone) = (stone.erase, stone.gone);
+                let supersedes = stone.supersedes.clone();
+                (stone.seq, TombstoneDraft { target, at, by, reason, erase, gone, supersedes })
             });
             let stones: Vec<_> = stones.collect();
             if !stones.is_empty() {
                 shown.tombstones.insert(target, stones);
+            }
+        }
+        for &id in &names.items {
+            let members = chain(snapshot, id)?;
+            if !members.is_empty() {
+                let successors = ids(snapshot, snapshot.current_successors(id)?.places)?;
+                shown.chains.insert(id, ShownChain { successors, members });
             }
         }
         for reference in &names.refs {
@@ -165,20 +184,15 @@ impl Shown {
     }
 
     /// The same without rows that are being erased: these may be there or not.
-    pub fn without(&self, going: &Going) -> Self {
+    pub fn without(&self, going: &BTreeSet<u128>) -> Self {
         let mut left = self.clone();
-        let stays = |id: u128| !going.ids.contains(&id);
+        let stays = |id: u128| !going.contains(&id);
         let id = |item: &ShownItem| item.draft.id.map_or(0, |id| id.0);
         let gone = self.items.iter().filter(|item| !stays(id(item)));
         let [.., tombstoned, edges, sources, vectors] = &mut left.counts;
         *vectors -= gone.clone().filter(|item| !item.draft.embedding.is_empty()).count() as u64;
         *tombstoned -= gone.count() as u64;
         left.items.retain(|item| stays(id(item)));
-        for item in &mut left.items {
-            if going.unsettled.iter().any(|unsettled| unsettled.0 == id(item)) {
-                item.successors.clear();
-            }
-        }
         left.edges.retain(|id, _| stays(id.0));
         *edges -= (self.edges.len() - left.edges.len()) as u64;
         left.sources.retain(|id, _| stays(id.0));
@@ -206,6 +220,31 @@ impl Shown {
         }
         Some(format!("found {self:?}, wanted {wanted:?}"))
     }
+}
+
+/// The members of a chain, once it is sure that what is replaced comes before what replaces it, and
+/// that those without a row are erased.
+fn chain(snapshot: &Snapshot, id: ItemId) -> Result<BTreeSet<ItemId>, Damage> {
+    let wrong = |why: String| Err(Damage::new("none", format!("the chain of {id}: {why}")));
+    let mut before = BTreeSet::new();
+    let members = snapshot.chain(id)?.members;
+    let all: BTreeSet<ItemId> = members.iter().map(|member| member.id).collect();
+    for member in members {
+        let list = match member.place {
+            Some(place) => snapshot.item(place)?.supersedes,
+            None if snapshot.is_erased(member.id.0)? => {
+                let stones = snapshot.tombstones(member.id.0)?;
+                stones.into_iter().flat_map(|stone| stone.supersedes).collect()
+            }
+            None => return wrong(format!("{} is neither there nor erased", member.id)),
+        };
+        let late = list.iter().find(|old| all.contains(*old) && !before.contains(*old));
+        if let Some(old) = late {
+            return wrong(format!("{old} comes after {}, which replaced it", member.id));
+        }
+        before.insert(member.id);
+    }
+    Ok(all)
 }
 
 fn ids(snapshot: &Snapshot, places: Vec<engine::Place>) -> Result<Vec<ItemId>, Damage> {

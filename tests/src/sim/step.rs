@@ -226,7 +226,7 @@ fn meanwhile(oracle: &Oracle, may_write: bool, dice: &mut Dice) -> Meanwhile {
 
 /// A few items and edges, tombstoned ones among them.
 fn to_erase(oracle: &Oracle, dice: &mut Dice) -> Vec<u128> {
-    let going = oracle.going().ids;
+    let going = oracle.going();
     let items = oracle.items().filter_map(|item| item.id).map(|id| id.0);
     let edges = oracle.edges().filter_map(|edge| edge.id).map(|id| id.0);
     let kinds = [items.collect::<Vec<_>>(), edges.collect()];
@@ -242,10 +242,10 @@ fn to_erase(oracle: &Oracle, dice: &mut Dice) -> Vec<u128> {
 fn erasure(ids: &[u128]) -> Batch {
     let stone = |&target: &u128| TombstoneDraft {
         target,
-        at: None,
         by: ERASER.to_owned(),
         reason: "asked for".to_owned(),
         erase: true,
+        ..TombstoneDraft::default()
     };
     Batch { tombstones: ids.iter().map(stone).collect(), ..Batch::default() }
 }
@@ -328,7 +328,7 @@ pub fn batch(oracle: &Oracle, dice: &mut Dice) -> Batch {
     }
     if shape.below(3) == 0 {
         let items: Vec<u128> = standing.iter().map(|id| id.0).collect();
-        let going = oracle.going().ids;
+        let going = oracle.going();
         let edges = oracle.edges().filter_map(|edge| edge.id).map(|id| id.0);
         let edges: Vec<u128> = edges.filter(|id| !going.contains(id)).collect();
         for targets in [items, edges] {
@@ -377,7 +377,7 @@ fn plain_item(ids: &mut Ids<'_>, shape: &mut Dice) -> ItemDraft {
 
 /// Sources that a row may name: none that goes with what is erased.
 fn staying(oracle: &Oracle) -> impl Iterator<Item = SourceId> {
-    let going = oracle.going().ids;
+    let going = oracle.going();
     let sources = oracle.sources().filter_map(|source| source.id);
     sources.filter(move |id| !going.contains(&id.0))
 }

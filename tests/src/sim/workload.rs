@@ -3,14 +3,14 @@
 //! Owns what was promised at each moment; what must hold after a cut is checked in
 //! [`super::recovery`].
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::{Durability, OpenError, Options, Reader, Store, WriteError};
 
 use super::copies::{Copies, Copy};
 use super::disk::{Fault, SimDisk};
-use super::oracle::{Going, Oracle};
+use super::oracle::Oracle;
 use super::shown::Shown;
 use super::state::{Cut, DiskState, FileSystem};
 use super::step::Step;
@@ -36,7 +36,7 @@ pub struct Version {
     /// All that is to be seen of it.
     pub shown: Shown,
     /// While something is being erased: what goes, and what is to be seen without it.
-    erasing: Option<(Going, Shown)>,
+    erasing: Option<(BTreeSet<u128>, Shown)>,
 }
 
 impl Version {
@@ -44,17 +44,7 @@ impl Version {
     pub fn of(oracle: Oracle) -> Arc<Self> {
         let shown = oracle.shown();
         let erasing = oracle.is_erasing().then(|| {
-            let mut erased = oracle.clone();
-            erased.erase();
-            let ends = |shown: &Shown| -> BTreeMap<_, _> {
-                let items = shown.items.iter();
-                items.map(|item| (item.draft.id, item.successors.clone())).collect()
-            };
-            let later = ends(&erased.shown());
-            let now = ends(&shown).into_iter();
-            let unsettled = now.filter(|(id, ends)| later.get(id) != Some(ends));
-            let unsettled = unsettled.filter_map(|(id, _)| id).collect();
-            let going = Going { unsettled, ..oracle.going() };
+            let going = oracle.going();
             let left = shown.without(&going);
             (going, left)
         });
@@ -69,7 +59,7 @@ impl Version {
             return false;
         }
         found.items.iter().all(|item| {
-            let goes = item.draft.id.is_some_and(|id| going.ids.contains(&id.0));
+            let goes = item.draft.id.is_some_and(|id| going.contains(&id.0));
             let same = |other: &super::shown::ShownItem| {
                 (&item.draft, item.status) == (&other.draft, other.status)
             };

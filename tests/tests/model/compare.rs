@@ -21,7 +21,13 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Model, moment: Moment) {
         } else {
             assert_eq!(snapshot.find(id), Ok(None));
         }
+        compare_chain(&snapshot, view, id);
         compare_walks(&snapshot, view, id);
+    }
+    for &id in model.erased.keys() {
+        assert_eq!(snapshot.find(id), Ok(None));
+        assert_eq!(snapshot.is_erased(id.0), Ok(true));
+        compare_chain(&snapshot, view, id);
     }
     let known: Vec<ItemId> = view.known().map(|(id, _)| id).collect();
     let places = snapshot.places().map(Iterator::collect);
@@ -79,10 +85,11 @@ fn compare_item(snapshot: &Snapshot, view: View<'_>, id: ItemId, wanted: &ModelI
     assert_eq!(item.text, format!("everyone {}", wanted.word));
     assert_eq!(snapshot.status(place), Ok(view.status(id)));
     let direct = listed(snapshot, snapshot.direct_successors(id));
-    assert_eq!(direct, view.successors(id).into_iter().collect::<Vec<_>>());
+    let there = |ids: BTreeSet<ItemId>| ids.into_iter().filter(|&id| !view.is_erased(id));
+    assert_eq!(direct, there(view.successors(id)).collect::<Vec<_>>());
     let direct: BTreeSet<_> =
         listed(snapshot, snapshot.direct_predecessors(id)).into_iter().collect();
-    assert_eq!(direct, view.predecessors(id));
+    assert_eq!(direct, there(view.predecessors(id)).collect());
     let found = |wanted| if wanted { vec![id] } else { vec![] };
     assert_eq!(words(snapshot, &wanted.word, false), found(view.shows(id)));
     let is_current = view.shows(id) && view.status(id) == Status::Current;
@@ -91,14 +98,31 @@ fn compare_item(snapshot: &Snapshot, view: View<'_>, id: ItemId, wanted: &ModelI
     assert_eq!(stones > 0, wanted.hidden);
 }
 
-fn compare_walks(snapshot: &Snapshot, view: View<'_>, id: ItemId) {
+fn compare_chain(snapshot: &Snapshot, view: View<'_>, id: ItemId) {
     let successors = snapshot.current_successors(id).expect("no damage");
     assert!(!successors.truncated);
     assert_eq!(listed(snapshot, Ok(successors.places)), view.current_successors(id));
     let chain = snapshot.chain(id).expect("no damage");
     assert!(!chain.truncated);
     let members: Vec<ItemId> = chain.members.iter().map(|member| member.id).collect();
-    assert_eq!(members, view.chain(id));
+    let there = |ids: &[ItemId]| -> Vec<ItemId> {
+        ids.iter().copied().filter(|&id| !view.is_erased(id)).collect()
+    };
+    // What is there stands in the order of writing; an erased item after what it replaced, and
+    // before what replaced it.
+    let wanted = view.chain(id);
+    assert_eq!(there(&members), there(&wanted));
+    assert_eq!(members.iter().copied().collect::<BTreeSet<_>>(), wanted.into_iter().collect());
+    let place = |id: &ItemId| members.iter().position(|member| member == id);
+    for (at, member) in chain.members.iter().enumerate() {
+        assert_eq!(member.place.is_none(), view.is_erased(member.id));
+        for old in view.predecessors(member.id) {
+            assert!(place(&old).is_none_or(|place| place < at), "{old} in {members:?}");
+        }
+    }
+}
+
+fn compare_walks(snapshot: &Snapshot, view: View<'_>, id: ItemId) {
     let filters = [
         EdgeFilter::default(),
         EdgeFilter { current_only: true, ..EdgeFilter::default() },

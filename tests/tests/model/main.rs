@@ -1,4 +1,4 @@
-//! The store against a plain map: random batches, seals and reopenings, compared after every step,
+//! The store against a plain map: random batches, erasures, seals and reopenings, compared after every step,
 //! as it stands and as it looks from a random moment. Recorded times are in no order, as in an
 //! imported history.
 
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use compare::compare;
 use engine::{
-    Batch, EdgeDraft, EdgeId, ItemDraft, ItemId, Micros, Moment, Options, SourceDraft, SourceId,
-    Store,
+    Batch, EdgeDraft, EdgeId, FullSpeed, ItemDraft, ItemId, Micros, Moment, Options, SourceDraft,
+    SourceId, Store,
 };
 use plain::{Model, ModelEdge, ModelItem, RELATIONS, Times};
 use proptest::prelude::*;
@@ -32,6 +32,7 @@ enum Step {
     Write(Vec<NewItem>),
     Link(Vec<NewEdge>),
     Hide { items: Vec<usize>, edges: Vec<usize> },
+    Erase(usize),
     Seal,
     Reopen,
 }
@@ -93,6 +94,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => prop::collection::vec(item, 1..4).prop_map(Step::Write),
         3 => prop::collection::vec(edge, 1..4).prop_map(Step::Link),
         2 => (picks(), picks()).prop_map(|(items, edges)| Step::Hide { items, edges }),
+        2 => any::<usize>().prop_map(Step::Erase),
         1 => Just(Step::Seal),
         1 => Just(Step::Reopen),
     ]
@@ -133,6 +135,7 @@ impl Pair {
             Step::Write(new) => self.write(new),
             Step::Link(new) => self.link(new),
             Step::Hide { items, edges } => self.hide(items, edges),
+            Step::Erase(number) => self.erase(*number),
             Step::Seal => self.store().seal().expect("the disk works"),
             Step::Reopen => self.reopen(),
         }
@@ -163,7 +166,7 @@ impl Pair {
                 }
             }
             let id = self.store().new_item_id();
-            let word = rare_word(after.items.len());
+            let word = rare_word(after.items.len() + after.erased.len());
             batch.items.push(ItemDraft {
                 id: Some(id),
                 supersedes: supersedes.clone(),
@@ -237,6 +240,13 @@ impl Pair {
         if !stones.is_empty() {
             self.commit(tombstones(stones), after, None);
         }
+    }
+
+    fn erase(&mut self, number: usize) {
+        let Some(id) = self.model.pick(number) else { return };
+        self.store().erase(&[id.0], "officer", "asked for", &FullSpeed).expect("the disk works");
+        self.model.erase(id);
+        self.model.commits += 1;
     }
 
     fn commit(&mut self, batch: Batch, after: Model, refused: Option<&str>) {

@@ -54,6 +54,8 @@ pub(crate) struct ModelEdge {
 pub(crate) struct Model {
     pub(crate) items: BTreeMap<ItemId, ModelItem>,
     pub(crate) edges: BTreeMap<EdgeId, ModelEdge>,
+    /// Items that were erased, and what each replaced.
+    pub(crate) erased: BTreeMap<ItemId, Vec<ItemId>>,
     pub(crate) sources: Vec<(SourceId, String, Times)>,
     pub(crate) commits: u64,
 }
@@ -65,6 +67,15 @@ impl Model {
     pub(crate) fn pick(&self, number: usize) -> Option<ItemId> {
         let count = self.items.len();
         (count > 0).then(|| self.items.keys().nth(number % count).copied()).flatten()
+    }
+
+    /// An item that is there leaves, and all that goes with it.
+    pub(crate) fn erase(&mut self, id: ItemId) {
+        let item = self.items.remove(&id).expect("it was picked among those that are there");
+        self.erased.insert(id, item.supersedes);
+        self.edges.retain(|_, edge| edge.from != id && edge.to != id);
+        // Each item has a source of its own, or none.
+        self.sources.retain(|(source, ..)| item.source != Some(*source));
     }
 
     pub(crate) fn at(&self, moment: Moment) -> View<'_> {
@@ -85,26 +96,34 @@ impl<'a> View<'a> {
         items.filter(move |(_, item)| item.times.known(self.moment))
     }
 
+    pub(crate) fn is_erased(self, id: ItemId) -> bool {
+        self.model.erased.contains_key(&id)
+    }
+
+    /// Since when an erased item was known is not kept: it counts as known at every moment.
     pub(crate) fn knows(self, id: ItemId) -> bool {
-        self.model.items[&id].times.known(self.moment)
+        self.is_erased(id) || self.model.items[&id].times.known(self.moment)
     }
 
     pub(crate) fn shows(self, id: ItemId) -> bool {
-        !self.model.items[&id].hidden && self.model.items[&id].times.shown(self.moment)
+        let item = self.model.items.get(&id);
+        item.is_some_and(|item| !item.hidden && item.times.shown(self.moment))
     }
 
     pub(crate) fn successors(self, id: ItemId) -> BTreeSet<ItemId> {
         let newer = self.known().filter(|(_, item)| item.supersedes.contains(&id));
-        newer.map(|(id, _)| id).collect()
+        let erased = self.model.erased.iter().filter(|(_, list)| list.contains(&id));
+        newer.map(|(id, _)| id).chain(erased.map(|(&id, _)| id)).collect()
     }
 
     pub(crate) fn predecessors(self, id: ItemId) -> BTreeSet<ItemId> {
-        let older = self.model.items[&id].supersedes.iter().copied();
+        let there = self.model.items.get(&id).map(|item| &item.supersedes);
+        let older = there.unwrap_or_else(|| &self.model.erased[&id]).iter().copied();
         older.filter(|&id| self.knows(id)).collect()
     }
 
     pub(crate) fn status(self, id: ItemId) -> Status {
-        if self.model.items[&id].hidden {
+        if self.is_erased(id) || self.model.items[&id].hidden {
             Status::Tombstoned
         } else if self.successors(id).is_empty() {
             Status::Current

@@ -2,6 +2,7 @@
 
 mod background;
 mod backups;
+mod chains;
 mod directory;
 mod erasure;
 mod graph;

@@ -27,7 +27,7 @@ const ENTRY_BYTES: usize = 32;
 type Told = BTreeMap<(u8, u128, u64), String>;
 
 fn tell(record: &Record<'_>, into: &mut Told) {
-    let (key, value) = match record {
+    let (mut key, value) = match record {
         Record::Source(it) => ((0, it.id.0, 0), format!("{it:?}")),
         Record::Item(it, status) => {
             let hidden = *status == Status::Tombstoned;
@@ -43,22 +43,20 @@ fn tell(record: &Record<'_>, into: &mut Told) {
         }
         Record::Tombstone(it) => ((3, it.target, it.seq), format!("{it:?}")),
     };
+    // A commit may hide the same twice; the second of its tombstones is one of its own.
+    while key.0 == 3 && into.contains_key(&key) {
+        key.2 += 1 << 32;
+    }
     assert!(into.insert(key, value).is_none(), "{key:?} is given twice");
 }
 
-/// What a whole store says; tombstones of what is gone are not for an import.
+/// What a whole store says.
 fn shown(files: &Files) -> Told {
     let disk = Arc::new(MemoryDisk::holding(files.clone()));
     let snapshot = engine::Reader::open(disk).expect("the sample is as it was made").snapshot();
     let mut told = Told::new();
     for record in snapshot.records() {
-        let record = record.expect("the sample is as it was made");
-        match &record {
-            Record::Tombstone(it)
-                if snapshot.target(it.target).expect("the sample is as it was made")
-                    == engine::Target::Gone => {}
-            _ => tell(&record, &mut told),
-        }
+        tell(&record.expect("the sample is as it was made"), &mut told);
     }
     told
 }
@@ -363,7 +361,7 @@ fn every_row_that_does_not_come_out_is_reported() {
             (lost.sources, left.sources, report.given.sources),
             (lost.items, 0, report.given.items),
             (lost.edges, left.edges, report.given.edges),
-            (lost.tombstones, left.tombstones, report.given.tombstones),
+            (lost.tombstones, 0, report.given.tombstones),
         ];
         let mut unaccounted = 0;
         for (table, (lost, left, given)) in (0..).zip(counts) {
@@ -438,8 +436,8 @@ fn what_was_erased_does_not_come_back_from_a_leftover() {
     bare.retain(|name, _| !name.starts_with("manifest-"));
     for files in [files, bare] {
         let (told, report) = salvaged(&files);
-        assert!(!told.keys().any(|key| key.1 == secret), "{told:#?}");
-        assert_eq!(told.len(), 1);
+        assert!(!told.keys().any(|key| key.1 == secret && key.0 < 3), "{told:#?}");
+        assert_eq!(told.len(), 2, "the other item, and the tombstone");
         assert!(report.left_out.erased > 0);
     }
 }

@@ -1,0 +1,167 @@
+//! Where the tombstones of what is gone stand in an export (`format-spec/export.md`, EXP-09).
+//!
+//! An importer writes as it reads, so what a line names stands above it. A row that is gone cannot
+//! stand where it stood; its tombstones stand as early as what they name allows, which is never
+//! later. Owns that order; knows ids, neither rows nor files. Holds each target that is gone, its
+//! list, and where its tombstones are: some hundred bytes.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+/// Targets that are gone, and their tombstones that were not given yet, found at `P`.
+#[derive(Debug, Clone)]
+pub(crate) struct Gone<P> {
+    /// In the order of the first tombstone of each.
+    targets: Vec<Target<P>>,
+    index: HashMap<u128, usize>,
+    /// Who waits for an id.
+    waiting: HashMap<u128, Vec<usize>>,
+    /// Those that wait for nothing.
+    ready: BinaryHeap<Reverse<usize>>,
+    given: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Target<P> {
+    id: u128,
+    stones: Vec<P>,
+    replaced: HashSet<u128>,
+    /// How many of those it waits for.
+    waits: usize,
+    is_given: bool,
+}
+
+impl<P> Default for Gone<P> {
+    fn default() -> Self {
+        Self {
+            targets: Vec::new(),
+            index: HashMap::new(),
+            waiting: HashMap::new(),
+            ready: BinaryHeap::new(),
+            given: 0,
+        }
+    }
+}
+
+impl<P> Gone<P> {
+    /// Adds a tombstone, after those of earlier commits, and what its target replaced.
+    pub(crate) fn add(&mut self, target: u128, at: P, replaced: impl IntoIterator<Item = u128>) {
+        let next = self.targets.len();
+        let index = *self.index.entry(target).or_insert(next);
+        if index == next {
+            let (stones, replaced) = (Vec::new(), HashSet::new());
+            self.targets.push(Target { id: target, stones, replaced, waits: 0, is_given: false });
+        }
+        self.targets[index].stones.push(at);
+        self.targets[index].replaced.extend(replaced);
+    }
+
+    /// Ends the adding. A target waits for what it replaced, where that is gone too or a row that
+    /// will be given.
+    pub(crate) fn settle<E>(&mut self, is_row: impl Fn(u128) -> Result<bool, E>) -> Result<(), E> {
+        for (at, target) in self.targets.iter_mut().enumerate() {
+            for id in std::mem::take(&mut target.replaced) {
+                if self.index.contains_key(&id) || is_row(id)? {
+                    self.waiting.entry(id).or_default().push(at);
+                    target.waits += 1;
+                }
+            }
+            if target.waits == 0 {
+                self.ready.push(Reverse(at));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the tombstones of this target stand where this says.
+    pub(crate) fn has(&self, target: u128) -> bool {
+        self.index.contains_key(&target)
+    }
+
+    /// Notes that an item was given, or the tombstones of one that is gone.
+    pub(crate) fn note(&mut self, id: u128) {
+        for at in self.waiting.remove(&id).unwrap_or_default() {
+            self.targets[at].waits -= 1;
+            if self.targets[at].waits == 0 {
+                self.ready.push(Reverse(at));
+            }
+        }
+    }
+
+    /// The tombstones of the first target that waits for nothing; behind the last row also of those
+    /// that wait in vain, as in a damaged circle.
+    pub(crate) fn next(&mut self, is_end: bool) -> Option<Vec<P>> {
+        let at = match self.ready.pop() {
+            Some(Reverse(at)) => at,
+            None if is_end => self.first_left()?,
+            None => return None,
+        };
+        let target = &mut self.targets[at];
+        target.is_given = true;
+        let (id, stones) = (target.id, std::mem::take(&mut target.stones));
+        self.note(id);
+        Some(stones)
+    }
+
+    fn first_left(&mut self) -> Option<usize> {
+        let left = self.targets[self.given..].iter().position(|target| !target.is_given)?;
+        self.given += left;
+        // What it waits for comes later and shall not bring it a second time.
+        self.targets[self.given].waits = usize::MAX;
+        Some(self.given)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(gone: &mut Gone<u32>, is_end: bool) -> Vec<u32> {
+        std::iter::from_fn(|| gone.next(is_end)).flatten().collect()
+    }
+
+    /// 10 replaced the row 1; 30 replaced 10 and 20; 20 nothing. 30's tombstones come first.
+    fn sample() -> Gone<u32> {
+        let mut gone = Gone::default();
+        gone.add(30, 0, [10, 20]);
+        gone.add(10, 1, [1]);
+        gone.add(30, 2, [10, 20]);
+        gone.add(20, 3, []);
+        gone.settle::<()>(|id| Ok(id == 1)).unwrap();
+        gone
+    }
+
+    #[test]
+    fn tombstones_stand_as_soon_as_what_they_name_does() {
+        let mut gone = sample();
+        assert_eq!(given(&mut gone, false), [3]);
+        gone.note(2);
+        assert_eq!(given(&mut gone, false), [] as [u32; 0]);
+        gone.note(1);
+        assert_eq!(given(&mut gone, false), [1, 0, 2]);
+        assert_eq!(given(&mut gone, true), [] as [u32; 0]);
+        assert!(gone.has(10) && !gone.has(1));
+    }
+
+    #[test]
+    fn an_order_that_was_given_is_given_again() {
+        let mut gone = Gone::default();
+        for (at, target, replaced) in [(0, 20, vec![]), (1, 10, vec![1]), (2, 30, vec![10, 20])] {
+            gone.add(target, at, replaced);
+        }
+        gone.settle::<()>(|id| Ok(id == 1)).unwrap();
+        assert_eq!(given(&mut gone, false), [0]);
+        gone.note(1);
+        assert_eq!(given(&mut gone, false), [1, 2]);
+    }
+
+    #[test]
+    fn a_damaged_circle_comes_last_and_once() {
+        let mut gone = Gone::default();
+        gone.add(7, 0, [8, 7]);
+        gone.add(8, 1, [7]);
+        gone.settle::<()>(|_| Ok(false)).unwrap();
+        assert_eq!(given(&mut gone, false), [] as [u32; 0]);
+        assert_eq!(given(&mut gone, true), [0, 1]);
+    }
+}
