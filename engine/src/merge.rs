@@ -115,7 +115,9 @@ impl Segment {
 /// One part on the heap with all rows of `parts`, and their states.
 pub(crate) fn merge(parts: &[Part]) -> Result<Part, Damage> {
     let segments: Vec<_> = parts.iter().map(|part| part.segment.clone()).collect();
-    let mut bytes = AlignedBytes::default();
+    // A little more than is needed: headers and names that all have are written once.
+    let room = segments.iter().map(|segment| segment.raw().len()).sum();
+    let mut bytes = AlignedBytes::with_room(room);
     let merged =
         merge_to(&segments, &Erased::default(), &mut bytes).map_err(|error| match error {
             MergeError::Damaged(damage) => damage,

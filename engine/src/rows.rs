@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::error::Damage;
-use crate::ids::{EdgeId, ItemId, Seq};
+use crate::ids::{EdgeId, ItemId};
 use crate::item::Batch;
 use crate::limits::TAIL_PARTS_MAX;
 use crate::merge::merge;
@@ -169,11 +169,4 @@ fn run_at_end(parts: &[Part]) -> usize {
     let size = |part: &Part| part.segment.header().rows_in_all().max(1).ilog(TAIL_RUN as u64);
     let Some(last) = parts.last().map(size) else { return 0 };
     parts.iter().rev().take_while(|part| size(part) <= last).count()
-}
-
-/// The rows of one committed batch, ready to be added.
-pub(crate) fn rows_of(seq: Seq, batch: &Batch) -> SegmentBuilder {
-    let mut builder = SegmentBuilder::default();
-    builder.push_batch(seq, batch);
-    builder
 }

@@ -23,6 +23,7 @@ use crate::os::clock::{Clock, Micros, Random, SystemClock, SystemRandom};
 use crate::os::disk::{Disk, DiskLock, RealDisk};
 use crate::record;
 use crate::rows::Rows;
+use crate::segment::SegmentBuilder;
 use crate::settle::Settling;
 use crate::snapshot::{Part, Snapshot};
 use crate::upkeep::Wanted;
@@ -193,7 +194,8 @@ impl Store {
             return Err(WriteError::refused("batch", why));
         }
         self.wait_for_room()?;
-        let seq = self.append(&batch, &payload, model)?;
+        let rows = SegmentBuilder::of_uncommitted(batch.batch());
+        let seq = self.append(&batch, &payload, rows, model)?;
         if self.options.durability == Durability::Sync {
             self.settling.settle(seq, || self.sync_log(), || self.stop_error())?;
         }
@@ -213,6 +215,7 @@ impl Store {
         &self,
         batch: &Complete,
         payload: &[u8],
+        rows: SegmentBuilder,
         model: Option<Model>,
     ) -> Result<Seq, WriteError> {
         let mut writer = self.writer()?;
@@ -224,7 +227,7 @@ impl Store {
         refuse_other_model(batch.batch(), bound)?;
         links::check(&writer.snapshot(), batch)?;
         links::check_stays(writer.erasures(), batch)?;
-        let seq = writer.commit(&*self.ground.disk, batch.batch(), payload)?;
+        let seq = writer.commit(&*self.ground.disk, batch.batch(), payload, rows)?;
         if self.options.durability != Durability::Sync {
             self.show(&mut writer);
         }

@@ -21,6 +21,7 @@ mod postings;
 mod query;
 mod search;
 mod stem;
+mod terms;
 mod verify;
 mod view;
 
