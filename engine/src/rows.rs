@@ -40,7 +40,7 @@ impl Rows {
         builder: SegmentBuilder,
         batches: impl IntoIterator<Item = &'a Batch>,
     ) -> Result<(), Damage> {
-        let segment = Arc::new(Segment::held(builder.finish()));
+        let segment = Arc::new(Segment::held(builder.finish_on_heap()));
         let header = *segment.header();
         let state = RowState::fresh(header.items as usize, header.edges as usize);
         self.parts.push(Part { segment, state: Arc::new(state) });

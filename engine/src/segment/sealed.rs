@@ -24,6 +24,8 @@ pub(crate) struct Segment {
     checks_at: usize,
     /// One bit for each page whose checksum was found right.
     checked: Vec<AtomicU64>,
+    /// Whether it was built in this process, so that its words may be in the heap's form.
+    pub(crate) is_of_heap: bool,
     /// Smallest and largest id, found when a look-up first asks.
     pub(super) item_ids: OnceLock<(u128, u128)>,
     pub(super) source_ids: OnceLock<(u128, u128)>,
@@ -116,6 +118,7 @@ impl Segment {
             places,
             checks_at: frame.checks_at,
             checked: (0..frame.checks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            is_of_heap: false,
             item_ids: OnceLock::new(),
             source_ids: OnceLock::new(),
             edge_ids: OnceLock::new(),
@@ -140,9 +143,10 @@ impl Segment {
 
     /// A segment that was built in this process a moment ago from the file `name`.
     pub(crate) fn held_as(name: &str, bytes: AlignedBytes) -> Self {
-        let segment =
+        let mut segment =
             Self::open(name, FileBytes::held(bytes)).expect("the writer keeps to segment.md");
         segment.checked.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+        segment.is_of_heap = true;
         segment
     }
 

@@ -125,7 +125,7 @@ impl SegmentBuilder {
         let mut builder = Self::default();
         builder.push_batch(0, batch);
         let rows = row_number(builder.items.id.len());
-        builder.indexed = Some(std::mem::take(&mut builder.words).finish(rows));
+        builder.indexed = Some(std::mem::take(&mut builder.words).finish_on_heap(rows));
         builder
     }
 
@@ -224,13 +224,20 @@ impl SegmentBuilder {
         stones.flags.push(u8::from(stone.erase));
     }
 
-    /// The file's bytes.
-    pub(crate) fn finish(mut self) -> AlignedBytes {
+    /// The bytes of a part that stays on the heap for now: no file may have these words.
+    pub(crate) fn finish_on_heap(mut self) -> AlignedBytes {
         let rows = row_number(self.items.id.len());
         let words = match self.indexed.take() {
             Some(words) => words,
-            None => std::mem::take(&mut self.words).finish(rows),
+            None => std::mem::take(&mut self.words).finish_on_heap(rows),
         };
+        self.finish_with(&words)
+    }
+
+    /// The file's bytes.
+    pub(crate) fn finish(mut self) -> AlignedBytes {
+        let rows = row_number(self.items.id.len());
+        let words = std::mem::take(&mut self.words).finish(rows);
         self.finish_with(&words)
     }
 

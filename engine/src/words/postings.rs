@@ -116,11 +116,20 @@ impl PostingsBuilder {
     ///
     /// # Panics
     /// When a row at or above `rows` was added.
-    pub fn finish(mut self, rows: u32) -> WordColumns {
+    pub fn finish(self, rows: u32) -> WordColumns {
+        self.finish_as(rows, ColumnsWriter::new)
+    }
+
+    /// The same columns for rows that stay on the heap for now: no file may have them.
+    pub(crate) fn finish_on_heap(self, rows: u32) -> WordColumns {
+        self.finish_as(rows, ColumnsWriter::on_heap)
+    }
+
+    fn finish_as(mut self, rows: u32, begin: impl FnOnce(Vec<u8>) -> ColumnsWriter) -> WordColumns {
         assert!(self.lengths.len() <= rows as usize, "the segment has fewer rows than were added");
         self.lengths.resize(rows as usize, 0);
         let (starts, turned) = turn_round(self.latest.len(), &self.counts, &self.rows);
-        let mut writer = ColumnsWriter::new(self.lengths);
+        let mut writer = begin(self.lengths);
         for number in self.terms.sorted() {
             let at = number as usize;
             writer.term(self.terms.get(number), &turned[starts[at]..starts[at + 1]]);
