@@ -126,6 +126,7 @@ impl<'a> Copy<'a> {
             Some(_) => None,
             None => Some(merge::as_file(&part.segment).map_err(source)?),
         };
+        part.segment.expect_copying();
         let bytes = fresh.as_ref().map_or(part.segment.raw(), AlignedBytes::as_slice);
         let sha256: [u8; 32] = Sha256::digest(bytes).into();
         if let Some(listed) = listed.filter(|listed| listed.sha256 != sha256) {
@@ -141,6 +142,7 @@ impl<'a> Copy<'a> {
             }
             None => self.write_segment(bytes, &sha256)?,
         };
+        part.segment.expect_questions();
         let mut entry = SegmentEntry::of(number, bytes.len() as u64, sha256, part.segment.header());
         entry.state = self.state(part, &entry)?;
         self.made.segments.push(entry);

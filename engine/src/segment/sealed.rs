@@ -126,6 +126,20 @@ impl Segment {
         }
     }
 
+    /// Says that rows are looked up in it, and embeddings read from one end to the other.
+    pub(crate) fn expect_questions(&self) {
+        self.bytes.is_looked_up();
+        for column in [VECTOR_HALVES, VECTOR_CODES] {
+            let (at, bytes) = self.place(column);
+            self.bytes.reads_in_order(at..at + bytes);
+        }
+    }
+
+    /// Says that all of it is about to be read, from one end to the other.
+    pub(crate) fn expect_copying(&self) {
+        self.bytes.reads_in_order(0..self.raw().len());
+    }
+
     /// Says where a column of a damaged file lies.
     pub(super) fn put_place(&mut self, column: Column, place: (usize, usize)) {
         self.places[usize::from(column.0)] = place;
@@ -197,17 +211,34 @@ impl Segment {
         self.places[usize::from(column.0)]
     }
 
-    /// Checks pages `from..to` against their checksums, each once in the segment's life (SEG-06).
+    /// Checks pages `from..to` against their checksums, each once in the segment's life (SEG-06). What
+    /// of them is not in memory is asked for in one piece before.
     pub(super) fn check_pages(&self, from: usize, to: usize) -> Result<(), WrongPage> {
+        let mut is_asked_for = false;
         for page in from..to {
             let (word, bit) = (&self.checked[page / 64], 1 << (page % 64));
             if word.load(Ordering::Relaxed) & bit == 0 {
+                if !is_asked_for {
+                    let end = (to * PAGE_BYTES).min(self.raw().len());
+                    self.bytes.will_need(page * PAGE_BYTES..end);
+                    is_asked_for = true;
+                }
                 check_page(self.raw(), self.checks_at, page)?;
                 word.fetch_or(bit, Ordering::Relaxed);
             }
         }
         Ok(())
     }
+}
+
+/// Says that rows of a file are going to be looked up, and asks for what opening reads: the first
+/// page, and what lies behind the columns, which is the last page or two and four bytes for each.
+pub(super) fn look_up(bytes: &FileBytes) {
+    bytes.is_looked_up();
+    let length = bytes.as_slice().len();
+    let checks = length / PAGE_BYTES * 4;
+    bytes.will_need(0..length.min(PAGE_BYTES));
+    bytes.will_need(length.saturating_sub(checks + PAGE_BYTES)..length);
 }
 
 #[cold]
