@@ -265,3 +265,27 @@ fn rename_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskErr
     file.sync()?;
     disk.rename(&fresh, name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_zeros_behind_what_was_appended() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = RealDisk::open(folder.path()).unwrap();
+        let file = disk.create("a").unwrap();
+        let mut wanted = Vec::new();
+        // Room that is used in part, overrun, and asked for below what there is.
+        let steps = [(10, 100), (50, 400_000), (400_000, 500_000), (7, 20), (0, 500_001)];
+        for (appended, reserved) in steps {
+            file.append(&vec![7; appended]).unwrap();
+            wanted.resize(wanted.len() + appended, 7);
+            file.reserve(reserved).unwrap();
+            let found = disk.read("a", u64::MAX).unwrap();
+            let (before, room) = found.split_at(wanted.len());
+            assert_eq!(before, wanted);
+            assert!(found.len() as u64 >= reserved && room.iter().all(|&byte| byte == 0));
+        }
+    }
+}
