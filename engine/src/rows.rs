@@ -1,7 +1,8 @@
 //! The parts of a store as its newest commit sees them: sealed segments, then the tail.
 //!
 //! Owns how commits become rows and how few parts the tail keeps; knows no files. Rows that are not
-//! sealed yet, the *tail*, lie in parts on the heap that have the very shape of sealed segments,
+//! sealed yet, the *tail*, lie in parts on the heap that have the shape of sealed segments (their words
+//! have a list of terms for a dictionary),
 //! so readers know one shape.
 
 use std::sync::Arc;
