@@ -12,7 +12,9 @@ use crate::ids::Seq;
 use crate::layout::{self, FileKind, UNFINISHED};
 use crate::limits::MANIFEST_BYTES_MAX;
 use crate::manifest::{ListedFile, Manifest, SegmentEntry, StateEntry};
+use crate::merge;
 use crate::os::disk::{Disk, FileBytes, put_in_place};
+use crate::os::mmap::AlignedBytes;
 use crate::snapshot::Part;
 use crate::state::{StateFile, StateOf};
 use crate::store::Store;
@@ -119,7 +121,13 @@ impl<'a> Copy<'a> {
     }
 
     fn part(&mut self, part: &Part, listed: Option<&SegmentEntry>) -> Result<(), CopyError> {
-        let bytes = part.segment.raw();
+        // What is on the heap only was not laid out as a file yet.
+        let fresh = match listed {
+            Some(_) => None,
+            None => Some(merge::as_file(&part.segment).map_err(source)?),
+        };
+        part.segment.expect_copying();
+        let bytes = fresh.as_ref().map_or(part.segment.raw(), AlignedBytes::as_slice);
         let sha256: [u8; 32] = Sha256::digest(bytes).into();
         if let Some(listed) = listed.filter(|listed| listed.sha256 != sha256) {
             let name = layout::name(FileKind::Segment, listed.number);
@@ -134,6 +142,7 @@ impl<'a> Copy<'a> {
             }
             None => self.write_segment(bytes, &sha256)?,
         };
+        part.segment.expect_questions();
         let mut entry = SegmentEntry::of(number, bytes.len() as u64, sha256, part.segment.header());
         entry.state = self.state(part, &entry)?;
         self.made.segments.push(entry);

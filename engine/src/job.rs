@@ -170,13 +170,17 @@ impl Job {
         let file = Paced { file: disk.create(&fresh)?, pace };
         let mut sink = FileSink::new(&file);
         let segments: Vec<_> = self.inputs.iter().map(|part| Arc::clone(&part.segment)).collect();
+        segments.iter().for_each(|segment| segment.expect_copying());
         let merged = match content {
-            Content::Without(erased) => merge_to(&segments, erased, &mut sink)?,
+            Content::Without(erased) => merge_to(&segments, erased, &mut sink),
             Content::With(embeddings) => {
                 let [segment] = &*segments else { unreachable!("embeddings are of one segment") };
-                with_embeddings(segment, embeddings, &mut sink)?
+                with_embeddings(segment, embeddings, &mut sink)
             }
         };
+        // Questions go on coming to them until the new one is in their place.
+        segments.iter().for_each(|segment| segment.expect_questions());
+        let merged = merged?;
         let sha256 = sink.finish()?;
         file.sync()?;
         disk.rename(&fresh, &name)?;

@@ -103,7 +103,8 @@ impl Segment {
             postings: self.view(WORD_POSTINGS)?,
             lengths: self.view(WORD_LENGTHS)?,
         };
-        PostingsView::open(columns, self.header().items).map_err(|damage| self.words_damage(damage))
+        let open = if self.is_of_heap { PostingsView::open_on_heap } else { PostingsView::open };
+        open(columns, self.header().items).map_err(|damage| self.words_damage(damage))
     }
 
     /// Damage found in the word columns, with the file's name; that of a page has it already.
@@ -115,15 +116,31 @@ impl Segment {
 /// One part on the heap with all rows of `parts`, and their states.
 pub(crate) fn merge(parts: &[Part]) -> Result<Part, Damage> {
     let segments: Vec<_> = parts.iter().map(|part| part.segment.clone()).collect();
-    let mut bytes = AlignedBytes::default();
-    let merged =
-        merge_to(&segments, &Erased::default(), &mut bytes).map_err(|error| match error {
-            MergeError::Damaged(damage) => damage,
-            // The tail is sealed at a small part of what a segment can hold, and the heap takes all.
-            other => Damage::new("SEG-21", other.to_string()),
-        })?;
+    // A little more than is needed: headers and names that all have are written once.
+    let room = segments.iter().map(|segment| segment.raw().len()).sum();
+    let mut bytes = AlignedBytes::with_room(room);
+    let merged = rows::kept(&segments, &Erased::default())
+        .and_then(|rows| write(&segments, rows, Stay::OnHeap, &mut bytes))
+        .map_err(on_heap)?;
     let state = Arc::new(merged.carry_states(parts));
     Ok(Part { segment: Arc::new(Segment::held(bytes)), state })
+}
+
+/// What fails on the heap is damage: the tail is sealed at a small part of what a segment can hold,
+/// and the heap takes all.
+fn on_heap(error: MergeError) -> Damage {
+    match error {
+        MergeError::Damaged(damage) => damage,
+        other => Damage::new("SEG-21", other.to_string()),
+    }
+}
+
+/// The bytes of the file that a part on the heap would be.
+pub(crate) fn as_file(segment: &Arc<Segment>) -> Result<AlignedBytes, Damage> {
+    let mut bytes = AlignedBytes::with_room(segment.raw().len());
+    let segments = std::slice::from_ref(segment);
+    merge_to(segments, &Erased::default(), &mut bytes).map_err(on_heap)?;
+    Ok(bytes)
 }
 
 /// Writes one segment with the rows of `segments`, which are in commit order, without those that
@@ -134,7 +151,7 @@ pub(crate) fn merge_to(
     sink: &mut dyn Sink,
 ) -> Result<Merged, MergeError> {
     let rows = rows::kept(segments, erased)?;
-    write(segments, rows, None, sink)
+    write(segments, rows, Stay::InFile(None), sink)
 }
 
 /// Writes one segment again, with other embeddings: one for each that it has, in their order.
@@ -147,7 +164,7 @@ pub(crate) fn with_embeddings(
     assert_eq!(embeddings.vectors.count(), had, "an embedding for each that there was");
     let segments = std::slice::from_ref(segment);
     let rows = rows::kept(segments, &Erased::default())?;
-    write(segments, rows, Some(embeddings), sink)
+    write(segments, rows, Stay::InFile(Some(embeddings)), sink)
 }
 
 /// Embeddings of another model.
@@ -159,18 +176,31 @@ pub(crate) struct Embeddings {
     pub(crate) vectors: Vectors,
 }
 
+/// Where what is written stays.
+#[derive(Clone, Copy)]
+enum Stay<'a> {
+    /// On the heap, to be merged again soon.
+    OnHeap,
+    /// In a file, perhaps with other embeddings.
+    InFile(Option<&'a Embeddings>),
+}
+
 fn write(
     segments: &[Arc<Segment>],
     rows: Vec<RowMap>,
-    embeddings: Option<&Embeddings>,
+    stay: Stay<'_>,
     sink: &mut dyn Sink,
 ) -> Result<Merged, MergeError> {
     let symbols = symbols::Renamed::of(segments, &rows)?;
     let mut header = header(segments, &rows, symbols.count())?;
+    let embeddings = match stay {
+        Stay::OnHeap => None,
+        Stay::InFile(embeddings) => embeddings,
+    };
     if let Some(others) = embeddings.filter(|_| header.vectors > 0) {
         header.dimensions = others.dimensions;
     }
-    let words = merge_words(segments, &rows, header.items)?;
+    let words = merge_words(segments, &rows, header.items, stay)?;
     let inputs = segments.iter().zip(&rows).zip(&symbols.codes);
     let inputs: Vec<Input<'_>> =
         inputs.map(|((segment, rows), codes)| Input { segment, rows, codes }).collect();
@@ -237,12 +267,17 @@ fn merge_words(
     segments: &[Arc<Segment>],
     rows: &[RowMap],
     items: u32,
+    stay: Stay<'_>,
 ) -> Result<WordColumns, MergeError> {
     let mut views = Vec::with_capacity(segments.len());
     for (segment, map) in segments.iter().zip(rows) {
         views.push((segment.words()?, |row| map.items.new_row(row)));
     }
-    words::merge(&views, items).map_err(|error| match error {
+    let merged = match stay {
+        Stay::OnHeap => words::merge_on_heap(&views, items),
+        Stay::InFile(_) => words::merge(&views, items),
+    };
+    merged.map_err(|error| match error {
         words::MergeError::Damaged(damage) => {
             let names: Vec<_> = segments.iter().map(|segment| segment.name()).collect();
             damage.within(&names.join(" or ")).into()

@@ -1,13 +1,14 @@
 //! The parts of a store as its newest commit sees them: sealed segments, then the tail.
 //!
 //! Owns how commits become rows and how few parts the tail keeps; knows no files. Rows that are not
-//! sealed yet, the *tail*, lie in parts on the heap that have the very shape of sealed segments,
+//! sealed yet, the *tail*, lie in parts on the heap that have the shape of sealed segments (their words
+//! have a list of terms for a dictionary),
 //! so readers know one shape.
 
 use std::sync::Arc;
 
 use crate::error::Damage;
-use crate::ids::{EdgeId, ItemId, Seq};
+use crate::ids::{EdgeId, ItemId};
 use crate::item::Batch;
 use crate::limits::TAIL_PARTS_MAX;
 use crate::merge::merge;
@@ -40,7 +41,7 @@ impl Rows {
         builder: SegmentBuilder,
         batches: impl IntoIterator<Item = &'a Batch>,
     ) -> Result<(), Damage> {
-        let segment = Arc::new(Segment::held(builder.finish()));
+        let segment = Arc::new(Segment::held(builder.finish_on_heap()));
         let header = *segment.header();
         let state = RowState::fresh(header.items as usize, header.edges as usize);
         self.parts.push(Part { segment, state: Arc::new(state) });
@@ -172,11 +173,4 @@ fn run_at_end(parts: &[Part]) -> usize {
     let size = |part: &Part| part.segment.header().rows_in_all().max(1).ilog(TAIL_RUN as u64);
     let Some(last) = parts.last().map(size) else { return 0 };
     parts.iter().rev().take_while(|part| size(part) <= last).count()
-}
-
-/// The rows of one committed batch, ready to be added.
-pub(crate) fn rows_of(seq: Seq, batch: &Batch) -> SegmentBuilder {
-    let mut builder = SegmentBuilder::default();
-    builder.push_batch(seq, batch);
-    builder
 }

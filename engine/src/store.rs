@@ -24,6 +24,7 @@ use crate::os::disk::DiskLock;
 use crate::pace::FullSpeed;
 use crate::record;
 use crate::rows::Rows;
+use crate::segment::SegmentBuilder;
 use crate::settle::Settling;
 use crate::snapshot::{Part, Snapshot};
 use crate::wanted::Wanted;
@@ -168,7 +169,8 @@ impl Store {
         };
         let payload = payload_of(&batch)?;
         self.wait_for_room()?;
-        let seq = self.append(&mut batch, payload, model)?;
+        let rows = SegmentBuilder::of_uncommitted(batch.batch());
+        let seq = self.append(&mut batch, payload, rows, model)?;
         if self.options.durability == Durability::Sync {
             self.settling.settle(seq, || self.sync_log(), || self.stop_error())?;
         }
@@ -188,6 +190,7 @@ impl Store {
         &self,
         batch: &mut Complete,
         mut payload: Vec<u8>,
+        mut rows: SegmentBuilder,
         model: Option<Model>,
     ) -> Result<Seq, WriteError> {
         let mut writer = self.writer()?;
@@ -203,8 +206,9 @@ impl Store {
         if links::keep_lists(&snapshot, batch)? {
             // Only of what is erased, which is seldom and short.
             payload = payload_of(batch)?;
+            rows = SegmentBuilder::of_uncommitted(batch.batch());
         }
-        let seq = writer.commit(&*self.ground.disk, batch.batch(), &payload)?;
+        let seq = writer.commit(&*self.ground.disk, batch.batch(), &payload, rows)?;
         if self.options.durability != Durability::Sync {
             self.show(&mut writer);
         }

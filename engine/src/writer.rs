@@ -17,7 +17,8 @@ use crate::log::{self, Durability, LogSyncer, LogWriter};
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::opening::Opened;
 use crate::os::disk::{Disk, put_all_in_place};
-use crate::rows::{Rows, rows_of};
+use crate::rows::Rows;
+use crate::segment::SegmentBuilder;
 use crate::snapshot::Snapshot;
 use crate::state::{RowState, StateFile, StateOf};
 
@@ -200,12 +201,14 @@ impl Writer {
         self.log.as_ref().map(LogWriter::syncer)
     }
 
-    /// Appends one batch to the log, without a sync, and shows it to itself.
+    /// Appends one batch to the log, without a sync, and shows it to itself. `rows` are those of the
+    /// batch.
     pub(crate) fn commit(
         &mut self,
         disk: &dyn Disk,
         batch: &Batch,
         payload: &[u8],
+        mut rows: SegmentBuilder,
     ) -> Result<Seq, WriteError> {
         if self.log_bytes() + log::frame_bytes(payload) > LOG_BYTES_MAX {
             // Only when the tail could not be sealed before.
@@ -225,7 +228,8 @@ impl Writer {
         log.append(seq, payload, records).map_err(|error| self.stop(error))?;
         self.next_seq += 1;
         self.manifest.erasures.extend(erasures.map(|stone| stone.target));
-        let added = self.rows.add(rows_of(seq, batch), [batch]);
+        rows.commit_as(seq);
+        let added = self.rows.add(rows, [batch]);
         added.map_err(|damage| self.stop_for(damage))?;
         Ok(seq)
     }

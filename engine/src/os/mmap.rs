@@ -4,9 +4,10 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
-use memmap2::Mmap;
+use memmap2::{Advice, Mmap};
 
 const LINE_BYTES: usize = 64;
 
@@ -89,6 +90,32 @@ impl FileBytes {
         // format-spec/README.md promises.
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self::Mapped(MappedFile(map)))
+    }
+
+    /// Says that little of the file is read, here and there, and asked for by [`Self::will_need`].
+    /// Left alone, each first touch of a place reads the device's whole window around it, which may
+    /// be megabytes.
+    pub(crate) fn is_looked_up(&self) {
+        self.advise(Advice::Random, 0..self.as_slice().len());
+    }
+
+    /// Says that these bytes are about to be read: what is not in memory comes in one piece.
+    pub(crate) fn will_need(&self, range: Range<usize>) {
+        self.advise(Advice::WillNeed, range);
+    }
+
+    /// Says that these bytes are read from one end to the other, whenever they are read.
+    pub(crate) fn reads_in_order(&self, range: Range<usize>) {
+        self.advise(Advice::Normal, range);
+    }
+
+    /// Advice changes nothing but time, so its failures are of no account.
+    fn advise(&self, advice: Advice, range: Range<usize>) {
+        if let Self::Mapped(file) = self
+            && !range.is_empty()
+        {
+            let _only_slower = file.0.advise_range(advice, range.start, range.len());
+        }
     }
 
     /// The bytes.

@@ -24,6 +24,8 @@ pub(crate) struct Segment {
     checks_at: usize,
     /// One bit for each page whose checksum was found right.
     checked: Vec<AtomicU64>,
+    /// Whether it was built in this process, so that its words may be in the heap's form.
+    pub(crate) is_of_heap: bool,
     /// Smallest and largest id, found when a look-up first asks.
     pub(super) item_ids: OnceLock<(u128, u128)>,
     pub(super) source_ids: OnceLock<(u128, u128)>,
@@ -116,11 +118,26 @@ impl Segment {
             places,
             checks_at: frame.checks_at,
             checked: (0..frame.checks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            is_of_heap: false,
             item_ids: OnceLock::new(),
             source_ids: OnceLock::new(),
             edge_ids: OnceLock::new(),
             bytes,
         }
+    }
+
+    /// Says that rows are looked up in it, and embeddings read from one end to the other.
+    pub(crate) fn expect_questions(&self) {
+        self.bytes.is_looked_up();
+        for column in [VECTOR_HALVES, VECTOR_CODES] {
+            let (at, bytes) = self.place(column);
+            self.bytes.reads_in_order(at..at + bytes);
+        }
+    }
+
+    /// Says that all of it is about to be read, from one end to the other.
+    pub(crate) fn expect_copying(&self) {
+        self.bytes.reads_in_order(0..self.raw().len());
     }
 
     /// Says where a column of a damaged file lies.
@@ -140,9 +157,10 @@ impl Segment {
 
     /// A segment that was built in this process a moment ago from the file `name`.
     pub(crate) fn held_as(name: &str, bytes: AlignedBytes) -> Self {
-        let segment =
+        let mut segment =
             Self::open(name, FileBytes::held(bytes)).expect("the writer keeps to segment.md");
         segment.checked.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+        segment.is_of_heap = true;
         segment
     }
 
@@ -193,17 +211,34 @@ impl Segment {
         self.places[usize::from(column.0)]
     }
 
-    /// Checks pages `from..to` against their checksums, each once in the segment's life (SEG-06).
+    /// Checks pages `from..to` against their checksums, each once in the segment's life (SEG-06). What
+    /// of them is not in memory is asked for in one piece before.
     pub(super) fn check_pages(&self, from: usize, to: usize) -> Result<(), WrongPage> {
+        let mut is_asked_for = false;
         for page in from..to {
             let (word, bit) = (&self.checked[page / 64], 1 << (page % 64));
             if word.load(Ordering::Relaxed) & bit == 0 {
+                if !is_asked_for {
+                    let end = (to * PAGE_BYTES).min(self.raw().len());
+                    self.bytes.will_need(page * PAGE_BYTES..end);
+                    is_asked_for = true;
+                }
                 check_page(self.raw(), self.checks_at, page)?;
                 word.fetch_or(bit, Ordering::Relaxed);
             }
         }
         Ok(())
     }
+}
+
+/// Says that rows of a file are going to be looked up, and asks for what opening reads: the first
+/// page, and what lies behind the columns, which is the last page or two and four bytes for each.
+pub(super) fn look_up(bytes: &FileBytes) {
+    bytes.is_looked_up();
+    let length = bytes.as_slice().len();
+    let checks = length / PAGE_BYTES * 4;
+    bytes.will_need(0..length.min(PAGE_BYTES));
+    bytes.will_need(length.saturating_sub(checks + PAGE_BYTES)..length);
 }
 
 #[cold]

@@ -6,15 +6,15 @@
 use half::f16;
 
 use super::Segment;
-use super::sealed::Frame;
+use super::sealed::{Frame, look_up};
 use super::writer::SegmentBuilder;
 use crate::error::{Damage, OpenError};
 use crate::ids::{ItemId, Row};
 use crate::layout::Cells::{Any, Of, OffsetsOf, Unpadded};
 use crate::layout::Table::{Edges, Items, Sources, Symbols, Tombstones, Vectors};
 use crate::layout::{
-    Column, ColumnSpec, VECTOR_HALVES, WORD_BLOCKS, WORD_DICTIONARY, WORD_ENTRIES, WORD_LENGTHS,
-    WORD_POSTINGS,
+    COLUMNS, Column, ColumnSpec, VECTOR_HALVES, WORD_BLOCKS, WORD_DICTIONARY, WORD_ENTRIES,
+    WORD_LENGTHS, WORD_POSTINGS,
 };
 use crate::os::mmap::{AlignedBytes, FileBytes};
 use crate::words::WordColumns;
@@ -31,9 +31,12 @@ pub(crate) struct Opened {
 
 /// Opens a segment of any version that this build reads; an older one is converted on the heap.
 pub(crate) fn open_any(name: &str, bytes: FileBytes) -> Result<Opened, OpenError> {
+    look_up(&bytes);
     let frame = Frame::of(name, bytes.as_slice())?;
     if frame.version != VERSION {
-        return Ok(Opened { segment: Segment::open(name, bytes)?, upgraded: false });
+        let segment = Segment::open_as(name, bytes, &frame, COLUMNS)?;
+        segment.expect_questions();
+        return Ok(Opened { segment, upgraded: false });
     }
     let upgraded = upgrade(name, bytes)?;
     Ok(Opened { segment: Segment::held_as(name, upgraded), upgraded: true })

@@ -26,6 +26,8 @@ pub(crate) struct SegmentBuilder {
     dimensions: u32,
     vectors: Vectors,
     words: PostingsBuilder,
+    /// The words, where they were turned into columns before the rest.
+    indexed: Option<WordColumns>,
     seqs: Option<(Seq, Seq)>,
 }
 
@@ -118,6 +120,25 @@ impl SegmentBuilder {
         batch.tombstones.iter().for_each(|stone| self.push_tombstone(seq, stone));
     }
 
+    /// All of a batch that gets its number with [`SegmentBuilder::commit_as`]: what takes longest is
+    /// done before, by the thread that writes and without a lock.
+    pub(crate) fn of_uncommitted(batch: &Batch) -> Self {
+        let mut builder = Self::default();
+        builder.push_batch(0, batch);
+        let rows = row_number(builder.items.id.len());
+        builder.indexed = Some(std::mem::take(&mut builder.words).finish_on_heap(rows));
+        builder
+    }
+
+    /// Makes all rows those of one commit.
+    pub(crate) fn commit_as(&mut self, seq: Seq) {
+        let Self { items, sources, edges, tombstones, .. } = self;
+        for column in [&mut items.seq, &mut sources.seq, &mut edges.seq, &mut tombstones.seq] {
+            column.fill(seq);
+        }
+        self.seqs = Some((seq, seq));
+    }
+
     /// Widens the commits that the segment covers.
     pub(super) fn saw(&mut self, seq: Seq) {
         let (first, last) = self.seqs.unwrap_or((seq, seq));
@@ -203,6 +224,16 @@ impl SegmentBuilder {
         stones.seq.push(seq);
         stones.flags.push(stone.flags());
         stones.supersedes.push(stone.supersedes.iter().map(|id| id.0));
+    }
+
+    /// The bytes of a part that stays on the heap for now: no file may have these words.
+    pub(crate) fn finish_on_heap(mut self) -> AlignedBytes {
+        let rows = row_number(self.items.id.len());
+        let words = match self.indexed.take() {
+            Some(words) => words,
+            None => std::mem::take(&mut self.words).finish_on_heap(rows),
+        };
+        self.finish_with(&words)
     }
 
     /// The file's bytes.

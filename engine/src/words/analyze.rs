@@ -148,6 +148,11 @@ impl<S: FnMut(Emit<'_>) -> bool> Scan<'_, S> {
                 end
             }
             (Class::Letter, _) => {
+                if let Some(end) = plain_end(text.as_bytes(), at) {
+                    self.word(&text[at..end], Kind::Word);
+                    self.group += 1;
+                    return end;
+                }
                 let end = compound_end(text, at);
                 let past = suffix_end(text, at, end);
                 if past > end {
@@ -266,6 +271,24 @@ fn run_end(text: &str, at: usize, wanted: Class) -> usize {
     end
 }
 
+/// End of the word that starts at `at`, where it is what most are: small ASCII letters, the first of
+/// them perhaps a capital, and behind them a byte that joins nothing. `None` leaves it to the
+/// general rules, which would find the same word.
+fn plain_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let rest = &bytes[at..];
+    let first = usize::from(rest.first()?.is_ascii_alphabetic());
+    let small = rest[first..].iter().take_while(|byte| byte.is_ascii_lowercase()).count();
+    let end = first + small;
+    let is_apart =
+        |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric() && !b"_-.:/'+#".contains(byte);
+    let is_end = match rest.get(end) {
+        None => true,
+        Some(b'.' | b':') => rest.get(end + 1).is_none_or(is_apart),
+        Some(byte) => is_apart(byte),
+    };
+    (first == 1 && is_end).then_some(at + end)
+}
+
 /// End of the compound that starts at `at`: runs of letters with single connectors (or `::`)
 /// between them.
 fn compound_end(text: &str, at: usize) -> usize {
@@ -334,4 +357,34 @@ fn divide(text: &str, cuts: &mut [usize; UNIT_PARTS_MAX]) -> usize {
         before = this;
     }
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_told_at_once_is_what_the_rules_say(
+            text in "[A-Ca-c]{1,4}[-.:/'+#_0(\u{E9}\u{301}\u{4E00} ]{0,3}[A-Ca-c ]{0,3}",
+        ) {
+            let plain = plain_end(text.as_bytes(), 0);
+            if let Some(end) = plain {
+                prop_assert_eq!(compound_end(&text, 0), end);
+                prop_assert_eq!(suffix_end(&text, 0, end), end);
+                prop_assert_eq!(divide(&text[..end], &mut [0; UNIT_PARTS_MAX]), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn plain_words_are_told_at_once() {
+        for (text, end) in [("Word next", Some(4)), ("word.", Some(4)), ("word. Next", Some(4))] {
+            assert_eq!(plain_end(text.as_bytes(), 0), end, "{text}");
+        }
+        for text in ["aB c", "a.b", "a-b", "a::b", "C++", "don't", "a\u{301}", "a1", " a", "_a"] {
+            assert_eq!(plain_end(text.as_bytes(), 0), None, "{text}");
+        }
+    }
 }

@@ -8,15 +8,22 @@ use super::layout::{
     BLOCK_ROWS, ENTRY_BYTES, HEAD_BYTES, IMPACT_CLASSES, Impact, WordColumns, decode_length,
     impact_class,
 };
+use super::listed::ListWriter;
 use super::pack::{pack, width};
 use super::postings::Posting;
 
 /// Columns in the making.
 pub(super) struct ColumnsWriter {
-    dictionary: DictionaryWriter,
+    dictionary: Form,
     columns: WordColumns,
     /// Row steps, body and title counts of the block being packed.
     streams: Box<[[u32; BLOCK_ROWS]; 3]>,
+}
+
+/// The dictionary in the making, in either form.
+enum Form {
+    Sealed(DictionaryWriter),
+    Listed(ListWriter),
 }
 
 /// Widths of the three packed streams of a block.
@@ -35,15 +42,27 @@ fn narrow(number: usize) -> u32 {
 impl ColumnsWriter {
     /// Columns for rows with these length codes.
     pub(super) fn new(lengths: Vec<u8>) -> Self {
+        Self::with_form(Form::Sealed(DictionaryWriter::new()), lengths)
+    }
+
+    /// The same for rows that stay on the heap for now.
+    pub(super) fn on_heap(lengths: Vec<u8>) -> Self {
+        Self::with_form(Form::Listed(ListWriter::default()), lengths)
+    }
+
+    fn with_form(dictionary: Form, lengths: Vec<u8>) -> Self {
         let mut columns = WordColumns { lengths, ..WordColumns::default() };
         columns.entries.resize(HEAD_BYTES, 0);
         let streams = Box::new([[0; BLOCK_ROWS]; 3]);
-        Self { dictionary: DictionaryWriter::new(), columns, streams }
+        Self { dictionary, columns, streams }
     }
 
     /// Adds a term above all before it with its postings: at least one, rows rising.
     pub(super) fn term(&mut self, term: &[u8], postings: &[Posting]) {
-        self.dictionary.push(term);
+        match &mut self.dictionary {
+            Form::Sealed(writer) => writer.push(term),
+            Form::Listed(writer) => writer.push(term),
+        }
         self.list(postings);
     }
 
@@ -78,7 +97,10 @@ impl ColumnsWriter {
         columns.entries[..8].copy_from_slice(&total.to_le_bytes());
         columns.entries[8..12].copy_from_slice(&documents.to_le_bytes());
         columns.entries[12..16].copy_from_slice(&terms.to_le_bytes());
-        columns.dictionary = dictionary.finish();
+        columns.dictionary = match dictionary {
+            Form::Sealed(writer) => writer.finish(),
+            Form::Listed(writer) => writer.finish(),
+        };
         columns
     }
 

@@ -42,8 +42,18 @@ impl From<Damage> for MergeError {
     }
 }
 
-/// A source's next term: the least is merged first, equal ones in order of the sources.
-type Next = Reverse<(Vec<u8>, usize)>;
+/// A source's next term: the least is merged first, equal ones in order of the sources. Its first
+/// bytes as a number come before it: they settle most comparisons.
+type Next = Reverse<(u64, Vec<u8>, usize)>;
+
+fn first_bytes(term: &[u8]) -> u64 {
+    let first = term.first_chunk().copied().unwrap_or_else(|| {
+        let mut first = [0; size_of::<u64>()];
+        first[..term.len()].copy_from_slice(term);
+        first
+    });
+    first.into_iter().fold(0, |all, byte| all << 8 | u64::from(byte))
+}
 
 /// Merges the words of `sources` into the columns of a segment of `rows` rows.
 ///
@@ -60,22 +70,37 @@ pub fn merge<B: Bytes, M: Fn(u32) -> Option<u32>>(
     sources: &[(PostingsView<B>, M)],
     rows: u32,
 ) -> Result<WordColumns, MergeError> {
-    let mut writer = ColumnsWriter::new(merge_lengths(sources, rows)?);
+    merge_into(ColumnsWriter::new(merge_lengths(sources, rows)?), sources, rows)
+}
+
+/// The same for rows that stay on the heap for now: no file may have these columns.
+pub(crate) fn merge_on_heap<B: Bytes, M: Fn(u32) -> Option<u32>>(
+    sources: &[(PostingsView<B>, M)],
+    rows: u32,
+) -> Result<WordColumns, MergeError> {
+    merge_into(ColumnsWriter::on_heap(merge_lengths(sources, rows)?), sources, rows)
+}
+
+fn merge_into<B: Bytes, M: Fn(u32) -> Option<u32>>(
+    mut writer: ColumnsWriter,
+    sources: &[(PostingsView<B>, M)],
+    rows: u32,
+) -> Result<WordColumns, MergeError> {
     let mut lists: Vec<_> = sources.iter().map(|(view, _)| (view.lists(), None)).collect();
     let mut queue: BinaryHeap<Next> = BinaryHeap::with_capacity(sources.len());
     for (source, (lists, list)) in lists.iter_mut().enumerate() {
         if let Some((term, first)) = lists.next()? {
             *list = Some(first);
-            queue.push(Reverse((term.to_vec(), source)));
+            queue.push(Reverse((first_bytes(term), term.to_vec(), source)));
         }
     }
     let (mut least, mut postings, mut decoded) = (Vec::new(), Vec::new(), Decoded::default());
     let mut total = 0;
-    while let Some(Reverse((term, _))) = queue.peek() {
+    while let Some(Reverse((_, term, _))) = queue.peek() {
         least.clone_from(term);
         postings.clear();
-        while let Some(mut next) = queue.peek_mut().filter(|next| next.0.0 == least) {
-            let source = next.0.1;
+        while let Some(mut next) = queue.peek_mut().filter(|next| next.0.1 == least) {
+            let source = next.0.2;
             let (lists, list) = &mut lists[source];
             if let Some(list) = list.take() {
                 let (view, mapping) = &sources[source];
@@ -89,8 +114,9 @@ pub fn merge<B: Bytes, M: Fn(u32) -> Option<u32>>(
             match lists.next()? {
                 Some((term, following)) => {
                     *list = Some(following);
-                    next.0.0.clear();
-                    next.0.0.extend_from_slice(term);
+                    next.0.0 = first_bytes(term);
+                    next.0.1.clear();
+                    next.0.1.extend_from_slice(term);
                 }
                 None => drop(PeekMut::pop(next)),
             }

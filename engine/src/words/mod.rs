@@ -14,6 +14,7 @@ mod dictionary;
 mod dictionary_writer;
 mod fold;
 mod layout;
+mod listed;
 mod merge;
 mod node;
 mod pack;
@@ -21,6 +22,7 @@ mod postings;
 mod query;
 mod search;
 mod stem;
+mod terms;
 mod verify;
 mod view;
 
@@ -35,6 +37,7 @@ pub use bytes::Bytes;
 pub use layout::{
     ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX, TERM_BYTES_MAX, WordColumns, WordColumnsRef,
 };
+pub(crate) use merge::merge_on_heap;
 pub use merge::{MergeError, merge};
 pub use postings::{Full, Posting, PostingsBuilder};
 pub use query::{QUERY_TERMS_MAX, Query, QueryTerm};

@@ -4,11 +4,11 @@
 //! bytes (columns.rs writes them, view.rs reads them) nor how rows are ranked.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 use super::analyze::{Analyzer, Kind};
 use super::columns::ColumnsWriter;
 use super::layout::{ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX, WordColumns, length_code};
+use super::terms::Terms;
 
 /// One term in one row: how often in the body and in the title, each at most 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ thread_local! {
 /// Collects the terms of rows and turns them into columns.
 #[derive(Default)]
 pub struct PostingsBuilder {
-    terms: HashMap<Box<str>, u32>,
+    terms: Terms,
     /// For each term, its last position in `counts`: below the row's start means "not yet in this
     /// row".
     latest: Vec<usize>,
@@ -116,16 +116,23 @@ impl PostingsBuilder {
     ///
     /// # Panics
     /// When a row at or above `rows` was added.
-    pub fn finish(mut self, rows: u32) -> WordColumns {
+    pub fn finish(self, rows: u32) -> WordColumns {
+        self.finish_as(rows, ColumnsWriter::new)
+    }
+
+    /// The same columns for rows that stay on the heap for now: no file may have them.
+    pub(crate) fn finish_on_heap(self, rows: u32) -> WordColumns {
+        self.finish_as(rows, ColumnsWriter::on_heap)
+    }
+
+    fn finish_as(mut self, rows: u32, begin: impl FnOnce(Vec<u8>) -> ColumnsWriter) -> WordColumns {
         assert!(self.lengths.len() <= rows as usize, "the segment has fewer rows than were added");
         self.lengths.resize(rows as usize, 0);
-        let mut terms: Vec<(Box<str>, u32)> = self.terms.drain().collect();
-        terms.sort_unstable();
         let (starts, turned) = turn_round(self.latest.len(), &self.counts, &self.rows);
-        let mut writer = ColumnsWriter::new(self.lengths);
-        for (term, id) in terms {
-            let id = id as usize;
-            writer.term(term.as_bytes(), &turned[starts[id]..starts[id + 1]]);
+        let mut writer = begin(self.lengths);
+        for number in self.terms.sorted() {
+            let at = number as usize;
+            writer.term(self.terms.get(number), &turned[starts[at]..starts[at + 1]]);
         }
         writer.finish()
     }
@@ -137,16 +144,10 @@ impl PostingsBuilder {
 
     fn count(&mut self, term: &str, field: Field, start: usize) {
         let next = self.counts.len();
-        let id = match self.terms.get(term) {
-            Some(id) => *id,
-            None => {
-                let id = u32::try_from(self.latest.len())
-                    .expect("fewer terms than SEGMENT_POSTINGS_MAX");
-                self.terms.insert(term.into(), id);
-                self.latest.push(usize::MAX);
-                id
-            }
-        };
+        let id = self.terms.number(term.as_bytes());
+        if id as usize == self.latest.len() {
+            self.latest.push(usize::MAX);
+        }
         let latest = &mut self.latest[id as usize];
         if *latest == usize::MAX || *latest < start {
             *latest = next;

@@ -5,11 +5,12 @@
 
 use super::block::{Block, Decoded, Head, last_row};
 use super::bytes::{Bytes, all, part};
-use super::dictionary::{Dictionary, Walk};
+use super::dictionary::Dictionary;
 use super::layout::{
     BLOCK_BYTES, BLOCK_ROWS, ENTRY_BYTES, HEAD_BYTES, SEGMENT_POSTINGS_MAX, WordColumnsRef,
     decode_length, read_u32,
 };
+use super::listed::{Lookup, Steps};
 use super::postings::Posting;
 use super::{Damage, damage};
 
@@ -20,7 +21,7 @@ const LENGTHS_TOGETHER: u32 = 1 << 14;
 /// The words of one segment. Looks at no more of its columns than a question needs.
 #[derive(Debug, Clone, Copy)]
 pub struct PostingsView<B> {
-    dictionary: Dictionary<B>,
+    dictionary: Lookup<B>,
     columns: WordColumnsRef<B>,
     rows: u32,
     documents: u32,
@@ -57,6 +58,19 @@ impl<B: Bytes> PostingsView<B> {
     /// [`Damage`] naming the broken rule.
     pub fn open(columns: WordColumnsRef<B>, rows: u32) -> Result<Self, Damage> {
         let dictionary = Dictionary::open(columns.dictionary)?;
+        Self::open_with(Lookup::Sealed(dictionary), columns, rows)
+    }
+
+    /// The same for columns that were made in this process and lie on the heap.
+    pub(crate) fn open_on_heap(columns: WordColumnsRef<B>, rows: u32) -> Result<Self, Damage> {
+        Self::open_with(Lookup::of_heap(columns.dictionary)?, columns, rows)
+    }
+
+    fn open_with(
+        dictionary: Lookup<B>,
+        columns: WordColumnsRef<B>,
+        rows: u32,
+    ) -> Result<Self, Damage> {
         let terms = dictionary.terms();
         let found = columns.entries.size();
         let wrong = || damage("WRD-10", format!("entries of {found} bytes for {terms} terms"));
@@ -148,7 +162,7 @@ impl<B: Bytes> PostingsView<B> {
         &self.columns
     }
 
-    pub(super) fn dictionary(&self) -> &Dictionary<B> {
+    pub(super) fn dictionary(&self) -> &Lookup<B> {
         &self.dictionary
     }
 
@@ -316,7 +330,7 @@ impl<B: Bytes> PostingsView<B> {
 /// hold at most [`SEGMENT_POSTINGS_MAX`].
 pub(super) struct Lists<'v, B> {
     view: &'v PostingsView<B>,
-    walk: Walk<'v, B>,
+    walk: Steps<'v, B>,
     postings: usize,
 }
 
