@@ -37,6 +37,15 @@ pub enum Compacted {
     Cancelled,
 }
 
+/// Which runs are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    /// Those that pay for the copying.
+    WorthIt,
+    /// Any.
+    Few,
+}
+
 impl Store {
     /// Merges one run of segments, if one is worth it. Readers and writers go on meanwhile; a crash at
     /// any moment leaves the segments as they were, or the new one. The disk holds both for as long
@@ -44,13 +53,25 @@ impl Store {
     /// [`COMPACT_FREE_BYTES_MIN`] free. A failure before the new segment is listed is an error and
     /// stops nothing.
     pub fn compact(&self, pace: &dyn Pace) -> Result<Compacted, WriteError> {
+        self.compact_run(Aim::WorthIt, pace)
+    }
+
+    /// The same for any two neighbours that fit into one segment: again and again, it leaves as few
+    /// segments as there can be. For those who ask for it; done for every seal it would copy each row
+    /// each time.
+    pub fn compact_fully(&self, pace: &dyn Pace) -> Result<Compacted, WriteError> {
+        self.compact_run(Aim::Few, pace)
+    }
+
+    fn compact_run(&self, aim: Aim, pace: &dyn Pace) -> Result<Compacted, WriteError> {
         let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
         let disk = &*self.ground.disk;
         let job = {
             let mut writer = self.writer()?;
             let sizes: Vec<u64> = writer.manifest.segments.iter().map(|it| it.bytes).collect();
             let taken = |at: usize| writer.is_claimed(at);
-            let Some(run) = plan(&sizes, taken, self.options.compact_bytes_max as u64) else {
+            let bytes_max = self.options.compact_bytes_max as u64;
+            let Some(run) = plan(&sizes, taken, bytes_max, aim) else {
                 return Ok(Compacted::Nothing);
             };
             let wanted = sizes[run.clone()].iter().sum::<u64>() + COMPACT_FREE_BYTES_MIN;
@@ -89,8 +110,13 @@ impl Store {
 
 /// The run of neighbouring segments to merge next, by their sizes in commit order: the newest run of
 /// at least [`COMPACT_RUN_MIN`] in which each segment is at most twice as large as all after it. With
-/// more than [`SEGMENTS_MANY`] segments, any two neighbours that fit.
-fn plan(sizes: &[u64], taken: impl Fn(usize) -> bool, bytes_max: u64) -> Option<Range<usize>> {
+/// more than [`SEGMENTS_MANY`] segments, or where few are the aim, any two neighbours that fit.
+fn plan(
+    sizes: &[u64],
+    taken: impl Fn(usize) -> bool,
+    bytes_max: u64,
+    aim: Aim,
+) -> Option<Range<usize>> {
     let run_ending = |end: usize, may_grow: &dyn Fn(u64, u64) -> bool| {
         let (mut first, mut bytes) = (end, 0);
         while let Some(before) = first.checked_sub(1) {
@@ -107,11 +133,10 @@ fn plan(sizes: &[u64], taken: impl Fn(usize) -> bool, bytes_max: u64) -> Option<
     let doubling = |size: u64, after: u64| size <= after * 2;
     let mut ends = (1..=sizes.len()).rev();
     let tiered = ends.clone().map(|end| run_ending(end, &doubling));
+    let any = |end: usize| Some(run_ending(end, &|_, _| true)).filter(|run| run.len() > 1);
     tiered.into_iter().find(|run| run.len() >= COMPACT_RUN_MIN).or_else(|| {
-        let many = sizes.len() > SEGMENTS_MANY;
-        many.then(|| {
-            ends.find_map(|end| Some(run_ending(end, &|_, _| true)).filter(|r| r.len() > 1))
-        })?
+        let wants_any = aim == Aim::Few || sizes.len() > SEGMENTS_MANY;
+        wants_any.then(|| ends.find_map(any))?
     })
 }
 
@@ -129,23 +154,23 @@ mod tests {
     #[test]
     fn the_newest_run_of_like_sizes_is_merged() {
         let sizes = [400, 60, 64, 33, 40].map(|mib| mib * MIB);
-        assert_eq!(plan(&sizes, free, MAX), Some(1..5));
-        assert_eq!(plan(&sizes[..4], free, MAX), None, "three are too few");
-        assert_eq!(plan(&sizes, |at| at == 4, MAX), None, "a flush has one of them");
-        assert_eq!(plan(&[], free, MAX), None);
+        assert_eq!(plan(&sizes, free, MAX, Aim::WorthIt), Some(1..5));
+        assert_eq!(plan(&sizes[..4], free, MAX, Aim::WorthIt), None, "three are too few");
+        assert_eq!(plan(&sizes, |at| at == 4, MAX, Aim::WorthIt), None, "a flush has one of them");
+        assert_eq!(plan(&[], free, MAX, Aim::WorthIt), None);
     }
 
     #[test]
     fn older_runs_are_found_behind_a_large_newest_segment() {
         let sizes = [10, 11, 12, 13, 500].map(|mib| mib * MIB);
-        assert_eq!(plan(&sizes, free, MAX), Some(0..4));
+        assert_eq!(plan(&sizes, free, MAX, Aim::WorthIt), Some(0..4));
     }
 
     #[test]
     fn a_run_stays_within_the_largest_size() {
         let sizes = [300, 300, 300, 300, 300].map(|mib| mib * MIB);
-        assert_eq!(plan(&sizes, free, MAX), None);
-        assert_eq!(plan(&sizes, free, 1200 * MIB), Some(1..5));
+        assert_eq!(plan(&sizes, free, MAX, Aim::WorthIt), None);
+        assert_eq!(plan(&sizes, free, 1200 * MIB, Aim::WorthIt), Some(1..5));
     }
 
     #[test]
@@ -154,8 +179,20 @@ mod tests {
         for at in 0..=SEGMENTS_MANY {
             sizes.push(if at % 2 == 0 { 200 * MIB } else { 1 });
         }
-        let run = plan(&sizes, free, 300 * MIB).unwrap();
+        let run = plan(&sizes, free, 300 * MIB, Aim::WorthIt).unwrap();
         assert!(run.len() > 1, "{run:?}");
+    }
+
+    #[test]
+    fn few_segments_are_made_of_what_fits() {
+        let mut sizes = [300, 100, 50, 60, 70].map(|mib| mib * MIB).to_vec();
+        assert_eq!(plan(&sizes[..3], free, MAX, Aim::WorthIt), None);
+        assert_eq!(plan(&sizes, |at| at == 3, MAX, Aim::Few), Some(0..3), "a flush has one");
+        while let Some(run) = plan(&sizes, free, MAX, Aim::Few) {
+            let bytes = sizes[run.clone()].iter().sum();
+            sizes.splice(run, [bytes]);
+        }
+        assert_eq!(sizes, [300 * MIB, 280 * MIB]);
     }
 
     #[test]
@@ -164,7 +201,7 @@ mod tests {
         let mut copied = 0;
         for _ in 0..2000 {
             sizes.push(32 * MIB);
-            while let Some(run) = plan(&sizes, free, 1 << 40) {
+            while let Some(run) = plan(&sizes, free, 1 << 40, Aim::WorthIt) {
                 let bytes = sizes[run.clone()].iter().sum();
                 copied += bytes;
                 sizes.splice(run, [bytes]);

@@ -64,10 +64,10 @@ impl Appender for Ours {
         Ok(())
     }
 
-    /// Seals, then merges for as long as upkeep would.
+    /// Seals, then merges as `recalld compact` does.
     fn finish(&self) -> Outcome<()> {
         self.store.seal()?;
-        while let Compacted::Merged { .. } = self.store.compact(&FullSpeed)? {}
+        while let Compacted::Merged { .. } = self.store.compact_fully(&FullSpeed)? {}
         Ok(())
     }
 }

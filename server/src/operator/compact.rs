@@ -1,4 +1,4 @@
-//! Compaction on demand: step after step, until no run of segments is worth it.
+//! Compaction on demand: step after step, until no two segments fit into one.
 
 use engine::Compacted;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub fn compact(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
     let pace = keeper.pace("compacting", bytes_before);
     let (mut merged, mut steps) = (0, 0);
     while steps < STEPS_MAX {
-        match store.compact(&pace).map_err(|error| failed(&error))? {
+        match store.compact_fully(&pace).map_err(|error| failed(&error))? {
             Compacted::Merged { segments, .. } => (merged, steps) = (merged + segments, steps + 1),
             Compacted::Nothing => break,
             Compacted::NoRoom { wanted, free } => {
