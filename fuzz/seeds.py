@@ -1,9 +1,20 @@
 #!/usr/bin/env python3
 """Writes a few seeds into corpus/, next to this file: well-formed inputs for the fuzzer to change."""
 
+import random
 from pathlib import Path
 
 HERE = Path(__file__).parent / "corpus"
+
+
+
+def steps(seed):
+    """A long run of steps: mostly writes at first, so that there is something to merge and erase."""
+    dice = random.Random(seed)
+    writes = [dice.choice((0, 20, 60, 2, 3, 4, 12)) for _ in range(dice.randrange(6, 16))]
+    whats = writes + [dice.randrange(240) for _ in range(40 - len(writes))]
+    return bytes([seed * 5 % 256]) + b"".join(bytes([what, dice.randrange(256)]) for what in whats)
+
 
 HEAD = b"POST /recall HTTP/1.1\r\nHost: localhost\r\n"
 SEEDS = {
@@ -56,11 +67,12 @@ SEEDS = {
         b'\x02{"type":"source","kind":"file","uri":"file:///a","bytes":3}\n{"type":"tombstone","target":"a","by":"x"}\n',
         b'\x00{"type":"item","text":"t","embedding":[1],"sensitivity":"public","span":{"byte_start":1,"byte_end":4}}\n',
     ],
-    # Two bytes a step: what (modulo 12), and to which item.
+    # First byte: how the store is opened. Then two bytes a step: what (modulo 20), and to which row.
     "operations": [
-        bytes([0, 0, 0, 0, 3, 1, 6, 0, 2, 0, 4, 1, 9, 0, 0, 0, 6, 0, 8, 0]),
-        bytes([0, 0, 1, 0, 3, 1, 6, 0, 0, 0, 6, 0, 5, 1, 10, 0, 2, 0, 11, 0, 5, 0, 9, 0]),
-    ],
+        bytes([0, 0, 0, 0, 0, 4, 1, 12, 0, 2, 0, 6, 1, 16, 0, 0, 0, 12, 0, 14, 0]),
+        bytes([4, 0, 0, 1, 0, 4, 1, 12, 0, 0, 0, 12, 0, 8, 1, 36, 0, 2, 0, 17, 0, 8, 0, 16, 0]),
+    ]
+    + [steps(seed) for seed in range(64)],
     "ledger": [b"\x00", b"\x00\x40\x00\x00\x01", b"\x01"],
     # First byte: the kind of file.
     "readers": [

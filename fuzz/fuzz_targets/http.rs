@@ -51,12 +51,22 @@ fn ask(pieces: [&[u8]; 2]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
+/// Whether a call waited for a worker longer than `HALF_CLOSED_GRACE`: on a machine that stood still, and
+/// no matter of the bytes.
+fn was_given_up(answer: &[u8]) -> bool {
+    let why = b"the client left before its turn";
+    answer.windows(why.len()).any(|piece| piece == why)
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((&cut, bytes)) = data.split_first() else { return };
     let cut = usize::from(cut) * bytes.len() / 256;
     let Some(whole) = ask([bytes, &[]]) else { return };
     assert!(whole.is_empty() || whole.starts_with(b"HTTP/1."), "{whole:?}");
     let Some(cut) = ask(bytes.split_at(cut).into()) else { return };
+    if was_given_up(&whole) || was_given_up(&cut) {
+        return;
+    }
     // A reset can lose the end of an answer, never change what came before.
     assert!(whole.starts_with(&cut) || cut.starts_with(&whole), "{whole:?} {cut:?}");
 });

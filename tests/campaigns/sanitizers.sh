@@ -18,7 +18,8 @@ under() {
     local name="$1" tests=(cargo +nightly test --target "$host" --target-dir "$target/$1-sanitizer" "${@:2}")
     export RUSTFLAGS="-Zsanitizer=$name" RUSTDOCFLAGS="-Zsanitizer=$name"
     "${tests[@]}" -p engine --lib
-    "${tests[@]}" -p tests --test store --test reader --test failing_disk --test regressions
+    "${tests[@]}" -p tests --test store --test model --test reader --test failing_disk \
+        --test regressions
     unset RUSTFLAGS RUSTDOCFLAGS
 }
 
