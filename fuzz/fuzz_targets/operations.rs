@@ -345,7 +345,7 @@ impl Run {
             (14, ..) => drop(self.store().compact(&FullSpeed).expect("memory does not fail")),
             (15, ..) => {
                 let ending = Ending(AtomicUsize::new(0), how);
-                drop(self.store().compact(&ending).expect("memory does not fail"));
+                let _done = self.store().compact(&ending).expect("memory does not fail");
             }
             (16, ..) => self.reopen(how % 2 == 0),
             (17, ..) => self.back_up(),
