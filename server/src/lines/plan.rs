@@ -117,6 +117,7 @@ impl Plan {
         self.items.get(&id).or_else(|| self.gone.get(&id)).copied()
     }
 
+    /// Notes a line: what it names first, so that a line which names itself is a circle.
     fn take(&mut self, line: &Line, entry: Entry) {
         let at = At::try_from(self.entries.len()).expect("LINES_MAX is less");
         self.entries.push(entry);
@@ -125,9 +126,9 @@ impl Plan {
                 draft.id.map(|id| self.sources.entry(id.0).or_insert(at));
             }
             Line::Item { draft, supersedes, source, .. } => {
-                draft.id.map(|id| self.items.entry(id.0).or_insert(at));
                 supersedes.iter().for_each(|name| self.link_item(at, name, true));
                 self.link_source(at, source.as_ref());
+                draft.id.map(|id| self.items.entry(id.0).or_insert(at));
                 if let Some(reference) = &draft.reference {
                     self.refs.entry(reference.clone()).or_default().push(at);
                 }
@@ -140,10 +141,10 @@ impl Plan {
             }
             Line::Tombstone { draft, supersedes, is_edge } => {
                 self.targets.insert(draft.target);
+                supersedes.iter().for_each(|name| self.link_item(at, name, true));
                 if draft.gone && draft.erase {
                     self.gone.entry(draft.target).or_insert(at);
                 }
-                supersedes.iter().for_each(|name| self.link_item(at, name, true));
                 let known = if *is_edge { &self.edges } else { &self.items };
                 if !known.contains_key(&draft.target) {
                     let target = draft.target;
@@ -332,18 +333,21 @@ mod tests {
 
     #[test]
     fn circles_are_told_with_their_lines() {
-        let plan = plan(&[
+        let circle = plan(&[
             r#"{"type":"item","ref":"a","text":"one","supersedes":["b"]}"#,
             r#"{"type":"item","ref":"b","text":"two","supersedes":["c"]}"#,
             r#"{"type":"item","ref":"c","text":"three","supersedes":["a"]}"#,
             r#"{"type":"item","ref":"d","text":"four"}"#,
         ]);
-        assert_eq!(order(&plan), [4]);
-        assert_eq!(plan.bad.count, 3);
+        assert_eq!(order(&circle), [4]);
+        assert_eq!(circle.bad.count, 3);
+        let id = id('a');
+        let own = format!(r#"{{"type":"item","id":"{id}","text":"one","supersedes":["{id}"]}}"#);
+        assert_eq!(plan(&[&own]).bad.count, 1, "a circle of one");
         assert!(
-            plan.bad.named.iter().all(|(_, why)| why.contains("lines 1, 2, 3")),
+            circle.bad.named.iter().all(|(_, why)| why.contains("lines 1, 2, 3")),
             "{:?}",
-            plan.bad
+            circle.bad
         );
     }
 
