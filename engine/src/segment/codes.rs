@@ -104,7 +104,8 @@ mod tests {
         let (m, e) = parts(error);
         match e - unit {
             up if up >= 0 => (m << up).pow(2) >= squares,
-            down => m * m >= squares << (-2 * down),
+            // m^2 >= s 2^k says the same as floor(m^2 / 2^k) >= s, and needs no wider numbers.
+            down => (m * m) >> (-2 * down).min(i128::BITS as i32 - 1) >= squares,
         }
     }
 
@@ -166,6 +167,14 @@ mod tests {
             row[8] = f16::from_f32(-1e-7);
             check(&row);
         }
+    }
+
+    /// The code of a lone value is 127, and the scale may then be exact.
+    #[test]
+    fn a_row_may_have_no_error_at_all() {
+        let row = [f16::from_f32(7.569_79e-6)];
+        assert_eq!(quantise(&row, &mut [0; 64]).1, 0.0);
+        check(&row);
     }
 
     #[test]
