@@ -15,6 +15,7 @@ use crate::merge::Erased;
 use crate::pace::Pace;
 use crate::snapshot::{Part, Snapshot};
 use crate::store::Store;
+use crate::walk::Target;
 
 impl Store {
     /// Hides items and edges at once and removes their bytes from every file before it returns. What
@@ -149,4 +150,29 @@ fn holds_any(part: &Part, erased: &Erased) -> Result<bool, Damage> {
         }
     }
     Ok(false)
+}
+
+impl Store {
+    /// How many items wait to be erased: of [`Store::erasures_pending`] neither edges nor sources.
+    pub fn item_erasures_pending(&self) -> Result<usize, WriteError> {
+        let (pending, snapshot) = {
+            let mut writer = self.writer()?;
+            (writer.erasures().clone(), writer.snapshot())
+        };
+        Ok(count_items(&snapshot, &pending)?)
+    }
+}
+
+/// How many of these ids are items. The row of one may have gone before the erasure was cut short; a
+/// source that goes with it has no tombstone.
+fn count_items(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<usize, Damage> {
+    let mut items = 0;
+    for &id in pending {
+        items += usize::from(match snapshot.target(id)? {
+            Target::Item(_) => true,
+            Target::Edge => false,
+            Target::Gone => snapshot.is_erased(id)?,
+        });
+    }
+    Ok(items)
 }

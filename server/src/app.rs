@@ -17,6 +17,7 @@ use crate::govern::{Audit, Rules};
 use crate::metrics::Latencies;
 use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
+use crate::operator;
 use crate::parts::{Parts, Workspace};
 use crate::roots;
 use crate::turn::Turns;
@@ -88,6 +89,7 @@ pub fn workspace_dir(data: &Path) -> PathBuf {
 
 /// The credentials in a data directory, made where there are none.
 pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
+    operator::check_restored(data).map_err(failed)?;
     let prefix = Prefix::new("recalld").expect("the default prefix is a good one");
     Credentials::open_or_create(data, &prefix, &mut |bytes| SystemRandom.fill(bytes))
         .map_err(failed)

@@ -51,6 +51,7 @@ pub use erase_later::EraseLater;
 pub use keeping::{Alone, KeepError, Keeper};
 pub use place::{BackupFiles, Place};
 pub use reembed::{Reembed, reembed};
+pub(crate) use restore::check_restored;
 pub use restore::restore;
 
 /// An operator's ingest or import may take long: it is watched, and can be called off.

@@ -2,16 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs::{self, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 use tests::documents;
 use tests::mcp_client::McpClient;
-use tests::service::{Service, run, run_json, scratch, write};
+use tests::service::{Service, command, run, run_json, scratch, write};
 
 fn ids(answer: &Value) -> Vec<&str> {
     let items = answer["items"].as_array().unwrap();
@@ -138,6 +138,65 @@ fn what_cannot_be_done_ends_with_3_and_says_what_to_do() {
     let nowhere = scratch.path().join("no-model");
     let arguments = ["recall", "x", "--model", nowhere.to_str().unwrap()];
     assert_fails(&run(&data, &arguments), 3, &["no-model", "--model"]);
+}
+
+/// How a command ends whose standard output goes there.
+fn ends(data: &Path, arguments: &[&str], stdout: Stdio) -> (Option<i32>, String) {
+    let mut command = command(data, arguments);
+    let output = command.stdin(Stdio::null()).stdout(stdout).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// The work is done by then: whoever read the report may have gone, but it must not be lost unsaid.
+#[test]
+fn a_report_that_nobody_reads_is_no_failure_and_one_that_is_lost_is() {
+    let scratch = scratch();
+    let at = scratch.path();
+    let data = at.join("data");
+    let text = |name: &str| at.join(name).to_str().unwrap().to_owned();
+    write(at, "lines.jsonl", "{\"type\":\"item\",\"ref\":\"a\",\"text\":\"razorbills\"}\n");
+    write(at, "bad.jsonl", "nonsense\n");
+    write(&at.join("notes"), "auks.md", "# Auks\n\nRazorbills are auks.\n");
+    let (lines, bad, notes, backup) =
+        (text("lines.jsonl"), text("bad.jsonl"), text("notes"), text("backup"));
+    let (one, two) = (text("one.jsonl"), text("two.jsonl"));
+    let commands: [(&[&str], i32); 12] = [
+        (&["import", &lines], 0),
+        (&["import", &bad], 1),
+        (&["ingest", &notes], 0),
+        (&["recall", "razorbills"], 0),
+        (&["credentials", "show"], 0),
+        (&["verify"], 0),
+        (&["verify", "--erased", "itm_0000000000000000000000000a"], 1),
+        (&["backup", &backup], 0),
+        (&["compact"], 0),
+        (&["export", &one], 0),
+        (&["salvage", "--to", &two, "--json"], 0),
+        (&["export"], 0),
+    ];
+    for (arguments, code) in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = ends(&data, arguments, writer.into());
+        assert_eq!(ended.0, Some(code), "{arguments:?}: {}", ended.1);
+    }
+    assert!(fs::read_to_string(&one).unwrap().contains("razorbills"), "the work is done");
+    for arguments in [&["verify"][..], &["compact"], &["credentials", "show"], &["recall", "x"]] {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (code, said) = ends(&data, arguments, full.into());
+        assert_eq!(code, Some(3), "{arguments:?}: {said}");
+        assert!(said.contains("standard output: "), "{said}");
+    }
+    let item = fs::read_to_string(&one).unwrap();
+    let row: Value = serde_json::from_str(item.lines().next().unwrap()).unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let erase = ["erase", row["id"].as_str().unwrap(), "--reason", "asked", "--yes"];
+    assert_eq!(ends(&data, &erase, writer.into()).0, Some(0));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(ends(&at.join("restored"), &["restore", &backup], writer.into()).0, Some(0));
+    assert!(at.join("restored/tenants").is_dir());
 }
 
 #[test]

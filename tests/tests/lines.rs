@@ -3,14 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::Arc;
 
 use engine::os::disk::RealDisk;
 use engine::{FullSpeed, ItemId, Reader, Record, Store};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use server::limits::STREAM_BACKLOG_BYTES_MAX;
 use tests::service::{Service, command, run, run_json, scratch, write};
@@ -319,4 +324,106 @@ fn standard_input_and_output_are_a_dash() {
     assert_eq!(nowhere.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("--data"), "says what to do");
     assert!(!scratch.path().join("nowhere").exists(), "an export makes nothing");
+}
+
+/// Lines of an export in two parts: what the whole gives, but for tombstones of the first part's rows
+/// that stand in the second.
+#[test]
+fn an_export_is_imported_in_parts() {
+    let scratch = scratch();
+    let whole = export(&random_data(scratch.path()));
+    let lines: Vec<&str> = whole.lines().collect();
+    let (first, second) = lines.split_at(lines.len() / 2);
+    let data = scratch.path().join("parts");
+    for (name, part) in [("part.aa", first), ("part.ab", second)] {
+        imported(&data, &write(scratch.path(), name, part.join("\n") + "\n"), &["--strict"]);
+    }
+    let after = export(&data);
+    let rows = |text: &str| -> BTreeSet<String> {
+        let is_row = |line: &&str| !line.contains("\"type\":\"tombstone\"");
+        text.lines().filter(is_row).map(str::to_owned).collect()
+    };
+    assert_eq!(rows(&after), rows(&whole));
+    let after: BTreeSet<&str> = after.lines().collect();
+    let lost: Vec<_> = lines.iter().filter(|line| !after.contains(**line)).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+/// More than a pipe holds, so that whoever took it all has begun to keep it.
+const PIPED_BYTES: usize = 1 << 20;
+
+#[test]
+fn what_is_piped_into_an_import_is_in_no_file_that_can_stay_behind() {
+    let scratch = scratch();
+    let (data, temporary) = (scratch.path().join("data"), scratch.path().join("temporary"));
+    fs::create_dir(&temporary).unwrap();
+    let start = || {
+        let mut command = command(&data, &["import", "-", "--json"]);
+        command.env("TMPDIR", &temporary).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let left = || fs::read_dir(&temporary).unwrap().count();
+    let text = "kept aside ".repeat(PIPED_BYTES / 32);
+    let line = |n| format!("{}\n", json!({"type": "item", "ref": format!("r{n}"), "text": text}));
+    let mut killed = start();
+    let mut input = killed.stdin.take().unwrap();
+    (0..4).for_each(|n| input.write_all(line(n).as_bytes()).unwrap());
+    assert_eq!(left(), 0, "it has no name while it is filled");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+
+    // A server of the same user reads it all the same.
+    let service = Service::start(&data, &[]);
+    let mut whole = start();
+    let mut input = whole.stdin.take().unwrap();
+    (0..4).for_each(|n| input.write_all(line(n).as_bytes()).unwrap());
+    drop(input);
+    let output = whole.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["items"], 4, "{report}");
+    assert_eq!(left(), 0);
+    drop(service);
+}
+
+/// A server that takes an export and says nothing: the command waits with its file begun.
+#[test]
+fn an_export_that_is_told_to_end_leaves_no_file_and_follows_no_link() {
+    let scratch = scratch();
+    let data = random_data(scratch.path());
+    run_json(&data, &["credentials", "show"]);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let said = json!({"local": format!("http://{}", silent.local_addr().unwrap())});
+    write(&data, "serving.json", said.to_string());
+    let folder = data.join("tenants/local/store");
+    let store = Store::open(ground::folder(&folder, SEED), ground::unmerged()).unwrap();
+    let (target, fresh) = (scratch.path().join("all.jsonl"), scratch.path().join("all.jsonl.new"));
+    let asked = ["export", target.to_str().unwrap()];
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut child = command(&data, &asked)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let connection = silent.accept().unwrap();
+        assert_eq!(fs::metadata(&fresh).unwrap().permissions().mode() & 0o777, 0o600);
+        let second = run(&data, &asked);
+        let why = String::from_utf8_lossy(&second.stderr).into_owned();
+        assert_eq!(second.status.code(), Some(3), "{why}");
+        assert!(why.contains("another command writes it"), "{why}");
+        assert!(fresh.exists(), "the first one's file is left alone");
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+        let ended = child.wait().unwrap();
+        assert_eq!(ended.signal(), Some(signal.as_raw()), "{ended}");
+        assert!(!fresh.exists() && !target.exists());
+        drop(connection);
+    }
+    drop(store);
+    let other = write(scratch.path(), "other.txt", "not to be written over");
+    symlink(&other, &fresh).unwrap();
+    assert_eq!(run(&data, &asked).status.code(), Some(3));
+    assert_eq!(fs::read_to_string(&other).unwrap(), "not to be written over");
+    assert!(fresh.is_symlink() && !target.exists());
 }

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -348,6 +348,108 @@ fn what_is_erased_is_gone_from_the_data_and_from_backups() {
         |data: &Path| exported(data).into_iter().filter(|row| row["type"] == "tombstone").count();
     assert_eq!(stones(&restored), stones(&data), "who, when and why stay");
     assert!(run_json(&data, &["backup", backup.to_str().unwrap()])["reused"].is_u64());
+}
+
+#[track_caller]
+fn assert_keys(report: &Value, whole: &[&str]) {
+    let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
+    assert_eq!(keys, whole, "{report}");
+}
+
+/// Whatever an erasure comes to, its report has the same keys, and counts items alone.
+#[test]
+fn reports_of_erasures_are_alike() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let mut held = item("held", "the affidavit");
+    held["gates"] = json!(["legal_hold"]);
+    let mut lines = vec![held, item("hub", "the hub")];
+    for n in 0..3 {
+        let mut line = item(&format!("n{n}"), &format!("number {n}"));
+        line["source"] = json!({"kind": "file", "uri": format!("file:///{n}")});
+        lines.push(line);
+        let (from, to) = (format!("n{n}"), "hub");
+        lines.push(json!({"type": "edge", "from": from, "to": to, "relation": "links_to"}));
+    }
+    let id = imported(&data, &lines);
+    let whole =
+        ["already", "backups", "erased", "everywhere", "held", "items", "missing", "pending"];
+    let refused = run(&data, &["erase", &id("held"), "--reason", "x", "--yes", "--json"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_keys(&serde_json::from_slice(&refused.stdout).unwrap(), &whole);
+    let unasked = run(&data, &["erase", &id("n0"), "--reason", "x", "--json"]);
+    assert_eq!(unasked.status.code(), Some(2));
+    assert_keys(&serde_json::from_slice(&unasked.stdout).unwrap(), &whole);
+    let report = erase(&data, &[&id("n0")], &[]);
+    assert_keys(&report, &whole);
+    assert_eq!((&report["erased"], &report["pending"]), (&json!(1), &json!(0)), "{report}");
+
+    // One that was cut short: an item, its source and its edge are still to go.
+    let number = server::names::parse_item(&id("n1")).unwrap();
+    let store =
+        Store::open(Ground::real(&data.join("tenants/local/store")).unwrap(), Options::default())
+            .unwrap();
+    store.erase(&[number.0], "officer", "asked", &Never).unwrap();
+    assert!(store.erasures_pending().unwrap() > 1, "its source, too");
+    drop(store);
+    let report = run_json(&data, &["erase", "--pending"]);
+    assert_keys(&report, &whole);
+    assert_eq!((&report["erased"], &report["already"]), (&json!(1), &json!(0)), "{report}");
+    assert_eq!(report["everywhere"], true, "{report}");
+
+    // The way to prove it names the data that was named.
+    let said = run(&data, &["erase", &id("n2"), "--reason", "x", "--yes"]);
+    let said = String::from_utf8(said.stdout).unwrap();
+    let proof = format!("recalld verify --erased {} --data {}\n", id("n2"), data.display());
+    assert!(said.ends_with(&proof), "{said}");
+    assert_eq!(run(&data, &["verify", "--erased", &id("n2")]).status.code(), Some(0));
+}
+
+/// Ends every job.
+struct Never;
+
+impl engine::Pace for Never {
+    fn wrote(&self, _bytes: usize) -> bool {
+        false
+    }
+}
+
+/// A folder that is there stays: it may be a mount point, or what a link leads to.
+#[test]
+fn a_backup_is_restored_into_an_empty_folder_that_is_there() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let _ids = imported(&data, &[item("a", "the quincunx zephyrine")]);
+    let backup = scratch.path().join("backup");
+    run_json(&data, &["backup", backup.to_str().unwrap(), "--with-keys"]);
+    let rows = exported(&data);
+    let restore = |to: &Path| run(to, &["restore", backup.to_str().unwrap()]);
+
+    let (there, link) = (scratch.path().join("there"), scratch.path().join("link"));
+    fs::create_dir(&there).unwrap();
+    fs::create_dir(there.join("lost+found")).unwrap();
+    symlink(&there, &link).unwrap();
+    let before = fs::metadata(&there).unwrap().ino();
+    let done = restore(&link);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(fs::metadata(&there).unwrap().ino(), before, "it is the same folder");
+    assert!(link.is_symlink() && !there.join("restoring").exists());
+    assert_eq!(exported(&there), rows);
+
+    // One that was cut short is no data, and is not gone on with.
+    let half = scratch.path().join("half");
+    fs::create_dir_all(half.join("restoring/tenants")).unwrap();
+    for command in [&["recall", "x"][..], &["credentials", "show"], &["export"]] {
+        assert!(run(&half, command).status.code() == Some(3), "{command:?}");
+    }
+    assert_fails(&run(&half, &["credentials", "show"]), 3, &["cut short", "restore again"]);
+    assert_fails(&restore(&half), 3, &["cut short"]);
+    assert!(fs::read_dir(&half).unwrap().count() == 1, "nothing was made");
+
+    let nowhere = scratch.path().join("nowhere");
+    symlink(scratch.path().join("gone"), &nowhere).unwrap();
+    assert_fails(&restore(&nowhere), 3, &["is a link to what is not there"]);
+    assert!(nowhere.is_symlink() && !scratch.path().join("nowhere.restoring").exists());
 }
 
 #[test]

@@ -64,9 +64,12 @@ pub struct Erasure {
 }
 
 impl Erasure {
-    /// Whether nothing of the item is left in the files of the directory. See [`ERASURE_LIMITS`].
+    /// Whether the item was erased and nothing of it is left in the files of the directory. An id
+    /// that no tombstone names was never there, or went in another way: of that there is no proof.
+    /// See [`ERASURE_LIMITS`].
     pub fn is_proven(&self) -> bool {
-        self.verified.is_clean() && self.left.is_empty() && !self.is_pending
+        let is_gone = self.verified.is_clean() && self.left.is_empty() && !self.is_pending;
+        is_gone && self.has_tombstone
     }
 }
 

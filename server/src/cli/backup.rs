@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::keep::{count, job};
+use super::tell::tell_line;
 use super::{Common, Failure};
 use crate::model::Unit;
 use crate::operator::{self, Backup};
@@ -31,13 +32,12 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
         operator::backup(keeper, &Value::Object(raw.clone()), &wanted)
     })?;
     if args.common.json {
-        println!("{report}");
+        tell_line(&report)
     } else if args.forget {
-        println!("forgot the backup in {}", args.dir.display());
+        tell_line(&format_args!("forgot the backup in {}", args.dir.display()))
     } else {
-        println!("{}", readable(&report));
+        tell_line(&readable(&report))
     }
-    Ok(())
 }
 
 fn arguments(args: &BackupArgs) -> Result<Map<String, Value>, Failure> {

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::Map;
 
 use super::keep::{count, job};
+use super::tell::tell_line;
 use super::{Common, Failure};
 use crate::model::Unit;
 use crate::operator;
@@ -18,11 +19,10 @@ pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
     let data = args.common.data()?;
     let report = job(&data, Unit::Bytes, "/operator/compact", &Map::new(), operator::compact)?;
     if args.common.json {
-        println!("{report}");
-        return Ok(());
+        return tell_line(&report);
     }
     let number = |name| count(&report, name);
-    println!(
+    tell_line(&format_args!(
         "segments: {} before, {} now; bytes: {} before, {} now; {}",
         number("segments_before"),
         number("segments"),
@@ -32,6 +32,5 @@ pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
             0 => "no merge is worth it".to_owned(),
             steps => format!("{} segments were merged in {steps} steps", number("merged")),
         }
-    );
-    Ok(())
+    ))
 }

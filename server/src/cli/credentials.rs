@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::tell::{tell, tell_line};
 use super::{Common, Failure};
 use crate::app;
 
@@ -18,11 +19,10 @@ pub(super) fn show(common: &Common) -> Result<(), Failure> {
     if common.json {
         let object: serde_json::Map<String, serde_json::Value> =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-        println!("{}", serde_json::Value::Object(object));
+        tell_line(&serde_json::Value::Object(object))
     } else {
-        for (name, value) in pairs {
-            println!("{name} = {value}");
-        }
+        let lines: String =
+            pairs.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
+        tell(&lines)
     }
-    Ok(())
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::keep::{count, job};
 use super::recall::plain;
+use super::tell::{tell, tell_line};
 use super::{Common, Failure};
 use crate::model::Unit;
 use crate::operator::{self, Erase};
@@ -91,7 +92,7 @@ fn refused(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
         return Ok(());
     }
     if args.common.json {
-        println!("{report}");
+        tell_line(report)?;
     }
     let named: Vec<String> =
         held.iter().map(|row| format!("{} ({})", word(row, "id"), word(row, "rule"))).collect();
@@ -148,15 +149,18 @@ fn readable(plan: &Value) -> String {
 fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
     let backups = list(report, "backups");
     if args.common.json {
-        println!("{report}");
+        tell_line(report)?;
     } else {
-        println!("{} items were erased from the store", count(report, "erased"));
+        let mut text = format!("{} items were erased from the store\n", count(report, "erased"));
         for backup in backups.iter().filter(|backup| backup["done"] == true) {
-            println!("{} from the backup {}", count(backup, "erased"), word(backup, "path"));
+            let (erased, path) = (count(backup, "erased"), word(backup, "path"));
+            text.push_str(&format!("{erased} from the backup {path}\n"));
         }
         if let Some(first) = list(report, "items").first() {
-            println!("prove it with: recalld verify --erased {}", word(first, "id"));
+            let proof = format!("recalld verify --erased {}", word(first, "id"));
+            text.push_str(&format!("prove it with: {proof}{}\n", args.common.same_data()?));
         }
+        tell(&text)?;
     }
     if report["everywhere"] == true {
         return Ok(());

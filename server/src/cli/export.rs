@@ -7,10 +7,12 @@ use engine::Damage;
 use serde_json::Value;
 
 use super::fresh::Fresh;
+use super::keep::count;
 use super::remote::Remote;
+use super::tell::{say, tell_line};
 use super::{ExportArgs, Failure};
 use crate::app::{self, StartError};
-use crate::lines::write;
+use crate::lines::{LINES_MAX, write};
 use crate::operator;
 use crate::parts::Caller;
 
@@ -20,7 +22,8 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         return match lines(&data, &mut out).and_then(|told| Ok(out.flush().map(|()| told)?)) {
             Ok(told) => {
-                eprintln!("recalld: {}", readable(&told));
+                say(&readable(&told));
+                warn_if_many(total(&told));
                 Ok(())
             }
             // Whoever reads may have seen enough, as `head` does.
@@ -32,12 +35,35 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let named = args.file.display().to_string();
     let told = lines(&data, &mut fresh.file).map_err(|cut| cut.failure(&named))?;
     fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named))?;
+    warn_if_many(total(&told));
     if args.common.json {
-        println!("{told}");
+        tell_line(&told)
     } else {
-        println!("{} to {named}", readable(&told));
+        tell_line(&format_args!("{} to {named}", readable(&told)))
     }
-    Ok(())
+}
+
+fn total(told: &Value) -> u64 {
+    ["sources", "items", "edges", "tombstones"].iter().map(|name| count(told, name)).sum()
+}
+
+/// Says how to import what one import does not take.
+pub(super) fn warn_if_many(lines: u64) {
+    if let Some(advice) = in_parts(lines) {
+        say(&advice);
+    }
+}
+
+fn in_parts(lines: u64) -> Option<String> {
+    let most = u64::from(LINES_MAX);
+    (lines > most).then(|| {
+        format!(
+            "one import takes {most} lines, and these are {lines}: import them in {} parts, in their \
+             order (split -l {most} FILE part., then `recalld import` of each); what that changes is \
+             in format-spec/export.md, In parts",
+            lines.div_ceil(most),
+        )
+    })
 }
 
 /// Why an export ended before its end.
@@ -115,7 +141,7 @@ fn lines(data: &Path, out: &mut impl Write) -> Result<Value, Cut> {
 }
 
 fn readable(told: &Value) -> String {
-    let count = |name: &str| told[name].as_u64().unwrap_or_default();
+    let count = |name: &str| count(told, name);
     format!(
         "{} sources, {} items, {} edges, {} tombstones",
         count("sources"),
@@ -123,4 +149,16 @@ fn readable(told: &Value) -> String {
         count("edges"),
         count("tombstones")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_import_does_not_take_is_said_with_the_way_to_do_it() {
+        assert_eq!(in_parts(u64::from(LINES_MAX)), None);
+        let advice = in_parts(u64::from(LINES_MAX) + 1).unwrap();
+        assert!(advice.contains("in 2 parts") && advice.contains("split -l 4194304 "), "{advice}");
+    }
 }

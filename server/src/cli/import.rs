@@ -2,15 +2,17 @@
 //! running server.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
 use super::remote::Remote;
+use super::tell::tell_line;
 use super::{Failure, ImportArgs};
 use crate::app::Started;
 use crate::model::{Bar, Progress, Unit};
@@ -20,9 +22,15 @@ use crate::parts::{Caller, Parts};
 use crate::tools::{Answer, Context};
 
 pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
-    let spooled = if args.file == Path::new("-") { Some(Spool::of_input()?) } else { None };
-    let file = spooled.as_ref().map_or(&args.file, |spool| &spool.path);
-    let raw = arguments(file, args)?;
+    // Open until the import is done: it has no other name.
+    let spooled =
+        if args.file == Path::new("-") { Some(spool(&mut io::stdin().lock())?) } else { None };
+    let path = match &spooled {
+        Some(spool) => path_of(spool),
+        None => real_path(&args.file)?,
+    };
+    let raw = json!({"path": path, "strict": args.strict, "dry_run": args.dry_run});
+    let raw = raw.as_object().cloned().unwrap_or_default();
     let mut bar = Bar::stderr(Unit::Lines);
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
@@ -41,9 +49,9 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
     };
     drop(bar);
     if args.common.json {
-        println!("{structured}");
+        tell_line(&structured)?;
     } else {
-        println!("{text}");
+        tell_line(&text)?;
     }
     match structured["bad_count"].as_u64() {
         Some(0) => Ok(()),
@@ -56,14 +64,12 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
     }
 }
 
-fn arguments(file: &Path, args: &ImportArgs) -> Result<Map<String, Value>, Failure> {
+fn real_path(file: &Path) -> Result<String, Failure> {
     let there = file.canonicalize();
     let there = there.map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
-    let there = there.to_str().ok_or_else(|| {
+    there.to_str().map(str::to_owned).ok_or_else(|| {
         Failure::Usage(format!("{} is not UTF-8, which paths must be", file.display()))
-    })?;
-    let raw = json!({"path": there, "strict": args.strict, "dry_run": args.dry_run});
-    Ok(raw.as_object().cloned().unwrap_or_default())
+    })
 }
 
 fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answer, Failure> {
@@ -84,27 +90,20 @@ fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answe
     operator::import_as_operator(&context, raw, &wanted).map_err(Failure::could)
 }
 
-/// Standard input as a file, since its lines are read twice; removed when dropped.
-struct Spool {
-    path: PathBuf,
+/// Lines as a file, since they are read twice. It loses its name before it has a byte, so it is gone
+/// with this process, however that ends.
+fn spool(input: &mut impl Read) -> Result<File, Failure> {
+    let path = std::env::temp_dir().join(format!("recalld-import-{}.jsonl", std::process::id()));
+    let could = |error| Failure::Could(format!("{}: {error}; set TMPDIR", path.display()));
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
+    let mut file = opened.map_err(could)?;
+    fs::remove_file(&path).map_err(could)?;
+    io::copy(input, &mut file).map_err(could)?;
+    Ok(file)
 }
 
-impl Spool {
-    fn of_input() -> Result<Self, Failure> {
-        let path =
-            std::env::temp_dir().join(format!("recalld-import-{}.jsonl", std::process::id()));
-        let could = |error| Failure::Could(format!("{}: {error}; set TMPDIR", path.display()));
-        let mut options = OpenOptions::new();
-        let opened = options.write(true).create_new(true).mode(0o600).open(&path);
-        let mut file: File = opened.map_err(could)?;
-        let spool = Self { path: path.clone() };
-        io::copy(&mut io::stdin().lock(), &mut file).map_err(could)?;
-        Ok(spool)
-    }
-}
-
-impl Drop for Spool {
-    fn drop(&mut self) {
-        let _gone = fs::remove_file(&self.path);
-    }
+/// Where this process, or a server of the same user, opens a file that has no name.
+fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }

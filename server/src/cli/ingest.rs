@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::remote::Remote;
+use super::tell::tell_line;
 use super::{Failure, IngestArgs};
 use crate::app::Started;
 use crate::model::{Bar, Progress, Unit};
@@ -39,12 +40,7 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
         }
     };
     drop(bar);
-    if args.common.json {
-        println!("{structured}");
-    } else {
-        println!("{text}");
-    }
-    Ok(())
+    if args.common.json { tell_line(&structured) } else { tell_line(&text) }
 }
 
 /// What `POST /operator/ingest` takes, paths made absolute.

@@ -17,6 +17,7 @@ mod remote;
 mod restore;
 mod salvage;
 mod serve;
+mod tell;
 mod verify;
 
 use std::net::SocketAddr;
@@ -27,7 +28,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::Durability;
 
 use crate::app::{self, Settings, StartError, Started};
-use crate::limits::{CALL_TIME_MAX, SYNC_INTERVAL};
+use crate::limits::{BACKUP_ERASURES_EVERY, CALL_TIME_MAX, SYNC_INTERVAL};
 use crate::model::{Bar, Unit};
 
 /// Why a command did not do what it was asked.
@@ -118,6 +119,15 @@ struct ServeArgs {
     /// Ingest this file or folder first; may be given many times.
     #[arg(long, value_name = "PATH")]
     ingest: Vec<PathBuf>,
+    /// How often to look for backups that still have to lose something, in seconds. For tests.
+    #[arg(
+        long,
+        hide = true,
+        value_name = "SECONDS",
+        default_value_t = BACKUP_ERASURES_EVERY.as_secs(),
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    backup_erasures_every: u64,
 }
 
 #[derive(Debug, Args)]
@@ -246,21 +256,14 @@ pub fn main() -> ExitCode {
             credentials::show(&args.common)
         }
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::No(why)) => {
-            eprintln!("recalld: {why}");
-            ExitCode::from(1)
-        }
-        Err(Failure::Usage(why)) => {
-            eprintln!("recalld: {why}");
-            ExitCode::from(2)
-        }
-        Err(Failure::Could(why)) => {
-            eprintln!("recalld: {why}");
-            ExitCode::from(3)
-        }
-    }
+    let (why, code) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::No(why)) => (why, 1),
+        Err(Failure::Usage(why)) => (why, 2),
+        Err(Failure::Could(why)) => (why, 3),
+    };
+    tell::say(&why);
+    ExitCode::from(code)
 }
 
 impl Common {
@@ -277,6 +280,14 @@ impl Common {
             Failure::Usage("HOME is not set; say where the data is with --data DIR".to_owned())
         })?;
         std::path::absolute(chosen).map_err(Failure::could)
+    }
+
+    /// What a command that is told to the user needs to find the same data: nothing, or `--data`.
+    fn same_data(&self) -> Result<String, Failure> {
+        match &self.data {
+            None => Ok(String::new()),
+            Some(_) => Ok(format!(" --data {}", tell::shell_word(&self.data()?))),
+        }
     }
 
     fn settings(&self) -> Result<Settings, Failure> {

@@ -1,11 +1,11 @@
 //! `recalld recall`: a question on the governed path.
 
-use std::io::{ErrorKind, Write};
 use std::time::Instant;
 
 use serde_json::{Map, Value};
 
 use super::remote::Remote;
+use super::tell::tell;
 use super::{Failure, RecallArgs};
 use crate::limits::CALL_TIME_MAX;
 use crate::net::Cancel;
@@ -37,11 +37,7 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
         }
     };
     let text = if args.common.json { format!("{answer}\n") } else { readable(&answer) };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads may have seen enough, as `head` does.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::could(error)),
-        _ => Ok(()),
-    }
+    tell(&text)
 }
 
 fn arguments(args: &RecallArgs) -> Map<String, Value> {

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::keep::{count, job};
+use super::tell::tell_line;
 use super::{Common, Failure};
 use crate::model::Unit;
 use crate::operator::{self, Reembed};
@@ -21,12 +22,7 @@ pub(super) fn run(args: &ReembedArgs) -> Result<(), Failure> {
     let report = job(&data, Unit::Items, "/operator/reembed", &raw, |keeper| {
         operator::reembed(keeper, None, &Value::Object(raw.clone()), &wanted)
     })?;
-    if args.common.json {
-        println!("{report}");
-    } else {
-        println!("{}", readable(&report));
-    }
-    Ok(())
+    if args.common.json { tell_line(&report) } else { tell_line(&readable(&report)) }
 }
 
 fn arguments(common: &Common) -> Result<Map<String, Value>, Failure> {

@@ -1,11 +1,12 @@
 //! `recalld restore DIR`: a data directory from a backup. Nothing is overwritten.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
 
 use super::keep::{count, watched};
+use super::tell::{shell_word, tell_line};
 use super::{Common, Failure, backup};
 use crate::model::Unit;
 use crate::operator;
@@ -21,16 +22,11 @@ pub(super) struct RestoreArgs {
 pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
     let (from, data) = (backup::absolute(&args.dir)?, args.common.data()?);
     let report = watched(Unit::Bytes, |tell| Ok(operator::restore(&from, &data, tell)?))?;
-    if args.common.json {
-        println!("{report}");
-    } else {
-        println!("{}", readable(&report));
-    }
-    Ok(())
+    if args.common.json { tell_line(&report) } else { tell_line(&readable(&report)) }
 }
 
 fn readable(report: &Value) -> String {
-    let data = report["data"].as_str().unwrap_or_default();
+    let data = shell_word(Path::new(report["data"].as_str().unwrap_or_default()));
     let mut text = format!(
         "{} items in {} files ({} bytes), as of commit {}, backed up {}; every hash is right, the \
          ledger's {} entries verify",

@@ -8,7 +8,9 @@ use engine::os::disk::RealDisk;
 use engine::{Damage, LeftOut, OpenError, Rows, Salvage, Salvaged};
 use serde_json::{Value, json};
 
+use super::export::warn_if_many;
 use super::fresh::Fresh;
+use super::tell::{say, shell_word, tell};
 use super::verify::place_of;
 use super::{Common, Failure};
 use crate::lines::write;
@@ -34,7 +36,7 @@ pub(super) struct SalvageArgs {
 pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
     let folder = place_of(args.folder.as_deref(), &args.common)?.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    let salvage = Salvage::read(&disk, &mut |name| eprintln!("recalld: reading {name}"));
+    let salvage = Salvage::read(&disk, &mut |name| say(&format_args!("reading {name}")));
     let salvage = salvage.map_err(|error| could(&folder, &error))?;
     let report = if args.to == Path::new("-") {
         let mut out = io::stdout().lock();
@@ -55,12 +57,12 @@ pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
     } else {
         readable(&report, &args.to)
     };
+    warn_if_many(report.given.total());
     // Lines for a program go to standard output; what is told goes where it does not mix with them.
     if args.common.json && args.to != Path::new("-") {
-        print!("{told}")
-    } else {
-        eprint!("{told}")
+        return tell(&told);
     }
+    let _unheard = io::stderr().lock().write_all(told.as_bytes());
     Ok(())
 }
 
@@ -188,6 +190,6 @@ fn readable(report: &Salvaged, to: &Path) -> String {
             out += &format!("{count} {what}\n");
         }
     }
-    let next = format!("recalld import {} --data NEW_DIR", to.display());
+    let next = format!("recalld import {} --data NEW_DIR", shell_word(to));
     out + &format!("to make a new store of it: {next}\n")
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use engine::Upkeep;
 use serde_json::json;
@@ -11,9 +11,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::remote::Announcement;
+use super::tell::{say, tell_line};
 use super::{Failure, ServeArgs, ingest};
 use crate::app::{self, Settings, Started};
-use crate::limits::{BACKUP_ERASURES_EVERY, WORKERS_MAX, WORKERS_MIN};
+use crate::limits::{WORKERS_MAX, WORKERS_MIN};
 use crate::model::{Bar, Unit};
 use crate::net::{Cancel, Limits, Listen, ListenerId, NetConfig, Server};
 use crate::operator::EraseLater;
@@ -33,7 +34,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     say_created(&started);
     let parts = Arc::clone(&started.parts);
     let upkeep = Upkeep::start(Arc::clone(&parts.workspace.store)).map_err(Failure::could)?;
-    let later = EraseLater::start(Arc::clone(&parts), BACKUP_ERASURES_EVERY);
+    let every = Duration::from_secs(args.backup_erasures_every);
+    let later = EraseLater::start(Arc::clone(&parts), every);
     let later = later.map_err(Failure::could)?;
     let addresses = server.addresses().map_err(Failure::could)?;
     let address = |id: ListenerId| addresses.iter().find(|(of, _)| *of == id).map(|(_, at)| *at);
@@ -106,12 +108,12 @@ fn say_created(started: &Started) {
     let data = started.parts.data.display();
     let created = &started.created;
     if created.folder {
-        eprintln!("recalld: made the data directory {data}");
+        say(&format_args!("made the data directory {data}"));
     }
     if created.credentials {
-        eprintln!(
-            "recalld: made credentials in {data}/credentials.toml; `recalld credentials show` prints them"
-        );
+        say(&format_args!(
+            "made credentials in {data}/credentials.toml; `recalld credentials show` prints them"
+        ));
     }
 }
 
@@ -136,7 +138,7 @@ fn begin(
         }
         let answer = done?;
         drop(bar);
-        eprintln!("recalld: {}", answer.text);
+        say(&answer.text);
     }
     parts.workspace.store.seal().map_err(Failure::could)?;
     let url =
@@ -144,9 +146,9 @@ fn begin(
     let (local, hosted) = (url(local), url(hosted));
     let data = parts.data.display().to_string();
     if args.common.json {
-        println!("{}", json!({"ready": true, "local": local, "hosted": hosted, "data": data}));
+        tell_line(&json!({"ready": true, "local": local, "hosted": hosted, "data": data}))?;
     } else {
-        println!("ready local={local} hosted={hosted} data={data}");
+        tell_line(&format_args!("ready local={local} hosted={hosted} data={data}"))?;
     }
     Ok(announced)
 }

@@ -7,11 +7,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use engine::ledger::Report;
 use engine::os::disk::RealDisk;
 use engine::{ERASURE_LIMITS, EdgeId, Erasure, OpenError, Remedy, Verified, verify, verify_erased};
 use serde_json::{Value, json};
 
+use super::tell::{say, tell};
 use super::{Common, Failure};
 use crate::names;
 use crate::operator::{BackupFiles, Place};
@@ -24,7 +26,12 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "ID")]
     erased: Option<String>,
     /// Look for this phrase in every byte of every file, too.
-    #[arg(long, value_name = "PHRASE", requires = "erased")]
+    #[arg(
+        long,
+        value_name = "PHRASE",
+        requires = "erased",
+        value_parser = NonEmptyStringValueParser::new()
+    )]
     text: Option<String>,
     /// A backup, another data directory, or a store's folder, instead of the data directory.
     #[arg(value_name = "DIR")]
@@ -52,25 +59,16 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let place = place_of(args.folder.as_deref(), &args.common)?;
     let folder = place.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    let mut told = |name: &str| eprintln!("recalld: {name}");
+    let mut told = |name: &str| say(&name);
     let could = |error: OpenError| could(&folder, &error);
     if let Some(id) = id {
         let found = verify_erased(&disk, id, args.text.as_deref(), &mut told).map_err(could)?;
         let text = if args.common.json { proof_json(&found) } else { proof(&found) };
-        print!("{text}");
-        return match found.is_proven() {
-            true => Ok(()),
-            false if found.is_pending => Err(Failure::No(
-                "the erasure is still pending; run `recalld serve` or erase again, then verify"
-                    .into(),
-            )),
-            false => Err(Failure::No(
-                "not proven to be erased; erase it, or remove what is named".into(),
-            )),
-        };
+        tell(&text)?;
+        return proven(&found);
     }
     let found = verify(&disk, &mut told).map_err(could)?;
-    let ledger = place.ledger().map_err(Failure::Could)?;
+    let ledger = place.ledger().transpose();
     let backup = place.backup();
     let answer = answer(&found, ledger.as_ref(), backup.as_ref());
     let text = if args.common.json {
@@ -85,14 +83,35 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
         let ledger = ledger.as_ref().map(readable_ledger).unwrap_or_default();
         readable(&found) + &ledger + &backup.as_ref().map(readable_backup).unwrap_or_default()
     };
-    print!("{text}");
+    tell(&text)?;
     answer
+}
+
+/// Whether nothing says that it was ever erased, in a store that could say so.
+fn is_unknown(found: &Erasure) -> bool {
+    !found.has_tombstone && found.verified.is_clean()
+}
+
+/// Whether an erasure is proven, and what to do where it is not.
+fn proven(found: &Erasure) -> Result<(), Failure> {
+    let why = match found.is_proven() {
+        true => return Ok(()),
+        false if found.is_pending => {
+            "the erasure is still pending; run `recalld serve` or erase again, then verify"
+        }
+        false if is_unknown(found) => {
+            "never erased here: no tombstone names this id; erase it if it is there, or see that the \
+             id and --data are right. What went with an item is proven by that item's id"
+        }
+        false => "not proven to be erased; erase it, or remove what is named",
+    };
+    Err(Failure::No(why.to_owned()))
 }
 
 /// Whether all is clean, and what to do where it is not.
 fn answer(
     found: &Verified,
-    ledger: Option<&Report>,
+    ledger: Option<&Result<Report, String>>,
     backup: Option<&BackupFiles>,
 ) -> Result<(), Failure> {
     let no = |why: &str| Err(Failure::No(why.to_owned()));
@@ -103,10 +122,13 @@ fn answer(
             no("the store is damaged; keep a copy of it, restore a backup, or bring out \
              what can be read with `recalld salvage`")
         }
-        (_, Some(report), _) if report.is_torn() => {
+        (_, Some(Err(_)), _) => {
+            no("the ledger could not be checked; mend what is named, and verify again")
+        }
+        (_, Some(Ok(report)), _) if report.is_torn() => {
             no("the ledger's last entry was cut short by a crash; the next start removes it")
         }
-        (_, Some(report), _) if !report.ok => {
+        (_, Some(Ok(report)), _) if !report.ok => {
             no("the ledger is damaged; keep a copy of it, and restore a backup of it")
         }
         (.., Some(backup)) if !backup.findings.is_empty() => {
@@ -221,10 +243,11 @@ fn proof(found: &Erasure) -> String {
     if !found.has_tombstone {
         put(&mut out, "note      no tombstone says that this id was erased");
     }
-    let answer = match (found.is_proven(), found.is_pending) {
-        (true, _) => "nothing of it is left in the files of the store",
-        (false, true) => "its bytes are still to be removed",
-        (false, false) => "it is not proven that nothing of it is left",
+    let answer = match found.is_proven() {
+        true => "nothing of it is left in the files of the store",
+        false if found.is_pending => "its bytes are still to be removed",
+        false if is_unknown(found) => "it was never erased here",
+        false => "it is not proven that nothing of it is left",
     };
     put(&mut out, answer);
     for limit in ERASURE_LIMITS {
@@ -233,15 +256,25 @@ fn proof(found: &Erasure) -> String {
     out
 }
 
-fn ledger_to_json(report: &Report) -> Value {
-    json!({
-        "clean": report.ok, "entries": report.entries,
-        "checkpoints": report.checkpoints.count, "unsigned": report.unsigned,
-        "fault": report.fault.as_ref().map(ToString::to_string),
-    })
+fn ledger_to_json(walked: &Result<Report, String>) -> Value {
+    match walked {
+        Ok(report) => json!({
+            "clean": report.ok, "checked": true, "entries": report.entries,
+            "checkpoints": report.checkpoints.count, "unsigned": report.unsigned,
+            "fault": report.fault.as_ref().map(ToString::to_string),
+        }),
+        Err(why) => json!({
+            "clean": false, "checked": false, "entries": null, "checkpoints": null,
+            "unsigned": null, "fault": why,
+        }),
+    }
 }
 
-fn readable_ledger(report: &Report) -> String {
+fn readable_ledger(walked: &Result<Report, String>) -> String {
+    let report = match walked {
+        Ok(report) => report,
+        Err(why) => return format!("the ledger was not checked: {why}\n"),
+    };
     let (count, unsigned) = (report.checkpoints.count, report.unsigned);
     let answer = match &report.fault {
         None => "clean".to_owned(),

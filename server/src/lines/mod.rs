@@ -12,6 +12,7 @@ mod report;
 mod text;
 pub mod write;
 
+pub use plan::LINES_MAX;
 pub use report::{BadLines, Report};
 
 use engine::limits::{

@@ -10,8 +10,8 @@ use super::LINE_BYTES_MAX;
 use super::read::{self, Line, Name, SourceName};
 use super::report::BadLines;
 
-/// Lines of one file: about 100 bytes of memory each, some hundreds of MiB at the most.
-const LINES_MAX: u32 = 1 << 22;
+/// Lines of one file. What that takes of memory is in `format-spec/limits.md`.
+pub const LINES_MAX: u32 = 1 << 22;
 
 /// Where a good line lies.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +74,10 @@ impl Plan {
             }
             number += 1;
             if number > LINES_MAX {
-                let why = format!("more than {LINES_MAX} lines; split the file");
+                let why = format!(
+                    "more than {LINES_MAX} lines; import it in parts, in their order: \
+                     split -l {LINES_MAX} FILE part."
+                );
                 return Err(io::Error::other(why));
             }
             if read == most && bytes.last() != Some(&b'\n') {

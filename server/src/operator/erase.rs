@@ -111,10 +111,21 @@ pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, 
 /// Goes on with what earlier requests left.
 fn go_on(keeper: &Keeper<'_>, raw: &Value) -> Result<Value, KeepError> {
     let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
-    let erased = keeper.store.erase_pending(&pace).map_err(unfinished)?;
+    let waiting = keeper.store.item_erasures_pending().map_err(unfinished)?;
+    keeper.store.erase_pending(&pace).map_err(unfinished)?;
+    let left = keeper.store.item_erasures_pending().map_err(unfinished)?;
     let mut known = Known::read(keeper.data).map_err(|why| KeepError::failed(why, GO_ON))?;
-    let report = json!({"erased": erased, "items": [], "held": [], "missing": []});
+    let mut report = unasked();
+    report["erased"] = waiting.saturating_sub(left).into();
     finish(keeper, raw, report, &mut known, [])
+}
+
+/// A report with all that any report has, before anything is found or done.
+fn unasked() -> Value {
+    json!({
+        "items": [], "held": [], "missing": [], "already": 0, "erased": 0,
+        "pending": null, "backups": [], "everywhere": null,
+    })
 }
 
 fn unfinished(error: WriteError) -> KeepError {
@@ -272,10 +283,12 @@ impl Plan {
         for (id, rule) in &self.held {
             held.push(json!({"id": named(*id)?, "rule": rule}));
         }
-        Ok(json!({
-            "items": items, "held": held, "missing": self.missing, "already": self.gone.len(),
-            "erased": 0,
-        }))
+        let mut report = unasked();
+        report["items"] = items.into();
+        report["held"] = held.into();
+        report["missing"] = json!(self.missing);
+        report["already"] = self.gone.len().into();
+        Ok(report)
     }
 }
 

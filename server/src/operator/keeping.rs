@@ -2,8 +2,8 @@
 //! model.
 //!
 //! A job runs in the server that has the store, or in a command that opened it without its encoder.
-//! Every job that copies or rewrites takes the same turn: an
-//! erasure must not pass a backup that read the store before it.
+//! Every job that copies or rewrites takes the same turn: an erasure must not pass a backup that read
+//! the store before it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,7 +81,7 @@ pub struct Keeper<'a> {
 
 impl<'a> Keeper<'a> {
     /// Over the parts of a server.
-    pub(super) fn of(
+    pub fn of(
         parts: &'a Parts,
         caller: &'a Caller,
         cancel: &'a Cancel,

@@ -1,10 +1,12 @@
 //! Restoring: a data directory from a backup, every file checked where it is read and where it is
 //! written.
 //!
-//! Everything is made beside its place and renamed there, so a restore that is cut short leaves no
-//! data directory that looks like one.
+//! Where nothing is, everything is made beside its place and renamed there. A folder that is there
+//! stays the folder that it is, since it may be a mount point: everything is made in a folder in it
+//! and moved up. As long as that folder is there, nothing takes the directory for data (BAK-08).
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use engine::os::disk::RealDisk;
 use engine::{CopyError, OpenError, Reader};
 use serde_json::{Value, json};
 
-use super::backup::{KEY_FILES, store_of};
+use super::backup::{KEY_FILES, real_path, store_of};
 use super::catalogue::{self, Catalogue};
 use super::copies::{self, CopiedFile};
 use super::keeping::KeepError;
@@ -22,15 +24,19 @@ use super::trusted::{FORMER_KEYS, verify_ledger};
 use crate::net::Cancel;
 use crate::tools::Progress;
 
-/// What the name of a data directory ends with while it is restored.
+/// What the name of a data directory ends with while it is restored where nothing was.
 const UNFINISHED: &str = ".restoring";
+/// The folder in a data directory that is there, while it is restored.
+const WITHIN: &str = "restoring";
+/// What a file system of its own has at its root without anybody's doing.
+const LOST_AND_FOUND: &str = "lost+found";
 const ANOTHER: &str = "use another backup";
 
 /// Restores the backup in `from` to `data`, which must not be there, or be empty.
 pub fn restore(from: &Path, data: &Path, progress: Progress<'_>) -> Result<Value, KeepError> {
     let made = finished(from)?;
-    check_empty(data)?;
-    let fresh = Fresh::create(data)?;
+    let destination = Destination::of(data)?;
+    let fresh = Fresh::create(&destination)?;
     let root = &fresh.path;
     let (files, bytes) = restore_store(from, root, progress)?;
     let mut count = (files, bytes);
@@ -55,11 +61,12 @@ pub fn restore(from: &Path, data: &Path, progress: Progress<'_>) -> Result<Value
         let put = copies::put(&file, format!("{former:#}\n").as_bytes());
         put.map_err(copies::at(&file)).map_err(failed)?;
     }
-    let place = from.canonicalize().map_err(copies::at(from)).map_err(failed)?;
+    let origin = from.canonicalize().map_err(copies::at(from)).map_err(failed)?;
     let mut known = Known::read(root).map_err(failed)?;
-    known.note(&made.id, &place).map_err(failed)?;
+    known.note(&made.id, &origin).map_err(failed)?;
     known.write(root).map_err(failed)?;
-    fresh.put_in_place(data).map_err(copies::at(data)).map_err(failed)?;
+    let put = fresh.put_in_place().map_err(copies::at(data));
+    put.map_err(|why| KeepError::failed(why, "let nothing else use that place, and try again"))?;
     Ok(json!({
         "data": data.to_str(), "seq": made.seq, "made_at": made.made_at, "files": count.0,
         "bytes": count.1, "items": items, "ledger_entries": report.entries,
@@ -82,15 +89,56 @@ fn finished(from: &Path) -> Result<Catalogue, KeepError> {
     Ok(made)
 }
 
-fn check_empty(data: &Path) -> Result<(), KeepError> {
-    match fs::read_dir(data).map(Iterator::count) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(KeepError::failed(copies::at(data)(error), "choose another --data")),
-        Ok(1..) => Err(KeepError::failed(
-            format!("{} holds something, and nothing is overwritten", data.display()),
-            "choose a --data directory that is not there, or is empty",
+/// Refuses a data directory that a restore was cut short in (BAK-08).
+pub(crate) fn check_restored(data: &Path) -> Result<(), String> {
+    let within = data.join(WITHIN);
+    match within.symlink_metadata() {
+        Err(_) => Ok(()),
+        Ok(_) => Err(format!(
+            "{} is there: a restore runs, or was cut short; wait for it, or remove all that is in \
+             {} and restore again",
+            within.display(),
+            data.display()
         )),
-        Ok(_) => Ok(()),
+    }
+}
+
+/// Where a data directory is to be, without links.
+struct Destination {
+    data: PathBuf,
+    /// An empty folder is there.
+    is_there: bool,
+}
+
+impl Destination {
+    fn of(data: &Path) -> Result<Self, KeepError> {
+        check_restored(data).map_err(KeepError::Failed)?;
+        let entries = match fs::read_dir(data) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if data.is_symlink() {
+                    let why = format!("{} is a link to what is not there", data.display());
+                    return Err(KeepError::failed(why, "make the folder it names, or remove it"));
+                }
+                return Ok(Self { data: real_path(data), is_there: false });
+            }
+            Err(error) => {
+                return Err(KeepError::failed(copies::at(data)(error), "choose another --data"));
+            }
+        };
+        for entry in entries {
+            let name = entry.map(|entry| entry.file_name());
+            let name = name.map_err(|error| {
+                KeepError::failed(copies::at(data)(error), "choose another --data")
+            })?;
+            if name != LOST_AND_FOUND {
+                return Err(KeepError::failed(
+                    format!("{} holds something, and nothing is overwritten", data.display()),
+                    "choose a --data directory that is not there, or is empty",
+                ));
+            }
+        }
+        Ok(Self { data: real_path(data), is_there: true })
     }
 }
 
@@ -149,36 +197,53 @@ fn items_of(root: &Path) -> Result<u64, KeepError> {
 /// A data directory that is being restored; removed unless it is put in place.
 struct Fresh {
     path: PathBuf,
-    is_in_place: bool,
+    data: PathBuf,
+    is_within: bool,
+    /// From here on what is there stays.
+    is_moving: bool,
 }
 
 impl Fresh {
-    fn create(data: &Path) -> Result<Self, KeepError> {
+    /// Makes the folder, which also shows that its place can be written before anything is copied.
+    fn create(destination: &Destination) -> Result<Self, KeepError> {
+        let Destination { data, is_there: is_within } = destination;
         let Some(name) = data.file_name() else {
             return Err(KeepError::Wrong(format!("{} is not a folder's name", data.display())));
         };
         let mut name = name.to_owned();
         name.push(UNFINISHED);
-        let path = data.with_file_name(name);
+        let path = if *is_within { data.join(WITHIN) } else { data.with_file_name(name) };
         if path.symlink_metadata().is_ok() {
             let why = format!("{} is there, from a restore that was cut short", path.display());
             return Err(KeepError::failed(why, "remove it, and try again"));
         }
         let made = copies::make_folder(&path).map_err(copies::at(&path));
-        made.map_err(|why| KeepError::failed(why, "choose another --data"))?;
-        Ok(Self { path, is_in_place: false })
+        made.map_err(|why| KeepError::failed(why, "choose a --data that may be written"))?;
+        Ok(Self { path, data: data.clone(), is_within: *is_within, is_moving: false })
     }
 
-    fn put_in_place(mut self, data: &Path) -> std::io::Result<()> {
-        fs::rename(&self.path, data)?;
-        self.is_in_place = true;
-        data.parent().map_or(Ok(()), copies::sync_folder)
+    fn put_in_place(mut self) -> io::Result<()> {
+        if !self.is_within {
+            fs::rename(&self.path, &self.data)?;
+            self.is_moving = true;
+            return self.data.parent().map_or(Ok(()), copies::sync_folder);
+        }
+        self.is_moving = true;
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            fs::rename(entry.path(), self.data.join(entry.file_name()))?;
+        }
+        // All has its place on disk before the folder goes that says otherwise.
+        copies::sync_folder(&self.path)?;
+        copies::sync_folder(&self.data)?;
+        fs::remove_dir(&self.path)?;
+        copies::sync_folder(&self.data)
     }
 }
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        if !self.is_in_place {
+        if !self.is_moving {
             // What stays is named as unfinished, and the next restore says so.
             let _left = fs::remove_dir_all(&self.path);
         }

@@ -157,3 +157,16 @@ fn limits_around_the_store_are_those_of_the_page() {
         .collect();
     assert_eq!(written, coded);
 }
+
+#[test]
+fn limits_of_an_import_are_those_of_the_page() {
+    let coded = [
+        ("LINES_MAX".to_owned(), u64::from(server::lines::LINES_MAX)),
+        ("LINE_BYTES_MAX".to_owned(), server::lines::LINE_BYTES_MAX as u64),
+    ];
+    let written: Vec<(String, u64)> = table(&page("limits.md"), "| of an import | value | why |")
+        .into_iter()
+        .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
+        .collect();
+    assert_eq!(written, coded);
+}

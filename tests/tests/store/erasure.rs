@@ -153,6 +153,7 @@ fn an_erasure_that_was_cut_short_hides_at_once_and_goes_on_after_the_next_openin
     scratch.store().erase(&[gone.0], "officer", "asked for by its owner", &Never).unwrap();
     assert!(by_word(&scratch.snapshot(), SECRET, &Default::default()).is_empty(), "hidden");
     assert_eq!(scratch.store().erasures_pending().unwrap(), 2, "the item and its source");
+    assert_eq!(scratch.store().item_erasures_pending().unwrap(), 1);
     scratch.reopen();
     assert_eq!(scratch.store().erasures_pending().unwrap(), 2);
     assert!(!holding(&scratch, SECRET.as_bytes()).is_empty());
@@ -185,6 +186,7 @@ fn a_source_goes_too_when_its_item_had_left_before_the_erasure_was_cut_short() {
     let pace = Second(AtomicUsize::new(0));
     scratch.store().erase(&[gone.0], "officer", "asked for", &pace).unwrap();
     assert!(scratch.snapshot().find(gone).unwrap().is_none(), "the first segment is rewritten");
+    assert_eq!(scratch.store().item_erasures_pending().unwrap(), 1, "it still waits");
     scratch.reopen();
     let again = ItemDraft { source: Some(source), ..note("names what goes") };
     assert_eq!(scratch.refused(items([again])).0, "source");

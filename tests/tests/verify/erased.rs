@@ -68,6 +68,14 @@ fn an_erased_item_is_proven_gone() {
 }
 
 #[test]
+fn an_id_that_was_never_there_is_not_proven_erased() {
+    let (_made, files) = erased();
+    let unknown = proof(&files, ItemId(77));
+    assert!(unknown.verified.is_clean() && unknown.left.is_empty(), "{unknown:?}");
+    assert!(!unknown.is_proven() && !unknown.has_tombstone, "{unknown:?}");
+}
+
+#[test]
 fn an_erasure_in_a_log_since_is_proven_too() {
     let (made, _) = erased();
     made.store.write(items([note("a later commit")])).unwrap();

@@ -91,13 +91,43 @@ fn backups_and_restored_data_are_checked_with_the_keys_of_both() {
         let aside = other.with_extension("aside");
         fs::rename(&other, &aside).unwrap();
         let neither = run(&data, &["verify", text(&restored)]);
-        assert_eq!(neither.status.code(), Some(3), "there is nothing to check it with");
+        let said = String::from_utf8_lossy(&neither.stdout);
+        assert_eq!(neither.status.code(), Some(1), "there is nothing to check it with: {said}");
+        assert!(said.contains("the store is clean") && said.contains("was not checked"), "{said}");
         fs::rename(&aside, &other).unwrap();
         let mode = fs::metadata(&other).unwrap().permissions();
         fs::write(&key, kept).unwrap();
         fs::set_permissions(&key, mode).unwrap();
     }
     clean(&data, &restored);
+}
+
+/// What was found in the store is told, whatever keeps the ledger from being checked.
+#[test]
+fn a_ledger_that_cannot_be_checked_hides_nothing_of_the_store() {
+    let scratch = scratch();
+    let data = data_in(scratch.path());
+    export(&data); // makes the ledger
+    fs::remove_file(data.join("keys/signing.key")).unwrap();
+    let ask = || {
+        let output = run(&data, &["verify", "--json"]);
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let told = ask();
+    let parts = (&told["store"]["clean"], &told["ledger"]["clean"], &told["ledger"]["checked"]);
+    assert_eq!(parts, (&json!(true), &json!(false), &json!(false)), "{told}");
+    assert_eq!(told["clean"], false, "{told}");
+    let is_segment = |path: &&PathBuf| path.to_string_lossy().contains("segment-");
+    let all = tree(&data);
+    let segment = all.keys().find(is_segment).unwrap();
+    fs::write(segment, &all[segment][..all[segment].len() / 2]).unwrap();
+    let told = ask();
+    assert!(!told["store"]["findings"].as_array().unwrap().is_empty(), "{told}");
+    assert!(told["ledger"]["fault"].as_str().unwrap().contains("signing.key"), "{told}");
+    let plain = run(&data, &["verify"]);
+    let said = String::from_utf8_lossy(&plain.stdout);
+    assert!(said.contains("broken rules") && said.contains("signing.key"), "{said}");
 }
 
 #[test]

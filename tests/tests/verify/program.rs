@@ -111,6 +111,12 @@ fn an_erasure_is_proven_by_the_program() {
     let of_folder = ["verify", folder.to_str().unwrap(), "--erased", asked[2]];
     assert_eq!(run(&data, &of_folder).status.code(), Some(0));
     assert_eq!(run(&data, &["verify", "--erased", "nonsense"]).status.code(), Some(2));
+    assert_eq!(run(&data, &["verify", "--erased", asked[2], "--text", ""]).status.code(), Some(2));
+    let never = format!("itm_{}", ItemId(77));
+    let refused = run(&data, &["verify", "--erased", &never]);
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{why}");
+    assert!(why.contains("never erased here: no tombstone"), "{why}");
 }
 
 /// A store whose newest segment is gone, brought out and imported: what it was, without that.
