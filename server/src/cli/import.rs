@@ -23,8 +23,7 @@ use crate::tools::{Answer, Context};
 
 pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
     // Open until the import is done: it has no other name.
-    let spooled =
-        if args.file == Path::new("-") { Some(spool(&mut io::stdin().lock())?) } else { None };
+    let spooled = spooled(&args.file)?;
     let path = match &spooled {
         Some(spool) => path_of(spool),
         None => real_path(&args.file)?,
@@ -88,6 +87,24 @@ fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answe
         progress: Some(&tell),
     };
     operator::import_as_operator(&context, raw, &wanted).map_err(Failure::could)
+}
+
+/// What is not a file that can be read twice, as one: standard input, a pipe, the output of another
+/// command.
+fn spooled(file: &Path) -> Result<Option<File>, Failure> {
+    if file == Path::new("-") {
+        return spool(&mut io::stdin().lock()).map(Some);
+    }
+    let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", file.display()));
+    let about = fs::metadata(file).map_err(|error| wrong(&error))?;
+    if about.is_file() {
+        return Ok(None);
+    }
+    if about.is_dir() {
+        return Err(wrong(&"is a folder; name a file of JSON Lines"));
+    }
+    let mut input = File::open(file).map_err(|error| wrong(&error))?;
+    spool(&mut input).map(Some)
 }
 
 /// Lines as a file, since they are read twice. It loses its name before it has a byte, so it is gone

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::tell::{say, tell};
 use super::{Common, Failure};
 use crate::names;
-use crate::operator::{BackupFiles, Place};
+use crate::operator::{BackupFiles, Beside, Place};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
@@ -68,8 +68,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
         return proven(&found);
     }
     let found = verify(&disk, &mut told).map_err(could)?;
-    let ledger = place.ledger().transpose();
-    let backup = place.backup();
+    let Beside { ledger, backup } = place.beside();
     let answer = answer(&found, ledger.as_ref(), backup.as_ref());
     let text = if args.common.json {
         let value = json!({
