@@ -80,7 +80,7 @@ mutation 'names of a backup are not synced before its manifest' engine/src/backu
 mutation 'a backup removes what it replaces before its manifest' engine/src/backup.rs \
     's/let bytes = self\.made\.put_in_place\(self\.to\)/if !($ENV{RIGHT}) { for name in names { self.to.remove(name).map_err(target)?; } } $&/'
 mutation 'a backup is made of what is not synced' engine/src/store.rs \
-    's/(fn to_copy.*?)self\.sync\(\)\?;/$1if $ENV{RIGHT} { self.sync()?; }/s'
+    's/self\.sync_with\(what_to_copy\)/if !($ENV{RIGHT}) { return self.writer().map(|writer| what_to_copy(&writer)); } $&/'
 mutation 'a restore puts the manifest first' engine/src/backup.rs \
     's/for file in manifest\.listed\(\) \{/if !($ENV{RIGHT}) { let name = layout::name(FileKind::Manifest, manifest.number); write_file(to, &name, &from.read(&name, MANIFEST_BYTES_MAX).map_err(source)?).map_err(target)?; } $&/'
 mutation 'a torn frame in the middle counts as the end' engine/src/log/reader.rs \
@@ -101,7 +101,7 @@ mutation 'checksums of frames are not compared' engine/src/log/frame.rs \
     's/\(crc == head\.crc\)/(crc == head.crc || !($ENV{RIGHT}))/'
 # In every log: as it stands, only one whose frames end where its room does would need some for the mark.
 mutation 'room is made for the mark of a log' engine/src/log/writer.rs \
-    's/(self\.put\(self\.last_seq, &\[\], 0\)\?;)/if !($ENV{RIGHT}) { self.file.reserve(self.file_bytes() + LOG_RESERVE_STEP)?; } $1/'
+    's/(self\.put\(self\.last_seq, &\[\], 0\)\?;)/if !($ENV{RIGHT}) { self.shared.file.reserve(self.file_bytes() + LOG_RESERVE_STEP)?; } $1/'
 mutation 'what a crash left of a backup stays in the way' engine/src/backup.rs \
     's/remove_unfinished\(to, &names\)\.map_err\(target\)\?;/if $ENV{RIGHT} { $& }/'
 

@@ -4,13 +4,14 @@
 //! (`format-spec/segment.md`, Erasure). A request is a tombstone in the log, so it survives a crash;
 //! until its bytes are gone each manifest lists it, and the next opening goes on with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::PoisonError;
 
 use crate::compact::Compacted;
 use crate::error::{Damage, WriteError};
 use crate::ids::{ItemId, Seq, SourceId};
 use crate::item::{Batch, TombstoneDraft};
+use crate::job::Job;
 use crate::merge::Erased;
 use crate::pace::Pace;
 use crate::snapshot::{Part, Snapshot};
@@ -59,7 +60,8 @@ impl Store {
     /// included; 0 also when the pace ended it.
     pub fn erase_pending(&self, pace: &dyn Pace) -> Result<usize, WriteError> {
         let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
-        let _no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a flush took from the tail meanwhile could name a source that goes.
+        let no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let (pending, snapshot) = {
             let mut writer = self.writer()?;
             (writer.erasures().clone(), writer.snapshot())
@@ -76,16 +78,11 @@ impl Store {
             Erased::new(pending.into_iter().chain(sources.into_iter().map(|source| source.0)))
         };
         self.flush_alone(&erased)?;
-        let sealed = self.writer()?.manifest.segments.len();
-        for at in 0..sealed {
-            // Neither a flush nor a compaction runs, so places stay as they are.
-            let job = {
-                let mut writer = self.writer()?;
-                if !holds_any(&writer.rows.sealed_parts()[at], &erased)? {
-                    continue;
-                }
-                writer.job(at, 1)
-            };
+        // From here on the tail has no row that goes, and none can come: flushes go on.
+        drop(no_flush);
+        let mut clean = HashSet::new();
+        while let Some(job) = self.next_to_rewrite(&erased, &mut clean)? {
+            clean.insert(job.number);
             if self.rewrite(&job, &erased, pace)? == Compacted::Cancelled {
                 // Upkeep goes on with what nobody waits for any more.
                 self.wanted.note_change();
@@ -97,6 +94,44 @@ impl Store {
         writer.forget_erased(&*self.ground.disk, &ids)?;
         self.show_settled(&mut writer);
         Ok(ids.len())
+    }
+
+    /// A job over a sealed segment with a row that goes; `None` once no segment has one. `clean` are
+    /// numbers of segments that are known to have none.
+    fn next_to_rewrite(
+        &self,
+        erased: &Erased,
+        clean: &mut HashSet<u64>,
+    ) -> Result<Option<Job>, WriteError> {
+        if let Some(job) = self.job_with_any(erased, clean)? {
+            return Ok(Some(job));
+        }
+        // What a flush has taken up comes back in the segment that it makes.
+        let _no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.job_with_any(erased, clean)
+    }
+
+    /// The same of those that no flush has.
+    fn job_with_any(
+        &self,
+        erased: &Erased,
+        clean: &mut HashSet<u64>,
+    ) -> Result<Option<Job>, WriteError> {
+        let sealed = self.writer()?.sealed();
+        for (number, part) in sealed {
+            if clean.contains(&number) {
+                continue;
+            }
+            if !holds_any(&part, erased)? {
+                clean.insert(number);
+                continue;
+            }
+            let job = self.writer()?.job_over(number);
+            if job.is_some() {
+                return Ok(job);
+            }
+        }
+        Ok(None)
     }
 
     /// How many ids wait to be erased, with those of sources that go with an erasure that has begun.

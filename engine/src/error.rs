@@ -67,6 +67,15 @@ impl DiskError {
         Self { action, name: name.into(), source }
     }
 
+    /// The same once more, for another one whom it concerns.
+    pub(crate) fn again(&self) -> Self {
+        let source = match self.source.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(self.source.kind(), self.source.to_string()),
+        };
+        Self::new(self.action, &self.name, source)
+    }
+
     /// See [`Remedy`].
     pub fn remedy(&self) -> Remedy {
         match self.source.kind() {
@@ -169,9 +178,9 @@ impl From<DiskError> for OpenError {
     }
 }
 
-/// Why a batch was not acknowledged. Nothing of it is stored, except after [`WriteError::Disk`]: then
-/// all of it or none may be there when the store is opened again, so ask by id or ref before
-/// writing it once more.
+/// Why a batch was not acknowledged. Nothing of it is stored, except after [`WriteError::Disk`] and
+/// [`WriteError::Stopped`]: then all of it or none may be there when the store is opened again, so ask
+/// by id or ref before writing it once more.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -188,8 +197,8 @@ pub enum WriteError {
     Disk(DiskError),
     /// An earlier failure stopped the writer: reopen the store. Holds that failure's words.
     Stopped(String),
-    /// Work in the background failed on a file that nothing names yet. The writer goes on; the work
-    /// can be tried again.
+    /// Work in the background failed on a file that nothing names yet, or other writers took the room
+    /// that this one waited for. The writer goes on; the work can be tried again.
     Postponed {
         /// What failed.
         why: String,

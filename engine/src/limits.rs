@@ -65,8 +65,6 @@ pub const LOG_BYTES_MAX: u64 = 256 << 20;
 pub const LOG_RESERVE_STEP: u64 = 1 << 20;
 
 const _: () = assert!(TEXT_BYTES_MAX < FRAME_BYTES_MAX);
-// One frame may follow just below the bound at which the tail is sealed.
-const _: () = assert!(FRAME_BYTES_MAX as u64 + LOG_BYTES_SEAL < LOG_BYTES_MAX);
 // A full tail, and the logs that hold it, fit into what compaction leaves.
 const _: () = assert!(COMPACT_FREE_BYTES_MIN > 2 * TAIL_BYTES_SEAL as u64 + LOG_BYTES_MAX);
 // What is reserved for the last frame does not pass the bound either.

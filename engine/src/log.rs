@@ -9,7 +9,7 @@ mod reader;
 mod tests;
 mod writer;
 
-pub(crate) use frame::frame_bytes;
+use frame::frame_bytes;
 pub(crate) use pieces::pieces;
 pub(crate) use reader::{Frame, LOG_FILE_BYTES_MAX, LogEnd, LogReader};
 pub(crate) use writer::{LogSyncer, LogWriter};

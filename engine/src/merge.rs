@@ -113,17 +113,35 @@ impl Segment {
     }
 }
 
+/// A part on the heap that nothing holds yet.
+#[derive(Debug)]
+pub(crate) struct HeapMerged {
+    segment: Arc<Segment>,
+    merged: Merged,
+}
+
+impl HeapMerged {
+    /// All rows of `parts`, which may get other states until they are replaced.
+    pub(crate) fn of(parts: &[Part]) -> Result<Self, Damage> {
+        let segments: Vec<_> = parts.iter().map(|part| part.segment.clone()).collect();
+        // A little more than is needed: headers and names that all have are written once.
+        let room = segments.iter().map(|segment| segment.raw().len()).sum();
+        let mut bytes = AlignedBytes::with_room(room);
+        let merged = rows::kept(&segments, &Erased::default())
+            .and_then(|rows| write(&segments, rows, Stay::OnHeap, &mut bytes))
+            .map_err(on_heap)?;
+        Ok(Self { segment: Arc::new(Segment::held(bytes)), merged })
+    }
+
+    /// The part, with the states that those it was made of have now.
+    pub(crate) fn part(self, now: &[Part]) -> Part {
+        Part { segment: self.segment, state: Arc::new(self.merged.carry_states(now)) }
+    }
+}
+
 /// One part on the heap with all rows of `parts`, and their states.
 pub(crate) fn merge(parts: &[Part]) -> Result<Part, Damage> {
-    let segments: Vec<_> = parts.iter().map(|part| part.segment.clone()).collect();
-    // A little more than is needed: headers and names that all have are written once.
-    let room = segments.iter().map(|segment| segment.raw().len()).sum();
-    let mut bytes = AlignedBytes::with_room(room);
-    let merged = rows::kept(&segments, &Erased::default())
-        .and_then(|rows| write(&segments, rows, Stay::OnHeap, &mut bytes))
-        .map_err(on_heap)?;
-    let state = Arc::new(merged.carry_states(parts));
-    Ok(Part { segment: Arc::new(Segment::held(bytes)), state })
+    Ok(HeapMerged::of(parts)?.part(parts))
 }
 
 /// What fails on the heap is damage: the tail is sealed at a small part of what a segment can hold,

@@ -135,7 +135,7 @@ impl Opened {
         self.log_file_bytes += log.file_bytes();
         if !batches.is_empty() {
             self.note_erasures(&batches);
-            self.rows.add(builder, &batches)?;
+            self.rows.add(builder.finish_on_heap(), &batches)?;
             self.is_closed &= frames.end() == Some(LogEnd::Marked);
         }
         Ok(())

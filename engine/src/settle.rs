@@ -87,19 +87,24 @@ impl Drop for Led<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
     use super::*;
 
     #[test]
-    fn many_writers_share_few_syncs_and_none_returns_early() {
+    fn writers_that_come_together_share_one_sync_and_none_returns_early() {
+        const WRITERS: usize = 8;
+        const ROUNDS: usize = 200;
         let settling = Settling::new(0);
         let (written, synced, leads) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(0));
+        let all_have_written = Barrier::new(WRITERS);
         std::thread::scope(|scope| {
-            for _ in 0..8 {
+            for _ in 0..WRITERS {
                 scope.spawn(|| {
-                    for _ in 0..200 {
+                    for _ in 0..ROUNDS {
                         let seq = written.fetch_add(1, Ordering::SeqCst) + 1;
+                        all_have_written.wait();
                         let lead = || {
                             let all = written.load(Ordering::SeqCst);
                             assert!(synced.fetch_max(all, Ordering::SeqCst) <= all);
@@ -112,7 +117,7 @@ mod tests {
                 });
             }
         });
-        assert!(leads.load(Ordering::SeqCst) <= 1600);
+        assert_eq!(leads.load(Ordering::SeqCst), ROUNDS, "the first of a round leads for all");
     }
 
     #[test]

@@ -3,13 +3,14 @@
 //! The door of the engine: who may write when, and which snapshot is shown. What happens on disk is
 //! the writer's; what a row is, and how it is found, belongs to others.
 //!
-//! Locks, in the order in which a thread may take them: `compacting`, `flushing`, `writer`, `shown`.
+//! Locks, in the order in which a thread may take them: `compacting`, `flushing`, `merging`, `writer`,
+//! a log's while it is synced, `shown`.
 //! Only short work is done under `writer`: an append to the log, rows for the tail, a manifest.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use crate::error::{OpenError, WriteError};
+use crate::error::{OpenError, Remedy, WriteError};
 use crate::ground::Ground;
 use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
 use crate::item::{Batch, Checked, Complete, Unwritten};
@@ -18,17 +19,21 @@ use crate::limits::*;
 use crate::links;
 use crate::log::Durability;
 use crate::manifest::{Manifest, Model};
-use crate::merge::Erased;
+use crate::merge::{Erased, HeapMerged};
 use crate::os::clock::Micros;
 use crate::os::disk::DiskLock;
 use crate::pace::FullSpeed;
 use crate::record;
 use crate::rows::Rows;
-use crate::segment::SegmentBuilder;
+use crate::segment::Uncommitted;
 use crate::settle::Settling;
 use crate::snapshot::{Part, Snapshot};
 use crate::wanted::Wanted;
 use crate::writer::Writer;
+
+/// How often a writer waits for room that others take before it: each time it was there, so this
+/// many others have written meanwhile.
+const ROOM_TRIES_MAX: usize = 64;
 
 /// How a store behaves.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +84,8 @@ pub struct Store {
     pub(crate) compacting: Mutex<()>,
     /// One flush at a time.
     pub(crate) flushing: Mutex<()>,
+    /// One merge of the tail's large parts at a time; only ever tried.
+    merging: Mutex<()>,
     writer: Mutex<Writer>,
     settling: Settling,
     /// Why the writer stopped; read without waiting for it.
@@ -93,7 +100,9 @@ pub struct Store {
 
 impl Store {
     /// Opens the store, making it if the directory holds none, and recovers what was
-    /// acknowledged.
+    /// acknowledged. Where what an earlier process left must be written anew and the disk has no room for
+    /// it, the store answers questions and its writer has [stopped](Store::stopped) until it is
+    /// opened again.
     pub fn open(ground: Ground, options: Options) -> Result<Self, OpenError> {
         let disk = &*ground.disk;
         let lock = disk.lock()?.ok_or(OpenError::Locked)?;
@@ -103,6 +112,7 @@ impl Store {
             options,
             flushing: Mutex::default(),
             compacting: Mutex::default(),
+            merging: Mutex::default(),
             settling: Settling::new(writer.last_seq()),
             stopped: writer.stopped(),
             ids: Mutex::default(),
@@ -112,8 +122,13 @@ impl Store {
             wanted: Wanted::default(),
             _lock: lock,
         };
-        store.renew()?;
-        Ok(store)
+        match store.renew() {
+            Err(error) if error.remedy() == Remedy::FreeSpace => {
+                store.lock_writer()?.stop_for_space(error);
+                Ok(store)
+            }
+            renewed => renewed.map(|()| store).map_err(OpenError::from),
+        }
     }
 
     /// Writes anew what must not stay as it was found. A writer that did not end in good order may
@@ -194,24 +209,28 @@ impl Store {
     ) -> Result<Seq, WriteError> {
         let payload = payload_of(batch)?;
         self.wait_for_room()?;
-        let rows = SegmentBuilder::of_uncommitted(batch.batch());
-        let seq = self.append(batch, payload, rows, model)?;
+        let rows = Uncommitted::of(batch.batch());
+        let (seq, has_large_run) = self.append(batch, payload, rows, model)?;
         if self.options.durability == Durability::Sync {
             self.settling.settle(seq, || self.sync_log(), || self.stop_error())?;
+        }
+        if has_large_run {
+            self.merge_large_run();
         }
         self.flush_when_full();
         Ok(seq)
     }
 
     /// The part of a write that is done one at a time: checks against what there is, and the log.
+    /// Gives the commit, and whether it made the tail one that [`Store::merge_large_run`] is for.
     fn append(
         &self,
         batch: &mut Complete,
         mut payload: Vec<u8>,
-        mut rows: SegmentBuilder,
+        mut rows: Uncommitted,
         model: Option<Model>,
-    ) -> Result<Seq, WriteError> {
-        let mut writer = self.writer()?;
+    ) -> Result<(Seq, bool), WriteError> {
+        let mut writer = self.writer_with_room()?;
         let bound = writer.manifest.model;
         if bound != model {
             // The store has moved to another model since the batch was checked.
@@ -224,28 +243,38 @@ impl Store {
         if links::keep_lists(&snapshot, batch)? {
             // Only of what is erased, which is seldom and short.
             payload = payload_of(batch)?;
-            rows = SegmentBuilder::of_uncommitted(batch.batch());
+            rows = Uncommitted::of(batch.batch());
         }
         let seq = writer.commit(&*self.ground.disk, batch.batch(), &payload, rows)?;
         if self.options.durability != Durability::Sync {
             self.show(&mut writer);
         }
-        Ok(seq)
+        Ok((seq, writer.rows.large_run().is_some()))
     }
 
     /// Brings everything that is written to disk, and shows it. Gives the newest commit of it.
     fn sync_log(&self) -> Result<Seq, WriteError> {
-        let (syncer, snapshot, bytes) = {
+        self.sync_with(|_| ()).map(|(seq, ())| seq)
+    }
+
+    /// The same, with what `look` finds where exactly that is written.
+    fn sync_with<T>(&self, look: impl FnOnce(&Writer) -> T) -> Result<(Seq, T), WriteError> {
+        let (syncer, snapshot, bytes, found) = {
             let mut writer = self.writer()?;
-            (writer.syncer(), writer.snapshot(), writer.bytes_on_disk())
+            let found = look(&writer);
+            (writer.syncer(), writer.snapshot(), writer.bytes_on_disk(), found)
         };
         let synced = syncer.map_or(Ok(()), |syncer| syncer.sync());
         if let Err(error) = synced {
             return Err(self.lock_writer()?.stop(error));
         }
+        if let Some(error) = self.stop_error() {
+            // Nothing is acknowledged once it is known that something failed.
+            return Err(error);
+        }
         let seq = snapshot.seq();
         self.show_snapshot(snapshot, bytes);
-        Ok(seq)
+        Ok((seq, found))
     }
 
     /// Returns once everything that was written before the call survives a power cut. With
@@ -259,6 +288,21 @@ impl Store {
     pub fn seal(&self) -> Result<(), WriteError> {
         let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.flush_alone(&Erased::default())
+    }
+
+    /// The writer, where the logs have room for one batch more. Those who waited for it together may
+    /// find that the first of them took it.
+    pub(crate) fn writer_with_room(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
+        for _ in 0..ROOM_TRIES_MAX {
+            let writer = self.writer()?;
+            if writer.has_room() {
+                return Ok(writer);
+            }
+            drop(writer);
+            self.wait_for_room()?;
+        }
+        let why = "other writers fill the logs faster than they are sealed".to_owned();
+        Err(WriteError::Postponed { why, remedy: Remedy::RetryLater })
     }
 
     /// A writer that outruns the sealing of what it wrote waits for it here.
@@ -286,6 +330,19 @@ impl Store {
         }
     }
 
+    /// Merges parts of the tail that are too large for the writer's lock, while others write.
+    fn merge_large_run(&self) {
+        let Ok(_alone) = self.merging.try_lock() else { return };
+        let run = self.writer().ok().and_then(|writer| writer.rows.large_run());
+        let Some(run) = run else { return };
+        // What is wrong with them is told by the flush, which reads them too.
+        if let Ok(merged) = HeapMerged::of(&run)
+            && let Ok(mut writer) = self.writer()
+        {
+            writer.rows.take_merged(&run, merged);
+        }
+    }
+
     fn is_full(&self) -> bool {
         self.writer().is_ok_and(|writer| {
             Rows::bytes(writer.rows.loose()) >= self.options.tail_bytes_seal
@@ -293,8 +350,11 @@ impl Store {
         })
     }
 
-    /// Seals the tail if it has grown enough.
+    /// Seals the tail if it has grown enough. Waits for another flush only where it has.
     pub(crate) fn seal_if_full(&self) -> Result<(), WriteError> {
+        if !self.is_full() {
+            return Ok(());
+        }
         let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_full() { self.flush_alone(&Erased::default()) } else { Ok(()) }
     }
@@ -325,10 +385,7 @@ impl Store {
 
     /// What a backup copies: a manifest and parts that say the same, all of it on disk.
     pub(crate) fn to_copy(&self) -> Result<(Manifest, Vec<Part>), WriteError> {
-        self.sync()?;
-        let writer = self.writer()?;
-        let manifest = Manifest { last_seq: writer.last_seq(), ..writer.manifest.clone() };
-        Ok((manifest, writer.rows.all().to_vec()))
+        self.sync_with(what_to_copy).map(|(_, copied)| copied)
     }
 
     /// Binds the store to the encoder of its embeddings; another one is refused from then on.
@@ -399,6 +456,11 @@ impl Drop for Store {
             let _told_at_opening = writer.close();
         }
     }
+}
+
+fn what_to_copy(writer: &Writer) -> (Manifest, Vec<Part>) {
+    let manifest = Manifest { last_seq: writer.last_seq(), ..writer.manifest.clone() };
+    (manifest, writer.rows.all().to_vec())
 }
 
 /// A batch as the log holds it.

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::compact::Compacted;
+use crate::error::WriteError;
 use crate::log::Durability;
 use crate::pace::Pace;
 use crate::store::Store;
@@ -29,18 +30,32 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Begins to keep `store`: one thread seals and syncs, one compacts and erases.
+    /// Begins to keep `store`: one thread seals, one compacts and erases, and where writes are not
+    /// synced one by one a third one syncs, which so never waits for the work of the others.
     pub fn start(store: Arc<Store>) -> std::io::Result<Self> {
         store.wanted.attend();
+        let interval = match store.options.durability {
+            Durability::Interval(interval) => Some(interval),
+            Durability::Sync => None,
+        };
         let mut upkeep = Self { store, threads: Vec::new() };
-        for (name, work) in
-            [("store-flush", flush_loop as fn(&Store)), ("store-compact", rewrite_loop)]
-        {
-            let store = Arc::clone(&upkeep.store);
-            let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(&store));
-            upkeep.threads.push(thread?);
+        upkeep.spawn("store-flush", flush_loop)?;
+        upkeep.spawn("store-compact", rewrite_loop)?;
+        if let Some(interval) = interval {
+            upkeep.spawn("store-sync", move |store| sync_loop(store, interval))?;
         }
         Ok(upkeep)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&Store) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let store = Arc::clone(&self.store);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(&store));
+        self.threads.push(thread?);
+        Ok(())
     }
 }
 
@@ -54,19 +69,46 @@ impl Drop for Upkeep {
     }
 }
 
-/// Errors here stop the writer, and the next write says why.
+/// Syncs at each interval until the writer stops: the next write then says why.
+fn sync_loop(store: &Store, interval: Duration) {
+    while store.wanted.rest(interval) && store.stopped().is_none() {
+        let _told_by_the_writer = store.sync();
+    }
+}
+
 fn flush_loop(store: &Store) {
-    let interval = match store.options.durability {
-        Durability::Interval(interval) => Some(interval),
-        Durability::Sync => None,
-    };
-    while store.wanted.wait_for_flush(interval) {
-        if interval.is_some() && store.sync().is_err() {
+    let is_stopped = || store.stopped().is_some();
+    flush_until(&store.wanted, UPKEEP_PAUSE, || store.seal_if_full(), is_stopped);
+}
+
+/// Seals whenever it is wanted, until the writer has stopped. What is refused without stopping it,
+/// such as one segment more than there may be, is tried again after a pause. However this ends, the
+/// writes that fill the tail seal it themselves from then on.
+fn flush_until(
+    wanted: &Wanted,
+    pause: Duration,
+    seal: impl Fn() -> Result<(), WriteError>,
+    is_stopped: impl Fn() -> bool,
+) {
+    let _attended = Attended(wanted);
+    while wanted.wait_for_flush() {
+        if seal().is_ok() {
+            continue;
+        }
+        if is_stopped() {
             return;
         }
-        if store.seal_if_full().is_err() {
-            return;
-        }
+        wanted.rest(pause);
+        wanted.ask_for_flush();
+    }
+}
+
+/// Tells that nobody seals any more, after a panic too.
+struct Attended<'a>(&'a Wanted);
+
+impl Drop for Attended<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 
@@ -115,5 +157,40 @@ impl Pace for Shared<'_> {
         let goes_on = self.wanted.rest(rest.min(REST_MAX));
         self.begin();
         goes_on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    fn wanted() -> Wanted {
+        let wanted = Wanted::default();
+        wanted.attend();
+        assert!(wanted.ask_for_flush(), "somebody is there");
+        wanted
+    }
+
+    #[test]
+    fn a_refused_seal_is_tried_again_and_a_stopped_writer_ends_it() {
+        let (wanted, tries) = (wanted(), Cell::new(0));
+        let seal = || {
+            tries.set(tries.get() + 1);
+            Err(WriteError::refused("segments", "there are too many"))
+        };
+        flush_until(&wanted, Duration::ZERO, seal, || tries.get() == 3);
+        assert_eq!(tries.get(), 3);
+        assert!(!wanted.ask_for_flush(), "nobody is there any more");
+    }
+
+    #[test]
+    fn a_seal_that_panics_leaves_the_sealing_to_the_writes() {
+        let wanted = wanted();
+        let panics = || flush_until(&wanted, Duration::ZERO, || panic!("in a seal"), || false);
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        assert!(!wanted.ask_for_flush(), "nobody is there any more");
     }
 }

@@ -38,6 +38,11 @@ impl Wanted {
         self.wants().stop
     }
 
+    /// Whoever did what is asked does it no longer.
+    pub(crate) fn leave(&self) {
+        self.wants().is_attended = false;
+    }
+
     /// Nobody is there any more.
     pub(crate) fn forget(&self) {
         *self.wants() = Wants::default();
@@ -63,9 +68,9 @@ impl Wanted {
         self.wants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the tail is to be sealed, or until `at_most` has passed. Gives whether to go on.
-    pub(crate) fn wait_for_flush(&self, at_most: Option<Duration>) -> bool {
-        self.wait(at_most, |wants| std::mem::take(&mut wants.flush))
+    /// Waits until the tail is to be sealed. Gives whether to go on.
+    pub(crate) fn wait_for_flush(&self) -> bool {
+        self.wait(None, |wants| std::mem::take(&mut wants.flush))
     }
 
     /// Waits until there may be something to compact or to erase. Gives whether to go on.

@@ -3,6 +3,9 @@
 //! Owns the log, the manifest and the newest rows, pending commits included. Everything here is
 //! done under the store's lock and is short: what takes long, building segments, is a [`Job`]'s.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
@@ -13,14 +16,19 @@ use crate::item::Batch;
 use crate::job::{Job, JobError, Made};
 use crate::layout::{self, FileKind};
 use crate::limits::*;
-use crate::log::{self, Durability, LogSyncer, LogWriter};
+use crate::log::{Durability, LogSyncer, LogWriter};
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::opening::Opened;
 use crate::os::disk::{Disk, put_all_in_place};
 use crate::rows::Rows;
-use crate::segment::SegmentBuilder;
-use crate::snapshot::Snapshot;
+use crate::segment::Uncommitted;
+use crate::snapshot::{Part, Snapshot};
 use crate::state::{RowState, StateFile, StateOf};
+
+/// Bytes that a batch takes in the logs at most, with the head of its frame and the header of a log.
+const FRAME_ROOM: u64 = FRAME_BYTES_MAX as u64 + LOG_RESERVE_STEP;
+// Logs without room are full, so that waiting for room has the tail sealed.
+const _: () = assert!(LOG_BYTES_SEAL + FRAME_ROOM <= LOG_BYTES_MAX);
 
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -159,10 +167,17 @@ impl Writer {
         Snapshot { view: self.views, ..now }
     }
 
-    /// Whether the tail must be sealed before another batch is logged.
+    /// Whether the tail must be sealed before another batch is logged. The flush itself needs a log
+    /// for the commits that follow, beside the one that the batch may need.
     pub(crate) fn logs_are_full(&self) -> bool {
         let one_more = usize::from(self.log.is_none());
-        self.log_bytes() >= LOG_BYTES_SEAL || self.manifest.logs.len() + one_more > LOGS_MAX
+        self.log_bytes() >= LOG_BYTES_SEAL || self.manifest.logs.len() + one_more >= LOGS_MAX
+    }
+
+    /// Whether the logs can take a batch, whatever it is.
+    pub(crate) fn has_room(&self) -> bool {
+        let has_log = self.log.is_some() || self.manifest.logs.len() < LOGS_MAX;
+        has_log && self.log_bytes() + FRAME_ROOM <= LOG_BYTES_MAX
     }
 
     /// Ids whose bytes are still to be removed.
@@ -201,20 +216,16 @@ impl Writer {
         self.log.as_ref().map(LogWriter::syncer)
     }
 
-    /// Appends one batch to the log, without a sync, and shows it to itself. `rows` are those of the
-    /// batch.
+    /// Appends one batch to the log, which has room for it, without a sync, and shows it to itself.
+    /// `rows` are those of the batch.
     pub(crate) fn commit(
         &mut self,
         disk: &dyn Disk,
         batch: &Batch,
         payload: &[u8],
-        mut rows: SegmentBuilder,
+        rows: Uncommitted,
     ) -> Result<Seq, WriteError> {
-        if self.log_bytes() + log::frame_bytes(payload) > LOG_BYTES_MAX {
-            // Only when the tail could not be sealed before.
-            let why = format!("the logs are full: at most {LOG_BYTES_MAX} bytes are allowed");
-            return Err(WriteError::refused("batch", why));
-        }
+        assert!(self.has_room(), "the store waits for it before it takes the lock");
         let erasures = batch.tombstones.iter().filter(|stone| stone.removes());
         // With each id its source may have to go.
         if self.manifest.erasures.len() + erasures.clone().count() > ERASURES_PENDING_MAX / 2 {
@@ -228,8 +239,7 @@ impl Writer {
         log.append(seq, payload, records).map_err(|error| self.stop(error))?;
         self.next_seq += 1;
         self.manifest.erasures.extend(erasures.map(|stone| stone.target));
-        rows.commit_as(seq);
-        let added = self.rows.add(rows, [batch]);
+        let added = self.rows.add(rows.committed(seq), [batch]);
         added.map_err(|damage| self.stop_for(damage))?;
         Ok(seq)
     }
@@ -279,6 +289,14 @@ impl Writer {
         WriteError::Disk(error)
     }
 
+    /// What must be written before anything else can be does not fit the disk.
+    pub(crate) fn stop_for_space(&mut self, error: WriteError) {
+        self.note_stop(match error {
+            WriteError::Postponed { why, .. } => why,
+            other => other.to_string(),
+        });
+    }
+
     /// The first reason stays: what follows from it explains less.
     fn note_stop(&self, why: String) {
         let _earlier = self.stopped.set(why);
@@ -300,6 +318,9 @@ impl Writer {
             let why = format!("the store has {SEGMENTS_MAX} segments, which is the most");
             return Err(WriteError::refused("segments", why));
         }
+        // Where there is none yet, the next commit makes one. An opening that found as many logs as
+        // there may be can so still seal them. And while nobody knows whether the older logs are on
+        // disk, none may follow them: the segment takes their place first.
         if let Some(log) = self.log.take() {
             // No frame of a later log may count when one of this log was lost. A mark is not needed:
             // the next log's first commit says where this one ends.
@@ -307,10 +328,6 @@ impl Writer {
             self.older_log_bytes += log.bytes();
             self.older_file_bytes += log.file_bytes();
             log.sync().map_err(|error| self.stop(error))?;
-        }
-        // While nobody knows whether the older logs are on disk, none may follow them: the segment
-        // takes their place first.
-        if !self.must_seal {
             self.new_log(disk)?;
             self.publish(disk)?;
         }
@@ -364,10 +381,16 @@ impl Writer {
         }
     }
 
-    /// A job over one sealed segment; `None` where a flush has taken it up since.
+    /// A job over one sealed segment; `None` where a flush has it, or has taken it up since.
     pub(crate) fn job_over(&mut self, number: u64) -> Option<Job> {
         let at = self.manifest.segments.iter().position(|entry| entry.number == number)?;
-        Some(self.job(at, 1))
+        (!self.is_claimed(at)).then(|| self.job(at, 1))
+    }
+
+    /// The sealed segments and their numbers.
+    pub(crate) fn sealed(&self) -> Vec<(u64, Part)> {
+        let numbers = self.manifest.segments.iter().map(|entry| entry.number);
+        numbers.zip(self.rows.sealed_parts().iter().cloned()).collect()
     }
 
     /// A job over the first sealed segment that no job has; `None` when each has one.

@@ -38,7 +38,10 @@ impl Encoders {
     /// # Errors
     /// [`WriteError::Refused`] where the store has another model.
     pub fn bind(store: Arc<Store>, embedder: Arc<Embedder>) -> Result<Self, WriteError> {
-        store.bind_model(embedder.model())?;
+        // A store that takes no writes, for want of space maybe, still answers with its own model.
+        if store.snapshot().model() != Some(embedder.model()) {
+            store.bind_model(embedder.model())?;
+        }
         Ok(Self { store, held: RwLock::new(vec![embedder]), is_moving: AtomicBool::new(false) })
     }
 

@@ -61,7 +61,8 @@ impl Ask<'_> {
 /// `GET /health`.
 pub fn health(parts: &Parts) -> Response {
     let workspace = &parts.workspace;
-    let writable = workspace.store.stopped().is_none();
+    let stopped = workspace.store.stopped();
+    let writable = stopped.is_none();
     let audited = workspace.audit.failure().is_none();
     let status = if writable && audited { "ok" } else { "degraded" };
     let embedder = workspace.encoders.view().embedder;
@@ -69,7 +70,10 @@ pub fn health(parts: &Parts) -> Response {
         "status": status,
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_s": parts.started.elapsed().as_secs(),
-        "store": {"ready": writable},
+        "store": match stopped {
+            None => json!({"ready": true}),
+            Some(why) => json!({"ready": false, "why": why}),
+        },
         "encoder": {
             "ready": true, "model": embedder.name(), "kernel": embedder.kernel(),
         },

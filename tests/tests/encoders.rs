@@ -5,15 +5,27 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use engine::{
-    Batch, FullSpeed, Ground, ItemDraft, ItemView, Model, Options, Reencoder, Store, WriteError,
+    Batch, Durability, FullSpeed, Ground, ItemDraft, ItemView, Model, Options, Reencoder, Store,
+    WriteError,
 };
 use half::f16;
+use serde_json::Value;
+use server::app::{self, Settings};
 use server::embed::Embedder;
 use server::encoders::Encoders;
 use server::ingest::{Job, Report, Request, Roots};
+use server::model::Silent;
+use server::net::Cancel;
+use server::parts::Caller;
+use server::rest;
+use server::tools::{Context, status};
+use tests::ground;
 use tests::service::{scratch, write};
+use tests::sim::disk::{Fault, SimDisk};
+use tests::sim::state::DiskState;
 use tests::tiny_model::{self, Tiny};
 
 fn opened(folder: &Path, tiny: Tiny) -> Arc<Embedder> {
@@ -176,4 +188,55 @@ fn a_job_keeps_no_embedding_of_a_model_that_the_store_has_left() {
     assert!(again.superseded > 0 && again.errors_count == 0);
     assert_eq!(encoders.view().embedder.model(), next.model());
     check(&encoders, usize::try_from(report.items + again.items).unwrap());
+}
+
+/// The disk was full when the store was opened again: the service answers with the store's encoder,
+/// and says why it takes no writes.
+#[test]
+fn a_store_that_had_no_room_at_its_opening_is_served() {
+    let scratch = scratch();
+    let model = Tiny::new(1, 16).write(scratch.path(), "model");
+    let settings = Settings {
+        data: scratch.path().join("data"),
+        model: Some(model.clone()),
+        threads: 1,
+        call_time_max: Duration::from_secs(30),
+        durability: Durability::Sync,
+    };
+    let started = app::start(&settings, &mut Silent).unwrap();
+    let mut parts = Arc::into_inner(started.parts).expect("nobody else has them");
+    let embedder = Arc::new(tiny_model::embedder(&model));
+    let on = |disk: &SimDisk| {
+        let store = Store::open(ground::still(Arc::new(disk.clone()), 1), Options::default());
+        Encoders::bind(Arc::new(store.unwrap()), Arc::clone(&embedder)).unwrap()
+    };
+    let disk = SimDisk::on(DiskState::default());
+    let killed = on(&disk);
+    killed.write(Batch { items: vec![note("kept")], ..Batch::default() }).unwrap();
+    let left = disk.kill();
+    drop(killed);
+    let encoders = on(&SimDisk::failing(left, Some((0, Fault::Full)), 1));
+    parts.workspace.store = encoders.store_handle();
+    parts.workspace.encoders = encoders;
+
+    let health: Value = serde_json::from_slice(&rest::health(&parts).body).unwrap();
+    assert_eq!(health["status"], "degraded");
+    assert_eq!(health["store"]["ready"], false);
+    let why = health["store"]["why"].as_str().unwrap();
+    assert!(why.contains("No space left"), "{why}");
+    let caller = Caller::local_operator(&parts.workspace.name);
+    let context = Context {
+        parts: &parts,
+        caller: &caller,
+        cancel: &Cancel::new(),
+        deadline: Instant::now() + settings.call_time_max,
+        progress: None,
+    };
+    let stats = status::collect(&context).unwrap();
+    assert_eq!(stats["memory_items"], 1);
+    assert_eq!(stats["store"]["takes_writes"], false);
+    assert_eq!(stats["store"]["why"], why);
+    let late = Batch { items: vec![note("too late")], ..Batch::default() };
+    let refused = parts.workspace.encoders.write(late).unwrap_err().to_string();
+    assert!(refused.contains("No space left"), "{refused}");
 }

@@ -11,6 +11,8 @@ use tests::ground;
 use tests::listing::{Asked, listing};
 use tests::memory_disk::MemoryDisk;
 use tests::sample::{self, Seals, items, note};
+use tests::sim::disk::{Fault, SimDisk};
+use tests::sim::state::DiskState;
 
 const SEED: u64 = 21;
 const SEALS: Seals = Seals(&[0, 2, 4]);
@@ -123,4 +125,32 @@ fn a_seal_that_fails_within_a_write_loses_nothing() {
     let options = Options { tail_bytes_seal: 1, ..Options::default() };
     every_operation(options, Refuses::Once);
     every_operation(options, Refuses::FromThenOn);
+}
+
+/// A writer that was killed leaves a log that must be sealed before anything else is written. Where
+/// the disk has no room for that, questions are answered all the same.
+#[test]
+fn a_disk_that_is_full_at_an_opening_leaves_the_store_readable() {
+    let disk = SimDisk::on(DiskState::default());
+    let store = open(Arc::new(disk.clone()), Options::default()).expect("a new store opens");
+    let written = store.write(items([note("kept")])).expect("the disk works");
+    let asked = Asked::of(&store.snapshot(), [&written]).expect("no damage");
+    let wanted = shown(&store.snapshot(), &asked);
+    let mut left = disk.kill();
+    drop(store);
+    for seed in 0..4 {
+        let full = SimDisk::failing(left, Some((0, Fault::Full)), seed);
+        let store = open(Arc::new(full.clone()), Options::default()).expect("it opens for reading");
+        assert!(full.has_failed());
+        assert_eq!(shown(&store.snapshot(), &asked), wanted);
+        let why = store.stopped().expect("it takes no writes").to_owned();
+        assert!(why.contains("could not") && why.contains("No space left"), "{why}");
+        check_stopped(&store, &WriteError::Stopped(why));
+        drop(store);
+        left = full.state();
+    }
+    let store = open(Arc::new(SimDisk::on(left)), Options::default()).expect("there is room again");
+    assert_eq!(store.stopped(), None);
+    assert_eq!(shown(&store.snapshot(), &asked), wanted);
+    assert_eq!(store.write(items([note("and on")])).expect("the disk works").seq, 2);
 }

@@ -2,9 +2,13 @@
 //!
 //! Appending and syncing are apart, so that one sync can serve the frames of many writers. Knows
 //! what is on disk only from who synced; does not decide when that happens.
+//!
+//! An operating system tells of a failed sync once: the next one of the same file succeeds and brings
+//! nothing to disk (Rebello et al., "Can applications recover from fsync failures?", ATC 2020). So
+//! syncs of a log are done one at a time, and none is tried after one that failed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Durability;
 use super::frame::{Check, HEADER_BYTES, Header};
@@ -18,34 +22,61 @@ use crate::os::disk::{Disk, DiskFile};
 /// A log open for appending.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
-    file: Arc<dyn DiskFile>,
+    shared: Arc<Shared>,
     number: u64,
     check: Check,
     bytes: u64,
-    /// How many of these are known to be on disk; whoever syncs says so here.
-    synced_bytes: Arc<AtomicU64>,
     /// How long the file has been made; `None` where no room is reserved.
     reserved: Option<u64>,
     last_seq: Seq,
 }
 
+/// The file, and what all that sync it know of it.
+#[derive(Debug)]
+struct Shared {
+    file: Arc<dyn DiskFile>,
+    /// How many bytes are known to be on disk.
+    synced_bytes: AtomicU64,
+    /// Held while the file is synced; why it failed, which is the answer to all who come later.
+    failed: Mutex<Option<DiskError>>,
+}
+
+impl Shared {
+    /// Returns once the first `end` bytes survive a power cut.
+    fn sync(&self, end: u64) -> Result<(), DiskError> {
+        if self.synced_bytes() >= end {
+            return Ok(());
+        }
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = &*failed {
+            return Err(error.again());
+        }
+        // Whoever had the lock before may have done it.
+        if self.synced_bytes() < end {
+            self.file.sync().inspect_err(|error| *failed = Some(error.again()))?;
+            self.synced_bytes.fetch_max(end, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    fn synced_bytes(&self) -> u64 {
+        self.synced_bytes.load(Ordering::Acquire)
+    }
+}
+
 /// Syncs a log without its writer.
 #[derive(Debug)]
 pub(crate) struct LogSyncer {
-    file: Arc<dyn DiskFile>,
+    shared: Arc<Shared>,
     /// How much had been appended when this was made.
     end: u64,
-    synced_bytes: Arc<AtomicU64>,
 }
 
 impl LogSyncer {
-    /// Returns once all that was appended before this was made survives a power cut.
+    /// Returns once all that was appended before this was made survives a power cut. Once this has
+    /// failed for anyone it fails for all whose bytes are not known to be on disk.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
-        if self.synced_bytes.load(Ordering::Acquire) < self.end {
-            self.file.sync()?;
-            self.synced_bytes.fetch_max(self.end, Ordering::AcqRel);
-        }
-        Ok(())
+        self.shared.sync(self.end)
     }
 }
 
@@ -78,12 +109,12 @@ impl LogWriter {
         file.append(&header.encode())?;
         file.sync()?;
         let bytes = HEADER_BYTES as u64;
+        let synced_bytes = AtomicU64::new(bytes);
         Ok(Self {
-            file,
+            shared: Arc::new(Shared { file, synced_bytes, failed: Mutex::default() }),
             number,
             check: Check::placed(store, number),
             bytes,
-            synced_bytes: Arc::new(AtomicU64::new(bytes)),
             reserved: (durability == Durability::Sync).then_some(bytes),
             last_seq: first_seq - 1,
         })
@@ -105,7 +136,7 @@ impl LogWriter {
 
     /// Waits until all frames are on disk.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
-        self.syncer().sync()
+        self.shared.sync(self.bytes)
     }
 
     /// Ends the log with a mark. Only for a log whose appends and syncs have all succeeded.
@@ -115,16 +146,12 @@ impl LogWriter {
         // No room is made for it: what a power cut shows of room that was never on disk would follow the
         // mark, and nothing may.
         self.put(self.last_seq, &[], 0)?;
-        self.file.sync()
+        self.sync()
     }
 
     /// A handle that syncs while the writer appends.
     pub(crate) fn syncer(&self) -> LogSyncer {
-        LogSyncer {
-            file: Arc::clone(&self.file),
-            end: self.bytes,
-            synced_bytes: Arc::clone(&self.synced_bytes),
-        }
+        LogSyncer { shared: Arc::clone(&self.shared), end: self.bytes }
     }
 
     /// Number of the log.
@@ -143,9 +170,9 @@ impl LogWriter {
     }
 
     fn put(&mut self, seq: Seq, payload: &[u8], records: u32) -> Result<(), DiskError> {
-        let synced_bytes = self.synced_bytes.load(Ordering::Acquire);
+        let synced_bytes = self.shared.synced_bytes();
         let frame = self.check.frame(self.bytes, seq, synced_bytes, records, payload);
-        self.file.append(&frame)?;
+        self.shared.file.append(&frame)?;
         self.bytes += frame.len() as u64;
         Ok(())
     }
@@ -156,7 +183,7 @@ impl LogWriter {
             return Ok(());
         }
         let wanted = end.next_multiple_of(LOG_RESERVE_STEP);
-        match self.file.reserve(wanted) {
+        match self.shared.file.reserve(wanted) {
             Ok(()) => self.reserved = Some(wanted),
             Err(error) if error.remedy() == Remedy::FreeSpace => self.reserved = None,
             Err(error) => return Err(error),

@@ -34,4 +34,4 @@ pub(crate) use sealed::Segment;
 pub(crate) use sink::{FileSink, Sink};
 pub(crate) use v1::{Opened as OpenedSegment, open_any};
 pub(crate) use vectors::Vectors;
-pub(crate) use writer::SegmentBuilder;
+pub(crate) use writer::{SegmentBuilder, Uncommitted};

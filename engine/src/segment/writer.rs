@@ -26,8 +26,6 @@ pub(crate) struct SegmentBuilder {
     dimensions: u32,
     vectors: Vectors,
     words: PostingsBuilder,
-    /// The words, where they were turned into columns before the rest.
-    indexed: Option<WordColumns>,
     seqs: Option<(Seq, Seq)>,
 }
 
@@ -120,25 +118,6 @@ impl SegmentBuilder {
         batch.tombstones.iter().for_each(|stone| self.push_tombstone(seq, stone));
     }
 
-    /// All of a batch that gets its number with [`SegmentBuilder::commit_as`]: what takes longest is
-    /// done before, by the thread that writes and without a lock.
-    pub(crate) fn of_uncommitted(batch: &Batch) -> Self {
-        let mut builder = Self::default();
-        builder.push_batch(0, batch);
-        let rows = row_number(builder.items.id.len());
-        builder.indexed = Some(std::mem::take(&mut builder.words).finish_on_heap(rows));
-        builder
-    }
-
-    /// Makes all rows those of one commit.
-    pub(crate) fn commit_as(&mut self, seq: Seq) {
-        let Self { items, sources, edges, tombstones, .. } = self;
-        for column in [&mut items.seq, &mut sources.seq, &mut edges.seq, &mut tombstones.seq] {
-            column.fill(seq);
-        }
-        self.seqs = Some((seq, seq));
-    }
-
     /// Widens the commits that the segment covers.
     pub(super) fn saw(&mut self, seq: Seq) {
         let (first, last) = self.seqs.unwrap_or((seq, seq));
@@ -228,12 +207,13 @@ impl SegmentBuilder {
 
     /// The bytes of a part that stays on the heap for now: no file may have these words.
     pub(crate) fn finish_on_heap(mut self) -> AlignedBytes {
-        let rows = row_number(self.items.id.len());
-        let words = match self.indexed.take() {
-            Some(words) => words,
-            None => std::mem::take(&mut self.words).finish_on_heap(rows),
-        };
+        let words = self.take_heap_words();
         self.finish_with(&words)
+    }
+
+    fn take_heap_words(&mut self) -> WordColumns {
+        let rows = row_number(self.items.id.len());
+        std::mem::take(&mut self.words).finish_on_heap(rows)
     }
 
     /// The file's bytes.
@@ -319,6 +299,33 @@ impl SegmentBuilder {
             first_seq,
             last_seq,
         }
+    }
+}
+
+/// All rows of a batch that has no number yet, and their words: what takes longest is done before
+/// the commit, by the thread that writes and without a lock.
+pub(crate) struct Uncommitted {
+    rows: SegmentBuilder,
+    words: WordColumns,
+}
+
+impl Uncommitted {
+    /// The rows of a batch whose ids and times are filled in.
+    pub(crate) fn of(batch: &Batch) -> Self {
+        let mut rows = SegmentBuilder::default();
+        rows.push_batch(0, batch);
+        let words = rows.take_heap_words();
+        Self { rows, words }
+    }
+
+    /// The bytes of a part on the heap, with all rows those of one commit.
+    pub(crate) fn committed(mut self, seq: Seq) -> AlignedBytes {
+        let SegmentBuilder { items, sources, edges, tombstones, .. } = &mut self.rows;
+        for column in [&mut items.seq, &mut sources.seq, &mut edges.seq, &mut tombstones.seq] {
+            column.fill(seq);
+        }
+        self.rows.seqs = Some((seq, seq));
+        self.rows.finish_with(&self.words)
     }
 }
 

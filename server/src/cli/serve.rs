@@ -1,6 +1,7 @@
 //! `recalld serve`.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -124,10 +125,15 @@ fn begin(
     (local, hosted): (Option<SocketAddr>, Option<SocketAddr>),
     stopping: &Cancel,
 ) -> Result<Option<Announcement>, Failure> {
-    let announced = local
-        .map(|at| Announcement::write(&parts.data, &format!("http://{at}")))
-        .transpose()
-        .map_err(Failure::could)?;
+    let announced = local.and_then(|at| announce(&parts.data, &format!("http://{at}")));
+    if let Some(why) = parts.workspace.store.stopped() {
+        eprintln!(
+            "recalld: the store takes no writes: {why}\nrecalld: questions are answered; free some \
+             space on that disk, then start again"
+        );
+        say_ready(args, parts, (local, hosted));
+        return Ok(announced);
+    }
     if !args.ingest.is_empty() {
         let mut bar = Bar::stderr(Unit::Files);
         let raw = ingest::arguments(&args.ingest, false)?;
@@ -141,6 +147,21 @@ fn begin(
         say(&answer.text);
     }
     parts.workspace.store.seal().map_err(Failure::could)?;
+    say_ready(args, parts, (local, hosted));
+    Ok(announced)
+}
+
+/// Commands find the server by its announcement; without one it is still there for everyone else.
+fn announce(data: &Path, local: &str) -> Option<Announcement> {
+    let announced = Announcement::write(data, local);
+    announced.inspect_err(|error| eprintln!("recalld: serving.json: {error}")).ok()
+}
+
+fn say_ready(
+    args: &ServeArgs,
+    parts: &Parts,
+    (local, hosted): (Option<SocketAddr>, Option<SocketAddr>),
+) {
     let url =
         |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| format!("http://{at}"));
     let (local, hosted) = (url(local), url(hosted));
@@ -150,5 +171,4 @@ fn begin(
     } else {
         tell_line(&format_args!("ready local={local} hosted={hosted} data={data}"))?;
     }
-    Ok(announced)
 }

@@ -81,11 +81,15 @@ pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
     }))
 }
 
-/// How the store is: its newest commit, whether it takes writes, and what still waits to be erased
-/// (`null` where it takes none).
+/// How the store is: its newest commit, whether it takes writes, or why it takes none, and what still
+/// waits to be erased (`null` where it takes none).
 fn store_part(store: &Store, seq: Seq) -> Value {
-    json!({
-        "seq": seq, "takes_writes": store.stopped().is_none(),
-        "erasures_pending": store.erasures_pending().ok(),
-    })
+    let mut part = json!({
+        "seq": seq, "takes_writes": true, "erasures_pending": store.erasures_pending().ok(),
+    });
+    if let Some(why) = store.stopped() {
+        part["takes_writes"] = json!(false);
+        part["why"] = json!(why);
+    }
+    part
 }

@@ -28,8 +28,8 @@
 //!
 //! Faults are EIO of any operation (with or without its effect), short writes, a disk that is full,
 //! and a sync that fails once while what it should have written is lost for good. When a process
-//! ends, what it wrote stays with the operating system, as it does on a machine that stays up; but what
-//! a failed sync has lost is lost to reads too (`workload::LOST_WRITES_STAY_READABLE` says why).
+//! ends, what it wrote stays with the operating system, as it does on a machine that stays up; what
+//! a failed sync has lost can still be read then, or is lost to reads too: both are tried.
 //! Spoilt bytes model a disk that forgets what it had stored.
 
 pub mod copies;
