@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use crate::compact::Compacted;
 use crate::error::{Damage, WriteError};
@@ -46,7 +47,7 @@ impl Store {
     /// Removes the bytes of all that is to be erased. Gives how many ids that were, those of sources
     /// included; 0 also when the pace ended it.
     pub fn erase_pending(&self, pace: &dyn Pace) -> Result<usize, WriteError> {
-        let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.compacting.take();
         let _no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let (pending, snapshot) = {
             let mut writer = self.writer()?;
@@ -72,6 +73,8 @@ impl Store {
                 if !holds_any(&writer.rows.sealed_parts()[at], &erased)? {
                     continue;
                 }
+                // What a move to another model has made of it holds the rows, too.
+                writer.take_back(&*self.ground.disk, at);
                 writer.job(at, 1)
             };
             if self.rewrite(&job, &erased, pace)? == Compacted::Cancelled {
@@ -88,8 +91,10 @@ impl Store {
     }
 
     /// How many ids wait to be erased, with those of sources that go with an erasure that has begun.
+    /// Does not wait for a write.
     pub fn erasures_pending(&self) -> Result<usize, WriteError> {
-        Ok(self.writer()?.erasures().len())
+        let pending = self.erasures_pending.load(Ordering::SeqCst);
+        self.stop_error().map_or(Ok(pending), Err)
     }
 }
 
