@@ -73,6 +73,10 @@ mutation 'compaction takes what a flush has taken' engine/src/writer.rs \
     's/self\.claimed\.contains\(&self\.manifest\.segments\[at\]\.number\)/$ENV{RIGHT} && $&/'
 mutation 'a flush takes what compaction has taken' engine/src/writer.rs \
     's/if is_taken \|\| size/if is_taken && $ENV{RIGHT} || size/'
+mutation 'a move to another model does not name it' engine/src/reembed.rs \
+    's/writer\.manifest\.model = Some\(self\.to\);/if $ENV{RIGHT} { $& }/'
+mutation 'a move to another model leaves a segment out' engine/src/reembed.rs \
+    's/for \(job, made\) in remade \{/for (job, made) in remade.into_iter().skip(usize::from(!($ENV{RIGHT}))) {/'
 mutation 'files of a backup are not synced before its manifest' engine/src/backup.rs \
     's/file\.sync\(\)\?;/if $ENV{RIGHT} { $& }/'
 mutation 'names of a backup are not synced before its manifest' engine/src/backup.rs \

@@ -5,7 +5,6 @@
 //! the store has doubled (O'Neil et al., "The log-structured merge-tree", 1996, in its tiered form).
 
 use std::ops::Range;
-use std::sync::PoisonError;
 
 use crate::error::WriteError;
 use crate::job::{Content, Job};
@@ -64,7 +63,7 @@ impl Store {
     }
 
     fn compact_run(&self, aim: Aim, pace: &dyn Pace) -> Result<Compacted, WriteError> {
-        let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.compacting.take();
         let disk = &*self.ground.disk;
         let job = {
             let mut writer = self.writer()?;

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use crate::compact::Compacted;
 use crate::error::{Damage, WriteError};
@@ -59,7 +60,7 @@ impl Store {
     /// Removes the bytes of all that is to be erased. Gives how many ids that were, those of sources
     /// included; 0 also when the pace ended it.
     pub fn erase_pending(&self, pace: &dyn Pace) -> Result<usize, WriteError> {
-        let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.compacting.take();
         // What a flush took from the tail meanwhile could name a source that goes.
         let no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let (pending, snapshot) = {
@@ -126,7 +127,10 @@ impl Store {
                 clean.insert(number);
                 continue;
             }
-            let job = self.writer()?.job_over(number);
+            let mut writer = self.writer()?;
+            // What a move to another model has made of it holds the rows, too.
+            writer.take_back(&*self.ground.disk, number);
+            let job = writer.job_over(number);
             if job.is_some() {
                 return Ok(job);
             }
@@ -135,8 +139,10 @@ impl Store {
     }
 
     /// How many ids wait to be erased, with those of sources that go with an erasure that has begun.
+    /// Does not wait for a write.
     pub fn erasures_pending(&self) -> Result<usize, WriteError> {
-        Ok(self.writer()?.erasures().len())
+        let pending = self.erasures_pending.load(Ordering::SeqCst);
+        self.stop_error().map_or(Ok(pending), Err)
     }
 }
 

@@ -1,7 +1,8 @@
 //! A job: many parts of a store become one segment file, while others read and write.
 //!
 //! Owns the making of the file; who may take which parts, and what takes their place, is the
-//! writer's. A job that fails leaves a file that nothing names, which the next opening removes.
+//! writer's. A job that fails removes its file; where it cannot, nothing names that, and the next
+//! opening removes it.
 
 use std::sync::Arc;
 
@@ -144,6 +145,11 @@ impl Job {
         self.inputs.len() > self.sealed.len()
     }
 
+    /// Name of the file that it makes.
+    pub(crate) fn name(&self) -> String {
+        layout::name(FileKind::Segment, self.number)
+    }
+
     /// Makes the file.
     pub(crate) fn run(
         &self,
@@ -153,8 +159,10 @@ impl Job {
     ) -> Result<Made, JobError> {
         let made = self.make(disk, content, pace);
         if made.is_err() {
-            let name = layout::name(FileKind::Segment, self.number);
-            let _opening_removes_it = disk.remove(&format!("{name}{UNFINISHED}"));
+            let name = self.name();
+            for name in [format!("{name}{UNFINISHED}"), name] {
+                let _opening_removes_it = disk.remove(&name);
+            }
         }
         made
     }
@@ -165,7 +173,7 @@ impl Job {
         content: Content<'_>,
         pace: &dyn Pace,
     ) -> Result<Made, JobError> {
-        let name = layout::name(FileKind::Segment, self.number);
+        let name = self.name();
         let fresh = format!("{name}{UNFINISHED}");
         let file = Paced { file: disk.create(&fresh)?, pace };
         let mut sink = FileSink::new(&file);

@@ -41,6 +41,7 @@ mod state;
 mod store;
 mod supersede;
 mod top;
+mod turns;
 mod upkeep;
 mod verify;
 mod walk;

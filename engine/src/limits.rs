@@ -40,14 +40,18 @@ pub const COMPACT_BYTES_MAX: usize = 512 << 20;
 pub const COMPACT_RUN_MIN: usize = 4;
 /// Segments above which compaction merges any two neighbours that fit.
 pub const SEGMENTS_MANY: usize = 64;
-/// Bytes that compaction leaves free on the disk: room for a full tail and its logs.
+/// Bytes that compaction and a move to another model leave free on the disk: room for a full tail
+/// and its logs.
 pub const COMPACT_FREE_BYTES_MIN: u64 = 512 << 20;
 /// Items that are re-embedded at once, between two looks at the pace.
 pub const REEMBED_BATCH_MAX: usize = 64;
-/// Items that are re-embedded while writers wait, where writers are not faster than the encoder.
+/// Items that are re-embedded while nobody can write.
 pub const REEMBED_LAST_MAX: u64 = 64;
-/// Rounds of re-embedding what was written meanwhile, before writers wait for the rest.
+/// Rounds of re-embedding what was written meanwhile, before writers are held back.
 pub const REEMBED_ROUNDS_MAX: usize = 16;
+/// Segments that a move writes again because an erasure took them back, before it lets nothing pass
+/// until its round ends.
+pub const REEMBED_TAKEN_BACK_MAX: u64 = 64;
 /// Logs that a manifest names. Each opening that writes makes one.
 pub const LOGS_MAX: usize = 64;
 /// Ids in a manifest whose bytes are still to be removed; half of them may be asked for, since the

@@ -4,7 +4,8 @@
 
 /// How fast a job may go on. It is asked after every piece that was written.
 pub trait Pace: Sync {
-    /// `bytes` were written; waits as long as they ought to have taken. `false` ends the job.
+    /// `bytes` were written; waits as long as they ought to have taken. `false` ends the job. With 0
+    /// bytes a move to another model is between two segments, and holds nothing.
     fn wrote(&self, bytes: usize) -> bool;
 }
 

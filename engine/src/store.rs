@@ -3,12 +3,12 @@
 //! The door of the engine: who may write when, and which snapshot is shown. What happens on disk is
 //! the writer's; what a row is, and how it is found, belongs to others.
 //!
-//! Locks, in the order in which a thread may take them: `compacting`, `flushing`, `merging`, `writer`,
-//! a log's while it is synced, `shown`.
+//! Locks, in the order in which a thread may take them: `moving`, `compacting`, `flushing`, `merging`,
+//! `writer`, a log's while it is synced, `shown`.
 //! Only short work is done under `writer`: an append to the log, rows for the tail, a manifest.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use crate::error::{OpenError, Remedy, WriteError};
 use crate::ground::Ground;
@@ -28,6 +28,7 @@ use crate::rows::Rows;
 use crate::segment::Uncommitted;
 use crate::settle::Settling;
 use crate::snapshot::{Part, Snapshot};
+use crate::turns::Turns;
 use crate::wanted::Wanted;
 use crate::writer::Writer;
 
@@ -80,16 +81,22 @@ pub struct Written {
 pub struct Store {
     pub(crate) ground: Ground,
     pub(crate) options: Options,
-    /// One of compaction, erasure and re-embedding at a time.
-    pub(crate) compacting: Mutex<()>,
+    /// One move to another model at a time.
+    pub(crate) moving: Mutex<()>,
+    /// One of compaction, erasure and a move's work on one segment at a time.
+    pub(crate) compacting: Turns,
     /// One flush at a time.
     pub(crate) flushing: Mutex<()>,
     /// One merge of the tail's large parts at a time; only ever tried.
     merging: Mutex<()>,
     writer: Mutex<Writer>,
+    /// Writers that a move to another model holds back wait here.
+    pub(crate) admitting: Condvar,
     settling: Settling,
     /// Why the writer stopped; read without waiting for it.
     stopped: Arc<OnceLock<String>>,
+    /// How many erasures are pending; read in the same way.
+    pub(crate) erasures_pending: Arc<AtomicUsize>,
     ids: Mutex<IdMaker>,
     shown: RwLock<Snapshot>,
     bytes_on_disk: AtomicU64,
@@ -111,10 +118,13 @@ impl Store {
             ground,
             options,
             flushing: Mutex::default(),
-            compacting: Mutex::default(),
+            moving: Mutex::default(),
+            compacting: Turns::default(),
             merging: Mutex::default(),
+            admitting: Condvar::new(),
             settling: Settling::new(writer.last_seq()),
             stopped: writer.stopped(),
+            erasures_pending: writer.erasures_pending(),
             ids: Mutex::default(),
             shown: RwLock::new(writer.snapshot()),
             bytes_on_disk: AtomicU64::new(writer.bytes_on_disk()),
@@ -230,7 +240,7 @@ impl Store {
         mut rows: Uncommitted,
         model: Option<Model>,
     ) -> Result<(Seq, bool), WriteError> {
-        let mut writer = self.writer_with_room()?;
+        let mut writer = self.admitted(batch.batch())?;
         let bound = writer.manifest.model;
         if bound != model {
             // The store has moved to another model since the batch was checked.
@@ -250,6 +260,26 @@ impl Store {
             self.show(&mut writer);
         }
         Ok((seq, writer.rows.large_run().is_some()))
+    }
+
+    /// The writer, once it takes the embeddings of a batch: a move to another model may hold them back.
+    fn admitted(&self, batch: &Batch) -> Result<MutexGuard<'_, Writer>, WriteError> {
+        let vectors = batch.items.iter().filter(|item| !item.embedding.is_empty()).count() as u64;
+        loop {
+            let mut writer = self.writer_with_room()?;
+            if writer.admits(vectors) {
+                return Ok(writer);
+            }
+            while !writer.admits(vectors) {
+                writer = self.admitting.wait(writer).map_err(|_| self.poisoned())?;
+                if let Some(error) = self.stop_error() {
+                    return Err(error);
+                }
+            }
+            if writer.has_room() {
+                return Ok(writer);
+            }
+        }
     }
 
     /// Brings everything that is written to disk, and shows it. Gives the newest commit of it.
@@ -407,7 +437,7 @@ impl Store {
         self.stopped.get().map(String::as_str)
     }
 
-    fn stop_error(&self) -> Option<WriteError> {
+    pub(crate) fn stop_error(&self) -> Option<WriteError> {
         self.stopped().map(|why| WriteError::Stopped(why.to_owned()))
     }
 
@@ -422,11 +452,20 @@ impl Store {
         self.stop_error().map_or(Ok(writer), Err)
     }
 
-    fn lock_writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
-        self.writer.lock().map_err(|_| {
-            let why = || "a thread panicked while it was writing".to_owned();
-            WriteError::Stopped(self.stopped.get_or_init(why).clone())
-        })
+    /// The same once it has stopped, too.
+    pub(crate) fn lock_writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
+        self.writer.lock().map_err(|_| self.poisoned())
+    }
+
+    /// The same where nobody has it.
+    #[cfg(test)]
+    pub(crate) fn try_writer(&self) -> std::sync::TryLockResult<MutexGuard<'_, Writer>> {
+        self.writer.try_lock()
+    }
+
+    fn poisoned(&self) -> WriteError {
+        let why = || "a thread panicked while it was writing".to_owned();
+        WriteError::Stopped(self.stopped.get_or_init(why).clone())
     }
 
     /// Shows everything, all of which is on disk: a manifest was just put in place.

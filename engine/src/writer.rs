@@ -7,6 +7,7 @@
 mod tests;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Damage, DiskError, OpenError, WriteError};
@@ -52,12 +53,19 @@ pub(crate) struct Writer {
     stored_marks: HashMap<u64, [u32; 3]>,
     /// Sealed segments that a job is reading: no other job may take them.
     claimed: HashSet<u64>,
+    /// Segments that a move to another model has made and that its manifest will name, each of one
+    /// sealed segment, which stays claimed until then.
+    pub(crate) remade: Vec<(Job, Made)>,
+    /// How many embeddings may wait to be made anew, while a move to another model holds writers back.
+    pub(crate) waiting_max: Option<u64>,
     /// Files that no manifest needs any more and that are still there.
     doomed: Vec<String>,
     /// Counts the snapshots made, so that an older one is never shown after a newer one.
     views: u64,
     /// Why the writer stopped.
     stopped: Arc<OnceLock<String>>,
+    /// How many erasures are pending.
+    erasures_pending: Arc<AtomicUsize>,
 }
 
 /// A directory without a manifest is a new store, unless it holds pieces of an old one.
@@ -120,10 +128,14 @@ impl Writer {
             next_seq: opened.next_seq,
             stored_marks,
             claimed: HashSet::new(),
+            remade: Vec::new(),
+            waiting_max: None,
             doomed: Vec::new(),
             views: 0,
             stopped: Arc::default(),
+            erasures_pending: Arc::default(),
         };
+        writer.count_erasures();
         writer.remove_leftovers(disk, &disk.names()?)?;
         Ok(writer)
     }
@@ -160,6 +172,15 @@ impl Writer {
         Arc::clone(&self.stopped)
     }
 
+    /// How many erasures are pending, for the same.
+    pub(crate) fn erasures_pending(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.erasures_pending)
+    }
+
+    fn count_erasures(&self) {
+        self.erasures_pending.store(self.manifest.erasures.len(), Ordering::SeqCst);
+    }
+
     /// Everything as of the newest commit.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         self.views += 1;
@@ -189,6 +210,7 @@ impl Writer {
     /// gone, nothing else tells what was to go with it. From now on no commit may name them.
     pub(crate) fn erase_too(&mut self, sources: impl IntoIterator<Item = SourceId>) {
         self.manifest.erasures.extend(sources.into_iter().map(|source| source.0));
+        self.count_erasures();
     }
 
     /// Whether a job has the sealed segment at a place.
@@ -239,6 +261,7 @@ impl Writer {
         log.append(seq, payload, records).map_err(|error| self.stop(error))?;
         self.next_seq += 1;
         self.manifest.erasures.extend(erasures.map(|stone| stone.target));
+        self.count_erasures();
         let added = self.rows.add(rows.committed(seq), [batch]);
         added.map_err(|damage| self.stop_for(damage))?;
         Ok(seq)
@@ -393,10 +416,20 @@ impl Writer {
         numbers.zip(self.rows.sealed_parts().iter().cloned()).collect()
     }
 
-    /// A job over the first sealed segment that no job has; `None` when each has one.
-    pub(crate) fn next_job(&mut self) -> Option<Job> {
-        let free = (0..self.manifest.segments.len()).find(|&at| !self.is_claimed(at))?;
-        Some(self.job(free, 1))
+    /// Sealed segments that no job has, in their order.
+    pub(crate) fn unclaimed(&self) -> impl Iterator<Item = (usize, &SegmentEntry)> {
+        let entries = self.manifest.segments.iter().enumerate();
+        entries.filter(|(_, entry)| !self.claimed.contains(&entry.number))
+    }
+
+    /// Embeddings in the tail.
+    pub(crate) fn tail_vectors(&self) -> u64 {
+        self.rows.tail().iter().map(|part| u64::from(part.segment.header().vectors)).sum()
+    }
+
+    /// Whether so many more embeddings may be written now.
+    pub(crate) fn admits(&self, vectors: u64) -> bool {
+        vectors == 0 || self.waiting_max.is_none_or(|most| self.tail_vectors() + vectors <= most)
     }
 
     /// Puts what a job made in the place of what it read, in a new manifest.
@@ -433,9 +466,31 @@ impl Writer {
         self.release(job);
     }
 
-    /// What a job made is not wanted after all.
-    pub(crate) fn doom_made(&mut self, made: &Made) {
-        self.doomed.push(layout::name(FileKind::Segment, made.entry.number));
+    /// Takes back what a move to another model has made of a sealed segment, if it has: it must not
+    /// name that any more.
+    pub(crate) fn take_back(&mut self, disk: &dyn Disk, number: u64) {
+        if let Some(at) = self.remade.iter().position(|(job, _)| job.sealed == [number]) {
+            let (job, _) = self.remade.swap_remove(at);
+            self.discard(disk, [job]);
+        }
+    }
+
+    /// Takes back all that a move has made. Also done once the writer has stopped: no manifest
+    /// names any of it.
+    pub(crate) fn take_all_back(&mut self, disk: &dyn Disk) {
+        let jobs: Vec<Job> = self.remade.drain(..).map(|(job, _)| job).collect();
+        self.discard(disk, jobs);
+    }
+
+    fn discard(&mut self, disk: &dyn Disk, jobs: impl IntoIterator<Item = Job>) {
+        for job in jobs {
+            self.abandon(&job);
+            let name = job.name();
+            // What is still there is removed with the next manifest, or by the next opening.
+            if !is_removed(disk, &name) {
+                self.doomed.push(name);
+            }
+        }
     }
 
     /// Forgets a job that came to nothing.
@@ -474,10 +529,7 @@ impl Writer {
         self.try_publish(disk).map_err(|error| self.stop(error))?;
         // All of it stands by now. What cannot be removed is tried again with the next manifest, and
         // at the next opening.
-        self.doomed.retain(|name| {
-            disk.remove(name)
-                .is_err_and(|error| error.source.kind() != std::io::ErrorKind::NotFound)
-        });
+        self.doomed.retain(|name| !is_removed(disk, name));
         Ok(())
     }
 
@@ -531,6 +583,7 @@ impl Writer {
             return Err(WriteError::postponed(&DiskError::new("remove", name, why)));
         }
         self.manifest.erasures.retain(|id| !ids.contains(id));
+        self.count_erasures();
         self.publish(disk)?;
         // Until then a power cut may bring a removed name back, which the next opening removes again.
         disk.sync_names().map_err(|error| self.stop(error))
@@ -542,6 +595,14 @@ impl Writer {
             Some(log) if self.stopped.get().is_none() => log.close(),
             _ => Ok(()),
         }
+    }
+}
+
+/// Removes a file that may be gone already.
+fn is_removed(disk: &dyn Disk, name: &str) -> bool {
+    match disk.remove(name) {
+        Ok(()) => true,
+        Err(error) => error.source.kind() == std::io::ErrorKind::NotFound,
     }
 }
 

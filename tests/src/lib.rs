@@ -10,6 +10,7 @@ pub mod load;
 pub mod mcp_client;
 pub mod memory_disk;
 pub mod original_model;
+pub mod other_model;
 pub mod random_store;
 pub mod remake;
 pub mod reseal;

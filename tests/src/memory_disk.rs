@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::DiskError;
@@ -19,12 +19,19 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 pub struct MemoryDisk {
     files: Arc<Mutex<Files>>,
     locked: Arc<AtomicBool>,
+    /// What is not free of `u64::MAX` bytes; what is written takes nothing of it.
+    taken: Arc<AtomicU64>,
 }
 
 impl MemoryDisk {
     /// A directory that holds `files`.
     pub fn holding(files: Files) -> Self {
-        Self { files: Arc::new(Mutex::new(files)), locked: Arc::default() }
+        Self { files: Arc::new(Mutex::new(files)), ..Self::default() }
+    }
+
+    /// Says from now on that so many bytes are free.
+    pub fn leave_free(&self, bytes: u64) {
+        self.taken.store(u64::MAX - bytes, Ordering::SeqCst);
     }
 
     /// A copy of all it holds.
@@ -156,6 +163,6 @@ impl Disk for MemoryDisk {
     }
 
     fn free_bytes(&self) -> Result<u64, DiskError> {
-        Ok(u64::MAX)
+        Ok(u64::MAX - self.taken.load(Ordering::SeqCst))
     }
 }

@@ -76,8 +76,8 @@ fn workloads_have_something_of_everything() {
         stones += newest.shown.tombstones.len();
     }
     assert!(sums.iter().all(|&sum| sum > 8), "{sums:?}");
-    let Tally { compactions, erasures, interleaved, copies, .. } = tally;
-    let done = [compactions, erasures, interleaved, copies];
+    let Tally { compactions, erasures, moves, interleaved, copies, .. } = tally;
+    let done = [compactions, erasures, moves, interleaved, copies];
     assert!(done.iter().all(|&count| count > 1), "{tally}");
     assert!(refs > 8 && hidden_edges > 2 && stones > 8, "{refs}, {hidden_edges}, {stones}");
 }

@@ -97,6 +97,7 @@ fn begin(encoders: &Encoders) -> Result<Move<'_>, KeepError> {
 fn unmoved(error: ReembedError) -> KeepError {
     let remedy = match &error {
         ReembedError::Cancelled => "run it again to begin anew",
+        ReembedError::NoRoom { .. } => "free that much on the store's disk, and run it again",
         ReembedError::Store(error) => match error.remedy() {
             Remedy::FreeSpace => "free as much space as the store takes, and run it again",
             Remedy::Restore => "run `recalld verify`, and restore a backup",

@@ -6,6 +6,7 @@ use std::path::Path;
 use engine::{Ground, ItemId, Options, Snapshot, Status, Store};
 
 use super::{Acknowledged, Heard, token};
+use crate::other_model::OtherModel;
 
 /// The items of a batch that the store has, by their place in the batch.
 #[derive(Debug, Default)]
@@ -30,6 +31,7 @@ pub fn check(folder: &Path, heard: &Heard) -> Result<u64, String> {
         check_there(&snapshot, name, batch, heard)?;
     }
     check_chains(&snapshot, &batches)?;
+    check_embeddings(&snapshot)?;
     if snapshot.seq() < heard.commits() {
         let (seq, commits) = (snapshot.seq(), heard.commits());
         return Err(format!("{commits} commits were acknowledged; the newest is {seq}"));
@@ -126,6 +128,19 @@ fn check_chains(snapshot: &Snapshot, batches: &BTreeMap<String, Found>) -> Resul
         let chain = snapshot.chain(head).map_err(damage)?.members.len();
         if chain != numbers.len() {
             return Err(format!("{writer} has {} batches, its chain {chain}", numbers.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Every embedding is the one that the store's model makes: a move is whole or did not happen.
+fn check_embeddings(snapshot: &Snapshot) -> Result<(), String> {
+    let model = snapshot.model().map(OtherModel::of);
+    for place in snapshot.places().map_err(damage)? {
+        let id = snapshot.id(place).map_err(damage)?;
+        let found = snapshot.embedding(place).map_err(damage)?;
+        if found.is_some_and(|found| model.is_none_or(|model| model.embedding(id) != found)) {
+            return Err(format!("{id} has {found:?}, which is not of {:?}", snapshot.model()));
         }
     }
     Ok(())

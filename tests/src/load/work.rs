@@ -1,4 +1,5 @@
-//! The writing: several threads, seals, compaction, tombstones and erasures at the same time.
+//! The writing: several threads, seals, compaction, tombstones, erasures and moves to another model at
+//! the same time.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -7,15 +8,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::{
-    Batch, Durability, FullSpeed, Ground, ItemDraft, ItemId, Options, Store, Upkeep, WriteError,
+    Batch, Durability, FullSpeed, Ground, ItemDraft, ItemId, Options, ReembedError, Store, Upkeep,
+    WriteError, Written,
 };
 
 use super::{ITEMS_MAX, MERGE_BYTES_MAX, TAIL_BYTES_SEAL, token};
+use crate::other_model::OtherModel;
 use crate::sample::{hide, items, link, note, tombstones};
 
 /// Every so many batches of a writer, its last item is hidden, or erased.
 const HIDE_EVERY: usize = 5;
 const ERASE_EVERY: usize = 23;
+/// The first writer has the store move to another model every so often.
+const MOVE_EVERY: usize = 11;
 /// A lone writer compacts by itself every so often; several have upkeep beside them.
 const COMPACT_EVERY: usize = 7;
 /// Makes an item as long as a paragraph.
@@ -129,7 +134,7 @@ fn write(store: &Store, plan: &Plan, writer: usize, out: &Mutex<impl Write>) -> 
     let mut head = None;
     for n in 0..plan.batches {
         let name = format!("{}.{writer}.{n}", plan.tag);
-        let written = store.write(batch(store, &name, n % ITEMS_MAX + 1, head))?;
+        let written = write_batch(store, &name, n % ITEMS_MAX + 1, head)?;
         let ids: Vec<String> = written.items.iter().map(ItemId::to_string).collect();
         say(out, &format!("wrote {name} {} {}", written.seq, ids.join(",")))?;
         head = Some(written.items[0]);
@@ -148,22 +153,60 @@ fn write(store: &Store, plan: &Plan, writer: usize, out: &Mutex<impl Write>) -> 
         if plan.writers == 1 && n % COMPACT_EVERY == COMPACT_EVERY - 1 {
             unless_postponed(store.compact(&FullSpeed))?;
         }
+        if writer == 0 && !plan.is_unsynced && n % MOVE_EVERY == MOVE_EVERY - 1 {
+            move_on(store)?;
+        }
     }
     Ok(())
 }
 
-fn batch(store: &Store, name: &str, count: usize, head: Option<ItemId>) -> Batch {
-    let text =
-        |at: usize| format!("{name} {at} {count} {} {}", token(name, at), FILLING.repeat(FILLINGS));
-    let id = store.new_item_id();
-    let (writer, _) = name.rsplit_once('.').expect("a name has a number");
-    let first = ItemDraft {
-        id: Some(id),
-        reference: Some(writer.to_owned()),
-        supersedes: head.into_iter().collect(),
-        ..note(&text(1))
+/// Has the store move to the model after its own.
+fn move_on(store: &Store) -> Result<(), WriteError> {
+    let mut next = match store.snapshot().model() {
+        Some(model) => OtherModel::of(model).next(),
+        None => OtherModel::new(0),
     };
-    let others = (2..=count).map(|at| note(&text(at)));
-    let edges = head.map(|head| link(id, head, 0.5)).into_iter().collect();
-    Batch { edges, ..items(std::iter::once(first).chain(others)) }
+    match store.reembed(&mut next, &FullSpeed) {
+        Ok(_) => Ok(()),
+        Err(ReembedError::Store(error)) => unless_postponed(Err(error)).map(|_: Option<()>| ()),
+        Err(error) => {
+            eprintln!("postponed: {error}");
+            Ok(())
+        }
+    }
+}
+
+/// Writes a batch, with the embeddings of another model where the store has moved meanwhile.
+fn write_batch(
+    store: &Store,
+    name: &str,
+    count: usize,
+    head: Option<ItemId>,
+) -> Result<Written, WriteError> {
+    loop {
+        let batch = batch(store, name, count, head);
+        let by = batch.embedded_by;
+        match store.write(batch) {
+            Err(WriteError::Refused { .. }) if store.snapshot().model() != by => {}
+            done => return done,
+        }
+    }
+}
+
+fn batch(store: &Store, name: &str, count: usize, head: Option<ItemId>) -> Batch {
+    let embedded_by = store.snapshot().model();
+    let model = embedded_by.map(OtherModel::of);
+    let item = |at: usize| {
+        let text = format!("{name} {at} {count} {} {}", token(name, at), FILLING.repeat(FILLINGS));
+        let id = store.new_item_id();
+        let embedding = model.map(|model| model.embedding(id)).unwrap_or_default();
+        ItemDraft { id: Some(id), embedding, ..note(&text) }
+    };
+    let mut all: Vec<ItemDraft> = (1..=count).map(item).collect();
+    let (writer, _) = name.rsplit_once('.').expect("a name has a number");
+    all[0].reference = Some(writer.to_owned());
+    all[0].supersedes.extend(head);
+    let ends = all[0].id.zip(head);
+    let edges = ends.map(|(id, head)| link(id, head, 0.5)).into_iter().collect();
+    Batch { edges, embedded_by, ..items(all) }
 }

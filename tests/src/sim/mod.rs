@@ -132,6 +132,8 @@ pub struct Tally {
     pub compactions: u64,
     /// Erasures that ended.
     pub erasures: u64,
+    /// Moves to another model that ended.
+    pub moves: u64,
     /// Jobs in the middle of which something else was done.
     pub interleaved: u64,
     /// Backups and restores.
@@ -150,6 +152,7 @@ impl AddAssign for Tally {
         self.spoilt += other.spoilt;
         self.compactions += other.compactions;
         self.erasures += other.erasures;
+        self.moves += other.moves;
         self.interleaved += other.interleaved;
         self.copies += other.copies;
     }
@@ -160,8 +163,8 @@ impl fmt::Display for Tally {
         write!(
             f,
             "{} seeds, {} steps, {} operations, {} crash points, {} crash states opened ({} second \
-             crashes), {} faults, {} spoilt files, {} compactions, {} erasures, {} jobs \
-             interleaved, {} copies",
+             crashes), {} faults, {} spoilt files, {} compactions, {} erasures, {} moves, \
+             {} jobs interleaved, {} copies",
             self.seeds,
             self.steps,
             self.operations,
@@ -172,6 +175,7 @@ impl fmt::Display for Tally {
             self.spoilt,
             self.compactions,
             self.erasures,
+            self.moves,
             self.interleaved,
             self.copies,
         )

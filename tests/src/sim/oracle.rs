@@ -10,6 +10,7 @@ use engine::{
 };
 
 use super::shown::{Names, Near, Shown, ShownChain, ShownItem, ShownSource};
+use crate::other_model::OtherModel;
 
 /// All that was written up to some moment. Every draft has its id and its time.
 #[derive(Debug, Clone, Default)]
@@ -122,6 +123,14 @@ impl Oracle {
     /// Binds the store to an encoder.
     pub fn bind(&mut self, model: Model) {
         self.model = Some(model);
+    }
+
+    /// Every embedding is another model's, which the store is bound to from now on.
+    pub fn move_to(&mut self, encoder: OtherModel) {
+        self.model = Some(encoder.model());
+        for (_, item) in self.items.iter_mut().filter(|(_, item)| !item.embedding.is_empty()) {
+            item.embedding = encoder.embedding(id(item));
+        }
     }
 
     /// The encoder that it is bound to.

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::{
     Batch, Compacted, EdgeDraft, EdgeId, FullSpeed, ItemDraft, ItemId, Micros, Options, Pace,
-    SourceDraft, SourceId, Store, TombstoneDraft, WriteError,
+    ReembedError, SourceDraft, SourceId, Store, TombstoneDraft, WriteError,
 };
 
 use super::oracle::Oracle;
 use super::shown::{ERASER, EVERYONE};
 use crate::ground::Dice;
+use crate::other_model::{OtherModel, embedding};
 use crate::sample::{self, MODEL, hide, link, note};
 
 const REFS: u64 = 4;
@@ -36,6 +37,8 @@ pub enum Step {
     Erase(Vec<u128>, EndAt, Meanwhile),
     /// An erasure that was cut short goes on.
     ErasePending(EndAt, Meanwhile),
+    /// The store moves to another model.
+    Reembed(OtherModel, EndAt, Meanwhile),
     /// The store is copied to another disk.
     Backup,
     /// The backup is copied to an empty disk.
@@ -60,13 +63,18 @@ pub struct Meanwhile {
 
 /// Ends a job at one of its pieces.
 #[derive(Debug)]
-struct Ending {
+struct Ending<'a> {
     at: EndAt,
     seen: AtomicUsize,
+    /// What is compacted wherever a move lets others pass.
+    passing: Option<&'a Store>,
 }
 
-impl Pace for Ending {
-    fn wrote(&self, _bytes: usize) -> bool {
+impl Pace for Ending<'_> {
+    fn wrote(&self, bytes: usize) -> bool {
+        if let Some(store) = self.passing.filter(|_| bytes == 0) {
+            let _the_move_fails_too_where_the_writer_stops = store.compact(&FullSpeed);
+        }
         self.at != Some(self.seen.fetch_add(1, Ordering::SeqCst))
     }
 }
@@ -95,6 +103,10 @@ impl Step {
             }
             24..=26 => Self::Backup,
             27 => Self::Restore,
+            28..=30 => {
+                let encoder = OtherModel::new(dice.roll());
+                Self::Reembed(encoder, end_at(8, dice), meanwhile(oracle, is_roomy(options), dice))
+            }
             _ => Self::write(oracle, dice),
         }
     }
@@ -106,7 +118,7 @@ impl Step {
     /// Has the store do it. A step that needs another process or disk is not one for a store. Gives
     /// how many segments were merged.
     pub fn take(&self, store: &Store) -> Result<usize, WriteError> {
-        let ending = |&at: &EndAt| Ending { at, seen: AtomicUsize::new(0) };
+        let ending = |&at: &EndAt| Ending { at, seen: AtomicUsize::new(0), passing: None };
         match self {
             Self::Write(batch, _) => store.write((**batch).clone()).map(|_| 0),
             Self::Bind => store.bind_model(MODEL).map(|()| 0),
@@ -120,6 +132,14 @@ impl Step {
                 store.erase(ids, ERASER, "asked for", &ending(at)).map(|()| 0)
             }
             Self::ErasePending(at, _) => store.erase_pending(&ending(at)).map(|_| 0),
+            Self::Reembed(encoder, at, meanwhile) => {
+                let passing = meanwhile.job.then_some(store);
+                match store.reembed(&mut { *encoder }, &Ending { passing, ..ending(at) }) {
+                    Ok(_) | Err(ReembedError::Cancelled) => Ok(0),
+                    Err(ReembedError::Store(error)) => Err(error),
+                    Err(error) => panic!("a move has no such reason to fail: {error}"),
+                }
+            }
             Self::Backup | Self::Restore | Self::Reopen | Self::Kill => Ok(0),
         }
     }
@@ -143,7 +163,10 @@ impl Step {
             seen.push(now.clone());
         }
         if self.may_end_early() {
-            now.erase();
+            match self {
+                Self::Reembed(encoder, ..) => now.move_to(*encoder),
+                _ => now.erase(),
+            }
             seen.push(now);
         }
         seen
@@ -156,6 +179,7 @@ impl Step {
             | Self::Seal(meanwhile)
             | Self::Compact(_, meanwhile)
             | Self::Erase(.., meanwhile)
+            | Self::Reembed(.., meanwhile)
             | Self::ErasePending(_, meanwhile) => Some(meanwhile),
             _ => None,
         }
@@ -163,7 +187,21 @@ impl Step {
 
     /// Whether its success does not say that all of it was done.
     pub fn may_end_early(&self) -> bool {
+        self.erases() || matches!(self, Self::Reembed(..))
+    }
+
+    /// Whether bytes are to leave all files.
+    pub fn erases(&self) -> bool {
         matches!(self, Self::Erase(..) | Self::ErasePending(..))
+    }
+
+    /// Whether the store, which took it and gave no error, has done all of it.
+    pub fn is_done(&self, store: &Store) -> Result<bool, WriteError> {
+        match self {
+            Self::Reembed(encoder, ..) => Ok(store.snapshot().model() == Some(encoder.model())),
+            _ if self.erases() => Ok(store.erasures_pending()? == 0),
+            _ => Ok(true),
+        }
     }
 
     /// Runs the job that may run in the middle of this one.
@@ -181,7 +219,7 @@ impl Step {
             Self::Write(..) | Self::Compact(..) | Self::Restore => false,
             // An opening brings to disk what it shows.
             Self::Bind | Self::Seal(_) | Self::Sync | Self::Reopen | Self::Kill => true,
-            Self::Backup | Self::Erase(..) | Self::ErasePending(..) => true,
+            Self::Backup | Self::Erase(..) | Self::ErasePending(..) | Self::Reembed(..) => true,
         }
     }
 
@@ -195,6 +233,7 @@ impl Step {
             Self::Compact(..) => "compact",
             Self::Erase(..) => "erase",
             Self::ErasePending(..) => "erase_pending",
+            Self::Reembed(..) => "reembed",
             Self::Backup => "backup",
             Self::Restore => "restore",
             Self::Reopen => "reopen",
@@ -268,10 +307,10 @@ pub fn mark(id: u128) -> u64 {
     u64::from_le_bytes(word.as_bytes()[2..].try_into().expect("six letters and two"))
 }
 
-/// The same for its embedding.
+/// The same for its embedding, which is at least four halves wide.
 pub fn embedding_mark(item: &ItemDraft) -> Option<u64> {
     let bytes: Vec<u8> = item.embedding.iter().flat_map(|half| half.to_le_bytes()).collect();
-    bytes.try_into().map(u64::from_le_bytes).ok()
+    bytes.first_chunk().map(|&first| u64::from_le_bytes(first))
 }
 
 fn pick<T: Copy>(from: &[T], dice: &mut Dice) -> Option<T> {
@@ -413,14 +452,8 @@ fn item(
         staying(oracle).chain(batch.sources.iter().filter_map(|source| source.id)).collect();
     item.source = pick(&sources, shape).filter(|_| shape.below(2) == 0);
     item.searchable = shape.below(8) > 0;
-    if oracle.model().is_some() && shape.below(2) == 0 {
-        // Halves from 1/8 to 2, of either sign; no other item has the same, and no byte is 0.
-        let mut half = || {
-            let bits = u16::try_from(shape.below(0x1000)).expect("twelve bits");
-            let sign = u16::try_from(shape.below(2)).expect("one bit") << 15;
-            half::f16::from_bits(sign | (0x3000 + bits) | 1)
-        };
-        item.embedding = vec![half(), half(), half(), half()];
+    if let Some(model) = oracle.model().filter(|_| shape.below(2) == 0) {
+        item.embedding = embedding(model.dimensions, shape);
     }
     item
 }

@@ -428,7 +428,7 @@ impl Workload {
         tally: &mut Tally,
     ) -> Result<Arc<Store>, String> {
         let before = self.versions.len() - 1;
-        if step.may_end_early() {
+        if step.erases() {
             self.disk.wipe();
             self.copies.wipe();
         }
@@ -456,10 +456,10 @@ impl Workload {
         if let Ok(segments) = taken {
             tally.compactions += u64::from(segments > 1);
             let has_ended = step.may_end_early() && {
-                let pending = store.erasures_pending();
-                pending.map_err(|error| format!("its end: {error}"))? == 0
+                step.is_done(&store).map_err(|error| format!("its end: {error}"))?
             };
-            tally.erasures += u64::from(has_ended);
+            tally.erasures += u64::from(has_ended && step.erases());
+            tally.moves += u64::from(has_ended && !step.erases());
             if step.may_end_early() && !has_ended {
                 self.versions.pop();
             }

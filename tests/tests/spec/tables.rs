@@ -112,6 +112,7 @@ fn limits_are_those_of_the_page() {
         REEMBED_BATCH_MAX,
         REEMBED_LAST_MAX,
         REEMBED_ROUNDS_MAX,
+        REEMBED_TAKEN_BACK_MAX,
         COMPACT_FREE_BYTES_MIN,
     ];
     let of_words = values![words: TERM_BYTES_MAX, ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX];

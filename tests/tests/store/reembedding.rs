@@ -1,12 +1,19 @@
 //! A store moves to another model while it is read and written.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use engine::limits::COMPACT_FREE_BYTES_MIN;
 use engine::{
-    Batch, FullSpeed, ItemDraft, ItemView, Model, Pace, ReembedError, Reencoder, WriteError,
+    Batch, FullSpeed, ItemDraft, ItemId, ItemView, Model, Pace, ReembedError, Reencoder, Store,
+    WriteError, verify,
 };
 use half::f16;
+use tests::failing_disk::{FailingDisk, Refuses};
+use tests::ground;
 use tests::listing::{Asked, listing};
+use tests::memory_disk::MemoryDisk;
 use tests::sample::{self, MODEL, Seals, halves, items, note};
 
 use crate::scratch::{Scratch, near};
@@ -124,6 +131,167 @@ fn embeddings_of_the_old_model_are_refused_afterwards() {
     scratch.write(Batch { embedded_by: Some(OTHER), ..items([right]) });
 }
 
+/// Files that no manifest needs.
+fn unlisted(disk: &dyn engine::os::disk::Disk) -> Vec<String> {
+    let verified = verify(disk, &mut |_| {}).expect("it can be read");
+    assert!(verified.is_clean(), "{:?}", verified.findings);
+    let notes = verified.notes.into_iter();
+    notes.filter(|note| note.contains("a leftover that no manifest needs")).collect()
+}
+
+/// Three sealed segments with embeddings, in a store on a disk in memory.
+fn three_segments() -> MemoryDisk {
+    let disk = MemoryDisk::default();
+    let store = opened(Arc::new(disk.clone()));
+    store.bind_model(MODEL).expect("the disk works");
+    for text in ["amber", "birch", "cedar"] {
+        store.write(items([with_vector(text)])).expect("the disk works");
+        store.seal().expect("the disk works");
+    }
+    drop(store);
+    disk
+}
+
+fn opened(disk: Arc<dyn engine::os::disk::Disk>) -> Store {
+    Store::open(ground::still(disk, 5), ground::unmerged()).expect("it opens")
+}
+
+fn segments(disk: &MemoryDisk) -> BTreeSet<String> {
+    disk.files().into_keys().filter(|name| name.starts_with("segment-")).collect()
+}
+
+#[test]
+fn a_move_begins_only_with_room_for_all_and_ends_when_that_goes() {
+    let disk = three_segments();
+    let store = opened(Arc::new(disk.clone()));
+    let (before, mut calls) = (segments(&disk), 0);
+    disk.leave_free(COMPACT_FREE_BYTES_MIN);
+    let error = store.reembed(&mut Other(|_| calls += 1), &FullSpeed).unwrap_err();
+    let ReembedError::NoRoom { wanted, free: COMPACT_FREE_BYTES_MIN } = error else {
+        panic!("{error}")
+    };
+    let all: usize =
+        disk.files().iter().filter(|it| before.contains(it.0)).map(|it| it.1.len()).sum();
+    // Both models' rows are padded to the same width.
+    assert_eq!(wanted, COMPACT_FREE_BYTES_MIN + all as u64);
+    assert_eq!(calls, 0, "nothing was embedded in vain");
+    disk.leave_free(wanted);
+    // Others fill the disk meanwhile.
+    let mut calls = 0;
+    let mut other = Other(|_| {
+        calls += 1;
+        if calls == 2 {
+            disk.leave_free(COMPACT_FREE_BYTES_MIN);
+        }
+    });
+    let error = store.reembed(&mut other, &FullSpeed).unwrap_err();
+    assert!(matches!(error, ReembedError::NoRoom { .. }), "{error}");
+    assert_eq!(calls, 2, "the third segment had no room left");
+    assert_eq!(segments(&disk), before);
+    store.write(items([note("writers go on")])).unwrap();
+    disk.leave_free(u64::MAX);
+    store.reembed(&mut Other(|_| {}), &FullSpeed).unwrap();
+    assert_eq!(store.snapshot().model(), Some(OTHER));
+}
+
+/// Whatever operation fails, the files of a move that came to nothing go at once, even where a write
+/// has stopped the writer meanwhile.
+#[test]
+fn a_move_that_fails_leaves_no_file_behind() {
+    let (mut postponed, mut stopped) = (0, 0);
+    for at in 0.. {
+        let beneath = three_segments();
+        let before = segments(&beneath);
+        let disk = FailingDisk::new(Arc::new(beneath.clone()), at, Refuses::Once);
+        let Ok(store) = Store::open(ground::still(Arc::new(disk.clone()), 6), ground::unmerged())
+        else {
+            continue;
+        };
+        let mut calls = 0;
+        let mut other = Other(|_| {
+            calls += 1;
+            if calls == 2 {
+                let _stops_the_writer_or_not = store.write(items([note("meanwhile")]));
+            }
+        });
+        match store.reembed(&mut other, &FullSpeed) {
+            Ok(_) if !disk.has_refused() => break,
+            Ok(_) => {}
+            Err(ReembedError::Store(WriteError::Postponed { .. })) => {
+                postponed += 1;
+                let listed: Vec<_> = unlisted(&beneath);
+                assert_eq!(listed, [""; 0], "operation {at}");
+                store.reembed(&mut Other(|_| {}), &FullSpeed).expect("the disk works again");
+            }
+            Err(ReembedError::Store(WriteError::Stopped(_))) => {
+                stopped += 1;
+                assert_eq!(segments(&beneath), before, "operation {at}");
+            }
+            // The manifest may be there or not, so its files stay until the next opening.
+            Err(ReembedError::Store(WriteError::Disk(_))) => assert!(store.stopped().is_some()),
+            Err(error) => panic!("operation {at}: {error}"),
+        }
+        drop(store);
+        let again = opened(Arc::new(beneath.clone()));
+        assert!([Some(MODEL), Some(OTHER)].contains(&again.snapshot().model()));
+        assert_eq!(unlisted(&beneath), [""; 0]);
+    }
+    assert!(postponed >= 6 && stopped >= 2, "{postponed} postponed, {stopped} stopped");
+}
+
+/// Erases an item at one of the moments between two segments.
+struct ErasesBetween<'a> {
+    store: &'a Store,
+    target: ItemId,
+    /// How many such moments come before.
+    left: AtomicUsize,
+    disk: &'a MemoryDisk,
+}
+
+impl Pace for ErasesBetween<'_> {
+    fn wrote(&self, bytes: usize) -> bool {
+        if bytes == 0 && self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.store.erase(&[self.target.0], "eraser", "asked for", &FullSpeed).expect("it can");
+            assert_eq!(self.store.erasures_pending().expect("it takes writes"), 0);
+            for (name, bytes) in self.disk.files() {
+                assert!(!bytes.windows(5).any(|it| it == b"amber"), "{name} has what was erased");
+            }
+        }
+        true
+    }
+}
+
+/// An erasure does not wait for the end of a move: it takes its turn between two segments, and no
+/// file keeps the bytes, those that wait for the move's manifest included.
+#[test]
+fn an_erasure_passes_a_move_and_takes_back_what_it_made() {
+    for moment in 1..=4 {
+        let disk = three_segments();
+        let store = opened(Arc::new(disk.clone()));
+        let snapshot = store.snapshot();
+        let first = snapshot.places().unwrap().next().unwrap();
+        let target = snapshot.id(first).unwrap();
+        drop(snapshot);
+        let left = AtomicUsize::new(moment);
+        let pace = ErasesBetween { store: &store, target, left, disk: &disk };
+        let mut embedded = 0;
+        let done = store.reembed(&mut Other(|count| embedded += count), &pace).unwrap();
+        let snapshot = store.snapshot();
+        assert_eq!(snapshot.model(), Some(OTHER));
+        assert_eq!(snapshot.find(target).unwrap(), None);
+        assert_eq!(snapshot.counts().unwrap().vectors, 2);
+        for place in snapshot.places().unwrap() {
+            let text = snapshot.item(place).unwrap().text;
+            assert_eq!(snapshot.embedding(place).unwrap().unwrap(), vector(text), "{text}");
+        }
+        assert_eq!(done.items, embedded as u64);
+        assert_eq!(embedded, if moment == 1 { 2 } else { 3 }, "at moment {moment}");
+        drop(snapshot);
+        drop(store);
+        assert_eq!(unlisted(&disk), [""; 0]);
+    }
+}
+
 /// Ends the work after some calls.
 struct EndAfter(AtomicUsize);
 
@@ -145,6 +313,7 @@ fn a_move_that_is_ended_or_fails_leaves_the_old_model() {
         assert!(matches!(error, ReembedError::Cancelled), "{error}");
         assert_eq!(scratch.snapshot().model(), Some(MODEL));
         assert_eq!(shown(&scratch), before);
+        assert_eq!(unlisted(&*scratch.ground().disk), [""; 0], "after {calls} calls");
         scratch.reopen();
         assert_eq!(shown(&scratch), before);
     }

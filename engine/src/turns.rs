@@ -1,0 +1,107 @@
+//! One at a time, in the order in which they asked.
+//!
+//! A mutex gives no order: whoever lets go of it and takes it again at once may keep others out for
+//! as long as it goes on. Here the one that waits longest is next (the ticket lock of Reed and
+//! Kanodia, "Synchronization with eventcounts and sequencers", CACM 1979). Knows nothing of what is
+//! done in a turn.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Hands out turns.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    tickets: Mutex<Tickets>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Tickets {
+    /// The next one that is given.
+    next: u64,
+    /// The one whose turn it is.
+    served: u64,
+}
+
+/// A turn; the next one's begins when this is dropped, however that comes about.
+#[derive(Debug)]
+pub(crate) struct Turn<'a>(&'a Turns);
+
+impl Turns {
+    /// Waits for all that asked before.
+    pub(crate) fn take(&self) -> Turn<'_> {
+        let mut tickets = self.tickets();
+        let mine = tickets.next;
+        tickets.next += 1;
+        while tickets.served != mine {
+            tickets = self.changed.wait(tickets).unwrap_or_else(PoisonError::into_inner);
+        }
+        Turn(self)
+    }
+
+    fn tickets(&self) -> MutexGuard<'_, Tickets> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.tickets().served += 1;
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn wait_until_asked(turns: &Turns, tickets: u64) {
+        while turns.tickets().next < tickets {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn who_asked_first_is_next_even_before_the_one_that_asks_again_at_once() {
+        let turns = Turns::default();
+        let order = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            let first = turns.take();
+            for (n, name) in (2..).zip(["second", "third"]) {
+                let (turns, order) = (&turns, &order);
+                scope.spawn(move || {
+                    let _turn = turns.take();
+                    order.lock().unwrap().push(name);
+                });
+                wait_until_asked(turns, n);
+            }
+            drop(first);
+            let _again = turns.take();
+            assert_eq!(*order.lock().unwrap(), ["second", "third"]);
+        });
+    }
+
+    #[test]
+    fn one_has_it_at_a_time_and_a_panic_gives_it_away() {
+        let (turns, inside, panics) = (Turns::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let (turns, inside, panics) = (&turns, &inside, &panics);
+                scope.spawn(move || {
+                    for _ in 0..100 {
+                        let _turn = turns.take();
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                        let _turn = turns.take();
+                        panic!("{n} in its turn");
+                    }));
+                    panics.fetch_add(usize::from(panicked.is_err()), Ordering::SeqCst);
+                });
+            }
+        });
+        assert_eq!(panics.into_inner(), 8);
+    }
+}
