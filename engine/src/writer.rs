@@ -266,7 +266,7 @@ impl Writer {
     pub(crate) fn stop_for_flush(&mut self, job: &Job, error: JobError) -> WriteError {
         self.abandon(job);
         match error {
-            JobError::Disk(error) => self.stop(error),
+            JobError::Disk(error) | JobError::Names(error) => self.stop(error),
             JobError::Damaged(damage) => self.stop_for(damage),
             // limits.rs: a full tail and the segments that a flush takes up fit one segment.
             JobError::TooLarge(why) => self.stop_for(Damage::new("SEG-21", why)),
@@ -415,8 +415,10 @@ impl Writer {
         self.doomed.push(layout::name(FileKind::Segment, made.entry.number));
     }
 
-    /// Forgets a job that came to nothing.
+    /// Forgets a job that came to nothing. What it may have left holds bytes of rows: no erasure is done
+    /// before that is gone.
     pub(crate) fn abandon(&mut self, job: &Job) {
+        self.doomed.extend(job.names());
         if job.has_tail() {
             self.rows.thaw();
         }
@@ -449,13 +451,18 @@ impl Writer {
     /// Writes the states that changed, then a new manifest, and removes what it leaves behind.
     pub(crate) fn publish(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
         self.try_publish(disk).map_err(|error| self.stop(error))?;
-        // All of it stands by now. What cannot be removed is tried again with the next manifest, and
-        // at the next opening.
+        // All of it stands by now.
+        self.remove_doomed(disk);
+        Ok(())
+    }
+
+    /// Removes what no manifest needs any more. What cannot be removed is tried again with the next
+    /// manifest, before an erasure is said to be done, and at the next opening.
+    pub(crate) fn remove_doomed(&mut self, disk: &dyn Disk) {
         self.doomed.retain(|name| {
             disk.remove(name)
                 .is_err_and(|error| error.source.kind() != std::io::ErrorKind::NotFound)
         });
-        Ok(())
     }
 
     fn try_publish(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
@@ -503,6 +510,7 @@ impl Writer {
         disk: &dyn Disk,
         ids: &BTreeSet<u128>,
     ) -> Result<(), WriteError> {
+        self.remove_doomed(disk);
         if let Some(name) = self.doomed.first() {
             let why = std::io::Error::other("it holds erased bytes and could not be removed");
             return Err(WriteError::postponed(&DiskError::new("remove", name, why)));
