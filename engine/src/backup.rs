@@ -3,7 +3,8 @@
 //! A backup is a store directory of its own: it can be opened, verified and erased from like any
 //! other. It is made from one snapshot, while writing goes on, and never takes the writer's time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io::ErrorKind;
 
 use sha2::{Digest, Sha256};
 
@@ -11,16 +12,19 @@ use crate::error::{Damage, DiskError, OpenError, WriteError};
 use crate::ids::Seq;
 use crate::layout::{self, FileKind, UNFINISHED};
 use crate::limits::MANIFEST_BYTES_MAX;
+use crate::log::LogReader;
 use crate::manifest::{ListedFile, Manifest, SegmentEntry, StateEntry};
 use crate::merge;
-use crate::os::disk::{Disk, FileBytes, put_in_place};
+use crate::opening::batch_of;
+use crate::os::disk::{Disk, put_in_place};
 use crate::os::mmap::AlignedBytes;
+use crate::readable;
 use crate::snapshot::Part;
 use crate::state::{StateFile, StateOf};
 use crate::store::Store;
 use crate::writer::remove_unfinished;
 
-/// Bytes that are written or hashed at once.
+/// Bytes that are written at once.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// What a backup or a restore did.
@@ -89,7 +93,7 @@ impl Store {
         }
         remove_unfinished(to, &names).map_err(target)?;
         let names = to.names().map_err(target)?;
-        let mut copy = Copy::begin(to, &manifest, earlier, &names);
+        let mut copy = Copy::begin(&*self.ground.disk, to, &manifest, earlier, &names);
         for (at, part) in parts.iter().enumerate() {
             copy.part(part, manifest.segments.get(at))?;
         }
@@ -99,6 +103,7 @@ impl Store {
 
 /// A backup that is being made.
 struct Copy<'a> {
+    from: &'a dyn Disk,
     to: &'a dyn Disk,
     /// Segments of the earlier backup, by hash.
     known: HashMap<[u8; 32], SegmentEntry>,
@@ -107,7 +112,13 @@ struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    fn begin(to: &'a dyn Disk, of: &Manifest, earlier: Option<Manifest>, names: &[String]) -> Self {
+    fn begin(
+        from: &'a dyn Disk,
+        to: &'a dyn Disk,
+        of: &Manifest,
+        earlier: Option<Manifest>,
+        names: &[String],
+    ) -> Self {
         let mut made = of.clone();
         made.segments.clear();
         made.logs.clear();
@@ -117,7 +128,7 @@ impl<'a> Copy<'a> {
         made.next_file = used.map_or(1, |used| used + 1);
         let known = earlier.into_iter().flat_map(|earlier| earlier.segments);
         let known = known.map(|entry| (entry.sha256, entry)).collect();
-        Self { to, known, made, done: Copied::default() }
+        Self { from, to, known, made, done: Copied::default() }
     }
 
     fn part(&mut self, part: &Part, listed: Option<&SegmentEntry>) -> Result<(), CopyError> {
@@ -126,6 +137,10 @@ impl<'a> Copy<'a> {
             Some(_) => None,
             None => Some(merge::as_file(&part.segment).map_err(source)?),
         };
+        if let Some(listed) = listed {
+            read_through(self.from, &layout::name(FileKind::Segment, listed.number))
+                .map_err(source)?;
+        }
         part.segment.expect_copying();
         let bytes = fresh.as_ref().map_or(part.segment.raw(), AlignedBytes::as_slice);
         let sha256: [u8; 32] = Sha256::digest(bytes).into();
@@ -151,8 +166,8 @@ impl<'a> Copy<'a> {
 
     /// Whether an earlier backup's file still has the bytes that it had.
     fn is_right(&self, number: u64, sha256: &[u8; 32]) -> bool {
-        let bytes = self.to.map(&layout::name(FileKind::Segment, number));
-        bytes.is_ok_and(|bytes| hash(bytes.as_slice()) == *sha256)
+        let hash = hash_of(self.to, &layout::name(FileKind::Segment, number));
+        hash.is_ok_and(|hash| hash == *sha256)
     }
 
     fn write_segment(&mut self, bytes: &[u8], sha256: &[u8; 32]) -> Result<u64, CopyError> {
@@ -160,8 +175,7 @@ impl<'a> Copy<'a> {
         self.made.next_file += 1;
         let name = layout::name(FileKind::Segment, number);
         write_file(self.to, &name, bytes).map_err(target)?;
-        let found = self.to.map(&name).map_err(target)?;
-        check(&name, found.as_slice(), sha256).map_err(target)?;
+        check_file(self.to, &name, sha256).map_err(target)?;
         self.count(bytes.len());
         Ok(number)
     }
@@ -181,8 +195,7 @@ impl<'a> Copy<'a> {
             StateOf { segment: entry.number, generation, items: entry.items, edges: entry.edges };
         let file = StateFile::of(of, &part.state);
         write_file(self.to, &file.name, &file.bytes).map_err(target)?;
-        let found = self.to.read(&file.name, file.bytes.len() as u64 + 1).map_err(target)?;
-        check(&file.name, &found, &file.entry.sha256).map_err(target)?;
+        check_file(self.to, &file.name, &file.entry.sha256).map_err(target)?;
         self.count(file.bytes.len());
         Ok(Some(file.entry))
     }
@@ -214,7 +227,8 @@ impl<'a> Copy<'a> {
 }
 
 /// Copies a backup, or any store that no process has open, to an empty place. Every file is checked
-/// against its hash as it is read, and again where it was written; the manifest comes last.
+/// against its hash as it is read, a log by its frames, and again where it was written; the manifest
+/// comes last.
 pub fn restore(from: &dyn Disk, to: &dyn Disk) -> Result<Copied, CopyError> {
     let _from = from.lock().map_err(source)?.ok_or_else(|| source(OpenError::Locked))?;
     let _to = to.lock().map_err(target)?.ok_or(CopyError::Locked)?;
@@ -225,23 +239,14 @@ pub fn restore(from: &dyn Disk, to: &dyn Disk) -> Result<Copied, CopyError> {
     let names = from.names().map_err(source)?;
     let manifest = Manifest::newest(from, &names).map_err(source)?;
     let (manifest, _) = manifest.ok_or_else(|| source(OpenError::NoStore))?;
-    let mut done = Copied { seq: manifest.last_seq, ..Copied::default() };
+    let mut done = Copied::default();
     for file in manifest.listed() {
-        let found = whole(from, &file).map_err(source)?;
-        check(&file.name, found.as_slice(), &file.sha256).map_err(source)?;
-        write_file(to, &file.name, found.as_slice()).map_err(target)?;
-        let written = whole(to, &file).map_err(target)?;
-        check(&file.name, written.as_slice(), &file.sha256).map_err(target)?;
+        copy_file(from, to, &file)?;
+        check_file(to, &file.name, &file.sha256).map_err(target)?;
         done.files += 1;
         done.bytes += file.bytes;
     }
-    for &number in &manifest.logs {
-        let name = layout::name(FileKind::Log, number);
-        let found = from.read(&name, crate::limits::LOG_BYTES_MAX).map_err(source)?;
-        write_file(to, &name, &found).map_err(target)?;
-        done.files += 1;
-        done.bytes += found.len() as u64;
-    }
+    done.seq = copy_logs(from, to, &manifest, &names, &mut done)?;
     let name = layout::name(FileKind::Manifest, manifest.number);
     let found = from.read(&name, MANIFEST_BYTES_MAX).map_err(source)?;
     to.sync_names().map_err(target)?;
@@ -251,22 +256,94 @@ pub fn restore(from: &dyn Disk, to: &dyn Disk) -> Result<Copied, CopyError> {
     Ok(done)
 }
 
-/// A listed file: large ones are mapped.
-fn whole(disk: &dyn Disk, file: &ListedFile) -> Result<FileBytes, DiskError> {
-    if layout::number(FileKind::Segment, &file.name).is_some() {
-        return disk.map(&file.name);
+/// Copies the logs that hold the commits behind the segments; gives the newest commit. Logs have no
+/// hash that was written down: their frames are walked instead, and what was written is compared.
+fn copy_logs(
+    from: &dyn Disk,
+    to: &dyn Disk,
+    manifest: &Manifest,
+    names: &[String],
+    done: &mut Copied,
+) -> Result<Seq, CopyError> {
+    let mut logs: BTreeSet<u64> = manifest.logs.iter().copied().collect();
+    if manifest.read_version == 1 {
+        // Version 1 names none of them.
+        let found = names.iter().filter_map(|name| layout::number(FileKind::Log, name));
+        logs.extend(found.filter(|&number| number >= manifest.log_floor));
     }
-    disk.read(&file.name, file.bytes + 1).map(|bytes| FileBytes::copied(&bytes))
+    let mut newest = manifest.last_seq;
+    for number in logs {
+        let name = layout::name(FileKind::Log, number);
+        let is_named = manifest.logs.contains(&number);
+        let log = LogReader::open(from, number, is_named).map_err(source)?;
+        let mut frames = log.frames(manifest.store, newest + 1).map_err(source)?;
+        while let Some(frame) = frames.next_frame().map_err(source)? {
+            batch_of(&frame, manifest).map_err(|damage| source(damage.within(&name)))?;
+            newest = frame.seq;
+        }
+        write_file(to, &name, log.bytes()).map_err(target)?;
+        let written = to.read(&name, log.file_bytes() + 1).map_err(target)?;
+        if written != log.bytes() {
+            let damage = Damage::new("LOG-04", "what was written is not what is there");
+            return Err(target(damage.within(&name)));
+        }
+        done.files += 1;
+        done.bytes += log.file_bytes();
+    }
+    if newest < manifest.synced_seq {
+        let synced = manifest.synced_seq;
+        let detail = format!("the logs end with commit {newest}, but {synced} was on disk");
+        return Err(source(Damage::new("LOG-08", detail)));
+    }
+    Ok(newest)
 }
 
-fn hash(bytes: &[u8]) -> [u8; 32] {
+/// Copies a file that a manifest lists. It gets its name only if it is what the manifest says.
+fn copy_file(from: &dyn Disk, to: &dyn Disk, listed: &ListedFile) -> Result<(), CopyError> {
+    let name = &listed.name;
+    let file = from.open(name).map_err(source)?;
+    let fresh = format!("{name}{UNFINISHED}");
+    let copy = to.create(&fresh).map_err(target)?;
+    let (mut hash, mut written) = (Sha256::new(), Ok(()));
+    let read = readable::read_all(&*file, |piece| {
+        hash.update(piece);
+        if written.is_ok() {
+            written = copy.append(piece);
+        }
+        Ok(())
+    });
+    read.map_err(source)?;
+    written.map_err(target)?;
+    check(name, &hash.finalize().into(), &listed.sha256).map_err(source)?;
+    copy.sync().map_err(target)?;
+    to.rename(&fresh, name).map_err(target)
+}
+
+/// Makes sure that all of a file can be read before it is touched where it is mapped. One that was
+/// removed meanwhile was read by what took its place a moment ago.
+fn read_through(disk: &dyn Disk, name: &str) -> Result<(), DiskError> {
+    match disk.open(name) {
+        Ok(file) => readable::read_all(&*file, |_| Ok(())),
+        Err(error) if error.source.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn hash_of(disk: &dyn Disk, name: &str) -> Result<[u8; 32], DiskError> {
     let mut hash = Sha256::new();
-    bytes.chunks(PIECE_BYTES).for_each(|piece| hash.update(piece));
-    hash.finalize().into()
+    readable::read_all(&*disk.open(name)?, |piece| {
+        hash.update(piece);
+        Ok(())
+    })?;
+    Ok(hash.finalize().into())
 }
 
-fn check(name: &str, bytes: &[u8], sha256: &[u8; 32]) -> Result<(), OpenError> {
-    if hash(bytes) == *sha256 {
+fn check_file(disk: &dyn Disk, name: &str, sha256: &[u8; 32]) -> Result<(), OpenError> {
+    check(name, &hash_of(disk, name)?, sha256)
+}
+
+fn check(name: &str, found: &[u8; 32], wanted: &[u8; 32]) -> Result<(), OpenError> {
+    if found == wanted {
         return Ok(());
     }
     Err(Damage::new("MAN-03", "its SHA-256 is not the one it was written with").within(name).into())

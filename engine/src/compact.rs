@@ -49,8 +49,8 @@ impl Store {
     /// Merges one run of segments, if one is worth it. Readers and writers go on meanwhile; a crash at
     /// any moment leaves the segments as they were, or the new one. The disk holds both for as long
     /// as it takes, so a run is left alone while that would leave less than
-    /// [`COMPACT_FREE_BYTES_MIN`] free. A failure before the new segment is listed is an error and
-    /// stops nothing.
+    /// [`COMPACT_FREE_BYTES_MIN`] free. A failure before the new segment is named is an error and
+    /// stops nothing; one to sync its name stops the writer.
     pub fn compact(&self, pace: &dyn Pace) -> Result<Compacted, WriteError> {
         self.compact_run(Aim::WorthIt, pace)
     }
@@ -92,14 +92,18 @@ impl Store {
     ) -> Result<Compacted, WriteError> {
         let disk = &*self.ground.disk;
         let made = job.run(disk, Content::Without(erased), pace);
-        let mut writer = self.writer()?;
         let made = match made {
             Ok(made) => made,
             Err(error) => {
-                writer.abandon(job);
-                return error.postponed().map_or(Ok(Compacted::Cancelled), Err);
+                let told = self.told_of_job(error);
+                if let Ok(mut writer) = self.writer() {
+                    writer.abandon(job);
+                    writer.remove_doomed(disk);
+                }
+                return told.map_or(Ok(Compacted::Cancelled), Err);
             }
         };
+        let mut writer = self.writer()?;
         let done = Compacted::Merged { segments: job.inputs.len(), bytes: made.entry.bytes };
         writer.install(disk, job, made)?;
         self.show_settled(&mut writer);

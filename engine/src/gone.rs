@@ -2,8 +2,9 @@
 //!
 //! An importer writes as it reads, so what a line names stands above it. A row that is gone cannot
 //! stand where it stood; its tombstones stand as early as what they name allows, which is never
-//! later. Owns that order; knows ids, neither rows nor files. Holds each target that is gone, its
-//! list, and where its tombstones are: some hundred bytes.
+//! later. Owns that order; knows ids, neither rows nor files. Holds each target that is gone and where
+//! its tombstones are: some hundred bytes, and about 40 for each id of its list, which has at most
+//! [`crate::limits::SUPERSEDES_MAX`].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};

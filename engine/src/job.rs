@@ -1,8 +1,8 @@
 //! A job: many parts of a store become one segment file, while others read and write.
 //!
 //! Owns the making of the file; who may take which parts, and what takes their place, is the
-//! writer's. A job that fails removes its file; where it cannot, nothing names that, and the next
-//! opening removes it.
+//! writer's. A job that fails removes what it made; a name that stays is the writer's to remove, since
+//! it may hold rows that are erased later.
 
 use std::sync::Arc;
 
@@ -57,16 +57,20 @@ pub(crate) enum JobError {
     TooLarge(String),
     /// The file could not be written.
     Disk(DiskError),
+    /// The names of the directory could not be synced. That is final: those that the writer made
+    /// before may be lost with them.
+    Names(DiskError),
 }
 
 impl JobError {
-    /// What is to be said of a job whose failure stops nothing; `None` if it was called off.
-    pub(crate) fn postponed(self) -> Option<WriteError> {
+    /// What is to be said of a job that was nobody's write; `None` if it was called off.
+    pub(crate) fn told(self) -> Option<WriteError> {
         match self {
             Self::Cancelled => None,
             Self::Damaged(damage) => Some(WriteError::Damaged(damage)),
             Self::TooLarge(why) => Some(WriteError::refused("segments", why)),
             Self::Disk(error) => Some(WriteError::postponed(&error)),
+            Self::Names(error) => Some(WriteError::Disk(error)),
         }
     }
 }
@@ -89,6 +93,7 @@ impl From<MergeError> for JobError {
             MergeError::Damaged(damage) => Self::Damaged(damage),
             MergeError::TooLarge(why) => Self::TooLarge(why),
             MergeError::Disk(error) => error.into(),
+            MergeError::Cancelled => Self::Cancelled,
         }
     }
 }
@@ -145,11 +150,6 @@ impl Job {
         self.inputs.len() > self.sealed.len()
     }
 
-    /// Name of the file that it makes.
-    pub(crate) fn name(&self) -> String {
-        layout::name(FileKind::Segment, self.number)
-    }
-
     /// Makes the file.
     pub(crate) fn run(
         &self,
@@ -159,12 +159,17 @@ impl Job {
     ) -> Result<Made, JobError> {
         let made = self.make(disk, content, pace);
         if made.is_err() {
-            let name = self.name();
-            for name in [format!("{name}{UNFINISHED}"), name] {
-                let _opening_removes_it = disk.remove(&name);
+            for name in self.names() {
+                let _writer_tries_again = disk.remove(&name);
             }
         }
         made
+    }
+
+    /// What its file is named, and what while it is written.
+    pub(crate) fn names(&self) -> [String; 2] {
+        let name = layout::name(FileKind::Segment, self.number);
+        [format!("{name}{UNFINISHED}"), name]
     }
 
     fn make(
@@ -173,10 +178,9 @@ impl Job {
         content: Content<'_>,
         pace: &dyn Pace,
     ) -> Result<Made, JobError> {
-        let name = self.name();
-        let fresh = format!("{name}{UNFINISHED}");
+        let [fresh, name] = self.names();
         let file = Paced { file: disk.create(&fresh)?, pace };
-        let mut sink = FileSink::new(&file);
+        let mut sink = FileSink::new(&file, pace);
         let segments: Vec<_> = self.inputs.iter().map(|part| Arc::clone(&part.segment)).collect();
         segments.iter().for_each(|segment| segment.expect_copying());
         let merged = match content {
@@ -193,7 +197,7 @@ impl Job {
         file.sync()?;
         disk.rename(&fresh, &name)?;
         // The manifest that names it must not be on disk before the name is.
-        disk.sync_names()?;
+        disk.sync_names().map_err(JobError::Names)?;
         let entry = SegmentEntry::of(self.number, merged.bytes, sha256, &merged.header);
         let opened = open_segment(disk, &entry).map_err(|error| match error {
             OpenError::Disk(error) => JobError::Disk(error),

@@ -28,6 +28,7 @@ mod moment;
 mod opening;
 pub mod os;
 mod pace;
+mod readable;
 mod reader;
 mod record;
 mod reembed;

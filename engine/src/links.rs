@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use crate::error::{Damage, WriteError};
 use crate::ids::{EdgeId, ItemId, SourceId};
 use crate::item::{Batch, Complete, TombstoneDraft};
+use crate::limits::FRAME_BYTES_MAX;
 use crate::snapshot::{Snapshot, Status};
 
 const COMPLETE: &str = "a complete batch has all ids";
@@ -137,9 +138,18 @@ fn is_gone(snapshot: &Snapshot, id: ItemId) -> Result<bool, Damage> {
 }
 
 /// Has the tombstones of a checked batch say of their targets what the store knows: whether they
-/// are gone, and of what is to be erased what it replaced. Whether that changes any.
-pub(crate) fn keep_lists(snapshot: &Snapshot, batch: &mut Complete) -> Result<bool, Damage> {
-    let mut changed = false;
+/// are gone, and of what is to be erased what it replaced. Whether that changes any. Lists that no
+/// frame could hold are refused before they are encoded: that happens under the writer's lock.
+pub(crate) fn keep_lists(snapshot: &Snapshot, batch: &mut Complete) -> Result<bool, WriteError> {
+    keep_lists_within(snapshot, batch, FRAME_BYTES_MAX)
+}
+
+fn keep_lists_within(
+    snapshot: &Snapshot,
+    batch: &mut Complete,
+    bytes_max: usize,
+) -> Result<bool, WriteError> {
+    let (mut changed, mut bytes) = (false, 0);
     for stone in batch.tombstones_mut().iter_mut().filter(|stone| stone.erase || stone.gone) {
         let id = ItemId(stone.target);
         let place = snapshot.find(id)?;
@@ -151,6 +161,14 @@ pub(crate) fn keep_lists(snapshot: &Snapshot, batch: &mut Complete) -> Result<bo
             let list = snapshot.item(place)?.supersedes;
             changed |= list != stone.supersedes;
             stone.supersedes = list;
+        }
+        bytes += size_of_val(&stone.supersedes[..]);
+        if bytes > bytes_max {
+            let why = format!(
+                "more than {bytes_max} bytes of ids that the erased items replaced; erase fewer of \
+                 them at once"
+            );
+            return Err(WriteError::refused("batch", why));
         }
     }
     Ok(changed)
@@ -374,5 +392,9 @@ mod tests {
         let (three, one) = (vec![ItemId(3)], vec![ItemId(1)]);
         assert_eq!(said, [(false, vec![]), (false, three), (false, vec![]), (true, one)]);
         assert!(!keep_lists(&store(), &mut batch).unwrap(), "nothing more to say");
+        let two_ids = 2 * size_of::<u128>();
+        assert!(keep_lists_within(&store(), &mut batch, two_ids).is_ok());
+        let why = keep_lists_within(&store(), &mut batch, two_ids - 1).unwrap_err().to_string();
+        assert!(why.starts_with("batch: more than 31 bytes"), "{why}");
     }
 }

@@ -24,7 +24,7 @@ use crate::snapshot::Part;
 use crate::state::RowState;
 use crate::words::{self, PostingsView, WordColumns, WordColumnsRef};
 use columns::{Copier, Input};
-pub(crate) use rows::{Erased, RowMap};
+pub(crate) use rows::{Erased, RowMap, edges_with};
 
 /// Why segments were not merged. What the sink has of the result is of no use.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(crate) enum MergeError {
     TooLarge(String),
     /// The sink failed.
     Disk(DiskError),
+    /// The sink is not to be filled after all.
+    Cancelled,
 }
 
 impl std::fmt::Display for MergeError {
@@ -43,6 +45,7 @@ impl std::fmt::Display for MergeError {
             Self::Damaged(damage) => write!(f, "a segment to merge is damaged: {damage}"),
             Self::TooLarge(why) => write!(f, "the merged segment would be too large: {why}"),
             Self::Disk(error) => error.fmt(f),
+            Self::Cancelled => write!(f, "it was called off"),
         }
     }
 }
@@ -218,7 +221,7 @@ fn write(
     if let Some(others) = embeddings.filter(|_| header.vectors > 0) {
         header.dimensions = others.dimensions;
     }
-    let words = merge_words(segments, &rows, header.items, stay)?;
+    let words = merge_words(segments, &rows, header.items, stay, &mut || sink.worked())?;
     let inputs = segments.iter().zip(&rows).zip(&symbols.codes);
     let inputs: Vec<Input<'_>> =
         inputs.map(|((segment, rows), codes)| Input { segment, rows, codes }).collect();
@@ -286,6 +289,7 @@ fn merge_words(
     rows: &[RowMap],
     items: u32,
     stay: Stay<'_>,
+    goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<WordColumns, MergeError> {
     let mut views = Vec::with_capacity(segments.len());
     for (segment, map) in segments.iter().zip(rows) {
@@ -293,13 +297,14 @@ fn merge_words(
     }
     let merged = match stay {
         Stay::OnHeap => words::merge_on_heap(&views, items),
-        Stay::InFile(_) => words::merge(&views, items),
+        Stay::InFile(_) => words::merge_while(&views, items, goes_on),
     };
     merged.map_err(|error| match error {
         words::MergeError::Damaged(damage) => {
             let names: Vec<_> = segments.iter().map(|segment| segment.name()).collect();
             damage.within(&names.join(" or ")).into()
         }
+        words::MergeError::Cancelled => MergeError::Cancelled,
         other => MergeError::TooLarge(other.to_string()),
     })
 }

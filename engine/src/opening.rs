@@ -121,17 +121,17 @@ impl Opened {
         let mut batches = Vec::new();
         let store = self.manifest.store;
         let mut frames = if is_growing {
-            log.frames_so_far(store, self.next_seq, None)?
+            log.frames_so_far(store, self.next_seq)?
         } else {
             log.frames(store, self.next_seq)?
         };
         while let Some(frame) = frames.next_frame()? {
-            let batch = self.checked(&frame).map_err(|damage| damage.within(name))?;
+            let batch = batch_of(&frame, &self.manifest).map_err(|damage| damage.within(name))?;
             builder.push_batch(frame.seq, &batch);
             batches.push(batch);
             self.next_seq = frame.seq + 1;
         }
-        self.log_bytes += frames.place().at;
+        self.log_bytes += frames.at();
         self.log_file_bytes += log.file_bytes();
         if !batches.is_empty() {
             self.note_erasures(&batches);
@@ -139,12 +139,6 @@ impl Opened {
             self.is_closed &= frames.end() == Some(LogEnd::Marked);
         }
         Ok(())
-    }
-
-    fn checked(&self, frame: &Frame<'_>) -> Result<Batch, Damage> {
-        let batch = record::decode(frame.payload, frame.records, frame.version)?;
-        batch.recheck(self.manifest.model.map(|model| model.dimensions))?;
-        Ok(batch)
     }
 
     /// What the newest manifest may not know yet.
@@ -158,6 +152,13 @@ impl Opened {
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot::of(self.rows.all(), self.next_seq - 1, self.manifest.model)
     }
+}
+
+/// What a log's frame holds, checked (LOG-05).
+pub(crate) fn batch_of(frame: &Frame<'_>, manifest: &Manifest) -> Result<Batch, Damage> {
+    let batch = record::decode(frame.payload, frame.records, frame.version)?;
+    batch.recheck(manifest.model.map(|model| model.dimensions))?;
+    Ok(batch)
 }
 
 /// Opens a segment that a manifest lists.

@@ -259,7 +259,8 @@ impl Moving<'_> {
         let embeddings = self.embeddings_of(&part.segment)?;
         let disk = &*self.store.ground.disk;
         let made = job.run(disk, Content::With(&embeddings), self.pace);
-        made.map_err(|error| error.postponed().map_or(ReembedError::Cancelled, Into::into))
+        let told = |error| self.store.told_of_job(error);
+        made.map_err(|error| told(error).map_or(ReembedError::Cancelled, Into::into))
     }
 
     fn embeddings_of(&mut self, segment: &Segment) -> Result<Embeddings, ReembedError> {

@@ -4,7 +4,8 @@
 //! frames are whole, and a row that lies in several files is given once. What a tombstone or a state
 //! hides stays hidden, and what is to be erased is not given. Changes nothing on disk.
 //!
-//! Held in memory: about 100 bytes for each row, the logs and their rows. Segments are mapped.
+//! Held in memory: about 100 bytes for each row, the logs and their rows, and segments of which a part
+//! cannot be read from the disk; other segments are mapped.
 
 mod read;
 mod report;

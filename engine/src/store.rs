@@ -13,8 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use crate::error::{OpenError, Remedy, WriteError};
 use crate::ground::Ground;
 use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
-use crate::item::{Batch, Checked, Complete, Unwritten};
-use crate::job::Content;
+use crate::item::{Batch, Checked, Complete, TombstoneDraft, Unwritten};
+use crate::job::{Content, JobError};
 use crate::limits::*;
 use crate::links;
 use crate::log::Durability;
@@ -228,6 +228,9 @@ impl Store {
             self.merge_large_run();
         }
         self.flush_when_full();
+        if batch.batch().tombstones.iter().any(TombstoneDraft::removes) {
+            self.wanted.note_change();
+        }
         Ok(seq)
     }
 
@@ -435,6 +438,15 @@ impl Store {
     /// Why the writer stopped; `None` while it takes writes. Does not wait for a write.
     pub fn stopped(&self) -> Option<&str> {
         self.stopped.get().map(String::as_str)
+    }
+
+    /// What is to be said of a job that failed beside the writer; `None` if it was called off. Where
+    /// names could not be synced the writer stops with it. Takes no lock: the caller may have them.
+    pub(crate) fn told_of_job(&self, error: JobError) -> Option<WriteError> {
+        if let JobError::Names(error) = &error {
+            let _the_first_reason_stays = self.stopped.set(error.to_string());
+        }
+        error.told()
     }
 
     pub(crate) fn stop_error(&self) -> Option<WriteError> {

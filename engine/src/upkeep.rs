@@ -19,8 +19,8 @@ use crate::wanted::Wanted;
 pub const UPKEEP_CPU_PERCENT: u32 = 50;
 /// How long compaction rests after an error or for want of room.
 pub const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
-/// The longest that one rest of the pace lasts, so that a stop is soon heard.
-const REST_MAX: Duration = Duration::from_millis(100);
+/// Work that is rested for at once, at the least.
+const WORK_MIN: Duration = Duration::from_millis(10);
 
 /// The threads that keep a store; they end when this is dropped.
 #[derive(Debug)]
@@ -147,14 +147,22 @@ impl Shared<'_> {
     }
 }
 
+/// How long to rest after working for so long. However long that was: a rest hears a stop at once.
+fn rest_after(worked: Duration) -> Duration {
+    worked * (100 - UPKEEP_CPU_PERCENT) / UPKEEP_CPU_PERCENT
+}
+
 impl Pace for Shared<'_> {
     fn wrote(&self, _bytes: usize) -> bool {
+        self.worked()
+    }
+
+    fn worked(&self) -> bool {
         let worked = self.began().elapsed();
-        if worked < REST_MAX / 10 {
+        if worked < WORK_MIN {
             return !self.wanted.is_stopped();
         }
-        let rest = worked * (100 - UPKEEP_CPU_PERCENT) / UPKEEP_CPU_PERCENT;
-        let goes_on = self.wanted.rest(rest.min(REST_MAX));
+        let goes_on = self.wanted.rest(rest_after(worked));
         self.begin();
         goes_on
     }
@@ -192,5 +200,14 @@ mod tests {
         let panics = || flush_until(&wanted, Duration::ZERO, || panic!("in a seal"), || false);
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         assert!(!wanted.ask_for_flush(), "nobody is there any more");
+    }
+
+    #[test]
+    fn upkeep_rests_for_its_share_of_all_that_it_worked() {
+        for millis in [0, 10, 100, 1_000, 60_000] {
+            let worked = Duration::from_millis(millis);
+            let all = worked + rest_after(worked);
+            assert_eq!(all * UPKEEP_CPU_PERCENT / 100, worked, "{millis} ms");
+        }
     }
 }

@@ -57,6 +57,8 @@ pub struct Records<'a> {
     gone: Option<Gone<Place>>,
     /// Tombstones of what is gone that come next.
     ahead: VecDeque<Place>,
+    /// Whether the last row was given, or damage ended it.
+    is_done: bool,
 }
 
 impl Snapshot {
@@ -70,6 +72,7 @@ impl Snapshot {
             seq: 0,
             gone: None,
             ahead: VecDeque::new(),
+            is_done: false,
         }
     }
 
@@ -195,10 +198,13 @@ impl<'a> Iterator for Records<'a> {
     type Item = Result<Record<'a>, Damage>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let step = self.step();
-        if step.is_err() {
-            self.part = u32::MAX;
+        if self.is_done {
+            return None;
         }
+        let step = self.step();
+        self.is_done = !matches!(step, Ok(Some(_)));
         step.transpose()
     }
 }
+
+impl std::iter::FusedIterator for Records<'_> {}

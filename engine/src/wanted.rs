@@ -58,6 +58,11 @@ impl Wanted {
         is_attended
     }
 
+    #[cfg(test)]
+    pub(crate) fn has_change(&self) -> bool {
+        self.wants().rewrite
+    }
+
     /// Tells that there may be something to compact or to erase.
     pub(crate) fn note_change(&self) {
         self.wants().rewrite = true;

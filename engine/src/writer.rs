@@ -299,7 +299,7 @@ impl Writer {
     pub(crate) fn stop_for_flush(&mut self, job: &Job, error: JobError) -> WriteError {
         self.abandon(job);
         match error {
-            JobError::Disk(error) => self.stop(error),
+            JobError::Disk(error) | JobError::Names(error) => self.stop(error),
             JobError::Damaged(damage) => self.stop_for(damage),
             // limits.rs: a full tail and the segments that a flush takes up fit one segment.
             JobError::TooLarge(why) => self.stop_for(Damage::new("SEG-21", why)),
@@ -485,16 +485,17 @@ impl Writer {
     fn discard(&mut self, disk: &dyn Disk, jobs: impl IntoIterator<Item = Job>) {
         for job in jobs {
             self.abandon(&job);
-            let name = job.name();
-            // What is still there is removed with the next manifest, or by the next opening.
-            if !is_removed(disk, &name) {
-                self.doomed.push(name);
-            }
+            // Of what is doomed no more than this: where a manifest failed, the files that it leaves
+            // behind are needed still.
+            let names = job.names();
+            self.doomed.retain(|name| !names.contains(name) || !is_removed(disk, name));
         }
     }
 
-    /// Forgets a job that came to nothing.
+    /// Forgets a job that came to nothing. What it may have left holds bytes of rows: no erasure is done
+    /// before that is gone.
     pub(crate) fn abandon(&mut self, job: &Job) {
+        self.doomed.extend(job.names());
         if job.has_tail() {
             self.rows.thaw();
         }
@@ -527,10 +528,15 @@ impl Writer {
     /// Writes the states that changed, then a new manifest, and removes what it leaves behind.
     pub(crate) fn publish(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
         self.try_publish(disk).map_err(|error| self.stop(error))?;
-        // All of it stands by now. What cannot be removed is tried again with the next manifest, and
-        // at the next opening.
-        self.doomed.retain(|name| !is_removed(disk, name));
+        // All of it stands by now.
+        self.remove_doomed(disk);
         Ok(())
+    }
+
+    /// Removes what no manifest needs any more. What cannot be removed is tried again with the next
+    /// manifest, before an erasure is said to be done, and at the next opening.
+    pub(crate) fn remove_doomed(&mut self, disk: &dyn Disk) {
+        self.doomed.retain(|name| !is_removed(disk, name));
     }
 
     fn try_publish(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
@@ -578,6 +584,7 @@ impl Writer {
         disk: &dyn Disk,
         ids: &BTreeSet<u128>,
     ) -> Result<(), WriteError> {
+        self.remove_doomed(disk);
         if let Some(name) = self.doomed.first() {
             let why = std::io::Error::other("it holds erased bytes and could not be removed");
             return Err(WriteError::postponed(&DiskError::new("remove", name, why)));

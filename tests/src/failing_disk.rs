@@ -1,11 +1,13 @@
-//! A disk that refuses: it counts the operations that change it, and one of them fails.
+//! A disk that refuses: some of the operations that change it fail, and some bytes cannot be read.
 
+use std::fmt;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::DiskError;
-use engine::os::disk::{Disk, DiskFile, DiskLock, FileBytes};
+use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes};
 
 /// How long the disk goes on refusing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,40 +18,113 @@ pub enum Refuses {
     FromThenOn,
 }
 
-/// Another disk, with operation number `at` (from 0) failing.
+/// Another disk, of which some operations fail.
 #[derive(Debug, Clone)]
 pub struct FailingDisk {
     beneath: Arc<dyn Disk>,
     turn: Arc<Turn>,
+    bad: Arc<Mutex<Bad>>,
 }
 
-#[derive(Debug)]
+/// Ranges of files that cannot be read.
+type Bad = Vec<(String, Range<u64>)>;
+
+/// Whether the operation of a number, an action and a name fails.
+type Rule = dyn Fn(u64, &str, &str) -> bool + Send + Sync;
+
 struct Turn {
-    at: u64,
-    refuses: Refuses,
+    fails: Box<Rule>,
     done: AtomicU64,
+    has_refused: AtomicBool,
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "after {} operations", self.done.load(Ordering::SeqCst))
+    }
 }
 
 impl FailingDisk {
-    /// Refuses operation `at` of those that change `beneath`.
+    /// Refuses operation `at` of those that change `beneath`, counted from 0.
     pub fn new(beneath: Arc<dyn Disk>, at: u64, refuses: Refuses) -> Self {
-        Self { beneath, turn: Arc::new(Turn { at, refuses, done: AtomicU64::new(0) }) }
+        Self::of(beneath, move |now, action, _| {
+            action != "map" && (now == at || now > at && refuses == Refuses::FromThenOn)
+        })
     }
 
-    /// Whether the workload came as far as the operation that fails.
+    /// Refuses operations that change `beneath`, and maps, where `fails` says so of an action and a
+    /// name.
+    pub fn when(
+        beneath: Arc<dyn Disk>,
+        fails: impl Fn(&str, &str) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(beneath, move |_, action, name| fails(action, name))
+    }
+
+    fn of(
+        beneath: Arc<dyn Disk>,
+        fails: impl Fn(u64, &str, &str) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let (done, has_refused) = (AtomicU64::new(0), AtomicBool::new(false));
+        let turn = Arc::new(Turn { fails: Box::new(fails), done, has_refused });
+        Self { beneath, turn, bad: Arc::default() }
+    }
+
+    /// Whether an operation has failed.
     pub fn has_refused(&self) -> bool {
-        self.turn.done.load(Ordering::SeqCst) > self.turn.at
+        self.turn.has_refused.load(Ordering::SeqCst)
+    }
+
+    /// From now on these bytes of a file cannot be read. A map of it would end the process at the
+    /// first touch, so whoever makes one panics.
+    pub fn spoil(&self, name: &str, bytes: Range<u64>) {
+        self.bad().push((name.to_owned(), bytes));
+    }
+
+    fn bad(&self) -> MutexGuard<'_, Bad> {
+        self.bad.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_readable(&self, name: &str, bytes: &Range<u64>) -> Result<(), DiskError> {
+        let touches = |bad: &Range<u64>| bad.start < bytes.end && bytes.start < bad.end;
+        if self.bad().iter().any(|(of, bad)| of == name && touches(bad)) {
+            let source = io::Error::other("a bad sector");
+            return Err(DiskError { action: "read", name: name.to_owned(), source });
+        }
+        Ok(())
     }
 }
 
 impl Turn {
     fn take(&self, action: &'static str, name: &str) -> Result<(), DiskError> {
-        let now = self.done.fetch_add(1, Ordering::SeqCst);
-        if now < self.at || now > self.at && self.refuses == Refuses::Once {
+        self.check(action, name, self.done.fetch_add(1, Ordering::SeqCst))
+    }
+
+    fn check(&self, action: &'static str, name: &str, now: u64) -> Result<(), DiskError> {
+        if !(self.fails)(now, action, name) {
             return Ok(());
         }
+        self.has_refused.store(true, Ordering::SeqCst);
         let source = io::ErrorKind::StorageFull.into();
         Err(DiskError { action, name: name.to_owned(), source })
+    }
+}
+
+#[derive(Debug)]
+struct FailingRead {
+    disk: FailingDisk,
+    name: String,
+    file: Box<dyn DiskRead>,
+}
+
+impl DiskRead for FailingRead {
+    fn bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {
+        self.disk.check_readable(&self.name, &(at..at + into.len() as u64))?;
+        self.file.read_at(at, into)
     }
 }
 
@@ -97,10 +172,18 @@ impl Disk for FailingDisk {
     }
 
     fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
+        self.check_readable(name, &(0..u64::MAX))?;
         self.beneath.read(name, bytes_max)
     }
 
+    fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
+        let (disk, file) = (self.clone(), self.beneath.open(name)?);
+        Ok(Box::new(FailingRead { disk, name: name.to_owned(), file }))
+    }
+
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
+        assert!(self.check_readable(name, &(0..u64::MAX)).is_ok(), "{name} ends whoever maps it");
+        self.turn.check("map", name, u64::MAX)?;
         self.beneath.map(name)
     }
 
@@ -112,11 +195,6 @@ impl Disk for FailingDisk {
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.turn.take("remove", name)?;
         self.beneath.remove(name)
-    }
-
-    fn sync(&self, name: &str) -> Result<(), DiskError> {
-        self.turn.take("sync", name)?;
-        self.beneath.sync(name)
     }
 
     fn sync_names(&self) -> Result<(), DiskError> {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::DiskError;
-use engine::os::disk::{Disk, DiskFile, DiskLock, FileBytes};
+use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes};
 
 /// Names and contents of a directory.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -134,6 +134,10 @@ impl Disk for MemoryDisk {
         }
     }
 
+    fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
+        Ok(Box::new(self.map(name)?))
+    }
+
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
         let held = self.held();
         let file = held.get(name).ok_or_else(|| error("open", name, io::ErrorKind::NotFound))?;
@@ -151,11 +155,6 @@ impl Disk for MemoryDisk {
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         let gone = self.held().remove(name);
         gone.map(drop).ok_or_else(|| error("remove", name, io::ErrorKind::NotFound))
-    }
-
-    fn sync(&self, name: &str) -> Result<(), DiskError> {
-        let there = self.held().contains_key(name);
-        there.then_some(()).ok_or_else(|| error("sync", name, io::ErrorKind::NotFound))
     }
 
     fn sync_names(&self) -> Result<(), DiskError> {

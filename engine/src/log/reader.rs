@@ -37,15 +37,6 @@ pub(crate) enum LogEnd {
     Open,
 }
 
-/// Where a reader of a growing log goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LogPlace {
-    /// Offset of the first byte that was not read as a frame.
-    pub(crate) at: u64,
-    /// The commit that is due there.
-    pub(crate) next_seq: Seq,
-}
-
 /// A log's bytes, read whole. Frames are read where they lie.
 #[derive(Debug)]
 pub(crate) struct LogReader {
@@ -80,25 +71,23 @@ impl LogReader {
     /// The whole frames of a log that nobody writes any more. `first_seq` is the commit that must
     /// come first.
     pub(crate) fn frames(&self, store: StoreId, first_seq: Seq) -> Result<Frames<'_>, OpenError> {
-        self.frames_from(store, first_seq, None, false)
+        self.frames_of(store, first_seq, false)
     }
 
     /// The same for a log that another process may be writing: what is not whole at its end is no
-    /// damage. Starts at `from`, where an earlier reading ended, or at the first frame.
+    /// damage.
     pub(crate) fn frames_so_far(
         &self,
         store: StoreId,
         first_seq: Seq,
-        from: Option<LogPlace>,
     ) -> Result<Frames<'_>, OpenError> {
-        self.frames_from(store, first_seq, from, true)
+        self.frames_of(store, first_seq, true)
     }
 
-    fn frames_from(
+    fn frames_of(
         &self,
         store: StoreId,
         first_seq: Seq,
-        from: Option<LogPlace>,
         is_growing: bool,
     ) -> Result<Frames<'_>, OpenError> {
         // The header is synced before the first frame is written, so a file no longer than it never
@@ -106,15 +95,8 @@ impl LogReader {
         let is_empty = !self.is_named && self.bytes.len() <= HEADER_BYTES;
         let version = if is_empty { READ_VERSION } else { self.check_header(store, first_seq)? };
         let check = if version == 1 { Check::Whole } else { Check::placed(store, self.number) };
-        let first = LogPlace { at: HEADER_BYTES as u64, next_seq: first_seq };
-        Ok(Frames {
-            log: self,
-            version,
-            check,
-            place: from.unwrap_or(first),
-            is_growing,
-            end: None,
-        })
+        let (at, next_seq) = (HEADER_BYTES, first_seq);
+        Ok(Frames { log: self, version, check, at, next_seq, is_growing, end: None })
     }
 
     /// Checks the header from the outside in; gives the log's version.
@@ -162,7 +144,10 @@ pub(crate) struct Frames<'a> {
     log: &'a LogReader,
     version: u16,
     check: Check,
-    place: LogPlace,
+    /// Behind the last frame that was given.
+    at: usize,
+    /// The commit that is due there.
+    next_seq: Seq,
     is_growing: bool,
     end: Option<LogEnd>,
 }
@@ -173,7 +158,7 @@ impl<'a> Frames<'a> {
         if self.end.is_some() {
             return Ok(None);
         }
-        let (bytes, at) = (&self.log.bytes, self.at());
+        let (bytes, at) = (&self.log.bytes, self.at);
         let whole = self.check.head(bytes, at).and_then(|head| {
             let payload = self.check.payload(bytes, at, &head)?;
             Some((head, payload))
@@ -192,13 +177,13 @@ impl<'a> Frames<'a> {
                 return Ok(None);
             }
         }
-        if head.seq != self.place.next_seq {
+        if head.seq != self.next_seq {
             let detail =
-                format!("commit {} where {} was due, at byte {at}", head.seq, self.place.next_seq);
+                format!("commit {} where {} was due, at byte {at}", head.seq, self.next_seq);
             return Err(self.log.damage("LOG-02", detail));
         }
-        self.place.at += head.frame_bytes() as u64;
-        self.place.next_seq += 1;
+        self.at += head.frame_bytes();
+        self.next_seq += 1;
         let version = self.version;
         Ok(Some(Frame { seq: head.seq, payload, records: head.records, version }))
     }
@@ -208,17 +193,13 @@ impl<'a> Frames<'a> {
         self.end
     }
 
-    /// Behind the last frame that was given.
-    pub(crate) fn place(&self) -> LogPlace {
-        self.place
-    }
-
-    fn at(&self) -> usize {
-        usize::try_from(self.place.at).unwrap_or(usize::MAX)
+    /// Where the bytes begin that are behind the last frame that was given.
+    pub(crate) fn at(&self) -> u64 {
+        self.at as u64
     }
 
     fn end_with_mark(&mut self, mark: &Head) -> Result<(), OpenError> {
-        let (at, next_seq) = (self.at(), self.place.next_seq);
+        let (at, next_seq) = (self.at, self.next_seq);
         if mark.seq.checked_add(1) != Some(next_seq) {
             let detail =
                 format!("the mark at byte {at} is of commit {}, {next_seq} was due next", mark.seq);
@@ -233,7 +214,7 @@ impl<'a> Frames<'a> {
     }
 
     fn end_without_mark(&self) -> Result<LogEnd, OpenError> {
-        let rest = self.log.bytes.get(self.at()..).unwrap_or_default();
+        let rest = self.log.bytes.get(self.at..).unwrap_or_default();
         if is_zero(rest) {
             return Ok(LogEnd::Clean);
         }
@@ -245,7 +226,7 @@ impl<'a> Frames<'a> {
             Some(later) => {
                 let detail = format!(
                     "byte {} was on disk when commit {} was written, and is wrong now",
-                    self.place.at, later.seq
+                    self.at, later.seq
                 );
                 Err(self.log.damage("LOG-04", detail))
             }
@@ -255,12 +236,12 @@ impl<'a> Frames<'a> {
     /// A head that was written when the byte where the frames end was on disk. In version 2 each
     /// byte is looked at once, whatever the payloads hold.
     fn later_head(&self) -> Option<Head> {
-        let (bytes, torn_at) = (&self.log.bytes, self.at());
+        let (bytes, torn_at) = (&self.log.bytes, self.at);
         let seqs = (bytes.len() / HEAD_BYTES) as u64; // no log has more frames
         let last_start = bytes.len().checked_sub(HEAD_BYTES)?;
         let start = match (self.check, self.check.head(bytes, torn_at)) {
             // Only its payload is wrong: what that holds is no frame of its own.
-            (Check::Placed(_), Some(head)) if head.seq == self.place.next_seq => {
+            (Check::Placed(_), Some(head)) if head.seq == self.next_seq => {
                 torn_at + head.frame_bytes()
             }
             _ => torn_at + 1,
@@ -269,7 +250,7 @@ impl<'a> Frames<'a> {
             // Cheap: nearly every byte ends here, without a checksum.
             let number = |at: usize| bytes[at..at + 8].try_into().map(u64::from_le_bytes);
             let (seq, synced) = (number(at + 8).ok()?, number(at + 16).ok()?);
-            let is_later = seq.checked_sub(self.place.next_seq).is_some_and(|step| step <= seqs);
+            let is_later = seq.checked_sub(self.next_seq).is_some_and(|step| step <= seqs);
             if !is_later || synced <= torn_at as u64 || synced > at as u64 {
                 return None;
             }

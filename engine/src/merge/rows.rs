@@ -27,6 +27,17 @@ impl Erased {
     }
 }
 
+/// Rows of the edges that go with an id: the edge that has it, and those that join the item.
+pub(crate) fn edges_with(segment: &Segment, id: u128) -> Result<Vec<Row>, Damage> {
+    let mut rows = segment.edge_rows(id)?;
+    if let Some(node) = segment.node_of(ItemId(id))? {
+        for row in segment.out_rows(node)?.chain(segment.in_rows(node)?) {
+            rows.push(row?);
+        }
+    }
+    Ok(rows)
+}
+
 /// Where the rows of one input went.
 #[derive(Debug)]
 pub(crate) struct RowMap {
@@ -131,12 +142,7 @@ impl RowMap {
         for &id in &erased.0 {
             items.extend(segment.item_rows(id)?);
             sources.extend(segment.source_rows(id)?);
-            edges.extend(segment.edge_rows(id)?);
-            if let Some(node) = segment.node_of(ItemId(id))? {
-                for row in segment.out_rows(node)?.chain(segment.in_rows(node)?) {
-                    edges.push(row?);
-                }
-            }
+            edges.extend(edges_with(segment, id)?);
         }
         let items = TableMap::new(header.items, items);
         Ok(Self {

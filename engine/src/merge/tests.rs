@@ -9,6 +9,7 @@ use crate::ids::{EdgeId, ItemId, SourceId};
 use crate::item::{Batch, EdgeDraft, ItemDraft, SourceDraft, Span, TombstoneDraft};
 use crate::os::clock::Micros;
 use crate::os::disk::{Disk, FileBytes, RealDisk};
+use crate::pace::FullSpeed;
 use crate::segment::{FileSink, SegmentBuilder};
 
 const DIMENSIONS: usize = 40;
@@ -344,7 +345,7 @@ fn what_was_merged_into_a_file_is_what_was_merged_on_the_heap() {
     let folder = tempfile::tempdir().unwrap();
     let disk = RealDisk::open(folder.path()).unwrap();
     let file = disk.create("segment-00000000000000000001").unwrap();
-    let mut sink = FileSink::new(&*file);
+    let mut sink = FileSink::new(&*file, &FullSpeed);
     let merged = merge_to(&segments, &Erased::default(), &mut sink).unwrap();
     let sha256 = sink.finish().unwrap();
     let found = disk.read("segment-00000000000000000001", merged.bytes).unwrap();
@@ -490,4 +491,43 @@ fn a_table_of_too_many_rows_is_refused() {
         let why = row_count(Table::Edges, rows).unwrap_err().to_string();
         assert!(why.contains("Edges") && why.contains(&SEGMENT_ROWS_MAX.to_string()), "{why}");
     }
+}
+
+/// Merging words takes most of the time and puts nothing: a pace would see one long piece of work.
+#[test]
+fn a_sink_is_asked_again_and_again_before_the_first_byte() {
+    struct Asked {
+        times: std::cell::Cell<usize>,
+        at_first_byte: Option<usize>,
+        ends_at: usize,
+    }
+    impl Sink for Asked {
+        fn put(&mut self, _bytes: &[u8]) -> Result<(), DiskError> {
+            self.at_first_byte.get_or_insert(self.times.get());
+            Ok(())
+        }
+
+        fn worked(&self) -> bool {
+            self.times.set(self.times.get() + 1);
+            self.times.get() != self.ends_at
+        }
+    }
+    let letter = |n: usize| char::from(b"bcdfghjklmnpqrstvwxz"[n % 20]);
+    let word = |n: usize| String::from_iter([letter(n), letter(n / 20), letter(n / 400), 'q']);
+    let text = (0..3000).map(word).collect::<Vec<_>>().join(" ");
+    let (kind, modality) = ("note".to_owned(), "text".to_owned());
+    let note = ItemDraft { text, kind, modality, searchable: true, ..ItemDraft::default() };
+    let id = |n: u128| ItemDraft { id: Some(ItemId(n)), ..note.clone() };
+    let batch = Batch { items: (1..=12).map(id).collect(), ..Batch::default() };
+    let segment = Arc::new(Segment::held(built(1, [&batch])));
+    let merged = |ends_at: usize| {
+        let mut sink = Asked { times: Default::default(), at_first_byte: None, ends_at };
+        let merged = merge_to(std::slice::from_ref(&segment), &Erased::default(), &mut sink);
+        (merged.map(drop), sink.at_first_byte, sink.times.get())
+    };
+    let (whole, asked, _) = merged(0);
+    assert!(whole.is_ok() && asked.is_some_and(|times| times >= 4), "asked {asked:?} times");
+    let (ended, begun, times) = merged(2);
+    assert!(matches!(ended, Err(MergeError::Cancelled)), "{ended:?}");
+    assert_eq!((begun, times), (None, 2));
 }

@@ -32,6 +32,30 @@ pub trait DiskFile: Send + Sync + Debug {
     fn reserve(&self, bytes: u64) -> Result<(), DiskError>;
 }
 
+/// A file that is read piece by piece: what cannot be read is an error there, where the touch of a map
+/// would end the process. It stays readable when its name is removed.
+pub trait DiskRead: Send + Sync + Debug {
+    /// How long it is.
+    fn bytes(&self) -> u64;
+    /// Fills `into` with the bytes from `at` on; all of them lie within the file.
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError>;
+}
+
+/// Bytes that are in memory can always be read.
+impl DiskRead for FileBytes {
+    fn bytes(&self) -> u64 {
+        self.as_slice().len() as u64
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {
+        let from = usize::try_from(at).ok();
+        let bytes = from.and_then(|from| self.as_slice().get(from..)?.get(..into.len()));
+        let short = || DiskError::new("read", "a file", io::ErrorKind::UnexpectedEof.into());
+        into.copy_from_slice(bytes.ok_or_else(short)?);
+        Ok(())
+    }
+}
+
 /// A flat directory of files.
 pub trait Disk: Send + Sync + Debug {
     /// Takes the directory's lock; `None` when another process has it.
@@ -42,14 +66,14 @@ pub trait Disk: Send + Sync + Debug {
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError>;
     /// The whole of a file that may be at most `bytes_max` long.
     fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError>;
+    /// A file to be read piece by piece.
+    fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError>;
     /// The whole of a file that no longer changes.
     fn map(&self, name: &str) -> Result<FileBytes, DiskError>;
     /// Gives a file another name, replacing what had it.
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<(), DiskError>;
-    /// Returns once what is in a file now survives a power cut, whoever wrote it.
-    fn sync(&self, name: &str) -> Result<(), DiskError>;
     /// Returns once names made, changed and removed so far survive a power cut.
     fn sync_names(&self) -> Result<(), DiskError>;
     /// Bytes that may still be written before the disk is full.
@@ -101,6 +125,23 @@ struct Length {
     end: u64,
     /// Where the zeros behind them end.
     reserved: u64,
+}
+
+#[derive(Debug)]
+struct RealRead {
+    name: String,
+    file: File,
+    bytes: u64,
+}
+
+impl DiskRead for RealRead {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {
+        self.file.read_exact_at(into, at).map_err(RealDisk::fail("read", &self.name))
+    }
 }
 
 /// Zeros that one call writes.
@@ -200,6 +241,12 @@ impl Disk for RealDisk {
         fs::read(&path).map_err(Self::fail("read", name))
     }
 
+    fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
+        let file = File::open(self.root.join(name)).map_err(Self::fail("open", name))?;
+        let bytes = file.metadata().map_err(Self::fail("read", name))?.len();
+        Ok(Box::new(RealRead { name: name.to_owned(), file, bytes }))
+    }
+
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
         if layout::number(FileKind::Segment, name).is_none() {
             let why = io::Error::other("only segments are mapped: other files may still change");
@@ -215,12 +262,6 @@ impl Disk for RealDisk {
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         fs::remove_file(self.root.join(name)).map_err(Self::fail("remove", name))
-    }
-
-    fn sync(&self, name: &str) -> Result<(), DiskError> {
-        File::open(self.root.join(name))
-            .and_then(|file| file.sync_data())
-            .map_err(Self::fail("sync", name))
     }
 
     fn sync_names(&self) -> Result<(), DiskError> {
@@ -286,6 +327,10 @@ mod tests {
             let (before, room) = found.split_at(wanted.len());
             assert_eq!(before, wanted);
             assert!(found.len() as u64 >= reserved && room.iter().all(|&byte| byte == 0));
+            // Room that is only allocated reads as zeros, too, but counts as a hole until it is written.
+            let written = File::open(folder.path().join("a")).unwrap();
+            let hole = rustix::fs::seek(&written, rustix::fs::SeekFrom::Hole(0)).unwrap();
+            assert_eq!(hole, found.len() as u64, "the room was written");
         }
     }
 }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::report::{FileReport, Rows, Salvaged};
-use crate::error::{Damage, DiskError, OpenError};
+use crate::error::{Damage, OpenError};
 use crate::ids::{Row, StoreId};
 use crate::layout::{self, FileKind};
 use crate::log::{LOG_FILE_BYTES_MAX, pieces};
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::os::disk::Disk;
+use crate::readable;
 use crate::record;
 use crate::segment::{Header, Rescued, Segment, SegmentBuilder, rescue};
 use crate::state;
@@ -137,14 +138,8 @@ impl Reading<'_> {
         for number in first.into_iter().chain(then) {
             let name = layout::name(FileKind::Segment, number);
             told(&name);
-            let opened = self
-                .disk
-                .map(&name)
-                .map_err(|error| error.to_string())
-                .and_then(|bytes| rescue(&name, bytes).map_err(|damage| damage.to_string()));
-            match opened {
-                Ok(rows) => {
-                    let reasons = rows.lost.clone();
+            match rescued(self.disk, &name) {
+                Ok((rows, reasons)) => {
                     self.add(&name, rows, is_listed(&number), reasons);
                     self.states(number);
                 }
@@ -209,24 +204,33 @@ impl Reading<'_> {
         for number in self.numbers(FileKind::Log) {
             let name = layout::name(FileKind::Log, number);
             told(&name);
-            let read: Result<Vec<u8>, DiskError> = self.disk.read(&name, LOG_FILE_BYTES_MAX);
-            match read {
-                Ok(bytes) => self.log(&name, number, &bytes, store),
+            match readable::read(self.disk, &name, LOG_FILE_BYTES_MAX) {
+                Ok((bytes, unreadable)) => {
+                    let reasons = unreadable.reasons().collect();
+                    self.log(&name, number, &bytes, reasons, store);
+                }
                 Err(error) => self.lose_rows(name, error, None, true),
             }
         }
     }
 
-    fn log(&mut self, name: &str, number: u64, bytes: &[u8], store: Option<StoreId>) {
+    /// `reasons` say what of the file could not be read.
+    fn log(
+        &mut self,
+        name: &str,
+        number: u64,
+        bytes: &[u8],
+        mut reasons: Vec<String>,
+        store: Option<StoreId>,
+    ) {
         let Some(pieces) = pieces(bytes, number, store) else {
             let why = "LOG-01: its header is damaged, and no manifest tells which store it is of";
             return self.lose_rows(name.to_owned(), why, None, true);
         };
-        let mut reasons: Vec<String> = pieces
-            .wrong
-            .iter()
-            .map(|(from, to)| format!("LOG-04: no whole frame in bytes {from}..{to}"))
-            .collect();
+        let wrong = pieces.wrong.iter();
+        reasons.extend(
+            wrong.map(|(from, to)| format!("LOG-04: no whole frame in bytes {from}..{to}")),
+        );
         let mut builder = SegmentBuilder::default();
         let mut before: Option<u64> = None;
         for frame in &pieces.frames {
@@ -252,6 +256,23 @@ impl Reading<'_> {
         self.add(name, rows, true, reasons);
         let report = self.report.files.last_mut().expect("it was just added");
         report.is_more_lost = is_more_lost;
+    }
+}
+
+/// A segment as far as it can be read, and what cannot.
+fn rescued(disk: &dyn Disk, name: &str) -> Result<(Rescued, Vec<String>), String> {
+    let (bytes, unreadable) = readable::map(disk, name).map_err(|error| error.to_string())?;
+    let mut reasons: Vec<String> = unreadable.reasons().collect();
+    match rescue(name, bytes) {
+        Ok(rows) => {
+            reasons.extend(rows.lost.iter().cloned());
+            Ok((rows, reasons))
+        }
+        Err(damage) => {
+            reasons.insert(0, damage.to_string());
+            reasons.truncate(2);
+            Err(reasons.join("; "))
+        }
     }
 }
 

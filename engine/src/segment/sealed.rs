@@ -24,7 +24,8 @@ pub(crate) struct Segment {
     checks_at: usize,
     /// One bit for each page whose checksum was found right.
     checked: Vec<AtomicU64>,
-    /// Whether it was built in this process, so that its words may be in the heap's form.
+    /// Whether a builder of this process made its words, so that they may be in the heap's form. Never
+    /// of words that a file had: a list of terms in one is damage (WRD-01).
     pub(crate) is_of_heap: bool,
     /// Smallest and largest id, found when a look-up first asks.
     pub(super) item_ids: OnceLock<(u128, u128)>,
@@ -152,15 +153,14 @@ impl Segment {
 
     /// A segment that was built in this process a moment ago and lies on the heap.
     pub(crate) fn held(bytes: AlignedBytes) -> Self {
-        Self::held_as("the tail", bytes)
+        Self { is_of_heap: true, ..Self::held_as("the tail", bytes) }
     }
 
-    /// A segment that was built in this process a moment ago from the file `name`.
+    /// A segment that was built in this process a moment ago from the file `name`, in a file's form.
     pub(crate) fn held_as(name: &str, bytes: AlignedBytes) -> Self {
-        let mut segment =
+        let segment =
             Self::open(name, FileBytes::held(bytes)).expect("the writer keeps to segment.md");
         segment.checked.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
-        segment.is_of_heap = true;
         segment
     }
 

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::error::DiskError;
 use crate::os::disk::DiskFile;
 use crate::os::mmap::AlignedBytes;
+use crate::pace::Pace;
 
 /// Bytes that [`FileSink`] gathers before it hands them to the file.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -15,6 +16,11 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(crate) trait Sink {
     /// Adds `bytes` behind those before.
     fn put(&mut self, bytes: &[u8]) -> Result<(), DiskError>;
+
+    /// Work was done that has put no bytes yet. `false` ends it.
+    fn worked(&self) -> bool {
+        true
+    }
 }
 
 /// The heap never refuses.
@@ -28,15 +34,16 @@ impl Sink for AlignedBytes {
 /// A new file, with the SHA-256 of what passed. The caller syncs it and puts it in place.
 pub(crate) struct FileSink<'a> {
     file: &'a dyn DiskFile,
+    pace: &'a dyn Pace,
     buffer: Vec<u8>,
     sha256: Sha256,
 }
 
 impl<'a> FileSink<'a> {
-    /// Writes to `file`, behind what it has.
-    pub(crate) fn new(file: &'a dyn DiskFile) -> Self {
+    /// Writes to `file`, behind what it has. What puts nothing for a while asks `pace`.
+    pub(crate) fn new(file: &'a dyn DiskFile, pace: &'a dyn Pace) -> Self {
         let buffer = Vec::with_capacity(BUFFER_BYTES);
-        Self { file, buffer, sha256: Sha256::new() }
+        Self { file, pace, buffer, sha256: Sha256::new() }
     }
 
     /// Hands over the rest. Gives the SHA-256 of all there was.
@@ -66,5 +73,9 @@ impl Sink for FileSink<'_> {
             bytes = rest;
         }
         Ok(())
+    }
+
+    fn worked(&self) -> bool {
+        self.pace.worked()
     }
 }

@@ -6,7 +6,7 @@
 
 use std::io::ErrorKind;
 
-use super::gathered::{Gathered, Kind, Log, batch_of, files, newest};
+use super::gathered::{Gathered, Kind, Log, files, newest};
 use super::{Verified, check};
 use crate::error::OpenError;
 use crate::ids::{EdgeId, ItemId, SourceId};
@@ -17,7 +17,9 @@ use crate::layout::{
 };
 use crate::log::LOG_FILE_BYTES_MAX;
 use crate::manifest::{Manifest, hex};
+use crate::opening::batch_of;
 use crate::os::disk::{Disk, FileBytes};
+use crate::readable;
 use crate::reader::OPEN_ATTEMPTS_MAX;
 use crate::segment::{Extent, RawFile};
 
@@ -323,7 +325,7 @@ fn mentions(log: &Log, manifest: &Manifest, id: u128) -> Result<usize, OpenError
 fn read(disk: &dyn Disk, name: &str) -> Result<Option<FileBytes>, OpenError> {
     let is_segment = layout::number(FileKind::Segment, name).is_some();
     let read = if is_segment {
-        disk.map(name)
+        readable::map(disk, name).and_then(|(bytes, rest)| rest.into_result().map(|()| bytes))
     } else {
         disk.read(name, FILE_BYTES_MAX).map(|bytes| FileBytes::copied(&bytes))
     };

@@ -12,14 +12,13 @@ use super::Walked;
 use super::findings::Findings;
 use crate::error::{Damage, DiskError, OpenError};
 use crate::ids::Seq;
-use crate::item::Batch;
 use crate::layout::{self, FileKind};
-use crate::log::{Frame, LogEnd, LogReader};
+use crate::log::{LogEnd, LogReader};
 use crate::manifest::{Manifest, SegmentEntry};
-use crate::opening::{check_counts, state_of};
+use crate::opening::{batch_of, check_counts, state_of};
 use crate::os::disk::{Disk, FileBytes};
+use crate::readable;
 use crate::reader::OPEN_ATTEMPTS_MAX;
-use crate::record;
 use crate::segment::{Segment, SegmentBuilder, open_any};
 use crate::state::{self, RowState};
 
@@ -147,8 +146,18 @@ impl Gathered {
 
     /// A segment file, opened where it can be.
     fn map(&mut self, disk: &dyn Disk, name: &str) -> Result<Option<Listed>, OpenError> {
-        let maps = disk.map(name).and_then(|file| Ok((file, disk.map(name)?)));
-        let Some((file, to_open)) = self.there(maps, name)? else { return Ok(None) };
+        let Some((file, unreadable)) = self.there(readable::map(disk, name), name)? else {
+            return Ok(None);
+        };
+        let to_open = if unreadable.is_empty() {
+            disk.map(name)
+        } else {
+            Ok(FileBytes::copied(file.as_slice()))
+        };
+        let Some(to_open) = self.there(to_open, name)? else { return Ok(None) };
+        for why in unreadable.reasons() {
+            self.findings.add(Damage::new("SEG-06", why).within(name));
+        }
         let segment = match open_any(name, to_open) {
             Ok(opened) => Some(opened.segment),
             Err(OpenError::Damaged(damage)) => {
@@ -261,7 +270,7 @@ impl Gathered {
             self.last_seq = frame.seq;
             is_empty = false;
         }
-        let end = frames.place().at;
+        let end = frames.at();
         if matches!(frames.end(), Some(LogEnd::Torn | LogEnd::Open)) {
             let left = reader.file_bytes() - end;
             self.findings.note(format!(
@@ -336,13 +345,6 @@ impl Gathered {
         let sealed = self.sealed.iter().filter_map(|listed| listed.segment.as_ref());
         sealed.chain(self.logs.iter().filter_map(|log| log.rows.as_ref()))
     }
-}
-
-/// What a log's frame holds, checked as an opening does.
-pub(super) fn batch_of(frame: &Frame<'_>, manifest: &Manifest) -> Result<Batch, Damage> {
-    let batch = record::decode(frame.payload, frame.records, frame.version)?;
-    batch.recheck(manifest.model.map(|model| model.dimensions))?;
-    Ok(batch)
 }
 
 /// Number of the newest manifest.

@@ -175,8 +175,8 @@ impl<B: Bytes> Steps<'_, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::dictionary_writer::DictionaryWriter;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
 
     proptest! {
         #[test]
@@ -187,16 +187,22 @@ mod tests {
             let mut writer = ListWriter::default();
             terms.iter().for_each(|term| writer.push(term));
             let bytes = writer.finish();
-            let lookup = Lookup::of_heap(&bytes[..]).unwrap();
-            prop_assert_eq!(lookup.terms() as usize, terms.len());
-            let (mut steps, mut walked) = (lookup.walk(), BTreeSet::new());
-            while let Some((term, ordinal)) = steps.next().unwrap() {
-                prop_assert_eq!(lookup.ordinal(term).unwrap(), Some(ordinal));
-                prop_assert_eq!(ordinal as usize, walked.len());
-                walked.insert(term.to_vec());
+            let mut dictionary = DictionaryWriter::new();
+            terms.iter().for_each(|term| dictionary.push(term));
+            let dictionary = dictionary.finish();
+            let listed = Lookup::of_heap(&bytes[..]).unwrap();
+            let sealed = Lookup::of_heap(&dictionary[..]).unwrap();
+            prop_assert!(matches!((&listed, &sealed), (Lookup::Listed(_), Lookup::Sealed(_))));
+            prop_assert_eq!(listed.terms(), sealed.terms());
+            prop_assert_eq!(listed.terms() as usize, terms.len());
+            let (mut of_list, mut of_dictionary) = (listed.walk(), sealed.walk());
+            while let Some((term, ordinal)) = of_dictionary.next().unwrap() {
+                prop_assert_eq!(of_list.next().unwrap(), Some((term, ordinal)));
             }
-            prop_assert_eq!(lookup.ordinal(&strange).unwrap().is_some(), terms.contains(&strange));
-            prop_assert_eq!(&walked, &terms);
+            prop_assert_eq!(of_list.next().unwrap(), None);
+            for term in terms.iter().chain([&strange]) {
+                prop_assert_eq!(listed.ordinal(term).unwrap(), sealed.ordinal(term).unwrap());
+            }
         }
     }
 

@@ -15,6 +15,9 @@ use super::layout::{SEGMENT_POSTINGS_MAX, WordColumns};
 use super::postings::{Full, Posting};
 use super::view::PostingsView;
 
+/// Postings that are merged between two questions whether to go on: about a millisecond.
+const POSTINGS_TOGETHER: usize = 1 << 13;
+
 /// Why words were not merged. Nothing was written.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -23,6 +26,8 @@ pub enum MergeError {
     Damaged(Damage),
     /// The result would exceed the bounds of a segment.
     Full(Full),
+    /// It was not to go on.
+    Cancelled,
 }
 
 impl std::fmt::Display for MergeError {
@@ -30,6 +35,7 @@ impl std::fmt::Display for MergeError {
         match self {
             Self::Damaged(damage) => write!(out, "a segment to merge is damaged: {damage}"),
             Self::Full(full) => write!(out, "the merged segment is too large: {full}"),
+            Self::Cancelled => write!(out, "it was called off"),
         }
     }
 }
@@ -70,7 +76,16 @@ pub fn merge<B: Bytes, M: Fn(u32) -> Option<u32>>(
     sources: &[(PostingsView<B>, M)],
     rows: u32,
 ) -> Result<WordColumns, MergeError> {
-    merge_into(ColumnsWriter::new(merge_lengths(sources, rows)?), sources, rows)
+    merge_while(sources, rows, &mut || true)
+}
+
+/// The same while `goes_on` says so, which is asked again and again.
+pub(crate) fn merge_while<B: Bytes, M: Fn(u32) -> Option<u32>>(
+    sources: &[(PostingsView<B>, M)],
+    rows: u32,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<WordColumns, MergeError> {
+    merge_into(ColumnsWriter::new(merge_lengths(sources, rows)?), sources, rows, goes_on)
 }
 
 /// The same for rows that stay on the heap for now: no file may have these columns.
@@ -78,13 +93,14 @@ pub(crate) fn merge_on_heap<B: Bytes, M: Fn(u32) -> Option<u32>>(
     sources: &[(PostingsView<B>, M)],
     rows: u32,
 ) -> Result<WordColumns, MergeError> {
-    merge_into(ColumnsWriter::on_heap(merge_lengths(sources, rows)?), sources, rows)
+    merge_into(ColumnsWriter::on_heap(merge_lengths(sources, rows)?), sources, rows, &mut || true)
 }
 
 fn merge_into<B: Bytes, M: Fn(u32) -> Option<u32>>(
     mut writer: ColumnsWriter,
     sources: &[(PostingsView<B>, M)],
     rows: u32,
+    goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<WordColumns, MergeError> {
     let mut lists: Vec<_> = sources.iter().map(|(view, _)| (view.lists(), None)).collect();
     let mut queue: BinaryHeap<Next> = BinaryHeap::with_capacity(sources.len());
@@ -95,7 +111,7 @@ fn merge_into<B: Bytes, M: Fn(u32) -> Option<u32>>(
         }
     }
     let (mut least, mut postings, mut decoded) = (Vec::new(), Vec::new(), Decoded::default());
-    let mut total = 0;
+    let (mut total, mut since_asked) = (0, 0);
     while let Some(Reverse((_, term, _))) = queue.peek() {
         least.clone_from(term);
         postings.clear();
@@ -122,6 +138,13 @@ fn merge_into<B: Bytes, M: Fn(u32) -> Option<u32>>(
             }
         }
         total += postings.len();
+        since_asked += postings.len();
+        if since_asked >= POSTINGS_TOGETHER {
+            since_asked = 0;
+            if !goes_on() {
+                return Err(MergeError::Cancelled);
+            }
+        }
         if total > SEGMENT_POSTINGS_MAX {
             return Err(MergeError::Full(Full));
         }

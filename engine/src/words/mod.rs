@@ -37,8 +37,8 @@ pub use bytes::Bytes;
 pub use layout::{
     ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX, TERM_BYTES_MAX, WordColumns, WordColumnsRef,
 };
-pub(crate) use merge::merge_on_heap;
 pub use merge::{MergeError, merge};
+pub(crate) use merge::{merge_on_heap, merge_while};
 pub use postings::{Full, Posting, PostingsBuilder};
 pub use query::{QUERY_TERMS_MAX, Query, QueryTerm};
 pub use search::{Match, Scratch};

@@ -61,6 +61,9 @@ pub struct Scratch {
     sums: Box<[u32; WIDE_WINDOW]>,
     touched: Vec<u16>,
     order: Vec<usize>,
+    /// Wide windows that were planned.
+    #[cfg(test)]
+    pub(super) wide_plans: usize,
     /// Set while a search runs: one that ended in damage may have left sums behind.
     unfinished: bool,
 }
@@ -73,6 +76,8 @@ impl Default for Scratch {
             sums: vec![0; WIDE_WINDOW].try_into().expect("as long as it was made"),
             touched: Vec::new(),
             order: Vec::new(),
+            #[cfg(test)]
+            wide_plans: 0,
             unfinished: false,
         }
     }
@@ -116,6 +121,14 @@ struct Cursor {
     /// Which block `scores` belongs to.
     scored: Option<usize>,
     scores: Box<[u32; BLOCK_ROWS]>,
+}
+
+/// What comes of planning a wide window.
+enum Wide {
+    /// It is taken, with what [`Field::plan`] gave.
+    Taken(Option<usize>),
+    /// Too many postings would be added up in it.
+    Crowded,
 }
 
 /// What stays the same during one search.
@@ -316,11 +329,21 @@ impl<B: Bytes> Field<'_, B> {
         top: &mut Top<Score, K>,
         offer: &mut impl FnMut(u32, u32, &mut Top<Score, K>),
     ) -> Result<(), Damage> {
-        let mut start = 0;
+        let (mut start, mut narrow_until) = (0, 0);
         while let Some(first) = next_row(&mut scratch.cursors, start) {
             // Windows begin at multiples of the narrow one, and where there are postings.
             start = first - first % WINDOW_ROWS;
-            let wide = self.plan_wide(scratch, start, top);
+            // Most of a wide window that has too many is in the next one, too: that is not planned again.
+            let is_crowded = u64::from(start) < narrow_until;
+            let wide = if is_crowded { None } else { self.plan_wide(scratch, start, top) };
+            let wide = match wide {
+                Some(Wide::Taken(planned)) => Some(planned),
+                Some(Wide::Crowded) => {
+                    narrow_until = u64::from(start) + WIDE_WINDOW as u64;
+                    None
+                }
+                None => None,
+            };
             let end = u64::from(start) + if wide.is_some() { WIDE_WINDOW } else { WINDOW } as u64;
             let lookups = match wide {
                 Some(planned) => planned,
@@ -351,14 +374,14 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
-    /// [`Field::plan`] for a wide window, if that is to be taken: when few postings would be added
-    /// up in it. While there is no floor, a narrow one that may bring it comes first.
+    /// [`Field::plan`] for a wide window, which is taken when few postings would be added up in it.
+    /// `None` while there is no floor and a narrow one may bring it, which comes first then.
     fn plan_wide<K: Ord>(
         &self,
         scratch: &mut Scratch,
         start: u32,
         top: &Top<Score, K>,
-    ) -> Option<Option<usize>> {
+    ) -> Option<Wide> {
         let postings: u64 = scratch.cursors.iter().map(|it| u64::from(it.list.rows)).sum();
         let per_window = postings * WINDOW as u64 / u64::from(self.view.rows());
         if top.floor().is_none() && per_window >= FLOOR_POSTINGS {
@@ -368,7 +391,11 @@ impl<B: Bytes> Field<'_, B> {
         let planned = self.plan(scratch, start, end, floor(top));
         let added =
             planned.map_or(0, |lookups| scratch.postings(lookups..scratch.order.len(), end));
-        (added <= WIDE_POSTINGS_MAX).then_some(planned)
+        #[cfg(test)]
+        {
+            scratch.wide_plans += 1;
+        }
+        Some(if added <= WIDE_POSTINGS_MAX { Wide::Taken(planned) } else { Wide::Crowded })
     }
 
     /// The last row and score bound of each block.

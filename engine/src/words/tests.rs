@@ -460,3 +460,23 @@ fn a_question_is_bounded() {
     let query = Query::parse(&mut Analyzer::new(), &words.join(" "));
     assert_eq!(query.terms().len(), QUERY_TERMS_MAX);
 }
+
+/// Planning a wide window costs a look at all of its blocks; a dense question would pay it for each narrow
+/// one.
+#[test]
+fn a_crowded_wide_window_is_planned_once() {
+    const ROWS: u32 = 70_000;
+    let mut builder = PostingsBuilder::new();
+    for row in 0..ROWS {
+        let text = if row % 2 == 0 { "amber birch" } else { "cedar" };
+        builder.add(row, "", text).unwrap();
+    }
+    let columns = builder.finish(ROWS);
+    let view = PostingsView::open(columns.as_ref(), ROWS).unwrap();
+    let (query, ranker) = ask("amber birch", &[&view], Parameters::default());
+    let (mut top, mut scratch) = (Top::new(3), Scratch::default());
+    ranker.search(&found(&view, &query), &mut scratch, |_| true, |row| row, &mut top).unwrap();
+    let rows: Vec<u32> = top.into_sorted().into_iter().map(|(_, row)| row).collect();
+    assert_eq!(rows, [0, 2, 4]);
+    assert!((1..=2).contains(&scratch.wide_plans), "{} times", scratch.wide_plans);
+}

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::item::ItemDraft;
 use crate::os::clock::{SystemClock, SystemRandom};
-use crate::os::disk::{DiskFile, DiskLock, FileBytes, RealDisk};
+use crate::os::disk::{DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
 use crate::pace::Pace;
 use crate::store::{Options, Store};
 
@@ -94,6 +94,10 @@ impl Disk for Hooked {
         self.beneath.read(name, bytes_max)
     }
 
+    fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
+        self.beneath.open(name)
+    }
+
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
         self.beneath.map(name)
     }
@@ -104,10 +108,6 @@ impl Disk for Hooked {
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.beneath.remove(name)
-    }
-
-    fn sync(&self, name: &str) -> Result<(), DiskError> {
-        self.beneath.sync(name)
     }
 
     fn sync_names(&self) -> Result<(), DiskError> {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use engine::FullSpeed;
 use serde_json::{Map, Value, json};
 
 use super::remote::Remote;
@@ -34,6 +35,8 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
             let answer = alone(&parts, &raw, &mut bar)?;
+            // Nobody else is there to go on with what the file erases. This seals, too, where it does.
+            parts.workspace.store.erase_pending(&FullSpeed).map_err(Failure::could)?;
             parts.workspace.store.seal().map_err(Failure::could)?;
             (answer.structured, answer.text)
         }

@@ -127,11 +127,11 @@ fn begin(
 ) -> Result<Option<Announcement>, Failure> {
     let announced = local.and_then(|at| announce(&parts.data, &format!("http://{at}")));
     if let Some(why) = parts.workspace.store.stopped() {
-        eprintln!(
+        say(&format_args!(
             "recalld: the store takes no writes: {why}\nrecalld: questions are answered; free some \
              space on that disk, then start again"
-        );
-        say_ready(args, parts, (local, hosted));
+        ));
+        say_ready(args, parts, (local, hosted))?;
         return Ok(announced);
     }
     if !args.ingest.is_empty() {
@@ -147,7 +147,7 @@ fn begin(
         say(&answer.text);
     }
     parts.workspace.store.seal().map_err(Failure::could)?;
-    say_ready(args, parts, (local, hosted));
+    say_ready(args, parts, (local, hosted))?;
     Ok(announced)
 }
 
@@ -161,14 +161,14 @@ fn say_ready(
     args: &ServeArgs,
     parts: &Parts,
     (local, hosted): (Option<SocketAddr>, Option<SocketAddr>),
-) {
+) -> Result<(), Failure> {
     let url =
         |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| format!("http://{at}"));
     let (local, hosted) = (url(local), url(hosted));
     let data = parts.data.display().to_string();
     if args.common.json {
-        tell_line(&json!({"ready": true, "local": local, "hosted": hosted, "data": data}))?;
+        tell_line(&json!({"ready": true, "local": local, "hosted": hosted, "data": data}))
     } else {
-        tell_line(&format_args!("ready local={local} hosted={hosted} data={data}"))?;
+        tell_line(&format_args!("ready local={local} hosted={hosted} data={data}"))
     }
 }

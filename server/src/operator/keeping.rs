@@ -203,6 +203,10 @@ impl Pace for Telling<'_> {
     fn wrote(&self, bytes: usize) -> bool {
         self.count(bytes)
     }
+
+    fn worked(&self) -> bool {
+        self.count(0)
+    }
 }
 
 /// A store that this process opened for one job.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use engine::DiskError;
-use engine::os::disk::{Disk, DiskFile, DiskLock, FileBytes, RealDisk};
+use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
 
 use crate::net::Cancel;
 use crate::tools::Progress;
@@ -103,6 +103,10 @@ impl Disk for ToldDisk {
         self.disk.read(name, bytes_max)
     }
 
+    fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
+        self.disk.open(name)
+    }
+
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
         self.disk.map(name)
     }
@@ -113,10 +117,6 @@ impl Disk for ToldDisk {
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.disk.remove(name)
-    }
-
-    fn sync(&self, name: &str) -> Result<(), DiskError> {
-        self.disk.sync(name)
     }
 
     fn sync_names(&self) -> Result<(), DiskError> {

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::DiskError;
-use engine::os::disk::{Disk, DiskFile, DiskLock, FileBytes};
+use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes};
 use rustix::io::Errno;
 
 use super::state::DiskState;
@@ -355,6 +355,10 @@ impl Disk for SimDisk {
         })
     }
 
+    fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
+        Ok(Box::new(self.map(name)?))
+    }
+
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
         self.look("open", name, |state| {
             state.bytes(name).map(FileBytes::copied).ok_or_else(|| Errno::NOENT.into())
@@ -372,13 +376,6 @@ impl Disk for SimDisk {
         self.change((Kind::Other, "remove"), name, |shared, turn| {
             let file = shared.found(name)?;
             shared.without_room(turn, |shared| shared.state.remove(name, file))
-        })
-    }
-
-    fn sync(&self, name: &str) -> Result<(), DiskError> {
-        self.change((Kind::Sync, "sync"), name, |shared, turn| {
-            let file = shared.found(name)?;
-            shared.sync(turn, file)
         })
     }
 

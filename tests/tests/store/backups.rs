@@ -1,10 +1,16 @@
 //! Backups are stores of their own: consistent while writing goes on, checked, never overwritten.
 
-use engine::os::disk::{Disk, DiskFile, DiskLock, FileBytes, RealDisk};
-use engine::{CopyError, DiskError, FullSpeed, OpenError, Options, Store, restore};
+use std::sync::Arc;
+
+use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
+use engine::{CopyError, DiskError, FullSpeed, OpenError, Options, Reader, Store, restore};
+use tests::failing_disk::FailingDisk;
+use tests::golden::Golden;
 use tests::ground;
 use tests::listing::{Asked, listing};
+use tests::memory_disk::{Files, MemoryDisk};
 use tests::sample::{self, Seals, hide, items, note, tombstones};
+use tests::small_store::SmallStore;
 
 use crate::scratch::{Scratch, by_word};
 
@@ -162,6 +168,11 @@ impl Disk for Guarded {
         self.0.read(name, bytes_max)
     }
 
+    fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
+        self.assert_locked();
+        self.0.open(name)
+    }
+
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
         self.assert_locked();
         self.0.map(name)
@@ -172,10 +183,6 @@ impl Disk for Guarded {
     }
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
-        panic!("a backup that is restored is not written to: {name}")
-    }
-
-    fn sync(&self, name: &str) -> Result<(), DiskError> {
         panic!("a backup that is restored is not written to: {name}")
     }
 
@@ -250,4 +257,60 @@ fn what_is_erased_in_a_backup_leaves_its_files() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         assert!(!bytes.windows(14).any(|window| window == b"zanzibarsecret"));
     }
+}
+
+/// Any store that no process has open can be copied, whatever is in its logs, of any version.
+#[test]
+fn a_store_is_restored_with_its_logs() {
+    for golden in Golden::kept().unwrap() {
+        let name = &golden.name;
+        let wanted = MemoryDisk::holding(golden.files.clone());
+        let wanted = Reader::open(Arc::new(wanted)).unwrap().snapshot();
+        let (from, to) = (MemoryDisk::holding(golden.files), MemoryDisk::default());
+        let copied = restore(&from, &to).unwrap();
+        assert_eq!(copied.seq, wanted.seq(), "{name}");
+        let found = Reader::open(Arc::new(to)).unwrap().snapshot();
+        let asked = Asked::of(&wanted, []).unwrap();
+        assert_eq!(listing(&found, &asked).unwrap(), listing(&wanted, &asked).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_log_is_not_restored_as_right() {
+    let store = SmallStore::new();
+    let name = store.log_name();
+    for frame in store.frames() {
+        for at in [frame.start, frame.start + 20, frame.end - 1] {
+            let mut files = store.closed.clone();
+            files.get_mut(name).unwrap()[at] ^= 0x04;
+            let to = MemoryDisk::default();
+            let error = restore(&MemoryDisk::holding(files), &to).unwrap_err();
+            assert!(matches!(error, CopyError::Source(OpenError::Damaged(_))), "{at}: {error}");
+            assert!(to.names().unwrap().iter().all(|name| !name.starts_with("manifest")), "{at}");
+        }
+    }
+}
+
+/// What cannot be read is an error, and ends no process: neither of the source nor of an old backup.
+#[test]
+fn a_bad_sector_ends_a_backup_or_a_restore_with_an_error() {
+    let files = SmallStore::new().closed;
+    let segment = files.keys().find(|name| name.starts_with("segment-")).unwrap().clone();
+    let fine = |files: Files| FailingDisk::when(Arc::new(MemoryDisk::holding(files)), |_, _| false);
+    let disk = fine(files.clone());
+    let still = ground::still(Arc::new(disk.clone()), 5);
+    let store = Store::open(still, ground::unmerged()).unwrap();
+    let backup = fine(Files::new());
+    store.backup(&backup).unwrap();
+    let copies = backup.names().unwrap();
+    let copy = copies.iter().find(|name| name.starts_with("segment-")).unwrap();
+    backup.spoil(copy, 9..10);
+    let copied = store.backup(&backup).unwrap();
+    assert_eq!(copied.reused, 1, "the one that cannot be read is written again");
+    disk.spoil(&segment, 9..10);
+    let error = store.backup(&fine(Files::new())).unwrap_err();
+    assert!(matches!(error, CopyError::Source(OpenError::Disk(_))), "{error}");
+    drop(store);
+    let error = restore(&disk, &MemoryDisk::default()).unwrap_err();
+    assert!(matches!(error, CopyError::Source(OpenError::Disk(_))), "{error}");
 }

@@ -1,8 +1,13 @@
 //! What is erased leaves every file of the store and of its backups.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::{Batch, FullSpeed, ItemDraft, ItemId, Pace, Snapshot, Store};
+use engine::os::disk::Disk;
+use engine::{Batch, FullSpeed, ItemDraft, ItemId, Pace, Snapshot, Store, WriteError};
+use tests::failing_disk::FailingDisk;
+use tests::ground;
+use tests::memory_disk::MemoryDisk;
 use tests::sample::{self, MODEL, Seals, file, halves, hide, items, link, note, tombstones};
 
 use crate::scratch::{Scratch, by_word, near};
@@ -244,4 +249,96 @@ fn everything_else_is_as_it_was() {
     let before = listed(secret);
     erase(scratch.store(), secret);
     assert_eq!(listed(secret), before);
+}
+
+/// An edge may be all that names a source, and go by itself or with an item that it joins.
+#[test]
+fn a_source_that_only_an_erased_edge_names_goes_too() {
+    for (by_itself, sealed) in [(true, false), (false, false), (true, true), (false, true)] {
+        let scratch = Scratch::unmerged();
+        let written = scratch.write(items([note("amber"), note("birch")]));
+        let [from, to] = [written.items[0], written.items[1]];
+        let sources = ["only", "both", "alone"].map(|name| file(&format!("file:///{name}.md")));
+        let sources = Batch { sources: sources.to_vec(), ..Batch::default() };
+        let sources = scratch.write(sources).sources;
+        let naming =
+            |at: usize| engine::EdgeDraft { source: Some(sources[at]), ..link(from, to, 0.5) };
+        let edges = vec![naming(0), naming(1), engine::EdgeDraft { from: to, ..naming(1) }];
+        let edges = scratch.write(Batch { edges, ..Batch::default() }).edges;
+        if sealed {
+            scratch.seal();
+        }
+        let gone = if by_itself { vec![edges[0].0, edges[1].0] } else { vec![from.0] };
+        scratch.store().erase(&gone, "officer", "asked for", &FullSpeed).unwrap();
+        let snapshot = scratch.snapshot();
+        let left = sources.iter().map(|&it| snapshot.source(it).unwrap().is_some());
+        let left: Vec<bool> = left.collect();
+        // The third edge ends at the other item; what nobody ever named is nobody's to take along.
+        assert_eq!(left, [false, true, true], "{by_itself} {sealed}");
+        assert_eq!(holding(&scratch, b"only.md"), Vec::<String>::new());
+        assert_eq!(scratch.store().erasures_pending().unwrap(), 0);
+    }
+}
+
+/// A store on a disk that fails, with a secret in one of two segments that compaction merges.
+fn on_failing_disk(
+    fails: impl Fn(&str, &str) -> bool + Send + Sync + 'static,
+) -> (MemoryDisk, Store, ItemId) {
+    let beneath = MemoryDisk::default();
+    let disk = FailingDisk::when(Arc::new(beneath.clone()), fails);
+    let store =
+        Store::open(ground::still(Arc::new(disk), 5), ground::unmerged()).expect("the disk works");
+    let gone = store
+        .write(items([ItemDraft { embedding: Vec::new(), ..secret(None) }]))
+        .expect("the disk works")
+        .items[0];
+    store.seal().expect("the disk works");
+    store.write(items([note("amber")])).expect("the disk works");
+    store.seal().expect("the disk works");
+    (beneath, store, gone)
+}
+
+fn holds(disk: &MemoryDisk) -> bool {
+    let holds = |bytes: Vec<u8>| bytes.windows(SECRET.len()).any(|it| it == SECRET.as_bytes());
+    disk.files().into_values().any(holds)
+}
+
+#[test]
+fn an_erasure_removes_what_a_failed_job_has_left() {
+    let armed = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&armed);
+    // From its own name on, nothing of the file that compaction makes works for a while.
+    let (beneath, store, gone) = on_failing_disk(move |action, _| match action {
+        "map" | "remove" => now.load(Ordering::SeqCst) > 0,
+        _ => false,
+    });
+    armed.store(1, Ordering::SeqCst);
+    let error = store.compact_fully(&FullSpeed).unwrap_err();
+    assert!(matches!(error, WriteError::Postponed { .. }), "{error}");
+    let segments = |disk: &MemoryDisk| {
+        disk.names().unwrap().iter().filter(|name| name.starts_with("segment-")).count()
+    };
+    assert_eq!(segments(&beneath), 3, "the file is there, and can be neither used nor removed");
+    let erased = store.erase(&[gone.0], "officer", "asked for", &FullSpeed);
+    assert!(erased.is_err() && store.stopped().is_none(), "{erased:?}");
+    armed.store(0, Ordering::SeqCst);
+    // Nothing else is left to do, and nobody writes: the removal alone is tried again.
+    assert_eq!(store.erase_pending(&FullSpeed).unwrap(), 1);
+    assert!(!holds(&beneath));
+    assert_eq!(segments(&beneath), 2);
+}
+
+/// Names that were made before may be lost with those that could not be synced.
+#[test]
+fn a_job_whose_name_cannot_be_synced_stops_the_writer() {
+    let armed = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&armed);
+    let (beneath, store, _) = on_failing_disk(move |action, name| {
+        (action, name) == ("sync", "the directory") && now.load(Ordering::SeqCst) > 0
+    });
+    armed.store(1, Ordering::SeqCst);
+    let error = store.compact_fully(&FullSpeed).unwrap_err();
+    assert!(matches!(error, WriteError::Disk(_)) && store.stopped().is_some(), "{error}");
+    let names = beneath.names().unwrap();
+    assert_eq!(names.iter().filter(|name| name.starts_with("segment-")).count(), 2, "{names:?}");
 }

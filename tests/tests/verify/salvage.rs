@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use engine::{Batch, FullSpeed, ItemDraft, Options, Record, Salvage, Salvaged, Status, Store};
+use tests::failing_disk::FailingDisk;
 use tests::golden::Golden;
 use tests::ground::{self, Dice};
 use tests::memory_disk::{Files, MemoryDisk};
@@ -483,4 +484,58 @@ fn no_bytes_make_it_panic() {
         engine::verify(&disk, &mut |_| {}).map(drop).unwrap_or_default();
         salvaged(&files);
     }
+}
+
+/// A sector that cannot be read: the rows of its page are lost and no other, and nobody maps the file.
+#[test]
+fn an_unreadable_sector_loses_the_rows_of_its_page() {
+    const SECTOR_BYTES: usize = 4 << 10;
+    let files = large();
+    let name = files.keys().find(|name| name.starts_with("segment-")).unwrap();
+    let bytes = files[name].len();
+    for at in (0..bytes).step_by(PAGE_BYTES).chain([bytes - 1]) {
+        let mut flipped = files.clone();
+        flipped.get_mut(name).unwrap()[at..].iter_mut().take(9).for_each(|byte| *byte ^= 0xff);
+        let disk = FailingDisk::when(Arc::new(MemoryDisk::holding(files.clone())), |_, _| false);
+        disk.spoil(name, at as u64..at as u64 + 1);
+        let salvage = Salvage::read(&disk, &mut |_| {}).unwrap();
+        let mut told = Told::new();
+        let report = salvage.records(&mut |_, record| {
+            tell(&record, &mut told);
+            Ok::<_, ()>(())
+        });
+        assert_eq!(told, salvaged(&flipped).0, "byte {at}");
+        let report = report.unwrap();
+        assert!(!report.is_whole(), "byte {at}");
+        let from = at - at % SECTOR_BYTES;
+        let why = format!("bytes {from}..{} cannot be read", (from + SECTOR_BYTES).min(bytes));
+        let mut reasons = report.files.iter().flat_map(|file| &file.reasons);
+        assert!(reasons.any(|reason| reason.starts_with(&why)), "byte {at}: {report:?}");
+        let found = engine::verify(&disk, &mut |_| {}).unwrap().findings;
+        let says = |it: &engine::Damage| it.rule == "SEG-06" && it.detail.contains(&why);
+        assert!(found.iter().any(says), "byte {at}: {found:?}");
+    }
+}
+
+#[test]
+fn an_unreadable_sector_of_a_log_loses_its_commits_alone() {
+    let store = SmallStore::new();
+    let all = shown(&store.closed);
+    let name = store.log_name();
+    let last = store.frames().pop().unwrap();
+    let mut files = store.closed.clone();
+    // Behind the last frame: its mark. The sector has all of this small log, another one follows it.
+    let log = files.get_mut(name).unwrap();
+    log.resize(8 << 10, 0);
+    let disk = FailingDisk::when(Arc::new(MemoryDisk::holding(files)), |_, _| false);
+    disk.spoil(name, 5000..5001);
+    assert!(last.end < 4096, "the frames are in the first sector");
+    let salvage = Salvage::read(&disk, &mut |_| {}).unwrap();
+    let mut told = Told::new();
+    let report = salvage.records(&mut |_, record| {
+        tell(&record, &mut told);
+        Ok::<_, ()>(())
+    });
+    assert_eq!(told, all);
+    assert!(!report.unwrap().is_whole(), "what was there may have been more");
 }
