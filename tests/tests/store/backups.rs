@@ -303,10 +303,11 @@ fn a_bad_sector_ends_a_backup_or_a_restore_with_an_error() {
     let backup = fine(Files::new());
     store.backup(&backup).unwrap();
     let copies = backup.names().unwrap();
-    let copy = copies.iter().find(|name| name.starts_with("segment-")).unwrap();
-    backup.spoil(copy, 9..10);
+    let copies: Vec<_> = copies.iter().filter(|name| name.starts_with("segment-")).collect();
+    backup.spoil(copies[0], 9..10);
     let copied = store.backup(&backup).unwrap();
-    assert_eq!(copied.reused, 1, "the one that cannot be read is written again");
+    let others = copies.len() as u64 - 1;
+    assert_eq!(copied.reused, others, "the one that cannot be read is written again");
     disk.spoil(&segment, 9..10);
     let error = store.backup(&fine(Files::new())).unwrap_err();
     assert!(matches!(error, CopyError::Source(OpenError::Disk(_))), "{error}");
