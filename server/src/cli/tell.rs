@@ -30,7 +30,8 @@ fn tell_in(out: &mut impl Write, report: &str) -> Result<(), Failure> {
 
 /// Says something on standard error. Where nobody can hear it, nobody has to.
 pub(super) fn say(what: &impl Display) {
-    let _unheard = writeln!(io::stderr().lock(), "recalld: {what}");
+    // In one piece, so that what others write at the same time stands before it or behind it.
+    let _unheard = io::stderr().lock().write_all(format!("recalld: {what}\n").as_bytes());
 }
 
 /// A path as a shell reads it.
