@@ -88,6 +88,13 @@ pub const STREAM_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Calls waiting for a worker; one more is answered 503 at once.
 pub const QUEUE_MAX: usize = 512;
 
+/// Threads for the operator's jobs, which may take hours, or wait that long for their turn. They have
+/// threads of their own, so that calls always have the workers.
+pub const JOB_THREADS: usize = 8;
+
+/// Jobs waiting for one of these threads; one more is answered 503 at once.
+pub const JOB_QUEUE_MAX: usize = 32;
+
 /// Fewest workers, so that one long call never stops all others.
 pub const WORKERS_MIN: usize = 2;
 
@@ -125,6 +132,7 @@ const _: () = assert!(BODY_BYTES_SMALL < BODY_BYTES_MAX && BODY_BYTES_MAX < BODI
 const _: () = assert!(CHUNK_LINE_BYTES_MAX <= CHUNK_EXTENSION_BYTES_MAX);
 const _: () = assert!(STREAMS_MAX < CONNECTIONS_MAX);
 const _: () = assert!(QUEUE_MAX < CONNECTIONS_MAX);
+const _: () = assert!(JOB_THREADS + JOB_QUEUE_MAX < CONNECTIONS_MAX);
 const _: () = assert!(WORKERS_MIN <= WORKERS_MAX);
 const _: () = assert!(STREAM_BACKLOG_BYTES_MAX <= STREAM_MESSAGE_BYTES_MAX);
 const _: () = assert!(HEAD_TIMEOUT.as_secs() < IDLE_TIMEOUT.as_secs());

@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use net_bench::{Bench, Client, LONG, get};
+use server::limits::JOB_THREADS;
 use server::net::{
     Call, Head, Limits, Listen, ListenerId, NetConfig, Reply, Response, Server, Service,
     StreamSender, Version, sse,
@@ -187,6 +188,59 @@ fn a_full_queue_is_answered_at_once() {
     release.send(()).unwrap();
     calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
     assert_eq!(clients[refused].head_status(), 204);
+}
+
+/// Jobs stand until the test lets them go; calls are answered.
+struct Jobs {
+    entered: Mutex<Sender<()>>,
+    released: Mutex<Receiver<()>>,
+}
+
+impl Service for Jobs {
+    fn serve(&self, call: Call, reply: Reply) {
+        if self.takes_long(&call) {
+            self.entered.lock().unwrap().send(()).unwrap();
+            self.released.lock().unwrap().recv_timeout(LONG).unwrap();
+        }
+        reply.send(Response::empty(204));
+    }
+
+    fn takes_long(&self, call: &Call) -> bool {
+        call.request.target == "/job"
+    }
+}
+
+#[test]
+fn jobs_hold_up_one_another_and_no_call() {
+    let (enter, entered) = channel();
+    let (release, released) = channel::<()>();
+    let service = Jobs { entered: Mutex::new(enter), released: Mutex::new(released) };
+    let bench = Bench::start(service, Limits { job_queue_max: 1, ..Limits::default() }, 1);
+    let mut jobs: Vec<Client> = (0..JOB_THREADS).map(|_| bench.connect()).collect();
+    for job in &mut jobs {
+        job.say(&get("/job"));
+        entered.recv_timeout(LONG).unwrap();
+    }
+    // Of two more one waits and one is refused, whichever the loop saw first.
+    let mut more = [bench.connect(), bench.connect()];
+    more.iter_mut().for_each(|client| client.say(&get("/job")));
+    let refused = loop {
+        if let Some(refused) = more.iter_mut().position(|client| client.has_bytes()) {
+            break refused;
+        }
+        std::thread::yield_now();
+    };
+    let answer = more[refused].answer();
+    assert_eq!(answer.status(), 503);
+    let said = String::from_utf8(answer.body).unwrap();
+    assert!(answer.head.contains("retry-after: 1") && said.contains("jobs wait"), "{said}");
+    // The connection is still good, and the one worker is free.
+    more[refused].say(&get("/call"));
+    assert_eq!(more[refused].head_status(), 204);
+    (0..=JOB_THREADS).for_each(|_| release.send(()).unwrap());
+    jobs.iter_mut().for_each(|job| assert_eq!(job.head_status(), 204));
+    assert_eq!(more[1 - refused].head_status(), 204);
+    assert!(bench.stop().workers_ended);
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub struct Limits {
     pub streams_max: usize,
     pub stream_backlog_bytes_max: usize,
     pub queue_max: usize,
+    pub job_queue_max: usize,
     pub drain_grace: Duration,
 }
 
@@ -72,6 +73,7 @@ impl Default for Limits {
             streams_max: limits::STREAMS_MAX,
             stream_backlog_bytes_max: limits::STREAM_BACKLOG_BYTES_MAX,
             queue_max: limits::QUEUE_MAX,
+            job_queue_max: limits::JOB_QUEUE_MAX,
             drain_grace: limits::DRAIN_GRACE,
         }
     }
@@ -95,6 +97,7 @@ impl Limits {
                 top.stream_backlog_bytes_max,
             ),
             ("queue_max", self.queue_max, top.queue_max),
+            ("job_queue_max", self.job_queue_max, top.job_queue_max),
         ];
         let times = [
             ("idle_timeout", self.idle_timeout, top.idle_timeout),

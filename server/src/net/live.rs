@@ -46,6 +46,8 @@ impl Job {
 pub(super) struct Shared {
     pub service: Arc<dyn Service>,
     pub pool: Pool<Job>,
+    /// Threads for calls that take long.
+    pub jobs: Pool<Job>,
     pub mailbox: Arc<Mailbox>,
     pub limits: Arc<Limits>,
     /// One clone for every open stream: its count is how many there are.
@@ -297,26 +299,34 @@ impl Live {
         }
     }
 
-    /// Answers a call here if the service can, else gives it to a worker.
+    /// Answers a call here if the service can, else gives it to a worker, or to a thread for jobs.
     fn start(&mut self, request: Request, shared: &Shared, moment: &Moment) {
         let cancel = Cancel::new();
         let (listener, peer) = (self.listener, self.peer);
         let call = Call { listener, peer, request, arrived: moment.now, cancel: cancel.clone() };
-        match catch_unwind(AssertUnwindSafe(|| shared.service.quick(&call))) {
-            Ok(Some(response)) => return self.answer(response, moment),
-            Ok(None) => {}
+        let service = &shared.service;
+        let triage = || match service.quick(&call) {
+            Some(response) => Err(response),
+            None => Ok(service.takes_long(&call)),
+        };
+        let (pool, full) = match catch_unwind(AssertUnwindSafe(triage)) {
+            Ok(Ok(false)) => (&shared.pool, "the queue is full"),
+            Ok(Ok(true)) => {
+                (&shared.jobs, "too many jobs wait already; ask again when some are done")
+            }
+            Ok(Err(response)) => return self.answer(response, moment),
             Err(_) => {
                 eprintln!("recalld: a quick call panicked and was answered 500");
                 return self.answer(Response::detail(500, "Internal Server Error"), moment);
             }
-        }
+        };
         let backlog = shared.limits.stream_backlog_bytes_max;
         let reply = Reply::new(self.name, Arc::clone(&shared.mailbox), backlog);
-        match shared.pool.submit(Job { call, reply }) {
+        match pool.submit(Job { call, reply }) {
             Ok(()) => self.cancel = Some(cancel),
             Err(job) => {
                 job.reply.disarm();
-                self.answer(overloaded("the queue is full"), moment);
+                self.answer(overloaded(full), moment);
             }
         }
     }

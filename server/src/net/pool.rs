@@ -37,8 +37,9 @@ struct State<J> {
 }
 
 impl<J: Send + 'static> Pool<J> {
-    /// Starts `workers` threads which run `run` on every job.
+    /// Starts `workers` threads, each called `name` and a number, which run `run` on every job.
     pub(super) fn start(
+        name: &str,
         workers: usize,
         queue_max: usize,
         run: impl Fn(J) + Send + Sync + 'static,
@@ -57,7 +58,7 @@ impl<J: Send + 'static> Pool<J> {
             let (shared, run) = (Arc::clone(&pool.shared), Arc::clone(&run));
             locked(&pool.shared.state).workers += 1;
             let started = thread::Builder::new()
-                .name(format!("worker-{number}"))
+                .name(format!("{name}-{number}"))
                 .spawn(move || work(&shared, &*run));
             if let Err(error) = started {
                 locked(&pool.shared.state).workers -= 1;
@@ -157,7 +158,7 @@ mod tests {
         let (entered, has_entered) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let released = Mutex::new(released);
-        let pool = Pool::start(1, 2, move |job: u32| {
+        let pool = Pool::start("test", 1, 2, move |job: u32| {
             entered.send(job).unwrap();
             released.lock().unwrap().recv().unwrap();
         })
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn a_panic_costs_one_job() {
         let (done, is_done) = mpsc::channel();
-        let pool = Pool::start(1, 8, move |job: u32| {
+        let pool = Pool::start("test", 1, 8, move |job: u32| {
             assert_ne!(job, 1, "this job panics on purpose");
             done.send(job).unwrap();
         })
@@ -190,7 +191,7 @@ mod tests {
     fn close_does_not_wait_for_a_stuck_worker() {
         let (release, released) = mpsc::channel::<()>();
         let released = Mutex::new(released);
-        let pool = Pool::start(1, 8, move |_: u32| {
+        let pool = Pool::start("test", 1, 8, move |_: u32| {
             let _ = released.lock().unwrap().recv();
         })
         .unwrap();

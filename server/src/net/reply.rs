@@ -27,6 +27,13 @@ pub trait Service: Send + Sync + 'static {
         let _ = call;
         None
     }
+
+    /// Whether a call may take minutes or hours, or wait that long for its turn. Such a call has
+    /// threads of its own and cannot hold up others. Asked on the event loop, as `quick` is.
+    fn takes_long(&self, call: &Call) -> bool {
+        let _ = call;
+        false
+    }
 }
 
 /// One request and where it came from.

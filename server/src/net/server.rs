@@ -16,7 +16,7 @@ use super::live::{Job, Shared};
 use super::mailbox::Mailbox;
 use super::pool::Pool;
 use super::reply::Service;
-use crate::limits::{LISTENERS_MAX, WORKERS_MAX};
+use crate::limits::{JOB_THREADS, LISTENERS_MAX, WORKERS_MAX};
 
 /// The waker's token: after those of all listeners, before those of all connections.
 const WAKER: Token = Token(LISTENERS_MAX);
@@ -147,16 +147,18 @@ impl Server {
     pub fn run(self, service: Arc<dyn Service>) -> Result<Drained, RunError> {
         let Server { poll, listeners, mailbox, config } = self;
         let limits = Arc::new(config.limits);
-        let workers_service = Arc::clone(&service);
-        let pool = Pool::start(config.workers, limits.queue_max, move |job: Job| {
-            job.run(&*workers_service);
-        })
-        .map_err(RunError::Threads)?;
+        let start = |name, threads, queue_max| {
+            let service = Arc::clone(&service);
+            let run = move |job: Job| job.run(&*service);
+            Pool::start(name, threads, queue_max, run).map_err(RunError::Threads)
+        };
+        let pool = start("worker", config.workers, limits.queue_max)?;
+        let jobs = start("job", JOB_THREADS, limits.job_queue_max)?;
         let (streams, bodies_bytes) = (Rc::new(()), Cell::new(0));
-        let shared = Shared { service, pool, mailbox, limits, streams, bodies_bytes };
+        let shared = Shared { service, pool, jobs, mailbox, limits, streams, bodies_bytes };
         let event_loop = EventLoop::new(poll, listeners, shared, config.wall_clock);
         let (end, shared) = event_loop.run().map_err(RunError::Events)?;
-        let workers_ended = shared.pool.close(end.grace_end);
+        let workers_ended = shared.pool.close(end.grace_end) & shared.jobs.close(end.grace_end);
         Ok(Drained { connections_cut_off: end.cut_off, workers_ended })
     }
 

@@ -107,4 +107,10 @@ impl Service for Pipeline {
         let plain = call.listener == HOSTED || check_local(call, self.local_port).is_ok();
         (plain && route::is_health(call)).then(|| rest::health(&self.parts))
     }
+
+    /// A job of one who may ask for it; everybody else is refused by a worker, and takes no thread or
+    /// place in a queue from the operator.
+    fn takes_long(&self, call: &Call) -> bool {
+        route::is_job(call) && self.admitted(call).is_ok()
+    }
 }

@@ -25,6 +25,19 @@ pub enum Target {
     OperatorJob(fn(&Parts, &Caller, &Call, Reply)),
 }
 
+impl Target {
+    /// Whether it may take hours, or wait that long.
+    fn takes_long(&self) -> bool {
+        match self {
+            Self::Health | Self::Rest(_) | Self::Mcp => false,
+            Self::OperatorIngest
+            | Self::OperatorImport
+            | Self::OperatorExport
+            | Self::OperatorJob(_) => true,
+        }
+    }
+}
+
 /// One row: method, path, who may, what answers.
 pub struct Route {
     /// `GET` also answers `HEAD`.
@@ -137,6 +150,11 @@ pub static ROUTES: &[Route] = &[
 /// Whether this is a plain `GET /health`.
 pub(super) fn is_health(call: &Call) -> bool {
     matches!(call.request.method, Method::Get | Method::Head) && call.request.path() == "/health"
+}
+
+/// Whether this asks for a job of the operator's.
+pub(super) fn is_job(call: &Call) -> bool {
+    find(call).is_ok_and(|route| route.target.takes_long())
 }
 
 /// The row of a request: 404 for an unknown path, 405 for a known one with another method.
