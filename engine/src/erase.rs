@@ -21,9 +21,6 @@ impl Store {
     /// stays is each id with when, by whom and why it was erased, and the ids of what it replaced, so
     /// that its chain holds together. Edges of an erased item go with
     /// it, and sources that nothing else names.
-    ///
-    /// The ids are remembered by the log, so an erasure that an error or a crash cuts short is ended by
-    /// [`Store::erase_pending`], which upkeep calls.
     pub fn erase(
         &self,
         ids: &[u128],
@@ -31,6 +28,15 @@ impl Store {
         reason: &str,
         pace: &dyn Pace,
     ) -> Result<(), WriteError> {
+        self.begin_erasure(ids, by, reason)?;
+        self.erase_pending(pace).map(drop)
+    }
+
+    /// The first half of [`Store::erase`], which waits for no compaction and no move: hides items and
+    /// edges at once. The ids are remembered by the log, so whatever comes between, an error or a
+    /// crash, [`Store::erase_pending`] removes the bytes; upkeep calls it at the next opening, and when
+    /// [`Store::leave_erasures`] tells it to.
+    pub fn begin_erasure(&self, ids: &[u128], by: &str, reason: &str) -> Result<(), WriteError> {
         let stone = |&target: &u128| TombstoneDraft {
             target,
             at: None,
@@ -39,8 +45,13 @@ impl Store {
             erase: true,
             ..TombstoneDraft::default()
         };
-        self.write(Batch { tombstones: ids.iter().map(stone).collect(), ..Batch::default() })?;
-        self.erase_pending(pace).map(drop)
+        let tombstones = ids.iter().map(stone).collect();
+        self.write(Batch { tombstones, ..Batch::default() }).map(drop)
+    }
+
+    /// Leaves what is to be erased to upkeep, which begins as soon as it can.
+    pub fn leave_erasures(&self) {
+        self.wanted.note_change();
     }
 
     /// Removes the bytes of all that is to be erased. Gives how many ids that were, those of sources

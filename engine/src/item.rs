@@ -217,6 +217,15 @@ impl Batch {
     }
 }
 
+/// A batch that was not written.
+#[derive(Debug)]
+pub struct Unwritten {
+    /// Why.
+    pub error: WriteError,
+    /// The batch; ids and times may be filled in.
+    pub batch: Box<Batch>,
+}
+
 /// A batch whose lengths and values are right by themselves. Made before the writer is held, since
 /// it takes as long as the batch is large: JSON is parsed, and every embedding looked through.
 #[derive(Debug)]
@@ -224,9 +233,11 @@ pub(crate) struct Checked(Batch);
 
 impl Checked {
     /// Checks a batch for a store whose embeddings are `dimensions` wide.
-    pub(crate) fn new(batch: Batch, dimensions: Option<u32>) -> Result<Self, WriteError> {
-        batch.check(dimensions)?;
-        Ok(Self(batch))
+    pub(crate) fn new(batch: Batch, dimensions: Option<u32>) -> Result<Self, Unwritten> {
+        match batch.check(dimensions) {
+            Ok(()) => Ok(Self(batch)),
+            Err(error) => Err(Unwritten { error, batch: Box::new(batch) }),
+        }
     }
 
     /// Fills in the ids and times that were not given.

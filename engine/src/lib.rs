@@ -57,7 +57,9 @@ pub use graph::{
 };
 pub use ground::Ground;
 pub use ids::{EdgeId, ItemId, NotAnId, Row, Seq, SourceId, StoreId};
-pub use item::{Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft};
+pub use item::{
+    Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft, Unwritten,
+};
 pub use layout::{COLUMNS, Cells, ColumnSpec, READ_VERSION, Table, WRITE_VERSION};
 pub use log::Durability;
 pub use manifest::{Model, hex};

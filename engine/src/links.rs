@@ -348,7 +348,7 @@ mod tests {
             assert!(is_right, "{stones:?}: {why}");
         }
         let kept = TombstoneDraft { erase: false, ..gone(5, &[1]) };
-        let refused = Checked::new(of_stones(vec![kept]), None).unwrap_err().to_string();
+        let refused = Checked::new(of_stones(vec![kept]), None).unwrap_err().error.to_string();
         assert!(refused.contains("not erased"), "{refused}");
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use crate::error::{OpenError, WriteError};
 use crate::ground::Ground;
 use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
-use crate::item::{Batch, Checked, Complete};
+use crate::item::{Batch, Checked, Complete, Unwritten};
 use crate::job::Content;
 use crate::limits::*;
 use crate::links;
@@ -160,6 +160,11 @@ impl Store {
     /// [`Options::durability`] says, and new snapshots show it. Threads that write at the same time
     /// share the waits for the disk.
     pub fn write(&self, batch: Batch) -> Result<Written, WriteError> {
+        self.try_write(batch).map_err(|unwritten| unwritten.error)
+    }
+
+    /// The same; a batch that is refused comes back, so that nobody has to keep a copy of it.
+    pub fn try_write(&self, batch: Batch) -> Result<Written, Unwritten> {
         let model = self.snapshot().model;
         let batch = Checked::new(batch, model.map(|model| model.dimensions))?;
         let at = self.ground.clock.now();
@@ -167,22 +172,35 @@ impl Store {
             let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
             batch.complete(at, || ids.next(at, &*self.ground.random))
         };
-        let payload = payload_of(&batch)?;
+        let seq = self.write_complete(&mut batch, model);
+        let batch = batch.into_batch();
+        match seq {
+            Ok(seq) => Ok(Written {
+                seq,
+                at,
+                sources: batch.sources.iter().filter_map(|source| source.id).collect(),
+                items: batch.items.iter().filter_map(|item| item.id).collect(),
+                edges: batch.edges.iter().filter_map(|edge| edge.id).collect(),
+            }),
+            Err(error) => Err(Unwritten { error, batch: Box::new(batch) }),
+        }
+    }
+
+    /// What of a write takes its time, once the batch is checked against `model`.
+    fn write_complete(
+        &self,
+        batch: &mut Complete,
+        model: Option<Model>,
+    ) -> Result<Seq, WriteError> {
+        let payload = payload_of(batch)?;
         self.wait_for_room()?;
         let rows = SegmentBuilder::of_uncommitted(batch.batch());
-        let seq = self.append(&mut batch, payload, rows, model)?;
+        let seq = self.append(batch, payload, rows, model)?;
         if self.options.durability == Durability::Sync {
             self.settling.settle(seq, || self.sync_log(), || self.stop_error())?;
         }
         self.flush_when_full();
-        let batch = batch.into_batch();
-        Ok(Written {
-            seq,
-            at,
-            sources: batch.sources.iter().filter_map(|source| source.id).collect(),
-            items: batch.items.iter().filter_map(|item| item.id).collect(),
-            edges: batch.edges.iter().filter_map(|edge| edge.id).collect(),
-        })
+        Ok(seq)
     }
 
     /// The part of a write that is done one at a time: checks against what there is, and the log.

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use engine::{Batch, Snapshot, Store, WriteError, Written};
+use engine::{Batch, Snapshot, Store, Unwritten, WriteError, Written};
 
 use crate::embed::Embedder;
 
@@ -63,23 +63,39 @@ impl Encoders {
 
     /// Writes a batch whose embeddings, if it has any, are those of `batch.embedded_by`. Where the
     /// store has left that model since, they are made again with the encoder of the new one.
-    pub fn write(&self, mut batch: Batch) -> Result<Written, WriteError> {
-        if batch.embedded_by.is_none() {
-            return self.store.write(batch);
-        }
+    pub fn write(&self, batch: Batch) -> Result<Written, WriteError> {
+        self.try_write(batch).map_err(|unwritten| unwritten.error)
+    }
+
+    /// The same; a batch that is refused comes back.
+    pub fn try_write(&self, mut batch: Batch) -> Result<Written, Unwritten> {
         for _ in 0..EMBED_AGAIN_MAX {
-            let refused = match self.store.write(batch.clone()) {
-                Err(error @ WriteError::Refused { .. }) => error,
+            self.embed_again(&mut batch);
+            let unwritten = match self.store.try_write(batch) {
+                Err(unwritten) if matches!(unwritten.error, WriteError::Refused { .. }) => {
+                    unwritten
+                }
                 done => return done,
             };
             // Which field the refusal names depends on the widths of the two models.
-            let embedder = self.view().embedder;
-            if batch.embedded_by == Some(embedder.model()) {
-                return Err(refused);
+            if !self.is_outdated(&unwritten.batch) {
+                return Err(unwritten);
             }
-            embedder.embed_batch(&mut batch, |item| !item.embedding.is_empty());
+            batch = *unwritten.batch;
         }
-        self.store.write(batch)
+        self.embed_again(&mut batch);
+        self.store.try_write(batch)
+    }
+
+    /// Whether a batch has embeddings of a model that the store has left.
+    fn is_outdated(&self, batch: &Batch) -> bool {
+        batch.embedded_by.is_some_and(|by| by != self.view().embedder.model())
+    }
+
+    fn embed_again(&self, batch: &mut Batch) {
+        if self.is_outdated(batch) {
+            self.view().embedder.embed_batch(batch, |item| !item.embedding.is_empty());
+        }
     }
 
     /// Begins a move to another model; `None` while one runs.
@@ -113,8 +129,12 @@ impl Drop for Move<'_> {
         let mut held = self.0.held.write().unwrap_or_else(PoisonError::into_inner);
         // No later snapshot has another model than this one, until the next move.
         let model = self.0.store.snapshot().model();
-        held.retain(|embedder| model == Some(embedder.model()));
+        let (stay, go): (Vec<_>, Vec<_>) =
+            held.drain(..).partition(|embedder| model == Some(embedder.model()));
+        *held = stay;
         drop(held);
+        // Unmaps its weights, which no question should wait for.
+        drop(go);
         self.0.is_moving.store(false, Ordering::Release);
     }
 }

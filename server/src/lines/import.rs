@@ -10,7 +10,8 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use engine::{
     Batch, Damage, Direction, EdgeDraft, EdgeFilter, EdgeId, ItemDraft, ItemId, ItemView,
-    NEIGHBOURS_MAX, Snapshot, SourceDraft, SourceId, Status, Store, TombstoneDraft, WriteError,
+    NEIGHBOURS_MAX, Snapshot, SourceDraft, SourceId, Status, Store, TombstoneDraft, Unwritten,
+    WriteError,
 };
 
 use super::pending::Pending;
@@ -505,28 +506,34 @@ impl Pass<'_> {
             let embedder = self.import.encoders.view().embedder;
             embedder.embed_batch(&mut pending.batch, |item| item.searchable);
         }
-        match self.write(&pending.batch) {
-            Ok(()) => {}
-            Err(WriteError::Refused { .. }) => self.write_one_by_one(pending)?,
-            Err(error) => return Err(ImportError::Writing(error)),
+        match self.write(std::mem::take(&mut pending.batch)) {
+            Ok(()) => Ok(()),
+            Err(Unwritten { error: WriteError::Refused { .. }, batch }) => {
+                pending.batch = *batch;
+                self.write_one_by_one(pending)
+            }
+            Err(unwritten) => Err(ImportError::Writing(unwritten.error)),
         }
-        Ok(())
     }
 
-    fn write(&mut self, batch: &Batch) -> Result<(), WriteError> {
+    /// Writes a batch, or gives it back.
+    fn write(&mut self, mut batch: Batch) -> Result<(), Unwritten> {
+        let counted = Report::of(&batch);
         if self.writes {
-            self.import.encoders.write(Batch { may_replace_erased: true, ..batch.clone() })?;
+            batch.may_replace_erased = true;
+            self.import.encoders.try_write(batch)?;
             self.snapshot = self.import.store().snapshot();
-        } else {
-            batch.check(self.snapshot.model().map(|model| model.dimensions))?;
+        } else if let Err(error) = batch.check(self.snapshot.model().map(|model| model.dimensions))
+        {
+            return Err(Unwritten { error, batch: Box::new(batch) });
         }
-        self.report.count(batch);
+        self.report.add(&counted);
         Ok(())
     }
 
     fn write_one_by_one(&mut self, pending: Pending) -> Result<(), ImportError> {
         for (at, one) in pending.singles() {
-            match self.write(&one) {
+            match self.write(one).map_err(|unwritten| unwritten.error) {
                 Ok(()) => {}
                 Err(WriteError::Refused { field, why }) => {
                     if let Some(at) = at {

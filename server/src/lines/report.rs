@@ -49,12 +49,25 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn count(&mut self, batch: &Batch) {
-        self.sources += batch.sources.len() as u64;
-        self.items += batch.items.len() as u64;
-        self.superseded += batch.items.iter().map(|item| item.supersedes.len() as u64).sum::<u64>();
-        self.edges += batch.edges.len() as u64;
-        self.tombstones += batch.tombstones.len() as u64;
+    /// What is written with a batch.
+    pub(super) fn of(batch: &Batch) -> Self {
+        Self {
+            sources: batch.sources.len() as u64,
+            items: batch.items.len() as u64,
+            superseded: batch.items.iter().map(|item| item.supersedes.len() as u64).sum(),
+            edges: batch.edges.len() as u64,
+            tombstones: batch.tombstones.len() as u64,
+            ..Self::default()
+        }
+    }
+
+    /// Adds what was written.
+    pub(super) fn add(&mut self, written: &Self) {
+        self.sources += written.sources;
+        self.items += written.items;
+        self.superseded += written.superseded;
+        self.edges += written.edges;
+        self.tombstones += written.tombstones;
     }
 
     /// As `recalld import --json` prints it.
