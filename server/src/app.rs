@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use encoder::Encoder;
@@ -17,6 +17,7 @@ use crate::govern::{Audit, Rules};
 use crate::metrics::Latencies;
 use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
+use crate::operator;
 use crate::parts::{Parts, Workspace};
 use crate::roots;
 use crate::turn::Turns;
@@ -86,8 +87,22 @@ pub fn workspace_dir(data: &Path) -> PathBuf {
     data.join("tenants").join(LOCAL_WORKSPACE)
 }
 
+/// A backup is laid out as a data directory is, and whoever works in one spoils it: keys would be made
+/// there, and files that its `backup.json` lists would change.
+fn refuse_backup(data: &Path) -> Result<(), StartError> {
+    if !operator::is_backup(data) {
+        return Ok(());
+    }
+    let data = data.display();
+    Err(failed(format!(
+        "BAK-08: {data} is a backup, which only `verify`, `salvage` and `restore` work with; restore it: \
+         recalld restore {data} --data NEW_DIR"
+    )))
+}
+
 /// The credentials in a data directory, made where there are none.
 pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
+    refuse_backup(data)?;
     let prefix = Prefix::new("recalld").expect("the default prefix is a good one");
     Credentials::open_or_create(data, &prefix, &mut |bytes| SystemRandom.fill(bytes))
         .map_err(failed)
@@ -114,6 +129,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
             audit,
             ingesting: Turns::default(),
             keeping: Turns::default(),
+            noting: Mutex::default(),
             recalls: Latencies::default(),
         },
         kernels: Kernels::detect(),
@@ -132,6 +148,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
 /// The store and the ledger of a data directory that is there, without the encoder: for commands
 /// that neither ask nor embed.
 pub fn open(data: &Path) -> Result<(Store, Audit), StartError> {
+    refuse_backup(data)?;
     let workspace = workspace_dir(data);
     if !workspace.join("store").is_dir() {
         let why = "there is no store; say where it is with --data DIR";
@@ -247,10 +264,13 @@ fn bind_encoder(
         }
         (error, _) => failed(error),
     })?;
-    if settings.model.is_some()
-        && let Err(why) = model_file::remember(&settings.data, &opened.known)
+    let is_elsewhere = known.is_some_and(|known| known.directory != opened.known.directory);
+    if (settings.model.is_some() || is_elsewhere)
+        && let Err(why) = model_file::remember(&settings.data, &opened.known, bound)
     {
-        eprintln!("recalld: {why}; the next start must be given --model again");
+        eprintln!(
+            "recalld: {why}; the next start has to look for the model again, or be given --model"
+        );
     }
     Ok(encoders)
 }

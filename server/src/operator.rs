@@ -10,6 +10,7 @@ pub(crate) mod copies;
 mod erase;
 mod erase_backups;
 mod erase_later;
+mod forget;
 mod keeping;
 mod known;
 mod place;
@@ -18,13 +19,17 @@ mod restore;
 mod told_disk;
 mod trusted;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::Damage;
 use engine::ledger::{AppendError, Decision, Effect, Outcome};
+use rustix::fs::OFlags;
 use serde_json::{Map, Value, json};
 
 use crate::govern::{Audit, Trace, hash_arguments};
@@ -45,11 +50,12 @@ use crate::tools::{
 };
 
 pub use backup::{Backup, backup, real_path};
+pub use catalogue::is_backup;
 pub use compact::compact;
 pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
 pub use erase_later::EraseLater;
 pub use keeping::{Alone, KeepError, Keeper};
-pub use place::{BackupFiles, Place};
+pub use place::{BackupFiles, Beside, Place};
 pub use reembed::{Reembed, reembed};
 pub use restore::restore;
 
@@ -227,6 +233,17 @@ pub fn import(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     }
 }
 
+/// Opens a file that has an end and can be read twice. Opening anything else, such as a pipe that
+/// nobody writes to, could take for ever.
+fn regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::other("is not a regular file; copy it into one, or give `-` its lines"))
+}
+
 /// Imports a file of this machine. One import or ingest runs at a time: two that read the same rows
 /// would both find them new.
 pub fn import_as_operator(
@@ -237,7 +254,7 @@ pub fn import_as_operator(
     governed(context, "recalld import", &Value::Object(raw.clone()), true, |context| {
         let path = &wanted.path.0;
         let unreadable = |error| ToolError::argument("path", format!("{path}: {error}"));
-        let file = File::open(path).map_err(unreadable)?;
+        let file = regular(Path::new(path)).map_err(unreadable)?;
         let workspace = &context.parts.workspace;
         let _turn = workspace.ingesting.take(&|| context.is_over())?;
         let told = AtomicU64::new(0);

@@ -1,7 +1,7 @@
 //! What a running service is made of: long-lived components, handed to every call.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use engine::Store;
@@ -30,6 +30,8 @@ pub struct Workspace {
     pub ingesting: Turns,
     /// One backup, compaction, erasure or move to another model at a time.
     pub keeping: Turns,
+    /// Held while the list of known backups is changed.
+    pub noting: Mutex<()>,
     /// How long recalls took since the start.
     pub recalls: Latencies,
 }

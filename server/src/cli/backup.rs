@@ -15,13 +15,21 @@ pub(super) struct BackupArgs {
     #[command(flatten)]
     common: Common,
     /// The backup's folder: a new one, an empty one, or that of an earlier backup.
-    dir: PathBuf,
+    #[arg(required_unless_present_any = ["list", "forget_missing"])]
+    dir: Option<PathBuf>,
     /// Copy the credentials and the signing key, too: whoever has the backup can then act as you.
     #[arg(long)]
     with_keys: bool,
     /// Copy nothing: the backup in DIR was deleted, and erasures need not wait for it.
     #[arg(long, conflicts_with = "with_keys")]
     forget: bool,
+    /// Copy nothing: show the known backups, and what each still has to lose.
+    #[arg(long, conflicts_with_all = ["dir", "with_keys", "forget", "forget_missing"])]
+    list: bool,
+    /// Copy nothing: forget every backup that is not in its place. Only when none of them is on a disk
+    /// that is away: erasures do not wait for them any more.
+    #[arg(long, conflicts_with_all = ["dir", "with_keys", "forget"])]
+    forget_missing: bool,
 }
 
 pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
@@ -32,8 +40,14 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
     })?;
     if args.common.json {
         println!("{report}");
-    } else if args.forget {
-        println!("forgot the backup in {}", args.dir.display());
+    } else if args.list {
+        print!("{}", listed(&report));
+    } else if args.forget || args.forget_missing {
+        let paths = rows(&report, "forgotten").iter().filter_map(Value::as_str);
+        match paths.map(|path| format!("forgot the backup in {path}\n")).collect::<String>() {
+            none if none.is_empty() => println!("every known backup is in its place"),
+            forgotten => print!("{forgotten}"),
+        }
     } else {
         println!("{}", readable(&report));
     }
@@ -41,11 +55,14 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
 }
 
 fn arguments(args: &BackupArgs) -> Result<Map<String, Value>, Failure> {
-    let path = absolute(&args.dir)?;
+    let path = args.dir.as_deref().map(absolute).transpose()?.unwrap_or_default();
     let path = path.to_str().ok_or_else(|| {
         Failure::Usage(format!("{} is not UTF-8, which paths must be", path.display()))
     })?;
-    let raw = json!({"path": path, "with_keys": args.with_keys, "forget": args.forget});
+    let raw = json!({
+        "path": path, "with_keys": args.with_keys, "forget": args.forget, "list": args.list,
+        "forget_missing": args.forget_missing,
+    });
     Ok(raw.as_object().cloned().unwrap_or_default())
 }
 
@@ -54,6 +71,30 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     let path = std::path::absolute(path)
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     Ok(operator::real_path(&path))
+}
+
+fn rows<'a>(report: &'a Value, name: &str) -> &'a [Value] {
+    report[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A line for each known backup.
+fn listed(report: &Value) -> String {
+    let line = |row: &Value| {
+        let word = |name: &str| row[name].as_str().unwrap_or_default();
+        let seen = match word("seen") {
+            "there" if row["made_at"].is_null() => "there, never finished".to_owned(),
+            "there" => format!("there, made {}", word("made_at")),
+            "another" => "another backup is in its place".to_owned(),
+            "unreadable" => format!("cannot be read: {}", word("why")),
+            _ => "not there".to_owned(),
+        };
+        let pending = count(row, "pending");
+        format!("{}  {seen}; {pending} erased ids are still to go from it\n", word("path"))
+    };
+    match rows(report, "backups") {
+        [] => "no backup is known\n".to_owned(),
+        backups => backups.iter().map(line).collect(),
+    }
 }
 
 fn readable(report: &Value) -> String {
@@ -66,6 +107,12 @@ fn readable(report: &Value) -> String {
         count(report, "seq"),
         count(report, "ledger_entries"),
     );
+    if count(report, "replaced") > 0 {
+        text.push_str(
+            "\nthe backup that was made there before was not found and is forgotten; if it is on a disk \
+             that is away, back up to that disk again before anything is erased",
+        );
+    }
     if report["with_keys"] != true {
         text.push_str(
             "\ncredentials.toml and keys/signing.key are not in it: a service restored from it makes \

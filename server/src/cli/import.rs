@@ -2,7 +2,7 @@
 //! running server.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::parts::{Caller, Parts};
 use crate::tools::{Answer, Context};
 
 pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
-    let spooled = if args.file == Path::new("-") { Some(Spool::of_input()?) } else { None };
+    let spooled = spooled(&args.file)?;
     let file = spooled.as_ref().map_or(&args.file, |spool| &spool.path);
     let raw = arguments(file, args)?;
     let mut bar = Bar::stderr(Unit::Lines);
@@ -84,13 +84,31 @@ fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answe
     operator::import_as_operator(&context, raw, &wanted).map_err(Failure::could)
 }
 
-/// Standard input as a file, since its lines are read twice; removed when dropped.
+/// What is not a file that can be read twice, as one: standard input, a pipe, the output of another
+/// command.
+fn spooled(file: &Path) -> Result<Option<Spool>, Failure> {
+    if file == Path::new("-") {
+        return Spool::of(&mut io::stdin().lock()).map(Some);
+    }
+    let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", file.display()));
+    let about = fs::metadata(file).map_err(|error| wrong(&error))?;
+    if about.is_file() {
+        return Ok(None);
+    }
+    if about.is_dir() {
+        return Err(wrong(&"is a folder; name a file of JSON Lines"));
+    }
+    let mut input = File::open(file).map_err(|error| wrong(&error))?;
+    Spool::of(&mut input).map(Some)
+}
+
+/// Lines as a file, since they are read twice; removed when dropped.
 struct Spool {
     path: PathBuf,
 }
 
 impl Spool {
-    fn of_input() -> Result<Self, Failure> {
+    fn of(input: &mut impl Read) -> Result<Self, Failure> {
         let path =
             std::env::temp_dir().join(format!("recalld-import-{}.jsonl", std::process::id()));
         let could = |error| Failure::Could(format!("{}: {error}; set TMPDIR", path.display()));
@@ -98,7 +116,7 @@ impl Spool {
         let opened = options.write(true).create_new(true).mode(0o600).open(&path);
         let mut file: File = opened.map_err(could)?;
         let spool = Self { path: path.clone() };
-        io::copy(&mut io::stdin().lock(), &mut file).map_err(could)?;
+        io::copy(input, &mut file).map_err(could)?;
         Ok(spool)
     }
 }

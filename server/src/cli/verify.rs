@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Common, Failure};
 use crate::names;
-use crate::operator::{BackupFiles, Place};
+use crate::operator::{BackupFiles, Beside, Place};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
@@ -70,8 +70,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
         };
     }
     let found = verify(&disk, &mut told).map_err(could)?;
-    let ledger = place.ledger().map_err(Failure::Could)?;
-    let backup = place.backup();
+    let Beside { ledger, backup } = place.beside().map_err(Failure::Could)?;
     let answer = answer(&found, ledger.as_ref(), backup.as_ref());
     let text = if args.common.json {
         let value = json!({

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::catalogue::{self, Catalogue};
 use super::copies::{self, CopiedFile};
+use super::forget::{forget, forget_missing, list};
 use super::keeping::{KeepError, Keeper, Note};
 use super::known::{self, Known};
 use super::told_disk::ToldDisk;
@@ -35,9 +36,11 @@ const MAKE_ROOM: &str = "make sure that there is space and that it may be writte
 args! {
     /// What `POST /operator/backup` takes.
     pub struct Backup {
-        path: Text<1, 4096> => "The backup's folder, absolute.",
+        path: Text<0, 4096> = Text(String::new()) => "The backup's folder, absolute.",
         with_keys: bool = false => "Copy the credentials and the signing key, too.",
         forget: bool = false => "Only forget the backup there: it was deleted.",
+        list: bool = false => "Only tell which backups are known.",
+        forget_missing: bool = false => "Only forget the backups that are not in their places.",
     }
 }
 
@@ -58,29 +61,37 @@ pub fn real_path(path: &Path) -> PathBuf {
     )
 }
 
-/// Makes a backup in a folder, or brings the one that is there up to date.
+/// Makes a backup in a folder, or brings the one that is there up to date; or tells which are known,
+/// or forgets some.
 pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value, KeepError> {
     let to = Path::new(&wanted.path.0);
-    let _turn = keeper.turn()?;
-    if wanted.forget {
-        return forget(keeper, to);
+    match wanted {
+        Backup { list: true, .. } => list(keeper),
+        Backup { forget_missing: true, .. } => forget_missing(keeper),
+        Backup { forget: true, .. } => forget(keeper, to),
+        _ => make(keeper, raw, to, wanted.with_keys),
     }
+}
+
+fn make(keeper: &Keeper<'_>, raw: &Value, to: &Path, with_keys: bool) -> Result<Value, KeepError> {
+    let _turn = keeper.turn()?;
     check_place(keeper.data, to)?;
     keeper.record(Note::of(OPERATION, raw))?;
-    // What is to be erased is not copied any more.
-    let erased = keeper.store.erase_pending(&keeper.pace("erasing", keeper.store.bytes_on_disk()));
-    erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
     let keys = trusted_keys(keeper.data, Some(keeper.signer.public()))
         .map_err(|why| KeepError::failed(why, "mend it"))?;
     let mut made = begin(keeper, to)?;
-    let noted = note(keeper, &made.id, to)?;
+    // From here on an erasure that begins knows that this backup has to lose what it hides.
+    let noted = note(keeper, &made, to)?;
+    // What was to be erased before that is not copied any more.
+    let erased = keeper.store.erase_pending(&keeper.pace("erasing", keeper.store.bytes_on_disk()));
+    erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
     let copied = copy_store(keeper, to).inspect_err(|(_, is_another)| {
-        if noted && *is_another {
-            let _told_by_the_error = forget(keeper, to);
+        if noted.is_new && *is_another {
+            let _told_by_the_error = unnote(keeper, &made.id);
         }
     });
     let copied = copied.map_err(|(error, _)| error)?;
-    made.with_keys |= wanted.with_keys;
+    made.with_keys |= with_keys;
     let (mut files, mut count) = copy_ledger(keeper, to)?;
     let report = verify_ledger(to, &keys).map_err(|why| {
         KeepError::failed(format!("the copied ledger: {why}"), "run `recalld verify`")
@@ -101,7 +112,7 @@ pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value
         "path": to.to_str(), "id": made.id, "made_at": made.made_at, "seq": copied.seq,
         "files": copied.files + count.written, "bytes": copied.bytes + count.bytes,
         "reused": copied.reused + count.reused, "with_keys": made.with_keys,
-        "ledger_entries": report.entries,
+        "ledger_entries": report.entries, "replaced": noted.replaced,
     }))
 }
 
@@ -173,36 +184,39 @@ fn settle(to: &Path, made: &Catalogue) -> Result<(), KeepError> {
     made.files.iter().try_for_each(settle).map_err(|why| KeepError::failed(why, MAKE_ROOM))
 }
 
-fn note(keeper: &Keeper<'_>, id: &str, to: &Path) -> Result<bool, KeepError> {
+/// What the list of known backups made of one.
+struct Noted {
+    is_new: bool,
+    /// Backups that were in its place before, and were deleted.
+    replaced: usize,
+}
+
+fn note(keeper: &Keeper<'_>, made: &Catalogue, to: &Path) -> Result<Noted, KeepError> {
     let change = || {
+        let _noting = keeper.noting();
         let mut known = Known::read(keeper.data)?;
         let before = known.clone();
-        let is_new = known.note(id, to)?;
+        // A place that held no finished backup: what was there once is gone. One that is only found
+        // there again says nothing of others, as disks may take turns in one place.
+        let replaced = match made.made_at {
+            None => known.keep_only(&made.id, to),
+            Some(_) => 0,
+        };
+        let is_new = known.note(&made.id, to)?;
         if known != before {
             known.write(keeper.data)?;
         }
-        Ok(is_new)
+        Ok(Noted { is_new, replaced })
     };
     change().map_err(|why: String| KeepError::failed(why, "nothing was copied"))
 }
 
-/// Takes a backup that was deleted from the list: erasures no longer wait for it.
-fn forget(keeper: &Keeper<'_>, path: &Path) -> Result<Value, KeepError> {
-    let failed = |why| KeepError::failed(why, "try again");
-    let mut known = Known::read(keeper.data).map_err(failed)?;
-    let before = known.backups.len();
-    known.backups.retain(|backup| backup.path != path);
-    if known.backups.len() == before {
-        let paths: Vec<String> =
-            known.backups.iter().map(|it| it.path.display().to_string()).collect();
-        return Err(KeepError::Wrong(format!(
-            "{} is not a known backup; known: {}",
-            path.display(),
-            if paths.is_empty() { "none".to_owned() } else { paths.join(", ") }
-        )));
-    }
-    known.write(keeper.data).map_err(failed)?;
-    Ok(json!({"forgotten": path.to_str()}))
+/// Takes a backup from the list that came to nothing.
+fn unnote(keeper: &Keeper<'_>, id: &str) -> Result<(), String> {
+    let _noting = keeper.noting();
+    let mut known = Known::read(keeper.data)?;
+    known.backups.retain(|backup| backup.id != id);
+    known.write(keeper.data)
 }
 
 /// Copies the store. An error says whether the place holds another one.

@@ -94,6 +94,11 @@ impl Catalogue {
     }
 }
 
+/// Whether a folder is a backup's, be it damaged or unfinished.
+pub fn is_backup(folder: &Path) -> bool {
+    folder.join(FILE).symlink_metadata().is_ok()
+}
+
 /// Public keys as texts.
 pub(super) fn keys_to_json(keys: &[[u8; 32]]) -> Value {
     keys.iter().map(|key| hex(key)).collect()

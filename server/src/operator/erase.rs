@@ -21,7 +21,7 @@ use crate::tools::args::{List, Text, args};
 use crate::tools::{ANSWER_KIND, touched};
 
 const OPERATION: &str = "recalld erase";
-/// The entry before the bytes go.
+/// The entry before anything is hidden.
 const BEGUN: &str = "recalld erase: begun";
 /// Items that one request erases, chains and chunks included. Their ids fit a request's body.
 pub const ERASE_ITEMS_MAX: usize = 16_384;
@@ -29,6 +29,8 @@ pub const ERASE_ITEMS_MAX: usize = 16_384;
 const _: () = assert!(ERASE_ITEMS_MAX <= ERASURES_PENDING_MAX / 2);
 /// What to do after an error between the steps.
 const GO_ON: &str = "what is left is tried again by `recalld erase --pending`";
+/// Progress is told of this once nothing finds the items any more.
+const HIDDEN: &str = "hidden";
 const DAMAGED: &str = "the store is damaged; `recalld verify` tells where";
 
 args! {
@@ -56,10 +58,11 @@ struct Plan {
     held: Vec<(ItemId, String)>,
 }
 
-/// Says what would go, or erases it everywhere.
+/// Says what would go, or erases it everywhere. What goes is hidden before this waits for the job that
+/// runs now, so whoever gives up waiting has hidden it all the same, and its bytes go later.
 pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, KeepError> {
-    let _turn = keeper.turn()?;
     if wanted.pending {
+        let _turn = keeper.turn()?;
         return go_on(keeper, raw);
     }
     if wanted.ids.0.is_empty() {
@@ -89,32 +92,44 @@ pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, 
         return Ok(report);
     }
     drop(snapshot);
-    let ids: BTreeSet<u128> = plan.goes.keys().map(|id| id.0).collect();
     keeper.record(Note {
         touched: plan.goes.keys().map(|id| touched(Effect::Written, *id)).collect(),
         ..Note::of(BEGUN, raw)
     })?;
-    let mut known = pending_everywhere(keeper, &(&ids | &plan.gone))?;
+    hide(keeper, &plan, wanted)?;
+    (keeper.progress)(0, keeper.store.bytes_on_disk(), HIDDEN);
+    let _turn = keeper.turn().inspect_err(|_| {
+        keeper.store.leave_erasures();
+        let cancelled = Note { outcome: Outcome::Cancelled, ..Note::of(OPERATION, raw) };
+        // Nobody is left to be told; a ledger that takes no entries stops the service by itself.
+        let _nobody_waits = keeper.record(cancelled);
+    })?;
     let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
-    let all: Vec<u128> = ids.into_iter().collect();
-    let done = if all.is_empty() {
-        keeper.store.erase_pending(&pace).map(drop)
-    } else {
-        keeper.store.erase(&all, &wanted.by.0, &wanted.reason.0, &pace)
-    };
-    done.map_err(unfinished)?;
-    report["erased"] = all.len().into();
-    let items = plan.goes.keys().copied();
-    finish(keeper, raw, report, &mut known, items)
+    keeper.store.erase_pending(&pace).map_err(unfinished)?;
+    report["erased"] = plan.goes.len().into();
+    finish(keeper, raw, report, plan.goes.keys().copied())
+}
+
+/// Notes in each known backup what it has to lose, and hides it, in one go: a backup that begins now
+/// has noted itself before that, or finds the tombstones.
+fn hide(keeper: &Keeper<'_>, plan: &Plan, wanted: &Erase) -> Result<(), KeepError> {
+    let goes: Vec<u128> = plan.goes.keys().map(|id| id.0).collect();
+    let _noting = keeper.noting();
+    let ids: BTreeSet<u128> = goes.iter().chain(&plan.gone).copied().collect();
+    pending_everywhere(keeper, &ids).map_err(|why| KeepError::failed(why, "nothing was erased"))?;
+    if goes.is_empty() {
+        return Ok(());
+    }
+    let hidden = keeper.store.begin_erasure(&goes, &wanted.by.0, &wanted.reason.0);
+    hidden.map_err(|error| KeepError::failed(error, "nothing was erased; ask again"))
 }
 
 /// Goes on with what earlier requests left.
 fn go_on(keeper: &Keeper<'_>, raw: &Value) -> Result<Value, KeepError> {
     let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
     let erased = keeper.store.erase_pending(&pace).map_err(unfinished)?;
-    let mut known = Known::read(keeper.data).map_err(|why| KeepError::failed(why, GO_ON))?;
     let report = json!({"erased": erased, "items": [], "held": [], "missing": []});
-    finish(keeper, raw, report, &mut known, [])
+    finish(keeper, raw, report, [])
 }
 
 fn unfinished(error: WriteError) -> KeepError {
@@ -126,11 +141,10 @@ fn finish(
     keeper: &Keeper<'_>,
     raw: &Value,
     mut report: Value,
-    known: &mut Known,
     items: impl IntoIterator<Item = ItemId>,
 ) -> Result<Value, KeepError> {
     let waiting = keeper.store.erasures_pending().map_err(unfinished)?;
-    let lost = erase_backups::erase(keeper, known)?;
+    let lost = erase_backups::erase(keeper)?;
     let all_gone = waiting == 0 && lost.iter().all(|it| it.why.is_none());
     keeper.record(Note {
         touched: items.into_iter().map(|id| touched(Effect::Erased, id)).collect(),
@@ -143,17 +157,14 @@ fn finish(
     Ok(report)
 }
 
-/// Notes in each known backup what it has to lose, before anything is erased.
-fn pending_everywhere(keeper: &Keeper<'_>, ids: &BTreeSet<u128>) -> Result<Known, KeepError> {
-    let note = || {
-        let mut known = Known::read(keeper.data)?;
-        if !known.backups.is_empty() {
-            known.must_lose(ids)?;
-            known.write(keeper.data)?;
-        }
-        Ok(known)
-    };
-    note().map_err(|why: String| KeepError::failed(why, "nothing was erased"))
+/// Notes in each known backup what it has to lose.
+fn pending_everywhere(keeper: &Keeper<'_>, ids: &BTreeSet<u128>) -> Result<(), String> {
+    let mut known = Known::read(keeper.data)?;
+    if known.backups.is_empty() {
+        return Ok(());
+    }
+    known.must_lose(ids)?;
+    known.write(keeper.data)
 }
 
 impl Plan {

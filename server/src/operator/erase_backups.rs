@@ -36,30 +36,42 @@ impl Lost {
     }
 }
 
-/// Erases in each known backup what it has to lose.
-pub(super) fn erase(keeper: &Keeper<'_>, known: &mut Known) -> Result<Vec<Lost>, KeepError> {
+/// Erases in each known backup what it has to lose. The caller has the turn.
+pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Vec<Lost>, KeepError> {
+    let failed = |why| {
+        KeepError::failed(why, "run `recalld erase --pending` when it may be read and written")
+    };
+    let known = {
+        let _noting = keeper.noting();
+        Known::read(keeper.data).map_err(failed)?
+    };
+    // Taken after the list was read, so it has the tombstones of all that is noted there.
     let snapshot = keeper.store.snapshot();
     let mut lost = Vec::with_capacity(known.backups.len());
-    for at in 0..known.backups.len() {
-        let backup = &mut known.backups[at];
-        if backup.pending.is_empty() {
-            continue;
-        }
+    for backup in known.backups.iter().filter(|backup| !backup.pending.is_empty()) {
         let path = backup.path.display().to_string();
         match requests(&snapshot, &backup.pending)
             .and_then(|requests| erase_in(keeper, backup, requests))
         {
             Err(why) => lost.push(Lost { path, erased: 0, why: Some(why) }),
             Ok(erased) => {
-                backup.pending.clear();
-                known.write(keeper.data).map_err(|why| {
-                    KeepError::failed(why, "run `recalld erase --pending` when it may be written")
-                })?;
+                note_lost(keeper, backup).map_err(failed)?;
                 lost.push(Lost { path, erased, why: None });
             }
         }
     }
     Ok(lost)
+}
+
+/// Takes from the list what a backup has lost; more may have been noted meanwhile.
+fn note_lost(keeper: &Keeper<'_>, lost: &KnownBackup) -> Result<(), String> {
+    let _noting = keeper.noting();
+    let mut known = Known::read(keeper.data)?;
+    if let Some(backup) = known.backups.iter_mut().find(|backup| backup.id == lost.id) {
+        backup.pending.retain(|id| !lost.pending.contains(id));
+        known.write(keeper.data)?;
+    }
+    Ok(())
 }
 
 /// Whether a backup that still has to lose something is where it was seen last.

@@ -89,16 +89,15 @@ impl Stop {
 /// Erases in the backups that can be reached. A backup that is away is no error.
 fn attempt(parts: &Parts, cancel: &Cancel) -> Result<(), KeepError> {
     let mend = "mend it; until then what it names is not erased in backups";
-    let read = || Known::read(&parts.data).map_err(|why| KeepError::failed(why, mend));
+    let known = Known::read(&parts.data).map_err(|why| KeepError::failed(why, mend))?;
     // Looked at before the turn is taken, so that a place that does not answer holds nobody up.
-    if !erase_backups::is_due(&read()?) {
+    if !erase_backups::is_due(&known) {
         return Ok(());
     }
     let caller = Caller::local_operator(LOCAL_WORKSPACE);
     let keeper = Keeper::of(parts, &caller, cancel, &|_, _, _| {});
     let _turn = keeper.turn()?;
-    let mut known = read()?;
-    let lost = erase_backups::erase(&keeper, &mut known)?;
+    let lost = erase_backups::erase(&keeper)?;
     let failed: Vec<String> =
         lost.iter().filter_map(|it| Some(format!("{}: {}", it.path, it.why.as_ref()?))).collect();
     if failed.len() < lost.len() {

@@ -2,11 +2,15 @@
 //! model.
 //!
 //! A job runs in the server that has the store, or in a command that opened it without its encoder.
-//! Every job that copies or rewrites takes the same turn: an
-//! erasure must not pass a backup that read the store before it.
+//! Every job that copies or rewrites takes the same turn, which may last for hours. What must not wait
+//! for it is done under a lock that is only ever held for moments: who notes a backup, or what backups
+//! have to lose, holds `noting`. A backup notes itself before it reads the store, and an erasure notes
+//! what backups have to lose and hides it in one go: so no erasure passes a backup that read the store
+//! before it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::ledger::{Decision, Outcome, Touched};
 use engine::os::clock::{Random, SystemRandom};
@@ -73,6 +77,8 @@ pub struct Keeper<'a> {
     pub random: &'a dyn Random,
     /// One job at a time.
     pub turns: &'a Turns,
+    /// Whoever reads `backups.json` to change it holds this, and takes no turn meanwhile.
+    pub noting: &'a Mutex<()>,
     /// Raised when nobody waits any more.
     pub cancel: &'a Cancel,
     /// Whom to tell how far it has come.
@@ -96,6 +102,7 @@ impl<'a> Keeper<'a> {
             caller,
             random: &*parts.random,
             turns: &parts.workspace.keeping,
+            noting: &parts.workspace.noting,
             cancel,
             progress,
         }
@@ -106,6 +113,11 @@ impl<'a> Keeper<'a> {
         self.turns
             .take(&|| self.cancel.is_raised())
             .map_err(|error| KeepError::failed(error, "ask again when the other job is done"))
+    }
+
+    /// The lock under which `backups.json` is changed. Held for moments, never for a copy.
+    pub(super) fn noting(&self) -> MutexGuard<'a, ()> {
+        self.noting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An entry of the ledger, on disk when this returns.
@@ -202,6 +214,7 @@ pub struct Alone {
     rules: Rules,
     caller: Caller,
     turns: Turns,
+    noting: Mutex<()>,
     cancel: Cancel,
 }
 
@@ -218,6 +231,7 @@ impl Alone {
             rules: Rules::initial(),
             caller: Caller::local_operator(LOCAL_WORKSPACE),
             turns: Turns::default(),
+            noting: Mutex::default(),
             cancel: Cancel::new(),
         })
     }
@@ -233,6 +247,7 @@ impl Alone {
             caller: &self.caller,
             random: &SystemRandom,
             turns: &self.turns,
+            noting: &self.noting,
             cancel: &self.cancel,
             progress,
         }

@@ -93,13 +93,31 @@ impl Known {
         }
         if self.backups.len() == BACKUPS_MAX {
             return Err(format!(
-                "{BACKUPS_MAX} backups are known, which is the most; \
-                 delete one and say so with `recalld backup --forget DIR`"
+                "{BACKUPS_MAX} backups are known, which is the most: `recalld backup --list` shows \
+                 them; delete one and say so with `recalld backup --forget DIR`, or forget all that \
+                 are gone with `recalld backup --forget-missing`; {}",
+                self.names()
             ));
         }
         let (id, path) = (id.to_owned(), path.to_owned());
         self.backups.push(KnownBackup { id, path, pending: BTreeSet::new() });
         Ok(true)
+    }
+
+    /// Takes from the list what else was at the path of `id`, where a folder without a backup was
+    /// found: it was deleted. Gives how many that were.
+    pub(super) fn keep_only(&mut self, id: &str, path: &Path) -> usize {
+        let before = self.backups.len();
+        self.backups.retain(|known| known.id == id || known.path != path);
+        before - self.backups.len()
+    }
+
+    /// Their paths, for people.
+    pub(super) fn names(&self) -> String {
+        let paths: Vec<String> =
+            self.backups.iter().map(|it| it.path.display().to_string()).collect();
+        let paths = if paths.is_empty() { "none".to_owned() } else { paths.join(", ") };
+        format!("known: {paths}")
     }
 
     /// Notes that every backup has to lose these ids.
@@ -150,7 +168,11 @@ mod tests {
         for at in 0..BACKUPS_MAX {
             known.note(&at.to_string(), Path::new("/x")).unwrap();
         }
-        assert!(known.note("one more", Path::new("/x")).unwrap_err().contains("--forget"));
+        let why = known.note("one more", Path::new("/y")).unwrap_err();
+        assert!(why.contains("--forget-missing") && why.contains("known: /x, "), "{why}");
+        assert_eq!(known.keep_only("7", Path::new("/elsewhere")), 0);
+        assert_eq!(known.keep_only("7", Path::new("/x")), BACKUPS_MAX - 1);
+        assert!(known.note("one more", Path::new("/y")).unwrap());
         let many = (0..=PENDING_MAX as u128).collect();
         assert!(known.must_lose(&many).unwrap_err().contains("--pending"));
     }

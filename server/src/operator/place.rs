@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use engine::ledger::Report;
 
 use super::backup::store_of;
-use super::catalogue::{self, Catalogue};
+use super::catalogue::{Catalogue, is_backup};
 use super::trusted::{ledger_of, trusted_keys, walk_ledger};
 use crate::app;
 use crate::auth::Credentials;
@@ -40,15 +40,32 @@ pub struct BackupFiles {
     pub findings: Vec<String>,
 }
 
+/// What was found beside a store.
+#[derive(Debug)]
+pub struct Beside {
+    /// The walk through the ledger; `None` where there is none, or no telling whose it is.
+    pub ledger: Option<Report>,
+    /// The files that a backup lists; `None` where this is none.
+    pub backup: Option<BackupFiles>,
+}
+
+impl Beside {
+    fn is_clean(&self) -> bool {
+        self.ledger.as_ref().is_none_or(|report| report.ok)
+            && self.backup.as_ref().is_none_or(|backup| backup.findings.is_empty())
+    }
+}
+
 impl Place {
-    /// A data directory.
+    /// A data directory, or a backup that is named as one.
     pub fn data(data: &Path) -> Self {
-        Self { root: data.to_owned(), kind: Kind::Data }
+        let kind = if is_backup(data) { Kind::Backup } else { Kind::Data };
+        Self { root: data.to_owned(), kind }
     }
 
     /// Whatever `folder` is.
     pub fn of(folder: &Path) -> Self {
-        let kind = if folder.join(catalogue::FILE).exists() {
+        let kind = if is_backup(folder) {
             Kind::Backup
         } else if app::workspace_dir(folder).is_dir() {
             Kind::Data
@@ -66,15 +83,36 @@ impl Place {
         }
     }
 
+    /// Checks what is beside the store. The ledger's volumes and the files of a backup are read again
+    /// where a new backup was made into the folder meanwhile: it changes them before its `backup.json`,
+    /// and would be blamed for what is no damage.
+    pub fn beside(&self) -> Result<Beside, String> {
+        let is_clean = |found: &Result<Beside, String>| found.as_ref().is_ok_and(Beside::is_clean);
+        settled(|| self.made(), |made| self.read_beside(made), is_clean)
+    }
+
+    /// The catalogue of a backup, as it is now.
+    fn made(&self) -> Result<Option<Catalogue>, String> {
+        match self.kind {
+            Kind::Backup => Catalogue::read(&self.root),
+            Kind::Data | Kind::Store => Ok(None),
+        }
+    }
+
+    fn read_beside(&self, made: &Result<Option<Catalogue>, String>) -> Result<Beside, String> {
+        let backup = matches!(self.kind, Kind::Backup).then(|| self.checked(made));
+        Ok(Beside { ledger: self.ledger(made)?, backup })
+    }
+
     /// The walk through the ledger, with the keys that the folder trusts; `None` where there is no
     /// ledger, or no telling whose it is.
-    pub fn ledger(&self) -> Result<Option<Report>, String> {
+    fn ledger(&self, made: &Result<Option<Catalogue>, String>) -> Result<Option<Report>, String> {
         let keys = match self.kind {
             Kind::Store => return Ok(None),
             _ if !ledger_of(&self.root).is_dir() => return Ok(None),
             // A backup.json that cannot be read, or is of no finished backup, is a finding of its own.
-            Kind::Backup => match Catalogue::read(&self.root) {
-                Ok(Some(made)) if made.made_at.is_some() => made.public_keys,
+            Kind::Backup => match made {
+                Ok(Some(made)) if made.made_at.is_some() => made.public_keys.clone(),
                 _ => return Ok(None),
             },
             Kind::Data => {
@@ -94,23 +132,6 @@ impl Place {
         walk_ledger(&self.root, &keys).map(Some)
     }
 
-    /// Checks the files that a backup lists; `None` where this is none.
-    pub fn backup(&self) -> Option<BackupFiles> {
-        if !matches!(self.kind, Kind::Backup) {
-            return None;
-        }
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let made = Catalogue::read(&self.root);
-            let found = self.checked(&made);
-            let is_settled = found.findings.is_empty() || made == Catalogue::read(&self.root);
-            if is_settled || attempts == ATTEMPTS_MAX {
-                return Some(found);
-            }
-        }
-    }
-
     fn checked(&self, made: &Result<Option<Catalogue>, String>) -> BackupFiles {
         let mut found = BackupFiles { made_at: None, files: 0, findings: Vec::new() };
         match made {
@@ -128,5 +149,54 @@ impl Place {
             }
         }
         found
+    }
+}
+
+/// Reads what is under a catalogue, and again as long as it is not clean and the catalogue is another one
+/// by then.
+fn settled<C: PartialEq, F>(
+    catalogue: impl Fn() -> C,
+    read: impl Fn(&C) -> F,
+    is_clean: impl Fn(&F) -> bool,
+) -> F {
+    let mut made = catalogue();
+    for _ in 1..ATTEMPTS_MAX {
+        let found = read(&made);
+        let now = catalogue();
+        if is_clean(&found) || now == made {
+            return found;
+        }
+        made = now;
+    }
+    read(&made)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_changes_meanwhile_is_read_again_and_damage_is_told() {
+        let (changes, reads) = (Cell::new(0), Cell::new(0));
+        // A catalogue that is another one for so many times.
+        let catalogue = || {
+            changes.set(changes.get() - 1);
+            changes.get().max(0)
+        };
+        let read = |made: &i32| {
+            reads.set(reads.get() + 1);
+            *made
+        };
+        for (at_first, found, times) in [(0, 0, 1), (1, 0, 1), (2, 0, 2), (3, 0, 3), (9, 6, 3)] {
+            changes.set(at_first);
+            reads.set(0);
+            assert_eq!(settled(catalogue, read, |found| *found == 0), found, "{at_first}");
+            assert_eq!(reads.get(), times, "{at_first}");
+        }
+        reads.set(0);
+        assert_eq!(settled(|| 7, read, |_| false), 7, "it is damaged");
+        assert_eq!(reads.get(), 1, "and nothing has changed");
     }
 }

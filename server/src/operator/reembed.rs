@@ -49,19 +49,25 @@ pub fn reembed(
     let opened = app::open_model(Some(directory), app::threads(), &mut Silent);
     let opened = opened.map_err(|error| KeepError::Failed(error.to_string()))?;
     let _turn = keeper.turn()?;
+    // What is to be erased does not wait for the move, and is not embedded for nothing.
+    let erased = keeper.store.erase_pending(&Awaited(keeper.cancel));
+    erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
     // Known before the first manifest names it: wherever this ends, the next start finds its model.
-    model_file::remember(keeper.data, &opened.known)
+    model_file::remember(keeper.data, &opened.known, keeper.store.snapshot().model())
         .map_err(|why| KeepError::failed(why, "nothing was changed; mend it, and try again"))?;
     let next = Arc::new(opened.embedder);
-    let before = keeper.store.snapshot();
-    let total = before.counts().map_err(|damage| KeepError::failed(damage, "restore a backup"))?;
-    let before = before.model();
+    let (before, total) = {
+        // Let go before the move: a snapshot keeps the space of files that are removed.
+        let snapshot = keeper.store.snapshot();
+        let counts = snapshot.counts();
+        let counts = counts.map_err(|damage| KeepError::failed(damage, "restore a backup"))?;
+        (snapshot.model(), counts.vectors)
+    };
     keeper.record(Note::of(BEGUN, raw))?;
     if let Some(moving) = &moving {
         moving.hold(Arc::clone(&next));
     }
-    let mut telling =
-        Telling { embedder: &next, total: total.vectors, done: 0, progress: keeper.progress };
+    let mut telling = Telling { embedder: &next, total, done: 0, progress: keeper.progress };
     let moved = keeper.store.reembed(&mut telling, &Awaited(keeper.cancel));
     let outcome = match &moved {
         Ok(_) => Outcome::Done,
