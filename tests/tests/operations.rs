@@ -10,10 +10,12 @@ use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use engine::{Batch, Durability, Ground, ItemDraft, Options, Store};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use tests::documents;
 use tests::mcp_client::McpClient;
 use tests::service::{Service, run, run_json, scratch, write};
+use tests::wire::Ask;
 
 const QUESTIONS: [&str; 3] =
     ["when may the keeper's boat cross the reef?", "diaphone compressor", "rule of twelfths"];
@@ -382,6 +384,116 @@ fn a_backup_out_of_reach_is_told_and_tried_again() {
     run_json(&data, &["backup", "--forget", backup.to_str().unwrap()]);
     assert_eq!(run_json(&data, &["erase", "--pending"])["everywhere"], true);
     drop(service);
+}
+
+/// A backup that was deleted and made again is one backup, and none that is there is forgotten.
+#[test]
+fn a_backup_that_takes_the_place_of_another_is_known_alone() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let id = imported(&data, &[item("a", "the quincunx zephyrine"), item("b", "the mandrake")]);
+    let (backup, other) = (scratch.path().join("backup"), scratch.path().join("other"));
+    let make = |place: &Path| run_json(&data, &["backup", place.to_str().unwrap()]);
+    let listed = || {
+        let listed = run_json(&data, &["backup", "--list"]);
+        let rows = listed["backups"].as_array().unwrap().iter();
+        rows.map(|row| (row["path"].clone(), row["seen"].clone(), row["pending"].clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(make(&backup)["replaced"], 0);
+    fs::remove_dir_all(&backup).unwrap();
+    assert_eq!(make(&backup)["replaced"], 1);
+    assert_eq!(listed(), [(json!(backup), json!("there"), json!(0))]);
+    let refused = run(&data, &["backup", "--forget", backup.to_str().unwrap()]);
+    assert_fails(&refused, 2, &["is there", "delete the folder first"]);
+    let report = erase(&data, &[&id("a")], &[]);
+    assert_eq!(report["everywhere"], true, "{report}");
+    assert_gone(&backup, "quincunx");
+
+    // Two disks that take turns in one place are two backups, and both are known from then on.
+    let away = scratch.path().join("away");
+    fs::rename(&backup, &away).unwrap();
+    make(&backup);
+    let second = scratch.path().join("second");
+    fs::rename(&backup, &second).unwrap();
+    fs::rename(&away, &backup).unwrap();
+    assert_eq!(make(&backup)["replaced"], 0);
+    assert_eq!(listed().len(), 2);
+    let part = run(&data, &["erase", &id("b"), "--reason", "asked", "--yes"]);
+    assert_fails(&part, 1, &["not gone everywhere", "another backup is there now"]);
+    assert_gone(&backup, "mandrake");
+    let seen = |seen: &str, pending: u64| (json!(backup), json!(seen), json!(pending));
+    assert_eq!(listed(), [seen("another", 1), seen("there", 0)]);
+    let text = String::from_utf8(run(&data, &["backup", "--list"]).stdout).unwrap();
+    assert!(text.contains("another backup is in its place; 1 erased ids"), "{text}");
+
+    // Beside a server, too: what is gone is forgotten, what is there stays.
+    make(&other);
+    fs::remove_dir_all(&other).unwrap();
+    let service = Service::start(&data, &[]);
+    let forgotten = run_json(&data, &["backup", "--forget-missing"]);
+    assert_eq!(forgotten, json!({"forgotten": [backup, other]}));
+    assert_eq!(listed(), [seen("there", 0)]);
+    let again = run(&data, &["backup", "--forget-missing"]);
+    assert!(String::from_utf8_lossy(&again.stdout).contains("is in its place"), "{again:?}");
+    assert_eq!(run_json(&data, &["erase", "--pending"])["everywhere"], true);
+    drop(service);
+    assert_fails(&run(&data, &["backup"]), 2, &["DIR"]);
+}
+
+/// A backup is no data directory: whoever takes it for one is told so, and changes nothing.
+#[test]
+fn nobody_works_in_a_backup() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let id = imported(&data, &[item("a", "the quincunx zephyrine")])("a");
+    let backup = scratch.path().join("backup");
+    run_json(&data, &["backup", backup.to_str().unwrap()]);
+    let tree = |folder: &Path| -> Vec<(PathBuf, Vec<u8>)> {
+        files(folder).into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    };
+    let before = tree(&backup);
+    let (lines, next) = (scratch.path().join("lines.jsonl"), scratch.path().join("next"));
+    let commands: [&[&str]; 8] = [
+        &["serve", "--local", "127.0.0.1:0"],
+        &["recall", "quincunx"],
+        &["import", lines.to_str().unwrap()],
+        &["export"],
+        &["compact"],
+        &["credentials", "show"],
+        &["erase", &id, "--reason", "x", "--yes"],
+        &["backup", next.to_str().unwrap()],
+    ];
+    for command in commands {
+        assert_fails(&run(&backup, command), 3, &["is a backup", "recalld restore"]);
+        assert!(tree(&backup) == before, "{command:?} changed it");
+    }
+    let verified = run_json(&backup, &["verify"]);
+    assert_eq!((&verified["clean"], &verified["backup"]["clean"]), (&json!(true), &json!(true)));
+    assert!(tree(&backup) == before);
+}
+
+/// What has no end is not opened by the server, and read by the command before it asks.
+#[test]
+fn lines_are_imported_from_a_pipe() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let fifo = scratch.path().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let service = Service::start(&data, &[]);
+    let job = Ask::post("/operator/import", &json!({"path": fifo}));
+    let events = service.ask(&service.signed(job)).events();
+    let why = events.last().unwrap()["detail"].as_str().unwrap();
+    assert!(why.contains("not a regular file"), "{events:?}");
+    let told = std::thread::scope(|scope| {
+        scope.spawn(|| fs::write(&fifo, format!("{}\n", item("a", "through a pipe"))).unwrap());
+        run_json(&data, &["import", fifo.to_str().unwrap()])
+    });
+    assert_eq!((&told["items"], &told["bad_count"]), (&json!(1), &json!(0)), "{told}");
+    let folder = run(&data, &["import", scratch.path().to_str().unwrap()]);
+    assert_fails(&folder, 2, &["is a folder"]);
+    drop(service);
+    assert_eq!(exported(&data).iter().filter(|row| row["text"] == "through a pipe").count(), 1);
 }
 
 #[test]

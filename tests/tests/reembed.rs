@@ -443,4 +443,7 @@ fn the_default_model_is_found_again_when_its_folder_is_gone() {
     fs::remove_dir_all(&folder).unwrap();
     let found = run(&data, &["recall", "anything"]);
     assert_fails(&found, 0, &[path(&folder), "elsewhere"]);
+    let again = run(&data, &["recall", "anything"]);
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.success() && !said.contains("elsewhere"), "remembered: {said}");
 }
