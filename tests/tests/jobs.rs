@@ -283,6 +283,7 @@ fn no_erasure_passes_a_backup_that_read_the_store_before_it() {
         let (store, audit) = app::open(&data).unwrap();
         drop(store);
         let (told, is_told) = channel();
+        let is_told = Mutex::new(is_told);
         let (hide, is_hidden) = channel();
         let between = Arc::new(Between {
             is_armed: AtomicBool::new(false),
@@ -320,7 +321,7 @@ fn no_erasure_passes_a_backup_that_read_the_store_before_it() {
         between.is_armed.store(true, Ordering::Release);
         std::thread::scope(|scope| {
             let erasing = scope.spawn(|| {
-                is_told.recv_timeout(LONG).unwrap();
+                is_told.lock().unwrap().recv_timeout(LONG).unwrap();
                 let raw = arguments(json!({"ids": [id], "reason": "asked"}));
                 erase(&keeper(), &Value::Object(raw.clone()), &Erase::parse(&raw).unwrap()).unwrap()
             });
