@@ -79,8 +79,8 @@ impl Oracle {
         item.map(|item| item.supersedes.clone()).unwrap_or_default()
     }
 
-    /// What leaves with what is to be erased: the edges of an item, and its source if nothing else
-    /// names it.
+    /// What leaves with what is to be erased: the edges of an item, and the sources that only what
+    /// goes names.
     pub fn going(&self) -> BTreeSet<u128> {
         let mut ids = self.pending.clone();
         let goes = |ids: &BTreeSet<u128>, edge: &EdgeDraft| {
@@ -94,7 +94,9 @@ impl Oracle {
             .filter_map(|edge| edge.id.map(|id| id.0))
             .collect();
         let items = self.items().filter(|item| ids.contains(&id(item).0));
-        let named: BTreeSet<_> = items.filter_map(|item| item.source).collect();
+        let of_edges = self.edges().filter(|edge| goes(&self.pending, edge));
+        let of_edges = of_edges.filter_map(|edge| edge.source);
+        let named: BTreeSet<_> = items.filter_map(|item| item.source).chain(of_edges).collect();
         let stays = |source: &engine::SourceId| {
             let source = Some(*source);
             let by_item = self.items().any(|it| it.source == source && !ids.contains(&id(it).0));
