@@ -269,19 +269,12 @@ impl Store {
     fn admitted(&self, batch: &Batch) -> Result<MutexGuard<'_, Writer>, WriteError> {
         let vectors = batch.items.iter().filter(|item| !item.embedding.is_empty()).count() as u64;
         loop {
-            let mut writer = self.writer_with_room()?;
+            let writer = self.writer_with_room()?;
             if writer.admits(vectors) {
                 return Ok(writer);
             }
-            while !writer.admits(vectors) {
-                writer = self.admitting.wait(writer).map_err(|_| self.poisoned())?;
-                if let Some(error) = self.stop_error() {
-                    return Err(error);
-                }
-            }
-            if writer.has_room() {
-                return Ok(writer);
-            }
+            // Others may take the room meanwhile, so it is looked for again.
+            drop(self.admitting.wait(writer).map_err(|_| self.poisoned())?);
         }
     }
 

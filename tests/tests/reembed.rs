@@ -32,7 +32,7 @@ use tests::wire::{Ask, Events};
 /// Items of a store whose move takes long enough to do something meanwhile.
 const MANY: usize = 400;
 /// Moves of a store that is asked and written all the while.
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 3;
 /// Longer than any call takes that is not stuck.
 const CALL_TIME: Duration = Duration::from_secs(60);
 /// A cosine that only the very same text has.
