@@ -14,6 +14,7 @@ mod dictionary;
 mod dictionary_writer;
 mod fold;
 mod layout;
+mod list_cursor;
 mod listed;
 mod merge;
 mod node;

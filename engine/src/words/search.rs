@@ -8,13 +8,12 @@
 
 use std::ops::Range;
 
-use super::block::{Decoded, Head};
-use super::bm25::{Formula, Found, Ranker, Score};
+use super::Damage;
+use super::bm25::{Found, Ranker, Score};
 use super::bytes::Bytes;
 use super::layout::BLOCK_ROWS;
-use super::postings::Posting;
-use super::view::{List, PostingsView};
-use super::{Damage, damage};
+use super::list_cursor::{Cursor, Field};
+use super::view::PostingsView;
 use crate::top::Top;
 
 /// Rows of one window: sums of 16 KiB stay in the first-level cache.
@@ -103,38 +102,12 @@ impl Scratch {
     }
 }
 
-/// One term's way through the segment. Its arrays are boxed: it moves between searches.
-struct Cursor {
-    list: List,
-    weight: f32,
-    /// Last row and score bound of each block.
-    blocks: Vec<(u32, u32)>,
-    /// First block that does not end before the window.
-    block: usize,
-    /// Where lookups go on.
-    lookup: usize,
-    /// Score bound inside the window; 0 when the term is not there.
-    most: u32,
-    /// Which block `decoded` holds.
-    held: Option<usize>,
-    decoded: Box<Decoded>,
-    /// Which block `scores` belongs to.
-    scored: Option<usize>,
-    scores: Box<[u32; BLOCK_ROWS]>,
-}
-
 /// What comes of planning a wide window.
 enum Wide {
     /// It is taken, with what [`Field::plan`] gave.
     Taken(Option<usize>),
     /// Too many postings would be added up in it.
     Crowded,
-}
-
-/// What stays the same during one search.
-struct Field<'v, B> {
-    view: &'v PostingsView<B>,
-    formula: &'v Formula,
 }
 
 impl Ranker {
@@ -247,55 +220,6 @@ fn next_row(cursors: &mut [Cursor], start: u32) -> Option<u32> {
     cursors.iter_mut().filter_map(|cursor| cursor.advance(start)).min()
 }
 
-impl Cursor {
-    fn new(list: List) -> Self {
-        Self {
-            list,
-            weight: 0.0,
-            blocks: Vec::new(),
-            block: 0,
-            lookup: 0,
-            most: 0,
-            held: None,
-            decoded: Box::default(),
-            scored: None,
-            scores: Box::new([0; BLOCK_ROWS]),
-        }
-    }
-
-    fn advance(&mut self, start: u32) -> Option<u32> {
-        while self.blocks.get(self.block)?.0 < start {
-            self.block += 1;
-        }
-        Some(self.first_row(self.block).max(start))
-    }
-
-    /// No row of block `i` is before this one.
-    fn first_row(&self, i: usize) -> u32 {
-        match i.checked_sub(1) {
-            Some(before) => self.blocks[before].0 + 1,
-            // A list without block heads was decoded when it was opened.
-            None if self.held == Some(0) => self.decoded.rows[0],
-            None => 0,
-        }
-    }
-
-    /// The blocks that may have rows below `end`, from the current one on.
-    fn inside(&self, end: u64) -> Range<usize> {
-        let past =
-            self.blocks[self.block..].iter().position(|(last, _)| u64::from(*last) + 1 >= end);
-        let past = past.map_or(self.blocks.len(), |past| self.block + past + 1);
-        let some = self.block < past && u64::from(self.first_row(self.block)) < end;
-        // The block that passes the end may begin after it.
-        let past = if past > self.block && u64::from(self.first_row(past - 1)) >= end {
-            past - 1
-        } else {
-            past
-        };
-        if some { self.block..past } else { self.block..self.block }
-    }
-}
-
 impl<B: Bytes> Field<'_, B> {
     /// A question of one term: nothing is added up, and a block that cannot reach the floor is not
     /// read.
@@ -396,31 +320,6 @@ impl<B: Bytes> Field<'_, B> {
             scratch.wide_plans += 1;
         }
         Some(if added <= WIDE_POSTINGS_MAX { Wide::Taken(planned) } else { Wide::Crowded })
-    }
-
-    /// The last row and score bound of each block.
-    fn bounds(&self, cursor: &mut Cursor) -> Result<(), Damage> {
-        let Cursor { list, weight, blocks, .. } = cursor;
-        let long = self.view.heads(list, |i, head| {
-            let Head { last_row, impacts, .. } = head;
-            let some = impacts.iter().filter(|impact| (impact.body, impact.title) != (0, 0));
-            let bounds = some.map(|impact| {
-                let most = Posting { row: 0, body: impact.body, title: impact.title };
-                self.formula.bound(*weight, most, impact.length)
-            });
-            let most =
-                bounds.max().ok_or_else(|| damage("WRD-23", format!("block {i} has no impact")))?;
-            blocks.push((last_row, most));
-            Ok(())
-        })?;
-        if !long {
-            // A short list has no heads: its bound is its greatest score.
-            self.score_block(cursor, 0)?;
-            let count = cursor.decoded.count;
-            let most = cursor.scores[..count].iter().copied().max().unwrap_or(0);
-            cursor.blocks.push((cursor.decoded.rows[count - 1], most));
-        }
-        Ok(())
     }
 
     /// Orders the cursors that matter in the window by their bound, least first; returns how many
@@ -590,41 +489,5 @@ impl<B: Bytes> Field<'_, B> {
             }
         }
         Ok((sum >= floor).then_some(sum))
-    }
-
-    fn hold(&self, cursor: &mut Cursor, block: usize) -> Result<(), Damage> {
-        if cursor.held != Some(block) {
-            cursor.held = None;
-            self.view.decode(&cursor.list, block, &mut cursor.decoded)?;
-            cursor.held = Some(block);
-        }
-        Ok(())
-    }
-
-    /// Decodes a block and scores every posting of it.
-    fn score_block(&self, cursor: &mut Cursor, block: usize) -> Result<(), Damage> {
-        if cursor.scored == Some(block) && cursor.held == Some(block) {
-            return Ok(());
-        }
-        self.hold(cursor, block)?;
-        let Decoded { rows, bodies, titles, count, titled } = &*cursor.decoded;
-        let mut norms = [1.0; BLOCK_ROWS];
-        self.view.length_codes(&rows[..*count], |at, code| {
-            norms[at] = self.formula.norms[usize::from(code)];
-        })?;
-        let scores = &mut *cursor.scores;
-        if *titled {
-            for i in 0..BLOCK_ROWS {
-                let frequency = self.formula.frequency(bodies[i], titles[i]);
-                scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
-            }
-        } else {
-            for i in 0..BLOCK_ROWS {
-                let frequency = self.formula.frequency(bodies[i], 0);
-                scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
-            }
-        }
-        cursor.scored = Some(block);
-        Ok(())
     }
 }

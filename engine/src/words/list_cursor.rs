@@ -1,0 +1,151 @@
+//! One term's way through a segment: its blocks, their bounds, and the scores of the one at hand.
+//!
+//! Owns what is decoded and scored of one list. Knows neither windows nor other terms.
+
+use std::ops::Range;
+
+use super::block::{Decoded, Head};
+use super::bm25::Formula;
+use super::bytes::Bytes;
+use super::layout::BLOCK_ROWS;
+use super::postings::Posting;
+use super::view::{List, PostingsView};
+use super::{Damage, damage};
+
+/// One term's way through the segment. Its arrays are boxed: it moves between searches.
+pub(super) struct Cursor {
+    pub(super) list: List,
+    pub(super) weight: f32,
+    /// Last row and score bound of each block.
+    pub(super) blocks: Vec<(u32, u32)>,
+    /// First block that does not end before the window.
+    pub(super) block: usize,
+    /// Where lookups go on.
+    pub(super) lookup: usize,
+    /// Score bound inside the window; 0 when the term is not there.
+    pub(super) most: u32,
+    /// Which block `decoded` holds.
+    pub(super) held: Option<usize>,
+    pub(super) decoded: Box<Decoded>,
+    /// Which block `scores` belongs to.
+    pub(super) scored: Option<usize>,
+    pub(super) scores: Box<[u32; BLOCK_ROWS]>,
+}
+
+/// What stays the same during one search.
+pub(super) struct Field<'v, B> {
+    pub(super) view: &'v PostingsView<B>,
+    pub(super) formula: &'v Formula,
+}
+
+impl Cursor {
+    pub(super) fn new(list: List) -> Self {
+        Self {
+            list,
+            weight: 0.0,
+            blocks: Vec::new(),
+            block: 0,
+            lookup: 0,
+            most: 0,
+            held: None,
+            decoded: Box::default(),
+            scored: None,
+            scores: Box::new([0; BLOCK_ROWS]),
+        }
+    }
+
+    pub(super) fn advance(&mut self, start: u32) -> Option<u32> {
+        while self.blocks.get(self.block)?.0 < start {
+            self.block += 1;
+        }
+        Some(self.first_row(self.block).max(start))
+    }
+
+    /// No row of block `i` is before this one.
+    pub(super) fn first_row(&self, i: usize) -> u32 {
+        match i.checked_sub(1) {
+            Some(before) => self.blocks[before].0 + 1,
+            // A list without block heads was decoded when it was opened.
+            None if self.held == Some(0) => self.decoded.rows[0],
+            None => 0,
+        }
+    }
+
+    /// The blocks that may have rows below `end`, from the current one on.
+    pub(super) fn inside(&self, end: u64) -> Range<usize> {
+        let past =
+            self.blocks[self.block..].iter().position(|(last, _)| u64::from(*last) + 1 >= end);
+        let past = past.map_or(self.blocks.len(), |past| self.block + past + 1);
+        let some = self.block < past && u64::from(self.first_row(self.block)) < end;
+        // The block that passes the end may begin after it.
+        let past = if past > self.block && u64::from(self.first_row(past - 1)) >= end {
+            past - 1
+        } else {
+            past
+        };
+        if some { self.block..past } else { self.block..self.block }
+    }
+}
+
+impl<B: Bytes> Field<'_, B> {
+    /// The last row and score bound of each block.
+    pub(super) fn bounds(&self, cursor: &mut Cursor) -> Result<(), Damage> {
+        let Cursor { list, weight, blocks, .. } = cursor;
+        let long = self.view.heads(list, |i, head| {
+            let Head { last_row, impacts, .. } = head;
+            let some = impacts.iter().filter(|impact| (impact.body, impact.title) != (0, 0));
+            let bounds = some.map(|impact| {
+                let most = Posting { row: 0, body: impact.body, title: impact.title };
+                self.formula.bound(*weight, most, impact.length)
+            });
+            let most =
+                bounds.max().ok_or_else(|| damage("WRD-23", format!("block {i} has no impact")))?;
+            blocks.push((last_row, most));
+            Ok(())
+        })?;
+        if !long {
+            // A short list has no heads: its bound is its greatest score.
+            self.score_block(cursor, 0)?;
+            let count = cursor.decoded.count;
+            let most = cursor.scores[..count].iter().copied().max().unwrap_or(0);
+            cursor.blocks.push((cursor.decoded.rows[count - 1], most));
+        }
+        Ok(())
+    }
+
+    pub(super) fn hold(&self, cursor: &mut Cursor, block: usize) -> Result<(), Damage> {
+        if cursor.held != Some(block) {
+            cursor.held = None;
+            self.view.decode(&cursor.list, block, &mut cursor.decoded)?;
+            cursor.held = Some(block);
+        }
+        Ok(())
+    }
+
+    /// Decodes a block and scores every posting of it.
+    pub(super) fn score_block(&self, cursor: &mut Cursor, block: usize) -> Result<(), Damage> {
+        if cursor.scored == Some(block) && cursor.held == Some(block) {
+            return Ok(());
+        }
+        self.hold(cursor, block)?;
+        let Decoded { rows, bodies, titles, count, titled } = &*cursor.decoded;
+        let mut norms = [1.0; BLOCK_ROWS];
+        self.view.length_codes(&rows[..*count], |at, code| {
+            norms[at] = self.formula.norms[usize::from(code)];
+        })?;
+        let scores = &mut *cursor.scores;
+        if *titled {
+            for i in 0..BLOCK_ROWS {
+                let frequency = self.formula.frequency(bodies[i], titles[i]);
+                scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
+            }
+        } else {
+            for i in 0..BLOCK_ROWS {
+                let frequency = self.formula.frequency(bodies[i], 0);
+                scores[i] = Formula::score(cursor.weight, frequency, norms[i]);
+            }
+        }
+        cursor.scored = Some(block);
+        Ok(())
+    }
+}
