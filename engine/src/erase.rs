@@ -24,13 +24,6 @@ use crate::walk::Target;
 /// Bytes of lists in one batch of tombstones. The rest of a frame is for what else they say.
 const LIST_BYTES_MAX: usize = FRAME_BYTES_MAX / 4;
 
-/// What goes in one round.
-struct Going {
-    erased: Erased,
-    /// Whether nothing is left for another round.
-    is_all: bool,
-}
-
 impl Store {
     /// Hides items and edges at once and removes their bytes from every file before it returns. What
     /// stays is each id with when, by whom and why it was erased, and the ids of what it replaced, so
@@ -49,8 +42,8 @@ impl Store {
 
     /// The first half of [`Store::erase`], which waits for no compaction and no move: hides items and
     /// edges at once. The ids are remembered by the log, so whatever comes between, an error or a
-    /// crash, [`Store::erase_pending`] removes the bytes; upkeep calls it at the next opening, and when
-    /// [`Store::leave_erasures`] tells it to.
+    /// crash, [`Store::erase_pending`] removes the bytes; upkeep calls it after every commit that erases,
+    /// and at the next opening.
     ///
     /// Where the lists of what they replaced are too long for one commit, there are several: each is
     /// whole, and an error tells of the first that is not.
@@ -72,11 +65,6 @@ impl Store {
             rest = later;
         }
         Ok(())
-    }
-
-    /// Leaves what is to be erased to upkeep, which begins as soon as it can.
-    pub fn leave_erasures(&self) {
-        self.wanted.note_change();
     }
 
     /// Removes the bytes of all that is to be erased. Gives how many ids that were, those of sources
@@ -107,7 +95,7 @@ impl Store {
             return Ok((0, true));
         }
         let sources = sources_that_go(&snapshot, &pending)?;
-        let Going { erased, is_all } = {
+        let (erased, is_all) = {
             let mut writer = self.writer()?;
             let named = named_since(writer.rows.tail(), snapshot.seq())?;
             let mut sources: Vec<_> =
@@ -116,7 +104,7 @@ impl Store {
             let is_all = sources.len() <= room;
             sources.truncate(room);
             writer.erase_too(sources.iter().copied());
-            going(&snapshot, &pending, &sources, is_all)?
+            (going(&snapshot, &pending, &sources, is_all)?, is_all)
         };
         self.flush_alone(&erased)?;
         // From here on the tail has no row that goes, and none can come: flushes go on.
@@ -184,16 +172,26 @@ impl Store {
         let pending = self.erasures_pending.load(Ordering::SeqCst);
         self.stop_error().map_or(Ok(pending), Err)
     }
+
+    /// How many items wait to be erased: of [`Store::erasures_pending`] neither edges nor sources.
+    pub fn item_erasures_pending(&self) -> Result<usize, WriteError> {
+        let (pending, snapshot) = {
+            let mut writer = self.writer()?;
+            (writer.erasures().clone(), writer.snapshot())
+        };
+        Ok(count_items(&snapshot, &pending)?)
+    }
 }
 
-/// What goes in this round. Where there are too many sources, nothing but those that fit goes with
-/// what has no row of its own any more: the others are found once more by the rows that name them.
+/// What goes in this round. Where that is not all, since there are too many sources, nothing but those
+/// that fit goes with what has no row of its own any more: the others are found once more by the rows
+/// that name them.
 fn going(
     snapshot: &Snapshot,
     pending: &BTreeSet<u128>,
     sources: &[SourceId],
     is_all: bool,
-) -> Result<Going, Damage> {
+) -> Result<Erased, Damage> {
     let mut ids: BTreeSet<u128> = sources.iter().map(|source| source.0).collect();
     for &id in pending {
         let is_named =
@@ -202,7 +200,7 @@ fn going(
             ids.insert(id);
         }
     }
-    Ok(Going { erased: Erased::new(ids), is_all })
+    Ok(Erased::new(ids))
 }
 
 /// The sources that only these ids name, or edges that go with them. Costs a look at the source of
@@ -313,17 +311,6 @@ fn holds_any(part: &Part, erased: &Erased) -> Result<bool, Damage> {
         }
     }
     Ok(false)
-}
-
-impl Store {
-    /// How many items wait to be erased: of [`Store::erasures_pending`] neither edges nor sources.
-    pub fn item_erasures_pending(&self) -> Result<usize, WriteError> {
-        let (pending, snapshot) = {
-            let mut writer = self.writer()?;
-            (writer.erasures().clone(), writer.snapshot())
-        };
-        Ok(count_items(&snapshot, &pending)?)
-    }
 }
 
 /// How many of these ids are items. The row of one may have gone before the erasure was cut short; a

@@ -6,6 +6,7 @@ use std::path::Path;
 use engine::Damage;
 use serde_json::Value;
 
+use super::cut::Cut;
 use super::fresh::Fresh;
 use super::keep::count;
 use super::remote::Remote;
@@ -28,13 +29,13 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
             }
             // Whoever reads may have seen enough, as `head` does.
             Err(Cut::Writing(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            Err(cut) => Err(cut.failure("standard output")),
+            Err(cut) => Err(cut.failure("standard output", damaged)),
         };
     }
     let mut fresh = Fresh::create(&args.file, args.force)?;
     let named = args.file.display().to_string();
-    let told = lines(&data, &mut fresh.file).map_err(|cut| cut.failure(&named))?;
-    fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named))?;
+    let told = lines(&data, &mut fresh.file).map_err(|cut| cut.failure(&named, damaged))?;
+    fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named, damaged))?;
     warn_if_many(total(&told));
     if args.common.json {
         tell_line(&told)
@@ -66,47 +67,11 @@ fn in_parts(lines: u64) -> Option<String> {
     })
 }
 
-/// Why an export ended before its end.
-enum Cut {
-    /// The file or pipe takes no more.
-    Writing(io::Error),
-    /// The store is damaged.
-    Damaged(Damage),
-    /// Anything else, with what to do.
-    Other(Failure),
-}
-
-impl From<io::Error> for Cut {
-    fn from(error: io::Error) -> Self {
-        Self::Writing(error)
-    }
-}
-
-impl From<Damage> for Cut {
-    fn from(damage: Damage) -> Self {
-        Self::Damaged(damage)
-    }
-}
-
-impl From<Failure> for Cut {
-    fn from(failure: Failure) -> Self {
-        Self::Other(failure)
-    }
-}
-
-impl Cut {
-    fn failure(self, file: &str) -> Failure {
-        match self {
-            Self::Writing(error) => Failure::Could(format!(
-                "{file}: {error}; make sure that there is space and that it may be written"
-            )),
-            Self::Damaged(damage) => Failure::Could(format!(
-                "the store is damaged: {damage}; restore a backup of the data directory, or bring out \
-                 what can be read with `recalld salvage`"
-            )),
-            Self::Other(failure) => failure,
-        }
-    }
+fn damaged(damage: &Damage) -> String {
+    format!(
+        "the store is damaged: {damage}; restore a backup of the data directory, or bring out what can \
+         be read with `recalld salvage`"
+    )
 }
 
 /// Writes all lines; gives how many of each type. By this process, or by the server that has the

@@ -5,6 +5,7 @@
 mod backup;
 mod compact;
 mod credentials;
+mod cut;
 mod erase;
 mod export;
 mod fresh;

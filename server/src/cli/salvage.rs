@@ -8,6 +8,7 @@ use engine::os::disk::RealDisk;
 use engine::{Damage, LeftOut, OpenError, Rows, Salvage, Salvaged};
 use serde_json::{Value, json};
 
+use super::cut::Cut;
 use super::export::warn_if_many;
 use super::fresh::Fresh;
 use super::tell::{say, shell_word, tell};
@@ -43,13 +44,14 @@ pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
         match lines(&salvage, &mut out) {
             // Whoever reads may have seen enough, as `head` does.
             Err(Cut::Writing(error)) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            other => other.map_err(|cut| cut.failure("standard output"))?,
+            other => other.map_err(|cut| cut.failure("standard output", damaged))?,
         }
     } else {
         let named = args.to.display().to_string();
         let mut fresh = Fresh::create(&args.to, args.force)?;
-        let report = lines(&salvage, &mut fresh.file).map_err(|cut| cut.failure(&named))?;
-        fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named))?;
+        let report =
+            lines(&salvage, &mut fresh.file).map_err(|cut| cut.failure(&named, damaged))?;
+        fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named, damaged))?;
         report
     };
     let told = if args.common.json {
@@ -74,35 +76,8 @@ fn could(folder: &Path, error: &OpenError) -> Failure {
     Failure::Could(format!("{}: {error}; {advice}", folder.display()))
 }
 
-/// Why the lines ended before their end.
-enum Cut {
-    Writing(io::Error),
-    Damaged(Damage),
-}
-
-impl From<io::Error> for Cut {
-    fn from(error: io::Error) -> Self {
-        Self::Writing(error)
-    }
-}
-
-impl From<Damage> for Cut {
-    fn from(damage: Damage) -> Self {
-        Self::Damaged(damage)
-    }
-}
-
-impl Cut {
-    fn failure(self, file: &str) -> Failure {
-        Failure::Could(match self {
-            Self::Writing(error) => {
-                format!("{file}: {error}; make sure that there is space and that it may be written")
-            }
-            Self::Damaged(damage) => {
-                format!("a row that could be read cannot be read any more: {damage}; try again")
-            }
-        })
-    }
+fn damaged(damage: &Damage) -> String {
+    format!("a row that could be read cannot be read any more: {damage}; try again")
 }
 
 fn lines(salvage: &Salvage, out: &mut impl Write) -> Result<Salvaged, Cut> {

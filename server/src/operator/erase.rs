@@ -99,7 +99,6 @@ pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, 
     hide(keeper, &plan, wanted)?;
     (keeper.progress)(0, keeper.store.bytes_on_disk(), HIDDEN);
     let _turn = keeper.turn().inspect_err(|_| {
-        keeper.store.leave_erasures();
         let cancelled = Note { outcome: Outcome::Cancelled, ..Note::of(OPERATION, raw) };
         // Nobody is left to be told; a ledger that takes no entries stops the service by itself.
         let _nobody_waits = keeper.record(cancelled);
