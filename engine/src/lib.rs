@@ -6,80 +6,56 @@
 //! described in `format-spec/`.
 #![deny(unsafe_code)]
 
-mod backup;
-mod compact;
 mod cursor;
-mod erase;
 mod error;
-mod gone;
-mod graph;
-mod ground;
 mod ids;
 mod item;
-mod job;
+mod keeping;
 mod layout;
 pub mod ledger;
 pub mod limits;
-mod links;
 mod log;
 mod manifest;
 mod merge;
-mod moment;
-mod opening;
 pub mod os;
 mod pace;
-mod readable;
-mod reader;
+mod part;
+mod reading;
 mod record;
-mod reembed;
-mod rows;
-mod salvage;
-mod score;
 mod segment;
-mod settle;
-mod snapshot;
 mod state;
 mod store;
-mod supersede;
 mod top;
-mod turns;
-mod upkeep;
-mod verify;
-mod walk;
-mod wanted;
 pub mod words;
-mod writer;
 
-pub use backup::{Copied, CopyError, restore};
-pub use compact::Compacted;
 pub use error::{Damage, DiskError, OpenError, Remedy, WriteError};
-pub use graph::{
-    Direction, EdgeFilter, GRAPH_EDGES_MAX, GRAPH_NODES_MAX, HOPS_MAX, NEIGHBOURS_MAX, Neighbour,
-    Neighbourhood, Path, Reached, Step, WalkLimits,
-};
-pub use ground::Ground;
 pub use ids::{EdgeId, ItemId, NotAnId, Row, Seq, SourceId, StoreId};
 pub use item::{
     Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft, Unwritten,
 };
-pub use layout::{COLUMNS, Cells, ColumnSpec, READ_VERSION, Table, WRITE_VERSION};
-pub use log::Durability;
-pub use manifest::{Model, hex};
-pub use moment::Moment;
-pub use os::clock::Micros;
-pub use pace::{FullSpeed, Pace};
-pub use reader::{OPEN_ATTEMPTS_MAX, Reader};
-pub use reembed::{ReembedError, Reembedded, Reencoder};
-pub use salvage::{FileReport, LOSSES_MAX, LeftOut, Rows, Salvage, Salvaged, salvage};
-pub use score::Hit;
-pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
-pub use snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
-pub use store::{Options, Store, Written};
-pub use supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
-pub use top::Top;
-pub use upkeep::{UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, Upkeep};
-pub use verify::{
+pub use keeping::backup::{Copied, CopyError, restore};
+pub use keeping::compact::Compacted;
+pub use keeping::reembed::{ReembedError, Reembedded, Reencoder};
+pub use keeping::salvage::{FileReport, LOSSES_MAX, LeftOut, Rows, Salvage, Salvaged, salvage};
+pub use keeping::upkeep::{UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, Upkeep};
+pub use keeping::verify::{
     ERASURE_LIMITS, Erasure, FINDINGS_MAX, NOTES_MAX, Occurrence, Verified, Walked, verify,
     verify_erased,
 };
-pub use walk::{Record, Records, Target};
+pub use layout::{COLUMNS, Cells, ColumnSpec, READ_VERSION, Table, WRITE_VERSION};
+pub use log::Durability;
+pub use manifest::{Model, hex};
+pub use os::clock::Micros;
+pub use pace::{FullSpeed, Pace};
+pub use reading::graph::{
+    Direction, EdgeFilter, GRAPH_EDGES_MAX, GRAPH_NODES_MAX, HOPS_MAX, NEIGHBOURS_MAX, Neighbour,
+    Neighbourhood, Path, Reached, Step, WalkLimits,
+};
+pub use reading::moment::Moment;
+pub use reading::score::Hit;
+pub use reading::snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
+pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
+pub use reading::walk::{Record, Records, Target};
+pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
+pub use store::{Ground, OPEN_ATTEMPTS_MAX, Options, Reader, Store, Written};
+pub use top::Top;

@@ -7,6 +7,7 @@
 
 mod columns;
 mod ends;
+mod input;
 mod order;
 mod rows;
 mod symbols;
@@ -19,11 +20,12 @@ use crate::error::{Damage, DiskError};
 use crate::layout::*;
 use crate::limits::SEGMENT_ROWS_MAX;
 use crate::os::mmap::AlignedBytes;
+use crate::part::Part;
 use crate::segment::{FileWriter, Header, Segment, Sink, Vectors, View};
-use crate::snapshot::Part;
 use crate::state::RowState;
 use crate::words::{self, PostingsView, WordColumns, WordColumnsRef};
-use columns::{Copier, Input};
+use columns::Copier;
+use input::Input;
 pub(crate) use rows::{Erased, RowMap, edges_with};
 
 /// Why segments were not merged. What the sink has of the result is of no use.

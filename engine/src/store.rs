@@ -7,30 +7,43 @@
 //! `writer`, a log's while it is synced, `shown`.
 //! Only short work is done under `writer`: an append to the log, rows for the tail, a manifest.
 
+mod ground;
+pub(crate) mod job;
+mod links;
+pub(crate) mod opening;
+mod reader;
+mod rows;
+mod settle;
+mod turns;
+pub(crate) mod wanted;
+pub(crate) mod writer;
+
+pub use ground::Ground;
+pub use reader::{OPEN_ATTEMPTS_MAX, Reader};
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use crate::error::{OpenError, Remedy, WriteError};
-use crate::ground::Ground;
 use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
 use crate::item::{Batch, Checked, Complete, TombstoneDraft, Unwritten};
-use crate::job::{Content, JobError};
 use crate::limits::*;
-use crate::links;
 use crate::log::Durability;
 use crate::manifest::{Manifest, Model};
 use crate::merge::{Erased, HeapMerged};
 use crate::os::clock::Micros;
 use crate::os::disk::DiskLock;
 use crate::pace::FullSpeed;
+use crate::part::Part;
+use crate::reading::snapshot::Snapshot;
 use crate::record;
-use crate::rows::Rows;
 use crate::segment::Uncommitted;
-use crate::settle::Settling;
-use crate::snapshot::{Part, Snapshot};
-use crate::turns::Turns;
-use crate::wanted::Wanted;
-use crate::writer::Writer;
+use job::{Content, JobError};
+use rows::Rows;
+use settle::Settling;
+use turns::Turns;
+use wanted::Wanted;
+use writer::Writer;
 
 /// How often a writer waits for room that others take before it: each time it was there, so this
 /// many others have written meanwhile.

@@ -205,3 +205,28 @@ fn the_spec_links_each_of_its_pages() {
     let unlinked: Vec<String> = unlinked.map(|page| page.display().to_string()).collect();
     none("format-spec/README.md does not link", &unlinked);
 }
+
+/// Floors of the engine, lowest first; what is in none of these folders is below all of them.
+const FLOORS: [&str; 3] = ["reading", "store", "keeping"];
+
+#[test]
+fn no_floor_of_the_engine_knows_one_above_it() {
+    let mut faults = Vec::new();
+    for (path, text) in ending("rs") {
+        let Ok(inside) = path.strip_prefix("engine/src") else { continue };
+        // The door names all of them.
+        if inside == Path::new("lib.rs") {
+            continue;
+        }
+        let room = inside.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
+        let floor = FLOORS.iter().position(|floor| *floor == room).map_or(0, |at| at + 1);
+        for above in &FLOORS[floor..] {
+            let is_named = text.contains(&format!("crate::{above}::"));
+            // Tests of a low floor may build what they read by a higher one.
+            if is_named && !inside.ends_with("tests.rs") {
+                faults.push(format!("{} names {above}", path.display()));
+            }
+        }
+    }
+    none("floors that know what is above them", &faults);
+}

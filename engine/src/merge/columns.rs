@@ -4,23 +4,14 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use half::f16;
 
 use super::MergeError;
+use super::input::Input;
 use super::order;
-use super::rows::RowMap;
 use crate::layout::Table::{Edges, Items, Sources, Tombstones, Vectors};
 use crate::layout::*;
-use crate::segment::{FileWriter, Segment};
+use crate::segment::FileWriter;
 
 /// Cells that are renamed or rebased at a time.
 const CHUNK_CELLS: usize = 4096;
-
-/// One of the segments that are merged.
-pub(super) struct Input<'a> {
-    pub(super) segment: &'a Segment,
-    /// Where its rows go.
-    pub(super) rows: &'a RowMap,
-    /// What its symbols' codes become.
-    pub(super) codes: &'a [u32],
-}
 
 /// Copies columns of the inputs to the file. Columns come in ascending order (SEG-07).
 pub(super) struct Copier<'a, 's> {

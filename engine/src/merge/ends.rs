@@ -1,7 +1,8 @@
 //! The nodes of a merged segment, and which edges start and end at each (SEG-18, SEG-19).
 
 use super::MergeError;
-use super::columns::{Copier, Input};
+use super::columns::Copier;
+use super::input::Input;
 use crate::error::Damage;
 use crate::ids::{ItemId, Row};
 use crate::layout::*;

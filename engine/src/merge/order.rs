@@ -4,7 +4,7 @@
 //! them. Must not trust an index further than it looks at it.
 
 use super::MergeError;
-use super::columns::Input;
+use super::input::Input;
 use crate::error::Damage;
 use crate::ids::Row;
 use crate::layout::*;

@@ -9,6 +9,22 @@ use super::sealed::Segment;
 use crate::error::Damage;
 use crate::layout::{Column, PAGE_BYTES};
 
+impl Segment {
+    /// A column, typed.
+    pub(crate) fn view<T: AnyBitPattern>(&self, column: Column) -> Result<View<'_, T>, Damage> {
+        View::of(self, column)
+    }
+
+    /// A column of texts or lists, typed.
+    pub(crate) fn pieces<B: Bound, T: AnyBitPattern>(
+        &self,
+        bounds: Column,
+        cells: Column,
+    ) -> Result<Pieces<'_, B, T>, Damage> {
+        Pieces::of(self, bounds, cells)
+    }
+}
+
 /// A fixed-width column.
 pub(crate) struct View<'seg, T> {
     segment: &'seg Segment,

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::column::{Bound, Pieces, View};
 use super::header::{self, Header};
 use crate::cursor::Cursor;
 use crate::error::{Damage, OpenError};
@@ -175,23 +174,6 @@ impl Segment {
     /// The whole file.
     pub(crate) fn raw(&self) -> &[u8] {
         self.bytes.as_slice()
-    }
-
-    /// A column, typed.
-    pub(crate) fn view<T: bytemuck::AnyBitPattern>(
-        &self,
-        column: Column,
-    ) -> Result<View<'_, T>, Damage> {
-        View::of(self, column)
-    }
-
-    /// A column of texts or lists, typed.
-    pub(crate) fn pieces<B: Bound, T: bytemuck::AnyBitPattern>(
-        &self,
-        bounds: Column,
-        cells: Column,
-    ) -> Result<Pieces<'_, B, T>, Damage> {
-        Pieces::of(self, bounds, cells)
     }
 
     /// Damage in a column of this file.

@@ -8,7 +8,7 @@ use super::layout::{
     BLOCK_BYTES, BLOCK_ROWS, COUNT_BITS_MAX, IMPACT_CLASSES, Impact, ROW_BITS_MAX,
 };
 use super::pack::{packed_bytes, unpack};
-use super::postings::Posting;
+use super::posting::Posting;
 use super::{Damage, damage};
 
 /// Where a block's numbers lie and how wide they are.

@@ -14,7 +14,7 @@
 
 use super::bytes::Bytes;
 use super::layout::{LENGTH_CODES, decode_length};
-use super::postings::Posting;
+use super::posting::Posting;
 use super::query::{QUERY_TERMS_MAX, Query};
 use super::view::{Entry, PostingsView};
 use super::{Damage, damage};

@@ -10,7 +10,7 @@ use super::layout::{
 };
 use super::listed::ListWriter;
 use super::pack::{pack, width};
-use super::postings::Posting;
+use super::posting::Posting;
 
 /// Columns in the making.
 pub(super) struct ColumnsWriter {

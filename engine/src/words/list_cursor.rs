@@ -8,7 +8,7 @@ use super::block::{Decoded, Head};
 use super::bm25::Formula;
 use super::bytes::Bytes;
 use super::layout::BLOCK_ROWS;
-use super::postings::Posting;
+use super::posting::Posting;
 use super::view::{List, PostingsView};
 use super::{Damage, damage};
 

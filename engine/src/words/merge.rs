@@ -12,7 +12,8 @@ use super::block::Decoded;
 use super::bytes::Bytes;
 use super::columns::ColumnsWriter;
 use super::layout::{SEGMENT_POSTINGS_MAX, WordColumns};
-use super::postings::{Full, Posting};
+use super::posting::Posting;
+use super::postings::Full;
 use super::view::PostingsView;
 
 /// Postings that are merged between two questions whether to go on: about a millisecond.

@@ -19,6 +19,7 @@ mod listed;
 mod merge;
 mod node;
 mod pack;
+mod posting;
 mod postings;
 mod query;
 mod search;
@@ -40,7 +41,8 @@ pub use layout::{
 };
 pub use merge::{MergeError, merge};
 pub(crate) use merge::{merge_on_heap, merge_while};
-pub use postings::{Full, Posting, PostingsBuilder};
+pub use posting::Posting;
+pub use postings::{Full, PostingsBuilder};
 pub use query::{QUERY_TERMS_MAX, Query, QueryTerm};
 pub use search::{Match, Scratch};
 pub use verify::rebuild;

@@ -8,18 +8,8 @@ use std::cell::RefCell;
 use super::analyze::{Analyzer, Kind};
 use super::columns::ColumnsWriter;
 use super::layout::{ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX, WordColumns, length_code};
+use super::posting::Posting;
 use super::terms::Terms;
-
-/// One term in one row: how often in the body and in the title, each at most 255.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Posting {
-    /// The row.
-    pub row: u32,
-    /// Times in the body.
-    pub body: u8,
-    /// Times in the title.
-    pub title: u8,
-}
 
 /// The segment has no room for the row: seal what there is and start another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::layout::{
     decode_length, read_u32,
 };
 use super::listed::{Lookup, Steps};
-use super::postings::Posting;
+use super::posting::Posting;
 use super::{Damage, damage};
 
 /// Lengths that are asked for together: few calls for common terms, few needless pages for rare

@@ -1,0 +1,220 @@
+//! Compaction: runs of small segments become larger ones, while others read and write.
+//!
+//! Owns which segments are worth it and what it may cost; the merging itself is a [`Job`]'s. Sizes
+//! grow geometrically from the newest segment to the oldest, so a row is copied about as often as
+//! the store has doubled (O'Neil et al., "The log-structured merge-tree", 1996, in its tiered form).
+
+use std::ops::Range;
+
+use crate::error::WriteError;
+use crate::limits::{COMPACT_FREE_BYTES_MIN, COMPACT_RUN_MIN, SEGMENTS_MANY};
+use crate::merge::Erased;
+use crate::pace::Pace;
+use crate::store::Store;
+use crate::store::job::{Content, Job};
+
+/// What one step of compaction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compacted {
+    /// So many segments became one.
+    Merged {
+        /// Segments that were read.
+        segments: usize,
+        /// Bytes of the one that was made.
+        bytes: u64,
+    },
+    /// No run of segments is worth it.
+    Nothing,
+    /// There is a run, but the disk has too little room for the copy.
+    NoRoom {
+        /// Bytes that must be free.
+        wanted: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// The pace ended it.
+    Cancelled,
+}
+
+/// Which runs are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    /// Those that pay for the copying.
+    WorthIt,
+    /// Any.
+    Few,
+}
+
+impl Store {
+    /// Merges one run of segments, if one is worth it. Readers and writers go on meanwhile; a crash at
+    /// any moment leaves the segments as they were, or the new one. The disk holds both for as long
+    /// as it takes, so a run is left alone while that would leave less than
+    /// [`COMPACT_FREE_BYTES_MIN`] free. A failure before the new segment is named is an error and
+    /// stops nothing; one to sync its name stops the writer.
+    pub fn compact(&self, pace: &dyn Pace) -> Result<Compacted, WriteError> {
+        self.compact_run(Aim::WorthIt, pace)
+    }
+
+    /// The same for any two neighbours that fit into one segment: again and again, it leaves as few
+    /// segments as there can be. For those who ask for it; done for every seal it would copy each row
+    /// each time.
+    pub fn compact_fully(&self, pace: &dyn Pace) -> Result<Compacted, WriteError> {
+        self.compact_run(Aim::Few, pace)
+    }
+
+    fn compact_run(&self, aim: Aim, pace: &dyn Pace) -> Result<Compacted, WriteError> {
+        let _alone = self.compacting.take();
+        let disk = &*self.ground.disk;
+        let job = {
+            let mut writer = self.writer()?;
+            let sizes: Vec<u64> = writer.manifest.segments.iter().map(|it| it.bytes).collect();
+            let taken = |at: usize| writer.is_claimed(at);
+            let bytes_max = self.options.compact_bytes_max as u64;
+            let Some(run) = plan(&sizes, taken, bytes_max, aim) else {
+                return Ok(Compacted::Nothing);
+            };
+            let wanted = sizes[run.clone()].iter().sum::<u64>() + COMPACT_FREE_BYTES_MIN;
+            let free = disk.free_bytes().map_err(|error| WriteError::postponed(&error))?;
+            if free < wanted {
+                return Ok(Compacted::NoRoom { wanted, free });
+            }
+            writer.job(run.start, run.len())
+        };
+        self.rewrite(&job, &Erased::default(), pace)
+    }
+
+    /// Runs a job over sealed segments and puts its segment in their place.
+    pub(crate) fn rewrite(
+        &self,
+        job: &Job,
+        erased: &Erased,
+        pace: &dyn Pace,
+    ) -> Result<Compacted, WriteError> {
+        let disk = &*self.ground.disk;
+        let made = job.run(disk, Content::Without(erased), pace);
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => {
+                let told = self.told_of_job(error);
+                if let Ok(mut writer) = self.writer() {
+                    writer.abandon(job);
+                    writer.remove_doomed(disk);
+                }
+                return told.map_or(Ok(Compacted::Cancelled), Err);
+            }
+        };
+        let mut writer = self.writer()?;
+        let done = Compacted::Merged { segments: job.inputs.len(), bytes: made.entry.bytes };
+        writer.install(disk, job, made)?;
+        self.show_settled(&mut writer);
+        Ok(done)
+    }
+}
+
+/// The run of neighbouring segments to merge next, by their sizes in commit order: the newest run of
+/// at least [`COMPACT_RUN_MIN`] in which each segment is at most twice as large as all after it. With
+/// more than [`SEGMENTS_MANY`] segments, or where few are the aim, any two neighbours that fit.
+fn plan(
+    sizes: &[u64],
+    taken: impl Fn(usize) -> bool,
+    bytes_max: u64,
+    aim: Aim,
+) -> Option<Range<usize>> {
+    let run_ending = |end: usize, may_grow: &dyn Fn(u64, u64) -> bool| {
+        let (mut first, mut bytes) = (end, 0);
+        while let Some(before) = first.checked_sub(1) {
+            let size = sizes[before];
+            let fits = !taken(before) && bytes + size <= bytes_max;
+            if !fits || first < end && !may_grow(size, bytes) {
+                break;
+            }
+            bytes += size;
+            first = before;
+        }
+        first..end
+    };
+    let doubling = |size: u64, after: u64| size <= after * 2;
+    let mut ends = (1..=sizes.len()).rev();
+    let tiered = ends.clone().map(|end| run_ending(end, &doubling));
+    let any = |end: usize| Some(run_ending(end, &|_, _| true)).filter(|run| run.len() > 1);
+    tiered.into_iter().find(|run| run.len() >= COMPACT_RUN_MIN).or_else(|| {
+        let wants_any = aim == Aim::Few || sizes.len() > SEGMENTS_MANY;
+        wants_any.then(|| ends.find_map(any))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const MAX: u64 = 512 * MIB;
+
+    fn free(_: usize) -> bool {
+        false
+    }
+
+    #[test]
+    fn the_newest_run_of_like_sizes_is_merged() {
+        let sizes = [400, 60, 64, 33, 40].map(|mib| mib * MIB);
+        assert_eq!(plan(&sizes, free, MAX, Aim::WorthIt), Some(1..5));
+        assert_eq!(plan(&sizes[..4], free, MAX, Aim::WorthIt), None, "three are too few");
+        assert_eq!(plan(&sizes, |at| at == 4, MAX, Aim::WorthIt), None, "a flush has one of them");
+        assert_eq!(plan(&[], free, MAX, Aim::WorthIt), None);
+    }
+
+    #[test]
+    fn older_runs_are_found_behind_a_large_newest_segment() {
+        let sizes = [10, 11, 12, 13, 500].map(|mib| mib * MIB);
+        assert_eq!(plan(&sizes, free, MAX, Aim::WorthIt), Some(0..4));
+    }
+
+    #[test]
+    fn a_run_stays_within_the_largest_size() {
+        let sizes = [300, 300, 300, 300, 300].map(|mib| mib * MIB);
+        assert_eq!(plan(&sizes, free, MAX, Aim::WorthIt), None);
+        assert_eq!(plan(&sizes, free, 1200 * MIB, Aim::WorthIt), Some(1..5));
+    }
+
+    #[test]
+    fn too_many_segments_are_merged_whatever_their_sizes() {
+        let mut sizes = vec![MIB; 0];
+        for at in 0..=SEGMENTS_MANY {
+            sizes.push(if at % 2 == 0 { 200 * MIB } else { 1 });
+        }
+        let run = plan(&sizes, free, 300 * MIB, Aim::WorthIt).unwrap();
+        assert!(run.len() > 1, "{run:?}");
+    }
+
+    #[test]
+    fn few_segments_are_made_of_what_fits() {
+        let mut sizes = [300, 100, 50, 60, 70].map(|mib| mib * MIB).to_vec();
+        assert_eq!(plan(&sizes[..3], free, MAX, Aim::WorthIt), None);
+        assert_eq!(plan(&sizes, |at| at == 3, MAX, Aim::Few), Some(0..3), "a flush has one");
+        while let Some(run) = plan(&sizes, free, MAX, Aim::Few) {
+            let bytes = sizes[run.clone()].iter().sum();
+            sizes.splice(run, [bytes]);
+        }
+        assert_eq!(sizes, [300 * MIB, 280 * MIB]);
+    }
+
+    #[test]
+    fn compacting_again_and_again_ends_with_few_segments() {
+        let mut sizes: Vec<u64> = Vec::new();
+        let mut copied = 0;
+        for _ in 0..2000 {
+            sizes.push(32 * MIB);
+            while let Some(run) = plan(&sizes, free, 1 << 40, Aim::WorthIt) {
+                let bytes = sizes[run.clone()].iter().sum();
+                copied += bytes;
+                sizes.splice(run, [bytes]);
+            }
+        }
+        assert!(sizes.len() < 40, "{} segments", sizes.len());
+        assert!(
+            copied < 2000 * 32 * MIB * 12,
+            "each byte was copied {} times",
+            copied / (64_000 * MIB)
+        );
+    }
+}

@@ -1,0 +1,367 @@
+//! Erasure: the bytes of an item leave every file of the store.
+//!
+//! Owns what goes with an item and the order of steps; the rewriting is a [`Job`]'s
+//! (`format-spec/segment.md`, Erasure). A request is a tombstone in the log, so it survives a crash;
+//! until its bytes are gone each manifest lists it, and the next opening goes on with it.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Damage, WriteError};
+use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
+use crate::item::{Batch, TombstoneDraft};
+use crate::keeping::compact::Compacted;
+use crate::layout::EDGE_SOURCE;
+use crate::limits::{ERASURES_PENDING_MAX, FRAME_BYTES_MAX};
+use crate::merge::{Erased, edges_with};
+use crate::pace::Pace;
+use crate::part::Part;
+use crate::reading::snapshot::Snapshot;
+use crate::reading::walk::Target;
+use crate::store::Store;
+use crate::store::job::Job;
+
+/// Bytes of lists in one batch of tombstones. The rest of a frame is for what else they say.
+const LIST_BYTES_MAX: usize = FRAME_BYTES_MAX / 4;
+
+impl Store {
+    /// Hides items and edges at once and removes their bytes from every file before it returns. What
+    /// stays is each id with when, by whom and why it was erased, and the ids of what it replaced, so
+    /// that its chain holds together. Edges of an erased item go with
+    /// it, and sources that nothing else names.
+    pub fn erase(
+        &self,
+        ids: &[u128],
+        by: &str,
+        reason: &str,
+        pace: &dyn Pace,
+    ) -> Result<(), WriteError> {
+        self.begin_erasure(ids, by, reason)?;
+        self.erase_pending(pace).map(drop)
+    }
+
+    /// The first half of [`Store::erase`], which waits for no compaction and no move: hides items and
+    /// edges at once. The ids are remembered by the log, so whatever comes between, an error or a
+    /// crash, [`Store::erase_pending`] removes the bytes; upkeep calls it after every commit that erases,
+    /// and at the next opening.
+    ///
+    /// Where the lists of what they replaced are too long for one commit, there are several: each is
+    /// whole, and an error tells of the first that is not.
+    pub fn begin_erasure(&self, ids: &[u128], by: &str, reason: &str) -> Result<(), WriteError> {
+        let stone = |&target: &u128| TombstoneDraft {
+            target,
+            at: None,
+            by: by.to_owned(),
+            reason: reason.to_owned(),
+            erase: true,
+            ..TombstoneDraft::default()
+        };
+        let lists = lists_of(&self.snapshot(), ids)?;
+        let mut rest = ids;
+        for count in runs(&lists, LIST_BYTES_MAX) {
+            let (now, later) = rest.split_at(count);
+            let tombstones = now.iter().map(stone).collect();
+            self.write(Batch { tombstones, ..Batch::default() })?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Removes the bytes of all that is to be erased. Gives how many ids that were, those of sources
+    /// included; 0 also when the pace ended it.
+    pub fn erase_pending(&self, pace: &dyn Pace) -> Result<usize, WriteError> {
+        let mut erased = 0;
+        loop {
+            // Each round leaves fewer ids to erase, and all but the last as many as a manifest takes.
+            let (ids, is_last) = self.erase_round(pace)?;
+            erased += ids;
+            if is_last {
+                return Ok(erased);
+            }
+        }
+    }
+
+    /// Removes the bytes of as many as a manifest can name with the sources that go with them. Gives
+    /// how many that were, and whether it was the last round.
+    fn erase_round(&self, pace: &dyn Pace) -> Result<(usize, bool), WriteError> {
+        let _alone = self.compacting.take();
+        // What a flush took from the tail meanwhile could name a source that goes.
+        let no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (pending, snapshot) = {
+            let mut writer = self.writer()?;
+            (writer.erasures().clone(), writer.snapshot())
+        };
+        if pending.is_empty() {
+            return Ok((0, true));
+        }
+        let sources = sources_that_go(&snapshot, &pending)?;
+        let (erased, is_all) = {
+            let mut writer = self.writer()?;
+            let named = named_since(writer.rows.tail(), snapshot.seq())?;
+            let mut sources: Vec<_> =
+                sources.into_iter().filter(|it| !named.contains(it)).collect();
+            let room = ERASURES_PENDING_MAX.saturating_sub(writer.erasures().len());
+            let is_all = sources.len() <= room;
+            sources.truncate(room);
+            writer.erase_too(sources.iter().copied());
+            (going(&snapshot, &pending, &sources, is_all)?, is_all)
+        };
+        self.flush_alone(&erased)?;
+        // From here on the tail has no row that goes, and none can come: flushes go on.
+        drop(no_flush);
+        let mut clean = HashSet::new();
+        while let Some(job) = self.next_to_rewrite(&erased, &mut clean)? {
+            clean.insert(job.number);
+            if self.rewrite(&job, &erased, pace)? == Compacted::Cancelled {
+                // Upkeep goes on with what nobody waits for any more.
+                self.wanted.note_change();
+                return Ok((0, true));
+            }
+        }
+        let mut writer = self.writer()?;
+        let ids: BTreeSet<u128> = erased.ids().collect();
+        writer.forget_erased(&*self.ground.disk, &ids)?;
+        self.show_settled(&mut writer);
+        Ok((ids.len(), is_all))
+    }
+
+    /// A job over a sealed segment with a row that goes; `None` once no segment has one. `clean` are
+    /// numbers of segments that are known to have none.
+    fn next_to_rewrite(
+        &self,
+        erased: &Erased,
+        clean: &mut HashSet<u64>,
+    ) -> Result<Option<Job>, WriteError> {
+        if let Some(job) = self.job_with_any(erased, clean)? {
+            return Ok(Some(job));
+        }
+        // What a flush has taken up comes back in the segment that it makes.
+        let _no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.job_with_any(erased, clean)
+    }
+
+    /// The same of those that no flush has.
+    fn job_with_any(
+        &self,
+        erased: &Erased,
+        clean: &mut HashSet<u64>,
+    ) -> Result<Option<Job>, WriteError> {
+        let sealed = self.writer()?.sealed();
+        for (number, part) in sealed {
+            if clean.contains(&number) {
+                continue;
+            }
+            if !holds_any(&part, erased)? {
+                clean.insert(number);
+                continue;
+            }
+            let mut writer = self.writer()?;
+            // What a move to another model has made of it holds the rows, too.
+            writer.take_back(&*self.ground.disk, number);
+            let job = writer.job_over(number);
+            if job.is_some() {
+                return Ok(job);
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many ids wait to be erased, with those of sources that go with an erasure that has begun.
+    /// Does not wait for a write.
+    pub fn erasures_pending(&self) -> Result<usize, WriteError> {
+        let pending = self.erasures_pending.load(Ordering::SeqCst);
+        self.stop_error().map_or(Ok(pending), Err)
+    }
+
+    /// How many items wait to be erased: of [`Store::erasures_pending`] neither edges nor sources.
+    pub fn item_erasures_pending(&self) -> Result<usize, WriteError> {
+        let (pending, snapshot) = {
+            let mut writer = self.writer()?;
+            (writer.erasures().clone(), writer.snapshot())
+        };
+        Ok(count_items(&snapshot, &pending)?)
+    }
+}
+
+/// What goes in this round. Where that is not all, since there are too many sources, nothing but those
+/// that fit goes with what has no row of its own any more: the others are found once more by the rows
+/// that name them.
+fn going(
+    snapshot: &Snapshot,
+    pending: &BTreeSet<u128>,
+    sources: &[SourceId],
+    is_all: bool,
+) -> Result<Erased, Damage> {
+    let mut ids: BTreeSet<u128> = sources.iter().map(|source| source.0).collect();
+    for &id in pending {
+        let is_named =
+            || Ok(snapshot.find(ItemId(id))?.is_some() || snapshot.has_edge(EdgeId(id))?);
+        if is_all || !is_named()? {
+            ids.insert(id);
+        }
+    }
+    Ok(Erased::new(ids))
+}
+
+/// The sources that only these ids name, or edges that go with them. Costs a look at the source of
+/// each edge of the store, unless none of them has one.
+fn sources_that_go(
+    snapshot: &Snapshot,
+    pending: &BTreeSet<u128>,
+) -> Result<BTreeSet<SourceId>, Damage> {
+    let mut sources = BTreeSet::new();
+    for &id in pending {
+        if let Some(place) = snapshot.find(ItemId(id))? {
+            sources.extend(snapshot.item(place)?.source);
+        }
+    }
+    let edges = snapshot.parts.iter().map(|part| edges_that_go(part, pending));
+    let edges = edges.collect::<Result<Vec<BTreeSet<Row>>, Damage>>()?;
+    for (part, going) in snapshot.parts.iter().zip(&edges) {
+        for &row in going {
+            sources.extend(part.segment.edge(row)?.source);
+        }
+    }
+    sources.retain(|source| !pending.contains(&source.0));
+    if sources.is_empty() {
+        return Ok(sources);
+    }
+    let mut stays = BTreeSet::new();
+    for &source in &sources {
+        // One that is not there went in an earlier round.
+        let mut is_kept = snapshot.source(source)?.is_none();
+        for place in snapshot.items_of_source(source)? {
+            is_kept |= !pending.contains(&snapshot.id(place)?.0);
+        }
+        stays.extend(is_kept.then_some(source));
+    }
+    for (part, going) in snapshot.parts.iter().zip(&edges) {
+        let named = part.segment.view::<u128>(EDGE_SOURCE)?.all()?;
+        for (row, &id) in (0..).zip(named) {
+            if id != 0 && sources.contains(&SourceId(id)) && !going.contains(&row) {
+                stays.insert(SourceId(id));
+            }
+        }
+    }
+    Ok(&sources - &stays)
+}
+
+/// Rows of the edges of a part that go with these ids.
+fn edges_that_go(part: &Part, pending: &BTreeSet<u128>) -> Result<BTreeSet<Row>, Damage> {
+    let mut rows = BTreeSet::new();
+    if part.segment.header().edges > 0 {
+        for &id in pending {
+            rows.extend(edges_with(&part.segment, id)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Bytes that the list of each of these ids takes in its tombstone.
+fn lists_of(snapshot: &Snapshot, ids: &[u128]) -> Result<Vec<usize>, Damage> {
+    let list = |&id: &u128| match snapshot.find(ItemId(id))? {
+        Some(place) => Ok(size_of::<u128>() * snapshot.item(place)?.supersedes.len()),
+        None => Ok(0),
+    };
+    ids.iter().map(list).collect()
+}
+
+/// How many of each batch: as many as come to `bytes_max`, and one at least.
+fn runs(bytes: &[usize], bytes_max: usize) -> Vec<usize> {
+    let mut runs = Vec::new();
+    let (mut count, mut sum) = (0, 0);
+    for &bytes in bytes {
+        if count > 0 && sum + bytes > bytes_max {
+            runs.push(count);
+            (count, sum) = (0, 0);
+        }
+        (count, sum) = (count + 1, sum + bytes);
+    }
+    // The empty batch too: it is refused as one.
+    runs.push(count);
+    runs
+}
+
+/// Sources that commits after `seq` name: they were not looked at yet, and stay.
+fn named_since(tail: &[Part], seq: Seq) -> Result<BTreeSet<SourceId>, Damage> {
+    let mut named = BTreeSet::new();
+    for part in tail.iter().filter(|part| part.segment.header().last_seq > seq) {
+        for row in 0..part.segment.header().items {
+            let item = part.segment.item(row)?;
+            named.extend(item.source.filter(|_| item.seq > seq));
+        }
+        for row in 0..part.segment.header().edges {
+            let edge = part.segment.edge(row)?;
+            named.extend(edge.source.filter(|_| edge.seq > seq));
+        }
+    }
+    Ok(named)
+}
+
+/// Whether a part has a row that goes.
+fn holds_any(part: &Part, erased: &Erased) -> Result<bool, Damage> {
+    for id in erased.ids() {
+        let segment = &part.segment;
+        let is_there = segment.row_of_item(ItemId(id))?.is_some()
+            || segment.row_of_source(SourceId(id))?.is_some()
+            || segment.row_of_edge(EdgeId(id))?.is_some()
+            || segment.joins(ItemId(id))?;
+        if is_there {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// How many of these ids are items. The row of one may have gone before the erasure was cut short; a
+/// source that goes with it has no tombstone.
+fn count_items(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<usize, Damage> {
+    let mut items = 0;
+    for &id in pending {
+        items += usize::from(match snapshot.target(id)? {
+            Target::Item(_) => true,
+            Target::Edge => false,
+            Target::Gone => snapshot.is_erased(id)?,
+        });
+    }
+    Ok(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::ItemDraft;
+    use crate::store::Ground;
+    use crate::store::Options;
+
+    /// Whoever wrote it: an import hides with tombstones of its own.
+    #[test]
+    fn a_commit_that_erases_asks_upkeep_to_go_on_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let ground = Ground::real(folder.path()).unwrap();
+        let store = Store::open(ground, Options::default()).unwrap();
+        let (kind, modality) = ("note".to_owned(), "text".to_owned());
+        let item = ItemDraft { kind, modality, ..ItemDraft::default() };
+        let items = vec![item];
+        let item = store.write(Batch { items, ..Batch::default() }).unwrap().items[0];
+        for (erase, wakes) in [(false, false), (true, true)] {
+            let stone = TombstoneDraft { target: item.0, erase, ..TombstoneDraft::default() };
+            store.write(Batch { tombstones: vec![stone], ..Batch::default() }).unwrap();
+            assert_eq!(store.wanted.has_change(), wakes);
+        }
+    }
+
+    #[test]
+    fn batches_hold_as_many_lists_as_fit_and_one_at_least() {
+        for (bytes, wanted) in [
+            (&[][..], &[0][..]),
+            (&[0, 0, 0], &[3]),
+            (&[50, 50, 1], &[2, 1]),
+            (&[101, 0, 100, 1], &[1, 2, 1]),
+            (&[100, 100, 100], &[1, 1, 1]),
+        ] {
+            assert_eq!(runs(bytes, 100), wanted, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! Salvage: brings out all rows that can still be read from a damaged store.
+//!
+//! Needs no manifest: every segment, state and log of the directory is read as far as its pages and
+//! frames are whole, and a row that lies in several files is given once. What a tombstone or a state
+//! hides stays hidden, and what is to be erased is not given. Changes nothing on disk.
+//!
+//! Held in memory: about 100 bytes for each row, the logs and their rows, and segments of which a part
+//! cannot be read from the disk; other segments are mapped.
+
+mod read;
+mod report;
+
+pub use report::{FileReport, LOSSES_MAX, LeftOut, Rows, Salvaged};
+
+use std::collections::{HashMap, HashSet};
+
+use crate::error::{Damage, OpenError};
+use crate::ids::{ItemId, Row, Seq, SourceId};
+use crate::item::Batch;
+use crate::layout;
+use crate::os::disk::Disk;
+use crate::reading::gone::Gone;
+use crate::reading::snapshot::Status;
+use crate::reading::walk::{Record, Target};
+use crate::segment::{ItemView, SourceView};
+use read::{Part, read_all};
+
+/// A row of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    part: u32,
+    row: Row,
+}
+
+/// The order of rows of one commit in an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Table {
+    Sources,
+    Items,
+    Edges,
+    Tombstones,
+}
+
+/// What can be brought out of a directory.
+pub struct Salvage {
+    parts: Vec<Part>,
+    items: HashMap<u128, Place>,
+    sources: HashMap<u128, Place>,
+    edges: HashMap<u128, Place>,
+    /// What tombstones and states hide; whether it is to be erased too.
+    hidden: HashMap<u128, bool>,
+    /// Targets of tombstones that are given and erase.
+    erased: HashSet<u128>,
+    /// Rows to give, in the order of an export.
+    order: Vec<(Seq, Table, Place)>,
+    report: Salvaged,
+}
+
+impl std::fmt::Debug for Salvage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "salvage of {} rows", self.order.len())
+    }
+}
+
+/// Hands every row that can be read to `take`, in the order of an export, and says what was lost.
+/// See [`Salvage`] for what rows say of one another.
+pub fn salvage<E>(
+    disk: &dyn Disk,
+    take: &mut dyn FnMut(&Salvage, Record<'_>) -> Result<(), E>,
+) -> Result<Result<Salvaged, E>, OpenError> {
+    let salvage = Salvage::read(disk, &mut |_| {})?;
+    Ok(salvage.records(take))
+}
+
+impl Salvage {
+    /// Reads a directory. `told` hears the name of each file before it is read. An error means that
+    /// the directory cannot be listed, or holds no file of a store; a file that cannot be read is lost
+    /// and in the report.
+    pub fn read(disk: &dyn Disk, told: &mut dyn FnMut(&str)) -> Result<Self, OpenError> {
+        let names = disk.names()?;
+        if !names.iter().any(|name| layout::is_ours(name)) {
+            return Err(OpenError::NoStore);
+        }
+        let (parts, erasures, report) = read_all(disk, &names, told);
+        let mut salvage = Self {
+            parts,
+            items: HashMap::new(),
+            sources: HashMap::new(),
+            edges: HashMap::new(),
+            hidden: erasures.into_iter().map(|id| (id, true)).collect(),
+            erased: HashSet::new(),
+            order: Vec::new(),
+            report,
+        };
+        salvage.hide();
+        salvage.choose();
+        Ok(salvage)
+    }
+
+    /// Notes what is hidden, before any row is chosen: by tombstones, and by states where those are
+    /// lost.
+    fn hide(&mut self) {
+        for part in &self.parts {
+            for row in 0..part.counts().tombstones {
+                if let Ok((target, erase)) = part.rows.hidden(row) {
+                    *self.hidden.entry(target).or_default() |= erase;
+                }
+            }
+            for row in (0..part.counts().items).filter(|&row| part.tombstoned.contains(&row)) {
+                if let Ok(id) = part.rows.segment.item_id(row) {
+                    self.hidden.entry(id.0).or_default();
+                }
+            }
+            for &row in &part.edges_tombstoned {
+                if let Ok(edge) = part.rows.edge(row) {
+                    self.hidden.entry(edge.id.0).or_default();
+                }
+            }
+        }
+    }
+
+    fn is_erased(&self, id: u128) -> bool {
+        self.hidden.get(&id).copied().unwrap_or(false)
+    }
+
+    /// Chooses one readable row for each id: of what the manifest lists first, then of leftovers.
+    fn choose(&mut self) {
+        let mut losses = Losses::default();
+        for at in 0..self.parts.len() {
+            self.choose_items(at, &mut losses);
+        }
+        for at in 0..self.parts.len() {
+            self.choose_edges(at, &mut losses);
+        }
+        self.choose_sources(&mut losses);
+        self.choose_tombstones(&mut losses);
+        losses.tell(self);
+        self.order.sort_unstable();
+        self.count_orphans();
+    }
+
+    fn choose_items(&mut self, at: usize, losses: &mut Losses) {
+        for row in 0..self.parts[at].counts().items {
+            let part = &self.parts[at];
+            let read = part.rows.item(row).and_then(|item| {
+                fit(Batch { items: vec![item.to_draft()], ..Batch::default() })?;
+                is_own_hash(&item)?;
+                Ok((item.id.0, item.seq))
+            });
+            match read {
+                Ok((id, _)) if self.is_erased(id) => self.report.left_out.erased += 1,
+                Ok((id, seq)) => {
+                    let place = place(at, row);
+                    if let std::collections::hash_map::Entry::Vacant(free) = self.items.entry(id) {
+                        free.insert(place);
+                        self.order.push((seq, Table::Items, place));
+                    }
+                }
+                Err(damage) => {
+                    let id = part.rows.segment.item_id(row).ok().map(|id| id.0);
+                    losses.add(at, Table::Items, id, damage);
+                }
+            }
+        }
+    }
+
+    fn choose_edges(&mut self, at: usize, losses: &mut Losses) {
+        for row in 0..self.parts[at].counts().edges {
+            let read = self.parts[at].rows.edge(row).and_then(|edge| {
+                fit(Batch { edges: vec![edge.to_draft()], ..Batch::default() })?;
+                Ok((edge.id.0, edge.seq, [edge.from.0, edge.to.0]))
+            });
+            match read {
+                Ok((id, _, ends))
+                    if [id, ends[0], ends[1]].iter().any(|&id| self.is_erased(id)) =>
+                {
+                    self.report.left_out.erased += 1;
+                }
+                Ok((id, ..)) if self.edges.contains_key(&id) => {}
+                Ok((_, _, ends)) if !ends.iter().all(|end| self.items.contains_key(end)) => {
+                    self.report.left_out.edges += 1;
+                }
+                Ok((id, seq, _)) => {
+                    self.edges.insert(id, place(at, row));
+                    self.order.push((seq, Table::Edges, place(at, row)));
+                }
+                Err(damage) => {
+                    let id = self.parts[at].rows.edge_id(row);
+                    losses.add(at, Table::Edges, id, damage);
+                }
+            }
+        }
+    }
+
+    /// A source that only a leftover holds may be one that went with what was erased, so it is given
+    /// only where a row that is given names it.
+    fn choose_sources(&mut self, losses: &mut Losses) {
+        let mut named = HashSet::new();
+        for place in self.items.values() {
+            named.extend(self.item(*place).ok().and_then(|item| item.source));
+        }
+        for place in self.edges.values() {
+            let edge = self.parts[place.part as usize].rows.edge(place.row);
+            named.extend(edge.ok().and_then(|edge| edge.source));
+        }
+        for at in 0..self.parts.len() {
+            for row in 0..self.parts[at].counts().sources {
+                let part = &self.parts[at];
+                let read = part.rows.source(row).and_then(|source| {
+                    fit(Batch { sources: vec![source.to_draft()], ..Batch::default() })?;
+                    Ok((source.id, source.seq))
+                });
+                match read {
+                    Ok((id, _)) if self.sources.contains_key(&id.0) => {}
+                    Ok((id, _)) if !part.is_listed && !named.contains(&id) => {
+                        self.report.left_out.sources += 1;
+                    }
+                    Ok((id, seq)) => {
+                        self.sources.insert(id.0, place(at, row));
+                        self.order.push((seq, Table::Sources, place(at, row)));
+                    }
+                    Err(damage) => {
+                        let id = part.rows.source_id(row);
+                        losses.add(at, Table::Sources, id, damage);
+                    }
+                }
+            }
+        }
+        let lost = named.iter().filter(|id| !self.sources.contains_key(&id.0)).count();
+        self.report.left_out.source_names = lost as u64;
+    }
+
+    /// Those of what is gone too: its id stays taken, and who erased what is not forgotten.
+    fn choose_tombstones(&mut self, losses: &mut Losses) {
+        let mut seen = HashSet::new();
+        for at in 0..self.parts.len() {
+            for row in 0..self.parts[at].counts().tombstones {
+                let read = self.parts[at].rows.tombstone(row).and_then(|stone| {
+                    fit(Batch { tombstones: vec![stone.to_draft()], ..Batch::default() })?;
+                    let said = (stone.at, stone.by.to_owned(), stone.reason.to_owned());
+                    Ok((stone.target, stone.seq, stone.erase, said))
+                });
+                match read {
+                    Ok(said) => {
+                        let (target, seq, erase, _) = said;
+                        // Of leftovers too, which may have it once more.
+                        if seen.insert(said) {
+                            self.erased.extend(erase.then_some(target));
+                            self.order.push((seq, Table::Tombstones, place(at, row)));
+                        }
+                    }
+                    Err(damage) => losses.add(at, Table::Tombstones, None, damage),
+                }
+            }
+        }
+    }
+
+    /// Items that were replaced by what is lost: nothing given replaces them any more.
+    fn count_orphans(&mut self) {
+        let mut replaced = HashSet::new();
+        for place in self.items.values() {
+            if let Ok(item) = self.item(*place) {
+                replaced.extend(item.supersedes.iter().map(|id| id.0));
+            }
+        }
+        for (_, _, place) in self.order.iter().filter(|row| row.1 == Table::Tombstones) {
+            let stone = self.parts[place.part as usize].rows.tombstone(place.row);
+            replaced.extend(stone.iter().flat_map(|stone| &stone.supersedes).map(|id| id.0));
+        }
+        let missing = replaced.iter().filter(|id| !self.is_named(**id));
+        self.report.left_out.supersedes = missing.count() as u64;
+        let stands = |(id, place): &(&u128, &Place)| {
+            let part = &self.parts[place.part as usize];
+            part.superseded.contains(&place.row) && !replaced.contains(id)
+        };
+        self.report.left_out.successors = self.items.iter().filter(stands).count() as u64;
+    }
+
+    /// Whether rows that are given may name an id as replaced: it is given, or was erased.
+    fn is_named(&self, id: u128) -> bool {
+        self.items.contains_key(&id) || self.erased.contains(&id)
+    }
+
+    /// Whether a tombstone of this target hides nothing that is given.
+    fn is_gone(&self, target: u128) -> bool {
+        !self.items.contains_key(&target) && !self.edges.contains_key(&target)
+    }
+
+    fn item(&self, place: Place) -> Result<ItemView<'_>, Damage> {
+        self.parts[place.part as usize].rows.item(place.row)
+    }
+
+    /// The kind of an item that is given.
+    pub fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage> {
+        let place = self.items.get(&id.0);
+        place.map(|place| self.item(*place).map(|item| item.kind)).transpose()
+    }
+
+    /// A source that is given.
+    pub fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
+        let place = self.sources.get(&id.0);
+        let source = |place: &Place| self.parts[place.part as usize].rows.source(place.row);
+        place.map(source).transpose()
+    }
+
+    /// What a tombstone hides.
+    pub fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
+        Ok(match self.kind(ItemId(number))? {
+            Some(kind) => Target::Item(kind),
+            None if self.edges.contains_key(&number) => Target::Edge,
+            None => Target::Gone,
+        })
+    }
+
+    /// What was read and lost.
+    pub fn report(&self) -> &Salvaged {
+        &self.report
+    }
+
+    /// Hands over every row in the order of an export. What a row names and is not given is left out
+    /// of it. An error of `take` ends it.
+    pub fn records<E>(
+        &self,
+        take: &mut dyn FnMut(&Self, Record<'_>) -> Result<(), E>,
+    ) -> Result<Salvaged, E> {
+        let mut report = self.report.clone();
+        let mut gone = self.gone();
+        let mut rest = self.order.iter();
+        loop {
+            let next = rest.next();
+            while let Some(stones) = gone.next(next.is_none()) {
+                for place in stones {
+                    if let Some(record) = self.read_again(Table::Tombstones, place, &mut report) {
+                        report.given.count(&record);
+                        take(self, record)?;
+                    }
+                }
+            }
+            let Some(&(_, table, place)) = next else { break };
+            let Some(record) = self.read_again(table, place, &mut report) else { continue };
+            match &record {
+                Record::Item(item, _) => gone.note(item.id.0),
+                Record::Tombstone(stone) if gone.has(stone.target) => continue,
+                _ => {}
+            }
+            report.given.count(&record);
+            take(self, record)?;
+        }
+        Ok(report)
+    }
+
+    /// A row that was read once; a disk that fails meanwhile may take it still.
+    fn read_again(&self, table: Table, place: Place, report: &mut Salvaged) -> Option<Record<'_>> {
+        match self.record(table, place) {
+            Ok(record) => Some(record),
+            Err(damage) => {
+                let file = self.parts[place.part as usize].file;
+                report.files[file].lose(table, damage.to_string());
+                None
+            }
+        }
+    }
+
+    /// Tombstones of what is not given.
+    fn gone(&self) -> Gone<Place> {
+        let mut gone = Gone::default();
+        for &(_, _, place) in self.order.iter().filter(|row| row.1 == Table::Tombstones) {
+            if let Ok(Record::Tombstone(stone)) = self.record(Table::Tombstones, place)
+                && self.is_gone(stone.target)
+            {
+                gone.add(stone.target, place, stone.supersedes.iter().map(|id| id.0));
+            }
+        }
+        let is_row = |id: u128| Ok::<_, std::convert::Infallible>(self.items.contains_key(&id));
+        match gone.settle(is_row) {
+            Ok(()) => gone,
+        }
+    }
+
+    fn record(&self, table: Table, place: Place) -> Result<Record<'_>, Damage> {
+        let rows = &self.parts[place.part as usize].rows;
+        let named = |source: Option<SourceId>| source.filter(|id| self.sources.contains_key(&id.0));
+        Ok(match table {
+            Table::Sources => Record::Source(rows.source(place.row)?),
+            Table::Items => {
+                let mut item = rows.item(place.row)?;
+                item.supersedes.retain(|id| self.is_named(id.0));
+                item.source = named(item.source);
+                let is_hidden = self.hidden.contains_key(&item.id.0);
+                let status = if is_hidden { Status::Tombstoned } else { Status::Current };
+                Record::Item(item, status)
+            }
+            Table::Edges => {
+                let mut edge = rows.edge(place.row)?;
+                edge.source = named(edge.source);
+                let id = edge.id.0;
+                // Where an item and an edge have the same number, the item is meant.
+                let is_hidden = self.hidden.contains_key(&id) && !self.items.contains_key(&id);
+                Record::Edge(edge, is_hidden)
+            }
+            Table::Tombstones => {
+                let mut stone = rows.tombstone(place.row)?;
+                stone.supersedes.retain(|id| self.is_named(id.0));
+                Record::Tombstone(stone)
+            }
+        })
+    }
+}
+
+/// Rows that could not be read: part, table, id where that could be, why.
+#[derive(Default)]
+struct Losses {
+    rows: Vec<(usize, Table, Option<u128>, Damage)>,
+}
+
+impl Losses {
+    fn add(&mut self, part: usize, table: Table, id: Option<u128>, damage: Damage) {
+        self.rows.push((part, table, id, damage));
+    }
+
+    /// Tells of those that no other file had, and that were to stay.
+    fn tell(self, salvage: &mut Salvage) {
+        for (part, table, id, damage) in self.rows {
+            let is_given = |id: u128| match table {
+                Table::Items => salvage.items.contains_key(&id),
+                Table::Edges => salvage.edges.contains_key(&id),
+                Table::Sources => salvage.sources.contains_key(&id),
+                Table::Tombstones => false,
+            };
+            if id.is_some_and(is_given) {
+                continue;
+            }
+            if id.is_some_and(|id| salvage.is_erased(id)) {
+                salvage.report.left_out.erased += 1;
+                continue;
+            }
+            let file = salvage.parts[part].file;
+            salvage.report.files[file].lose(table, damage.to_string());
+        }
+    }
+}
+
+impl FileReport {
+    /// One row of a table is lost.
+    fn lose(&mut self, table: Table, why: String) {
+        match table {
+            Table::Sources => self.lost.sources += 1,
+            Table::Items => self.lost.items += 1,
+            Table::Edges => self.lost.edges += 1,
+            Table::Tombstones => self.lost.tombstones += 1,
+        }
+        self.tell(why);
+    }
+}
+
+fn place(part: usize, row: Row) -> Place {
+    Place { part: u32::try_from(part).expect("a directory has fewer files"), row }
+}
+
+/// Whether a row keeps to what a writer makes sure of: under right checksums too (SEG-25).
+fn fit(batch: Batch) -> Result<(), Damage> {
+    batch.recheck(None).map_err(|damage| Damage::new("SEG-25", damage.detail))
+}
+
+fn is_own_hash(item: &ItemView<'_>) -> Result<(), Damage> {
+    use sha2::{Digest, Sha256};
+    if Sha256::digest(item.text.as_bytes())[..] == item.content_sha256 {
+        return Ok(());
+    }
+    Err(Damage::new("SEG-25", format!("the hash of item {} is not that of its text", item.id)))
+}

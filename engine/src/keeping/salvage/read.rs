@@ -1,0 +1,286 @@
+//! Reads the files of a damaged directory, each by itself.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::report::{FileReport, Rows, Salvaged};
+use crate::error::{Damage, OpenError};
+use crate::ids::{Row, StoreId};
+use crate::keeping::readable;
+use crate::layout::{self, FileKind};
+use crate::log::{LOG_FILE_BYTES_MAX, pieces};
+use crate::manifest::{Manifest, SegmentEntry};
+use crate::os::disk::Disk;
+use crate::record;
+use crate::segment::{Header, Rescued, Segment, SegmentBuilder, rescue};
+use crate::state;
+
+/// The rows of one file.
+pub(super) struct Part {
+    pub(super) rows: Rescued,
+    /// Index of its file in the report.
+    pub(super) file: usize,
+    /// Whether the manifest names the file, or none can be read.
+    pub(super) is_listed: bool,
+    /// What states say of the rows.
+    pub(super) tombstoned: HashSet<Row>,
+    pub(super) superseded: HashSet<Row>,
+    pub(super) edges_tombstoned: HashSet<Row>,
+}
+
+impl Part {
+    pub(super) fn counts(&self) -> &Header {
+        self.rows.segment.header()
+    }
+}
+
+/// Everything that can be opened, what is to be erased, and a report of what cannot.
+pub(super) fn read_all(
+    disk: &dyn Disk,
+    names: &[String],
+    told: &mut dyn FnMut(&str),
+) -> (Vec<Part>, BTreeSet<u128>, Salvaged) {
+    let mut reading = Reading { disk, names, parts: Vec::new(), report: Salvaged::default() };
+    let manifests = reading.manifests();
+    // Each manifest names what was pending then; what is erased since has no row any more.
+    let erasures = manifests.iter().flat_map(|it| it.erasures.iter().copied()).collect();
+    let newest = manifests.first();
+    let listed = newest.map(|it| it.segments.iter().map(|entry| entry.number).collect());
+    reading.segments(listed.as_ref(), &manifests, told);
+    reading.missing(newest);
+    reading.logs(newest.map(|it| it.store), told);
+    (reading.parts, erasures, reading.report)
+}
+
+struct Reading<'a> {
+    disk: &'a dyn Disk,
+    names: &'a [String],
+    parts: Vec<Part>,
+    report: Salvaged,
+}
+
+impl Reading<'_> {
+    fn numbers(&self, kind: FileKind) -> BTreeSet<u64> {
+        self.names.iter().filter_map(|name| layout::number(kind, name)).collect()
+    }
+
+    /// Every manifest that can be read, newest first.
+    fn manifests(&mut self) -> Vec<Manifest> {
+        let mut found = Vec::new();
+        for number in self.numbers(FileKind::Manifest).into_iter().rev() {
+            match Manifest::read(self.disk, number) {
+                Ok((manifest, _)) => found.push(manifest),
+                Err(error) => self.lose(layout::name(FileKind::Manifest, number), error),
+            }
+        }
+        if found.is_empty() {
+            let name = "manifest".to_owned();
+            self.lose(name, "none can be read; every file that is there is used");
+        }
+        found
+    }
+
+    /// Files that the manifest names and that are not there.
+    fn missing(&mut self, manifest: Option<&Manifest>) {
+        let Some(manifest) = manifest else { return };
+        let logs = manifest.logs.iter().map(|&log| layout::name(FileKind::Log, log));
+        for name in manifest.listed().map(|file| file.name).chain(logs) {
+            if !self.names.contains(&name) {
+                let number = layout::number(FileKind::Segment, &name);
+                let entry = number.and_then(|number| entry_of(number, [manifest]));
+                let is_more_lost = layout::number(FileKind::Log, &name).is_some();
+                let why = "MAN-03: the manifest names it, but it is not there";
+                self.lose_rows(name, why, entry, is_more_lost);
+            }
+        }
+    }
+
+    /// A file without rows of its own.
+    fn lose(&mut self, name: String, why: impl ToString) {
+        self.lose_rows(name, why, None, false);
+    }
+
+    /// A file of which nothing can be read: the rows that a manifest counts in it are lost, or an
+    /// unknown number of them.
+    fn lose_rows(
+        &mut self,
+        name: String,
+        why: impl ToString,
+        entry: Option<&SegmentEntry>,
+        is_more_lost: bool,
+    ) {
+        let rows = entry.map_or(Rows::default(), |entry| Rows {
+            sources: entry.sources.into(),
+            items: entry.items.into(),
+            edges: entry.edges.into(),
+            tombstones: entry.tombstones.into(),
+        });
+        let reasons = vec![why.to_string()];
+        let report = FileReport { name, rows, lost: rows, is_more_lost, reasons, more_reasons: 0 };
+        self.report.files.push(report);
+    }
+
+    /// Segments: listed ones first, then leftovers, the newest first. Without a manifest all count
+    /// as listed.
+    fn segments(
+        &mut self,
+        listed: Option<&HashSet<u64>>,
+        manifests: &[Manifest],
+        told: &mut dyn FnMut(&str),
+    ) {
+        let is_listed = |number: &u64| listed.is_none_or(|listed| listed.contains(number));
+        let numbers = self.numbers(FileKind::Segment).into_iter().rev();
+        let (first, then): (Vec<u64>, Vec<u64>) = numbers.partition(is_listed);
+        let unfinished = self.names.iter().filter(|name| layout::is_unfinished(name));
+        for name in unfinished.cloned().collect::<Vec<_>>() {
+            // What was being written is made of what is there still.
+            self.report.files.push(FileReport { name, ..FileReport::default() });
+        }
+        for number in first.into_iter().chain(then) {
+            let name = layout::name(FileKind::Segment, number);
+            told(&name);
+            match rescued(self.disk, &name) {
+                Ok((rows, reasons)) => {
+                    self.add(&name, rows, is_listed(&number), reasons);
+                    self.states(number);
+                }
+                // The rows of a leftover are in what took its place.
+                Err(why) if !is_listed(&number) => self.lose(name, why),
+                Err(why) => {
+                    let entry = entry_of(number, manifests);
+                    self.lose_rows(name, why, entry, entry.is_none());
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str, rows: Rescued, is_listed: bool, reasons: Vec<String>) {
+        let header = rows.segment.header();
+        let counts = Rows {
+            sources: header.sources.into(),
+            items: header.items.into(),
+            edges: header.edges.into(),
+            tombstones: header.tombstones.into(),
+        };
+        let mut report =
+            FileReport { name: name.to_owned(), rows: counts, ..FileReport::default() };
+        reasons.into_iter().for_each(|why| report.tell(why));
+        self.parts.push(Part {
+            rows,
+            file: self.report.files.len(),
+            is_listed,
+            tombstoned: HashSet::new(),
+            superseded: HashSet::new(),
+            edges_tombstoned: HashSet::new(),
+        });
+        self.report.files.push(report);
+    }
+
+    /// Takes up every state of the segment that was just added. No bit is ever cleared, so an older
+    /// one is as good as far as it goes.
+    fn states(&mut self, segment: u64) {
+        let prefix = format!("state-{segment:020}-");
+        let names: Vec<&String> = self.names.iter().filter(|it| it.starts_with(&prefix)).collect();
+        for name in names {
+            let Some(generation) = name[prefix.len()..].parse().ok() else { continue };
+            let part = self.parts.last_mut().expect("it was just added");
+            let (items, edges) = (part.counts().items, part.counts().edges);
+            let of = state::StateOf { segment, generation, items, edges };
+            let read = self.disk.read(name, state::bytes_of(items, edges) + 1);
+            match read.map_err(OpenError::from).and_then(|bytes| state::decode(of, &bytes)) {
+                Ok(found) => {
+                    let rows = |bits: &state::Bits, count: Row| -> Vec<Row> {
+                        (0..count).filter(|&row| bits.contains(row)).collect()
+                    };
+                    part.tombstoned.extend(rows(&found.tombstoned, items));
+                    part.superseded.extend(rows(&found.superseded, items));
+                    part.edges_tombstoned.extend(rows(&found.edges_tombstoned, edges));
+                }
+                Err(error) => self.lose(name.clone(), error),
+            }
+        }
+    }
+
+    fn logs(&mut self, store: Option<StoreId>, told: &mut dyn FnMut(&str)) {
+        for number in self.numbers(FileKind::Log) {
+            let name = layout::name(FileKind::Log, number);
+            told(&name);
+            match readable::read(self.disk, &name, LOG_FILE_BYTES_MAX) {
+                Ok((bytes, unreadable)) => {
+                    let reasons = unreadable.reasons().collect();
+                    self.log(&name, number, &bytes, reasons, store);
+                }
+                Err(error) => self.lose_rows(name, error, None, true),
+            }
+        }
+    }
+
+    /// `reasons` say what of the file could not be read.
+    fn log(
+        &mut self,
+        name: &str,
+        number: u64,
+        bytes: &[u8],
+        mut reasons: Vec<String>,
+        store: Option<StoreId>,
+    ) {
+        let Some(pieces) = pieces(bytes, number, store) else {
+            let why = "LOG-01: its header is damaged, and no manifest tells which store it is of";
+            return self.lose_rows(name.to_owned(), why, None, true);
+        };
+        let wrong = pieces.wrong.iter();
+        reasons.extend(
+            wrong.map(|(from, to)| format!("LOG-04: no whole frame in bytes {from}..{to}")),
+        );
+        let mut builder = SegmentBuilder::default();
+        let mut before: Option<u64> = None;
+        for frame in &pieces.frames {
+            if let Some(before) = before.filter(|before| frame.seq != before + 1) {
+                reasons.push(format!("LOG-02: commit {} follows {before}", frame.seq));
+            }
+            before = Some(frame.seq);
+            // An export has no embeddings, and their width is not known without a manifest.
+            let batch = record::decode(frame.payload, frame.records, frame.version);
+            let batch = batch.and_then(|mut batch| {
+                batch.items.iter_mut().for_each(|item| item.embedding.clear());
+                batch.recheck(None)?;
+                Ok::<_, Damage>(batch)
+            });
+            match batch {
+                Ok(batch) => builder.push_batch(frame.seq, &batch),
+                Err(damage) => reasons.push(format!("commit {}: {damage}", frame.seq)),
+            }
+        }
+        let rows = Rescued::held(Segment::held_as(name, builder.finish()));
+        // How many rows a commit had that cannot be read is not known.
+        let is_more_lost = !reasons.is_empty();
+        self.add(name, rows, true, reasons);
+        let report = self.report.files.last_mut().expect("it was just added");
+        report.is_more_lost = is_more_lost;
+    }
+}
+
+/// A segment as far as it can be read, and what cannot.
+fn rescued(disk: &dyn Disk, name: &str) -> Result<(Rescued, Vec<String>), String> {
+    let (bytes, unreadable) = readable::map(disk, name).map_err(|error| error.to_string())?;
+    let mut reasons: Vec<String> = unreadable.reasons().collect();
+    match rescue(name, bytes) {
+        Ok(rows) => {
+            reasons.extend(rows.lost.iter().cloned());
+            Ok((rows, reasons))
+        }
+        Err(damage) => {
+            reasons.insert(0, damage.to_string());
+            reasons.truncate(2);
+            Err(reasons.join("; "))
+        }
+    }
+}
+
+/// What a manifest says of a segment. Numbers are used once, so any manifest is right.
+fn entry_of<'a>(
+    number: u64,
+    manifests: impl IntoIterator<Item = &'a Manifest>,
+) -> Option<&'a SegmentEntry> {
+    let mut entries = manifests.into_iter().flat_map(|manifest| &manifest.segments);
+    entries.find(|entry| entry.number == number)
+}

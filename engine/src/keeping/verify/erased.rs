@@ -1,0 +1,356 @@
+//! Whether anything of an item is left: a search through every byte of every file.
+//!
+//! A walk without a finding says that all bytes of listed files are columns, zeros and frames, that
+//! the words are those of the texts that are there, and that no row has the id. What is left is to
+//! look for the id's bytes wherever they might stand, and to say why each is there.
+
+use std::io::ErrorKind;
+
+use super::gathered::{Gathered, Kind, Log, files, newest};
+use super::{Verified, check};
+use crate::error::OpenError;
+use crate::ids::{EdgeId, ItemId, SourceId};
+use crate::item::Batch;
+use crate::keeping::readable;
+use crate::layout::{
+    self, FileKind, SUCCESSOR_TARGET, SUPERSEDES_IDS, TOMBSTONE_SUCCESSOR_TARGET,
+    TOMBSTONE_SUPERSEDES_IDS, TOMBSTONE_TARGET,
+};
+use crate::log::LOG_FILE_BYTES_MAX;
+use crate::manifest::{Manifest, hex};
+use crate::os::disk::{Disk, FileBytes};
+use crate::segment::{Extent, RawFile};
+use crate::store::OPEN_ATTEMPTS_MAX;
+use crate::store::opening::batch_of;
+
+/// What a search through files cannot tell.
+pub const ERASURE_LIMITS: [&str; 3] = [
+    "blocks that the file system has freed may still hold old bytes until they are used again",
+    "backups, exports and copies elsewhere are not looked at; verify each backup by itself",
+    "what other items say in their own words is theirs; look for it with a phrase",
+];
+
+/// Occurrences that are told in full; the rest is counted.
+const OCCURRENCES_MAX: usize = 256;
+/// A file that is not mapped is read whole: a log is the longest.
+const FILE_BYTES_MAX: u64 = LOG_FILE_BYTES_MAX;
+/// Bytes of an id as a cell.
+const ID_BYTES: usize = 16;
+
+/// A place where bytes of the id or the phrase stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Occurrence {
+    /// The file.
+    pub file: String,
+    /// The byte where they start.
+    pub at: u64,
+    /// What they are.
+    pub what: String,
+}
+
+/// What [`verify_erased`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Erasure {
+    /// The walk through the store. A finding leaves the erasure without proof.
+    pub verified: Verified,
+    /// Why it is not proven; empty where it is.
+    pub left: Vec<String>,
+    /// Places that may have the id's bytes: tombstones, lists of what other items replace.
+    pub explained: Vec<Occurrence>,
+    /// How many more of both there are.
+    pub more: u64,
+    /// Whether a tombstone says that the item was to be erased.
+    pub has_tombstone: bool,
+    /// Whether the bytes are still to be removed: the store has not come to it yet.
+    pub is_pending: bool,
+}
+
+impl Erasure {
+    /// Whether the item was erased and nothing of it is left in the files of the directory. An id
+    /// that no tombstone names was never there, or went in another way: of that there is no proof.
+    /// See [`ERASURE_LIMITS`].
+    pub fn is_proven(&self) -> bool {
+        let is_gone = self.verified.is_clean() && self.left.is_empty() && !self.is_pending;
+        is_gone && self.has_tombstone
+    }
+}
+
+/// Walks the whole store as [`super::verify`] does and looks for whatever is left of an item or edge
+/// with number `id`, and for `phrase` where one is given, in every byte of every file.
+pub fn verify_erased(
+    disk: &dyn Disk,
+    id: u128,
+    phrase: Option<&str>,
+    told: &mut dyn FnMut(&str),
+) -> Result<Erasure, OpenError> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let mut gathered = Gathered::of(disk)?;
+        let findings = check(&mut gathered, told);
+        let mut search = Search {
+            id,
+            forms: forms(id),
+            phrase: phrase.filter(|phrase| !phrase.is_empty()),
+            left: Vec::new(),
+            explained: Vec::new(),
+            more: 0,
+        };
+        search.rows(&gathered);
+        search.files(disk, &gathered, told)?;
+        let moved = disk.names().is_ok_and(|now| newest(&now) != newest(&gathered.names));
+        if moved && attempts < OPEN_ATTEMPTS_MAX {
+            continue;
+        }
+        return Ok(Erasure {
+            verified: Verified::of(&gathered, findings),
+            has_tombstone: search.has_tombstone(&gathered),
+            is_pending: gathered.erasures.contains(&id),
+            left: search.left,
+            explained: search.explained,
+            more: search.more,
+        });
+    }
+}
+
+/// The spellings of an id: as a cell, in a manifest, as people see it.
+fn forms(id: u128) -> [(&'static str, Vec<u8>); 4] {
+    [
+        ("the id's bytes", id.to_le_bytes().to_vec()),
+        ("the id in hexadecimal", hex(&id.to_le_bytes()).into_bytes()),
+        ("the id in hexadecimal", format!("{id:032x}").into_bytes()),
+        ("the id as text", ItemId(id).to_string().into_bytes()),
+    ]
+}
+
+struct Search<'a> {
+    id: u128,
+    forms: [(&'static str, Vec<u8>); 4],
+    phrase: Option<&'a str>,
+    left: Vec<String>,
+    explained: Vec<Occurrence>,
+    more: u64,
+}
+
+impl Search<'_> {
+    fn leave(&mut self, why: String) {
+        if self.left.len() < OCCURRENCES_MAX {
+            self.left.push(why);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn explain(&mut self, file: &str, at: usize, what: &str) {
+        if self.explained.len() < OCCURRENCES_MAX {
+            let at = at as u64;
+            self.explained.push(Occurrence { file: file.to_owned(), at, what: what.to_owned() });
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Rows with the id, of every table; edges that join it.
+    fn rows(&mut self, gathered: &Gathered) {
+        for segment in gathered.parts() {
+            let id = self.id;
+            let found = [
+                ("an item", segment.row_of_item(ItemId(id)).map(|row| row.is_some())),
+                ("an edge", segment.row_of_edge(EdgeId(id)).map(|row| row.is_some())),
+                ("a source", segment.row_of_source(SourceId(id)).map(|row| row.is_some())),
+                ("a link", segment.joins(ItemId(id))),
+            ];
+            for (what, found) in found {
+                match found {
+                    Ok(false) => {}
+                    Ok(true) => self.leave(format!("{} has {what} with the id", segment.name())),
+                    Err(damage) => self.leave(damage.to_string()),
+                }
+            }
+        }
+    }
+
+    fn has_tombstone(&self, gathered: &Gathered) -> bool {
+        gathered.parts().any(|segment| {
+            let rows = segment.tombstone_rows(self.id).unwrap_or_default();
+            rows.iter().any(|&row| segment.tombstone(row).is_ok_and(|stone| stone.erase))
+        })
+    }
+
+    fn files(
+        &mut self,
+        disk: &dyn Disk,
+        gathered: &Gathered,
+        told: &mut dyn FnMut(&str),
+    ) -> Result<(), OpenError> {
+        let Some(manifest) = &gathered.manifest else {
+            self.leave("without a manifest nobody can say which files belong to the store".into());
+            return Ok(());
+        };
+        for (name, kind) in files(&gathered.names, manifest) {
+            told(&name);
+            if kind == Kind::Leftover {
+                self.leave(format!(
+                    "{name} is a leftover that may hold erased rows; open the store \
+                                    once with this build to have it removed"
+                ));
+            }
+            if let Some(listed) = gathered.sealed.iter().find(|listed| listed.name == name) {
+                self.segment(&name, listed.file.as_slice());
+            } else if let Some(log) = gathered.logs.iter().find(|log| log.name == name) {
+                self.log(log, manifest);
+            } else if let Some(bytes) = read(disk, &name)? {
+                self.other(&name, bytes.as_slice(), manifest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Every spelling of the id and the phrase in bytes that none of them may stand in.
+    fn plain(&mut self, name: &str, from: usize, bytes: &[u8], cell: bool) {
+        let forms = self.forms.clone();
+        for (what, form) in forms.iter().skip(usize::from(!cell)) {
+            for at in places(bytes, form) {
+                self.leave(format!("{name} has {what} at byte {}", from + at));
+            }
+        }
+        if let Some(phrase) = self.phrase {
+            for at in places(bytes, phrase.as_bytes()) {
+                self.leave(format!("{name} has the phrase at byte {}", from + at));
+            }
+        }
+    }
+
+    /// A segment: the id may stand in cells of some columns.
+    fn segment(&mut self, name: &str, bytes: &[u8]) {
+        let extents = RawFile::open(name, bytes)
+            .map_err(|error| error.to_string())
+            .and_then(|file| file.extents().map_err(|damage| damage.to_string()));
+        let extents = match extents {
+            Ok(extents) => extents,
+            Err(why) => return self.leave(format!("{name} cannot be looked through: {why}")),
+        };
+        let known = |column: u16| layout::COLUMNS.iter().any(|spec| spec.number == column);
+        for extent in extents.iter().filter(|extent| !known(extent.column)) {
+            if extent.start < extent.end && !V1_COLUMNS.contains(&extent.column) {
+                self.leave(format!("{name} has a column {}, which we cannot read", extent.column));
+            }
+        }
+        let cell = self.id.to_le_bytes();
+        for at in places(bytes, &cell) {
+            let column = extents.iter().find(|extent| (extent.start..extent.end).contains(&at));
+            let is_cell = |it: &&Extent| (at - it.start).is_multiple_of(ID_BYTES);
+            let what = column
+                .filter(is_cell)
+                .and_then(|it| MAY_NAME.iter().find(|(c, _)| *c == it.column));
+            match what {
+                Some((_, what)) => self.explain(name, at, what),
+                None => self.leave(format!("{name} has the id's bytes at byte {at}")),
+            }
+        }
+        self.plain(name, 0, bytes, false);
+    }
+
+    /// A log: the id may stand in tombstones and in lists of what is replaced.
+    fn log(&mut self, log: &Log, manifest: &Manifest) {
+        let name = log.name.as_str();
+        let bytes = log.reader.bytes();
+        let end = usize::try_from(log.end).unwrap_or(bytes.len()).min(bytes.len());
+        let mut may_have = 0;
+        match mentions(log, manifest, self.id) {
+            Ok(found) => may_have += found,
+            Err(error) => self.leave(format!("{name} cannot be looked through: {error}")),
+        }
+        let cell = self.id.to_le_bytes();
+        let found: Vec<usize> = places(&bytes[..end], &cell).collect();
+        if found.len() == may_have {
+            for at in found {
+                self.explain(name, at, "a tombstone, or a list of what another item replaces");
+            }
+        } else {
+            let found = found.len();
+            self.leave(format!(
+                "{name} has the id's bytes {found} times, tombstones and lists explain {may_have}"
+            ));
+        }
+        self.plain(name, 0, &bytes[..end], false);
+        let rest = &bytes[end..];
+        self.plain(name, end, rest, true);
+        if !log.is_marked && rest.iter().any(|&byte| byte != 0) {
+            self.leave(format!(
+                "{name} has bytes behind its last commit that no commit explains; open the store once \
+                 to have the log replaced"
+            ));
+        }
+    }
+
+    fn other(&mut self, name: &str, bytes: &[u8], manifest: &Manifest) {
+        let own = layout::name(FileKind::Manifest, manifest.number);
+        if name == own && manifest.erasures.contains(&self.id) {
+            self.explain(name, 0, "the list of what is still to be erased");
+            return;
+        }
+        self.plain(name, 0, bytes, true);
+    }
+}
+
+/// Columns in whose cells the id of an erased item stays, and what they are.
+const MAY_NAME: [(u16, &str); 5] = [
+    (TOMBSTONE_TARGET.0, "a tombstone: when, by whom and why it was erased"),
+    (SUPERSEDES_IDS.0, "a list of what another item replaces"),
+    (SUCCESSOR_TARGET.0, "a list of what another item replaces, sorted"),
+    (TOMBSTONE_SUPERSEDES_IDS.0, "a list of what another erased item replaced"),
+    (TOMBSTONE_SUCCESSOR_TARGET.0, "a list of what another erased item replaced, sorted"),
+];
+
+/// Columns of edges that only version 1 has; their ids are looked for like any other.
+const V1_COLUMNS: [u16; 4] = [82, 83, 84, 85];
+
+/// How often tombstones and lists of the log's frames name the id.
+fn mentions(log: &Log, manifest: &Manifest, id: u128) -> Result<usize, OpenError> {
+    let Some(rows) = &log.rows else { return Ok(0) };
+    let mut found = 0;
+    let mut frames = log.reader.frames(manifest.store, rows.header().first_seq)?;
+    while let Some(frame) = frames.next_frame()? {
+        let Batch { items, tombstones, .. } = batch_of(&frame, manifest)?;
+        found += tombstones.iter().filter(|stone| stone.target == id).count();
+        let lists = items.iter().map(|item| &item.supersedes);
+        let lists = lists.chain(tombstones.iter().map(|stone| &stone.supersedes));
+        found += lists.flatten().filter(|old| old.0 == id).count();
+    }
+    Ok(found)
+}
+
+/// The whole of a file that is not one of the gathered; `None` where it is gone.
+fn read(disk: &dyn Disk, name: &str) -> Result<Option<FileBytes>, OpenError> {
+    let is_segment = layout::number(FileKind::Segment, name).is_some();
+    let read = if is_segment {
+        readable::map(disk, name).and_then(|(bytes, rest)| rest.into_result().map(|()| bytes))
+    } else {
+        disk.read(name, FILE_BYTES_MAX).map(|bytes| FileBytes::copied(&bytes))
+    };
+    match read {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.source.kind() == ErrorKind::NotFound => Ok(None),
+        // A folder that somebody put there is not looked into.
+        Err(error) if error.source.kind() == ErrorKind::IsADirectory => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Where `wanted` starts in `bytes`.
+fn places<'a>(bytes: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    let first = wanted.first().copied();
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let first = first?;
+        loop {
+            let step = bytes.get(from..)?.iter().position(|&byte| byte == first)?;
+            let at = from + step;
+            from = at + 1;
+            if bytes[at..].starts_with(wanted) {
+                return Some(at);
+            }
+        }
+    })
+}

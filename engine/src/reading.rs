@@ -1,0 +1,12 @@
+//! Reading: everything asked of a snapshot, which never changes.
+//!
+//! Owns look-ups, searches and walks over the parts of a store as of one commit, and the two axes of
+//! time. Knows nothing of how the parts came to be, nor of who writes.
+
+pub(crate) mod gone;
+pub(crate) mod graph;
+pub(crate) mod moment;
+pub(crate) mod score;
+pub(crate) mod snapshot;
+pub(crate) mod supersede;
+pub(crate) mod walk;

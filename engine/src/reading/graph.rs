@@ -1,0 +1,180 @@
+//! The graph: the edges of an item, its neighbours, what lies around it, ways between items.
+//!
+//! Owns who is a neighbour and in which order. Must not know how a segment keeps its edges: that is
+//! [`edges`]' to know.
+
+mod edges;
+mod places;
+mod walk;
+
+use std::cmp::Ordering;
+
+use crate::error::Damage;
+use crate::ids::{EdgeId, ItemId, Row};
+use crate::reading::snapshot::{Place, Snapshot};
+use crate::segment::EdgeView;
+use crate::top::Top;
+use edges::PartEdges;
+
+pub use walk::{
+    GRAPH_EDGES_MAX, GRAPH_NODES_MAX, HOPS_MAX, Neighbourhood, Path, Reached, Step, WalkLimits,
+};
+
+/// Neighbours of one item that are given at once: the strongest of them, however many there are.
+pub const NEIGHBOURS_MAX: usize = 4096;
+
+/// Which way an edge runs, seen from an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the item to its neighbour.
+    Out,
+    /// From the neighbour to the item.
+    In,
+}
+
+impl Direction {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Out => "out",
+            Self::In => "in",
+        }
+    }
+
+    /// The same edge, seen from its other end.
+    pub fn reversed(self) -> Self {
+        match self {
+            Self::Out => Self::In,
+            Self::In => Self::Out,
+        }
+    }
+}
+
+/// Which edges count.
+#[derive(Debug, Clone, Default)]
+pub struct EdgeFilter {
+    /// Only these relations; all where empty.
+    pub relations: Vec<String>,
+    /// Only edges that run this way, seen from where a step starts.
+    pub direction: Option<Direction>,
+    /// Only edges to items that no newer one replaces.
+    pub current_only: bool,
+}
+
+impl EdgeFilter {
+    fn directions(&self) -> &'static [Direction] {
+        match self.direction {
+            None => &[Direction::Out, Direction::In],
+            Some(Direction::Out) => &[Direction::Out],
+            Some(Direction::In) => &[Direction::In],
+        }
+    }
+}
+
+/// An edge and the item at its other end.
+#[derive(Debug, Clone)]
+pub struct Neighbour<'a> {
+    /// The edge.
+    pub edge: EdgeView<'a>,
+    /// Which way it runs.
+    pub direction: Direction,
+    /// The item at the other end.
+    pub place: Place,
+}
+
+/// A weight, in its total order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Strength(f32);
+
+impl Eq for Strength {}
+
+impl Ord for Strength {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Strength {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What orders edges of one weight, and where the edge lies: part and row.
+type Key = (EdgeId, Direction, u32, Row);
+
+impl Snapshot {
+    /// The `limit` (at most [`NEIGHBOURS_MAX`]) strongest edges of `id` that `which` lets pass,
+    /// strongest first, then in order of edge id; an edge from an item to itself comes once for
+    /// each direction. Tombstoned edges and items are left out, and so is what the snapshot's moment
+    /// does not show.
+    ///
+    /// All edges of the item are looked at; memory is that of `limit` of them.
+    pub fn neighbours(
+        &self,
+        id: ItemId,
+        limit: usize,
+        which: &EdgeFilter,
+    ) -> Result<Vec<Neighbour<'_>>, Damage> {
+        let mut best: Top<Strength, Key> = Top::new(limit.min(NEIGHBOURS_MAX));
+        if best.is_closed() || self.find(id)?.is_none() {
+            return Ok(Vec::new());
+        }
+        for (at, part) in (0u32..).zip(self.parts.iter()) {
+            let edges = PartEdges::of(self, which, part)?;
+            let Some(node) = edges.node_of(id)? else { continue };
+            for &direction in which.directions() {
+                for row in edges.rows(node, direction)? {
+                    let row = row?;
+                    if !edges.admits(row)? {
+                        continue;
+                    }
+                    let strength = Strength(edges.weight(row)?);
+                    let key = (edges.id(row)?, direction, at, row);
+                    // Most edges of a hub end here, before their other end is looked for.
+                    if !best.would_keep(strength, &key) {
+                        continue;
+                    }
+                    let far = edges.far_node(row, direction)?;
+                    if let Some(place) = self.place_of_node(&edges, at, far)?
+                        && self.is_met(place, which)?
+                    {
+                        best.offer(strength, key);
+                    }
+                }
+            }
+        }
+        best.into_sorted().into_iter().map(|(_, key)| self.neighbour(key)).collect()
+    }
+
+    fn neighbour(&self, (_, direction, at, row): Key) -> Result<Neighbour<'_>, Damage> {
+        let edge = self.parts[at as usize].segment.edge(row)?;
+        let far = if direction == Direction::Out { edge.to } else { edge.from };
+        // It was kept because its node names a row here; the row is another item's where this fails.
+        let place = self.find(far)?.ok_or_else(|| {
+            Damage::new("SEG-18", format!("a node has a row, and there is no item {far}"))
+        })?;
+        Ok(Neighbour { edge, direction, place })
+    }
+
+    /// Where the item of a node lies. Looked for beside its edges first: most are there.
+    fn place_of_node(
+        &self,
+        edges: &PartEdges<'_>,
+        part: u32,
+        node: u32,
+    ) -> Result<Option<Place>, Damage> {
+        match edges.item_row(node)? {
+            Some(row) => Ok(Some(Place { part, row })),
+            None => self.find_row(edges.item(node)?),
+        }
+    }
+
+    /// Whether the item at a place may be shown as a neighbour.
+    fn is_met(&self, place: Place, which: &EdgeFilter) -> Result<bool, Damage> {
+        let part = self.part(place);
+        Ok(!part.state.tombstoned.contains(place.row)
+            && self.shows(place)?
+            && !(which.current_only && self.is_superseded(part, place.row)?))
+    }
+}

@@ -1,0 +1,18 @@
+//! Ranking: candidates, their scores, the best of them.
+
+mod bound;
+mod lexical;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use crate::reading::snapshot::Place;
+
+/// A ranked item.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hit {
+    /// Where it lies in the snapshot that was searched.
+    pub place: Place,
+    /// BM25 or cosine, whichever was asked for.
+    pub score: f32,
+}

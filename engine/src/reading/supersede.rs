@@ -1,0 +1,384 @@
+//! Supersession: which items replace which, and which stands now.
+//!
+//! Owns the walks along chains; knows rows, not files. Links are those that writers gave in an
+//! item's `supersedes`, never guessed, and no edge retires anything, whatever its relation. An item
+//! may be replaced by several (a split) and replace several (a merge), so a chain is a graph
+//! without cycles: an item can only replace ones that were there before it.
+//!
+//! A walk visits every id at most once, so one through a damaged file ends too, and stops after
+//! [`CHAIN_ITEMS_MAX`] of them and says so. It goes on through tombstoned items, and through items
+//! that were erased: the tombstone of one keeps the ids that it replaced. It sees what the
+//! snapshot's moment knows; an erased item is known at every moment.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use crate::error::Damage;
+use crate::ids::ItemId;
+use crate::reading::moment::Times;
+use crate::reading::snapshot::{Place, Snapshot, Status};
+
+/// Ids that one walk along a chain visits. Each costs a look-up in every part and a few dozen bytes.
+pub const CHAIN_ITEMS_MAX: usize = 1 << 18;
+
+/// The items that stand in place of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Successors {
+    /// In order of id.
+    pub places: Vec<Place>,
+    /// The walk ended at its bound: there may be more.
+    pub truncated: bool,
+}
+
+/// One item of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Its id.
+    pub id: ItemId,
+    /// Where it lies; `None` for one whose bytes were erased.
+    pub place: Option<Place>,
+}
+
+/// Everything that an item replaced or that replaced it, itself included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// In the order in which they were written, so what is replaced comes before what replaces it.
+    pub members: Vec<Member>,
+    /// The walk ended at its bound: there may be more.
+    pub truncated: bool,
+}
+
+/// Where an erased item goes in a chain: rows lie in the order of writing, and it goes just before
+/// the first that replaces it, be it through others that were erased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rank {
+    before: Place,
+    /// The most steps through erased items from here on: of two that go before the same row, the one
+    /// that was replaced first has more.
+    steps: usize,
+}
+
+impl Rank {
+    /// Of what nothing that is there replaces.
+    const LAST: Self = Self { before: Place { part: u32::MAX, row: u32::MAX }, steps: 0 };
+
+    /// Moved before one that replaces it.
+    fn with(self, next: &Member, ranks: &HashMap<ItemId, Self>) -> Self {
+        let next = match next.place {
+            Some(place) => Self { before: place, steps: 0 },
+            None => ranks
+                .get(&next.id)
+                .map_or(Self::LAST, |next| Self { before: next.before, steps: next.steps + 1 }),
+        };
+        Self { before: self.before.min(next.before), steps: self.steps.max(next.steps) }
+    }
+}
+
+impl Snapshot {
+    /// The items that directly replace `id`, in order of id; tombstoned ones too.
+    pub fn direct_successors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
+        let found = self.members_after(id)?;
+        self.in_order_of_id(found.into_iter().filter_map(|member| member.place).collect())
+    }
+
+    /// The items that `id` directly replaces, in the order in which it names them; tombstoned ones
+    /// too.
+    pub fn direct_predecessors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
+        let found = self.members_before(id)?;
+        Ok(found.into_iter().filter_map(|member| member.place).collect())
+    }
+
+    /// The items that stand in place of `id`: the ends of every way along its successors that are
+    /// current and hold. Empty when `id` itself is current, when all ends are tombstoned, or when the
+    /// id is not known.
+    pub fn current_successors(&self, id: ItemId) -> Result<Successors, Damage> {
+        self.current_within(id, CHAIN_ITEMS_MAX)
+    }
+
+    /// Everything that `id` replaced or that replaced it, itself included. Empty when the id is not
+    /// known.
+    pub fn chain(&self, id: ItemId) -> Result<Chain, Damage> {
+        self.chain_within(id, CHAIN_ITEMS_MAX)
+    }
+
+    fn current_within(&self, id: ItemId, ids_max: usize) -> Result<Successors, Damage> {
+        if self.member(id)?.is_none() {
+            return Ok(Successors::default());
+        }
+        let (reached, truncated) = self.walk(id, ids_max, Self::members_after)?;
+        let mut standing = Vec::new();
+        for place in reached.into_iter().filter_map(|member| member.place) {
+            if self.status(place)? == Status::Current && self.shows(place)? {
+                standing.push(place);
+            }
+        }
+        Ok(Successors { places: self.in_order_of_id(standing)?, truncated })
+    }
+
+    fn chain_within(&self, id: ItemId, ids_max: usize) -> Result<Chain, Damage> {
+        let Some(own) = self.member(id)? else { return Ok(Chain::default()) };
+        if own.place.is_none() && !self.has_tombstone(id.0)? {
+            return Ok(Chain::default());
+        }
+        let (newer, cut_newer) = self.walk(id, ids_max, Self::members_after)?;
+        let (older, cut_older) = self.walk(id, ids_max, Self::members_before)?;
+        let mut members: Vec<Member> = older.into_iter().chain([own]).chain(newer).collect();
+        let ranks = self.ranks(&members)?;
+        let rank = |member: &Member| match member.place {
+            Some(place) => (place, true, Reverse(0)),
+            None => {
+                let Rank { before, steps } = ranks[&member.id];
+                (before, false, Reverse(steps))
+            }
+        };
+        members.sort_unstable_by_key(|member| (rank(member), member.id));
+        members.dedup_by_key(|member| member.id); // both ways reach it only where bytes lie
+        Ok(Chain { members, truncated: cut_newer || cut_older })
+    }
+
+    /// Where the erased ones of these go. What replaces one is looked at before it, so each is
+    /// looked at twice, however they hang together.
+    fn ranks(&self, members: &[Member]) -> Result<HashMap<ItemId, Rank>, Damage> {
+        let mut ranks = HashMap::new();
+        let erased = members.iter().filter(|member| member.place.is_none());
+        let mut ahead: Vec<(ItemId, bool)> = erased.map(|member| (member.id, false)).collect();
+        let erased: HashSet<ItemId> = ahead.iter().map(|(id, _)| *id).collect();
+        while let Some((id, is_ready)) = ahead.pop() {
+            // Known, or on the way: a damaged circle ends there.
+            if !is_ready && ranks.contains_key(&id) {
+                continue;
+            }
+            let after = self.members_after(id)?;
+            if is_ready {
+                let rank = after.iter().fold(Rank::LAST, |rank, member| rank.with(member, &ranks));
+                ranks.insert(id, rank);
+                continue;
+            }
+            ranks.insert(id, Rank::LAST);
+            ahead.push((id, true));
+            let unknown = after.iter().map(|member| member.id);
+            let unknown = unknown.filter(|id| erased.contains(id) && !ranks.contains_key(id));
+            ahead.extend(unknown.map(|id| (id, false)));
+        }
+        Ok(ranks)
+    }
+
+    /// The member of an id; `None` where its row is not known at the snapshot's moment.
+    fn member(&self, id: ItemId) -> Result<Option<Member>, Damage> {
+        match self.find_row(id)? {
+            Some(place) if !self.knows(place)? => Ok(None),
+            place => Ok(Some(Member { id, place })),
+        }
+    }
+
+    /// The known items that name `id` as replaced, and those that did until they were erased.
+    fn members_after(&self, id: ItemId) -> Result<Vec<Member>, Damage> {
+        let mut members = Vec::new();
+        for (part, it) in (0u32..).zip(self.parts.iter()) {
+            let rows = it.segment.successor_rows(id)?;
+            if rows.is_empty() {
+                continue;
+            }
+            let times = Times::of_items(self.moment, &it.segment)?;
+            for &row in rows {
+                if times.knows(row)? {
+                    let place = Some(Place { part, row });
+                    members.push(Member { id: it.segment.item_id(row)?, place });
+                }
+            }
+        }
+        let erased = self.erased_successors(id)?;
+        members.extend(erased.into_iter().map(|id| Member { id, place: None }));
+        Ok(members)
+    }
+
+    /// The known items that `id` names as replaced, or did until it was erased.
+    fn members_before(&self, id: ItemId) -> Result<Vec<Member>, Damage> {
+        let replaced = match self.find_row(id)? {
+            Some(place) => self.item(place)?.supersedes,
+            None => self.replaced_by_erased(id)?,
+        };
+        let mut members = Vec::new();
+        for id in replaced {
+            members.extend(self.member(id)?);
+        }
+        Ok(members)
+    }
+
+    /// Everything reached from `id` by `step`, without `id`, each once and nearest first; and
+    /// whether the walk was cut after `ids_max` of them.
+    fn walk(
+        &self,
+        id: ItemId,
+        ids_max: usize,
+        step: impl Fn(&Self, ItemId) -> Result<Vec<Member>, Damage>,
+    ) -> Result<(Vec<Member>, bool), Damage> {
+        let mut seen = HashSet::from([id]);
+        let mut reached = Vec::new();
+        let mut ahead = VecDeque::from([id]);
+        while let Some(id) = ahead.pop_front() {
+            for member in step(self, id)? {
+                if seen.contains(&member.id) {
+                    continue;
+                }
+                if reached.len() == ids_max {
+                    return Ok((reached, true));
+                }
+                seen.insert(member.id);
+                reached.push(member);
+                ahead.push_back(member.id);
+            }
+        }
+        Ok((reached, false))
+    }
+
+    fn in_order_of_id(&self, places: Vec<Place>) -> Result<Vec<Place>, Damage> {
+        let keyed = places.into_iter().map(|place| Ok((self.id(place)?, place)));
+        let mut keyed = keyed.collect::<Result<Vec<_>, Damage>>()?;
+        keyed.sort_unstable();
+        Ok(keyed.into_iter().map(|(_, place)| place).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{Batch, ItemDraft, TombstoneDraft};
+    use crate::os::clock::Micros;
+    use crate::part::Part;
+    use crate::reading::moment::Moment;
+    use crate::segment::{Segment, SegmentBuilder};
+    use crate::state::RowState;
+
+    fn item(id: u128, supersedes: &[u128], recorded_at: i64) -> ItemDraft {
+        ItemDraft {
+            id: Some(ItemId(id)),
+            kind: "note".to_owned(),
+            modality: "text".to_owned(),
+            supersedes: supersedes.iter().copied().map(ItemId).collect(),
+            recorded_at: Some(Micros(recorded_at)),
+            ..ItemDraft::default()
+        }
+    }
+
+    /// One part whose rows are these, marked by their links, and tombstones of what is erased with
+    /// what that replaced.
+    fn snapshot(items: Vec<ItemDraft>, erased: &[(u128, &[u128])]) -> Snapshot {
+        let stone = |&(target, replaced): &(u128, &[u128])| TombstoneDraft {
+            target,
+            at: Some(Micros(9)),
+            erase: true,
+            supersedes: replaced.iter().copied().map(ItemId).collect(),
+            ..TombstoneDraft::default()
+        };
+        let tombstones: Vec<TombstoneDraft> = erased.iter().map(stone).collect();
+        let by_items = items.iter().flat_map(|item| &item.supersedes);
+        let by_erased = tombstones.iter().flat_map(|stone| &stone.supersedes);
+        let replaced: HashSet<ItemId> = by_items.chain(by_erased).copied().collect();
+        let mut state = RowState::fresh(items.len(), 0);
+        for (row, item) in (0..).zip(&items) {
+            if replaced.contains(&item.id.unwrap()) {
+                state.superseded.insert(row);
+            }
+        }
+        let mut builder = SegmentBuilder::default();
+        builder.push_batch(1, &Batch { items, tombstones, ..Batch::default() });
+        let segment = Segment::held(builder.finish()).into();
+        Snapshot::of(&[Part { segment, state: state.into() }], 1, None)
+    }
+
+    fn ids(chain: &Chain) -> Vec<u128> {
+        chain.members.iter().map(|member| member.id.0).collect()
+    }
+
+    #[test]
+    fn a_walk_ends_at_its_bound_and_says_so() {
+        let items = (1..9).map(|id| item(id + 1, &[id], 0));
+        let long = snapshot([item(1, &[], 0)].into_iter().chain(items).collect(), &[]);
+        let cut = long.chain_within(ItemId(5), 3).unwrap();
+        assert_eq!((ids(&cut), cut.truncated), (vec![2, 3, 4, 5, 6, 7, 8], true));
+        let whole = long.chain_within(ItemId(5), 4).unwrap();
+        assert_eq!((ids(&whole), whole.truncated), ((1..=9).collect(), false));
+        let cut = long.current_within(ItemId(5), 3).unwrap();
+        assert_eq!((cut.places.len(), cut.truncated), (0, true));
+        let whole = long.current_within(ItemId(5), 4).unwrap();
+        assert_eq!((whole.places.len(), whole.truncated), (1, false));
+    }
+
+    #[test]
+    fn a_damaged_circle_ends() {
+        let circle = snapshot(vec![item(1, &[2], 0), item(2, &[1], 0)], &[]);
+        let chain = circle.chain(ItemId(1)).unwrap();
+        assert_eq!((ids(&chain), chain.truncated), (vec![1, 2], false));
+        assert_eq!(circle.current_successors(ItemId(1)).unwrap(), Successors::default());
+    }
+
+    /// 2 and 5 were erased: 4 replaced 2, which had replaced 1; 6 replaced 4 and 5.
+    #[test]
+    fn a_walk_goes_through_erased_items() {
+        let items = vec![item(1, &[], 0), item(4, &[2], 3), item(6, &[4, 5], 7)];
+        let there = snapshot(items, &[(2, &[1]), (5, &[])]);
+        let chain = there.chain(ItemId(6)).unwrap();
+        assert_eq!(ids(&chain), [1, 2, 4, 5, 6]);
+        let erased: Vec<bool> = chain.members.iter().map(|one| one.place.is_none()).collect();
+        assert_eq!(erased, [false, true, false, true, false]);
+        for id in [1, 2, 4, 5] {
+            let standing = there.current_successors(ItemId(id)).unwrap().places;
+            assert_eq!(standing, [there.find(ItemId(6)).unwrap().unwrap()], "of {id}");
+        }
+        for id in [1, 2] {
+            assert_eq!(ids(&there.chain(ItemId(id)).unwrap()), [1, 2, 4, 6], "of {id}");
+        }
+        assert_eq!(there.direct_predecessors(ItemId(6)).unwrap().len(), 1);
+        assert_eq!(there.direct_successors(ItemId(1)).unwrap(), []);
+        assert_eq!(there.direct_predecessors(ItemId(2)).unwrap().len(), 1);
+        // An id that nothing ever named is not a chain of one.
+        assert_eq!(there.chain(ItemId(99)).unwrap(), Chain::default());
+        // As of a time at which only 1 and 4 were known.
+        let then = there.at(Moment { as_of: Some(Micros(5)), valid_at: None });
+        assert_eq!(ids(&then.chain(ItemId(4)).unwrap()), [1, 2, 4]);
+        assert_eq!(ids(&then.chain(ItemId(6)).unwrap()), [] as [u128; 0]);
+    }
+
+    /// Of 1 to 7, each of which replaced the one before, only some are there.
+    #[test]
+    fn erased_members_stand_where_they_stood() {
+        for there in 0u32..1 << 7 {
+            let is_there = |id: &u128| there >> (id - 1) & 1 == 1;
+            let list = |id: u128| if id == 1 { vec![] } else { vec![id - 1] };
+            let items = (1..=7).filter(is_there).map(|id| item(id, &list(id), 0)).collect();
+            let lists: Vec<(u128, Vec<u128>)> =
+                (1..=7).filter(|id| !is_there(id)).map(|id| (id, list(id))).collect();
+            let erased: Vec<_> = lists.iter().map(|(id, list)| (*id, &list[..])).collect();
+            let snapshot = snapshot(items, &erased);
+            for id in 1..=7 {
+                let chain = snapshot.chain(ItemId(id)).unwrap();
+                assert_eq!(ids(&chain), [1, 2, 3, 4, 5, 6, 7], "of {id}, {there:b}");
+                let ends = snapshot.current_successors(ItemId(id)).unwrap().places;
+                assert_eq!(ends.len(), usize::from(id < 7 && is_there(&7)), "of {id}, {there:b}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_circle_of_erased_items_ends() {
+        let circle = snapshot(vec![item(9, &[1], 0)], &[(1, &[2]), (2, &[1])]);
+        let chain = circle.chain(ItemId(9)).unwrap();
+        assert_eq!((chain.members.len(), ids(&chain)[2]), (3, 9));
+        let here = circle.find(ItemId(9)).unwrap().unwrap();
+        assert_eq!(circle.current_successors(ItemId(2)).unwrap().places, [here]);
+    }
+
+    /// Who replaced 1 was erased, so since when it is replaced is not known.
+    #[test]
+    fn an_item_whose_successors_were_erased_stays_superseded() {
+        let there = snapshot(vec![item(1, &[], 0)], &[(2, &[1])]);
+        let then = there.at(Moment { as_of: Some(Micros(0)), valid_at: None });
+        for snapshot in [there, then] {
+            let place = snapshot.find(ItemId(1)).unwrap().unwrap();
+            assert_eq!(snapshot.status(place), Ok(Status::Superseded));
+            assert_eq!(snapshot.current_successors(ItemId(1)).unwrap(), Successors::default());
+            assert_eq!(ids(&snapshot.chain(ItemId(1)).unwrap()), [1, 2]);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Every row of a snapshot, one after another, as `format-spec/export.md` orders them.
+//!
+//! Owns the order: commits as they were written; within one sources, items, edges, tombstones; and
+//! the tombstones of what is gone as early as they can stand. Holds one place in each table of one
+//! part, and what is gone, so it costs the same whatever else the store has. Knows nothing of how
+//! rows are shown.
+
+use std::collections::VecDeque;
+
+use crate::error::Damage;
+use crate::ids::{EdgeId, ItemId, Row, Seq};
+use crate::layout::{Column, EDGE_SEQ, ITEM_KIND, ITEM_SEQ, SOURCE_SEQ, TOMBSTONE_SEQ};
+use crate::part::Part;
+use crate::reading::gone::Gone;
+use crate::reading::snapshot::{Place, Snapshot, Status};
+use crate::segment::{EdgeView, ItemView, SourceView, TombstoneView};
+
+/// One row of a store.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record<'a> {
+    /// A source, whether or not something names it.
+    Source(SourceView<'a>),
+    /// An item and what it is now.
+    Item(ItemView<'a>, Status),
+    /// An edge, and whether it is tombstoned.
+    Edge(EdgeView<'a>, bool),
+    /// A tombstone.
+    Tombstone(TombstoneView<'a>),
+}
+
+/// What a tombstone hides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// An item of this kind.
+    Item(&'a str),
+    /// An edge.
+    Edge,
+    /// Nothing that the store still holds: it was erased, or went with what was.
+    Gone,
+}
+
+/// The tables, in their order within a commit.
+const SEQS: [Column; 4] = [SOURCE_SEQ, ITEM_SEQ, EDGE_SEQ, TOMBSTONE_SEQ];
+const SOURCES: usize = 0;
+const ITEMS: usize = 1;
+const EDGES: usize = 2;
+
+/// Every row of a snapshot in commit order. Ends after damage.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    snapshot: &'a Snapshot,
+    part: u32,
+    /// The next row of each table of that part.
+    next: [Row; SEQS.len()],
+    /// Commit of the last row that was given in its place.
+    seq: Seq,
+    /// What is gone; looked for before the first row is given.
+    gone: Option<Gone<Place>>,
+    /// Tombstones of what is gone that come next.
+    ahead: VecDeque<Place>,
+    /// Whether the last row was given, or damage ended it.
+    is_done: bool,
+}
+
+impl Snapshot {
+    /// Every source, item, edge and tombstone, hidden ones too, in commit order; the tombstones of
+    /// what is gone as early as what they name allows.
+    pub fn records(&self) -> Records<'_> {
+        Records {
+            snapshot: self,
+            part: 0,
+            next: [0; SEQS.len()],
+            seq: 0,
+            gone: None,
+            ahead: VecDeque::new(),
+            is_done: false,
+        }
+    }
+
+    /// Tombstones of what has no row any more.
+    fn gone(&self) -> Result<Gone<Place>, Damage> {
+        let mut gone = Gone::default();
+        for (part, it) in (0u32..).zip(self.parts.iter()) {
+            for row in 0..it.segment.header().tombstones {
+                let target = it.segment.tombstone_target(row)?;
+                if self.find_row(ItemId(target))?.is_none() && !self.has_edge(EdgeId(target))? {
+                    let replaced = it.segment.replaced_by_erased(row)?;
+                    gone.add(target, Place { part, row }, replaced.iter().copied());
+                }
+            }
+        }
+        gone.settle(|id| self.find_row(ItemId(id)).map(|place| place.is_some()))?;
+        Ok(gone)
+    }
+
+    /// The kind of the item at a place.
+    pub fn kind(&self, place: Place) -> Result<&str, Damage> {
+        let segment = &self.parts[place.part as usize].segment;
+        segment.symbol(segment.view::<u32>(ITEM_KIND)?.get(place.row as usize)?)
+    }
+
+    /// What a tombstone of `number` hides.
+    pub fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
+        if let Some(place) = self.find(ItemId(number))? {
+            return self.kind(place).map(Target::Item);
+        }
+        Ok(if self.has_edge(EdgeId(number))? { Target::Edge } else { Target::Gone })
+    }
+
+    /// An edge by its id, and whether it is tombstoned.
+    pub fn find_edge(&self, id: EdgeId) -> Result<Option<(EdgeView<'_>, bool)>, Damage> {
+        for part in self.parts.iter() {
+            if let Some(row) = part.segment.row_of_edge(id)? {
+                let hidden = part.state.edges_tombstoned.contains(row);
+                return part.segment.edge(row).map(|edge| Some((edge, hidden)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<'a> Records<'a> {
+    /// The table that has the next row, and that row's commit.
+    fn next_table(&self, part: &'a Part) -> Result<Option<(usize, Seq)>, Damage> {
+        let header = part.segment.header();
+        let rows = [header.sources, header.items, header.edges, header.tombstones];
+        let mut first = None;
+        for table in 0..SEQS.len() {
+            let row = self.next[table];
+            if row == rows[table] {
+                continue;
+            }
+            let seq = part.segment.view::<Seq>(SEQS[table])?.get(row as usize)?;
+            if first.is_none_or(|(_, least)| seq < least) {
+                first = Some((table, seq));
+            }
+        }
+        Ok(first)
+    }
+
+    fn record(&self, part: &'a Part, table: usize, row: Row) -> Result<Record<'a>, Damage> {
+        let segment = &part.segment;
+        Ok(match table {
+            SOURCES => Record::Source(segment.source(row)?),
+            ITEMS => {
+                let status = self.snapshot.status(Place { part: self.part, row })?;
+                Record::Item(segment.item(row)?, status)
+            }
+            EDGES => Record::Edge(segment.edge(row)?, part.state.edges_tombstoned.contains(row)),
+            _ => Record::Tombstone(segment.tombstone(row)?),
+        })
+    }
+
+    fn step(&mut self) -> Result<Option<Record<'a>>, Damage> {
+        let mut gone = match self.gone.take() {
+            Some(gone) => gone,
+            None => self.snapshot.gone()?,
+        };
+        let step = self.step_with(&mut gone);
+        self.gone = Some(gone);
+        step
+    }
+
+    fn step_with(&mut self, gone: &mut Gone<Place>) -> Result<Option<Record<'a>>, Damage> {
+        loop {
+            let part = self.snapshot.parts.get(self.part as usize);
+            if self.ahead.is_empty() {
+                self.ahead.extend(gone.next(part.is_none()).unwrap_or_default());
+            }
+            if let Some(stone) = self.ahead.pop_front() {
+                let stone = self.snapshot.part(stone).segment.tombstone(stone.row)?;
+                return Ok(Some(Record::Tombstone(stone)));
+            }
+            let Some(part) = part else { return Ok(None) };
+            let Some((table, seq)) = self.next_table(part)? else {
+                self.part += 1;
+                self.next = [0; SEQS.len()];
+                continue;
+            };
+            if seq < self.seq {
+                let detail = format!("a row of commit {seq} follows one of {}", self.seq);
+                return Err(Damage::new("SEG-14", detail).within(part.segment.name()));
+            }
+            self.seq = seq;
+            let row = self.next[table];
+            self.next[table] += 1;
+            let record = self.record(part, table, row)?;
+            match &record {
+                Record::Item(item, _) => gone.note(item.id.0),
+                Record::Tombstone(stone) if gone.has(stone.target) => continue, // it stands elsewhere
+                _ => {}
+            }
+            return Ok(Some(record));
+        }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Damage>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        let step = self.step();
+        self.is_done = !matches!(step, Ok(Some(_)));
+        step.transpose()
+    }
+}
+
+impl std::iter::FusedIterator for Records<'_> {}

@@ -1,0 +1,235 @@
+//! Opening: from the files of a directory to the rows of its newest commit.
+//!
+//! Owns the order in which a manifest, its segments and its logs are read; changes nothing on disk.
+//! A writer and a reader of another process's store come through here.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::error::{Damage, DiskError, OpenError};
+use crate::ids::Seq;
+use crate::item::Batch;
+use crate::layout::{self, FileKind};
+use crate::log::{Frame, LogEnd, LogReader};
+use crate::manifest::{Manifest, SegmentEntry, StateEntry};
+use crate::os::disk::Disk;
+use crate::part::Part;
+use crate::reading::snapshot::Snapshot;
+use crate::record;
+use crate::segment::{Header, OpenedSegment, Segment, SegmentBuilder, open_any};
+use crate::state::{self, RowState, StateOf};
+use crate::store::rows::Rows;
+
+/// What a directory holds.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) manifest: Manifest,
+    pub(crate) rows: Rows,
+    pub(crate) next_seq: Seq,
+    /// Logs that were read, oldest first. Version 1 does not name them in the manifest.
+    pub(crate) logs: Vec<u64>,
+    /// Whether every log with frames was closed by its writer, so that all of it is on disk.
+    pub(crate) is_closed: bool,
+    /// Numbers of segments of an older version, which were converted on the heap.
+    pub(crate) outdated: Vec<u64>,
+    /// Bytes of all logs' frames.
+    pub(crate) log_bytes: u64,
+    /// Lengths of the logs' files.
+    pub(crate) log_file_bytes: u64,
+}
+
+impl Opened {
+    /// The sealed rows of a manifest. Segments that an earlier view has open are not opened again.
+    pub(crate) fn sealed(
+        disk: &dyn Disk,
+        manifest: Manifest,
+        earlier: Option<&Self>,
+    ) -> Result<Self, OpenError> {
+        let known = earlier.map(Self::open_segments).unwrap_or_default();
+        let (mut parts, mut outdated) = (Vec::new(), Vec::new());
+        for entry in &manifest.segments {
+            let segment = match known.get(&entry.sha256) {
+                Some(segment) => Arc::clone(segment),
+                None => {
+                    let opened = open_segment(disk, entry)?;
+                    outdated.extend(opened.upgraded.then_some(entry.number));
+                    Arc::new(opened.segment)
+                }
+            };
+            parts.push(with_state(disk, entry, segment)?);
+        }
+        let rows = Rows::sealed(parts);
+        let next_seq = manifest.last_seq + 1;
+        Ok(Self {
+            manifest,
+            rows,
+            next_seq,
+            logs: Vec::new(),
+            is_closed: true,
+            outdated,
+            log_bytes: 0,
+            log_file_bytes: 0,
+        })
+    }
+
+    fn open_segments(&self) -> HashMap<[u8; 32], Arc<Segment>> {
+        let entries = self.manifest.segments.iter().zip(self.rows.sealed_parts());
+        entries.map(|(entry, part)| (entry.sha256, Arc::clone(&part.segment))).collect()
+    }
+
+    /// Brings back what the logs hold. While another process writes them (`is_growing`), what is not
+    /// whole at an end may be on its way.
+    pub(crate) fn replay(
+        &mut self,
+        disk: &dyn Disk,
+        names: &[String],
+        is_growing: bool,
+    ) -> Result<(), OpenError> {
+        let named: BTreeSet<u64> = self.manifest.logs.iter().copied().collect();
+        let found = names.iter().filter_map(|name| layout::number(FileKind::Log, name));
+        let logs: BTreeSet<u64> = found.chain(named.iter().copied()).collect();
+        for number in logs {
+            self.manifest.next_file = self.manifest.next_file.max(number.saturating_add(1));
+            if number >= self.manifest.log_floor {
+                let name = layout::name(FileKind::Log, number);
+                let log = LogReader::open(disk, number, named.contains(&number));
+                let log = log.map_err(|error| match error {
+                    OpenError::Disk(error) => missing(error, &name),
+                    other => other,
+                })?;
+                self.replay_log(&log, &name, is_growing)?;
+                self.logs.push(number);
+            }
+        }
+        if self.next_seq <= self.manifest.synced_seq {
+            let detail = format!(
+                "the logs end with commit {}, but {} was on disk when the manifest was written",
+                self.next_seq - 1,
+                self.manifest.synced_seq
+            );
+            return Err(Damage::new("LOG-08", detail).into());
+        }
+        Ok(())
+    }
+
+    fn replay_log(
+        &mut self,
+        log: &LogReader,
+        name: &str,
+        is_growing: bool,
+    ) -> Result<(), OpenError> {
+        let mut builder = SegmentBuilder::default();
+        let mut batches = Vec::new();
+        let store = self.manifest.store;
+        let mut frames = if is_growing {
+            log.frames_so_far(store, self.next_seq)?
+        } else {
+            log.frames(store, self.next_seq)?
+        };
+        while let Some(frame) = frames.next_frame()? {
+            let batch = batch_of(&frame, &self.manifest).map_err(|damage| damage.within(name))?;
+            builder.push_batch(frame.seq, &batch);
+            batches.push(batch);
+            self.next_seq = frame.seq + 1;
+        }
+        self.log_bytes += frames.at();
+        self.log_file_bytes += log.file_bytes();
+        if !batches.is_empty() {
+            self.note_erasures(&batches);
+            self.rows.add(builder.finish_on_heap(), &batches)?;
+            self.is_closed &= frames.end() == Some(LogEnd::Marked);
+        }
+        Ok(())
+    }
+
+    /// What the newest manifest may not know yet.
+    fn note_erasures(&mut self, batches: &[Batch]) {
+        let stones = batches.iter().flat_map(|batch| &batch.tombstones);
+        let erasures = stones.filter(|stone| stone.removes()).map(|stone| stone.target);
+        self.manifest.erasures.extend(erasures);
+    }
+
+    /// Everything, for a reader.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot::of(self.rows.all(), self.next_seq - 1, self.manifest.model)
+    }
+}
+
+/// What a log's frame holds, checked (LOG-05).
+pub(crate) fn batch_of(frame: &Frame<'_>, manifest: &Manifest) -> Result<Batch, Damage> {
+    let batch = record::decode(frame.payload, frame.records, frame.version)?;
+    batch.recheck(manifest.model.map(|model| model.dimensions))?;
+    Ok(batch)
+}
+
+/// Opens a segment that a manifest lists.
+pub(crate) fn open_segment(
+    disk: &dyn Disk,
+    entry: &SegmentEntry,
+) -> Result<OpenedSegment, OpenError> {
+    let name = layout::name(FileKind::Segment, entry.number);
+    let bytes = disk.map(&name).map_err(|error| missing(error, &name))?;
+    if bytes.as_slice().len() as u64 != entry.bytes {
+        let detail = format!("{} bytes long, {} were written", bytes.as_slice().len(), entry.bytes);
+        return Err(Damage::new("MAN-03", detail).within(&name).into());
+    }
+    let opened = open_any(&name, bytes)?;
+    check_counts(opened.segment.header(), entry).map_err(|damage| damage.within(&name))?;
+    Ok(opened)
+}
+
+/// Checks that a manifest says of a segment what its header says (MAN-05).
+pub(crate) fn check_counts(header: &Header, entry: &SegmentEntry) -> Result<(), Damage> {
+    let found = [header.items, header.sources, header.edges, header.tombstones, header.vectors];
+    let listed = [entry.items, entry.sources, entry.edges, entry.tombstones, entry.vectors];
+    let seqs = (header.first_seq, header.last_seq) == (entry.first_seq, entry.last_seq);
+    let is_wide = header.vectors == 0 || header.dimensions == entry.dimensions;
+    if found != listed || !seqs || !is_wide {
+        return Err(Damage::new("MAN-05", "counts differ from the manifest's"));
+    }
+    Ok(())
+}
+
+fn with_state(
+    disk: &dyn Disk,
+    entry: &SegmentEntry,
+    segment: Arc<Segment>,
+) -> Result<Part, OpenError> {
+    let state = match &entry.state {
+        None => RowState::fresh(entry.items as usize, entry.edges as usize),
+        Some(state) => open_state(disk, entry, state)?,
+    };
+    Ok(Part { segment, state: Arc::new(state) })
+}
+
+fn open_state(
+    disk: &dyn Disk,
+    entry: &SegmentEntry,
+    state: &StateEntry,
+) -> Result<RowState, OpenError> {
+    let of = state_of(entry, state);
+    let name = layout::state_name(of.segment, of.generation);
+    // One byte more than listed, so that a longer file is seen to be one.
+    let bytes = disk.read(&name, state.bytes + 1).map_err(|error| missing(error, &name))?;
+    state::decode(of, &bytes)
+}
+
+/// What the state file of a segment must say of itself.
+pub(crate) fn state_of(entry: &SegmentEntry, state: &StateEntry) -> StateOf {
+    StateOf {
+        segment: entry.number,
+        generation: state.generation,
+        items: entry.items,
+        edges: entry.edges,
+    }
+}
+
+/// A file that the manifest names and that is not there is damage (MAN-03).
+fn missing(error: DiskError, name: &str) -> OpenError {
+    if error.source.kind() == std::io::ErrorKind::NotFound {
+        return Damage::new("MAN-03", "the manifest names it, but it is not there")
+            .within(name)
+            .into();
+    }
+    error.into()
+}

@@ -1,0 +1,443 @@
+//! What the one writer keeps, and the order in which things become durable (`format-spec/log.md`).
+//!
+//! Owns the log, the manifest and the newest rows, pending commits included. Everything here is
+//! done under the store's lock and is short: what takes long, building segments, is a [`Job`]'s.
+
+mod jobs;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::error::{Damage, DiskError, OpenError, WriteError};
+use crate::ids::{Seq, SourceId, StoreId};
+use crate::item::Batch;
+use crate::layout::{self, FileKind};
+use crate::limits::*;
+use crate::log::{Durability, LogSyncer, LogWriter};
+use crate::manifest::{Manifest, SegmentEntry};
+use crate::os::disk::{Disk, put_all_in_place};
+use crate::reading::snapshot::Snapshot;
+use crate::segment::Uncommitted;
+use crate::state::{RowState, StateFile, StateOf};
+use crate::store::Ground;
+use crate::store::job::{Job, JobError, Made};
+use crate::store::opening::Opened;
+use crate::store::rows::Rows;
+
+/// Bytes that a batch takes in the logs at most, with the head of its frame and the header of a log.
+const FRAME_ROOM: u64 = FRAME_BYTES_MAX as u64 + LOG_RESERVE_STEP;
+// Logs without room are full, so that waiting for room has the tail sealed.
+const _: () = assert!(LOG_BYTES_SEAL + FRAME_ROOM <= LOG_BYTES_MAX);
+
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) manifest: Manifest,
+    pub(crate) rows: Rows,
+    log: Option<LogWriter>,
+    durability: Durability,
+    /// Whether the logs hold frames that nobody knows to be on disk.
+    pub(crate) must_seal: bool,
+    /// Numbers of segments of an older version.
+    pub(crate) outdated: Vec<u64>,
+    /// The logs before this one that hold the rest of the tail.
+    older_logs: Vec<u64>,
+    /// Bytes of the older logs that hold the rest of the tail.
+    older_log_bytes: u64,
+    /// Lengths of their files.
+    older_file_bytes: u64,
+    manifest_bytes: u64,
+    next_seq: Seq,
+    /// Retired rows that the newest state file of each segment holds.
+    stored_marks: HashMap<u64, [u32; 3]>,
+    /// Sealed segments that a job is reading: no other job may take them.
+    claimed: HashSet<u64>,
+    /// Segments that a move to another model has made and that its manifest will name, each of one
+    /// sealed segment, which stays claimed until then.
+    pub(crate) remade: Vec<(Job, Made)>,
+    /// How many embeddings may wait to be made anew, while a move to another model holds writers back.
+    pub(crate) waiting_max: Option<u64>,
+    /// Files that no manifest needs any more and that are still there.
+    doomed: Vec<String>,
+    /// Counts the snapshots made, so that an older one is never shown after a newer one.
+    views: u64,
+    /// Why the writer stopped.
+    stopped: Arc<OnceLock<String>>,
+    /// How many erasures are pending.
+    erasures_pending: Arc<AtomicUsize>,
+}
+
+/// A directory without a manifest is a new store, unless it holds pieces of an old one.
+fn first_manifest(ground: &Ground, names: &[String]) -> Result<(Manifest, u64), OpenError> {
+    let piece = names.iter().find(|name| {
+        layout::number(FileKind::Log, name).is_some()
+            || layout::number(FileKind::Segment, name).is_some()
+    });
+    if let Some(name) = piece {
+        let detail = format!("{name} is there, but no manifest");
+        return Err(Damage::new("MAN-03", detail).into());
+    }
+    let mut id = [0; 16];
+    ground.random.fill(&mut id);
+    let manifest = Manifest::first(StoreId(u128::from_le_bytes(id)), ground.clock.now());
+    remove_unfinished(&*ground.disk, names)?;
+    let bytes = manifest.put_in_place(&*ground.disk)?;
+    Ok((manifest, bytes))
+}
+
+/// Removes files whose writing was cut short: their names would be in the way of the next ones.
+pub(crate) fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
+    names.iter().filter(|name| layout::is_unfinished(name)).try_for_each(|name| disk.remove(name))
+}
+
+fn marks(state: &RowState) -> [u32; 3] {
+    [state.tombstoned.count(), state.superseded.count(), state.edges_tombstoned.count()]
+}
+
+impl Writer {
+    /// Opens what the directory holds, making a new store where it holds none, and recovers what
+    /// was acknowledged.
+    pub(crate) fn open(ground: &Ground, durability: Durability) -> Result<Self, OpenError> {
+        let disk = &*ground.disk;
+        let names = disk.names()?;
+        let (manifest, manifest_bytes) = match Manifest::newest(disk, &names)? {
+            Some(found) => found,
+            None => first_manifest(ground, &names)?,
+        };
+        if !manifest.may_write() {
+            let file = layout::name(FileKind::Manifest, manifest.number);
+            return Err(OpenError::TooNew { file, version: manifest.write_version });
+        }
+        let mut opened = Opened::sealed(disk, manifest, None)?;
+        let stored_marks = stored_marks(&opened);
+        opened.replay(disk, &names, false)?;
+        // What is about to be removed may be all that is left if the newest names are lost.
+        disk.sync_names()?;
+        let writer = Self {
+            manifest_bytes,
+            manifest: opened.manifest,
+            rows: opened.rows,
+            log: None,
+            durability,
+            must_seal: !opened.is_closed,
+            outdated: opened.outdated,
+            older_logs: opened.logs,
+            older_log_bytes: opened.log_bytes,
+            older_file_bytes: opened.log_file_bytes,
+            next_seq: opened.next_seq,
+            stored_marks,
+            claimed: HashSet::new(),
+            remade: Vec::new(),
+            waiting_max: None,
+            doomed: Vec::new(),
+            views: 0,
+            stopped: Arc::default(),
+            erasures_pending: Arc::default(),
+        };
+        writer.count_erasures();
+        writer.remove_leftovers(disk, &disk.names()?)?;
+        Ok(writer)
+    }
+
+    /// Removes what no manifest needs. Only names of our own making are touched.
+    fn remove_leftovers(&self, disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
+        remove_unfinished(disk, names)?;
+        let mut needed: HashSet<String> = HashSet::new();
+        for entry in &self.manifest.segments {
+            needed.insert(layout::name(FileKind::Segment, entry.number));
+            let state = entry.state.as_ref();
+            needed.extend(state.map(|state| layout::state_name(entry.number, state.generation)));
+        }
+        for name in names {
+            let old_log = layout::number(FileKind::Log, name)
+                .is_some_and(|number| number < self.manifest.log_floor);
+            let old_manifest = layout::number(FileKind::Manifest, name)
+                .is_some_and(|number| number < self.manifest.number);
+            let lost = layout::is_listed_kind(name) && !needed.contains(name);
+            if old_log || old_manifest || lost {
+                disk.remove(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest commit, pending ones included.
+    pub(crate) fn last_seq(&self) -> Seq {
+        self.next_seq - 1
+    }
+
+    /// Why the writer stopped, for those who do not hold its lock.
+    pub(crate) fn stopped(&self) -> Arc<OnceLock<String>> {
+        Arc::clone(&self.stopped)
+    }
+
+    /// How many erasures are pending, for the same.
+    pub(crate) fn erasures_pending(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.erasures_pending)
+    }
+
+    fn count_erasures(&self) {
+        self.erasures_pending.store(self.manifest.erasures.len(), Ordering::SeqCst);
+    }
+
+    /// Everything as of the newest commit.
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
+        self.views += 1;
+        let now = Snapshot::of(self.rows.all(), self.last_seq(), self.manifest.model);
+        Snapshot { view: self.views, ..now }
+    }
+
+    /// Whether the tail must be sealed before another batch is logged. The flush itself needs a log
+    /// for the commits that follow, beside the one that the batch may need.
+    pub(crate) fn logs_are_full(&self) -> bool {
+        let one_more = usize::from(self.log.is_none());
+        self.log_bytes() >= LOG_BYTES_SEAL || self.manifest.logs.len() + one_more >= LOGS_MAX
+    }
+
+    /// Whether the logs can take a batch, whatever it is.
+    pub(crate) fn has_room(&self) -> bool {
+        let has_log = self.log.is_some() || self.manifest.logs.len() < LOGS_MAX;
+        has_log && self.log_bytes() + FRAME_ROOM <= LOG_BYTES_MAX
+    }
+
+    /// Ids whose bytes are still to be removed.
+    pub(crate) fn erasures(&self) -> &BTreeSet<u128> {
+        &self.manifest.erasures
+    }
+
+    /// Notes sources that go with what is erased, before the first row is left out: once an item is
+    /// gone, nothing else tells what was to go with it. From now on no commit may name them.
+    pub(crate) fn erase_too(&mut self, sources: impl IntoIterator<Item = SourceId>) {
+        self.manifest.erasures.extend(sources.into_iter().map(|source| source.0));
+        self.count_erasures();
+    }
+
+    /// Bytes of the logs that hold the tail.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.older_log_bytes + self.log.as_ref().map_or(0, LogWriter::bytes)
+    }
+
+    /// Bytes of all files that the manifest needs, and the logs.
+    pub(crate) fn bytes_on_disk(&self) -> u64 {
+        let sealed = self.manifest.segments.iter();
+        let sealed: u64 = sealed
+            .map(|entry| entry.bytes + entry.state.as_ref().map_or(0, |state| state.bytes))
+            .sum();
+        let log = self.log.as_ref().map_or(0, LogWriter::file_bytes);
+        sealed + self.older_file_bytes + log + self.manifest_bytes
+    }
+
+    /// What brings the newest commits to disk without the writer's lock.
+    pub(crate) fn syncer(&self) -> Option<LogSyncer> {
+        self.log.as_ref().map(LogWriter::syncer)
+    }
+
+    /// Appends one batch to the log, which has room for it, without a sync, and shows it to itself.
+    /// `rows` are those of the batch.
+    pub(crate) fn commit(
+        &mut self,
+        disk: &dyn Disk,
+        batch: &Batch,
+        payload: &[u8],
+        rows: Uncommitted,
+    ) -> Result<Seq, WriteError> {
+        assert!(self.has_room(), "the store waits for it before it takes the lock");
+        let erasures = batch.tombstones.iter().filter(|stone| stone.removes());
+        // With each id its source may have to go.
+        if self.manifest.erasures.len() + erasures.clone().count() > ERASURES_PENDING_MAX / 2 {
+            let why = format!("at most {} erasures may be pending", ERASURES_PENDING_MAX / 2);
+            return Err(WriteError::refused("erase", why));
+        }
+        let records = u32::try_from(batch.records()).expect("BATCH_RECORDS_MAX is checked");
+        self.need_log(disk)?;
+        let seq = self.next_seq;
+        let log = self.log.as_mut().expect("made above");
+        log.append(seq, payload, records).map_err(|error| self.stop(error))?;
+        self.next_seq += 1;
+        self.manifest.erasures.extend(erasures.map(|stone| stone.target));
+        self.count_erasures();
+        let added = self.rows.add(rows.committed(seq), [batch]);
+        added.map_err(|damage| self.stop_for(damage))?;
+        Ok(seq)
+    }
+
+    /// The log is made when the first write needs it, and named by a manifest before its first frame.
+    fn need_log(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
+        if self.log.is_some() {
+            return Ok(());
+        }
+        self.new_log(disk)?;
+        self.publish(disk)
+    }
+
+    fn new_log(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
+        let number = self.take_number();
+        let (store, next_seq) = (self.manifest.store, self.next_seq);
+        let made = LogWriter::create(disk, store, number, next_seq, self.durability);
+        self.log = Some(made.map_err(|error| self.stop(error))?);
+        self.manifest.logs.push(number);
+        Ok(())
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.manifest.next_file += 1;
+        self.manifest.next_file - 1
+    }
+
+    fn stop_for(&mut self, damage: Damage) -> WriteError {
+        self.note_stop(damage.to_string());
+        damage.into()
+    }
+
+    /// A tail that cannot be sealed cannot grow for ever.
+    pub(crate) fn stop_for_flush(&mut self, job: &Job, error: JobError) -> WriteError {
+        self.abandon(job);
+        match error {
+            JobError::Disk(error) | JobError::Names(error) => self.stop(error),
+            JobError::Damaged(damage) => self.stop_for(damage),
+            // limits.rs: a full tail and the segments that a flush takes up fit one segment.
+            JobError::TooLarge(why) => self.stop_for(Damage::new("SEG-21", why)),
+            JobError::Cancelled => WriteError::Stopped("the flush was cancelled".to_owned()),
+        }
+    }
+
+    pub(crate) fn stop(&mut self, error: DiskError) -> WriteError {
+        self.note_stop(error.to_string());
+        WriteError::Disk(error)
+    }
+
+    /// What must be written before anything else can be does not fit the disk.
+    pub(crate) fn stop_for_space(&mut self, error: WriteError) {
+        self.note_stop(match error {
+            WriteError::Postponed { why, .. } => why,
+            other => other.to_string(),
+        });
+    }
+
+    /// The first reason stays: what follows from it explains less.
+    fn note_stop(&self, why: String) {
+        let _earlier = self.stopped.set(why);
+    }
+
+    /// Embeddings in the tail.
+    pub(crate) fn tail_vectors(&self) -> u64 {
+        self.rows.tail().iter().map(|part| u64::from(part.segment.header().vectors)).sum()
+    }
+
+    /// Whether so many more embeddings may be written now.
+    pub(crate) fn admits(&self, vectors: u64) -> bool {
+        vectors == 0 || self.waiting_max.is_none_or(|most| self.tail_vectors() + vectors <= most)
+    }
+
+    fn drop_older_logs(&mut self) {
+        let floor = self.log.as_ref().map_or(self.manifest.next_file, LogWriter::number);
+        let old = self.older_logs.drain(..);
+        self.doomed.extend(old.map(|number| layout::name(FileKind::Log, number)));
+        self.manifest.logs.retain(|&number| number >= floor);
+        self.manifest.log_floor = floor;
+        self.older_log_bytes = 0;
+        self.older_file_bytes = 0;
+    }
+
+    fn doom(&mut self, entry: &SegmentEntry) {
+        self.stored_marks.remove(&entry.number);
+        self.doomed.push(layout::name(FileKind::Segment, entry.number));
+        let state = entry.state.as_ref();
+        self.doomed.extend(state.map(|state| layout::state_name(entry.number, state.generation)));
+    }
+
+    /// Writes the states that changed, then a new manifest, and removes what it leaves behind.
+    pub(crate) fn publish(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
+        self.try_publish(disk).map_err(|error| self.stop(error))?;
+        // All of it stands by now.
+        self.remove_doomed(disk);
+        Ok(())
+    }
+
+    /// Removes what no manifest needs any more. What cannot be removed is tried again with the next
+    /// manifest, before an erasure is said to be done, and at the next opening.
+    pub(crate) fn remove_doomed(&mut self, disk: &dyn Disk) {
+        self.doomed.retain(|name| !is_removed(disk, name));
+    }
+
+    fn try_publish(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
+        // States hold bits that unsealed commits have set; those must not outlive the commits.
+        self.syncer().map_or(Ok(()), |syncer| syncer.sync())?;
+        self.write_states(disk)?;
+        if !self.must_seal {
+            self.manifest.synced_seq = self.last_seq();
+        }
+        self.doomed.push(layout::name(FileKind::Manifest, self.manifest.number));
+        self.manifest.number += 1;
+        self.manifest_bytes = self.manifest.put_in_place(disk)?;
+        Ok(())
+    }
+
+    fn write_states(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
+        // Replaying the log sets the same bits once more, which is harmless: none is ever cleared.
+        let (stored, doomed) = (&mut self.stored_marks, &mut self.doomed);
+        let sealed = self.manifest.segments.iter_mut().zip(self.rows.sealed_parts());
+        let files = sealed.filter_map(|(entry, part)| {
+            let now = marks(&part.state);
+            let stored = stored.entry(entry.number).or_default();
+            if *stored == now {
+                return None;
+            }
+            *stored = now;
+            let generation = entry.state.as_ref().map_or(1, |state| state.generation + 1);
+            let of = StateOf {
+                segment: entry.number,
+                generation,
+                items: entry.items,
+                edges: entry.edges,
+            };
+            let file = StateFile::of(of, &part.state);
+            let old = entry.state.replace(file.entry);
+            doomed.extend(old.map(|old| layout::state_name(entry.number, old.generation)));
+            Some((file.name, file.bytes))
+        });
+        put_all_in_place(disk, files)
+    }
+
+    /// Notes that these ids have left every file.
+    pub(crate) fn forget_erased(
+        &mut self,
+        disk: &dyn Disk,
+        ids: &BTreeSet<u128>,
+    ) -> Result<(), WriteError> {
+        self.remove_doomed(disk);
+        if let Some(name) = self.doomed.first() {
+            let why = std::io::Error::other("it holds erased bytes and could not be removed");
+            return Err(WriteError::postponed(&DiskError::new("remove", name, why)));
+        }
+        self.manifest.erasures.retain(|id| !ids.contains(id));
+        self.count_erasures();
+        self.publish(disk)?;
+        // Until then a power cut may bring a removed name back, which the next opening removes again.
+        disk.sync_names().map_err(|error| self.stop(error))
+    }
+
+    /// Ends the log in good order, so that a later change to its last frame is known as damage.
+    pub(crate) fn close(&mut self) -> Result<(), DiskError> {
+        match self.log.take() {
+            Some(log) if self.stopped.get().is_none() => log.close(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Removes a file that may be gone already.
+fn is_removed(disk: &dyn Disk, name: &str) -> bool {
+    match disk.remove(name) {
+        Ok(()) => true,
+        Err(error) => error.source.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+fn stored_marks(opened: &Opened) -> HashMap<u64, [u32; 3]> {
+    let parts = opened.rows.sealed_parts().iter();
+    let entries = opened.manifest.segments.iter();
+    entries.zip(parts).map(|(entry, part)| (entry.number, marks(&part.state))).collect()
+}
