@@ -75,7 +75,7 @@ fn bench(criterion: &mut Criterion) {
         bencher.iter(|| {
             let query = Query::parse(&mut analyzer, &question);
             let mut stats = Stats::new(&query);
-            let found = stats.add(&view, &query).expect("just written");
+            let found = stats.add(view, &query).expect("just written");
             let ranker = Ranker::new(&query, &stats, Parameters::default());
             let mut top: Top<Score, u32> = Top::new(BEST);
             ranker.search(&found, &mut scratch, |_| true, |row| row, &mut top).expect("sound");

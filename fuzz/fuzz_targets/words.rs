@@ -48,7 +48,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(view) = PostingsView::open(columns.as_ref(), ROWS) else { return };
     let query = Query::parse(&mut Analyzer::new(), "the storm by the harbour lamp7 lamp7x");
     let mut stats = Stats::new(&query);
-    let Ok(found) = stats.add(&view, &query) else { return };
+    let Ok(found) = stats.add(view, &query) else { return };
     let ranker = Ranker::new(&query, &stats, Parameters::default());
     let mut top: Top<Score, u32> = Top::new(10);
     let searched = ranker.search(&found, &mut Scratch::default(), |_| true, |row| row, &mut top);

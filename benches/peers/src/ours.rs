@@ -173,7 +173,7 @@ impl Reader for OneSegment {
         let (analyzer, scratch) = &mut *self.working.borrow_mut();
         let query = Query::parse(analyzer, question);
         let mut stats = Stats::new(&query);
-        let found = stats.add(&view, &query)?;
+        let found = stats.add(view, &query)?;
         let ranker = Ranker::new(&query, &stats, Parameters::default());
         let mut top: Top<Score, u32> = Top::new(limit);
         ranker.search(&found, scratch, |_| true, |row| row, &mut top)?;

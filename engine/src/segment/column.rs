@@ -3,6 +3,8 @@
 //! A view checks a page of the file the first time one of its bytes is used (SEG-06), so opening
 //! costs the same whatever the number of rows, and a flipped bit is still never read as data.
 
+use std::ops::Range;
+
 use bytemuck::AnyBitPattern;
 
 use super::sealed::Segment;
@@ -56,6 +58,7 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
     }
 
     /// One cell.
+    #[inline]
     pub(crate) fn get(&self, row: usize) -> Result<T, Damage> {
         let cell = self.cells.get(row).copied().ok_or_else(|| self.outside(row))?;
         self.touch(row, row + 1)?;
@@ -63,6 +66,7 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
     }
 
     /// Cells `from..to`.
+    #[inline]
     pub(crate) fn range(&self, from: usize, to: usize) -> Result<&'seg [T], Damage> {
         let cells = self.cells.get(from..to).ok_or_else(|| self.outside(to))?;
         self.touch(from, to)?;
@@ -79,14 +83,26 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
         partition_point(self.len(), |at| Ok(before(&self.get(at)?)))
     }
 
+    #[inline]
     fn touch(&self, from: usize, to: usize) -> Result<(), Damage> {
         let start = self.offset + from * size_of::<T>();
         let end = self.offset + to * size_of::<T>();
+        let pages = start / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
+        // Most of what is asked for lies in one page, and was checked before.
+        if pages.len() == 1 && self.segment.is_checked(pages.start) {
+            return Ok(());
+        }
+        self.check(pages)
+    }
+
+    #[inline(never)]
+    fn check(&self, pages: Range<usize>) -> Result<(), Damage> {
         self.segment
-            .check_pages(start / PAGE_BYTES, end.div_ceil(PAGE_BYTES))
+            .check_pages(pages.start, pages.end)
             .map_err(|page| self.segment.wrong("SEG-06", self.column, page.to_string()))
     }
 
+    #[cold]
     fn outside(&self, row: usize) -> Damage {
         self.wrong("SEG-12", format!("row {row} of {} cells", self.cells.len()))
     }

@@ -193,20 +193,27 @@ impl Segment {
         self.places[usize::from(column.0)]
     }
 
+    /// Whether a page's checksum was found right.
+    #[inline]
+    pub(super) fn is_checked(&self, page: usize) -> bool {
+        self.checked
+            .get(page / 64)
+            .is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
+    }
+
     /// Checks pages `from..to` against their checksums, each once in the segment's life (SEG-06). What
     /// of them is not in memory is asked for in one piece before.
     pub(super) fn check_pages(&self, from: usize, to: usize) -> Result<(), WrongPage> {
         let mut is_asked_for = false;
         for page in from..to {
-            let (word, bit) = (&self.checked[page / 64], 1 << (page % 64));
-            if word.load(Ordering::Relaxed) & bit == 0 {
+            if !self.is_checked(page) {
                 if !is_asked_for {
                     let end = (to * PAGE_BYTES).min(self.raw().len());
                     self.bytes.will_need(page * PAGE_BYTES..end);
                     is_asked_for = true;
                 }
                 check_page(self.raw(), self.checks_at, page)?;
-                word.fetch_or(bit, Ordering::Relaxed);
+                self.checked[page / 64].fetch_or(1 << (page % 64), Ordering::Relaxed);
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use super::bytes::{Bytes, part};
 use super::layout::{
     BLOCK_BYTES, BLOCK_ROWS, COUNT_BITS_MAX, IMPACT_CLASSES, Impact, ROW_BITS_MAX,
 };
-use super::pack::{packed_bytes, unpack};
+use super::pack::{packed_bytes, unpack, unpack_one};
 use super::posting::Posting;
 use super::{Damage, damage};
 
@@ -66,7 +66,8 @@ pub(super) fn last_row(raw: &[u8; BLOCK_BYTES]) -> u32 {
     u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]])
 }
 
-/// Rows and counts of one decoded block; the first `count` of each are valid.
+/// Rows and counts of one decoded block; the first `count` of each are valid, and no counts while
+/// the block is uncounted. No segment has a row as great as those behind the last.
 #[derive(Debug, Clone)]
 pub(super) struct Decoded {
     pub(super) rows: [u32; BLOCK_ROWS],
@@ -75,18 +76,19 @@ pub(super) struct Decoded {
     pub(super) count: usize,
     /// Whether any title count may differ from 0.
     pub(super) titled: bool,
+    /// The block whose counts were not unpacked.
+    uncounted: Option<Block>,
 }
 
 impl Default for Decoded {
     fn default() -> Self {
         let zeros = [0; BLOCK_ROWS];
-        Self { rows: zeros, bodies: zeros, titles: zeros, count: 0, titled: false }
+        Self { rows: zeros, bodies: zeros, titles: zeros, count: 0, titled: false, uncounted: None }
     }
 }
 
 impl Decoded {
     pub(super) fn posting(&self, i: usize) -> Posting {
-        let narrow = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
         Posting { row: self.rows[i], body: narrow(self.bodies[i]), title: narrow(self.titles[i]) }
     }
 
@@ -95,15 +97,19 @@ impl Decoded {
         (0..self.count).map(|i| self.posting(i))
     }
 
-    /// Where `row` is among the rows.
+    /// Where `row` is among the rows. Counting all that are smaller takes less than halving, whose
+    /// every step waits for the one before.
     pub(super) fn find(&self, row: u32) -> Option<usize> {
-        self.rows[..self.count].binary_search(&row).ok()
+        let before: u32 = self.rows.iter().map(|other| u32::from(*other < row)).sum();
+        let at = before as usize;
+        (at < self.count && self.rows[at] == row).then_some(at)
     }
 
     /// Becomes a single posting.
     pub(super) fn set_one(&mut self, posting: Posting) {
-        self.count = 1;
+        (self.count, self.uncounted) = (1, None);
         self.titled = posting.title != 0;
+        self.rows = [u32::MAX; BLOCK_ROWS];
         self.rows[0] = posting.row;
         self.bodies[0] = u32::from(posting.body);
         self.titles[0] = u32::from(posting.title);
@@ -116,25 +122,48 @@ impl Decoded {
         postings: &B,
         rows: u32,
     ) -> Result<(), Damage> {
-        let packed = block.packed(postings)?;
-        let (count, [row_bits, body_bits, title_bits]) = (block.count, block.bits);
-        let (steps, packed) = packed.split_at(packed_bytes(count, row_bits));
-        let (bodies, titles) = packed.split_at(packed_bytes(count, body_bits));
-        unpack(steps, count, row_bits, &mut self.rows);
+        let [steps, bodies, titles] = block.packed(postings)?;
+        self.unpack_rows(block, steps, rows)?;
+        self.unpack_counts(block, bodies, titles)
+    }
+
+    /// Unpacks the rows of a block, all that looking for one takes; `rows` are those of the segment.
+    pub(super) fn set_rows<B: Bytes>(
+        &mut self,
+        block: &Block,
+        postings: &B,
+        rows: u32,
+    ) -> Result<(), Damage> {
+        let [steps, ..] = block.packed(postings)?;
+        self.unpack_rows(block, steps, rows)
+    }
+
+    /// Unpacks the counts of the block whose rows it has.
+    pub(super) fn set_counts<B: Bytes>(&mut self, postings: &B) -> Result<(), Damage> {
+        let Some(block) = self.uncounted else { return Ok(()) };
+        let [_, bodies, titles] = block.packed(postings)?;
+        self.unpack_counts(&block, bodies, titles)
+    }
+
+    fn unpack_rows(&mut self, block: &Block, steps: &[u8], rows: u32) -> Result<(), Damage> {
+        (self.count, self.uncounted) = (0, None);
+        unpack(steps, block.count, block.bits[0], &mut self.rows);
+        self.rows[block.count..].fill(u32::MAX);
+        let last = add_steps(&mut self.rows[..block.count], block.from);
         // Steps are not negative, so the last row is the greatest: one check stands for all.
-        let steps: u64 = self.rows[..count].iter().map(|step| u64::from(*step)).sum();
-        let last = u64::from(block.from) + steps + count as u64 - 1;
         if !block.last_row.map_or(last < u64::from(rows), |row| u64::from(row) == last) {
             return Err(damage(
                 "WRD-30",
                 format!("a block ends at row {last}, {:?} stated", block.last_row),
             ));
         }
-        let mut next = block.from;
-        for row in &mut self.rows[..count] {
-            *row = row.wrapping_add(next);
-            next = row.wrapping_add(1);
-        }
+        (self.count, self.uncounted) = (block.count, Some(*block));
+        Ok(())
+    }
+
+    fn unpack_counts(&mut self, block: &Block, bodies: &[u8], titles: &[u8]) -> Result<(), Damage> {
+        let count = block.count;
+        let [_, body_bits, title_bits] = block.bits;
         unpack(bodies, count, body_bits, &mut self.bodies);
         self.titled = title_bits != 0;
         if self.titled || body_bits == 0 {
@@ -142,25 +171,74 @@ impl Decoded {
         } else {
             self.titles[..count].fill(0);
         }
-        self.count = count;
         let counts = self.bodies[..count].iter().zip(&self.titles[..count]);
         if counts.map(|(body, title)| body | title == 0).fold(false, |any, none| any | none) {
-            return Err(damage("WRD-31", "a posting counts 0"));
+            return Err(counts_none());
         }
+        self.uncounted = None;
         Ok(())
     }
+
+    /// One posting of the block whose rows it has.
+    pub(super) fn posting_of<B: Bytes>(&self, i: usize, postings: &B) -> Result<Posting, Damage> {
+        let Some(block) = self.uncounted else { return Ok(self.posting(i)) };
+        let ([_, bodies, titles], [_, body_bits, title_bits]) =
+            (block.packed(postings)?, block.bits);
+        let body = narrow(unpack_one(bodies, block.count, body_bits, i));
+        let title = narrow(unpack_one(titles, block.count, title_bits, i));
+        if (body, title) == (0, 0) {
+            return Err(counts_none());
+        }
+        Ok(Posting { row: self.rows[i], body, title })
+    }
+}
+
+fn counts_none() -> Damage {
+    damage("WRD-31", "a posting counts 0")
+}
+
+/// Counts are packed in [`COUNT_BITS_MAX`] bits at most.
+fn narrow(count: u32) -> u8 {
+    u8::try_from(count).unwrap_or(u8::MAX)
+}
+
+/// Makes rows of the steps between them, the first from `from` on; gives the last, which may pass all
+/// numbers of rows. Four at a time, so that each waits for one addition only.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "where a row passes 32 bits the last does, which is checked"
+)]
+fn add_steps(steps: &mut [u32], from: u32) -> u64 {
+    let mut next = u64::from(from);
+    let (fours, rest) = steps.as_chunks_mut::<4>();
+    for four in fours {
+        let [a, b, c, d] = four.map(u64::from);
+        let second = a + b + 1;
+        let last = second + (c + d + 2);
+        *four = [next + a, next + second, next + second + c + 1, next + last].map(|row| row as u32);
+        next += last + 1;
+    }
+    for step in rest {
+        let row = next + u64::from(*step);
+        *step = row as u32;
+        next = row + 1;
+    }
+    next - 1
 }
 
 impl Block {
     /// The packed bytes: row steps, body counts, title counts.
-    pub(super) fn packed<'b, B: Bytes>(&self, postings: &'b B) -> Result<&'b [u8], Damage> {
+    fn packed<'b, B: Bytes>(&self, postings: &'b B) -> Result<[&'b [u8]; 3], Damage> {
         let [row_bits, body_bits, title_bits] = self.bits;
         if row_bits > ROW_BITS_MAX || body_bits > COUNT_BITS_MAX || title_bits > COUNT_BITS_MAX {
             return Err(damage("WRD-22", format!("widths {row_bits}, {body_bits}, {title_bits}")));
         }
-        let bytes = self.bits.iter().map(|bits| packed_bytes(self.count, *bits)).sum();
-        part(postings, self.offset, bytes)?.ok_or_else(|| {
+        let [steps, bodies, titles] = self.bits.map(|bits| packed_bytes(self.count, bits));
+        let packed = part(postings, self.offset, steps + bodies + titles)?.ok_or_else(|| {
             damage("WRD-22", format!("packed numbers at {} pass the end of postings", self.offset))
-        })
+        })?;
+        let (steps, counts) = packed.split_at(steps);
+        let (bodies, titles) = counts.split_at(bodies);
+        Ok([steps, bodies, titles])
     }
 }

@@ -99,7 +99,7 @@ impl Stats {
     /// [`Damage`] in the segment's dictionary or entries.
     pub fn add<B: Bytes>(
         &mut self,
-        view: &PostingsView<B>,
+        view: PostingsView<B>,
         query: &Query,
     ) -> Result<Found<B>, Damage> {
         self.documents += u64::from(view.documents());
@@ -113,7 +113,7 @@ impl Stats {
             *frequency += entry.map_or(0, |entry| u64::from(entry.rows));
             entries.push(entry);
         }
-        Ok(Found { view: *view, entries })
+        Ok(Found { view, entries })
     }
 
     /// Rows with words.

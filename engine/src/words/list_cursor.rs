@@ -113,10 +113,11 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
+    /// Decodes the rows of a block.
     pub(super) fn hold(&self, cursor: &mut Cursor, block: usize) -> Result<(), Damage> {
         if cursor.held != Some(block) {
             cursor.held = None;
-            self.view.decode(&cursor.list, block, &mut cursor.decoded)?;
+            self.view.decode_rows(&cursor.list, block, &mut cursor.decoded)?;
             cursor.held = Some(block);
         }
         Ok(())
@@ -127,8 +128,14 @@ impl<B: Bytes> Field<'_, B> {
         if cursor.scored == Some(block) && cursor.held == Some(block) {
             return Ok(());
         }
-        self.hold(cursor, block)?;
-        let Decoded { rows, bodies, titles, count, titled } = &*cursor.decoded;
+        if cursor.held == Some(block) {
+            self.view.decode_counts(&mut cursor.decoded)?;
+        } else {
+            cursor.held = None;
+            self.view.decode(&cursor.list, block, &mut cursor.decoded)?;
+            cursor.held = Some(block);
+        }
+        let Decoded { rows, bodies, titles, count, titled, .. } = &*cursor.decoded;
         let mut norms = [1.0; BLOCK_ROWS];
         self.view.length_codes(&rows[..*count], |at, code| {
             norms[at] = self.formula.norms[usize::from(code)];

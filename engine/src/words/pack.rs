@@ -60,17 +60,52 @@ pub(super) fn unpack(bytes: &[u8], count: usize, bits: u8, out: &mut [u32; BLOCK
         unpack_block(bytes, bits, out);
         return;
     }
-    let (bits, mask) = (u32::from(bits), (1_u64 << bits) - 1);
+    let (words, rest) = bytes.as_chunks::<4>();
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    let mut words = words.iter().chain([&last]);
     let (mut held, mut have) = (0_u64, 0);
-    let mut bytes = bytes.iter();
     for value in out.iter_mut().take(count) {
-        while have < bits {
-            held |= u64::from(bytes.next().copied().unwrap_or(0)) << have;
-            have += 8;
+        if have < u32::from(bits) {
+            let word = words.next().map_or(0, |word| u32::from_le_bytes(*word));
+            held |= u64::from(word) << have;
+            have += u32::BITS;
         }
-        *value = u32::try_from(held & mask).unwrap_or(0);
-        (held, have) = (held >> bits, have - bits);
+        *value = masked(held, bits);
+        (held, have) = (held >> bits, have - u32::from(bits));
     }
+}
+
+/// One of `count` numbers, which [`unpack`] would put at place `i`.
+pub(super) fn unpack_one(bytes: &[u8], count: usize, bits: u8, i: usize) -> u32 {
+    if count < BLOCK_ROWS {
+        return packed_at(bytes, i * usize::from(bits), bits);
+    }
+    let (bit, lane) = (i / LANES * usize::from(bits), i % LANES);
+    let word = |at: usize| -> u64 {
+        let bytes = bytes.get((at * LANES + lane) * 4..).and_then(<[u8]>::first_chunk);
+        bytes.map_or(0, |word| u64::from(u32::from_le_bytes(*word)))
+    };
+    let both = word(bit / 32) | word(bit / 32 + 1) << 32;
+    masked(both >> (bit % 32), bits)
+}
+
+/// The number of `bits` that begins at a bit. Eight bytes are read at once: the last eight where
+/// there are no eight any more.
+fn packed_at(bytes: &[u8], bit: usize, bits: u8) -> u32 {
+    let at = bit / 8;
+    let Some(last) = bytes.len().checked_sub(8) else {
+        let mut few = [0; 8];
+        few[..bytes.len()].copy_from_slice(bytes);
+        return masked(u64::from_le_bytes(few) >> bit.min(63), bits);
+    };
+    let from = at.min(last);
+    let word = bytes[from..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    masked(word >> (bit - from * 8).min(63), bits)
+}
+
+fn masked(word: u64, bits: u8) -> u32 {
+    u32::try_from(word & ((1_u64 << bits) - 1)).unwrap_or(0)
 }
 
 fn unpack_block(bytes: &[u8], bits: u8, out: &mut [u32; BLOCK_ROWS]) {
@@ -133,6 +168,9 @@ mod tests {
             let mut out = [9; BLOCK_ROWS];
             unpack(&bytes[1..], values.len(), bits, &mut out);
             prop_assert_eq!(&out[..values.len()], &values[..]);
+            for (i, value) in values.iter().enumerate() {
+                prop_assert_eq!(unpack_one(&bytes[1..], values.len(), bits, i), *value);
+            }
         }
 
         #[test]
@@ -142,6 +180,9 @@ mod tests {
             count in 0..=BLOCK_ROWS,
         ) {
             unpack(&bytes, count, bits, &mut [0; BLOCK_ROWS]);
+            for i in 0..BLOCK_ROWS {
+                unpack_one(&bytes, count, bits, i);
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ const QUERY_USES_MAX: usize = 1024;
 const FUNCTION_WORD_WEIGHT: f32 = 0.25;
 
 /// English function words, as the analyser spells them. Short on purpose: a word that can be a
-/// subject ("will", "may", "not") is not here, and idf does the rest.
+/// subject ("will", "may", "not") is not here, and idf does the rest. In order.
 const FUNCTION_WORDS: &[&str] = &[
     "a", "about", "an", "and", "ani", "are", "as", "at", "be", "been", "but", "by", "can", "did",
     "do", "doe", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it",
@@ -62,7 +62,8 @@ impl Query {
                 return false;
             }
             let term = known.unwrap_or_else(|| {
-                let function_word = emit.kind == Kind::Word && FUNCTION_WORDS.contains(&emit.term);
+                let function_word =
+                    emit.kind == Kind::Word && FUNCTION_WORDS.binary_search(&emit.term).is_ok();
                 query.terms.push(QueryTerm { term: emit.term.to_owned(), function_word });
                 query.terms.len() - 1
             });

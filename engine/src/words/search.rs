@@ -220,6 +220,26 @@ fn next_row(cursors: &mut [Cursor], start: u32) -> Option<u32> {
     cursors.iter_mut().filter_map(|cursor| cursor.advance(start)).min()
 }
 
+/// Adds scores at places, and notes the places where there was nothing before. Whether there was is
+/// hard to guess, so each place is written down and the next one may take its line.
+fn add_touched(
+    sums: &mut [u32; WIDE_WINDOW],
+    touched: &mut Vec<u16>,
+    scored: impl ExactSizeIterator<Item = (usize, u32)>,
+) {
+    let before = touched.len();
+    touched.resize(before + scored.len(), 0);
+    let lines = &mut touched[before..];
+    let mut line = 0;
+    for (at, score) in scored {
+        let sum = &mut sums[at % WIDE_WINDOW];
+        lines[line] = u16::try_from(at % WIDE_WINDOW).expect("below WIDE_WINDOW");
+        line += usize::from(*sum == 0);
+        *sum += score;
+    }
+    touched.truncate(before + line);
+}
+
 impl<B: Bytes> Field<'_, B> {
     /// A question of one term: nothing is added up, and a block that cannot reach the floor is not
     /// read.
@@ -374,12 +394,12 @@ impl<B: Bytes> Field<'_, B> {
                 let rows = &cursor.decoded.rows[..cursor.decoded.count];
                 let from = rows.partition_point(|row| *row < start);
                 let to = rows.partition_point(|row| u64::from(*row) < end);
-                for (row, score) in rows[from..to].iter().zip(&cursor.scores[from..to]) {
-                    let at = (row - start) as usize % WIDE_WINDOW;
-                    if sparse && sums[at] == 0 {
-                        touched.push(u16::try_from(at).expect("below WIDE_WINDOW"));
-                    }
-                    sums[at] += score;
+                let scored = rows[from..to].iter().zip(&cursor.scores[from..to]);
+                let scored = scored.map(|(row, score)| ((row - start) as usize, *score));
+                if sparse {
+                    add_touched(sums, touched, scored);
+                } else {
+                    scored.for_each(|(at, score)| sums[at % WIDE_WINDOW] += score);
                 }
             }
         }
@@ -442,14 +462,16 @@ impl<B: Bytes> Field<'_, B> {
             });
             touched.sort_unstable();
         }
+        let mut need = needed(top, rest);
         for at in touched.iter() {
             let sum = std::mem::take(&mut sums[usize::from(*at)]);
-            if sum < needed(top, rest) {
+            if sum < need {
                 continue;
             }
             let row = start + u32::from(*at);
             if let Some(sum) = self.complete(cursors, order, sum, rest, row, floor(top))? {
                 offer(sum, row, top);
+                need = needed(top, rest);
             }
         }
         Ok(())
@@ -485,7 +507,8 @@ impl<B: Bytes> Field<'_, B> {
             self.hold(cursor, block)?;
             if let Some(at) = cursor.decoded.find(row) {
                 let code = self.view.length_code(row)?.unwrap_or(0);
-                sum += self.formula.posting(cursor.weight, cursor.decoded.posting(at), code);
+                let posting = self.view.decoded_posting(&cursor.decoded, at)?;
+                sum += self.formula.posting(cursor.weight, posting, code);
             }
         }
         Ok((sum >= floor).then_some(sum))

@@ -133,7 +133,7 @@ fn ask(text: &str, views: &[&PostingsView<&[u8]>], parameters: Parameters) -> (Q
     let query = Query::parse(&mut Analyzer::new(), text);
     let mut stats = Stats::new(&query);
     for view in views {
-        stats.add(view, &query).unwrap();
+        stats.add(**view, &query).unwrap();
     }
     let ranker = Ranker::new(&query, &stats, parameters);
     (query, ranker)
@@ -141,7 +141,7 @@ fn ask(text: &str, views: &[&PostingsView<&[u8]>], parameters: Parameters) -> (Q
 
 /// A view and where it has the terms of `query`.
 fn found<'a>(view: &PostingsView<&'a [u8]>, query: &Query) -> Found<&'a [u8]> {
-    Stats::new(query).add(view, query).unwrap()
+    Stats::new(query).add(*view, query).unwrap()
 }
 
 fn best(query: &Query, ranker: &Ranker, view: &PostingsView<&[u8]>, k: usize) -> Vec<(Score, u32)> {
@@ -288,7 +288,7 @@ proptest! {
             let _checked = view.verify();
             let query = Query::parse(&mut Analyzer::new(), "waz wbz wcz wdz wez wfz wgz whz");
             let mut stats = Stats::new(&query);
-            if let Ok(found) = stats.add(&view, &query) {
+            if let Ok(found) = stats.add(view, &query) {
                 let ranker = Ranker::new(&query, &stats, Parameters::default());
                 let mut top = Top::new(5);
                 let _searched = ranker.search(&found, &mut Scratch::default(), |_| true, |row| row, &mut top);
@@ -314,7 +314,7 @@ fn every_flipped_bit_is_damage_or_harmless_to_memory() {
                 [at] ^= 0x81;
             let Ok(view) = PostingsView::open(bad.as_ref(), 300) else { continue };
             let mut stats = Stats::new(&query);
-            if let Ok(found) = stats.add(&view, &query) {
+            if let Ok(found) = stats.add(view, &query) {
                 let ranker = Ranker::new(&query, &stats, Parameters::default());
                 let _searched = ranker.search(
                     &found,

@@ -55,7 +55,7 @@ fn holed<'a>(
 fn answer<B: Bytes>(view: &PostingsView<B>, question: &str) -> Result<Vec<(Score, u32)>, Damage> {
     let query = Query::parse(&mut Analyzer::new(), question);
     let mut stats = Stats::new(&query);
-    let found = stats.add(view, &query)?;
+    let found = stats.add(*view, &query)?;
     let ranker = Ranker::new(&query, &stats, Parameters::default());
     let mut top = Top::new(5);
     ranker.search(&found, &mut Scratch::default(), |_| true, |row| row, &mut top)?;

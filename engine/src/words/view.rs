@@ -50,6 +50,12 @@ enum Place {
     Many { first: usize },
 }
 
+/// One block of a list.
+enum Located {
+    One(Posting),
+    Packed(Block),
+}
+
 impl<B: Bytes> PostingsView<B> {
     /// Checks the columns of a segment of `rows` rows from the outside; lists are checked as they
     /// are read, so the cost does not grow with the segment.
@@ -279,12 +285,36 @@ impl<B: Bytes> PostingsView<B> {
 
     /// Decodes block `i` of a list.
     pub(super) fn decode(&self, list: &List, i: usize, out: &mut Decoded) -> Result<(), Damage> {
-        match list.place {
-            Place::One(posting) => {
+        match self.located(list, i)? {
+            Located::One(posting) => {
                 out.set_one(posting);
                 Ok(())
             }
-            Place::Few(block) => out.set_block(&block, &self.columns.postings, self.rows),
+            Located::Packed(block) => out.set_block(&block, &self.columns.postings, self.rows),
+        }
+    }
+
+    /// Decodes the rows of block `i` of a list.
+    pub(super) fn decode_rows(
+        &self,
+        list: &List,
+        i: usize,
+        out: &mut Decoded,
+    ) -> Result<(), Damage> {
+        match self.located(list, i)? {
+            Located::One(posting) => {
+                out.set_one(posting);
+                Ok(())
+            }
+            Located::Packed(block) => out.set_rows(&block, &self.columns.postings, self.rows),
+        }
+    }
+
+    /// Where block `i` of a list lies.
+    fn located(&self, list: &List, i: usize) -> Result<Located, Damage> {
+        match list.place {
+            Place::One(posting) => Ok(Located::One(posting)),
+            Place::Few(block) => Ok(Located::Packed(block)),
             Place::Many { first } => {
                 let (before, raw) = match self.raw_heads(first + i - i.min(1), 1 + i.min(1))? {
                     [raw] => (None, raw),
@@ -293,9 +323,19 @@ impl<B: Bytes> PostingsView<B> {
                 };
                 let from = before.map_or(0, |row| row.saturating_add(1));
                 let head = Head::read(raw, self.rows_of(list, i), from, self.rows)?;
-                out.set_block(&head.block, &self.columns.postings, self.rows)
+                Ok(Located::Packed(head.block))
             }
         }
+    }
+
+    /// Decodes the counts of the block whose rows were decoded.
+    pub(super) fn decode_counts(&self, out: &mut Decoded) -> Result<(), Damage> {
+        out.set_counts(&self.columns.postings)
+    }
+
+    /// One posting of the block whose rows were decoded.
+    pub(super) fn decoded_posting(&self, decoded: &Decoded, i: usize) -> Result<Posting, Damage> {
+        decoded.posting_of(i, &self.columns.postings)
     }
 
     /// The posting of `row` in a list.
@@ -310,8 +350,8 @@ impl<B: Bytes> PostingsView<B> {
             }
         }
         let mut decoded = Decoded::default();
-        self.decode(list, block, &mut decoded)?;
-        Ok(decoded.find(row).map(|i| decoded.posting(i)))
+        self.decode_rows(list, block, &mut decoded)?;
+        decoded.find(row).map(|i| self.decoded_posting(&decoded, i)).transpose()
     }
 
     /// Postings of block `i` of a list.

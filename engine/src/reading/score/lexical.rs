@@ -4,6 +4,8 @@ use std::cell::RefCell;
 
 use super::Hit;
 use crate::error::Damage;
+use crate::ids::Row;
+use crate::layout::ITEM_ID;
 use crate::reading::snapshot::{Filter, PartFilter, Place, Snapshot};
 use crate::top::Top;
 use crate::words::{Analyzer, Parameters, Query, Ranker, Scratch, Stats};
@@ -24,42 +26,47 @@ impl Snapshot {
         WORKING.with_borrow_mut(|(analyzer, scratch)| {
             let query = Query::parse(analyzer, question);
             let mut stats = Stats::new(&query);
-            let found = self.parts.iter().map(|it| {
-                let found = it.segment.words().and_then(|words| stats.add(&words, &query));
-                found.map_err(|damage| it.segment.words_damage(damage))
-            });
-            let found = found.collect::<Result<Vec<_>, _>>()?;
+            let mut found = Vec::with_capacity(self.parts.len());
+            for it in self.parts.iter() {
+                let words = it.segment.words();
+                let here = words.and_then(|words| stats.add(words, &query));
+                found.push(here.map_err(|damage| it.segment.words_damage(damage))?);
+            }
             let ranker = Ranker::new(&query, &stats, Parameters::default());
+            // The search asks through plain closures; what goes wrong in them waits here.
+            let fault = Fault::default();
             let mut top = Top::new(limit);
             for ((part, it), found) in (0u32..).zip(self.parts.iter()).zip(&found) {
                 if found.is_empty() {
                     continue;
                 }
                 let admitted = PartFilter::of(self, filter, it)?;
-                // The search asks through plain closures; what goes wrong in them waits here.
-                let fault = RefCell::new(None);
-                let wanted = |row| {
-                    admitted.admits(row).unwrap_or_else(|damage| {
-                        fault.replace(Some(damage));
-                        false
-                    })
-                };
-                let key = |row| match it.segment.item_id(row) {
-                    Ok(id) => (id.0, Place { part, row }),
-                    Err(damage) => {
-                        fault.replace(Some(damage));
-                        (u128::MAX, Place { part, row })
-                    }
-                };
+                let wanted = |row| fault.or(admitted.admits(row), false);
+                let ids = it.segment.view::<u128>(ITEM_ID)?;
+                let key =
+                    |row: Row| (fault.or(ids.get(row as usize), u128::MAX), Place { part, row });
                 ranker
                     .search(found, scratch, wanted, key, &mut top)
                     .map_err(|damage| it.segment.words_damage(damage))?;
-                if let Some(damage) = fault.into_inner() {
-                    return Err(damage);
-                }
             }
             let best = top.into_sorted().into_iter();
-            Ok(best.map(|(score, (_, place))| Hit { place, score: score.to_f32() }).collect())
+            let hits = best.map(|(score, (_, place))| Hit { place, score: score.to_f32() });
+            let hits = hits.collect();
+            fault.0.into_inner().map_or(Ok(hits), Err)
+        })
+    }
+}
+
+/// The first damage that was met where it could not be returned.
+#[derive(Default)]
+struct Fault(RefCell<Option<Damage>>);
+
+impl Fault {
+    /// What was read, or what stands in for it in an answer that nobody is going to see.
+    fn or<T>(&self, read: Result<T, Damage>, otherwise: T) -> T {
+        read.unwrap_or_else(|damage| {
+            self.0.borrow_mut().get_or_insert(damage);
+            otherwise
         })
     }
 }
