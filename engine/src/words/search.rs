@@ -20,9 +20,9 @@ use crate::top::Top;
 const WINDOW: usize = 4096;
 
 /// Rows of one window of a question with few postings, where going from window to window would cost
-/// more than the postings do: sums of 256 KiB stay in the second-level cache, and only those that
-/// are touched are looked at.
-const WIDE_WINDOW: usize = 1 << 16;
+/// more than the postings do: only those of its sums that are touched are looked at. Wider ones gain
+/// little, and have the floor of the window before for longer.
+pub(super) const WIDE_WINDOW: usize = 1 << 14;
 
 /// Most postings that are added up in a wide window.
 const WIDE_POSTINGS_MAX: usize = 1 << 12;
@@ -35,7 +35,7 @@ const STRIDE: usize = 16;
 
 /// Below this many essential postings in a window, rows are remembered rather than all sums
 /// scanned.
-const SPARSE_POSTINGS: usize = WINDOW / 16;
+const SPARSE_POSTINGS: usize = WINDOW / 8;
 
 /// What looking up one row costs, in postings added up.
 const LOOKUP_COST: usize = 4;
