@@ -16,6 +16,7 @@ use server::govern::{check, tenant_hash};
 use sha2::{Digest, Sha256};
 use tests::documents;
 use tests::mcp_client::{self, McpClient};
+use tests::schema::assert_conforms;
 use tests::service::{Service, scratch, write};
 use tests::wire::Ask;
 
@@ -163,37 +164,6 @@ fn every_tool_is_described_for_the_pickiest_client() {
     }
     let cursor = client().request("tools/list", &json!({"cursor": "x"}));
     assert_eq!(cursor["error"]["code"], -32602);
-}
-
-/// Whether a value is of the type that a schema names.
-fn has_type(value: &Value, schema: &Value) -> bool {
-    let is = |name: &str| match name {
-        "string" => value.is_string(),
-        "integer" => value.is_i64() || value.is_u64(),
-        "number" => value.is_number(),
-        "boolean" => value.is_boolean(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        "null" => value.is_null(),
-        other => panic!("unknown type {other}"),
-    };
-    match &schema["type"] {
-        Value::String(name) => is(name),
-        Value::Array(names) => names.iter().any(|name| is(name.as_str().unwrap())),
-        _ => true,
-    }
-}
-
-fn assert_conforms(tool: &str, structured: &Value, schemas: &[Value]) {
-    let schema = &schemas.iter().find(|row| row["name"] == tool).unwrap()["outputSchema"];
-    let object = structured.as_object().unwrap();
-    for name in schema["required"].as_array().unwrap() {
-        assert!(object.contains_key(name.as_str().unwrap()), "{tool} lacks {name}: {structured}");
-    }
-    for (name, value) in object {
-        let known = &schema["properties"][name];
-        assert!(has_type(value, known), "{tool}.{name} is {value}, {known} is wanted");
-    }
 }
 
 fn examples() -> [(&'static str, Value); 5] {
