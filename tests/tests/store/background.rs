@@ -248,3 +248,27 @@ fn a_reader_beside_the_writer_sees_whole_commits_in_their_order() {
     let asked = Asked::of(&snapshot, []).unwrap();
     assert_eq!(listing(&snapshot, &asked).unwrap(), shown(scratch.store()));
 }
+
+/// With an interval nobody who writes syncs: that a write comes to disk all the same is upkeep's doing.
+#[test]
+fn upkeep_syncs_at_intervals_what_no_write_syncs() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let disk = FailingDisk::when(Arc::new(MemoryDisk::default()), move |action, name| {
+        if action == "sync" && name.starts_with("log-") {
+            // Nobody listens any more once the test has heard it.
+            let _ended = tell.send(());
+        }
+        false
+    });
+    let durability = Durability::Interval(Duration::from_millis(1));
+    let options = Options { durability, ..Options::default() };
+    let store = Store::open(ground::still(Arc::new(disk), 1), options).expect("it is new");
+    store.write(items([note("the first makes the log")])).expect("it is written");
+    while told.try_recv().is_ok() {}
+    let store = Arc::new(store);
+    store.write(items([note("unsynced")])).expect("it is written");
+    assert!(told.try_recv().is_err(), "a write waits for no sync");
+    let upkeep = Upkeep::start(Arc::clone(&store)).expect("threads start");
+    told.recv_timeout(Duration::from_secs(60)).expect("upkeep syncs the log");
+    drop(upkeep);
+}
