@@ -11,13 +11,13 @@ use engine::{Durability, Ground, Model, OpenError, Options, Remedy, Store, Write
 use kernels::Kernels;
 
 use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
+use crate::data_dir::{self, workspace_dir};
 use crate::embed::Embedder;
 use crate::encoders::Encoders;
 use crate::govern::{Audit, Rules};
 use crate::metrics::Latencies;
 use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
-use crate::operator;
 use crate::parts::{Parts, Workspace};
 use crate::roots;
 use crate::turn::Turns;
@@ -82,15 +82,10 @@ fn forget_server(data: &Path) {
     let _not_there = std::fs::remove_file(data.join(SERVING));
 }
 
-/// The directory of the workspace `local`.
-pub fn workspace_dir(data: &Path) -> PathBuf {
-    data.join("tenants").join(LOCAL_WORKSPACE)
-}
-
 /// A backup is laid out as a data directory is, and whoever works in one spoils it: keys would be made
 /// there, and files that its `backup.json` lists would change.
 fn refuse_backup(data: &Path) -> Result<(), StartError> {
-    if !operator::is_backup(data) {
+    if !data_dir::is_backup(data) {
         return Ok(());
     }
     let data = data.display();
@@ -102,7 +97,7 @@ fn refuse_backup(data: &Path) -> Result<(), StartError> {
 
 /// The credentials in a data directory, made where there are none.
 pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
-    operator::check_restored(data).map_err(failed)?;
+    data_dir::check_restored(data).map_err(failed)?;
     refuse_backup(data)?;
     let prefix = Prefix::new("recalld").expect("the default prefix is a good one");
     Credentials::open_or_create(data, &prefix, &mut |bytes| SystemRandom.fill(bytes))

@@ -8,6 +8,7 @@
 pub mod app;
 pub mod auth;
 pub mod cli;
+mod data_dir;
 pub mod embed;
 pub mod encoders;
 pub mod govern;

@@ -39,7 +39,7 @@ use crate::lines::import::ImportError;
 use crate::lines::{self, write};
 use crate::net::{Call, Gone, Reply, Response, StreamSender, sse};
 use crate::parts::{Caller, Parts};
-use crate::pipeline::Refusal;
+use crate::pipeline::refusal::Refusal;
 use crate::recall::{Plan, Question};
 use crate::rest::{Ask, refuse};
 use crate::roots;
@@ -50,14 +50,12 @@ use crate::tools::{
 };
 
 pub use backup::{Backup, backup, real_path};
-pub use catalogue::is_backup;
 pub use compact::compact;
 pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
 pub use erase_later::EraseLater;
 pub use keeping::{Alone, KeepError, Keeper};
 pub use place::{BackupFiles, Beside, Place};
 pub use reembed::{Reembed, reembed};
-pub(crate) use restore::check_restored;
 pub use restore::restore;
 
 /// An operator's ingest or import may take long: it is watched, and can be called off.

@@ -8,7 +8,7 @@ use crate::embed::Embedder;
 use crate::limits::API_BODY_BYTES_MAX;
 use crate::net::{Call, Response};
 use crate::parts::{Caller, Parts};
-use crate::pipeline::Refusal;
+use crate::pipeline::refusal::Refusal;
 use crate::recall::{Outcome, Plan, Question, show};
 use crate::tools::{Answer, Context, Scope, ToolError, governed, recall as recall_tool, status};
 use crate::validate::{self, Invalid};

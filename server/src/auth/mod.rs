@@ -4,12 +4,14 @@
 //! policy: it answers who a credential belongs to, never what they may do.
 
 mod check;
+mod error;
 mod keys;
 mod private_file;
 mod secret;
 mod signing;
 
 pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal};
-pub use keys::{Created, Credentials, CredentialsError, LOCAL_WORKSPACE, Prefix, Shown};
+pub use error::CredentialsError;
+pub use keys::{Created, Credentials, LOCAL_WORKSPACE, Prefix, Shown};
 pub use secret::{Random, Secret, SecretHash};
 pub use signing::{KeyError, Signer, Verifier};

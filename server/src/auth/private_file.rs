@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use super::keys::CredentialsError;
+use super::error::CredentialsError;
 use super::secret::Random;
 
 const FOLDER_MODE: u32 = 0o700;

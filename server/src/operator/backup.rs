@@ -12,14 +12,14 @@ use engine::os::disk::RealDisk;
 use engine::{Copied, CopyError, hex};
 use serde_json::{Value, json};
 
-use super::catalogue::{self, Catalogue};
+use super::catalogue::Catalogue;
 use super::copies::{self, CopiedFile};
 use super::forget::{forget, forget_missing, list};
 use super::keeping::{KeepError, Keeper, Note};
 use super::known::{self, Known};
 use super::told_disk::ToldDisk;
 use super::trusted::{FORMER_KEYS, ledger_of, trusted_keys, verify_ledger};
-use crate::app;
+use crate::data_dir::{BACKUP_FILE, workspace_dir};
 use crate::model_file;
 use crate::names;
 use crate::tools::args::{Text, args};
@@ -46,7 +46,7 @@ args! {
 
 /// The store's folder of a data directory or a backup.
 pub(super) fn store_of(root: &Path) -> PathBuf {
-    app::workspace_dir(root).join("store")
+    workspace_dir(root).join("store")
 }
 
 /// A path without links; of one that is not there yet, of what leads to it.
@@ -145,7 +145,7 @@ fn check_place(data: &Path, to: &Path) -> Result<(), KeepError> {
     if real.starts_with(&data) || data.starts_with(&real) {
         return wrong("lies in the data directory, or around it; choose a folder elsewhere");
     }
-    let is_backup = to.join(catalogue::FILE).exists();
+    let is_backup = to.join(BACKUP_FILE).exists();
     match fs::read_dir(to).map(Iterator::count) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => wrong(&format!("{error}; choose a folder that may be written")),

@@ -10,9 +10,8 @@ use engine::hex;
 use serde_json::{Value, json};
 
 use super::copies::{self, CopiedFile};
+use crate::data_dir::BACKUP_FILE;
 
-/// The file's name in a backup.
-pub(super) const FILE: &str = "backup.json";
 /// The version of its form.
 const VERSION: u64 = 1;
 /// Files beside the store's: the ledger's volumes and a few more.
@@ -42,7 +41,7 @@ pub(super) struct Catalogue {
 impl Catalogue {
     /// Reads that of a backup; `None` where there is none.
     pub(super) fn read(backup: &Path) -> Result<Option<Self>, String> {
-        let file = backup.join(FILE);
+        let file = backup.join(BACKUP_FILE);
         match fs::metadata(&file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(copies::at(&file)(error)),
@@ -89,14 +88,9 @@ impl Catalogue {
             "with_keys": self.with_keys, "public_keys": keys_to_json(&self.public_keys),
             "files": self.files.iter().map(row).collect::<Vec<_>>(),
         });
-        let file = backup.join(FILE);
+        let file = backup.join(BACKUP_FILE);
         copies::put(&file, format!("{said:#}\n").as_bytes()).map_err(copies::at(&file))
     }
-}
-
-/// Whether a folder is a backup's, be it damaged or unfinished.
-pub fn is_backup(folder: &Path) -> bool {
-    folder.join(FILE).symlink_metadata().is_ok()
 }
 
 /// Public keys as texts.
@@ -150,7 +144,7 @@ mod tests {
             made.write(&folder).unwrap();
             assert!(Catalogue::read(&folder).unwrap_err().contains("BAK-01"), "{outside}");
         }
-        fs::write(folder.join(FILE), "{\"version\": 2}").unwrap();
+        fs::write(folder.join(BACKUP_FILE), "{\"version\": 2}").unwrap();
         assert!(Catalogue::read(&folder).unwrap_err().contains("newer"));
         fs::remove_dir_all(&folder).unwrap();
     }

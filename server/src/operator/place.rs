@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use engine::ledger::Report;
 
 use super::backup::store_of;
-use super::catalogue::{Catalogue, is_backup};
+use super::catalogue::Catalogue;
 use super::trusted::{ledger_of, trusted_keys, walk_ledger};
-use crate::app;
 use crate::auth::Credentials;
+use crate::data_dir::{is_backup, workspace_dir};
 
 /// How often a backup is read again that was made anew meanwhile.
 const ATTEMPTS_MAX: u32 = 3;
@@ -68,7 +68,7 @@ impl Place {
     pub fn of(folder: &Path) -> Self {
         let kind = if is_backup(folder) {
             Kind::Backup
-        } else if app::workspace_dir(folder).is_dir() {
+        } else if workspace_dir(folder).is_dir() {
             Kind::Data
         } else {
             Kind::Store

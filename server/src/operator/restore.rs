@@ -21,13 +21,12 @@ use super::keeping::KeepError;
 use super::known::Known;
 use super::told_disk::ToldDisk;
 use super::trusted::{FORMER_KEYS, verify_ledger};
+use crate::data_dir::{RESTORING, check_restored};
 use crate::net::Cancel;
 use crate::tools::Progress;
 
 /// What the name of a data directory ends with while it is restored where nothing was.
 const UNFINISHED: &str = ".restoring";
-/// The folder in a data directory that is there, while it is restored.
-const WITHIN: &str = "restoring";
 /// What a file system of its own has at its root without anybody's doing.
 const LOST_AND_FOUND: &str = "lost+found";
 const ANOTHER: &str = "use another backup";
@@ -87,20 +86,6 @@ fn finished(from: &Path) -> Result<Catalogue, KeepError> {
         return Err(KeepError::failed(why, "make it again, or use another one"));
     }
     Ok(made)
-}
-
-/// Refuses a data directory that a restore was cut short in (BAK-08).
-pub(crate) fn check_restored(data: &Path) -> Result<(), String> {
-    let within = data.join(WITHIN);
-    match within.symlink_metadata() {
-        Err(_) => Ok(()),
-        Ok(_) => Err(format!(
-            "{} is there: a restore runs, or was cut short; wait for it, or remove all that is in \
-             {} and restore again",
-            within.display(),
-            data.display()
-        )),
-    }
 }
 
 /// Where a data directory is to be, without links.
@@ -212,7 +197,7 @@ impl Fresh {
         };
         let mut name = name.to_owned();
         name.push(UNFINISHED);
-        let path = if *is_within { data.join(WITHIN) } else { data.with_file_name(name) };
+        let path = if *is_within { data.join(RESTORING) } else { data.with_file_name(name) };
         if path.symlink_metadata().is_ok() {
             let why = format!("{} is there, from a restore that was cut short", path.display());
             return Err(KeepError::failed(why, "remove it, and try again"));

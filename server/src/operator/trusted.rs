@@ -10,15 +10,15 @@ use engine::ledger::{Report, VerifyWith, verify};
 use serde_json::Value;
 
 use super::{catalogue, copies};
-use crate::app;
 use crate::auth::Verifier;
+use crate::data_dir::workspace_dir;
 
 /// Public keys of signing keys that a data directory had before: they vouch for older checkpoints.
 pub(super) const FORMER_KEYS: &str = "keys/former.json";
 
 /// The ledger's folder of a data directory or a backup.
 pub(super) fn ledger_of(root: &Path) -> PathBuf {
-    app::workspace_dir(root).join("ledger")
+    workspace_dir(root).join("ledger")
 }
 
 /// The key that signs now, if there is one, and those that did before.

@@ -5,12 +5,12 @@
 //! reached without one.
 
 mod authenticate;
+pub mod refusal;
 mod route;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::limits::RETRY_AFTER_SECONDS;
 use crate::mcp;
 use crate::net::{Call, ListenerId, Reply, Response, Service};
 use crate::operator;
@@ -18,41 +18,13 @@ use crate::parts::{Caller, Parts};
 use crate::rest;
 
 pub use authenticate::{Gate, check_local};
+pub use refusal::Refusal;
 pub use route::{ROUTES, Route, Target};
 
 /// The listener for the operator of this machine.
 pub const LOCAL: ListenerId = ListenerId(0);
 /// The listener for tenants.
 pub const HOSTED: ListenerId = ListenerId(1);
-
-/// Why a call is not answered: the status and body that say so.
-#[derive(Debug)]
-pub struct Refusal(Response);
-
-impl Refusal {
-    /// `{"detail": ...}` with a status.
-    pub fn new(status: u16, detail: &str) -> Self {
-        let body = serde_json::json!({"detail": detail}).to_string().into_bytes();
-        Self(Response::json(status, body))
-    }
-
-    /// The same with one more header.
-    #[must_use]
-    pub fn with(self, name: &'static str, value: impl Into<String>) -> Self {
-        Self(self.0.header(name, value.into()))
-    }
-
-    /// 503: something that every governed call needs is not there now.
-    pub fn unavailable(detail: &str) -> Self {
-        Self::new(503, detail).with("Retry-After", RETRY_AFTER_SECONDS.to_string())
-    }
-}
-
-impl From<Refusal> for Response {
-    fn from(refusal: Refusal) -> Self {
-        refusal.0
-    }
-}
 
 /// The service, as the network front end sees it.
 pub struct Pipeline {

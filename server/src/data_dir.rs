@@ -1,0 +1,36 @@
+//! A data directory: what lies where in it, and what only looks like one.
+//!
+//! Owns names and questions that a look at names answers; opens nothing.
+
+use std::path::{Path, PathBuf};
+
+use crate::auth::LOCAL_WORKSPACE;
+
+/// The file's name in a backup.
+pub(crate) const BACKUP_FILE: &str = "backup.json";
+/// The folder in a data directory that is there, while it is restored.
+pub(crate) const RESTORING: &str = "restoring";
+
+/// The directory of the workspace `local`.
+pub(crate) fn workspace_dir(data: &Path) -> PathBuf {
+    data.join("tenants").join(LOCAL_WORKSPACE)
+}
+
+/// Whether a folder is a backup's, be it damaged or unfinished.
+pub(crate) fn is_backup(folder: &Path) -> bool {
+    folder.join(BACKUP_FILE).symlink_metadata().is_ok()
+}
+
+/// Refuses a data directory that a restore was cut short in (BAK-08).
+pub(crate) fn check_restored(data: &Path) -> Result<(), String> {
+    let within = data.join(RESTORING);
+    match within.symlink_metadata() {
+        Err(_) => Ok(()),
+        Ok(_) => Err(format!(
+            "{} is there: a restore runs, or was cut short; wait for it, or remove all that is in \
+             {} and restore again",
+            within.display(),
+            data.display()
+        )),
+    }
+}

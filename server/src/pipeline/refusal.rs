@@ -1,0 +1,33 @@
+//! Calls that are not answered.
+
+use crate::limits::RETRY_AFTER_SECONDS;
+use crate::net::Response;
+
+/// Why a call is not answered: the status and body that say so.
+#[derive(Debug)]
+pub struct Refusal(Response);
+
+impl Refusal {
+    /// `{"detail": ...}` with a status.
+    pub fn new(status: u16, detail: &str) -> Self {
+        let body = serde_json::json!({"detail": detail}).to_string().into_bytes();
+        Self(Response::json(status, body))
+    }
+
+    /// The same with one more header.
+    #[must_use]
+    pub fn with(self, name: &'static str, value: impl Into<String>) -> Self {
+        Self(self.0.header(name, value.into()))
+    }
+
+    /// 503: something that every governed call needs is not there now.
+    pub fn unavailable(detail: &str) -> Self {
+        Self::new(503, detail).with("Retry-After", RETRY_AFTER_SECONDS.to_string())
+    }
+}
+
+impl From<Refusal> for Response {
+    fn from(refusal: Refusal) -> Self {
+        refusal.0
+    }
+}
