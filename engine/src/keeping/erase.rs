@@ -332,8 +332,7 @@ fn count_items(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<usize, D
 mod tests {
     use super::*;
     use crate::item::ItemDraft;
-    use crate::store::Ground;
-    use crate::store::Options;
+    use crate::store::{Ground, Options};
 
     /// Whoever wrote it: an import hides with tombstones of its own.
     #[test]

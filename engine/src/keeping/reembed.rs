@@ -347,8 +347,7 @@ mod tests {
     use super::*;
     use crate::item::{Batch, ItemDraft};
     use crate::pace::FullSpeed;
-    use crate::store::Ground;
-    use crate::store::Options;
+    use crate::store::{Ground, Options};
 
     const OLD: Model = Model { fingerprint: [7; 32], dimensions: 2 };
     const NEW: Model = Model { fingerprint: [8; 32], dimensions: 3 };

@@ -67,7 +67,7 @@ pub(super) fn last_row(raw: &[u8; BLOCK_BYTES]) -> u32 {
 }
 
 /// Rows and counts of one decoded block; the first `count` of each are valid, and no counts while
-/// the block is uncounted. No segment has a row as great as those behind the last.
+/// the block is uncounted.
 #[derive(Debug, Clone)]
 pub(super) struct Decoded {
     pub(super) rows: [u32; BLOCK_ROWS],
@@ -89,6 +89,7 @@ impl Default for Decoded {
 
 impl Decoded {
     pub(super) fn posting(&self, i: usize) -> Posting {
+        assert!(self.uncounted.is_none(), "counts of another block");
         Posting { row: self.rows[i], body: narrow(self.bodies[i]), title: narrow(self.titles[i]) }
     }
 
@@ -98,44 +99,38 @@ impl Decoded {
     }
 
     /// Where `row` is among the rows. Counting all that are smaller takes less than halving, whose
-    /// every step waits for the one before.
+    /// every step waits for the one before; most of all in a full block, whose length is known.
     pub(super) fn find(&self, row: u32) -> Option<usize> {
-        let before: u32 = self.rows.iter().map(|other| u32::from(*other < row)).sum();
-        let at = before as usize;
-        (at < self.count && self.rows[at] == row).then_some(at)
+        let before = |rows: &[u32]| rows.iter().map(|other| u32::from(*other < row)).sum::<u32>();
+        let rows = &self.rows[..self.count];
+        let at = match rows.as_array::<BLOCK_ROWS>() {
+            Some(full) => before(full),
+            None => before(rows),
+        };
+        rows.get(at as usize).is_some_and(|found| *found == row).then_some(at as usize)
     }
 
     /// Becomes a single posting.
     pub(super) fn set_one(&mut self, posting: Posting) {
         (self.count, self.uncounted) = (1, None);
         self.titled = posting.title != 0;
-        self.rows = [u32::MAX; BLOCK_ROWS];
         self.rows[0] = posting.row;
         self.bodies[0] = u32::from(posting.body);
         self.titles[0] = u32::from(posting.title);
     }
 
-    /// Unpacks a block; `rows` are those of the segment.
+    /// Unpacks a block, or its rows alone, which is all that looking for one takes; `rows` are those of the
+    /// segment.
     pub(super) fn set_block<B: Bytes>(
         &mut self,
         block: &Block,
         postings: &B,
         rows: u32,
+        with_counts: bool,
     ) -> Result<(), Damage> {
         let [steps, bodies, titles] = block.packed(postings)?;
         self.unpack_rows(block, steps, rows)?;
-        self.unpack_counts(block, bodies, titles)
-    }
-
-    /// Unpacks the rows of a block, all that looking for one takes; `rows` are those of the segment.
-    pub(super) fn set_rows<B: Bytes>(
-        &mut self,
-        block: &Block,
-        postings: &B,
-        rows: u32,
-    ) -> Result<(), Damage> {
-        let [steps, ..] = block.packed(postings)?;
-        self.unpack_rows(block, steps, rows)
+        if with_counts { self.unpack_counts(block, bodies, titles) } else { Ok(()) }
     }
 
     /// Unpacks the counts of the block whose rows it has.
@@ -148,7 +143,6 @@ impl Decoded {
     fn unpack_rows(&mut self, block: &Block, steps: &[u8], rows: u32) -> Result<(), Damage> {
         (self.count, self.uncounted) = (0, None);
         unpack(steps, block.count, block.bits[0], &mut self.rows);
-        self.rows[block.count..].fill(u32::MAX);
         let last = add_steps(&mut self.rows[..block.count], block.from);
         // Steps are not negative, so the last row is the greatest: one check stands for all.
         if !block.last_row.map_or(last < u64::from(rows), |row| u64::from(row) == last) {
@@ -240,5 +234,50 @@ impl Block {
         let (steps, counts) = packed.split_at(steps);
         let (bodies, titles) = counts.split_at(bodies);
         Ok([steps, bodies, titles])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pack::{pack, width};
+    use super::*;
+
+    /// Rows 10, 13, 16, ... that each count 2 in the body, but the one at `none`, which counts nothing.
+    fn packed(count: usize, none: usize) -> (Block, Vec<u8>) {
+        let steps = vec![2; count];
+        let bodies: Vec<u32> = (0..count).map(|i| if i == none { 0 } else { 2 }).collect();
+        let bits = [width(2), width(2), 0];
+        let mut postings = Vec::new();
+        pack(&steps, bits[0], &mut postings);
+        pack(&bodies, bits[1], &mut postings);
+        (Block { count, from: 8, last_row: None, offset: 0, bits }, postings)
+    }
+
+    #[test]
+    fn a_posting_that_counts_nothing_is_damage_where_it_is_used() {
+        for (count, none) in [(BLOCK_ROWS, 77), (BLOCK_ROWS, 127), (5, 0), (1, 0)] {
+            let (block, postings) = packed(count, none);
+            let (postings, mut decoded) = (&postings[..], Decoded::default());
+            decoded.set_block(&block, &postings, 1000, false).unwrap();
+            for i in 0..count {
+                let row = 10 + 3 * u32::try_from(i).unwrap();
+                assert_eq!(decoded.find(row), Some(i));
+                assert_eq!(decoded.find(row - 1), None);
+                match decoded.posting_of(i, &postings) {
+                    Ok(posting) => assert_eq!(posting, Posting { row, body: 2, title: 0 }),
+                    Err(damage) => assert_eq!((i, damage.rule), (none, "WRD-31")),
+                }
+            }
+            assert!(decoded.posting_of(none, &postings).is_err());
+            let after = 10 + 3 * u32::try_from(count).unwrap();
+            assert_eq!((decoded.find(after), decoded.find(u32::MAX)), (None, None));
+            assert_eq!(decoded.set_counts(&postings).unwrap_err().rule, "WRD-31");
+            let whole = decoded.set_block(&block, &postings, 1000, true);
+            assert_eq!(whole.unwrap_err().rule, "WRD-31");
+            let one = Posting { row: 3, body: 1, title: 0 };
+            decoded.set_one(one);
+            assert_eq!((decoded.find(3), decoded.find(10)), (Some(0), None));
+            assert_eq!(decoded.posting_of(0, &postings).unwrap(), one);
+        }
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Cursor {
     pub(super) lookup: usize,
     /// Score bound inside the window; 0 when the term is not there.
     pub(super) most: u32,
-    /// Which block `decoded` holds.
+    /// Of which block `decoded` has the rows, and perhaps the counts.
     pub(super) held: Option<usize>,
     pub(super) decoded: Box<Decoded>,
     /// Which block `scores` belongs to.
@@ -113,12 +113,19 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
-    /// Decodes the rows of a block.
-    pub(super) fn hold(&self, cursor: &mut Cursor, block: usize) -> Result<(), Damage> {
+    /// Decodes a block, or its rows alone.
+    pub(super) fn hold(
+        &self,
+        cursor: &mut Cursor,
+        block: usize,
+        with_counts: bool,
+    ) -> Result<(), Damage> {
         if cursor.held != Some(block) {
             cursor.held = None;
-            self.view.decode_rows(&cursor.list, block, &mut cursor.decoded)?;
+            self.view.decode(&cursor.list, block, with_counts, &mut cursor.decoded)?;
             cursor.held = Some(block);
+        } else if with_counts {
+            self.view.decode_counts(&mut cursor.decoded)?;
         }
         Ok(())
     }
@@ -128,13 +135,7 @@ impl<B: Bytes> Field<'_, B> {
         if cursor.scored == Some(block) && cursor.held == Some(block) {
             return Ok(());
         }
-        if cursor.held == Some(block) {
-            self.view.decode_counts(&mut cursor.decoded)?;
-        } else {
-            cursor.held = None;
-            self.view.decode(&cursor.list, block, &mut cursor.decoded)?;
-            cursor.held = Some(block);
-        }
+        self.hold(cursor, block, true)?;
         let Decoded { rows, bodies, titles, count, titled, .. } = &*cursor.decoded;
         let mut norms = [1.0; BLOCK_ROWS];
         self.view.length_codes(&rows[..*count], |at, code| {

@@ -122,7 +122,7 @@ fn merge_into<B: Bytes, M: Fn(u32) -> Option<u32>>(
             if let Some(list) = list.take() {
                 let (view, mapping) = &sources[source];
                 for block in 0..view.block_count(&list) {
-                    view.decode(&list, block, &mut decoded)?;
+                    view.decode(&list, block, true, &mut decoded)?;
                     postings.extend(decoded.postings().filter_map(|posting| {
                         mapping(posting.row).map(|row| Posting { row, ..posting })
                     }));

@@ -54,7 +54,7 @@ fn pack_lanes(values: &[u32], bits: u32, out: &mut Vec<u8>) {
 }
 
 /// Unpacks `count` numbers into the front of `out`; `bytes` holds exactly [`packed_bytes`].
-/// A wrong length or width leaves zeros, it never panics: callers check both before.
+/// A width is at most 32, which callers check; a wrong length leaves zeros.
 pub(super) fn unpack(bytes: &[u8], count: usize, bits: u8, out: &mut [u32; BLOCK_ROWS]) {
     if count == BLOCK_ROWS {
         unpack_block(bytes, bits, out);
@@ -76,7 +76,7 @@ pub(super) fn unpack(bytes: &[u8], count: usize, bits: u8, out: &mut [u32; BLOCK
     }
 }
 
-/// One of `count` numbers, which [`unpack`] would put at place `i`.
+/// One of `count` numbers, which [`unpack`] would put at place `i`; for widths and lengths as there.
 pub(super) fn unpack_one(bytes: &[u8], count: usize, bits: u8, i: usize) -> u32 {
     if count < BLOCK_ROWS {
         return packed_at(bytes, i * usize::from(bits), bits);

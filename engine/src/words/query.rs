@@ -16,13 +16,13 @@ const QUERY_USES_MAX: usize = 1024;
 const FUNCTION_WORD_WEIGHT: f32 = 0.25;
 
 /// English function words, as the analyser spells them. Short on purpose: a word that can be a
-/// subject ("will", "may", "not") is not here, and idf does the rest. In order.
+/// subject ("will", "may", "not") is not here, and idf does the rest. In order, for looking up.
 const FUNCTION_WORDS: &[&str] = &[
     "a", "about", "an", "and", "ani", "are", "as", "at", "be", "been", "but", "by", "can", "did",
     "do", "doe", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it",
     "me", "my", "of", "on", "or", "our", "should", "so", "than", "that", "the", "their", "them",
     "then", "there", "these", "they", "this", "those", "to", "was", "we", "were", "what", "when",
-    "where", "which", "who", "whi", "with", "would", "you", "your",
+    "where", "whi", "which", "who", "with", "would", "you", "your",
 ];
 
 /// One different term of a question.
@@ -113,4 +113,21 @@ impl Query {
 #[expect(clippy::cast_precision_loss, reason = "a group has at most QUERY_USES_MAX uses")]
 fn share(among: usize) -> f32 {
     1.0 / among.max(1) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_word_is_known_as_one() {
+        assert!(FUNCTION_WORDS.is_sorted_by(|one, next| one < next));
+        let mut analyzer = Analyzer::new();
+        for asked in FUNCTION_WORDS.iter().filter(|word| word.len() > 1).chain(&["why", "any"]) {
+            let query = Query::parse(&mut analyzer, asked);
+            let terms: Vec<_> = query.terms().iter().map(|term| term.function_word).collect();
+            assert_eq!(terms, [true], "{asked}");
+        }
+        assert!(!Query::parse(&mut analyzer, "whither").terms()[0].function_word);
+    }
 }

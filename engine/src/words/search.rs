@@ -33,8 +33,8 @@ const FLOOR_POSTINGS: u64 = 64;
 /// Sums looked at together.
 const STRIDE: usize = 16;
 
-/// Below this many essential postings in a window, rows are remembered rather than all sums
-/// scanned.
+/// Up to so many essential postings in a window, counted by whole blocks, rows are remembered rather
+/// than all sums scanned.
 const SPARSE_POSTINGS: usize = WINDOW / 8;
 
 /// What looking up one row costs, in postings added up.
@@ -451,9 +451,9 @@ impl<B: Bytes> Field<'_, B> {
         let Scratch { cursors, order, sums, touched, .. } = scratch;
         let order = &order[..lookups];
         let rest = rest_of(cursors, order);
+        let mut need = needed(top, rest);
         if lookups > 0 {
             // Lookups go forward only.
-            let need = needed(top, rest);
             touched.retain(|at| {
                 let sum = &mut sums[usize::from(*at)];
                 let stays = *sum >= need;
@@ -462,7 +462,6 @@ impl<B: Bytes> Field<'_, B> {
             });
             touched.sort_unstable();
         }
-        let mut need = needed(top, rest);
         for at in touched.iter() {
             let sum = std::mem::take(&mut sums[usize::from(*at)]);
             if sum < need {
@@ -504,7 +503,7 @@ impl<B: Bytes> Field<'_, B> {
                 return Ok(None);
             }
             let block = cursor.lookup;
-            self.hold(cursor, block)?;
+            self.hold(cursor, block, false)?;
             if let Some(at) = cursor.decoded.find(row) {
                 let code = self.view.length_code(row)?.unwrap_or(0);
                 let posting = self.view.decoded_posting(&cursor.decoded, at)?;

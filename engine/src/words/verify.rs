@@ -63,7 +63,7 @@ impl<B: Bytes> PostingsView<B> {
         while let Some((_, list)) = lists.next()? {
             postings.clear();
             for i in 0..self.block_count(&list) {
-                self.decode(&list, i, &mut decoded)?;
+                self.decode(&list, i, true, &mut decoded)?;
                 postings.extend(decoded.postings());
             }
             self.verify_impacts(&list, &postings, lengths)?;

@@ -283,22 +283,12 @@ impl<B: Bytes> PostingsView<B> {
         Ok(true)
     }
 
-    /// Decodes block `i` of a list.
-    pub(super) fn decode(&self, list: &List, i: usize, out: &mut Decoded) -> Result<(), Damage> {
-        match self.located(list, i)? {
-            Located::One(posting) => {
-                out.set_one(posting);
-                Ok(())
-            }
-            Located::Packed(block) => out.set_block(&block, &self.columns.postings, self.rows),
-        }
-    }
-
-    /// Decodes the rows of block `i` of a list.
-    pub(super) fn decode_rows(
+    /// Decodes block `i` of a list, or its rows alone.
+    pub(super) fn decode(
         &self,
         list: &List,
         i: usize,
+        with_counts: bool,
         out: &mut Decoded,
     ) -> Result<(), Damage> {
         match self.located(list, i)? {
@@ -306,7 +296,9 @@ impl<B: Bytes> PostingsView<B> {
                 out.set_one(posting);
                 Ok(())
             }
-            Located::Packed(block) => out.set_rows(&block, &self.columns.postings, self.rows),
+            Located::Packed(block) => {
+                out.set_block(&block, &self.columns.postings, self.rows, with_counts)
+            }
         }
     }
 
@@ -350,7 +342,7 @@ impl<B: Bytes> PostingsView<B> {
             }
         }
         let mut decoded = Decoded::default();
-        self.decode_rows(list, block, &mut decoded)?;
+        self.decode(list, block, false, &mut decoded)?;
         decoded.find(row).map(|i| self.decoded_posting(&decoded, i)).transpose()
     }
 
@@ -405,7 +397,7 @@ impl<B: Bytes> TermPostings<'_, B> {
             if self.block == self.view.block_count(&self.list) {
                 return Ok(None);
             }
-            self.view.decode(&self.list, self.block, &mut self.decoded)?;
+            self.view.decode(&self.list, self.block, true, &mut self.decoded)?;
             self.block += 1;
             self.next = 0;
         }
