@@ -147,8 +147,8 @@ struct Beside {
     /// States of the disk when each batch was acknowledged.
     acknowledged: Vec<usize>,
     has_run: bool,
-    /// A fault ended a write: it may be there or not.
-    in_flight: bool,
+    /// What a fault ended a write with: it may be there or not.
+    in_flight: Option<WriteError>,
     /// What should not have happened.
     trouble: Option<String>,
 }
@@ -440,7 +440,12 @@ impl Workload {
             return Err(format!("in the middle of it: {trouble}"));
         }
         tally.interleaved += u64::from(beside.has_run);
-        let in_flight = usize::from(beside.in_flight);
+        let in_flight = usize::from(beside.in_flight.is_some());
+        // A job that was ended early says nothing of a writer that stopped meanwhile.
+        let taken = match beside.in_flight {
+            Some(error) => taken.and(Err(error)),
+            None => taken,
+        };
         let written = beside.acknowledged.len();
         let expected = step.expect(&self.newest().oracle, written + in_flight);
         self.versions.extend(expected.into_iter().map(Version::of));
@@ -491,7 +496,7 @@ impl Workload {
                 match store.write(batch) {
                     Ok(_) => beside.acknowledged.push(disk.states_count()),
                     Err(error) if is_fault(&error) => {
-                        beside.in_flight = true;
+                        beside.in_flight = Some(error);
                         return;
                     }
                     Err(error) => beside.trouble = Some(error.to_string()),
