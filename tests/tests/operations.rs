@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use engine::{Batch, Durability, Ground, ItemDraft, Options, Store};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::kept::{
     answers, assert_fails, assert_gone, documented, erase, exported, files, holding, imported, item,
 };
@@ -186,6 +186,32 @@ fn a_backup_is_restored_into_an_empty_folder_that_is_there() {
     symlink(scratch.path().join("gone"), &nowhere).unwrap();
     assert_fails(&restore(&nowhere), 3, &["is a link to what is not there"]);
     assert!(nowhere.is_symlink() && !scratch.path().join("nowhere.restoring").exists());
+}
+
+/// BAK-07: a backup that is made anew while it is copied.
+#[test]
+fn what_changes_while_it_is_restored_is_not_restored() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let _ids = imported(&data, &[item("a", "first")]);
+    let (backup, restored) = (scratch.path().join("backup"), scratch.path().join("restored"));
+    run_json(&data, &["backup", backup.to_str().unwrap()]);
+    let file = backup.join("backup.json");
+    let before = fs::read(&file).unwrap();
+    let mut made: Value = serde_json::from_slice(&before).unwrap();
+    made["seq"] = json!(made["seq"].as_u64().unwrap() + 1);
+    let told = AtomicUsize::new(0);
+    let progress = |_, _, _: &str| {
+        told.fetch_add(1, Ordering::SeqCst);
+        fs::write(&file, made.to_string()).unwrap();
+    };
+    let error = server::operator::restore(&backup, &restored, &progress).unwrap_err();
+    assert!(told.into_inner() > 0, "it tells of its progress");
+    assert!(error.to_string().contains("made anew while it was copied; try again"), "{error}");
+    assert!(!restored.exists(), "nothing of it is left");
+    fs::write(&file, before).unwrap();
+    server::operator::restore(&backup, &restored, &|_, _, _| ()).unwrap();
+    assert_eq!(exported(&restored), exported(&data));
 }
 
 #[test]

@@ -35,7 +35,8 @@ impl ToldDisk {
         Self { disk, counter: Arc::new(counter) }
     }
 
-    /// Does `work`, which writes to this disk about `total` bytes, and tells of it meanwhile.
+    /// Does `work`, which writes to this disk about `total` bytes, and tells of it when it begins and
+    /// meanwhile.
     pub(super) fn telling<T>(
         &self,
         what: &str,
@@ -43,6 +44,7 @@ impl ToldDisk {
         progress: Progress<'_>,
         work: impl FnOnce() -> T,
     ) -> T {
+        progress(0, total, what);
         let (ended, end) = channel::<()>();
         std::thread::scope(|scope| {
             scope.spawn(move || {
