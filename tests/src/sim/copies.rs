@@ -64,11 +64,11 @@ impl Copies {
         self.state.wipe();
     }
 
-    /// Copies the store, which shows `newest`. The power of the backup's disk may have been cut since
-    /// the last time.
+    /// Copies the store on a disk, which shows `newest`. The power of the backup's disk may have been
+    /// cut since the last time.
     pub fn backup(
         &mut self,
-        store: &Store,
+        (store, source): (&Store, &SimDisk),
         newest: &Arc<Version>,
         (manner, with_faults): (Manner, bool),
         during: &str,
@@ -106,6 +106,10 @@ impl Copies {
             Err(CopyError::Store(error)) => {
                 self.allowed = before;
                 Ok(Copy::Stopped(error))
+            }
+            // A file of the store that cannot be read once: the backup is not made, the store goes on.
+            Err(CopyError::Source(OpenError::Disk(_))) if source.has_failed() => {
+                held(&self.state, &self.allowed).map(|_| Copy::Failed)
             }
             Err(CopyError::Target(OpenError::Disk(_))) if disk.has_failed() => {
                 held(&self.state, &self.allowed)?;

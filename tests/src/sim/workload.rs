@@ -397,7 +397,8 @@ impl Workload {
             Step::Backup => {
                 let (newest, how) = (self.newest(), (self.manner, self.with_faults));
                 let with = (&mut self.dice, &mut *tally);
-                let made = self.copies.backup(&store, &newest, how, during, with)?;
+                let from = (&*store, &self.disk);
+                let made = self.copies.backup(from, &newest, how, during, with)?;
                 self.see(during);
                 let stopped = match made {
                     Copy::Stopped(error) => Err(error),
