@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -23,6 +22,7 @@ use server::net::Cancel;
 use server::operator::{self, Import, Ingest, Keeper, Recall, Reembed};
 use server::parts::Caller;
 use server::tools::{self, Answer, Context, Refused};
+use tests::kept::assert_fails;
 use tests::mcp_client::McpClient;
 use tests::original_model;
 use tests::service::{Service, run, run_json, scratch, write};
@@ -138,15 +138,6 @@ fn begun(service: &Service, model: &Path) -> Events {
 /// The last event of a move.
 fn ended(service: &Service, model: &Path) -> Value {
     service.ask(&service.signed(moves(model))).events().pop().unwrap()
-}
-
-#[track_caller]
-fn assert_fails(output: &Output, code: i32, wanted: &[&str]) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    for word in wanted {
-        assert!(said.contains(word), "{word:?} is not in: {said}");
-    }
 }
 
 /// What goes on while a store moves.

@@ -127,10 +127,8 @@ fn begin(
 ) -> Result<Option<Announcement>, Failure> {
     let announced = local.and_then(|at| announce(&parts.data, &format!("http://{at}")));
     if let Some(why) = parts.workspace.store.stopped() {
-        say(&format_args!(
-            "recalld: the store takes no writes: {why}\nrecalld: questions are answered; free some \
-             space on that disk, then start again"
-        ));
+        say(&format_args!("the store takes no writes: {why}"));
+        say(&"questions are answered; free some space on that disk, then start again");
         say_ready(args, parts, (local, hosted))?;
         return Ok(announced);
     }
@@ -154,7 +152,7 @@ fn begin(
 /// Commands find the server by its announcement; without one it is still there for everyone else.
 fn announce(data: &Path, local: &str) -> Option<Announcement> {
     let announced = Announcement::write(data, local);
-    announced.inspect_err(|error| eprintln!("recalld: serving.json: {error}")).ok()
+    announced.inspect_err(|error| say(&format_args!("serving.json: {error}"))).ok()
 }
 
 fn say_ready(
