@@ -1,7 +1,7 @@
 //! The encoder with the real model at 16, 32 and 128 tokens, beside the scalar reference.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use encoder::Encoder;
+use encoder::{Encoder, Precision};
 use kernels::{Kernels, Level};
 use server::model::{self, Bar, ModelRequest, Unit};
 
@@ -30,7 +30,8 @@ fn bench(criterion: &mut Criterion) {
     let levels = [Kernels::detect().level(), Level::Scalar];
     for kernels in levels.into_iter().filter_map(Kernels::for_level) {
         let level = kernels.level().name();
-        let encoder = Encoder::open_with(&files, kernels).expect("its hash was checked");
+        let encoder =
+            Encoder::open_as(&files, kernels, Precision::F32).expect("its hash was checked");
         let mut scratch = encoder.scratch();
         let mut vector = vec![0.0; encoder.dimensions()];
         for tokens in [16, 32, 128] {
