@@ -1,13 +1,14 @@
 //! The encoder's tokenizer beside the published implementation, the crate `tokenizers`: the same
 //! ids for every text, whatever the settings.
 //!
-//!     oracle TOKENIZER_JSON [--strings N] [--seed S] [--short]
+//!     oracle TOKENIZER_JSON [--strings N] [--seed S] [--short] [--setting TEXT]
 //!     oracle TOKENIZER_JSON --speed
 //!
 //! Compares every Unicode scalar value in its contexts, `N` random strings, documents of this
 //! repository and texts of a mebibyte, under many settings. A difference is made as small as it
 //! gets, printed escaped, and ends the program with 1. `--short` leaves out most settings and most
-//! of what is not assigned; `--speed` measures instead.
+//! of what is not assigned; `--setting` takes only those with the text in their names; `--speed`
+//! measures instead.
 
 mod compare;
 mod dice;
@@ -40,6 +41,7 @@ struct Arguments {
     published: Value,
     strings: usize,
     seed: u64,
+    setting: String,
     short: bool,
     speed: bool,
 }
@@ -61,7 +63,8 @@ fn run() -> Outcome<bool> {
         speed::measure(&arguments.published)?;
         return Ok(true);
     }
-    let settings = settings::all(&arguments.published, arguments.short);
+    let mut settings = settings::all(&arguments.published, arguments.short);
+    settings.retain(|setting| setting.name.contains(&arguments.setting));
     println!("oracle: {} settings, seed {}", settings.len(), arguments.seed);
     let words = settings::plain_words(&arguments.published);
     let documents = documents::read()?;
@@ -134,14 +137,16 @@ fn arguments() -> Outcome<Arguments> {
         published: serde_json::from_slice(&bytes)?,
         strings: STRINGS,
         seed: now.as_secs(),
+        setting: String::new(),
         short: false,
         speed: false,
     };
     while let Some(name) = given.next() {
-        let mut number = || given.next().ok_or_else(|| format!("{name} wants a number"));
+        let mut value = || given.next().ok_or_else(|| format!("{name} wants a value"));
         match name.as_str() {
-            "--strings" => arguments.strings = number()?.parse()?,
-            "--seed" => arguments.seed = number()?.parse()?,
+            "--strings" => arguments.strings = value()?.parse()?,
+            "--seed" => arguments.seed = value()?.parse()?,
+            "--setting" => arguments.setting = value()?,
             "--short" => arguments.short = true,
             "--speed" => arguments.speed = true,
             _ => return Err(format!("there is no {name}; see the head of main.rs").into()),
