@@ -103,6 +103,8 @@ fn resumed(data: &Path, arguments: &[&str], documents: u64) -> Value {
     assert!(output.status.success(), "{said}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let last = begun(&said);
+    let is_step = |line: &str| line.starts_with("recalld: embedding ");
+    assert!(said.lines().all(is_step), "no progress is told with --json: {said}");
     assert_eq!(report["embedded"], last, "{report}");
     assert_eq!(last, documents - before, "what is stored is not embedded again");
     assert_eq!(stored(data), documents);
