@@ -467,12 +467,12 @@ impl<'a> Pass<'a> {
         }
         pending.upto = self.taken;
         let dimensions = self.snapshot.model().map(|model| model.dimensions);
-        let checked = pending.batch.check(dimensions);
         let Some(inflow) = &mut self.inflow else {
             let settled = pending.settle(|batch| super::pending::check(batch, dimensions))?;
             self.settle(settled);
             return Ok(());
         };
+        let checked = pending.batch.check(dimensions);
         self.on_the_way.push_back(std::mem::take(&mut pending.marks));
         let settled = inflow.give(pending, self.import.cancelled)?;
         self.settle_all(settled);
