@@ -38,6 +38,11 @@ SEEDS = {
         b'\x80{"model_type": "bert", "hidden_size": 8}',
         b'\x82\x02\x00\x00\x00\x00\x00\x00\x00{}',
     ],
+    # First byte: which precision (modulo 3), made up (0x40), checksums left wrong (0x80).
+    "weights": [bytes([which]) for which in range(3)]
+    + [bytes([how | which, at & 255, at >> 8, 0, 1]) for how in (0, 0x80) for which in range(3)
+       for at in (4, 16, 60, 96, 100, 130, 140, 150, 900, 4100)]
+    + [b"\x40RCLDWTS\x00\x01\x00\x01\x00\x01\x00\x00\x00"],
     "tokens": [b"The cats.", b"[MASK] a-b \xc3\xa9 \xe4\xb8\xad", b"abcabcabcabc"],
     # First byte: the settings. Second: where to cut off. Third: where to put a space.
     "tokenizer": [

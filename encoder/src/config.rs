@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use serde_json::Value;
 
 use crate::OpenError;
-use crate::files::{CONFIG, ModelFiles, POOLING, SENTENCE};
+use crate::files::{CONFIG, POOLING, SENTENCE, SettingsFiles};
 
 const HIDDEN: RangeInclusive<usize> = 1..=4096;
 const HEADS: RangeInclusive<usize> = 1..=256;
@@ -56,7 +56,7 @@ pub(crate) struct Config {
 
 impl Config {
     /// Reads the three settings files.
-    pub(crate) fn read(files: &ModelFiles<'_>) -> Result<Config, OpenError> {
+    pub(crate) fn read(files: &SettingsFiles<'_>) -> Result<Config, OpenError> {
         let config = Settings::parse(CONFIG, files.config)?;
         config.text("model_type", None, &["bert"])?;
         config.text("hidden_act", Some("gelu"), &["gelu"])?;
@@ -97,7 +97,7 @@ impl Config {
 }
 
 /// How many tokens are read, and whether text is lowercased first.
-fn sentence(files: &ModelFiles<'_>, positions: usize) -> Result<(usize, bool), OpenError> {
+fn sentence(files: &SettingsFiles<'_>, positions: usize) -> Result<(usize, bool), OpenError> {
     let Some(bytes) = files.sentence else { return Ok((positions, false)) };
     let sentence = Settings::parse(SENTENCE, bytes)?;
     let longest = 3..=usize::MAX;
@@ -105,7 +105,7 @@ fn sentence(files: &ModelFiles<'_>, positions: usize) -> Result<(usize, bool), O
     Ok((tokens_max, sentence.flag("do_lower_case")?))
 }
 
-fn pooling(files: &ModelFiles<'_>, hidden: usize) -> Result<Pooling, OpenError> {
+fn pooling(files: &SettingsFiles<'_>, hidden: usize) -> Result<Pooling, OpenError> {
     let Some(bytes) = files.pooling else { return Ok(Pooling::Mean) };
     let pooling = Settings::parse(POOLING, bytes)?;
     let width = pooling.count("word_embedding_dimension", Some(hidden), HIDDEN)?;

@@ -9,11 +9,12 @@ use sha2::{Digest, Sha256};
 use crate::config::Config;
 use crate::files::{ModelDirectory, TOKENIZER};
 use crate::forward::{Network, ranges};
+use crate::packed::{self, Held, Source};
 use crate::pool::pool;
 use crate::scratch::Shape;
 use crate::tokenizer::{Buffers, Tokenizer};
 use crate::weights::Weights;
-use crate::{ModelFiles, OpenError, Scratch};
+use crate::{ModelFiles, OpenError, PackedWeights, Scratch, SettingsFiles};
 
 /// What a fingerprint is a fingerprint of, and by which rules. A change to how text becomes a
 /// vector is a new number.
@@ -29,39 +30,75 @@ pub struct Encoder {
     fingerprint: [u8; 32],
 }
 
+/// The precision that a model is opened at on these kernels unless somebody asks for another one:
+/// the fastest that is faithful.
+pub fn default_precision(_kernels: Kernels) -> Precision {
+    Precision::F32
+}
+
+/// Packs a model's weights for [`Encoder::open_packed`], as `format-spec/weights.md` describes: the
+/// same files and precision give the same bytes.
+pub fn pack(files: &ModelFiles<'_>, precision: Precision) -> Result<PackedWeights, OpenError> {
+    pack_weights(files, &Config::read(&files.settings())?, precision).map(|(packed, _)| packed)
+}
+
+/// The same, and the SHA-256 of the weights.
+fn pack_weights(
+    files: &ModelFiles<'_>,
+    config: &Config,
+    precision: Precision,
+) -> Result<(PackedWeights, [u8; 32]), OpenError> {
+    let weights = Weights::open(files.weights)?;
+    std::thread::scope(|scope| {
+        // Hashing 90 MB takes as long as packing them, so it goes beside it.
+        let hashing = scope.spawn(|| weights_sha256(files));
+        let mut sha256 = [0; 32];
+        let packed = packed::pack(&weights, config, precision, || {
+            sha256 = hashing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Source { sha256, bytes: files.weights.len() }
+        })?;
+        Ok((packed, sha256))
+    })
+}
+
+fn weights_sha256(files: &ModelFiles<'_>) -> [u8; 32] {
+    files.weights_sha256.unwrap_or_else(|| Sha256::digest(files.weights).into())
+}
+
 impl Encoder {
-    /// Opens a model on the fastest kernels this CPU has, at the precision that is fastest on them.
+    /// Opens a model on the fastest kernels this CPU has, at their [`default_precision`].
     pub fn open(files: &ModelFiles<'_>) -> Result<Encoder, OpenError> {
-        Encoder::open_as(files, Kernels::detect(), Precision::F32)
+        let kernels = Kernels::detect();
+        Encoder::open_as(files, kernels, default_precision(kernels))
     }
 
-    /// Opens a model on kernels and at a precision of the caller's choice.
+    /// Opens a model on kernels and at a precision of the caller's choice: packs its weights into
+    /// memory, and opens these.
     pub fn open_as(
         files: &ModelFiles<'_>,
         kernels: Kernels,
         precision: Precision,
     ) -> Result<Encoder, OpenError> {
-        let config = Config::read(files)?;
-        let weights = Weights::open(files.weights)?;
-        // Hashing 90 MB takes as long as all the rest, so it goes beside it.
-        let (tokenizer, network, fingerprint) = std::thread::scope(|scope| {
-            let hashing = scope.spawn(|| fingerprint(files, &config));
-            let tokenizer = Tokenizer::open(files.tokenizer, config.vocabulary, config.lowercase);
-            let network = tokenizer.is_ok().then(|| Network::load(&weights, &config, precision));
-            (tokenizer, network, hashing.join())
-        });
-        let tokenizer = tokenizer?;
-        let network = network.expect("loaded unless the tokenizer failed")?;
-        let fingerprint = fingerprint.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        if tokenizer.frame() == 0 || tokenizer.frame() > config.tokens_max {
-            return Err(OpenError::Unsupported {
-                file: TOKENIZER,
-                field: "post_processor".into(),
-                found: format!("{} tokens around a text", tokenizer.frame()),
-                wanted: format!("from 1 to the {} tokens a text may have", config.tokens_max),
-            });
-        }
-        Ok(Encoder { config, tokenizer, network, kernels, fingerprint })
+        let parts = Parts::read(&files.settings())?;
+        let (packed, sha256) = pack_weights(files, &parts.config, precision)?;
+        parts.with(packed, sha256, kernels, precision)
+    }
+
+    /// Opens a model whose weights are packed already, at that precision, from the
+    /// `model.safetensors` of that SHA-256: in memory, or a map of a file that nobody changes. All
+    /// rules of `format-spec/weights.md` are checked, and the bytes are used where they lie; those
+    /// that do not start on a multiple of 64 bytes are copied.
+    ///
+    /// # Errors
+    /// [`OpenError::Packed`] where the packed weights are at fault; packing them again helps.
+    pub fn open_packed(
+        files: &SettingsFiles<'_>,
+        packed: impl AsRef<[u8]> + Send + Sync + 'static,
+        weights_sha256: [u8; 32],
+        kernels: Kernels,
+        precision: Precision,
+    ) -> Result<Encoder, OpenError> {
+        Parts::read(files)?.with(packed, weights_sha256, kernels, precision)
     }
 
     /// Reads and opens a model directory, laid out as models are published.
@@ -84,9 +121,15 @@ impl Encoder {
         self.kernels.level()
     }
 
+    /// How the weights are stored.
+    pub fn precision(&self) -> Precision {
+        self.network.precision()
+    }
+
     /// Names this way of making vectors: two encoders with the same fingerprint give vectors that
-    /// may be compared. Covers the weights, the tokenizer, and the settings that change vectors;
-    /// not the level, whose rounding is far below what a comparison can see.
+    /// may be compared. Covers the published weights, the tokenizer, and the settings that change
+    /// vectors; neither the level nor the precision, whose rounding is far below what a comparison
+    /// can see.
     pub fn fingerprint(&self) -> [u8; 32] {
         self.fingerprint
     }
@@ -169,14 +212,52 @@ impl Encoder {
     }
 }
 
-fn fingerprint(files: &ModelFiles<'_>, config: &Config) -> [u8; 32] {
-    let weights = files.weights_sha256.unwrap_or_else(|| Sha256::digest(files.weights).into());
-    let mut hash = Sha256::new();
-    hash.update(FINGERPRINT_TAG);
-    hash.update(weights);
-    hash.update(Sha256::digest(files.tokenizer));
-    hash.update(config.facts());
-    hash.finalize().into()
+/// What is read of a model's files beside the weights.
+struct Parts {
+    config: Config,
+    tokenizer: Tokenizer,
+    tokenizer_sha256: [u8; 32],
+}
+
+impl Parts {
+    fn read(files: &SettingsFiles<'_>) -> Result<Parts, OpenError> {
+        let config = Config::read(files)?;
+        let tokenizer = Tokenizer::open(files.tokenizer, config.vocabulary, config.lowercase)?;
+        if tokenizer.frame() == 0 || tokenizer.frame() > config.tokens_max {
+            return Err(OpenError::Unsupported {
+                file: TOKENIZER,
+                field: "post_processor".into(),
+                found: format!("{} tokens around a text", tokenizer.frame()),
+                wanted: format!("from 1 to the {} tokens a text may have", config.tokens_max),
+            });
+        }
+        let tokenizer_sha256 = Sha256::digest(files.tokenizer).into();
+        Ok(Parts { config, tokenizer, tokenizer_sha256 })
+    }
+
+    fn with(
+        self,
+        packed: impl AsRef<[u8]> + Send + Sync + 'static,
+        weights_sha256: [u8; 32],
+        kernels: Kernels,
+        precision: Precision,
+    ) -> Result<Encoder, OpenError> {
+        let held = Held::of(packed);
+        let layout = packed::check(held.bytes(), &self.config, precision, &weights_sha256)?;
+        let fingerprint = self.fingerprint(&weights_sha256);
+        let network = Network::of(held, layout, &self.config);
+        let Parts { config, tokenizer, .. } = self;
+        Ok(Encoder { config, tokenizer, network, kernels, fingerprint })
+    }
+
+    fn fingerprint(&self, weights_sha256: &[u8; 32]) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(FINGERPRINT_TAG);
+        hash.update(weights_sha256);
+        hash.update(self.tokenizer_sha256);
+        hash.update(self.config.facts());
+        hash.finalize().into()
+    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,28 @@ pub enum OpenError {
         /// What the settings call for.
         wanted: String,
     },
+    /// A value that the wanted precision cannot hold.
+    Imprecise {
+        /// The tensor's name in `model.safetensors`.
+        name: String,
+        /// The precision's name.
+        precision: &'static str,
+        /// The value.
+        found: String,
+        /// What the precision holds.
+        wanted: String,
+    },
+    /// Packed weights that break a rule of `format-spec/weights.md`, or are not of this model.
+    Packed {
+        /// The rule, such as `WGT-10`.
+        rule: &'static str,
+        /// The field or section, with its place in the file.
+        part: String,
+        /// What is there.
+        found: String,
+        /// What should be there.
+        wanted: String,
+    },
 }
 
 /// What a person can do about an [`OpenError`].
@@ -55,6 +77,10 @@ pub enum Remedy {
     FetchAgain,
     /// Choose another model: this one is of a kind that is not supported.
     ChooseAnother,
+    /// Choose another precision: f32 holds every value.
+    ChoosePrecision,
+    /// Pack the weights again from `model.safetensors`.
+    PackAgain,
 }
 
 impl OpenError {
@@ -64,6 +90,8 @@ impl OpenError {
             OpenError::Read { .. } => Remedy::CheckPath,
             OpenError::Malformed { .. } | OpenError::Tensor { .. } => Remedy::FetchAgain,
             OpenError::Unsupported { .. } => Remedy::ChooseAnother,
+            OpenError::Imprecise { .. } => Remedy::ChoosePrecision,
+            OpenError::Packed { .. } => Remedy::PackAgain,
         }
     }
 }
@@ -82,6 +110,15 @@ impl fmt::Display for OpenError {
             }
             OpenError::Tensor { name, found, wanted } => {
                 write!(f, "the model's tensor {name} should be {wanted}; found {found}")
+            }
+            OpenError::Imprecise { name, precision, found, wanted } => {
+                write!(
+                    f,
+                    "the model's tensor {name} has {found}; {precision} holds {wanted}, f32 holds it"
+                )
+            }
+            OpenError::Packed { rule, part, found, wanted } => {
+                write!(f, "{rule}: {part} of the packed weights: found {found}, wanted {wanted}")
             }
         }
     }

@@ -35,6 +35,28 @@ pub struct ModelFiles<'a> {
     pub weights_sha256: Option<[u8; 32]>,
 }
 
+/// The same without the weights, for those that are packed already.
+#[derive(Clone, Copy)]
+pub struct SettingsFiles<'a> {
+    /// `config.json`: the network's shape.
+    pub config: &'a [u8],
+    /// `tokenizer.json`: the vocabulary and how text is cut up.
+    pub tokenizer: &'a [u8],
+    /// `1_Pooling/config.json`: how token rows become one vector; the mean if absent.
+    pub pooling: Option<&'a [u8]>,
+    /// `sentence_bert_config.json`: how many tokens are read; as many as there are positions if
+    /// absent.
+    pub sentence: Option<&'a [u8]>,
+}
+
+impl<'a> ModelFiles<'a> {
+    /// All but the weights.
+    pub fn settings(&self) -> SettingsFiles<'a> {
+        let ModelFiles { config, tokenizer, pooling, sentence, .. } = *self;
+        SettingsFiles { config, tokenizer, pooling, sentence }
+    }
+}
+
 /// A model directory, read whole.
 pub(crate) struct ModelDirectory {
     config: Vec<u8>,

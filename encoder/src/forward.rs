@@ -7,42 +7,26 @@
 
 use std::ops::Range;
 
-use kernels::{Kernels, PackedLinear, Precision, Rows, RowsMut, Then, Workspace};
+use kernels::{Cells, Codes, Kernels, Linear, Norm, Precision, Rows, RowsMut, Then, Workspace};
 
-use crate::OpenError;
 use crate::config::Config;
+use crate::packed::{BlockSections, Cell, DenseSections, Held, Layout, NormSections, Section};
 use crate::scratch::{Activations, Scratch};
-use crate::weights::Weights;
 
-/// All weights, packed for the kernels.
+/// All weights, read where they lie.
 pub(crate) struct Network {
+    packed: Held,
+    layout: Layout,
     hidden: usize,
     heads: usize,
     inner: usize,
-    /// One row per word of the vocabulary.
-    words: Vec<f32>,
-    /// One row per position; the row of the first segment, the only one used, is in the sum
-    /// already.
-    positions: Vec<f32>,
-    embedded: Norm,
-    blocks: Vec<Block>,
+    epsilon: f32,
 }
 
-/// One transformer block.
-struct Block {
-    /// The three projections W_Q, W_K, W_V side by side: one product instead of three.
-    query_key_value: PackedLinear,
-    attention_out: PackedLinear,
-    attended: Norm,
-    feed_in: PackedLinear,
-    feed_out: PackedLinear,
-    fed: Norm,
-}
-
-/// Gain and bias of a layer normalisation.
-struct Norm {
-    gain: Vec<f32>,
-    bias: Vec<f32>,
+/// The weights of a network, borrowed for one pass.
+#[derive(Clone, Copy)]
+struct Weights<'a> {
+    bytes: &'a [u8],
     epsilon: f32,
 }
 
@@ -51,26 +35,38 @@ impl Network {
     /// token's row in `scratch.rows.state`.
     pub(crate) fn forward(&self, kernels: &Kernels, scratch: &mut Scratch) {
         let Scratch { tokens, ends, rows, workspace, .. } = scratch;
-        self.embed(kernels, tokens, ends, rows);
-        for (i, block) in self.blocks.iter().enumerate() {
-            self.attend(kernels, workspace, block, ends, rows);
-            let blocks = (block, self.blocks.get(i + 1));
-            self.feed_forward(kernels, workspace, blocks, tokens.len(), rows);
+        let weights = Weights { bytes: self.packed.bytes(), epsilon: self.epsilon };
+        self.embed(kernels, weights, tokens, ends, rows);
+        let blocks = &self.layout.blocks;
+        for (i, block) in blocks.iter().enumerate() {
+            self.attend(kernels, workspace, weights, block, ends, rows);
+            let pair = (block, blocks.get(i + 1));
+            self.feed_forward(kernels, workspace, weights, pair, tokens.len(), rows);
         }
     }
 
-    /// A token's first state: its word's row plus its position's, normalised.
-    fn embed(&self, kernels: &Kernels, tokens: &[u32], ends: &[usize], rows: &mut Activations) {
+    /// A token's first state: its word's row plus its position's, in which the row of the first
+    /// segment, the only one used, is already; normalised.
+    fn embed(
+        &self,
+        kernels: &Kernels,
+        weights: Weights<'_>,
+        tokens: &[u32],
+        ends: &[usize],
+        rows: &mut Activations,
+    ) {
         let d = self.hidden;
         let state = &mut rows.state[..tokens.len() * d];
+        let positions = weights.floats(&self.layout.positions);
         for text in ranges(ends) {
             for (position, token) in text.enumerate() {
                 let x = &mut state[token * d..][..d];
-                x.copy_from_slice(&self.words[tokens[token] as usize * d..][..d]);
-                kernels.add(x, &self.positions[position * d..][..d]);
+                weights.word(&self.layout, tokens[token] as usize, x);
+                kernels.add(x, &positions[position * d..][..d]);
             }
         }
-        self.embedded.apply(kernels, state);
+        let Norm { gain, bias, epsilon } = weights.norm(&self.layout.embedded);
+        kernels.layer_norm(RowsMut::dense(state, d), gain, bias, epsilon);
     }
 
     /// Multi-head attention, its residual and its normalisation (Vaswani et al., 3.2.2 and 3.1).
@@ -78,7 +74,8 @@ impl Network {
         &self,
         kernels: &Kernels,
         workspace: &mut Workspace,
-        block: &Block,
+        weights: Weights<'_>,
+        block: &BlockSections,
         ends: &[usize],
         rows: &mut Activations,
     ) {
@@ -88,16 +85,18 @@ impl Network {
         let (state, change) = (&mut state[..n * d], &mut change[..n * d]);
         let (projected, gathered) = (&mut query_key_value[..n * 3 * d], &mut gathered[..n * d]);
 
-        let layers = (block.query_key_value.view(), Some(block.attention_out.view()));
+        let attention_out = weights.dense(&block.attention_out);
+        let layers = (weights.dense(&block.query_key_value), Some(attention_out));
         let out = RowsMut::dense(projected, 3 * d);
         kernels.linear(workspace, Rows::dense(state, d), layers, Then::Keep, out);
         let (projected, out) = (Rows::dense(projected, 3 * d), RowsMut::dense(gathered, d));
         kernels.attend(workspace, projected, ends, self.heads, out);
         let (gathered, out) = (Rows::dense(gathered, d), RowsMut::dense(change, d));
-        let layers = (block.attention_out.view(), Some(block.feed_in.view()));
+        let layers = (attention_out, Some(weights.dense(&block.feed_in)));
         kernels.linear(workspace, gathered, layers, Then::Keep, out);
         let state = RowsMut::dense(state, d);
-        kernels.add_norm(workspace, state, Rows::dense(change, d), block.attended.view());
+        let norm = weights.norm(&block.attended);
+        kernels.add_norm(workspace, state, Rows::dense(change, d), norm);
     }
 
     /// The position-wise feed-forward layer, its residual and its normalisation (Vaswani et al.,
@@ -106,7 +105,8 @@ impl Network {
         &self,
         kernels: &Kernels,
         workspace: &mut Workspace,
-        (block, next): (&Block, Option<&Block>),
+        weights: Weights<'_>,
+        (block, next): (&BlockSections, Option<&BlockSections>),
         n: usize,
         rows: &mut Activations,
     ) {
@@ -114,26 +114,64 @@ impl Network {
         let Activations { state, change, inner, .. } = rows;
         let (state, change) = (&mut state[..n * d], &mut change[..n * d]);
         let inner = &mut inner[..n * wide];
+        let (feed_in, feed_out) = (weights.dense(&block.feed_in), weights.dense(&block.feed_out));
         let opened = RowsMut::dense(inner, wide);
-        let layers = (block.feed_in.view(), Some(block.feed_out.view()));
+        let layers = (feed_in, Some(feed_out));
         kernels.linear(workspace, Rows::dense(state, d), layers, Then::Gelu, opened);
         let (inner, out) = (Rows::dense(inner, wide), RowsMut::dense(change, d));
-        let layers = (block.feed_out.view(), next.map(|next| next.query_key_value.view()));
+        let layers = (feed_out, next.map(|next| weights.dense(&next.query_key_value)));
         kernels.linear(workspace, inner, layers, Then::Keep, out);
         let state = RowsMut::dense(state, d);
-        kernels.add_norm(workspace, state, Rows::dense(change, d), block.fed.view());
+        kernels.add_norm(workspace, state, Rows::dense(change, d), weights.norm(&block.fed));
     }
 }
 
-impl Norm {
-    fn view(&self) -> kernels::Norm<'_> {
-        kernels::Norm { gain: &self.gain, bias: &self.bias, epsilon: self.epsilon }
+/// Sections as what they are of. Their lengths and kinds were checked when they were opened, and a
+/// cast that looks at an address and a length costs nothing beside a product.
+impl<'a> Weights<'a> {
+    fn floats(self, section: &Section) -> &'a [f32] {
+        bytemuck::cast_slice(&self.bytes[section.range()])
     }
 
-    fn apply(&self, kernels: &Kernels, rows: &mut [f32]) {
-        let rows = RowsMut::dense(rows, self.gain.len());
-        kernels.layer_norm(rows, &self.gain, &self.bias, self.epsilon);
+    fn dense(self, of: &DenseSections) -> Linear<'a> {
+        let bytes = &self.bytes[of.cells.range()];
+        let cells = match (of.cells.cell, &of.codes) {
+            (_, Some((scales, offsets))) => Cells::Int8(Codes {
+                codes: bytemuck::cast_slice(bytes),
+                scales: self.floats(scales),
+                offsets: bytemuck::cast_slice(&self.bytes[offsets.range()]),
+            }),
+            (Cell::F16, None) => Cells::F16(bytemuck::cast_slice(bytes)),
+            (_, None) => Cells::F32(bytemuck::cast_slice(bytes)),
+        };
+        Linear::new(cells, self.floats(&of.bias), of.depth, of.width)
     }
+
+    fn norm(self, of: &NormSections) -> Norm<'a> {
+        let Weights { epsilon, .. } = self;
+        Norm { gain: self.floats(&of.gain), bias: self.floats(&of.bias), epsilon }
+    }
+
+    /// The row of a word, widened.
+    fn word(self, layout: &Layout, word: usize, row: &mut [f32]) {
+        let d = row.len();
+        if layout.words.cell == Cell::F32 {
+            row.copy_from_slice(&self.floats(&layout.words)[word * d..][..d]);
+            return;
+        }
+        let halves: &[u16] = bytemuck::cast_slice(&self.bytes[layout.words.range()]);
+        for (x, &half) in row.iter_mut().zip(&halves[word * d..][..d]) {
+            *x = widened(half);
+        }
+    }
+}
+
+/// A finite half as a float, exactly. Without a branch, so that a row of them is a few vectors: the
+/// bits of a half, moved to a float's places, are its value times 2^-112, whatever its exponent.
+fn widened(half: u16) -> f32 {
+    const RANGE: f32 = f32::from_bits((127 + 112) << 23);
+    let magnitude = f32::from_bits(u32::from(half & 0x7FFF) << 13) * RANGE;
+    f32::from_bits(magnitude.to_bits() | u32::from(half & 0x8000) << 16)
 }
 
 /// The tokens of each text, given where each ends.
@@ -142,100 +180,32 @@ pub(crate) fn ranges(ends: &[usize]) -> impl Iterator<Item = Range<usize>> {
     starts.zip(ends).map(|(start, &end)| start..end)
 }
 
-/// Loading: names are those of the published files.
 impl Network {
-    /// Checks and packs all weights. Half of the blocks go to a second thread: packing is bound by
-    /// memory and page faults, of which two threads take about twice as many a second.
-    pub(crate) fn load(
-        weights: &Weights<'_>,
-        config: &Config,
-        precision: Precision,
-    ) -> Result<Network, OpenError> {
-        let d = config.hidden;
-        let load_blocks = |range: Range<usize>| -> Result<Vec<Block>, OpenError> {
-            range.map(|i| Block::load(weights, config, precision, i)).collect()
-        };
-        // The tables weigh about as much as all blocks of a small model.
-        let half = config.layers / 2;
-        let (tables, front, back) = std::thread::scope(|scope| {
-            let back = scope.spawn(|| load_blocks(half..config.layers));
-            let front = load_blocks(0..half);
-            let words = front.is_ok().then(|| load_tables(weights, config));
-            (words, front, back.join())
-        });
-        let mut blocks = front?;
-        let back = back.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        blocks.extend(back?);
-        let (words, positions) = tables.expect("loaded unless the front blocks failed")?;
-        Ok(Network {
-            hidden: d,
-            heads: config.heads,
-            inner: config.inner,
-            words,
-            positions,
-            embedded: Norm::load(weights, config, "embeddings.LayerNorm")?,
-            blocks,
-        })
+    /// A network that computes with packed weights, which were checked to be of this layout.
+    pub(crate) fn of(packed: Held, layout: Layout, config: &Config) -> Network {
+        let Config { hidden, heads, inner, epsilon, .. } = *config;
+        Network { packed, layout, hidden, heads, inner, epsilon }
+    }
+
+    /// How the weights are stored.
+    pub(crate) fn precision(&self) -> Precision {
+        self.layout.precision
     }
 }
 
-/// The word table, and the position table with the first segment's row added to every row.
-fn load_tables(weights: &Weights<'_>, config: &Config) -> Result<(Vec<f32>, Vec<f32>), OpenError> {
-    let d = config.hidden;
-    let table = |name: &str, rows: usize| {
-        weights.floats(&format!("embeddings.{name}_embeddings.weight"), &[rows, d])
-    };
-    let words = table("word", config.vocabulary)?;
-    let mut positions = table("position", config.positions)?;
-    let segments = table("token_type", config.types)?;
-    for row in positions.chunks_exact_mut(d) {
-        for (x, segment) in row.iter_mut().zip(&segments) {
-            *x += segment;
+#[cfg(test)]
+mod tests {
+    use kernels::f16;
+
+    use super::*;
+
+    #[test]
+    fn every_finite_half_is_widened_exactly() {
+        for bits in 0..=u16::MAX {
+            let half = f16::from_bits(bits);
+            if half.is_finite() {
+                assert_eq!(widened(bits).to_bits(), half.to_f32().to_bits(), "{half}");
+            }
         }
-    }
-    Ok((words, positions))
-}
-
-impl Block {
-    fn load(
-        weights: &Weights<'_>,
-        config: &Config,
-        precision: Precision,
-        block: usize,
-    ) -> Result<Block, OpenError> {
-        let (d, wide) = (config.hidden, config.inner);
-        let name = |part: &str| format!("encoder.layer.{block}.{part}");
-        let dense = |part: &str, out: usize, width: usize| {
-            let cells = weights.floats(&name(&format!("{part}.weight")), &[out, width])?;
-            let bias = weights.floats(&name(&format!("{part}.bias")), &[out])?;
-            Ok::<_, OpenError>((cells, bias))
-        };
-        let packed = |(cells, bias): (Vec<f32>, Vec<f32>), width: usize| {
-            PackedLinear::pack(precision, Rows::dense(&cells, width), &bias)
-        };
-        let (mut cells, mut bias) = dense("attention.self.query", d, d)?;
-        for part in ["attention.self.key", "attention.self.value"] {
-            let (more_cells, more_bias) = dense(part, d, d)?;
-            cells.extend(more_cells);
-            bias.extend(more_bias);
-        }
-        Ok(Block {
-            query_key_value: packed((cells, bias), d),
-            attention_out: packed(dense("attention.output.dense", d, d)?, d),
-            attended: Norm::load(weights, config, &name("attention.output.LayerNorm"))?,
-            feed_in: packed(dense("intermediate.dense", wide, d)?, d),
-            feed_out: packed(dense("output.dense", d, wide)?, wide),
-            fed: Norm::load(weights, config, &name("output.LayerNorm"))?,
-        })
-    }
-}
-
-impl Norm {
-    fn load(weights: &Weights<'_>, config: &Config, name: &str) -> Result<Norm, OpenError> {
-        Ok(Norm {
-            gain: weights.floats(&format!("{name}.weight"), &[config.hidden])?,
-            bias: weights.floats(&format!("{name}.bias"), &[config.hidden])?,
-            epsilon: config.epsilon,
-        })
     }
 }

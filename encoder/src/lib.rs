@@ -2,7 +2,8 @@
 //!
 //! Runs the BERT family of sentence encoders (Devlin et al. 2018; Reimers and Gurevych 2019) from
 //! the files they are published in: `config.json`, `tokenizer.json`, `model.safetensors` and, where
-//! there are any, the pooling and sentence settings. Arithmetic is f32 throughout.
+//! there are any, the pooling and sentence settings. The weights can be packed once, into one run of
+//! bytes that later starts open as it is ([`pack`], [`Encoder::open_packed`]).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), encoder::OpenError> {
@@ -24,6 +25,7 @@ mod encoder;
 mod error;
 mod files;
 mod forward;
+mod packed;
 mod pool;
 mod scratch;
 #[cfg(test)]
@@ -34,8 +36,9 @@ mod unicode;
 mod vocabulary;
 mod weights;
 
-pub use encoder::Encoder;
+pub use encoder::{Encoder, default_precision, pack};
 pub use error::{OpenError, Remedy};
-pub use files::ModelFiles;
+pub use files::{ModelFiles, SettingsFiles};
 pub use kernels::{Kernels, Level, Precision, THREADS_MAX};
+pub use packed::{PACKING, PackedWeights};
 pub use scratch::Scratch;

@@ -3,10 +3,15 @@
 //! Every offset is checked before it is used; a tensor is handed out only in the shape and type
 //! that was asked for, with all values finite. Knows bytes and shapes, not what the tensors are
 //! for.
+//!
+//! What is not asked for is not looked at: tensors of other names, bytes that belong to none, and
+//! whether two tensors share bytes. None of these can change a value that is read, and whether it
+//! is the file that its publisher meant, its SHA-256 says. Of two entries of one name the last one
+//! counts, as it does for the format's own reader.
 
 use std::ops::Range;
 
-use half::f16;
+use half::{bf16, f16};
 use serde_json::{Map, Value};
 
 use crate::OpenError;
@@ -32,6 +37,29 @@ pub(crate) struct Weights<'a> {
 enum Kind {
     F32,
     F16,
+    Bf16,
+}
+
+impl Kind {
+    fn named(name: &str) -> Option<Kind> {
+        match name {
+            "F32" => Some(Kind::F32),
+            "F16" => Some(Kind::F16),
+            "BF16" => Some(Kind::Bf16),
+            _ => None,
+        }
+    }
+
+    fn bytes(self) -> usize {
+        if self == Kind::F32 { 4 } else { 2 }
+    }
+}
+
+/// A tensor of the type, shape and length that were asked for, its values not looked at yet.
+pub(crate) struct Tensor<'a> {
+    name: String,
+    bytes: &'a [u8],
+    kind: Kind,
 }
 
 impl<'a> Weights<'a> {
@@ -56,52 +84,59 @@ impl<'a> Weights<'a> {
         Ok(Weights { header, data, prefix })
     }
 
-    /// The values of a tensor, in row-major order, widened to f32.
+    /// A tensor of that name and shape.
     ///
-    /// Fails if it is missing, has another shape, is not F32 or F16, lies outside the file, or
-    /// holds a value that is not finite.
-    pub(crate) fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, OpenError> {
+    /// Fails if it is missing, has another shape, is not F32, F16 or BF16, or lies outside the
+    /// file.
+    pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>, OpenError> {
         let name = format!("{}{name}", self.prefix);
-        let wanted = || format!("F32 or F16 of shape {shape:?}");
         let wrong =
             |found: String, wanted: String| OpenError::Tensor { name: name.clone(), found, wanted };
+        let wanted = || format!("F32, F16 or BF16 of shape {shape:?}");
         let entry =
             self.header.get(&name).ok_or_else(|| wrong("no such tensor".into(), wanted()))?;
-        let kind = match entry["dtype"].as_str() {
-            Some("F32") => Kind::F32,
-            Some("F16") => Kind::F16,
-            _ => return Err(wrong(format!("dtype {}", brief(&entry["dtype"])), wanted())),
+        let kind = entry["dtype"].as_str().and_then(Kind::named);
+        let Some(kind) = kind.filter(|_| same_shape(&entry["shape"], shape)) else {
+            let (dtype, sides) = (brief(&entry["dtype"]), brief_shape(&entry["shape"]));
+            return Err(wrong(format!("dtype {dtype} of shape {sides}"), wanted()));
         };
-        if !same_shape(&entry["shape"], shape) {
-            return Err(wrong(format!("shape {}", brief_shape(&entry["shape"])), wanted()));
-        }
         let bytes = byte_range(&entry["data_offsets"]).and_then(|range| self.data.get(range));
-        let width = if kind == Kind::F32 { 4 } else { 2 };
-        let size = shape.iter().try_fold(width, |size: usize, &side| size.checked_mul(side));
+        let size = shape.iter().try_fold(kind.bytes(), |size, &side| size.checked_mul(side));
         let Some(bytes) = bytes.filter(|bytes| Some(bytes.len()) == size) else {
             let offsets = brief_shape(&entry["data_offsets"]);
             let found = format!("data_offsets {offsets} in {} bytes of data", self.data.len());
             return Err(wrong(found, format!("{} of data inside the file", brief_size(size))));
         };
-        let floats = widen(bytes, kind);
+        Ok(Tensor { name, bytes, kind })
+    }
+}
+
+impl Tensor<'_> {
+    /// The name in the file, for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The values, in row-major order, widened to f32. Fails if one is not finite.
+    pub(crate) fn floats(&self) -> Result<Vec<f32>, OpenError> {
+        let floats = widen(self.bytes, self.kind);
         // One pass without branches, so that it costs less than the copy did.
         let finite = floats.iter().fold(true, |all, value| all & value.is_finite());
-        finite.then_some(floats).ok_or_else(|| {
-            wrong("a value that is infinite or not a number".into(), "finite values".into())
+        finite.then_some(floats).ok_or_else(|| OpenError::Tensor {
+            name: self.name.clone(),
+            found: "a value that is infinite or not a number".into(),
+            wanted: "finite values".into(),
         })
     }
 }
 
 fn widen(bytes: &[u8], kind: Kind) -> Vec<f32> {
+    let (words, _) = bytes.as_chunks::<4>();
+    let (halves, _) = bytes.as_chunks::<2>();
     match kind {
-        Kind::F32 => {
-            let (words, _) = bytes.as_chunks::<4>();
-            words.iter().map(|word| f32::from_le_bytes(*word)).collect()
-        }
-        Kind::F16 => {
-            let (words, _) = bytes.as_chunks::<2>();
-            words.iter().map(|word| f16::from_le_bytes(*word).to_f32()).collect()
-        }
+        Kind::F32 => words.iter().map(|word| f32::from_le_bytes(*word)).collect(),
+        Kind::F16 => halves.iter().map(|half| f16::from_le_bytes(*half).to_f32()).collect(),
+        Kind::Bf16 => halves.iter().map(|half| bf16::from_le_bytes(*half).to_f32()).collect(),
     }
 }
 
@@ -149,10 +184,15 @@ mod tests {
 
     /// What opening says about this file's tensor `t`, asked for as 2 by 3.
     fn complaint(bytes: &[u8]) -> String {
-        let floats = Weights::open(bytes).and_then(|weights| weights.floats("t", &[2, 3]));
+        let floats =
+            Weights::open(bytes).and_then(|weights| weights.tensor("t", &[2, 3])?.floats());
         let error = floats.unwrap_err();
         assert_eq!(error.remedy(), Remedy::FetchAgain);
         error.to_string()
+    }
+
+    fn values_of(bytes: &[u8]) -> Vec<f32> {
+        Weights::open(bytes).unwrap().tensor("t", &[2, 3]).unwrap().floats().unwrap()
     }
 
     fn entry(dtype: &str, shape: Value, data_offsets: Value) -> Value {
@@ -168,9 +208,31 @@ mod tests {
         let values = [1.0_f32, -2.5, 3.0, 0.0, 1e-40, 6.0];
         let mut data = vec![0xFF; 4];
         data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-        let entry = json!({"dtype": "F32", "shape": [2, 3], "data_offsets": [4, 28]});
-        let bytes = one(entry, &data);
-        assert_eq!(Weights::open(&bytes).unwrap().floats("t", &[2, 3]).unwrap(), values);
+        let bytes = one(entry("F32", json!([2, 3]), json!([4, 28])), &data);
+        assert_eq!(values_of(&bytes), values);
+    }
+
+    #[test]
+    fn all_three_widths_of_floats_are_read() {
+        let values = [1.0, -2.5, 3.0, 0.0, -0.125, 6.0];
+        let f16s: Vec<u8> = values.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect();
+        let bf16s: Vec<u8> = values.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect();
+        for (dtype, data) in [("F16", f16s), ("BF16", bf16s)] {
+            let bytes = one(entry(dtype, json!([2, 3]), json!([0, 12])), &data);
+            assert_eq!(values_of(&bytes), values, "{dtype}");
+        }
+    }
+
+    /// See the head of this file for why.
+    #[test]
+    fn what_is_not_asked_for_is_not_looked_at() {
+        let data: Vec<u8> = (0..12_u8).flat_map(|x| f32::from(x).to_le_bytes()).collect();
+        let header = r#"{"t": {"dtype": "I8", "shape": [1], "data_offsets": [0, 1]},
+            "u": {"dtype": "C64", "shape": [2], "data_offsets": [20, 9]},
+            "v": {"dtype": "F32", "shape": [3], "data_offsets": [12, 24]},
+            "t": {"dtype": "F32", "shape": [2, 3], "data_offsets": [4, 28]}}"#;
+        let bytes = with_header(header.as_bytes(), &data);
+        assert_eq!(values_of(&bytes), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "the last of two names");
     }
 
     #[test]
@@ -178,15 +240,21 @@ mod tests {
         let f32s = |offsets: Value| one(entry("F32", json!([2, 3]), offsets), &[0; 24]);
         let cases: &[(Vec<u8>, &[&str])] = &[
             (vec![], &["0 bytes", "8-byte header length"]),
+            (
+                [&((16 << 20) + 1_u64).to_le_bytes()[..], &[b' '; 100]].concat(),
+                &["a header of 16777217 bytes in a file of 108", "at most 16 MiB"],
+            ),
             (vec![9; 20], &["a header of 651061555542690057 bytes", "ends inside"]),
             (with_header(b"[1]", &[]), &["one JSON object", "a list of 1 items"]),
             (with_header(b"{", &[]), &["one JSON object"]),
             (with_header(b"{}", &[]), &["tensor t", "no such tensor", "[2, 3]"]),
             (one(json!(7), &[]), &["tensor t", "dtype nothing"]),
             (
-                one(entry("BF16", json!([2, 3]), json!([0, 12])), &[0; 12]),
-                &["dtype \"BF16\"", "F32 or F16"],
+                one(entry("F64", json!([2, 3]), json!([0, 48])), &[0; 48]),
+                &["dtype \"F64\" of shape [2, 3]", "F32, F16 or BF16 of shape [2, 3]"],
             ),
+            (one(entry("I8", json!([2, 3]), json!([0, 6])), &[0; 6]), &["dtype \"I8\""]),
+            (one(entry("BF16", json!([2, 3]), json!([0, 24])), &[0; 24]), &["12 bytes of data"]),
             (
                 one(entry("F32", json!([3, 2]), json!([0, 24])), &[0; 24]),
                 &["shape [3, 2]", "[2, 3]"],
@@ -212,7 +280,7 @@ mod tests {
         let huge = usize::MAX / 2;
         let entry = json!({"dtype": "F32", "shape": [huge, huge], "data_offsets": [0, 4]});
         let bytes = one(entry, &[0; 4]);
-        let error = Weights::open(&bytes).unwrap().floats("t", &[huge, huge]).unwrap_err();
+        let error = Weights::open(&bytes).unwrap().tensor("t", &[huge, huge]).err().unwrap();
         assert!(error.to_string().contains("more bytes than can be counted"), "{error}");
     }
 
@@ -223,7 +291,7 @@ mod tests {
             framed.extend(&bytes);
             for bytes in [&bytes, &framed] {
                 if let Ok(weights) = Weights::open(bytes) {
-                    prop_assert!(weights.floats("t", &[1]).is_err());
+                    prop_assert!(weights.tensor("t", &[1]).is_err());
                 }
             }
         }

@@ -22,14 +22,19 @@ pub struct Files {
 impl Files {
     /// Opens it.
     pub fn open(&self) -> Result<Encoder, encoder::OpenError> {
-        Encoder::open(&ModelFiles {
+        Encoder::open(&self.borrowed())
+    }
+
+    /// As the encoder takes them.
+    pub fn borrowed(&self) -> ModelFiles<'_> {
+        ModelFiles {
             config: &self.config,
             tokenizer: &self.tokenizer,
             weights: &self.weights,
             pooling: None,
             sentence: None,
             weights_sha256: None,
-        })
+        }
     }
 }
 

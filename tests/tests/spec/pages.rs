@@ -5,11 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Starts of rule ids; each has a page.
-const ROOMS: [&str; 10] = ["SEG", "EMB", "LOG", "MAN", "STA", "STO", "WRD", "LED", "EXP", "BAK"];
+const ROOMS: [&str; 11] =
+    ["SEG", "EMB", "LOG", "MAN", "STA", "STO", "WRD", "LED", "EXP", "BAK", "WGT"];
 /// A room's three letters, a dash, two digits.
 const RULE_BYTES: usize = 6;
 
-fn root() -> PathBuf {
+/// The repository.
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
@@ -106,8 +108,8 @@ fn every_rule_is_stated_once() {
 fn every_rule_that_is_named_is_stated() {
     let stated = stated();
     let mut named = 0;
-    let code = texts("engine/src", ".rs").into_iter().chain(texts("server/src", ".rs"));
-    for (path, text) in code.chain(texts("format-spec", ".md")) {
+    let code = ["engine/src", "encoder/src", "server/src"].map(|room| texts(room, ".rs"));
+    for (path, text) in code.into_iter().flatten().chain(texts("format-spec", ".md")) {
         for id in rules(&text) {
             named += 1;
             assert!(stated.contains_key(id), "{} names {id}", path.display());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::{COLUMNS, Cells, Table, limits, words};
 
-use crate::pages::{page, server_source, source};
+use crate::pages::{page, root, server_source, source};
 
 /// Rows of the table whose head starts with `head`, without their outer bars, cells trimmed.
 fn table(text: &str, head: &str) -> Vec<Vec<String>> {
@@ -153,6 +153,26 @@ fn limits_around_the_store_are_those_of_the_page() {
     ];
     let coded = coded.map(|(name, file)| (name.to_owned(), constant(file, name)));
     let written: Vec<(String, u64)> = table(&page("limits.md"), "| kept there | value | why |")
+        .into_iter()
+        .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
+        .collect();
+    assert_eq!(written, coded);
+}
+
+#[test]
+fn limits_of_a_model_are_those_of_the_page() {
+    let kept = ["PACKED_FILES_MAX", "SOURCES_MAX"];
+    let kept = kept.map(|name| (name.to_owned(), constant("model/shelf.rs", name)));
+    let config =
+        std::fs::read_to_string(root().join("encoder/src/config.rs")).expect("it is there");
+    let ranges = config.lines().filter_map(|line| {
+        let (name, range) =
+            line.strip_prefix("const ")?.split_once(": RangeInclusive<usize> = ")?;
+        let (_, most) = range.trim_end_matches(';').split_once("..=")?;
+        Some((name.to_owned(), most.replace('_', "").parse::<u64>().expect(name)))
+    });
+    let coded: Vec<(String, u64)> = ranges.chain(kept).collect();
+    let written: Vec<(String, u64)> = table(&page("limits.md"), "| of a model | value | why |")
         .into_iter()
         .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
         .collect();
