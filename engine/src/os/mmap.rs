@@ -5,9 +5,12 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
 use memmap2::{Advice, Mmap};
+use rustix::io::Errno;
 
 const LINE_BYTES: usize = 64;
 
@@ -52,6 +55,9 @@ impl AlignedBytes {
     }
 }
 
+/// The bits of a mode that let its owner, its group or others write.
+const ANY_WRITE: u32 = 0o222;
+
 /// A whole sealed file, wherever it lies. Starts on a 64-byte boundary.
 pub enum FileBytes {
     /// Mapped, shared with the page cache.
@@ -92,6 +98,46 @@ impl FileBytes {
         Ok(Self::Mapped(MappedFile(map)))
     }
 
+    /// Maps a sealed file that is no part of a store: a regular file whose mode lets nobody write,
+    /// not even its owner. Whoever makes one writes it under another name, brings it to disk, takes
+    /// the write bits away and renames it; from then on it is only ever removed or replaced as a
+    /// whole.
+    ///
+    /// # Errors
+    /// Where there is no such file, or its mode lets somebody write.
+    #[expect(unsafe_code, reason = "the other place where the engine maps a file")]
+    pub fn map_sealed(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let about = file.metadata()?;
+        if !about.is_file() || about.permissions().mode() & ANY_WRITE != 0 {
+            let why = "not sealed: a regular file whose mode lets nobody write is wanted";
+            return Err(io::Error::other(why));
+        }
+        // SAFETY: a map is sound while nobody alters or truncates the file. The descriptor is that of
+        // a file which, a line above, nobody could open for writing but by changing its mode first
+        // (or being root), and nothing of ours ever does: a sealed file is written under another
+        // name before its mode is this, and then only unlinked or renamed over, which a map outlives.
+        // A foreign process that alters it regardless is outside what format-spec/README.md promises.
+        let map = unsafe { Mmap::map(&file) }?;
+        Ok(Self::Mapped(MappedFile(map)))
+    }
+
+    /// Has the system bring all of the file to memory and into this map.
+    ///
+    /// # Errors
+    /// Where a page cannot be read, whose touch would end the process. A kernel before 5.14 does not
+    /// say; there the first touch of each page brings it.
+    pub fn populate(&self) -> io::Result<()> {
+        let whole = 0..self.as_slice().len();
+        // First the device's work, all at once; then the tables of this process.
+        self.advise(Advice::WillNeed, whole.clone());
+        let Self::Mapped(file) = self else { return Ok(()) };
+        match file.0.advise_range(Advice::PopulateRead, whole.start, whole.len()) {
+            Err(error) if error.raw_os_error() == Some(Errno::FAULT.raw_os_error()) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Says that little of the file is read, here and there, and asked for by [`Self::will_need`].
     /// Left alone, each first touch of a place reads the device's whole window around it, which may
     /// be megabytes.
@@ -127,6 +173,12 @@ impl FileBytes {
     }
 }
 
+impl AsRef<[u8]> for FileBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
 impl std::fmt::Debug for FileBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let place = if matches!(self, Self::Mapped(_)) { "mapped" } else { "held" };
@@ -137,6 +189,26 @@ impl std::fmt::Debug for FileBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_file_that_nobody_can_write_is_mapped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, [7; 5000]).unwrap();
+        for mode in [0o600, 0o420, 0o402] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let error = FileBytes::map_sealed(&path).unwrap_err();
+            assert!(error.to_string().contains("not sealed"), "{mode:o}: {error}");
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
+        let mapped = FileBytes::map_sealed(&path).unwrap();
+        mapped.populate().unwrap();
+        assert_eq!(mapped.as_ref(), [7; 5000]);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(mapped.as_ref(), [7; 5000], "a map outlives the name");
+        assert!(FileBytes::map_sealed(&path).is_err());
+        assert!(FileBytes::map_sealed(folder.path()).is_err());
+    }
 
     #[test]
     fn bytes_that_grow_piece_by_piece_are_one_behind_the_other() {
