@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use encoder::Encoder;
+use encoder::Precision;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{Durability, Ground, Model, OpenError, Options, Remedy, Store, WriteError, hex};
 use kernels::Kernels;
@@ -29,12 +29,32 @@ pub struct Settings {
     pub data: PathBuf,
     /// Where the encoder's files are; found by themselves where none is given.
     pub model: Option<PathBuf>,
-    /// Threads that embedding may use.
-    pub threads: usize,
+    /// How texts become vectors.
+    pub encoding: Encoding,
     /// The longest that a tool call may take.
     pub call_time_max: Duration,
     /// When a write is acknowledged.
     pub durability: Durability,
+}
+
+/// How the arithmetic of embedding is done, whatever the model.
+#[derive(Debug, Clone, Copy)]
+pub struct Encoding {
+    /// At which level.
+    pub kernels: Kernels,
+    /// With which form of the weights.
+    pub precision: Precision,
+    /// Threads that a batch may use.
+    pub threads: usize,
+}
+
+impl Encoding {
+    /// The fastest level of this CPU, the precision that goes with it, and a thread for each core.
+    pub fn detect() -> Self {
+        let kernels = Kernels::detect();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { kernels, precision: encoder::default_precision(kernels), threads }
+    }
 }
 
 /// Why the service did not start.
@@ -128,7 +148,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
             noting: Mutex::default(),
             recalls: Latencies::default(),
         },
-        kernels: Kernels::detect(),
+        encoding: settings.encoding,
         checker: credentials.checker(),
         signer: credentials.signer().clone(),
         rules: Rules::initial(),
@@ -206,23 +226,21 @@ pub(crate) struct OpenedModel {
     pub(crate) known: KnownModel,
 }
 
-/// Opens the model in a folder; without one the default model, wherever it is found. `threads` is how
-/// many a batch may use.
+/// Opens the model in a folder; without one the default model, wherever it is found.
 pub(crate) fn open_model(
     directory: Option<&Path>,
-    threads: usize,
+    encoding: Encoding,
     progress: &mut dyn Progress,
 ) -> Result<OpenedModel, StartError> {
     let request = ModelRequest::from_environment(directory.map(Path::to_owned));
-    let files = model::ensure(&request, progress).map_err(failed)?;
-    let encoder = Encoder::open(&files.borrowed())
-        .map_err(|error| failed(format!("the model in {}: {error}", files.dir.display())))?;
+    let Encoding { kernels, precision, threads } = encoding;
+    let files = model::open(&request, kernels, precision, progress).map_err(failed)?;
     let folder = files.dir.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = match folder {
         Some(folder) if files.weights_sha256 != request.expected.weights => folder,
         _ => request.name,
     };
-    let embedder = Embedder::new(encoder, name, threads);
+    let embedder = Embedder::new(files.encoder, name, threads);
     let is_telling = std::env::var_os(TELL_EMBEDDING).is_some();
     let embedder = if is_telling { embedder.telling() } else { embedder };
     let known = KnownModel {
@@ -237,11 +255,6 @@ pub(crate) fn open_model(
 /// the process and then want to know what it did.
 const TELL_EMBEDDING: &str = "RECALLD_TELL_EMBEDDING";
 
-/// Threads that embedding may use on this machine.
-pub(crate) fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 /// Opens the encoder that the settings name, or the one that the data directory remembers for the
 /// store's model, or the default one; and binds the store to it.
 fn bind_encoder(
@@ -255,8 +268,8 @@ fn bind_encoder(
         _ => None,
     };
     let directory = settings.model.as_deref().or(known.as_ref().map(|it| &*it.directory));
-    let opened = match (open_model(directory, settings.threads, progress), &known) {
-        (Err(why), Some(known)) => instead_of(known, &why, settings.threads, progress)?,
+    let opened = match (open_model(directory, settings.encoding, progress), &known) {
+        (Err(why), Some(known)) => instead_of(known, &why, settings.encoding, progress)?,
         (opened, _) => opened?,
     };
     let embedder = Arc::new(opened.embedder);
@@ -281,12 +294,12 @@ fn bind_encoder(
 fn instead_of(
     known: &KnownModel,
     why: &StartError,
-    threads: usize,
+    encoding: Encoding,
     progress: &mut dyn Progress,
 ) -> Result<OpenedModel, StartError> {
     if known.name == ModelRequest::from_environment(None).name {
         eprintln!("recalld: {why}\nrecalld: looking for {} elsewhere", known.name);
-        return open_model(None, threads, progress);
+        return open_model(None, encoding, progress);
     }
     Err(failed(format!(
         "{why}\nThe store has the model {} ({}), which was in that folder when it was used last; put \

@@ -72,6 +72,11 @@ impl Embedder {
         self.encoder.level().name()
     }
 
+    /// How the weights are stored.
+    pub fn precision(&self) -> &'static str {
+        self.encoder.precision().name()
+    }
+
     /// What the store is bound to.
     pub fn model(&self) -> Model {
         let dimensions = u32::try_from(self.encoder.dimensions());

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use engine::{Model, hex};
 use serde_json::{Value, json};
 
+use crate::model::hex_digest;
 use crate::operator::copies;
 
 /// The file's name in the data directory.
@@ -39,24 +40,12 @@ impl KnownModel {
 
     fn of_json(said: &Value) -> Option<Self> {
         let dimensions = u32::try_from(said["dimensions"].as_u64()?).ok()?;
-        let fingerprint = digits(said["fingerprint"].as_str()?)?;
+        let fingerprint = hex_digest(said["fingerprint"].as_str()?)?;
         let directory = PathBuf::from(said["directory"].as_str()?);
         let name = said["name"].as_str()?.to_owned();
         let model = Model { fingerprint, dimensions };
         directory.is_absolute().then_some(Self { model, name, directory })
     }
-}
-
-/// The bytes that 64 hexadecimal digits spell.
-fn digits(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 2 * bytes.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 /// Why there is no list of models.

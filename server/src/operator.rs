@@ -306,7 +306,8 @@ pub fn serve_erase(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
 pub fn serve_reembed(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, raw| {
         let wanted = Reembed::parse(raw).map_err(wrong)?;
-        reembed(keeper, Some(&parts.workspace.encoders), &Value::Object(raw.clone()), &wanted)
+        let encoders = Some(&parts.workspace.encoders);
+        reembed(keeper, encoders, parts.encoding, &Value::Object(raw.clone()), &wanted)
     });
 }
 

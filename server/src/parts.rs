@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use engine::Store;
 use engine::os::clock::{Clock, Random};
-use kernels::Kernels;
 
+use crate::app::Encoding;
 use crate::auth::{Checker, Signer};
 use crate::encoders::Encoders;
 use crate::govern::{Audit, Rules, Who};
@@ -42,8 +42,8 @@ pub struct Parts {
     pub data: PathBuf,
     /// The only workspace so far: `local`.
     pub workspace: Workspace,
-    /// Vector arithmetic.
-    pub kernels: Kernels,
+    /// How texts become vectors, and how vectors are compared.
+    pub encoding: Encoding,
     /// Who a credential belongs to.
     pub checker: Checker,
     /// Signs grounding tokens.

@@ -76,6 +76,7 @@ pub fn health(parts: &Parts) -> Response {
         },
         "encoder": {
             "ready": true, "model": embedder.name(), "kernel": embedder.kernel(),
+            "precision": embedder.precision(),
         },
     });
     Response::json(200, body.to_string().into_bytes())

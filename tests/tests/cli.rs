@@ -13,6 +13,7 @@ use tests::documents;
 use tests::kept;
 use tests::mcp_client::McpClient;
 use tests::service::{Service, command, run, run_json, scratch, write};
+use tests::wire::{self, Ask};
 
 fn ids(answer: &Value) -> Vec<&str> {
     let items = answer["items"].as_array().unwrap();
@@ -212,4 +213,40 @@ fn the_data_directory_is_private_and_credentials_stay() {
     for (name, value) in shown.as_object().unwrap() {
         assert!(plain.contains(&format!("{name} = {}", value.as_str().unwrap())), "{name}");
     }
+}
+
+/// The level and the precision are forced by flags or variables, and shown; what there is not is
+/// refused before anything is opened. Vectors of one precision find those of another.
+#[test]
+fn level_and_precision_are_forced() {
+    let scratch = scratch();
+    let (data, folder) = (scratch.path().join("data"), scratch.path().join("documents"));
+    for (arguments, wanted) in [
+        (["--kernel", "mmx"], "--kernel: `mmx` is no level; auto, "),
+        (["--precision", "f8"], "--precision: `f8` is no precision; auto, f32, f16, int8"),
+    ] {
+        for command in [
+            &["recall", "why?"][..],
+            &["serve", "--local", "127.0.0.1:0"],
+            &["reembed", "--model", "."],
+        ] {
+            let refused = run(&data, &[command, &arguments].concat());
+            let said = String::from_utf8(refused.stderr).unwrap();
+            assert_eq!(refused.status.code(), Some(2), "{command:?}: {said}");
+            assert!(said.contains(wanted), "{said}");
+        }
+    }
+    assert!(!data.exists());
+
+    documents::write_all(&folder);
+    let mut ingesting = command(&data, &["ingest", folder.to_str().unwrap()]);
+    let ingested = ingesting.env("RECALLD_PRECISION", "int8").output().unwrap();
+    assert!(ingested.status.success(), "{}", String::from_utf8_lossy(&ingested.stderr));
+    let asked = ["recall", "when may the keeper's boat cross the reef?"];
+    let plain = run_json(&data, &asked);
+    let service = Service::start(&data, &["--kernel", "scalar", "--precision", "f16"]);
+    let health = wire::ask(service.local(), &Ask::get("/health")).json();
+    assert_eq!(health["encoder"]["kernel"], "scalar", "{health}");
+    assert_eq!(health["encoder"]["precision"], "f16", "{health}");
+    assert_eq!(ids(&run_json(&data, &asked)), ids(&plain));
 }

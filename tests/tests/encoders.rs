@@ -13,7 +13,7 @@ use engine::{
 };
 use half::f16;
 use serde_json::Value;
-use server::app::{self, Settings};
+use server::app::{self, Encoding, Settings};
 use server::embed::Embedder;
 use server::encoders::Encoders;
 use server::ingest::{Job, Report, Request, Roots};
@@ -195,7 +195,7 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
     let settings = Settings {
         data: scratch.path().join("data"),
         model: Some(model.clone()),
-        threads: 1,
+        encoding: Encoding { threads: 1, ..Encoding::detect() },
         call_time_max: Duration::from_secs(30),
         durability: Durability::Sync,
     };

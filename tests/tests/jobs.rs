@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use engine::os::clock::{Clock, Micros, Random, SystemClock, SystemRandom};
 use engine::{Durability, Ground, Options, Store, Upkeep};
 use serde_json::{Value, json};
-use server::app::{self, Settings};
+use server::app::{self, Encoding, Settings};
 use server::govern::Rules;
 use server::limits::CALL_TIME_MAX;
 use server::model::Silent;
@@ -97,7 +97,7 @@ impl Running {
         let settings = Settings {
             data: data.to_owned(),
             model: None,
-            threads: 1,
+            encoding: Encoding { threads: 1, ..Encoding::detect() },
             call_time_max: CALL_TIME_MAX,
             durability: Durability::Sync,
         };

@@ -15,7 +15,7 @@ use engine::os::disk::RealDisk;
 use engine::{Durability, Reader, Snapshot};
 use half::f16;
 use serde_json::{Map, Value, json};
-use server::app::{self, Settings};
+use server::app::{self, Encoding, Settings};
 use server::auth::LOCAL_WORKSPACE;
 use server::model::Silent;
 use server::net::Cancel;
@@ -257,7 +257,7 @@ fn calls_in_the_middle_of_a_move() {
     let settings = Settings {
         data: data.clone(),
         model: None,
-        threads: 2,
+        encoding: Encoding { threads: 2, ..Encoding::detect() },
         call_time_max: CALL_TIME,
         durability: Durability::Sync,
     };
@@ -287,7 +287,13 @@ fn calls_in_the_middle_of_a_move() {
             let keeper = Keeper::of(parts, caller, cancel, &step);
             let raw = json!({"model": path(model)});
             let wanted = Reembed::parse(&object(raw.clone())).unwrap();
-            operator::reembed(&keeper, Some(&parts.workspace.encoders), &raw, &wanted)
+            operator::reembed(
+                &keeper,
+                Some(&parts.workspace.encoders),
+                parts.encoding,
+                &raw,
+                &wanted,
+            )
         });
         has_begun.recv().expect("the move has come to its first step");
 

@@ -6,6 +6,7 @@ mod backup;
 mod compact;
 mod credentials;
 mod cut;
+mod encoding;
 mod erase;
 mod export;
 mod fresh;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::Durability;
 
-use crate::app::{self, Settings, StartError, Started};
+use crate::app::{self, Encoding, Settings, StartError, Started};
 use crate::limits::{BACKUP_ERASURES_EVERY, CALL_TIME_MAX, SYNC_INTERVAL};
 use crate::model::{Bar, Unit};
 
@@ -71,6 +72,14 @@ struct Common {
     /// where they were when the store's model was used last, else the default model's].
     #[arg(long, global = true, value_name = "DIR")]
     model: Option<PathBuf>,
+    /// Which instructions vectors are computed with: auto, scalar, avx2, avx512 or amx [default:
+    /// $RECALLD_KERNEL, else auto: the widest that this CPU has].
+    #[arg(long, global = true, value_name = "LEVEL")]
+    kernel: Option<String>,
+    /// How the encoder's weights are stored: auto, f32, f16 or int8 [default: $RECALLD_PRECISION,
+    /// else auto: the fastest that is faithful].
+    #[arg(long, global = true, value_name = "PRECISION")]
+    precision: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -291,11 +300,18 @@ impl Common {
         }
     }
 
+    fn encoding(&self) -> Result<Encoding, Failure> {
+        encoding::chosen(self.kernel.as_deref(), self.precision.as_deref(), &|name| {
+            std::env::var_os(name)
+        })
+        .map_err(Failure::Usage)
+    }
+
     fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
             data: self.data()?,
             model: self.model.clone(),
-            threads: app::threads(),
+            encoding: self.encoding()?,
             call_time_max: CALL_TIME_MAX,
             durability: Durability::Sync,
         })

@@ -18,10 +18,10 @@ pub(super) struct ReembedArgs {
 pub(super) fn run(args: &ReembedArgs) -> Result<(), Failure> {
     let raw = arguments(&args.common)?;
     let wanted = Reembed::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
-    let data = args.common.data()?;
+    let (data, encoding) = (args.common.data()?, args.common.encoding()?);
     let bar = Bar::of_command(Unit::Items, args.common.json);
     let report = job(&data, bar, "/operator/reembed", &raw, |keeper| {
-        operator::reembed(keeper, None, &Value::Object(raw.clone()), &wanted)
+        operator::reembed(keeper, None, encoding, &Value::Object(raw.clone()), &wanted)
     })?;
     if args.common.json { tell_line(&report) } else { tell_line(&readable(&report)) }
 }

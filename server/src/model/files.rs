@@ -93,25 +93,94 @@ impl ModelFiles {
 
     /// Compares both hashes with the pinned ones.
     pub(super) fn check(&self, expected: &Expected) -> Result<(), FileFault> {
-        same(TOKENIZER, &expected.tokenizer, &self.tokenizer_sha256)?;
-        same(WEIGHTS, &expected.weights, &self.weights_sha256)
+        expected.check(&self.tokenizer_sha256, &self.weights_sha256)
     }
 
     /// The text of [`SUMS`] for these files: two models with equal texts are equal.
     pub(super) fn sums(&self) -> String {
-        let of = |bytes: &[u8]| Sha256::from(Hasher::digest(bytes));
-        let listed = [
-            (CONFIG, Some(of(&self.config))),
-            (TOKENIZER, Some(self.tokenizer_sha256)),
-            (WEIGHTS, Some(self.weights_sha256)),
-            (POOLING, self.pooling.as_deref().map(of)),
-            (SENTENCE, self.sentence.as_deref().map(of)),
-        ];
-        let line = |(kind, digest): (Kind, Option<Sha256>)| {
-            Some(format!("{}  {}\n", hex(&digest?), kind.name))
-        };
-        listed.into_iter().filter_map(line).collect()
+        let small = (&self.config, &self.tokenizer_sha256, &self.pooling, &self.sentence);
+        sums(small, &self.weights_sha256)
     }
+}
+
+/// The files of a model but for the weights.
+pub(super) struct SmallFiles {
+    config: Vec<u8>,
+    tokenizer: Vec<u8>,
+    tokenizer_sha256: Sha256,
+    pooling: Option<Vec<u8>>,
+    sentence: Option<Vec<u8>>,
+}
+
+impl SmallFiles {
+    /// Reads them; each is there that must be, and an object that should be one.
+    pub(super) fn load(dir: &Path, expected: Option<&Expected>) -> Result<Self, FileFault> {
+        let required = |kind| read(dir, kind)?.ok_or(FileFault::Missing(kind.name));
+        let (config, _) = required(CONFIG)?;
+        object(CONFIG, &config)?;
+        let (tokenizer, tokenizer_sha256) = required(TOKENIZER)?;
+        if let Some(expected) = expected {
+            same(TOKENIZER, &expected.tokenizer, &tokenizer_sha256)?;
+        }
+        let optional = |kind| -> Result<Option<Vec<u8>>, FileFault> {
+            let Some((bytes, _)) = read(dir, kind)? else { return Ok(None) };
+            object(kind, &bytes)?;
+            Ok(Some(bytes))
+        };
+        let pooling = optional(POOLING)?;
+        let sentence = optional(SENTENCE)?;
+        Ok(Self { config, tokenizer, tokenizer_sha256, pooling, sentence })
+    }
+
+    /// Those of a model that the cache installed: none has changed, come or gone since.
+    pub(super) fn load_installed(home: &Path, expected: &Expected) -> Result<Self, FileFault> {
+        let found = Self::load(home, Some(expected))?;
+        let small = (&found.config, &found.tokenizer_sha256, &found.pooling, &found.sentence);
+        check_sums(home, &sums(small, &expected.weights))?;
+        Ok(found)
+    }
+
+    /// The files as the encoder takes them.
+    pub(super) fn borrowed(&self) -> encoder::SettingsFiles<'_> {
+        encoder::SettingsFiles {
+            config: &self.config,
+            tokenizer: &self.tokenizer,
+            pooling: self.pooling.as_deref(),
+            sentence: self.sentence.as_deref(),
+        }
+    }
+
+    /// SHA-256 of the tokenizer.
+    pub(super) fn tokenizer_sha256(&self) -> &Sha256 {
+        &self.tokenizer_sha256
+    }
+}
+
+/// Config, the tokenizer's hash, pooling and sentence settings.
+type Small<'a> = (&'a Vec<u8>, &'a Sha256, &'a Option<Vec<u8>>, &'a Option<Vec<u8>>);
+
+fn sums((config, tokenizer, pooling, sentence): Small<'_>, weights: &Sha256) -> String {
+    let of = |bytes: &[u8]| Sha256::from(Hasher::digest(bytes));
+    let listed = [
+        (CONFIG, Some(of(config))),
+        (TOKENIZER, Some(*tokenizer)),
+        (WEIGHTS, Some(*weights)),
+        (POOLING, pooling.as_deref().map(of)),
+        (SENTENCE, sentence.as_deref().map(of)),
+    ];
+    let line = |(kind, digest): (Kind, Option<Sha256>)| {
+        Some(format!("{}  {}\n", hex(&digest?), kind.name))
+    };
+    listed.into_iter().filter_map(line).collect()
+}
+
+/// Compares the hashes of a model's files with the list that the cache wrote beside them.
+fn check_sums(home: &Path, found: &str) -> Result<(), FileFault> {
+    let (sums, _) = read(home, SUMS)?.ok_or(FileFault::Missing(SUMS.name))?;
+    if sums != found.as_bytes() {
+        return Err(FileFault::Altered(SUMS.name));
+    }
+    Ok(())
 }
 
 impl fmt::Debug for ModelFiles {
@@ -145,21 +214,9 @@ pub(super) fn load(
     expected: Option<&Expected>,
     origin: Origin,
 ) -> Result<ModelFiles, FileFault> {
-    let required = |kind| read(dir, kind)?.ok_or(FileFault::Missing(kind.name));
-    let (config, _) = required(CONFIG)?;
-    object(CONFIG, &config)?;
-    let (tokenizer, tokenizer_sha256) = required(TOKENIZER)?;
-    if let Some(expected) = expected {
-        same(TOKENIZER, &expected.tokenizer, &tokenizer_sha256)?;
-    }
-    let optional = |kind| -> Result<Option<Vec<u8>>, FileFault> {
-        let Some((bytes, _)) = read(dir, kind)? else { return Ok(None) };
-        object(kind, &bytes)?;
-        Ok(Some(bytes))
-    };
-    let pooling = optional(POOLING)?;
-    let sentence = optional(SENTENCE)?;
-    let (weights, weights_sha256) = required(WEIGHTS)?;
+    let SmallFiles { config, tokenizer, tokenizer_sha256, pooling, sentence } =
+        SmallFiles::load(dir, expected)?;
+    let (weights, weights_sha256) = read(dir, WEIGHTS)?.ok_or(FileFault::Missing(WEIGHTS.name))?;
     if let Some(expected) = expected {
         same(WEIGHTS, &expected.weights, &weights_sha256)?;
     }
@@ -180,10 +237,7 @@ pub(super) fn load(
 /// Reads a model that the cache installed: as [`load`], and no file has changed, come or gone since.
 pub(super) fn load_installed(home: &Path, expected: &Expected) -> Result<ModelFiles, FileFault> {
     let found = load(home, Some(expected), Origin::Cache)?;
-    let (sums, _) = read(home, SUMS)?.ok_or(FileFault::Missing(SUMS.name))?;
-    if sums != found.sums().as_bytes() {
-        return Err(FileFault::Altered(SUMS.name));
-    }
+    check_sums(home, &found.sums())?;
     Ok(found)
 }
 

@@ -1,8 +1,9 @@
 //! The encoder's weights: where they are looked for, how they are checked, where they are kept.
 //!
-//! Owns the order of the places (a given directory, the cache, the model hub, the Python package) and the
-//! rule that nothing is handed out before its hash was compared. Knows files and bytes; must not know what
-//! the encoder does with them, nor read the environment or the command line: a [`ModelRequest`] says it all.
+//! Owns the order of the places (a given directory, the cache, the model hub, the Python package), the
+//! rule that nothing is handed out before its hash was compared, and the packed weights that later starts
+//! map in place of the published ones. Knows files and bytes; must not know what the encoder does with
+//! them, nor read the environment or the command line: a [`ModelRequest`] says it all.
 
 mod bar;
 mod cache;
@@ -10,14 +11,18 @@ mod error;
 mod fetch;
 mod files;
 mod hub;
+mod open;
 mod package;
 mod progress;
 mod request;
+mod shelf;
 
 pub use bar::{Bar, Unit};
 pub use error::{Attempt, FileFault, ModelError};
 pub use files::{ModelFiles, Origin};
+pub use open::{OpenFault, OpenedFiles, open};
 pub use progress::{Progress, Silent};
+pub(crate) use request::hex_digest;
 pub use request::{Expected, Hub, ModelRequest, Package, Sha256};
 
 use std::path::Path;
@@ -52,7 +57,7 @@ pub fn ensure(
 fn given(request: &ModelRequest, dir: &Path) -> Result<ModelFiles, ModelError> {
     let refuse = |fault| ModelError::Directory { dir: dir.to_path_buf(), fault };
     let found = files::load(dir, None, Origin::Directory).map_err(refuse)?;
-    if found.weights_sha256 == request.expected.weights || request.names(dir) {
+    if request.is_pinned(dir, &found.weights_sha256) {
         found.check(&request.expected).map_err(refuse)?;
     }
     Ok(found)

@@ -4,6 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::error::FileFault;
+use super::files;
+
 /// A SHA-256 digest.
 pub type Sha256 = [u8; 32];
 
@@ -115,6 +118,11 @@ impl ModelRequest {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
+    /// Whether a folder has to hold the pinned model in every byte: it carries its weights or its name.
+    pub(super) fn is_pinned(&self, dir: &Path, weights: &Sha256) -> bool {
+        *weights == self.expected.weights || self.names(dir)
+    }
+
     /// Whether `dir` says by its name that it holds this model: a checkout of it, a snapshot in the hub's
     /// own cache, or the package's folder.
     pub(super) fn names(&self, dir: &Path) -> bool {
@@ -128,7 +136,14 @@ impl ModelRequest {
 impl Expected {
     /// The hashes of the default model.
     pub fn pinned() -> Self {
-        Self { weights: digest(DEFAULT_WEIGHTS), tokenizer: digest(DEFAULT_TOKENIZER) }
+        let pinned = |digits| hex_digest(digits).expect("the constants above are digests");
+        Self { weights: pinned(DEFAULT_WEIGHTS), tokenizer: pinned(DEFAULT_TOKENIZER) }
+    }
+
+    /// Compares two hashes with these.
+    pub(super) fn check(&self, tokenizer: &Sha256, weights: &Sha256) -> Result<(), FileFault> {
+        files::same(files::TOKENIZER, &self.tokenizer, tokenizer)?;
+        files::same(files::WEIGHTS, &self.weights, weights)
     }
 }
 
@@ -179,13 +194,15 @@ fn bypasses(list: &str, url: &str) -> bool {
 }
 
 /// The digest that 64 hex digits spell.
-fn digest(hex: &str) -> Sha256 {
+pub(crate) fn hex_digest(text: &str) -> Option<Sha256> {
     let mut out = [0; 32];
-    for (byte, pair) in out.iter_mut().zip(hex.as_bytes().chunks(2)) {
-        let pair = std::str::from_utf8(pair).expect("the constants above are ASCII");
-        *byte = u8::from_str_radix(pair, 16).expect("the constants above are hex");
+    if text.len() != 2 * out.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
     }
-    out
+    for (byte, pair) in out.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(out)
 }
 
 #[cfg(test)]

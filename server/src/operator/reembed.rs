@@ -12,7 +12,7 @@ use half::f16;
 use serde_json::{Value, json};
 
 use super::keeping::{KeepError, Keeper, Note};
-use crate::app;
+use crate::app::{self, Encoding};
 use crate::embed::Embedder;
 use crate::encoders::{Encoders, Move};
 use crate::model::Silent;
@@ -37,6 +37,7 @@ args! {
 pub fn reembed(
     keeper: &Keeper<'_>,
     encoders: Option<&Encoders>,
+    encoding: Encoding,
     raw: &Value,
     wanted: &Reembed,
 ) -> Result<Value, KeepError> {
@@ -46,7 +47,7 @@ pub fn reembed(
         let why = format!("{}: a path from the root is wanted", directory.display());
         return Err(KeepError::Wrong(why));
     }
-    let opened = app::open_model(Some(directory), app::threads(), &mut Silent);
+    let opened = app::open_model(Some(directory), encoding, &mut Silent);
     let opened = opened.map_err(|error| KeepError::Failed(error.to_string()))?;
     let _turn = keeper.turn()?;
     // What is to be erased does not wait for the move, and is not embedded for nothing.

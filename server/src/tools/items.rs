@@ -229,7 +229,12 @@ fn possible_duplicates(
     embedding: &[f32],
 ) -> Result<Value, ToolError> {
     let filter = Filter { current_only: true, ..Filter::default() };
-    let near = snapshot.nearest(&context.parts.kernels, embedding, DUPLICATES_MAX + 1, &filter)?;
+    let near = snapshot.nearest(
+        &context.parts.encoding.kernels,
+        embedding,
+        DUPLICATES_MAX + 1,
+        &filter,
+    )?;
     let mut shown = Vec::new();
     for hit in near.into_iter().filter(|hit| hit.score >= DUPLICATE_COSINE) {
         let item = snapshot.item(hit.place)?;

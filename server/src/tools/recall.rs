@@ -94,7 +94,7 @@ pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, T
         let means = Means {
             snapshot: &view.snapshot,
             embedder: &view.embedder,
-            kernels: &context.parts.kernels,
+            kernels: &context.parts.encoding.kernels,
             rules: &context.parts.rules,
             who,
         };

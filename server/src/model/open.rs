@@ -1,0 +1,230 @@
+//! A model, opened: from weights that are packed already where that can be, and packing them else.
+//!
+//! Owns the decision whether `model.safetensors` has to be read. Packed weights are ours: made of
+//! bytes that were hashed, checked at each opening, and of use only for the hash that they name
+//! (`format-spec/weights.md`).
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use encoder::{Encoder, OpenError, PackedWeights, Precision, SettingsFiles};
+use engine::os::disk::FileBytes;
+use kernels::Kernels;
+
+use super::error::ModelError;
+use super::files::{ModelFiles, SmallFiles};
+use super::progress::Progress;
+use super::request::{ModelRequest, Sha256};
+use super::shelf::{Shelf, Source};
+use super::{Cache, ensure};
+
+/// Weights below this are packed in the time that a sync of the disk takes, so it is done anew each
+/// time.
+const KEPT_BYTES_MIN: usize = 1 << 20;
+
+/// A model that is ready for use.
+pub struct OpenedFiles {
+    /// Texts to vectors.
+    pub encoder: Encoder,
+    /// Where its files lie.
+    pub dir: PathBuf,
+    /// SHA-256 of its `model.safetensors`.
+    pub weights_sha256: Sha256,
+}
+
+/// Why there is no encoder.
+#[derive(Debug)]
+pub enum OpenFault {
+    /// There is no model.
+    Model(ModelError),
+    /// There is one, which cannot be opened.
+    Encoder {
+        /// Where its files lie.
+        dir: PathBuf,
+        /// What is wrong with them.
+        error: OpenError,
+    },
+}
+
+impl fmt::Display for OpenFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model(error) => error.fmt(f),
+            Self::Encoder { dir, error } => write!(f, "the model in {}: {error}", dir.display()),
+        }
+    }
+}
+
+impl std::error::Error for OpenFault {}
+
+/// Opens the model of `request`, from its packed weights where these are in the cache and whole;
+/// else as [`ensure`] finds it, and leaves its weights packed in the cache for the next time.
+///
+/// # Errors
+/// Those of [`ensure`], and of an encoder that does not take the files. Never because of a packed
+/// file: one that is damaged, or cannot be written, is told to `progress`.
+pub fn open(
+    request: &ModelRequest,
+    kernels: Kernels,
+    precision: Precision,
+    progress: &mut dyn Progress,
+) -> Result<OpenedFiles, OpenFault> {
+    let opening = Opening { request, kernels, precision };
+    let shelf = request.cache.as_deref().map(Shelf::of);
+    let Some(shelf) = &shelf else {
+        let files = ensure(request, progress).map_err(OpenFault::Model)?;
+        return opening.packing(&files, None, progress);
+    };
+    if let Some(Known { small, dir, weights_sha256 }) = known(request, shelf) {
+        let settings = small.borrowed();
+        if let Some(encoder) = opening.packed(shelf, &settings, weights_sha256, &dir, progress)? {
+            return Ok(OpenedFiles { encoder, dir, weights_sha256 });
+        }
+        return opening.finding(shelf, Some(weights_sha256), progress);
+    }
+    opening.finding(shelf, None, progress)
+}
+
+/// A model whose weights need not be read: their hash is known, and that it is the wanted one.
+struct Known {
+    small: SmallFiles,
+    dir: PathBuf,
+    weights_sha256: Sha256,
+}
+
+/// What can be known of a model without its weights. Whatever is wrong with it, the long way finds
+/// out and says.
+fn known(request: &ModelRequest, shelf: &Shelf) -> Option<Known> {
+    let expected = &request.expected;
+    let Some(dir) = request.directory.as_deref() else {
+        let cache = Cache::new(request.cache.as_deref()?, request);
+        let small = SmallFiles::load_installed(cache.home(), expected).ok()?;
+        let dir = cache.home().to_owned();
+        return Some(Known { small, dir, weights_sha256: expected.weights });
+    };
+    let weights_sha256 = shelf.known_hash(&Source::of(dir)?)?;
+    let small = SmallFiles::load(dir, None).ok()?;
+    if request.is_pinned(dir, &weights_sha256) {
+        expected.check(small.tokenizer_sha256(), &weights_sha256).ok()?;
+    }
+    Some(Known { small, dir: dir.to_owned(), weights_sha256 })
+}
+
+/// What is opened, and as what.
+struct Opening<'a> {
+    request: &'a ModelRequest,
+    kernels: Kernels,
+    precision: Precision,
+}
+
+impl Opening<'_> {
+    /// From packed weights in the cache; `None` where there are none that do.
+    fn packed(
+        &self,
+        shelf: &Shelf,
+        settings: &SettingsFiles<'_>,
+        sha256: Sha256,
+        dir: &Path,
+        progress: &mut dyn Progress,
+    ) -> Result<Option<Encoder>, OpenFault> {
+        let place = shelf.place(&sha256, self.precision);
+        let why = match Shelf::map(&place) {
+            Ok(None) => return Ok(None),
+            Ok(Some(bytes)) => match self.open(settings, bytes, sha256) {
+                Ok(encoder) => return Ok(Some(encoder)),
+                Err(error @ OpenError::Packed { .. }) => error.to_string(),
+                Err(error) => return Err(fault(dir)(error)),
+            },
+            Err(error) => error.to_string(),
+        };
+        progress.say(&format!("{}: {why}; packing the weights again", place.display()));
+        Ok(None)
+    }
+
+    /// Where the hash of the weights is not known, or nothing of use is packed for the one that was
+    /// `tried`: they are read, and then it is.
+    fn finding(
+        &self,
+        shelf: &Shelf,
+        tried: Option<Sha256>,
+        progress: &mut dyn Progress,
+    ) -> Result<OpenedFiles, OpenFault> {
+        let source = || self.request.directory.as_deref().and_then(Source::of);
+        let before = source();
+        let files = ensure(self.request, progress).map_err(OpenFault::Model)?;
+        let sha256 = files.weights_sha256;
+        // A file that changed while it was read may be neither what it was nor what it is.
+        if let Some(source) = before.filter(|before| source().as_ref() == Some(before))
+            && files.weights.len() >= KEPT_BYTES_MIN
+            && let Err(error) = shelf.remember(&source, &sha256)
+        {
+            progress.say(&format!("{error}; the next start hashes the weights again"));
+        }
+        // Another folder may have had the same.
+        let settings = files.borrowed().settings();
+        if tried != Some(sha256)
+            && let Some(encoder) = self.packed(shelf, &settings, sha256, &files.dir, progress)?
+        {
+            return Ok(OpenedFiles { encoder, dir: files.dir.clone(), weights_sha256: sha256 });
+        }
+        self.packing(&files, Some(shelf), progress)
+    }
+
+    /// From the published weights, which are packed, and kept like this where there is a place.
+    fn packing(
+        &self,
+        files: &ModelFiles,
+        shelf: Option<&Shelf>,
+        progress: &mut dyn Progress,
+    ) -> Result<OpenedFiles, OpenFault> {
+        let borrowed = files.borrowed();
+        let packed = encoder::pack(&borrowed, self.precision).map_err(fault(&files.dir))?;
+        let (settings, sha256) = (borrowed.settings(), files.weights_sha256);
+        let of_use = shelf.filter(|_| files.weights.len() >= KEPT_BYTES_MIN);
+        let kept = of_use.and_then(|shelf| self.keep(shelf, &sha256, &packed, progress));
+        let encoder = match kept.map(|bytes| self.open(&settings, bytes, sha256)) {
+            // What was written a moment ago reads back damaged: the disk's fault, no reason to end.
+            Some(Err(error @ OpenError::Packed { .. })) => {
+                progress.say(&format!("{error}; the packed weights stay in memory"));
+                self.open(&settings, packed, sha256)
+            }
+            Some(done) => done,
+            None => self.open(&settings, packed, sha256),
+        };
+        let encoder = encoder.map_err(fault(&files.dir))?;
+        Ok(OpenedFiles { encoder, dir: files.dir.clone(), weights_sha256: sha256 })
+    }
+
+    /// Leaves packed weights in the cache, and maps what it left.
+    fn keep(
+        &self,
+        shelf: &Shelf,
+        sha256: &Sha256,
+        packed: &PackedWeights,
+        progress: &mut dyn Progress,
+    ) -> Option<FileBytes> {
+        let put = shelf.put(sha256, self.precision, packed.as_ref());
+        put.and_then(|place| Shelf::map(&place)).unwrap_or_else(|error| {
+            let place = shelf.place(sha256, self.precision);
+            let place = place.display();
+            progress.say(&format!(
+                "cannot keep packed weights as {place}: {error}; they stay in memory, and the next start \
+                 packs them again"
+            ));
+            None
+        })
+    }
+
+    fn open(
+        &self,
+        settings: &SettingsFiles<'_>,
+        packed: impl AsRef<[u8]> + Send + Sync + 'static,
+        sha256: Sha256,
+    ) -> Result<Encoder, OpenError> {
+        Encoder::open_packed(settings, packed, sha256, self.kernels, self.precision)
+    }
+}
+
+fn fault(dir: &Path) -> impl Fn(OpenError) -> OpenFault + '_ {
+    move |error| OpenFault::Encoder { dir: dir.to_owned(), error }
+}
