@@ -4,16 +4,18 @@ import ast
 import hashlib
 import re
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCES = 500
-# Shares of the varied sentences: prose of programmers, prose of this project, lines of code.
-FROM_DOCSTRINGS, FROM_DOCUMENTS = 320, 120
+# Of these: prose of this project, lines of code, and whole paragraphs, some of which are cut off.
+# The rest is prose of programmers.
+FROM_DOCUMENTS, FROM_LINES, FROM_PARAGRAPHS = 120, 60, 40
 CHARACTERS = range(12, 700)
+PARAGRAPH_CHARACTERS = range(500, 2500)
 PASSED_OVER = {"site-packages", "__pycache__", "test", "tests", "idlelib", "target", "corpus"}
 
 
@@ -41,14 +43,16 @@ def of_tokens(model: Tokenizer, tokens: int, count: int) -> list[str]:
 def varied(count: int) -> list[str]:
     """Up to 500 sentences from Python's own library and this repository: those whose hashes come
     first, so that a sentence more or less elsewhere changes nothing else."""
-    docs = _first(_sentences(_docstrings()), FROM_DOCSTRINGS)
-    project = _first(_sentences(_documents()), FROM_DOCUMENTS)
-    lines = _first(_lines(), SENTENCES - FROM_DOCSTRINGS - FROM_DOCUMENTS)
-    return _first(docs + project + lines, count)
+    chosen = _first(_sentences(_documents()), FROM_DOCUMENTS)
+    chosen += _first(_lines(), FROM_LINES, chosen)
+    chosen += _first(_paragraphs(), FROM_PARAGRAPHS, chosen)
+    chosen += _first(_sentences(_docstrings()), SENTENCES - len(chosen), chosen)
+    return _first(chosen, count)
 
 
-def _first(texts: Iterator[str] | list[str], count: int) -> list[str]:
-    unlike = set(texts)
+def _first(texts: Iterable[str], count: int, chosen: Iterable[str] = ()) -> list[str]:
+    """The first by hash that were not chosen before."""
+    unlike = set(texts).difference(chosen)
     return sorted(unlike, key=lambda text: hashlib.sha256(text.encode()).digest())[:count]
 
 
@@ -86,6 +90,13 @@ def _sentences(paragraphs: Iterator[str]) -> Iterator[str]:
         for sentence in re.split(r"(?<=[.!?:])\s+", " ".join(paragraph.split())):
             if len(sentence) in CHARACTERS and sentence.count(" ") >= 2:
                 yield sentence
+
+
+def _paragraphs() -> Iterator[str]:
+    for paragraph in _docstrings():
+        text = " ".join(paragraph.split())
+        if len(text) in PARAGRAPH_CHARACTERS:
+            yield text
 
 
 def _lines() -> Iterator[str]:

@@ -143,8 +143,11 @@ impl Worker {
     }
 
     fn embed(&mut self, texts: &Path, vectors: &Path) -> Result<Value, Failure> {
-        let texts = strings(&serde_json::from_slice(&std::fs::read(texts)?)?)?;
-        let mut file = BufWriter::new(std::fs::File::create(vectors)?);
+        let of = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+        let texts = std::fs::read(texts).map_err(|error| of(texts, error))?;
+        let texts = strings(&serde_json::from_slice(&texts)?)?;
+        let file = std::fs::File::create(vectors).map_err(|error| of(vectors, error))?;
+        let mut file = BufWriter::new(file);
         let dimensions = self.encoder.dimensions();
         let mut out = vec![0.0_f32; EMBED_TEXTS * dimensions];
         let start = Instant::now();
@@ -221,8 +224,7 @@ fn not_one_of(option: &str, found: &str, allowed: &[&str]) -> Failure {
 
 fn files_of(directory: Option<PathBuf>) -> Result<ModelFiles, Failure> {
     let request = ModelRequest::from_environment(directory);
-    model::ensure(&request, &mut Bar::stderr(Unit::Bytes))
-        .map_err(|error| format!("{error}\n{}", error.remedy()).into())
+    Ok(model::ensure(&request, &mut Bar::stderr(Unit::Bytes))?)
 }
 
 fn text<'a>(request: &'a Value, field: &str) -> Result<&'a str, Failure> {
