@@ -64,9 +64,9 @@ class Builder:
         length = self.add("ReduceL2", mean, axes=[1], keepdims=1)
         self.add("Div", mean, length, out="vector")
 
-    def save(self, path: Path, integer: int) -> None:
-        inputs = ("input_ids", "attention_mask")
-        ins = [helper.make_tensor_value_info(n, integer, ["texts", "tokens"]) for n in inputs]
+    def save(self, path: Path) -> None:
+        ins = [helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "tokens"])
+               for name in ("input_ids", "attention_mask")]
         outs = [helper.make_tensor_value_info("vector", TensorProto.FLOAT, ["texts", self.hidden])]
         graph = helper.make_graph(self.nodes, "encoder", ins, outs, list(self.constants.values()))
         domains = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
@@ -124,8 +124,9 @@ def fused(b: Builder) -> None:
     e = "embeddings."
     names = ["word_embeddings", "position_embeddings", "token_type_embeddings", "LayerNorm"]
     tables = [b.weight(f"{e}{name}.weight") for name in names] + [b.weight(e + "LayerNorm.bias")]
-    kinds = b.add("Sub", "input_ids", "input_ids")
-    x, lengths = b.ours("EmbedLayerNormalization", "input_ids", kinds, *tables, "attention_mask",
+    ids, mask = (b.add("Cast", name, to=TensorProto.INT32) for name in ("input_ids", "attention_mask"))
+    kinds = b.add("Sub", ids, ids)
+    x, lengths = b.ours("EmbedLayerNormalization", ids, kinds, *tables, mask,
                         outputs=2, epsilon=b.epsilon)
 
     def skip(x: str, before: str, norm: str, dense: str) -> str:
@@ -170,11 +171,9 @@ def build(model: Path, folder: Path) -> None:
     if stamp.exists() and stamp.read_text() == hashed.hexdigest():
         return
     stamp.parent.mkdir(parents=True, exist_ok=True)
-    for graph, write, integer in (
-        ("plain", plain, TensorProto.INT64), ("fused", fused, TensorProto.INT32)
-    ):
+    for graph, write in zip(GRAPHS, (plain, fused)):
         builder = Builder(model)
         write(builder)
-        builder.save(path_of(folder, graph, "f32"), integer)
+        builder.save(path_of(folder, graph, "f32"))
         quantised(path_of(folder, graph, "f32"), path_of(folder, graph, "int8"))
     stamp.write_text(hashed.hexdigest())

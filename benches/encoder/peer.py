@@ -21,7 +21,14 @@ WARM_UP = 2
 READ_BYTES = 120_000 * 384 * 2  # what a scan of 120,000 rows of 384 halves reads
 AVX2, AVX512F, VNNI = (1, 5), (1, 16), (2, 11)  # leaf 7: register (EBX is 1), bit
 
-Run = Callable[[np.ndarray], np.ndarray]
+Feed = dict[str, np.ndarray]
+Run = Callable[[Feed], np.ndarray]
+
+
+def fed(ids: list[list[int]]) -> Feed:
+    """Texts of the same length; nothing is padding."""
+    rows = np.array(ids, np.int64)
+    return {"input_ids": rows, "attention_mask": np.ones_like(rows)}
 
 
 def onnxruntime(graph: str, threads: int) -> Run:
@@ -32,13 +39,7 @@ def onnxruntime(graph: str, threads: int) -> Run:
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     session = runtime.InferenceSession(graph, options, ["CPUExecutionProvider"])
-    integer = np.int64 if "int64" in session.get_inputs()[0].type else np.int32
-
-    def run(ids: np.ndarray) -> np.ndarray:
-        ids = ids.astype(integer, copy=False)
-        return session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})[0]
-
-    return run
+    return lambda feed: session.run(None, feed)[0]
 
 
 def openvino(graph: str, threads: int) -> Run:
@@ -48,11 +49,7 @@ def openvino(graph: str, threads: int) -> Run:
     settings = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32",
                 "INFERENCE_NUM_THREADS": threads}
     request = core.compile_model(core.read_model(graph), "CPU", settings).create_infer_request()
-
-    def run(ids: np.ndarray) -> np.ndarray:
-        return next(iter(request.infer({"input_ids": ids, "attention_mask": np.ones_like(ids)}).values()))
-
-    return run
+    return lambda feed: next(iter(request.infer(feed).values()))
 
 
 class Reader:
@@ -70,24 +67,24 @@ class Reader:
 
 
 def timed(run: Run, reader: Reader, request: dict) -> dict:
-    ids = np.array(request["ids"], np.int64)
+    feed = fed(request["ids"])
     milliseconds = []
     for call in range(WARM_UP + request["calls"]):
         if request.get("read_between"):
             reader.read()
         start = time.perf_counter()
-        run(ids)
+        run(feed)
         end = time.perf_counter()
         if call >= WARM_UP:
             milliseconds.append((end - start) * 1e3)
-    return {"milliseconds": milliseconds, "tokens": [ids.shape[1]] * ids.shape[0]}
+    return {"milliseconds": milliseconds, "tokens": [len(row) for row in feed["input_ids"]]}
 
 
 def embedded(run: Run, request: dict) -> dict:
     """One text at a time: no padding, nothing of a neighbour's in its quantisation."""
     texts = json.loads(Path(request["ids"]).read_text())
     start = time.perf_counter()
-    vectors = np.stack([run(np.array([ids], np.int64))[0] for ids in texts])
+    vectors = np.stack([run(fed([ids]))[0] for ids in texts])
     seconds = time.perf_counter() - start
     vectors.astype("<f4").tofile(request["vectors"])
     return {"texts": len(texts), "seconds": seconds}
@@ -122,7 +119,7 @@ def main() -> None:
     try:
         run = {"onnxruntime": onnxruntime, "openvino": openvino}[arguments.runtime](
             arguments.graph, arguments.threads)
-        run(np.array([[101, 102]], np.int64))
+        run(fed([[101, 102]]))
         ready = {"threads": arguments.threads}
         if arguments.held:
             ready["held"] = held(arguments.held)
