@@ -5,7 +5,7 @@
 //! `benches/encoder` compares the same with other runtimes, and says how faithful it is.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use encoder::{Encoder, ModelFiles};
+use encoder::{Encoder, ModelFiles, Precision};
 use kernels::{Kernels, Level};
 use server::model::{self, Bar, ModelRequest, Unit};
 
@@ -29,12 +29,15 @@ fn text_of(encoder: &Encoder, tokens: usize, start: usize) -> String {
     text
 }
 
-/// Every way this CPU can encode, fastest level first, by a name for its lines.
+/// Every way this CPU can encode, widest level first, by a name for its lines.
 fn encoders<'a>(files: &'a ModelFiles<'a>) -> impl Iterator<Item = (String, Encoder)> + 'a {
     let levels = Level::ALL.iter().filter_map(|level| Kernels::for_level(*level));
-    levels.map(|kernels| {
-        let encoder = Encoder::open_with(files, kernels).expect("its hash was checked");
-        (kernels.level().name().to_owned(), encoder)
+    let ways = levels
+        .flat_map(|kernels| Precision::ALL.iter().map(move |precision| (kernels, *precision)));
+    ways.map(|(kernels, precision)| {
+        let name = format!("{} {}", precision.name(), kernels.level().name());
+        let encoder = Encoder::open_as(files, kernels, precision).expect("its hash was checked");
+        (name, encoder)
     })
 }
 

@@ -10,7 +10,9 @@
 //!     -> {"texts": 500, "seconds": 1.5}
 //! ```
 //!
-//! `texts.json` is an array of strings; `vectors.f32` gets one vector per text, little-endian.
+//! `texts.json` is an array of strings; `vectors.f32` gets one vector per text, little-endian. With
+//! several threads, they share the passes of a single text, and of several texts each takes some:
+//! that is how the encoder is meant to be used.
 //! Knows nothing of the peers or of what the figures are for.
 
 use std::hint::black_box;
@@ -19,19 +21,17 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Parser;
-use encoder::{Encoder, Scratch};
+use encoder::{Encoder, Precision, Scratch, THREADS_MAX};
 use kernels::{Kernels, Level};
 use serde_json::{Value, json};
-use server::model::{self, Bar, ModelFiles, ModelRequest, Unit};
+use server::model::{self, Bar, ModelRequest, Unit};
 
 /// What is read between two calls when asked for: 120,000 rows of 384 halves, as a scan does.
 const READ_BYTES: usize = 120_000 * 384 * 2;
 /// Texts handed over at once when a file is embedded.
-const EMBED_TEXTS: usize = 64;
+const EMBED_TEXTS: usize = 256;
 /// Most calls of one request.
 const CALLS_MAX: usize = 100_000;
-/// Most threads of one forward pass.
-const THREADS_MAX: usize = 64;
 
 #[derive(Parser)]
 #[command(about = "Encodes what it is told to, line by line; started by benches/encoder/run")]
@@ -41,7 +41,7 @@ struct Arguments {
     level: String,
     #[arg(long, default_value = "f32")]
     precision: String,
-    /// Threads of one forward pass, and of the read between calls.
+    /// Threads that encode, and that read between calls.
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// A model directory; without it, the model that the server would use.
@@ -74,8 +74,10 @@ fn main() {
 
 struct Worker {
     encoder: Encoder,
-    scratch: Scratch,
-    threads: usize,
+    /// For one text: all threads work on it together.
+    together: Scratch,
+    /// For several texts: one per thread, each of which works alone.
+    apart: Vec<Scratch>,
     /// What is read between calls; made when first asked for.
     read: Vec<u64>,
 }
@@ -83,15 +85,17 @@ struct Worker {
 impl Worker {
     fn open(arguments: &Arguments) -> Result<(Worker, Value), Failure> {
         let kernels = kernels_of(&arguments.level)?;
+        let precision = precision_of(&arguments.precision)?;
         let threads = arguments.threads;
         if !(1..=THREADS_MAX).contains(&threads) {
             return Err(format!("--threads {threads}: from 1 to {THREADS_MAX} are allowed").into());
         }
-        let files = files_of(arguments.model.clone())?;
-        let (encoder, scratch) = open(&files, kernels, &arguments.precision, threads)?;
+        let request = ModelRequest::from_environment(arguments.model.clone());
+        let files = model::ensure(&request, &mut Bar::stderr(Unit::Bytes))?;
+        let encoder = Encoder::open_as(&files.borrowed(), kernels, precision)?;
         let ready = json!({
             "level": encoder.level().name(),
-            "precision": arguments.precision,
+            "precision": precision.name(),
             "threads": threads,
             "dimensions": encoder.dimensions(),
             "tokens_max": encoder.tokens_max(),
@@ -99,7 +103,24 @@ impl Worker {
             "levels": levels().map(Level::name).collect::<Vec<_>>(),
             "precisions": precisions(),
         });
-        Ok((Worker { encoder, scratch, threads, read: Vec::new() }, ready))
+        let together = encoder.scratch_with(threads);
+        let apart = (0..threads).map(|_| encoder.scratch()).collect();
+        Ok((Worker { encoder, together, apart, read: Vec::new() }, ready))
+    }
+
+    fn encode(&mut self, texts: &[&str], out: &mut [f32]) {
+        if texts.len() == 1 || self.apart.len() == 1 {
+            return self.encoder.encode_batch(&mut self.together, texts, out);
+        }
+        let share = texts.len().div_ceil(self.apart.len()).max(1);
+        let encoder = &self.encoder;
+        let vectors = out.chunks_mut(share * encoder.dimensions());
+        std::thread::scope(|scope| {
+            for ((texts, vectors), scratch) in texts.chunks(share).zip(vectors).zip(&mut self.apart)
+            {
+                scope.spawn(move || encoder.encode_batch(scratch, texts, vectors));
+            }
+        });
     }
 
     fn answer(&mut self, line: &str) -> Result<Value, Failure> {
@@ -131,7 +152,7 @@ impl Worker {
                 self.read_between();
             }
             let start = Instant::now();
-            self.encoder.encode_batch(&mut self.scratch, black_box(&texts), &mut out);
+            self.encode(black_box(&texts), &mut out);
             let time = start.elapsed();
             black_box(&out);
             if call >= WARM_UP {
@@ -154,7 +175,7 @@ impl Worker {
         for some in texts.chunks(EMBED_TEXTS) {
             let some: Vec<&str> = some.iter().map(String::as_str).collect();
             let out = &mut out[..some.len() * dimensions];
-            self.encoder.encode_batch(&mut self.scratch, &some, out);
+            self.encode(&some, out);
             for value in &*out {
                 file.write_all(&value.to_le_bytes())?;
             }
@@ -164,12 +185,12 @@ impl Worker {
         Ok(json!({ "texts": texts.len(), "seconds": seconds }))
     }
 
-    /// Reads as much as a scan of 120,000 rows does, with as many threads as a pass has.
+    /// Reads as much as a scan of 120,000 rows does, with as many threads as encode.
     fn read_between(&mut self) {
         if self.read.is_empty() {
             self.read = (0..READ_BYTES as u64 / 8).collect();
         }
-        let share = self.read.len().div_ceil(self.threads);
+        let share = self.read.len().div_ceil(self.apart.len());
         let sum = |part: &[u64]| black_box(part.iter().fold(0_u64, |sum, x| sum.wrapping_add(*x)));
         std::thread::scope(|scope| {
             let mut parts = self.read.chunks(share);
@@ -182,26 +203,13 @@ impl Worker {
     }
 }
 
-fn open(
-    files: &ModelFiles,
-    kernels: Kernels,
-    precision: &str,
-    threads: usize,
-) -> Result<(Encoder, Scratch), Failure> {
-    if !precisions().contains(&precision) {
-        return Err(not_one_of("--precision", precision, &precisions()));
-    }
-    if threads != 1 {
-        return Err(format!("--threads {threads}: this build's encoder has one thread").into());
-    }
-    let encoder = Encoder::open_with(&files.borrowed(), kernels)?;
-    let scratch = encoder.scratch();
-    Ok((encoder, scratch))
-}
-
 /// The precisions of this build, by name.
 fn precisions() -> Vec<&'static str> {
-    vec!["f32"]
+    Precision::ALL.iter().copied().map(Precision::name).collect()
+}
+
+fn precision_of(name: &str) -> Result<Precision, Failure> {
+    Precision::named(name).ok_or_else(|| not_one_of("--precision", name, &precisions()))
 }
 
 /// The levels that this CPU has, widest first.
@@ -220,11 +228,6 @@ fn kernels_of(level: &str) -> Result<Kernels, Failure> {
 
 fn not_one_of(option: &str, found: &str, allowed: &[&str]) -> Failure {
     format!("{option} {found}: this CPU and build have {}", allowed.join(", ")).into()
-}
-
-fn files_of(directory: Option<PathBuf>) -> Result<ModelFiles, Failure> {
-    let request = ModelRequest::from_environment(directory);
-    Ok(model::ensure(&request, &mut Bar::stderr(Unit::Bytes))?)
 }
 
 fn text<'a>(request: &'a Value, field: &str) -> Result<&'a str, Failure> {

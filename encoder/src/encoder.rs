@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use kernels::{Kernels, Level};
+use kernels::{Kernels, Level, Precision};
 use sha2::{Digest, Sha256};
 
 use crate::config::Config;
@@ -30,20 +30,24 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Opens a model on the fastest kernels this CPU has.
+    /// Opens a model on the fastest kernels this CPU has, at the precision that is fastest on them.
     pub fn open(files: &ModelFiles<'_>) -> Result<Encoder, OpenError> {
-        Encoder::open_with(files, Kernels::detect())
+        Encoder::open_as(files, Kernels::detect(), Precision::F32)
     }
 
-    /// Opens a model on kernels of the caller's choice.
-    pub fn open_with(files: &ModelFiles<'_>, kernels: Kernels) -> Result<Encoder, OpenError> {
+    /// Opens a model on kernels and at a precision of the caller's choice.
+    pub fn open_as(
+        files: &ModelFiles<'_>,
+        kernels: Kernels,
+        precision: Precision,
+    ) -> Result<Encoder, OpenError> {
         let config = Config::read(files)?;
         let weights = Weights::open(files.weights)?;
         // Hashing 90 MB takes as long as all the rest, so it goes beside it.
         let (tokenizer, network, fingerprint) = std::thread::scope(|scope| {
             let hashing = scope.spawn(|| fingerprint(files, &config));
             let tokenizer = Tokenizer::open(files.tokenizer, config.vocabulary, config.lowercase);
-            let network = tokenizer.is_ok().then(|| Network::load(&weights, &config));
+            let network = tokenizer.is_ok().then(|| Network::load(&weights, &config, precision));
             (tokenizer, network, hashing.join())
         });
         let tokenizer = tokenizer?;
@@ -89,7 +93,15 @@ impl Encoder {
 
     /// The memory one thread needs to encode.
     pub fn scratch(&self) -> Scratch {
-        Scratch::new(&self.config)
+        self.scratch_with(1)
+    }
+
+    /// The memory for passes that several threads work on together, the caller's included: at least
+    /// one, at most [`THREADS_MAX`](crate::THREADS_MAX). The vectors have the same bits for any
+    /// number. More threads answer one text sooner; many texts are done soonest by as many scratches
+    /// of one thread each.
+    pub fn scratch_with(&self, threads: usize) -> Scratch {
+        Scratch::new(&self.config, threads)
     }
 
     /// Encodes a text as one unit-length vector. Tokens past [`tokens_max`](Encoder::tokens_max)

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use kernels::{Kernels, Panels, Rows, RowsMut, Then};
+use kernels::{Kernels, PackedLinear, Precision, Rows, RowsMut, Then, Workspace};
 
 use crate::OpenError;
 use crate::config::Config;
@@ -31,11 +31,11 @@ pub(crate) struct Network {
 /// One transformer block.
 struct Block {
     /// The three projections W_Q, W_K, W_V side by side: one product instead of three.
-    query_key_value: Panels,
-    attention_out: Panels,
+    query_key_value: PackedLinear,
+    attention_out: PackedLinear,
     attended: Norm,
-    feed_in: Panels,
-    feed_out: Panels,
+    feed_in: PackedLinear,
+    feed_out: PackedLinear,
     fed: Norm,
 }
 
@@ -50,11 +50,11 @@ impl Network {
     /// Runs the texts whose ids are in `scratch.tokens`, cut at `scratch.ends`, and leaves each
     /// token's row in `scratch.rows.state`.
     pub(crate) fn forward(&self, kernels: &Kernels, scratch: &mut Scratch) {
-        let Scratch { tokens, ends, rows, .. } = scratch;
+        let Scratch { tokens, ends, rows, workspace, .. } = scratch;
         self.embed(kernels, tokens, ends, rows);
         for block in &self.blocks {
-            self.attend(kernels, block, ends, rows);
-            self.feed_forward(kernels, block, tokens.len(), rows);
+            self.attend(kernels, workspace, block, ends, rows);
+            self.feed_forward(kernels, workspace, block, tokens.len(), rows);
         }
     }
 
@@ -73,61 +73,49 @@ impl Network {
     }
 
     /// Multi-head attention, its residual and its normalisation (Vaswani et al., 3.2.2 and 3.1).
-    fn attend(&self, kernels: &Kernels, block: &Block, ends: &[usize], rows: &mut Activations) {
+    fn attend(
+        &self,
+        kernels: &Kernels,
+        workspace: &mut Workspace,
+        block: &Block,
+        ends: &[usize],
+        rows: &mut Activations,
+    ) {
         let d = self.hidden;
         let n = ends.last().copied().unwrap_or(0);
-        let state = Rows::dense(&rows.state[..n * d], d);
-        let projected = RowsMut::dense(&mut rows.query_key_value[..n * 3 * d], 3 * d);
-        kernels.matmul(state, &block.query_key_value, Then::Keep, projected);
-
-        for text in ranges(ends) {
-            for head in 0..self.heads {
-                self.gather(kernels, text.clone(), head, rows);
-            }
-        }
-
-        let Activations { state, change, gathered, .. } = rows;
+        let Activations { state, change, query_key_value, gathered, .. } = rows;
         let (state, change) = (&mut state[..n * d], &mut change[..n * d]);
-        let gathered = Rows::dense(&gathered[..n * d], d);
-        kernels.matmul(gathered, &block.attention_out, Then::Keep, RowsMut::dense(change, d));
+        let (projected, gathered) = (&mut query_key_value[..n * 3 * d], &mut gathered[..n * d]);
+
+        let projection = block.query_key_value.view();
+        let out = RowsMut::dense(projected, 3 * d);
+        kernels.linear(workspace, Rows::dense(state, d), projection, Then::Keep, out);
+        let (projected, out) = (Rows::dense(projected, 3 * d), RowsMut::dense(gathered, d));
+        kernels.attend(workspace, projected, ends, self.heads, out);
+        let (gathered, out) = (Rows::dense(gathered, d), RowsMut::dense(change, d));
+        kernels.linear(workspace, gathered, block.attention_out.view(), Then::Keep, out);
         kernels.add(state, change);
         block.attended.apply(kernels, state);
     }
 
-    /// One head of one text: `softmax(Q K^T / sqrt(d_k)) V` (Vaswani et al., equation 1).
-    fn gather(&self, kernels: &Kernels, text: Range<usize>, head: usize, rows: &mut Activations) {
-        let d = self.hidden;
-        let d_k = d / self.heads;
-        let n = text.len();
-        let Activations { query_key_value, gathered, scores, keys, values, .. } = rows;
-        let part = |part: usize| {
-            let first = text.start * 3 * d + part * d + head * d_k;
-            Rows::new(&query_key_value[first..], n, d_k, 3 * d)
-        };
-        let (q, k, v) = (part(0), part(1), part(2));
-        let scores = &mut scores[..n * n];
-
-        keys.fill_transposed(k);
-        kernels.matmul(q, keys, Then::Keep, RowsMut::dense(scores, n));
-        kernels.softmax(RowsMut::dense(scores, n), 1.0 / (d_k as f32).sqrt());
-
-        values.fill(v);
-        let gathered = &mut gathered[text.start * d + head * d_k..];
-        let gathered = RowsMut::new(gathered, n, d_k, d);
-        kernels.matmul(Rows::dense(scores, n), values, Then::Keep, gathered);
-    }
-
     /// The position-wise feed-forward layer, its residual and its normalisation (Vaswani et al.,
     /// 3.3; GELU in place of ReLU as in Devlin et al.).
-    fn feed_forward(&self, kernels: &Kernels, block: &Block, n: usize, rows: &mut Activations) {
+    fn feed_forward(
+        &self,
+        kernels: &Kernels,
+        workspace: &mut Workspace,
+        block: &Block,
+        n: usize,
+        rows: &mut Activations,
+    ) {
         let (d, wide) = (self.hidden, self.inner);
         let Activations { state, change, inner, .. } = rows;
         let (state, change) = (&mut state[..n * d], &mut change[..n * d]);
         let inner = &mut inner[..n * wide];
         let opened = RowsMut::dense(inner, wide);
-        kernels.matmul(Rows::dense(state, d), &block.feed_in, Then::Gelu, opened);
-        let inner = Rows::dense(inner, wide);
-        kernels.matmul(inner, &block.feed_out, Then::Keep, RowsMut::dense(change, d));
+        kernels.linear(workspace, Rows::dense(state, d), block.feed_in.view(), Then::Gelu, opened);
+        let (inner, out) = (Rows::dense(inner, wide), RowsMut::dense(change, d));
+        kernels.linear(workspace, inner, block.feed_out.view(), Then::Keep, out);
         kernels.add(state, change);
         block.fed.apply(kernels, state);
     }
@@ -150,10 +138,14 @@ pub(crate) fn ranges(ends: &[usize]) -> impl Iterator<Item = Range<usize>> {
 impl Network {
     /// Checks and packs all weights. Half of the blocks go to a second thread: packing is bound by
     /// memory and page faults, of which two threads take about twice as many a second.
-    pub(crate) fn load(weights: &Weights<'_>, config: &Config) -> Result<Network, OpenError> {
+    pub(crate) fn load(
+        weights: &Weights<'_>,
+        config: &Config,
+        precision: Precision,
+    ) -> Result<Network, OpenError> {
         let d = config.hidden;
         let load_blocks = |range: Range<usize>| -> Result<Vec<Block>, OpenError> {
-            range.map(|i| Block::load(weights, config, i)).collect()
+            range.map(|i| Block::load(weights, config, precision, i)).collect()
         };
         // The tables weigh about as much as all blocks of a small model.
         let half = config.layers / 2;
@@ -197,7 +189,12 @@ fn load_tables(weights: &Weights<'_>, config: &Config) -> Result<(Vec<f32>, Vec<
 }
 
 impl Block {
-    fn load(weights: &Weights<'_>, config: &Config, block: usize) -> Result<Block, OpenError> {
+    fn load(
+        weights: &Weights<'_>,
+        config: &Config,
+        precision: Precision,
+        block: usize,
+    ) -> Result<Block, OpenError> {
         let (d, wide) = (config.hidden, config.inner);
         let name = |part: &str| format!("encoder.layer.{block}.{part}");
         let dense = |part: &str, out: usize, width: usize| {
@@ -206,7 +203,7 @@ impl Block {
             Ok::<_, OpenError>((cells, bias))
         };
         let packed = |(cells, bias): (Vec<f32>, Vec<f32>), width: usize| {
-            Panels::linear(Rows::dense(&cells, width), &bias)
+            PackedLinear::pack(precision, Rows::dense(&cells, width), &bias)
         };
         let (mut cells, mut bias) = dense("attention.self.query", d, d)?;
         for part in ["attention.self.key", "attention.self.value"] {

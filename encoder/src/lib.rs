@@ -36,5 +36,5 @@ mod weights;
 pub use encoder::Encoder;
 pub use error::{OpenError, Remedy};
 pub use files::ModelFiles;
-pub use kernels::{Kernels, Level};
+pub use kernels::{Kernels, Level, Precision, THREADS_MAX};
 pub use scratch::Scratch;

@@ -3,7 +3,7 @@
 //! Owns memory and no arithmetic. A pass takes the first rows of each buffer; nothing here grows
 //! after it is made.
 
-use kernels::Panels;
+use kernels::{Reach, Workspace};
 
 use crate::config::Config;
 use crate::tokenizer::{Buffers, WORD_CHARS_MAX};
@@ -22,6 +22,8 @@ pub struct Scratch {
     /// Where in `tokens` each text of a pass ends.
     pub(crate) ends: Vec<usize>,
     pub(crate) rows: Activations,
+    /// The kernels' memory and threads.
+    pub(crate) workspace: Workspace,
 }
 
 /// Rows of floats, one per token of a pass.
@@ -36,11 +38,6 @@ pub(crate) struct Activations {
     pub(crate) gathered: Vec<f32>,
     /// The inside of the feed-forward layer, `inner` wide.
     pub(crate) inner: Vec<f32>,
-    /// One head's scores: a square, tokens by tokens.
-    pub(crate) scores: Vec<f32>,
-    /// One head's keys and values, packed.
-    pub(crate) keys: Panels,
-    pub(crate) values: Panels,
 }
 
 /// The sizes that decide how large buffers are.
@@ -60,9 +57,14 @@ impl Shape {
 }
 
 impl Scratch {
-    pub(crate) fn new(config: &Config) -> Scratch {
+    pub(crate) fn new(config: &Config, threads: usize) -> Scratch {
         let Config { hidden, heads, inner, tokens_max, .. } = *config;
-        let head = hidden / heads;
+        let reach = Reach {
+            rows: tokens_max,
+            depth: hidden.max(inner),
+            text: tokens_max,
+            head: hidden / heads,
+        };
         Scratch {
             shape: Shape::of(config),
             words: Buffers::new(),
@@ -76,10 +78,8 @@ impl Scratch {
                 query_key_value: vec![0.0; tokens_max * 3 * hidden],
                 gathered: vec![0.0; tokens_max * hidden],
                 inner: vec![0.0; tokens_max * inner],
-                scores: vec![0.0; tokens_max * tokens_max],
-                keys: Panels::with_room(head, tokens_max),
-                values: Panels::with_room(tokens_max, head),
             },
+            workspace: Workspace::new(reach, threads),
         }
     }
 }

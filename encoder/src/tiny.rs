@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kernels::{Kernels, Level, f16};
+use kernels::{Kernels, Level, Precision, f16};
 use serde_json::{Value, json};
 
 use crate::{Encoder, ModelFiles, OpenError};
@@ -99,7 +99,7 @@ impl Tiny {
 
     pub(crate) fn open_at(&self, level: Level) -> Option<Encoder> {
         let kernels = Kernels::for_level(level)?;
-        Some(Encoder::open_with(&self.files().borrowed(), kernels).unwrap())
+        Some(Encoder::open_as(&self.files().borrowed(), kernels, Precision::F32).unwrap())
     }
 
     /// The vector of a text with these ids, in f64: the paper, line by line.

@@ -4,8 +4,15 @@
 //! under an architecture's folder are faster spellings of it. Knows slices of numbers and nothing
 //! of sentences, tokens, stores or settings; it reads no environment.
 
+mod attention;
+mod linear;
 mod panels;
+mod product;
+mod rotate;
+mod rows;
 mod scalar;
+mod team;
+mod workspace;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -13,7 +20,16 @@ mod x86_64;
 mod check;
 
 pub use half::f16;
-pub use panels::{Panels, Rows, RowsMut};
+pub use linear::{
+    COLUMNS, Cells, Codes, DEPTH_UNIT, Linear, PackedCells, PackedLinear, Precision, QUAD,
+    cells_in, padded_depth, padded_width,
+};
+pub use rows::{Rows, RowsMut};
+pub use team::THREADS_MAX;
+pub use workspace::{Reach, Workspace};
+
+use panels::Panels;
+use product::Product;
 
 /// How wide and how able the instructions are that a [`Kernels`] uses.
 #[non_exhaustive]
@@ -23,17 +39,24 @@ pub enum Level {
     Scalar,
     /// x86-64 with AVX2, FMA and F16C (2013 and later).
     Avx2,
+    /// x86-64 with AVX-512 F, BW, DQ, VL and VNNI (servers since 2019).
+    Avx512,
+    /// [`Level::Avx512`] and the matrix units for bfloat16 and 8-bit integers (servers since 2023),
+    /// which the operating system must allow.
+    Amx,
 }
 
 impl Level {
     /// Every level this build knows, widest first. The CPU may lack some of them.
-    pub const ALL: &'static [Level] = &[Level::Avx2, Level::Scalar];
+    pub const ALL: &'static [Level] = &[Level::Amx, Level::Avx512, Level::Avx2, Level::Scalar];
 
     /// The level's name in status pages and reports.
     pub fn name(self) -> &'static str {
         match self {
             Level::Scalar => "scalar",
             Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+            Level::Amx => "amx",
         }
     }
 }
@@ -60,7 +83,9 @@ struct Table {
     dot: unsafe fn(&[f32], &[f16]) -> f32,
     dot_rows: unsafe fn(&[f32], &[f16], &mut [f32]),
     dot_codes_rows: unsafe fn(&[i16], &[i8], &mut [i32]),
-    matmul: unsafe fn(Rows<'_>, &Panels, Then, RowsMut<'_>),
+    /// One per precision, in the order of [`Precision`].
+    products: [Product; 3],
+    matmul: unsafe fn(Rows<'_>, &Panels, RowsMut<'_>),
     softmax: unsafe fn(RowsMut<'_>, f32),
     layer_norm: unsafe fn(RowsMut<'_>, &[f32], &[f32], f32),
     gelu: unsafe fn(&mut [f32]),
@@ -81,9 +106,9 @@ impl Kernels {
         let table = match level {
             Level::Scalar => Some(&scalar::TABLE),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => x86_64::avx2_table(),
+            level => x86_64::table(level),
             #[cfg(not(target_arch = "x86_64"))]
-            Level::Avx2 => None,
+            _ => None,
         };
         table.map(|table| Kernels { level, table })
     }
@@ -135,18 +160,62 @@ impl Kernels {
         unsafe { (self.table.dot_codes_rows)(query, rows, out) }
     }
 
-    /// `out[m][n]` = what column `n` of `right` starts from, plus the sum over `k` of `left[m][k] *
-    /// right[k][n]` in rising `k`; `then` is applied to each sum. The bits of a row depend on that
-    /// row of `left` and on `right`, and not on how many other rows there are.
+    /// A fully connected layer: `out[m][n]` = `bias[n]` plus the sum over `k` of `left[m][k] *
+    /// weights[k][n]`; `then` is applied to each sum. The bits of a row depend on that row and on
+    /// the layer, and not on how many other rows or how many threads there are.
+    ///
+    /// With `d` the depth, `e` = `f32::EPSILON` and `s` the sum of `|left * weight|`, the sums are
+    /// off by at most `d * e * s` at [`Precision::F32`] and, the weights rounded to halves, at
+    /// [`Precision::F16`]; [`Level::Amx`] adds `s / 2^15` to the latter, since it multiplies 16 of
+    /// the 24 bits of the left side. At [`Precision::Int8`] every level gives the same bits.
     ///
     /// # Panics
-    /// If the shapes do not fit together.
-    pub fn matmul(&self, left: Rows<'_>, right: &Panels, then: Then, out: RowsMut<'_>) {
-        assert_eq!(left.width(), right.depth(), "left is as wide as right is deep");
+    /// If the shapes do not fit together, or are beyond the workspace's reach.
+    pub fn linear(
+        &self,
+        workspace: &mut Workspace,
+        left: Rows<'_>,
+        layer: Linear<'_>,
+        then: Then,
+        out: RowsMut<'_>,
+    ) {
+        assert_eq!(left.width(), layer.depth(), "left is as wide as the layer is deep");
         assert_eq!(left.count(), out.count(), "one row out per row of left");
-        assert_eq!(right.width(), out.width(), "rows out are as wide as right");
+        assert_eq!(layer.width(), out.width(), "rows out are as wide as the layer");
+        let Reach { rows, depth, .. } = workspace.reach;
+        assert!(left.count() <= rows && left.width() <= depth, "within the workspace's reach");
+        let product = &self.table.products[layer.precision() as usize];
         // SAFETY: as in `dot`, the CPU has the features of this table's level.
-        unsafe { (self.table.matmul)(left, right, then, out) }
+        unsafe { product.run(workspace, left, layer, then, out) };
+    }
+
+    /// Scaled dot-product attention (Vaswani et al. 2017, section 3.2): each row of `out` gathers,
+    /// head by head, the values of its text, shared out by `softmax(q k / sqrt(d_k))`. A row of
+    /// `projected` is a query, a key and a value side by side, each as wide as a row of `out`;
+    /// `heads` share that width equally. The texts lie back to back and end at `ends`.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together, or are beyond the workspace's reach.
+    pub fn attend(
+        &self,
+        workspace: &mut Workspace,
+        projected: Rows<'_>,
+        ends: &[usize],
+        heads: usize,
+        out: RowsMut<'_>,
+    ) {
+        assert_eq!(projected.width(), 3 * out.width(), "query, key and value of one width");
+        assert_eq!(projected.count(), out.count(), "one row out per row");
+        assert_eq!(out.width() % heads, 0, "heads share the width equally");
+        assert!(ends.is_sorted(), "texts do not overlap");
+        assert!(ends.last().is_none_or(|&end| end <= out.count()), "texts end inside");
+        let Reach { text, head, .. } = workspace.reach;
+        let starts = std::iter::once(&0).chain(ends);
+        let longest = starts.zip(ends).map(|(start, end)| end - start).max().unwrap_or(0);
+        let is_within = longest <= text && out.width() / heads <= head;
+        assert!(is_within, "within the workspace's reach");
+        // SAFETY: as in `dot`, the CPU has the features of this table's level.
+        unsafe { attention::attend(self.table, workspace, projected, ends, heads, out) };
     }
 
     /// Turns each row of scores into shares that sum to one: `exp(scale * score)`, divided by the

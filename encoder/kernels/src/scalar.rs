@@ -5,11 +5,46 @@
 
 use half::f16;
 
-use crate::panels::{COLUMNS, Panels, Rows, RowsMut};
+use crate::linear::{COLUMNS, Cells, Codes, QUAD, lines, padded_depth, quad_lines};
+use crate::panels::Panels;
+use crate::product::{Product, Task, quantized};
+use crate::rows::{Rows, RowsMut};
+use crate::workspace::CacheLine;
 use crate::{Table, Then};
 
-pub(crate) static TABLE: Table =
-    Table { dot, dot_rows, dot_codes_rows, matmul, softmax, layer_norm, gelu, add };
+/// Rows that are prepared together; nothing depends on it here.
+const TILE_ROWS: usize = 16;
+
+pub(crate) static TABLE: Table = Table {
+    dot,
+    dot_rows,
+    dot_codes_rows,
+    products: [
+        Product {
+            tile_rows: TILE_ROWS,
+            cell_bytes: 4,
+            prepare: prepare_floats,
+            multiply: multiply_f32,
+        },
+        Product {
+            tile_rows: TILE_ROWS,
+            cell_bytes: 4,
+            prepare: prepare_floats,
+            multiply: multiply_f16,
+        },
+        Product {
+            tile_rows: TILE_ROWS,
+            cell_bytes: 1,
+            prepare: prepare_codes,
+            multiply: multiply_codes,
+        },
+    ],
+    matmul,
+    softmax,
+    layer_norm,
+    gelu,
+    add,
+};
 
 /// The normal tail `P(X > z)` for `z >= 0` is taken as `t * p(t) * exp(-z * z / 2)` with `t = 1 /
 /// (1 + TAIL_PULL * z)`, the form of Abramowitz and Stegun 7.1.26. These coefficients, from the
@@ -49,22 +84,117 @@ fn dot_codes_rows(query: &[i16], rows: &[i8], out: &mut [i32]) {
     }
 }
 
-fn matmul(left: Rows<'_>, right: &Panels, then: Then, mut out: RowsMut<'_>) {
-    for panel in right.each() {
+fn matmul(left: Rows<'_>, right: &Panels, mut out: RowsMut<'_>) {
+    for panel in 0..right.count() {
+        let (first, columns) = right.columns(panel);
         for m in 0..left.count() {
-            let mut sums: [f32; COLUMNS] = panel.start.0;
-            for (x, line) in left.row(m).iter().zip(panel.lines) {
-                for (sum, weight) in sums.iter_mut().zip(&line.0) {
-                    *sum += x * weight;
-                }
+            let mut sums = [0.0; COLUMNS];
+            for (x, line) in left.row(m).iter().zip(right.lines(panel)) {
+                add_products(&mut sums, *x, line.0);
             }
-            if then == Then::Gelu {
-                gelu(&mut sums);
-            }
-            let to = &mut out.row(m)[panel.first..][..panel.columns];
-            to.copy_from_slice(&sums[..panel.columns]);
+            out.row(m)[first..][..columns].copy_from_slice(&sums[..columns]);
         }
     }
+}
+
+/// Adds `x` times each weight to the sum of its column.
+fn add_products(sums: &mut [f32; COLUMNS], x: f32, weights: [f32; COLUMNS]) {
+    for (sum, weight) in sums.iter_mut().zip(weights) {
+        *sum += x * weight;
+    }
+}
+
+/// Rows one after the other, as they are.
+fn prepare_floats(
+    rows: Rows<'_>,
+    lines: &mut [CacheLine],
+    _scales: &mut [f32],
+    _own: &mut [CacheLine],
+) {
+    let depth = padded_depth(rows.width());
+    let cells: &mut [f32] = bytemuck::cast_slice_mut(lines);
+    for (m, to) in cells.chunks_exact_mut(depth.max(1)).enumerate() {
+        to[..rows.width()].copy_from_slice(rows.row(m));
+    }
+}
+
+fn multiply_f32(task: &Task<'_>, _own: &mut [CacheLine]) {
+    let Cells::F32(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
+    multiply_floats(task, cells, |cell| cell);
+}
+
+fn multiply_f16(task: &Task<'_>, _own: &mut [CacheLine]) {
+    let Cells::F16(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
+    multiply_floats(task, cells, f16::to_f32);
+}
+
+/// Each sum starts from the bias and takes its products in order of depth.
+fn multiply_floats<T: Copy>(task: &Task<'_>, cells: &[T], widen: impl Fn(T) -> f32) {
+    let Task { left, layer, .. } = task;
+    let rows: &[f32] = bytemuck::cast_slice(left.lines);
+    let stride = padded_depth(layer.depth());
+    for panel in task.panels.clone() {
+        for m in 0..task.out.count() {
+            let mut sums = *layer.bias(panel);
+            let row = &rows[m * stride..][..layer.depth()];
+            for (x, line) in row.iter().zip(lines(cells, panel, layer.depth())) {
+                add_products(&mut sums, *x, line.map(&widen));
+            }
+            finish(task, m, panel, &mut sums);
+        }
+    }
+}
+
+/// Rows of codes one after the other, padded with zeros.
+fn prepare_codes(
+    rows: Rows<'_>,
+    lines: &mut [CacheLine],
+    scales: &mut [f32],
+    own: &mut [CacheLine],
+) {
+    let out: &mut [i8] = bytemuck::cast_slice_mut(lines);
+    quantized(rows, scales, own, |m, codes| {
+        out[m * codes.len()..][..codes.len()].copy_from_slice(codes);
+    });
+}
+
+/// The sum of products of codes is exact; what it is worth is added to the bias.
+fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
+    let Task { left, layer, .. } = task;
+    let Cells::Int8(Codes { codes, scales, .. }) = layer.cells() else {
+        unreachable!("chosen by precision")
+    };
+    let rows: &[i8] = bytemuck::cast_slice(left.lines);
+    let stride = padded_depth(layer.depth());
+    for panel in task.panels.clone() {
+        let (scales, _) = scales[panel * COLUMNS..].split_first_chunk::<COLUMNS>().expect("padded");
+        for m in 0..task.out.count() {
+            let mut sums = [0_i32; COLUMNS];
+            let (quads, _) = rows[m * stride..][..stride].as_chunks::<QUAD>();
+            for (x, line) in quads.iter().zip(quad_lines(codes, panel, layer.depth())) {
+                for (sum, weights) in sums.iter_mut().zip(line.as_chunks::<QUAD>().0) {
+                    let products =
+                        x.iter().zip(weights).map(|(&x, &w)| i32::from(x) * i32::from(w));
+                    *sum += products.sum::<i32>();
+                }
+            }
+            let mut values = *layer.bias(panel);
+            for ((value, sum), scale) in values.iter_mut().zip(sums).zip(scales) {
+                *value += left.scales[m] * scale * sum as f32;
+            }
+            finish(task, m, panel, &mut values);
+        }
+    }
+}
+
+/// Does what is to be done with the values of a row's columns, and writes those that count.
+fn finish(task: &Task<'_>, row: usize, panel: usize, values: &mut [f32; COLUMNS]) {
+    if task.then == Then::Gelu {
+        gelu(values);
+    }
+    // SAFETY: the panel is this task's, and no other piece of it is in use.
+    let to = unsafe { task.place(row, panel) };
+    to.copy_from_slice(&values[..to.len()]);
 }
 
 fn softmax(mut rows: RowsMut<'_>, scale: f32) {

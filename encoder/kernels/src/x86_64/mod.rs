@@ -1,13 +1,26 @@
 //! x86-64 levels, and the question whether this CPU has them.
 
+mod amx;
 mod avx2;
+mod avx512;
 
-use crate::Table;
+use crate::{Level, Table};
 
-/// The AVX2 level's functions, if the CPU reports every feature they enable.
-pub(crate) fn avx2_table() -> Option<&'static Table> {
-    let able = is_x86_feature_detected!("avx2")
+/// The level's functions, if the CPU reports every feature they enable.
+pub(crate) fn table(level: Level) -> Option<&'static Table> {
+    let has_avx2 = is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
         && is_x86_feature_detected!("f16c");
-    able.then_some(&avx2::TABLE)
+    let has_avx512 = has_avx2
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vnni");
+    match level {
+        Level::Avx2 => has_avx2.then_some(&avx2::TABLE),
+        Level::Avx512 => has_avx512.then_some(&avx512::TABLE),
+        Level::Amx => (has_avx512 && amx::is_usable()).then_some(&amx::TABLE),
+        _ => None,
+    }
 }

@@ -1,0 +1,184 @@
+//! Matrices of f32 as the kernels read and write them: strided rows.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A matrix read where it lies: `count` rows of `width` floats, `stride` floats from one row's
+/// start to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    cells: &'a [f32],
+    count: usize,
+    width: usize,
+    stride: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// Views `cells` as `count` rows.
+    ///
+    /// # Panics
+    /// If a row is wider than the stride, or the last one would end past `cells`.
+    pub fn new(cells: &'a [f32], count: usize, width: usize, stride: usize) -> Rows<'a> {
+        assert_inside(cells.len(), count, width, stride);
+        Rows { cells, count, width, stride }
+    }
+
+    /// Views `cells` as rows with nothing between them. Cells short of a whole row are left out.
+    ///
+    /// # Panics
+    /// If `width` is zero.
+    pub fn dense(cells: &'a [f32], width: usize) -> Rows<'a> {
+        Rows::new(cells, cells.len() / width, width, width)
+    }
+
+    /// How many rows there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many floats a row has.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Row `i`, `width` floats.
+    ///
+    /// # Panics
+    /// If `i` is not less than `count`.
+    pub fn row(&self, i: usize) -> &'a [f32] {
+        assert!(i < self.count, "row {i} of {}", self.count);
+        &self.cells[i * self.stride..][..self.width]
+    }
+
+    /// Some of the rows.
+    ///
+    /// # Panics
+    /// If they are not among these.
+    pub fn part(&self, rows: Range<usize>) -> Rows<'a> {
+        assert!(rows.start <= rows.end && rows.end <= self.count, "rows {rows:?}");
+        // No rows may begin past the last cell.
+        let cells = if rows.is_empty() { &[] } else { &self.cells[rows.start * self.stride..] };
+        Rows { cells, count: rows.len(), width: self.width, stride: self.stride }
+    }
+
+    /// `width` columns of every row, from column `first` on.
+    ///
+    /// # Panics
+    /// If they are not inside the rows.
+    pub fn columns(&self, first: usize, width: usize) -> Rows<'a> {
+        assert!(first + width <= self.width, "columns from {first} of {}", self.width);
+        let cells = if self.count == 0 { &[] } else { &self.cells[first..] };
+        Rows { cells, count: self.count, width, stride: self.stride }
+    }
+}
+
+/// A matrix written where it lies; see [`Rows`].
+#[derive(Debug)]
+pub struct RowsMut<'a> {
+    cells: &'a mut [f32],
+    count: usize,
+    width: usize,
+    stride: usize,
+}
+
+impl<'a> RowsMut<'a> {
+    /// Views `cells` as `count` rows.
+    ///
+    /// # Panics
+    /// If a row is wider than the stride, or the last one would end past `cells`.
+    pub fn new(cells: &'a mut [f32], count: usize, width: usize, stride: usize) -> RowsMut<'a> {
+        assert_inside(cells.len(), count, width, stride);
+        RowsMut { cells, count, width, stride }
+    }
+
+    /// Views `cells` as rows with nothing between them. Cells short of a whole row are left out.
+    ///
+    /// # Panics
+    /// If `width` is zero.
+    pub fn dense(cells: &'a mut [f32], width: usize) -> RowsMut<'a> {
+        let count = cells.len() / width;
+        RowsMut::new(cells, count, width, width)
+    }
+
+    /// How many rows there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many floats a row has.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Row `i`, `width` floats.
+    ///
+    /// # Panics
+    /// If `i` is not less than `count`.
+    pub fn row(&mut self, i: usize) -> &mut [f32] {
+        assert!(i < self.count, "row {i} of {}", self.count);
+        &mut self.cells[i * self.stride..][..self.width]
+    }
+
+    /// The same rows, for several threads that write different places of them.
+    pub(crate) fn shared(&mut self) -> SharedRows<'_> {
+        let RowsMut { cells, count, width, stride } = self;
+        SharedRows {
+            cells: cells.as_mut_ptr(),
+            count: *count,
+            width: *width,
+            stride: *stride,
+            borrowed: PhantomData,
+        }
+    }
+}
+
+/// Rows that several threads write at once, each its own places.
+#[derive(Clone, Copy)]
+pub(crate) struct SharedRows<'a> {
+    cells: *mut f32,
+    count: usize,
+    width: usize,
+    stride: usize,
+    borrowed: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: it is a `&mut [f32]` that is handed out piece by piece, and that may cross threads. Who
+// asks for a piece promises that it is nobody else's.
+unsafe impl Send for SharedRows<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for SharedRows<'_> {}
+
+impl<'a> SharedRows<'a> {
+    /// How many rows there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// `columns` floats of row `i`, from column `first` on.
+    ///
+    /// # Panics
+    /// If they are not inside the row.
+    ///
+    /// # Safety
+    /// Nothing else reads or writes these floats for as long as they are borrowed.
+    pub(crate) unsafe fn piece(&self, i: usize, first: usize, columns: usize) -> &'a mut [f32] {
+        let inside = first.checked_add(columns).is_some_and(|end| end <= self.width);
+        assert!(i < self.count && inside, "columns from {first} of row {i}");
+        // SAFETY: `RowsMut::new` has checked that `count` rows of `width`, `stride` apart, lie
+        // inside the slice that this was made of, and the piece is inside row `i` of them.
+        let start = unsafe { self.cells.add(i * self.stride + first) };
+        // SAFETY: inside one slice of initialised floats, as above; that nothing else touches them
+        // is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(start, columns) }
+    }
+}
+
+fn assert_inside(cells: usize, count: usize, width: usize, stride: usize) {
+    assert!(width <= stride, "rows of {width} floats overlap at a stride of {stride}");
+    let end =
+        count.checked_sub(1).map_or(Some(0), |last| last.checked_mul(stride)?.checked_add(width));
+    assert!(
+        end.is_some_and(|end| end <= cells),
+        "{count} rows of {width} floats, {stride} apart, do not fit {cells}"
+    );
+}

@@ -1,0 +1,155 @@
+//! The memory and the threads that layers are computed with, made once and used for every pass.
+
+use std::cell::UnsafeCell;
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::linear::padded_depth;
+use crate::panels::Panels;
+use crate::team::Team;
+
+/// Query rows that attention takes at once: their scores stay in the first caches.
+pub(crate) const QUERY_ROWS: usize = 64;
+/// Rows a level may read past the last one that was prepared: a tile is loaded whole.
+const ROWS_BEYOND: usize = 16;
+/// Most bytes a prepared cell takes: an f32, or two halves of one.
+const CELL_BYTES: usize = 4;
+/// Bytes per depth of one panel split into two bfloat16 parts.
+const SPLIT_BYTES: usize = 64;
+/// Bytes of the sums of two AMX tiles.
+const SUMS_BYTES: usize = 2048;
+
+/// A cache line, as memory is handed out in.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+pub(crate) struct CacheLine(pub(crate) [u8; 64]);
+
+/// The largest of everything that will be computed in a [`Workspace`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Rows of a product's left side.
+    pub rows: usize,
+    /// Width of a product's left side.
+    pub depth: usize,
+    /// Rows of one text in attention.
+    pub text: usize,
+    /// Width of one head in attention.
+    pub head: usize,
+}
+
+/// What a forward pass needs besides its operands: memory for prepared rows, the threads, and what
+/// each of them needs for itself. Nothing in it is allocated after it was made.
+pub struct Workspace {
+    pub(crate) reach: Reach,
+    pub(crate) left: Left,
+    pub(crate) team: Team,
+    pub(crate) memories: Memories,
+}
+
+impl Workspace {
+    /// For work within `reach`, done by so many threads (at least one, at most
+    /// [`THREADS_MAX`](crate::THREADS_MAX)), the caller's own included.
+    pub fn new(reach: Reach, threads: usize) -> Workspace {
+        let team = Team::of(threads);
+        let each = (0..team.threads()).map(|_| UnsafeCell::new(Memory::new(reach))).collect();
+        Workspace { reach, left: Left::new(reach), team, memories: Memories(each) }
+    }
+
+    /// How many threads work here, the caller's included.
+    pub fn threads(&self) -> usize {
+        self.team.threads()
+    }
+}
+
+/// The left side of a product as a level wants it.
+pub(crate) struct Left {
+    pub(crate) lines: Vec<CacheLine>,
+    /// One per row; used by int8 products.
+    pub(crate) scales: Vec<f32>,
+}
+
+impl Left {
+    fn new(reach: Reach) -> Left {
+        let rows = reach.rows + ROWS_BEYOND;
+        let bytes = rows * padded_depth(reach.depth) * CELL_BYTES;
+        Left { lines: zeros(bytes), scales: vec![0.0; rows] }
+    }
+}
+
+/// What one thread needs for itself.
+pub(crate) struct Memory {
+    pub(crate) lines: Vec<CacheLine>,
+    pub(crate) keys: Panels,
+    pub(crate) values: Panels,
+    pub(crate) scores: Vec<f32>,
+    pub(crate) gathered: Vec<f32>,
+}
+
+impl Memory {
+    fn new(reach: Reach) -> Memory {
+        Memory {
+            lines: zeros(padded_depth(reach.depth) * SPLIT_BYTES + SUMS_BYTES),
+            keys: Panels::with_room(reach.head, reach.text),
+            values: Panels::with_room(reach.text, reach.head),
+            scores: vec![0.0; QUERY_ROWS * reach.text],
+            gathered: vec![0.0; QUERY_ROWS * reach.head],
+        }
+    }
+}
+
+fn zeros(bytes: usize) -> Vec<CacheLine> {
+    vec![CacheLine([0; 64]); bytes.div_ceil(size_of::<CacheLine>())]
+}
+
+/// One memory per thread.
+pub(crate) struct Memories(Vec<UnsafeCell<Memory>>);
+
+// SAFETY: a memory is used by one thread at a time, which is what `Memories::of` asks for.
+unsafe impl Sync for Memories {}
+
+impl Memories {
+    /// The memory of a thread.
+    ///
+    /// # Safety
+    /// Nobody else uses this thread's memory for as long as it is borrowed.
+    #[expect(clippy::mut_from_ref, reason = "each thread asks for its own, once at a time")]
+    pub(crate) unsafe fn of(&self, thread: usize) -> &mut Memory {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.0[thread].get() }
+    }
+}
+
+/// Memory that several threads write at once, each its own places.
+#[derive(Clone, Copy)]
+pub(crate) struct SharedSlice<T> {
+    start: *mut T,
+    length: usize,
+}
+
+// SAFETY: it is a `&mut [T]` that is handed out piece by piece; see `piece`.
+unsafe impl<T: Send> Send for SharedSlice<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for SharedSlice<T> {}
+
+impl<T> SharedSlice<T> {
+    /// All of `slice`, which nobody may touch in another way while pieces are in use.
+    pub(crate) fn of(slice: &mut [T]) -> SharedSlice<T> {
+        SharedSlice { start: slice.as_mut_ptr(), length: slice.len() }
+    }
+
+    /// `count` elements from `first` on.
+    ///
+    /// # Panics
+    /// If they are not inside.
+    ///
+    /// # Safety
+    /// The slice this was made of still lives, and nothing else reads or writes these elements for
+    /// as long as they are borrowed.
+    pub(crate) unsafe fn piece<'a>(&self, first: usize, count: usize) -> &'a mut [T] {
+        assert!(first.checked_add(count).is_some_and(|end| end <= self.length), "outside");
+        // SAFETY: inside the slice, as was just checked.
+        let start = unsafe { self.start.add(first) };
+        // SAFETY: inside a slice of initialised elements; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(start, count) }
+    }
+}

@@ -1,0 +1,164 @@
+//! Products of layers of halves, as pairs of bfloat16 numbers.
+
+use std::arch::x86_64::*;
+
+use half::f16;
+
+use super::super::avx512::{finish, load as load_floats, widen};
+use super::tiles::{NO_SUMS, TILE_ROWS, TILE_WIDTH, Tiles, load, multiply, register, store, zero};
+use crate::linear::{COLUMNS, Cells, padded_depth};
+use crate::product::{Product, Task};
+use crate::rows::Rows;
+use crate::workspace::CacheLine;
+
+/// See `Precision::F16`.
+pub(super) const PRODUCT: Product =
+    Product { tile_rows: TILE_ROWS, cell_bytes: 4, prepare, multiply };
+
+/// Depth that one product of tiles takes: thirty-two bfloat16 numbers are sixty-four bytes.
+const STEP: usize = 32;
+/// Lines of a split tile: its upper parts, then its lower ones.
+const SPLIT_LINES: usize = 2 * TILE_ROWS;
+
+/// The upper half of a row holds its numbers cut to bfloat16, the lower one what that left, cut
+/// likewise. Both are rounded, so that what is lost is at most 2^-18 of a number.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+fn prepare(rows: Rows<'_>, lines: &mut [CacheLine], _scales: &mut [f32], _own: &mut [CacheLine]) {
+    let depth = padded_depth(rows.width());
+    let cells: &mut [u16] = bytemuck::cast_slice_mut(lines);
+    for (m, cells) in cells.chunks_exact_mut(2 * depth).enumerate() {
+        let (upper, lower) = cells.split_at_mut(depth);
+        for ((x, upper), lower) in rows.row(m).iter().zip(&mut *upper).zip(&mut *lower) {
+            *upper = nearest(*x);
+            *lower = nearest(x - f32::from_bits(u32::from(*upper) << 16));
+        }
+        upper[rows.width()..].fill(0);
+        lower[rows.width()..].fill(0);
+    }
+}
+
+/// The bfloat16 number nearest to `x`.
+#[inline(always)]
+fn nearest(x: f32) -> u16 {
+    (x.to_bits().wrapping_add(0x8000) >> 16) as u16
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+fn multiply(task: &Task<'_>, own: &mut [CacheLine]) {
+    // SAFETY: this level is handed out only where the CPU has tiles and they may be used.
+    let _tiles = unsafe { Tiles::configure() };
+    let rows = task.out.count();
+    for panel in task.panels.clone() {
+        let split = &mut own[..padded_depth(task.layer.depth())];
+        split_panel(task, panel, split);
+        for row in (0..rows).step_by(2 * TILE_ROWS) {
+            if rows - row > TILE_ROWS {
+                block::<2>(task, panel, row, split);
+            } else {
+                block::<1>(task, panel, row, split);
+            }
+        }
+    }
+}
+
+/// Brings a panel into the form of tiles: a line has sixteen columns, two depths each; sixteen such
+/// lines of upper parts, then sixteen of lower ones. Meanwhile the next panel is asked for.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+fn split_panel(task: &Task<'_>, panel: usize, split: &mut [CacheLine]) {
+    let Cells::F16(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
+    let depth = padded_depth(task.layer.depth());
+    let (lines, _) = cells.as_chunks::<COLUMNS>();
+    let here = &lines[panel * depth..][..depth];
+    let next = if panel + 1 < task.panels.end { (panel + 1) * depth } else { 0 };
+    let (pairs, _) = here.as_chunks::<2>();
+    let (ahead, _) = lines[next..][..depth].as_chunks::<2>();
+    for (tile, (split, pairs)) in
+        split.chunks_exact_mut(SPLIT_LINES).zip(pairs.chunks_exact(TILE_ROWS)).enumerate()
+    {
+        let (upper, lower) = split.split_at_mut(TILE_ROWS);
+        for (i, pair) in pairs.iter().enumerate() {
+            let ahead = &ahead[tile * TILE_ROWS + i];
+            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(ahead).cast());
+            split_pair(pair, &mut upper[i], &mut lower[i]);
+        }
+    }
+}
+
+/// A half has eleven significant bits: the upper eight fit one bfloat16 number, the others another.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+fn split_pair(pair: &[[f16; COLUMNS]; 2], upper: &mut CacheLine, lower: &mut CacheLine) {
+    let upper_bits = _mm512_set1_epi32(0xFFFF_0000_u32.cast_signed());
+    let [even, odd] = [widen(&pair[0]), widen(&pair[1])];
+    let bits = |x| _mm512_castps_si512(x);
+    let floats = |x| _mm512_castsi512_ps(x);
+    let (even_upper, odd_upper) =
+        (_mm512_and_si512(bits(even), upper_bits), _mm512_and_si512(bits(odd), upper_bits));
+    let even_lower = bits(_mm512_sub_ps(even, floats(even_upper)));
+    let odd_lower = bits(_mm512_sub_ps(odd, floats(odd_upper)));
+    store_pair(upper, even_upper, odd_upper);
+    store_pair(lower, even_lower, _mm512_and_si512(odd_lower, upper_bits));
+}
+
+/// The upper sixteen bits of every lane: those of `even` below those of `odd`, whose own lower bits
+/// are zero.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+fn store_pair(to: &mut CacheLine, even: __m512i, odd: __m512i) {
+    let both = _mm512_or_si512(_mm512_srli_epi32::<16>(even), odd);
+    // SAFETY: `to` is 64 writable bytes, and this store accepts any alignment.
+    unsafe { _mm512_storeu_si512(to.0.as_mut_ptr().cast(), both) };
+}
+
+/// `R` tiles of rows by one panel. The product of the upper parts is one sum, those of an upper and a
+/// lower part another, so that fewer products wait for each other.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+fn block<const R: usize>(task: &Task<'_>, panel: usize, row: usize, split: &[CacheLine]) {
+    let depth = padded_depth(task.layer.depth());
+    let stride = 2 * depth * size_of::<u16>();
+    let left: &[u8] = bytemuck::cast_slice(task.left.lines);
+    let left = &left[row * stride..][..R * TILE_ROWS * stride];
+    let lower = depth * size_of::<u16>();
+
+    zero!(0);
+    zero!(1);
+    zero!(2);
+    zero!(3);
+    // Every load below takes sixteen rows of sixty-four bytes: of the left side, which has that
+    // many rows of `stride` bytes, `offset` and 64 more inside either half of a row; or lines.
+    for (step, split) in split.chunks_exact(SPLIT_LINES).enumerate() {
+        let offset = step * STEP * size_of::<u16>();
+        load!(6, split[..TILE_ROWS].as_ptr(), TILE_WIDTH);
+        load!(7, split[TILE_ROWS..].as_ptr(), TILE_WIDTH);
+        load!(4, left[offset..].as_ptr(), stride);
+        multiply!("tdpbf16ps", 0, 4, 6);
+        multiply!("tdpbf16ps", 1, 4, 7);
+        if R == 2 {
+            load!(5, left[TILE_ROWS * stride + offset..].as_ptr(), stride);
+            multiply!("tdpbf16ps", 2, 5, 6);
+            multiply!("tdpbf16ps", 3, 5, 7);
+        }
+        load!(4, left[lower + offset..].as_ptr(), stride);
+        multiply!("tdpbf16ps", 1, 4, 6);
+        if R == 2 {
+            load!(5, left[TILE_ROWS * stride + lower + offset..].as_ptr(), stride);
+            multiply!("tdpbf16ps", 3, 5, 6);
+        }
+    }
+
+    let mut sums = [[NO_SUMS; 2]; 2];
+    store!(0, &mut sums[0][0]);
+    store!(1, &mut sums[0][1]);
+    store!(2, &mut sums[1][0]);
+    store!(3, &mut sums[1][1]);
+    let bias = load_floats(task.layer.bias(panel));
+    for to in row..task.out.count().min(row + R * TILE_ROWS) {
+        let [large, small] = &sums[(to - row) / TILE_ROWS];
+        let row_of = |sums: &[CacheLine; TILE_ROWS]| {
+            _mm512_castsi512_ps(register(&sums[(to - row) % TILE_ROWS].0))
+        };
+        let sum = _mm512_add_ps(row_of(large), row_of(small));
+        finish(task, to, panel, _mm512_add_ps(bias, sum));
+    }
+}

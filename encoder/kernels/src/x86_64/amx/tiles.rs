@@ -1,0 +1,167 @@
+//! Tile registers: asking for them, setting them up, loading, multiplying and storing them.
+
+use std::arch::asm;
+use std::arch::x86_64::*;
+
+use crate::workspace::CacheLine;
+
+/// Rows of a tile.
+pub(super) const TILE_ROWS: usize = 16;
+/// Bytes in a row of a tile.
+pub(super) const TILE_WIDTH: usize = 64;
+
+/// Whether the operating system lets this process use tile registers, after asking it to.
+///
+/// A process has to ask before its first use (Linux, Documentation/arch/x86/xstate.rst), since the
+/// registers are eight kilobytes that every switch of threads may have to save.
+#[cfg(target_os = "linux")]
+pub(super) fn is_allowed() -> bool {
+    const SYS_ARCH_PRCTL: i64 = 158;
+    const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
+    const XFEATURE_XTILEDATA: i64 = 18;
+    let result: i64;
+    // SAFETY: the call takes two numbers and no pointer, and changes nothing but what this process
+    // may use. `syscall` overwrites rcx and r11, as is said here.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") SYS_ARCH_PRCTL => result,
+            in("rdi") ARCH_REQ_XCOMP_PERM,
+            in("rsi") XFEATURE_XTILEDATA,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result == 0
+}
+
+/// Elsewhere nobody has tried.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_allowed() -> bool {
+    false
+}
+
+/// Whether the CPU has tiles, and products of bfloat16 and of bytes (Intel SDM volume 2, CPUID leaf
+/// 7).
+pub(super) fn are_present() -> bool {
+    const BF16: u32 = 1 << 22;
+    const TILE: u32 = 1 << 24;
+    const INT8: u32 = 1 << 25;
+    let wanted = BF16 | TILE | INT8;
+    __cpuid_count(7, 0).edx & wanted == wanted
+}
+
+/// Tile registers of this thread, all sixteen rows by sixty-four bytes, until it is dropped.
+pub(super) struct Tiles(());
+
+impl Tiles {
+    /// Sets the registers up.
+    ///
+    /// # Safety
+    /// The CPU has tiles, and this process may use them.
+    pub(super) unsafe fn configure() -> Tiles {
+        /// Palette 1: eight tiles of a kilobyte each.
+        static LAYOUT: CacheLine = {
+            let mut bytes = [0; 64];
+            bytes[0] = 1;
+            let mut tile = 0;
+            while tile < 8 {
+                bytes[16 + 2 * tile] = 64;
+                bytes[48 + tile] = 16;
+                tile += 1;
+            }
+            CacheLine(bytes)
+        };
+        // SAFETY: the caller's promise; the operand is 64 bytes of a valid layout.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const LAYOUT, options(nostack, readonly)) };
+        Tiles(())
+    }
+}
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        // SAFETY: registers that `configure` set up; from here on nothing has to be saved for them.
+        unsafe { asm!("tilerelease", options(nostack, nomem)) };
+    }
+}
+
+/// The sums of one tile, row after row.
+pub(super) type Sums = [CacheLine; TILE_ROWS];
+
+/// Sums before any were stored.
+pub(super) const NO_SUMS: Sums = [CacheLine([0; TILE_WIDTH]); TILE_ROWS];
+
+/// A row of sums in a register.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+pub(super) fn register(row: &[u8; TILE_WIDTH]) -> __m512i {
+    // SAFETY: `row` is 64 readable bytes, and this load accepts any alignment.
+    unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }
+}
+
+/// Asks for lines that are needed soon.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+pub(super) fn prefetch<L>(lines: &[L]) {
+    for line in lines {
+        _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast());
+    }
+}
+
+/// Sets a tile register to zero. Only inside a function that holds [`Tiles`].
+macro_rules! zero {
+    ($tile:literal) => {
+        // SAFETY: `Tiles` is held, so the register is there.
+        unsafe {
+            std::arch::asm!(concat!("tilezero tmm", $tile), options(nostack, nomem));
+        }
+    };
+}
+
+/// Loads a tile register: row `i` from `start + i * stride` bytes. Only inside a function that holds
+/// [`Tiles`], with sixteen rows of sixty-four readable bytes there.
+macro_rules! load {
+    ($tile:literal, $start:expr, $stride:expr) => {
+        // SAFETY: `Tiles` is held, and the sixteen rows are readable: who uses this says why.
+        unsafe {
+            std::arch::asm!(
+                concat!("tileloadd tmm", $tile, ", [{} + {}*1]"),
+                in(reg) $start,
+                in(reg) $stride,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+    };
+}
+
+/// Adds the product of two tile registers to a third. Only inside a function that holds [`Tiles`].
+macro_rules! multiply {
+    ($instruction:literal, $sum:literal, $left:literal, $right:literal) => {
+        // SAFETY: `Tiles` is held, so the registers are there.
+        unsafe {
+            std::arch::asm!(
+                concat!($instruction, " tmm", $sum, ", tmm", $left, ", tmm", $right),
+                options(nostack, nomem, preserves_flags),
+            );
+        }
+    };
+}
+
+/// Stores a tile register to [`Sums`]. Only inside a function that holds [`Tiles`].
+macro_rules! store {
+    ($tile:literal, $sums:expr) => {{
+        let sums: &mut $crate::x86_64::amx::tiles::Sums = $sums;
+        // SAFETY: `Tiles` is held, and sixteen rows of sixty-four bytes are written, all of `sums`.
+        unsafe {
+            std::arch::asm!(
+                concat!("tilestored [{} + {}*1], tmm", $tile),
+                in(reg) sums.as_mut_ptr(),
+                in(reg) $crate::x86_64::amx::tiles::TILE_WIDTH,
+                options(nostack, preserves_flags),
+            );
+        }
+    }};
+}
+
+pub(super) use {load, multiply, store, zero};

@@ -1,0 +1,65 @@
+//! AVX-512 F, BW, DQ, VL and VNNI: sixteen floats or sixty-four codes at a time, thirty-two
+//! registers.
+//!
+//! Same names and meanings as `scalar.rs`. Dot products of single rows are bound by memory, and are
+//! those of the AVX2 level.
+
+mod products;
+mod rows;
+
+use std::arch::x86_64::*;
+
+use super::avx2;
+use crate::Table;
+use crate::linear::COLUMNS;
+
+pub(super) use products::{CODES, FLOATS, HALVES, finish, matmul, widen, worth};
+pub(super) use rows::{add, gelu, layer_norm, softmax};
+
+pub(crate) static TABLE: Table = Table {
+    dot: avx2::dot,
+    dot_rows: avx2::dot_rows,
+    dot_codes_rows: avx2::dot_codes_rows,
+    products: [FLOATS, HALVES, CODES],
+    matmul,
+    softmax,
+    layer_norm,
+    gelu,
+    add,
+};
+
+/// Floats in one register: a panel's line.
+pub(super) const LANES: usize = 16;
+
+const _: () = assert!(LANES == COLUMNS);
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+pub(super) fn load(from: &[f32; LANES]) -> __m512 {
+    // SAFETY: `from` is 64 readable bytes, and this load accepts any alignment.
+    unsafe { _mm512_loadu_ps(from.as_ptr()) }
+}
+
+/// The first floats of a register, as many as `from` has, at most sixteen; the others are `rest`.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+pub(super) fn load_some(from: &[f32], rest: __m512) -> __m512 {
+    // SAFETY: only the lanes of the mask are read, and `from` has that many floats.
+    unsafe { _mm512_mask_loadu_ps(rest, mask_of(from.len()), from.as_ptr()) }
+}
+
+/// Writes as many lanes as `to` has floats, at most sixteen.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+pub(super) fn store_some(to: &mut [f32], v: __m512) {
+    let mask = mask_of(to.len());
+    // SAFETY: only the lanes of the mask are written, and `to` has that many floats.
+    unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), mask, v) };
+}
+
+/// The first `lanes` lanes.
+fn mask_of(lanes: usize) -> __mmask16 {
+    assert!(lanes <= LANES, "a register has sixteen lanes");
+    let ones = (1_u32 << lanes) - 1;
+    u16::try_from(ones).expect("at most sixteen ones")
+}
