@@ -86,7 +86,12 @@ def _ratios(times: Times, kind: tuple[str, ...], peer: str
         if not own or not theirs:
             return None, ""
         ms, side = min(own, key=lambda pair: pair[0])
-        said = f"{side.precision} {side.form} {ms:.2f} ms, {theirs[1].form} {theirs[0]:.2f} ms"
+        least = min(times.least[it, case] for precision in kind for it in times.sides(
+            who="ours", precision=precision, held=held, threads=threads))
+        least /= min(times.least[it, case] for it in times.sides(
+            who="ONNX Runtime", precision=peer, held=held, threads=threads))
+        said = (f"{side.precision} {side.form} {ms:.2f} ms, {theirs[1].form} {theirs[0]:.2f} ms; "
+                f"by the least calls {least:.2f}")
         return ms / theirs[0], said
 
     return ratio

@@ -5,7 +5,8 @@ from pathlib import Path
 
 BUSY_MAX = 0.15  # share of all processors that may be busy
 WINDOW_SECONDS = 0.05
-PATIENCE_SECONDS = 2.0
+PATIENCE_SECONDS = 2.0  # before one turn
+PATIENCE_SECONDS_OF_ALL = 300.0  # before all turns of a run: a machine in constant use is not waited for
 
 
 class Gate:
@@ -14,14 +15,17 @@ class Gate:
     def __init__(self) -> None:
         self.turns = 0
         self.loud = 0
+        self.waited = 0.0
 
     def wait(self) -> None:
         self.turns += 1
-        end = time.monotonic() + PATIENCE_SECONDS
+        start = time.monotonic()
+        end = start + min(PATIENCE_SECONDS, PATIENCE_SECONDS_OF_ALL - self.waited)
         while _busy_share() > BUSY_MAX:
             if time.monotonic() > end:
                 self.loud += 1
-                return
+                break
+        self.waited += time.monotonic() - start - WINDOW_SECONDS
 
 
 def _busy_share() -> float:

@@ -64,6 +64,7 @@ def measure(place: Place, model: Tokenizer, data: Data, sides: list[Side]) -> li
         queries, _ = embed(side, place, model, list(data.queries.values()))
         scores = queries @ documents.T
         found.append(Found(side, _ndcg(data, scores), len(texts) / seconds))
+        print(f"scifact: nDCG@10 {found[-1].ndcg:.4f}", file=sys.stderr, flush=True)
     return found
 
 
