@@ -91,7 +91,7 @@ def _ratios(times: Times, kind: tuple[str, ...], peer: str
         least /= min(times.least[it, case] for it in times.sides(
             who="ONNX Runtime", precision=peer, held=held, threads=threads))
         said = (f"{side.precision} {side.form} {ms:.2f} ms, {theirs[1].form} {theirs[0]:.2f} ms; "
-                f"by the least calls {least:.2f}")
+                f"by the least calls' time {least:.2f}")
         return ms / theirs[0], said
 
     return ratio

@@ -1,5 +1,7 @@
 """Measures the encoder beside its peers; `run` installs what it needs and starts it."""
 import argparse
+import signal
+import sys
 from pathlib import Path
 
 import bars
@@ -39,6 +41,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     asked = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("run: ended from outside"))
     report = Report()
     try:
         promises = Run(asked, report).all()

@@ -9,7 +9,8 @@ from pathlib import Path
 import graphs
 
 HERE = Path(__file__).resolve().parent
-# Libraries that would start threads of their own, and one that would check for news.
+CLOSE_SECONDS = 5.0
+# Libraries that would start threads of their own.
 THREADS_OF_LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -78,7 +79,11 @@ class Worker:
     def close(self) -> None:
         assert self.process.stdin
         self.process.stdin.close()
-        self.process.wait()
+        try:
+            self.process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:  # in the middle of something nobody waits for
+            self.process.kill()
+            self.process.wait()
 
 
 def start(side: Side, place: Place) -> Worker:
