@@ -356,7 +356,7 @@ fn unpacked(bytes: &[u8], layout: &Layout, name: &str, depth: usize, width: usiz
             for turned in column.chunks_exact_mut(block) {
                 let codes = turned.to_vec();
                 for (i, value) in turned.iter_mut().enumerate() {
-                    let sign = |j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+                    let sign = |j: usize| if (i & j).count_ones() & 1 == 0 { 1.0 } else { -1.0 };
                     *value = codes.iter().enumerate().map(|(j, code)| sign(j) * code).sum();
                 }
             }
