@@ -3,8 +3,8 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::products::{Place, finish, lane_of};
-use super::{LANES, Line, QUARTERS, load_line};
+use super::products::{Place, finish};
+use super::{Line, QUARTERS, load_line};
 use crate::linear::{COLUMNS, Cells, Codes, QUAD, QUAD_LINE, padded_depth, quad_lines};
 use crate::product::{Task, quantized};
 use crate::rows::Rows;
@@ -15,13 +15,13 @@ use crate::workspace::CacheLine;
 /// would leave none to keep the left codes in.
 pub(super) const CODE_TILE_ROWS: usize = 2;
 /// Rows per tile with the dot product: six rows of four registers are twenty-four sums; four
-/// registers of weights and two of left codes make thirty.
+/// registers of weights and one or two of left codes make thirty.
 pub(super) const DOT_TILE_ROWS: usize = 6;
 /// Codes in one register.
 const CODES: usize = 16;
 
 /// Four codes of a row: one 32-bit lane.
-type Quad = i32;
+type Quad = u32;
 
 /// Quad after quad, one per row of the tile.
 #[target_feature(enable = "neon")]
@@ -94,7 +94,7 @@ fn tile<const M: usize>(task: &Task<'_>, at: Place, left: &[Quad], codes: Codes<
         let mut xs = [[vdupq_n_s8(0); 2]; M];
         for m in 0..M {
             for step in 0..2 {
-                xs[m][step] = vreinterpretq_s8_s32(vdupq_n_s32(quads[step][m]));
+                xs[m][step] = vreinterpretq_s8_u32(vdupq_n_u32(quads[step][m]));
             }
         }
         let [first, second] = [lines[0].as_chunks::<CODES>().0, lines[1].as_chunks::<CODES>().0];
@@ -165,7 +165,8 @@ fn dot_tile<const M: usize>(task: &Task<'_>, at: Place, left: &[Quad], codes: Co
     }
 }
 
-/// One step of depth, of four columns to a register.
+/// One step of depth, of four columns to a register. A quad is loaded into one lane and multiplied
+/// out of it, as in products of floats.
 #[target_feature(enable = "neon,dotprod")]
 #[inline]
 fn add_dots<const M: usize>(
@@ -173,61 +174,31 @@ fn add_dots<const M: usize>(
     quads: &[Quad; M],
     line: &[i8; QUAD_LINE],
 ) {
-    let lanes = in_lanes(quads);
     let (quarters, _) = line.as_chunks::<CODES>();
     let line = [load(&quarters[0]), load(&quarters[1]), load(&quarters[2]), load(&quarters[3])];
     for m in 0..M {
-        let (register, lane) = lane_of::<M>(m);
         for q in 0..QUARTERS {
-            sums[m][q] = add_dot(sums[m][q], line[q], lanes[register], lane);
+            sums[m][q] = add_dot(sums[m][q], line[q], quads[m]);
         }
     }
 }
 
-/// `M` quads, at most six, in the lanes that [`lane_of`] says.
-#[target_feature(enable = "neon")]
-#[inline]
-fn in_lanes<const M: usize>(quads: &[Quad; M]) -> [int8x16_t; 2] {
-    match (quads.first_chunk::<LANES>(), quads.last_chunk::<LANES>()) {
-        (Some(first), Some(last)) => {
-            [load(bytemuck::cast_ref(first)), load(bytemuck::cast_ref(last))]
-        }
-        _ => {
-            let mut lanes = [0; LANES];
-            lanes[..M].copy_from_slice(quads);
-            [load(bytemuck::cast_ref(&lanes)); 2]
-        }
-    }
-}
-
-/// Adds to each sum the dot product of its four weights and those of `xs` in the lane, which is a
-/// constant once this is inlined and unrolled.
+/// Adds to each sum the dot product of its four weights and the quad. The instruction's intrinsic
+/// (`vdotq_laneq_s32`) is not stable.
 #[target_feature(enable = "neon,dotprod")]
 #[inline]
-fn add_dot(sum: int32x4_t, weights: int8x16_t, xs: int8x16_t, lane: usize) -> int32x4_t {
-    match lane {
-        0 => sdot::<0>(sum, weights, xs),
-        1 => sdot::<1>(sum, weights, xs),
-        2 => sdot::<2>(sum, weights, xs),
-        3 => sdot::<3>(sum, weights, xs),
-        _ => unreachable!("a register has four lanes"),
-    }
-}
-
-/// The instruction; its intrinsic (`vdotq_laneq_s32`) is not stable.
-#[target_feature(enable = "neon,dotprod")]
-#[inline]
-fn sdot<const LANE: usize>(sum: int32x4_t, weights: int8x16_t, xs: int8x16_t) -> int32x4_t {
+fn add_dot(sum: int32x4_t, weights: int8x16_t, quad: Quad) -> int32x4_t {
+    // As a float, its bits are loaded into a vector register.
+    let quad = f32::from_bits(quad);
     let total;
     // SAFETY: the CPU has the instruction, as the function's features say; it reads and writes
     // these registers and nothing else.
     unsafe {
         asm!(
-            "sdot {sum:v}.4s, {weights:v}.16b, {xs:v}.4b[{lane}]",
+            "sdot {sum:v}.4s, {weights:v}.16b, {quad:v}.4b[0]",
             sum = inlateout(vreg) sum => total,
             weights = in(vreg) weights,
-            xs = in(vreg) xs,
-            lane = const LANE,
+            quad = in(vreg) quad,
             options(pure, nomem, nostack, preserves_flags),
         );
     }

@@ -32,14 +32,17 @@ fn dot_step(query: [float32x4_t; SUMS], row: &[f16; STEP], sums: &mut [float32x4
 #[inline]
 fn dot_block<const ROWS: usize>(query: &[f32], rows: [&[f16]; ROWS]) -> [f32; ROWS] {
     let (steps, query_rest) = query.as_chunks::<STEP>();
-    // Cut to one length, so that the loop needs no bounds checks.
+    // Cut to one length, here and not in the loop: its branches would keep the compiler from using
+    // the instructions that take the high half of a register.
     let row_steps = rows.map(|row| &row.as_chunks::<STEP>().0[..steps.len()]);
     let mut sums = [[vdupq_n_f32(0.0); SUMS]; ROWS];
     for (i, step) in steps.iter().enumerate() {
         let (q, _) = step.as_chunks::<LANES>();
         let q = [load(&q[0]), load(&q[1]), load(&q[2]), load(&q[3])];
         for r in 0..ROWS {
-            dot_step(q, &row_steps[r][i], &mut sums[r]);
+            // SAFETY: `i` is less than `steps.len()`, the length every row was cut to above.
+            let row = unsafe { row_steps[r].get_unchecked(i) };
+            dot_step(q, row, &mut sums[r]);
         }
     }
     let mut scores = [0.0; ROWS];
@@ -111,14 +114,16 @@ fn add_products(sum: int32x4_t, query: int16x8_t, codes: int16x8_t) -> int32x4_t
 #[inline]
 fn codes_block<const ROWS: usize>(query: &[i16], rows: [&[i8]; ROWS]) -> [i32; ROWS] {
     let (steps, query_rest) = query.as_chunks::<CODES>();
-    // Cut to one length, so that the loop needs no bounds checks.
+    // Cut to one length, here and not in the loop: its branches would keep the compiler from using
+    // the instructions that take the high half of a register.
     let row_steps = rows.map(|row| &row.as_chunks::<CODES>().0[..steps.len()]);
     let mut sums = [[vdupq_n_s32(0); 2]; ROWS];
     for (i, step) in steps.iter().enumerate() {
         let (q, _) = step.as_chunks::<SHORTS>();
         let q = [load_shorts(&q[0]), load_shorts(&q[1])];
         for r in 0..ROWS {
-            let codes = load_codes(&row_steps[r][i]);
+            // SAFETY: `i` is less than `steps.len()`, the length every row was cut to above.
+            let codes = load_codes(unsafe { row_steps[r].get_unchecked(i) });
             sums[r][0] = add_products(sums[r][0], q[0], vmovl_s8(vget_low_s8(codes)));
             sums[r][1] = add_products(sums[r][1], q[1], vmovl_high_s8(codes));
         }

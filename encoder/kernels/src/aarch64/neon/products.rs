@@ -5,7 +5,7 @@ use std::arch::aarch64::*;
 use half::f16;
 
 use super::rows::gelu_lanes;
-use super::{HALF_LANES, LANES, Line, QUARTERS, load, load_line, store_line, widen};
+use super::{HALF_LANES, Line, QUARTERS, load_line, store_line, widen};
 use crate::Then;
 use crate::linear::{COLUMNS, Cells, lines};
 use crate::panels::Panels;
@@ -14,8 +14,11 @@ use crate::rows::{Rows, RowsMut};
 use crate::workspace::CacheLine;
 
 /// Rows per tile. Six rows of four registers are twenty-four sums; four registers of a panel line
-/// and two of left cells make thirty of the thirty-two there are.
+/// and one or two of left cells make thirty of the thirty-two there are.
 pub(super) const TILE_ROWS: usize = 6;
+/// Rows of a tile of activations. They are taken where they lie, so each cell is a load of its own;
+/// sixteen sums are enough to hide a latency of four cycles on four ports.
+const SMALL_TILE_ROWS: usize = 4;
 
 #[target_feature(enable = "neon")]
 pub(super) fn prepare_floats(
@@ -97,52 +100,15 @@ fn tile<const M: usize>(task: &Task<'_>, at: Place, left: &[f32], lines: &[[f32;
     }
 }
 
-/// Left cells are multiplied out of a lane: to spread one over a register first would cost as much
-/// as a multiplication.
+/// A left cell is loaded into one lane and multiplied out of it: to spread it over a register first
+/// would cost as much as a multiplication.
 #[target_feature(enable = "neon")]
 #[inline]
 fn add_products<const M: usize>(sums: &mut [Line; M], xs: &[f32; M], line: Line) {
-    let lanes = in_lanes(xs);
     for m in 0..M {
-        let (register, lane) = lane_of::<M>(m);
         for q in 0..QUARTERS {
-            sums[m][q] = add_lane(sums[m][q], line[q], lanes[register], lane);
+            sums[m][q] = vfmaq_n_f32(sums[m][q], line[q], xs[m]);
         }
-    }
-}
-
-/// `M` left cells, at most six, in the lanes that [`lane_of`] says: the first four and the last
-/// four.
-#[target_feature(enable = "neon")]
-#[inline]
-fn in_lanes<const M: usize>(xs: &[f32; M]) -> [float32x4_t; 2] {
-    match (xs.first_chunk::<LANES>(), xs.last_chunk::<LANES>()) {
-        (Some(first), Some(last)) => [load(first), load(last)],
-        _ => {
-            let mut lanes = [0.0; LANES];
-            lanes[..M].copy_from_slice(xs);
-            [load(&lanes); 2]
-        }
-    }
-}
-
-/// The register and lane of cell `m` of `M`.
-#[inline]
-pub(super) fn lane_of<const M: usize>(m: usize) -> (usize, usize) {
-    const { assert!(M <= TILE_ROWS, "six cells are in two registers that overlap") };
-    if m < LANES { (0, m) } else { (1, m + LANES - M) }
-}
-
-/// `sum + weights * xs[lane]`; the lane is a constant once this is inlined and unrolled.
-#[target_feature(enable = "neon")]
-#[inline]
-fn add_lane(sum: float32x4_t, weights: float32x4_t, xs: float32x4_t, lane: usize) -> float32x4_t {
-    match lane {
-        0 => vfmaq_laneq_f32::<0>(sum, weights, xs),
-        1 => vfmaq_laneq_f32::<1>(sum, weights, xs),
-        2 => vfmaq_laneq_f32::<2>(sum, weights, xs),
-        3 => vfmaq_laneq_f32::<3>(sum, weights, xs),
-        _ => unreachable!("a register has four lanes"),
     }
 }
 
@@ -176,7 +142,7 @@ fn store_columns(to: &mut [f32], values: Line) {
 /// The product of two matrices of activations: small, and used once. Rows are taken where they lie.
 #[target_feature(enable = "neon")]
 pub(super) fn matmul(left: Rows<'_>, right: &Panels, mut out: RowsMut<'_>) {
-    let tiles = Tiles::of(left.count(), TILE_ROWS);
+    let tiles = Tiles::of(left.count(), SMALL_TILE_ROWS);
     for panel in 0..right.count() {
         for t in 0..tiles.count() {
             let rows = tiles.rows(t);
@@ -185,10 +151,8 @@ pub(super) fn matmul(left: Rows<'_>, right: &Panels, mut out: RowsMut<'_>) {
                 1 => small_tile::<1>(left, right, at, &mut out),
                 2 => small_tile::<2>(left, right, at, &mut out),
                 3 => small_tile::<3>(left, right, at, &mut out),
-                4 => small_tile::<4>(left, right, at, &mut out),
-                5 => small_tile::<5>(left, right, at, &mut out),
-                TILE_ROWS => small_tile::<TILE_ROWS>(left, right, at, &mut out),
-                _ => unreachable!("no tile is empty or has more than six rows"),
+                SMALL_TILE_ROWS => small_tile::<SMALL_TILE_ROWS>(left, right, at, &mut out),
+                _ => unreachable!("no tile is empty or has more than four rows"),
             }
         }
     }
