@@ -39,6 +39,17 @@ SEEDS = {
         b'\x82\x02\x00\x00\x00\x00\x00\x00\x00{}',
     ],
     "tokens": [b"The cats.", b"[MASK] a-b \xc3\xa9 \xe4\xb8\xad", b"abcabcabcabc"],
+    # First byte: the settings. Second: where to cut off. Third: where to put a space.
+    "tokenizer": [
+        bytes([settings, limit, 128]) + text.encode()
+        for settings in (0, 1, 2, 4, 8, 16, 32, 64, 127)
+        for limit, text in (
+            (3, "The abc. \u00c9 [SEP] [SEP]] [sep"),
+            (200, "a\u302e\u0301\u1b44 \u1b44\u302e\U0001d16d\u0334 \u0130\u03a3\u1e9e"),
+            (0, "\u4e2d\u6587\uac01\u1100\u1161\u11a8 \uf900"),
+            (9, "a\u200bb\x00c\x85\u2028\ufeff\x0b abcabcabc"),
+        )
+    ],
     "grounding": [b"\x01\x00\x00A", b"x"],
     # First byte: which segment, and whether checksums are mended (below 0x80) and all is rewritten.
     "segment": [bytes([which, 64, 0, 0, 1]) for which in range(4)]

@@ -126,20 +126,23 @@ impl Encoder {
         let wanted = texts.len().checked_mul(self.config.hidden);
         assert_eq!(Some(out.len()), wanted, "one vector per text");
         let tokens_max = self.config.tokens_max;
-        scratch.tokens.clear();
-        scratch.ends.clear();
-        let mut done = out;
-        for text in texts {
+        // Long texts first: the short ones then fill what is left of a pass. There is no padding
+        // to save; fuller passes read the weights less often. Bytes will do for a measure.
+        let mut order = std::mem::take(&mut scratch.order);
+        order.clear();
+        order.extend(0..texts.len());
+        order.sort_unstable_by_key(|&text| (std::cmp::Reverse(texts[text].len()), text));
+        scratch.clear();
+        for &text in &order {
             let Scratch { words, text: ids, tokens, .. } = scratch;
-            self.tokenizer.encode(text, tokens_max, words, ids);
+            self.tokenizer.encode(texts[text], tokens_max, words, ids);
             if tokens.len() + ids.len() > tokens_max {
-                done = self.pass(scratch, done);
+                self.pass(scratch, out);
             }
-            let Scratch { text: ids, tokens, ends, .. } = scratch;
-            tokens.extend_from_slice(ids);
-            ends.push(tokens.len());
+            scratch.add(text);
         }
-        self.pass(scratch, done);
+        self.pass(scratch, out);
+        scratch.order = order;
     }
 
     /// How many tokens a text has, the two around it included and none cut off.
@@ -154,19 +157,15 @@ impl Encoder {
         ids
     }
 
-    /// Runs the texts gathered in `scratch`, writes their vectors to the front of `out` and returns
-    /// what is left of it.
-    fn pass<'a>(&self, scratch: &mut Scratch, out: &'a mut [f32]) -> &'a mut [f32] {
+    /// Runs the texts gathered in `scratch` and writes each vector to its place in `out`.
+    fn pass(&self, scratch: &mut Scratch, out: &mut [f32]) {
         let d = self.config.hidden;
         self.network.forward(&self.kernels, scratch);
-        let (vectors, rest) = out.split_at_mut(scratch.ends.len() * d);
-        for (text, vector) in ranges(&scratch.ends).zip(vectors.chunks_exact_mut(d)) {
-            let rows = &scratch.rows.state[text.start * d..text.end * d];
-            pool(&self.kernels, self.config.pooling, rows, vector);
+        for (text, rows) in scratch.texts.iter().zip(ranges(&scratch.ends)) {
+            let rows = &scratch.rows.state[rows.start * d..rows.end * d];
+            pool(&self.kernels, self.config.pooling, rows, &mut out[text * d..][..d]);
         }
-        scratch.tokens.clear();
-        scratch.ends.clear();
-        rest
+        scratch.clear();
     }
 }
 
@@ -265,7 +264,12 @@ mod tests {
         let encoder = Tiny::new().open().unwrap();
         let mut scratch = encoder.scratch();
         let places = |scratch: &Scratch| {
-            (scratch.text.as_ptr(), scratch.tokens.as_ptr(), scratch.ends.as_ptr())
+            (
+                scratch.text.as_ptr(),
+                scratch.tokens.as_ptr(),
+                scratch.ends.as_ptr(),
+                scratch.texts.as_ptr(),
+            )
         };
         let before = places(&scratch);
         let long = "unaffable ".repeat(1000);

@@ -52,9 +52,10 @@ impl Network {
     pub(crate) fn forward(&self, kernels: &Kernels, scratch: &mut Scratch) {
         let Scratch { tokens, ends, rows, workspace, .. } = scratch;
         self.embed(kernels, tokens, ends, rows);
-        for block in &self.blocks {
+        for (i, block) in self.blocks.iter().enumerate() {
             self.attend(kernels, workspace, block, ends, rows);
-            self.feed_forward(kernels, workspace, block, tokens.len(), rows);
+            let blocks = (block, self.blocks.get(i + 1));
+            self.feed_forward(kernels, workspace, blocks, tokens.len(), rows);
         }
     }
 
@@ -87,15 +88,16 @@ impl Network {
         let (state, change) = (&mut state[..n * d], &mut change[..n * d]);
         let (projected, gathered) = (&mut query_key_value[..n * 3 * d], &mut gathered[..n * d]);
 
-        let projection = block.query_key_value.view();
+        let layers = (block.query_key_value.view(), Some(block.attention_out.view()));
         let out = RowsMut::dense(projected, 3 * d);
-        kernels.linear(workspace, Rows::dense(state, d), projection, Then::Keep, out);
+        kernels.linear(workspace, Rows::dense(state, d), layers, Then::Keep, out);
         let (projected, out) = (Rows::dense(projected, 3 * d), RowsMut::dense(gathered, d));
         kernels.attend(workspace, projected, ends, self.heads, out);
         let (gathered, out) = (Rows::dense(gathered, d), RowsMut::dense(change, d));
-        kernels.linear(workspace, gathered, block.attention_out.view(), Then::Keep, out);
-        kernels.add(state, change);
-        block.attended.apply(kernels, state);
+        let layers = (block.attention_out.view(), Some(block.feed_in.view()));
+        kernels.linear(workspace, gathered, layers, Then::Keep, out);
+        let state = RowsMut::dense(state, d);
+        kernels.add_norm(workspace, state, Rows::dense(change, d), block.attended.view());
     }
 
     /// The position-wise feed-forward layer, its residual and its normalisation (Vaswani et al.,
@@ -104,7 +106,7 @@ impl Network {
         &self,
         kernels: &Kernels,
         workspace: &mut Workspace,
-        block: &Block,
+        (block, next): (&Block, Option<&Block>),
         n: usize,
         rows: &mut Activations,
     ) {
@@ -113,15 +115,21 @@ impl Network {
         let (state, change) = (&mut state[..n * d], &mut change[..n * d]);
         let inner = &mut inner[..n * wide];
         let opened = RowsMut::dense(inner, wide);
-        kernels.linear(workspace, Rows::dense(state, d), block.feed_in.view(), Then::Gelu, opened);
+        let layers = (block.feed_in.view(), Some(block.feed_out.view()));
+        kernels.linear(workspace, Rows::dense(state, d), layers, Then::Gelu, opened);
         let (inner, out) = (Rows::dense(inner, wide), RowsMut::dense(change, d));
-        kernels.linear(workspace, inner, block.feed_out.view(), Then::Keep, out);
-        kernels.add(state, change);
-        block.fed.apply(kernels, state);
+        let layers = (block.feed_out.view(), next.map(|next| next.query_key_value.view()));
+        kernels.linear(workspace, inner, layers, Then::Keep, out);
+        let state = RowsMut::dense(state, d);
+        kernels.add_norm(workspace, state, Rows::dense(change, d), block.fed.view());
     }
 }
 
 impl Norm {
+    fn view(&self) -> kernels::Norm<'_> {
+        kernels::Norm { gain: &self.gain, bias: &self.bias, epsilon: self.epsilon }
+    }
+
     fn apply(&self, kernels: &Kernels, rows: &mut [f32]) {
         let rows = RowsMut::dense(rows, self.gain.len());
         kernels.layer_norm(rows, &self.gain, &self.bias, self.epsilon);

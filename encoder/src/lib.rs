@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod classes;
 mod config;
 mod encoder;
 mod error;

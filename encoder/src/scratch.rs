@@ -21,6 +21,10 @@ pub struct Scratch {
     pub(crate) tokens: Vec<u32>,
     /// Where in `tokens` each text of a pass ends.
     pub(crate) ends: Vec<usize>,
+    /// Which text of the batch each text of a pass is.
+    pub(crate) texts: Vec<usize>,
+    /// The texts of a batch in the order they are taken. Grows to the largest batch there was.
+    pub(crate) order: Vec<usize>,
     pub(crate) rows: Activations,
     /// The kernels' memory and threads.
     pub(crate) workspace: Workspace,
@@ -72,6 +76,8 @@ impl Scratch {
             text: Vec::with_capacity(tokens_max + WORD_CHARS_MAX),
             tokens: Vec::with_capacity(tokens_max),
             ends: Vec::with_capacity(tokens_max),
+            texts: Vec::with_capacity(tokens_max),
+            order: Vec::new(),
             rows: Activations {
                 state: vec![0.0; tokens_max * hidden],
                 change: vec![0.0; tokens_max * hidden],
@@ -81,5 +87,19 @@ impl Scratch {
             },
             workspace: Workspace::new(reach, threads),
         }
+    }
+
+    /// Forgets the texts of the pass.
+    pub(crate) fn clear(&mut self) {
+        self.tokens.clear();
+        self.ends.clear();
+        self.texts.clear();
+    }
+
+    /// Takes the text that was cut up last into the pass; in the batch it is number `text`.
+    pub(crate) fn add(&mut self, text: usize) {
+        self.tokens.extend_from_slice(&self.text);
+        self.ends.push(self.tokens.len());
+        self.texts.push(text);
     }
 }

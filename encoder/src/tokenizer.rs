@@ -6,21 +6,17 @@
 //! into words, and each word into the longest pieces the vocabulary has. A limit ends the pass, so
 //! a long text costs what its first tokens cost.
 
-use unicode_normalization::UnicodeNormalization;
-use unicode_normalization::char::canonical_combining_class;
+use unicode_normalization::char::{canonical_combining_class, decompose_canonical};
 
 use crate::OpenError;
+use crate::classes::{Class, Classes};
 use crate::config::Settings;
 use crate::files::TOKENIZER;
 use crate::tokenizer_file::{read_frame, read_special, read_vocabulary};
-use crate::unicode::{ACCENTS, DROPPED, IDEOGRAPHS, PUNCTUATION};
 use crate::vocabulary::{Node, ROOT, Vocabulary};
 
 /// Longest word a tokenizer may ask to look up, in characters.
 pub(crate) const WORD_CHARS_MAX: usize = 1000;
-/// A letter and its marks are put in canonical order together, at most this many at a time. The
-/// longest such run in any orthography is below ten.
-const RUN_CHARS_MAX: usize = 64;
 
 /// Cuts text into the ids of one vocabulary.
 pub(crate) struct Tokenizer {
@@ -28,10 +24,11 @@ pub(crate) struct Tokenizer {
     /// Where the walk for the second and later pieces of a word starts; none if no entry has the
     /// prefix that marks them.
     continuation: Option<Node>,
-    /// Special tokens, longest first, so that the first that matches is the longest.
-    special: Vec<(String, u32)>,
-    /// Which bytes a special token starts with.
-    special_starts: [bool; 256],
+    /// Special tokens, which are found in the raw text.
+    special: Vocabulary,
+    /// Which bytes are ASCII characters that join a word, whatever is around them.
+    joining: [bool; 256],
+    classes: &'static Classes,
     /// What goes before and after the text: `[CLS]` and `[SEP]`.
     before: Vec<u32>,
     after: Vec<u32>,
@@ -47,8 +44,8 @@ pub(crate) struct Tokenizer {
 pub(crate) struct Buffers {
     /// The word under way, normalised.
     word: String,
-    /// A letter and its marks, not yet in canonical order.
-    run: Vec<char>,
+    /// Marks that stay, not yet in canonical order, each with its combining class.
+    run: Vec<(u8, char)>,
 }
 
 impl Buffers {
@@ -56,7 +53,7 @@ impl Buffers {
         // A word stops growing at its limit, in characters of at most four bytes.
         Buffers {
             word: String::with_capacity(4 * (WORD_CHARS_MAX + 1)),
-            run: Vec::with_capacity(RUN_CHARS_MAX),
+            run: Vec::with_capacity(WORD_CHARS_MAX + 1),
         }
     }
 }
@@ -79,18 +76,23 @@ impl Tokenizer {
             let wanted = "a word of the vocabulary".into();
             return Err(settings.unsupported("model.unk_token", unknown, wanted));
         };
-        let special = read_special(&settings, ids_max)?;
-        let mut special_starts = [false; 256];
-        for (content, _) in &special {
-            special_starts[usize::from(content.as_bytes()[0])] = true;
-        }
+        let special = read_special(&settings, &vocabulary, ids_max)?;
         let (before, after) = read_frame(&settings, ids_max)?;
+        let classes = Classes::all();
+        let mut joining = [false; 256];
+        for byte in 0..=0x7F {
+            let class = classes.of(char::from(byte));
+            let joins = !class.has(Class::SPACE) && !class.has(Class::PUNCTUATION);
+            let is_special = special.walk(&[byte]).is_some();
+            joining[usize::from(byte)] = joins && !class.has(Class::DROPPED) && !is_special;
+        }
         let lowers = settings.flag_if_present("normalizer.lowercase")?.unwrap_or(true);
         Ok(Tokenizer {
             continuation: vocabulary.walk(prefix.as_bytes()),
             vocabulary,
             special,
-            special_starts,
+            joining,
+            classes,
             before,
             after,
             unknown,
@@ -130,12 +132,9 @@ impl Tokenizer {
         ids.extend_from_slice(&self.after);
     }
 
-    fn special_at(&self, rest: &str) -> Option<&(String, u32)> {
-        let first = *rest.as_bytes().first()?;
-        if !self.special_starts[usize::from(first)] {
-            return None;
-        }
-        self.special.iter().find(|(content, _)| rest.starts_with(content.as_str()))
+    /// A word of more bytes has too many characters, whatever else comes.
+    fn word_bytes_max(&self) -> usize {
+        4 * self.word_chars_max
     }
 }
 
@@ -157,93 +156,125 @@ impl Pass<'_> {
             if self.ids.len() >= self.limit {
                 return;
             }
-            if let Some((content, id)) = self.tokenizer.special_at(rest) {
+            let joining =
+                rest.bytes().take_while(|&byte| self.tokenizer.joining[usize::from(byte)]);
+            let joining = joining.count();
+            if joining > 0 {
+                self.join(&rest[..joining]);
+                rest = &rest[joining..];
+            } else if let Some((taken, id)) = self.tokenizer.special.longest(ROOT, rest.as_bytes())
+            {
                 self.end_word();
-                self.ids.push(*id);
-                rest = &rest[content.len()..];
-                continue;
+                self.ids.push(id);
+                rest = &rest[taken..];
+            } else {
+                self.one(c);
+                rest = &rest[c.len_utf8()..];
             }
-            rest = &rest[c.len_utf8()..];
-            if c.is_ascii() { self.ascii(c) } else { self.wide(c) }
         }
         self.end_word();
     }
 
-    fn ascii(&mut self, c: char) {
-        if matches!(c, ' ' | '\t' | '\n' | '\r') {
-            self.end_word();
-        } else if c.is_ascii_control() && self.tokenizer.clean {
-            // Dropped without a trace: "a\0b" is the word "ab".
-        } else {
-            self.end_run();
-            let c = if self.tokenizer.lowercase { c.to_ascii_lowercase() } else { c };
-            self.letter(c);
+    /// ASCII characters that join the word.
+    fn join(&mut self, letters: &str) {
+        self.end_run();
+        let word = &mut self.buffers.word;
+        let start = word.len();
+        let room = (self.tokenizer.word_bytes_max() + 1).saturating_sub(start);
+        word.push_str(&letters[..letters.len().min(room)]);
+        if self.tokenizer.lowercase {
+            word[start..].make_ascii_lowercase();
         }
     }
 
-    /// Any character past ASCII.
-    fn wide(&mut self, c: char) {
-        if self.tokenizer.clean && listed(DROPPED, c) {
-            return;
-        }
-        if c.is_whitespace() {
+    /// The next character, as it stands in the text.
+    fn one(&mut self, c: char) {
+        let class = self.tokenizer.classes.of(c);
+        if self.tokenizer.clean && class.has(Class::DROPPED) {
+            // Without a trace: "a\0b" is the word "ab".
+        } else if class.has(Class::SPACE) {
             self.end_word();
-        } else if self.tokenizer.split_ideographs && listed(IDEOGRAPHS, c) {
+        } else if self.tokenizer.split_ideographs && class.has(Class::IDEOGRAPH) {
             self.end_word();
-            self.normal(c);
+            self.decomposed(c, class);
             self.end_word();
         } else {
-            self.normal(c);
+            self.decomposed(c, class);
         }
     }
 
-    /// Decomposition needs the marks that follow a letter, since they are put in order together; so
-    /// a run is kept until a character comes that no mark before it can pass.
-    fn normal(&mut self, c: char) {
+    /// Canonical decomposition, as far as it can be seen once accents are gone.
+    fn decomposed(&mut self, c: char, class: Class) {
         if !self.tokenizer.strip_accents {
-            self.lowered(c);
-            return;
+            self.lowered(c, class);
+        } else if !class.has(Class::NORMALISED) {
+            self.starter(c, class);
+        } else {
+            decompose_canonical(c, |part| {
+                let class = self.tokenizer.classes.of(part);
+                if class.has(Class::NORMALISED) {
+                    self.mark(part, class);
+                } else {
+                    self.starter(part, class);
+                }
+            });
         }
-        let starts = canonical_combining_class(c) == 0 && !listed(ACCENTS, c);
-        if starts || self.buffers.run.len() == RUN_CHARS_MAX {
-            self.end_run();
-        }
-        self.buffers.run.push(c);
     }
 
+    /// A character of combining class zero: no mark passes it.
+    fn starter(&mut self, c: char, class: Class) {
+        self.end_run();
+        if !class.has(Class::ACCENT) {
+            self.lowered(c, class);
+        }
+    }
+
+    /// A mark of another class is to be put in order with those around it. An accent is gone before
+    /// its place matters. The others wait, and are as many as one word may have: none of them ends
+    /// a word, so that a longer run is in a word that is unknown whatever its order is.
+    fn mark(&mut self, c: char, class: Class) {
+        let run = &mut self.buffers.run;
+        if !class.has(Class::ACCENT) && run.len() <= self.tokenizer.word_chars_max {
+            run.push((canonical_combining_class(c), c));
+        }
+    }
+
+    /// Marks by rising class, those of one class as they came.
     fn end_run(&mut self) {
         if self.buffers.run.is_empty() {
             return;
         }
         let run = std::mem::take(&mut self.buffers.run);
-        for c in run.iter().copied().nfd() {
-            if !listed(ACCENTS, c) {
-                self.lowered(c);
+        let mut done = 0;
+        // Once through for each class that is there: marks that stay have six.
+        while let Some(next) = run.iter().map(|mark| mark.0).filter(|&class| class > done).min() {
+            for &(_, c) in run.iter().filter(|mark| mark.0 == next) {
+                self.lowered(c, self.tokenizer.classes.of(c));
             }
+            done = next;
         }
         // Back with its memory, for the next run.
         self.buffers.run = run;
         self.buffers.run.clear();
     }
 
-    fn lowered(&mut self, c: char) {
-        if self.tokenizer.lowercase {
-            c.to_lowercase().for_each(|c| self.letter(c));
+    fn lowered(&mut self, c: char, class: Class) {
+        if self.tokenizer.lowercase && class.has(Class::CASED) {
+            c.to_lowercase().for_each(|c| self.letter(c, self.tokenizer.classes.of(c)));
         } else {
-            self.letter(c);
+            self.letter(c, class);
         }
     }
 
     /// A normalised character: ends the word, is one of its own, or joins it.
-    fn letter(&mut self, c: char) {
-        if c.is_whitespace() {
+    fn letter(&mut self, c: char, class: Class) {
+        if class.has(Class::SPACE) {
             self.end_letters();
-        } else if is_punctuation(c) {
+        } else if class.has(Class::PUNCTUATION) {
             self.end_letters();
             self.buffers.word.push(c);
             self.end_letters();
-        } else if self.buffers.word.len() <= 4 * self.tokenizer.word_chars_max {
-            // Past that many bytes a word has too many characters, whatever else comes.
+        } else if self.buffers.word.len() <= self.tokenizer.word_bytes_max() {
             self.buffers.word.push(c);
         }
     }
@@ -284,17 +315,6 @@ impl Pass<'_> {
         }
         true
     }
-}
-
-fn is_punctuation(c: char) -> bool {
-    if c.is_ascii() { c.is_ascii_punctuation() } else { listed(PUNCTUATION, c) }
-}
-
-/// Whether `c` lies in one of the rising, disjoint ranges of `table`.
-fn listed(table: &[(u32, u32)], c: char) -> bool {
-    let point = u32::from(c);
-    let after = table.partition_point(|&(first, _)| first <= point);
-    after > 0 && point <= table[after - 1].1
 }
 
 #[cfg(test)]
@@ -372,14 +392,70 @@ mod tests {
         assert_eq!(words(&ids(&tokenizer(&tiny), "a")), ["a"]);
     }
 
+    /// U+302E and U+1D16D have classes 224 and 226 and stay, U+1B44 has class 9 and stays, U+301 has
+    /// class 230 and goes, U+34F has class 0 and goes.
     #[test]
-    fn tables_rise_and_do_not_overlap() {
-        for table in [ACCENTS, DROPPED, IDEOGRAPHS, PUNCTUATION] {
-            assert!(table.iter().all(|(first, last)| first <= last));
-            assert!(table.windows(2).all(|pair| pair[0].1 < pair[1].0));
+    fn marks_are_put_in_order_as_the_reference_knows_them() {
+        const WORD: &str = "\u{1b44}\u{302e}\u{1d16d}";
+        let many = "\u{301}".repeat(1000);
+        let cases: &[(&str, &str)] = &[
+            (WORD, WORD),
+            ("\u{1d16d}\u{302e}\u{1b44}", WORD),
+            ("\u{302e}\u{301}\u{1d16d}\u{200b}\u{1b44}\u{0}", WORD),
+            (&format!("\u{302e}{many}\u{1d16d}{many}\u{1b44}"), WORD),
+            ("\u{302e}\u{34f}\u{1b44}", "\u{302e}\u{1b44}"),
+            ("\u{302e} \u{1b44}", "\u{302e}|\u{1b44}"),
+            ("\u{302e}[SEP]\u{1b44}", "\u{302e}|[SEP]|\u{1b44}"),
+            ("\u{302e}a\u{1b44}", "\u{302e}a\u{1b44}"),
+            // Marks of a later Unicode: to the reference they are letters.
+            ("\u{302e}\u{897}\u{1b44}", "\u{302e}\u{897}\u{1b44}"),
+            ("\u{1d16d}\u{5c9}", "\u{1d16d}\u{5c9}"),
+            // A letter that a later Unicode takes apart.
+            ("\u{105c9}", "\u{105c9}"),
+        ];
+        for (text, wanted) in cases {
+            let mut tiny = Tiny::new();
+            let words: Vec<&str> = wanted.split('|').collect();
+            let vocabulary = &mut tiny.tokenizer["model"]["vocab"];
+            *vocabulary = json!({"[UNK]": 1, "[SEP]": 3});
+            for (id, word) in (5..).zip(words.iter().filter(|word| **word != "[SEP]")) {
+                vocabulary[*word] = json!(id);
+            }
+            let wanted: Vec<u32> = words
+                .iter()
+                .map(|word| u32::try_from(vocabulary[*word].as_u64().unwrap()).unwrap())
+                .collect();
+            let start: String = text.chars().take(8).collect();
+            let ids = ids(&tokenizer(&tiny), text);
+            assert_eq!(ids, wanted, "{} ...", start.escape_default());
         }
-        assert!(listed(PUNCTUATION, '\u{a1}') && !listed(PUNCTUATION, '\u{a2}'));
-        assert!(!listed(PUNCTUATION, '\u{0}') && !listed(PUNCTUATION, '\u{10FFFF}'));
+    }
+
+    #[test]
+    fn a_longer_run_of_marks_than_a_word_is_one_unknown_word() {
+        let tokenizer = tokenizer(&Tiny::new());
+        for marks in [1, 10, 11, 12, 2000] {
+            let text = format!("a {}b a", "\u{302e}\u{1b44}".repeat(marks));
+            assert_eq!(words(&ids(&tokenizer, &text)), ["a", "[UNK]", "a"], "{marks} pairs");
+        }
+    }
+
+    #[test]
+    fn special_tokens_may_be_of_anything_and_the_longest_wins() {
+        let mut tiny = Tiny::new();
+        let more = [
+            json!({"id": 20, "content": "[SEP]]"}),
+            json!({"id": 20, "content": "aff"}),
+            json!({"id": 21, "content": "\u{e9}\u{0}"}),
+            // A word, with another id than the word: the word's counts.
+            json!({"id": 0, "content": "cafe"}),
+        ];
+        tiny.tokenizer["added_tokens"].as_array_mut().unwrap().extend(more);
+        let tokenizer = tokenizer(&tiny);
+        assert_eq!(ids(&tokenizer, "[SEP]]["), [20, 19]);
+        assert_eq!(ids(&tokenizer, "unaffable"), [7, 20, 1]);
+        assert_eq!(ids(&tokenizer, "a\u{e9}\u{0}a\u{e9}"), [5, 21, 1]);
+        assert_eq!(ids(&tokenizer, "acafea"), [5, 10, 5]);
     }
 
     #[test]

@@ -10,8 +10,10 @@ use crate::OpenError;
 use crate::config::{Settings, brief};
 use crate::vocabulary::Vocabulary;
 
-/// Most special tokens; each is compared wherever its first byte appears.
+/// Most special tokens.
 const SPECIAL_MAX: usize = 1024;
+/// What does not fit a [`Vocabulary`].
+const PREFIXES_MAX: &str = "entries of at most 16 million distinct prefixes";
 /// Most ids that go before or after the text.
 const FRAME_MAX: usize = 8;
 
@@ -28,25 +30,26 @@ pub(crate) fn read_vocabulary(
     for (entry, id) in entries {
         let id = read_id(settings, "model.vocab", id, ids_max)?;
         if !vocabulary.insert(entry.as_bytes(), id) {
-            let wanted = "a vocabulary of at most 16 million distinct prefixes".into();
-            return Err(settings.unsupported("model.vocab", entries.len(), wanted));
+            return Err(settings.unsupported("model.vocab", entries.len(), PREFIXES_MAX.into()));
         }
     }
     Ok(vocabulary)
 }
 
-/// The tokens that are found in raw text, longest first.
+/// The tokens that are found in raw text. One that is also a word has that word's id, whatever its
+/// own row says: so it is in the reference.
 pub(crate) fn read_special(
     settings: &Settings,
+    words: &Vocabulary,
     ids_max: usize,
-) -> Result<Vec<(String, u32)>, OpenError> {
+) -> Result<Vocabulary, OpenError> {
     let field = "added_tokens";
     let tokens = settings.at(field).as_array().map_or(&[][..], Vec::as_slice);
     if tokens.len() > SPECIAL_MAX {
         let wanted = format!("at most {SPECIAL_MAX} tokens");
         return Err(settings.unsupported(field, tokens.len(), wanted));
     }
-    let mut special = Vec::with_capacity(tokens.len());
+    let mut special = Vocabulary::new();
     for token in tokens {
         let content = token["content"].as_str().unwrap_or_default();
         let asks = ["single_word", "lstrip", "rstrip", "normalized"];
@@ -59,9 +62,12 @@ pub(crate) fn read_special(
             let wanted = "tokens with a content".into();
             return Err(settings.unsupported(field, brief(token), wanted));
         }
-        special.push((content.to_owned(), read_id(settings, field, &token["id"], ids_max)?));
+        let id = read_id(settings, field, &token["id"], ids_max)?;
+        let id = words.find(content.as_bytes()).unwrap_or(id);
+        if !special.insert(content.as_bytes(), id) {
+            return Err(settings.unsupported(field, tokens.len(), PREFIXES_MAX.into()));
+        }
     }
-    special.sort_by_key(|(content, _)| std::cmp::Reverse(content.len()));
     Ok(special)
 }
 

@@ -1,4 +1,4 @@
-//! A model small enough to write down: two words wide enough for a forward pass.
+//! A model small enough to write down: a few words, wide enough for a forward pass.
 
 use encoder::{Encoder, ModelFiles};
 use serde_json::{Value, json};
@@ -40,20 +40,26 @@ pub fn words() -> usize {
 
 /// A good model.
 pub fn good() -> Files {
+    with(&tokenizer(), WORDS.len())
+}
+
+/// A good model around a tokenizer with ids below `words`.
+pub fn with(tokenizer: &Value, words: usize) -> Files {
     let config = json!({
         "model_type": "bert", "hidden_act": "gelu", "hidden_size": HIDDEN,
         "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": INNER,
-        "max_position_embeddings": POSITIONS, "vocab_size": WORDS.len(), "type_vocab_size": 2,
+        "max_position_embeddings": POSITIONS, "vocab_size": words, "type_vocab_size": 2,
         "layer_norm_eps": 1e-12,
     });
     Files {
         config: config.to_string().into_bytes(),
-        tokenizer: tokenizer().to_string().into_bytes(),
-        weights: weights(),
+        tokenizer: tokenizer.to_string().into_bytes(),
+        weights: weights(words),
     }
 }
 
-fn tokenizer() -> Value {
+/// What `tokenizer.json` holds.
+pub fn tokenizer() -> Value {
     let vocabulary: serde_json::Map<String, Value> =
         WORDS.iter().enumerate().map(|(id, word)| ((*word).to_owned(), json!(id))).collect();
     let special: Vec<Value> = (0..5).map(|id| json!({"id": id, "content": WORDS[id]})).collect();
@@ -71,7 +77,7 @@ fn tokenizer() -> Value {
     })
 }
 
-fn weights() -> Vec<u8> {
+fn weights(words: usize) -> Vec<u8> {
     let mut header = json!({"__metadata__": {"format": "pt"}});
     let mut data: Vec<u8> = Vec::new();
     let mut add = |name: String, shape: &[usize]| {
@@ -82,7 +88,7 @@ fn weights() -> Vec<u8> {
         }
         header[name] = json!({"dtype": "F32", "shape": shape, "data_offsets": [start, data.len()]});
     };
-    add("embeddings.word_embeddings.weight".into(), &[WORDS.len(), HIDDEN]);
+    add("embeddings.word_embeddings.weight".into(), &[words, HIDDEN]);
     add("embeddings.position_embeddings.weight".into(), &[POSITIONS, HIDDEN]);
     add("embeddings.token_type_embeddings.weight".into(), &[2, HIDDEN]);
     for (part, out, width) in [

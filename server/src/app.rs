@@ -223,6 +223,8 @@ pub(crate) fn open_model(
         _ => request.name,
     };
     let embedder = Embedder::new(encoder, name, threads);
+    let is_telling = std::env::var_os(TELL_EMBEDDING).is_some();
+    let embedder = if is_telling { embedder.telling() } else { embedder };
     let known = KnownModel {
         model: embedder.model(),
         name: embedder.name().to_owned(),
@@ -230,6 +232,10 @@ pub(crate) fn open_model(
     };
     Ok(OpenedModel { embedder, known })
 }
+
+/// Set in the environment, it has every step of embedding said on standard error, for tests that kill
+/// the process and then want to know what it did.
+const TELL_EMBEDDING: &str = "RECALLD_TELL_EMBEDDING";
 
 /// Threads that embedding may use on this machine.
 pub(crate) fn threads() -> usize {

@@ -1,6 +1,8 @@
 //! Texts to embeddings: the encoder with the scratch memory of its workers, and what of an item is
 //! embedded.
 
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use encoder::{Encoder, Scratch};
@@ -10,7 +12,12 @@ use half::f16;
 /// Threads that one batch is spread over, at most; one scratch is kept for each.
 const THREADS_MAX: usize = 16;
 /// Items whose texts are held in memory together while they are embedded.
-const ITEMS_TOGETHER_MAX: usize = 256;
+pub(crate) const ITEMS_TOGETHER_MAX: usize = 256;
+/// Texts that a thread takes at a time, at most: enough to fill several passes of the network.
+const PIECE_TEXTS_MAX: usize = 16;
+/// Pieces for each thread, unless there are too few texts: the longest texts come first, so that
+/// nobody waits for more than a piece of the shortest ones at the end.
+const PIECES_EACH: usize = 4;
 /// Scratches kept for later calls.
 const SCRATCHES_KEPT_MAX: usize = 32;
 
@@ -25,13 +32,34 @@ pub struct Embedder {
     name: String,
     scratches: Mutex<Vec<Scratch>>,
     threads: usize,
+    /// Texts of batches that were begun.
+    begun: AtomicU64,
+    is_telling: bool,
 }
 
 impl Embedder {
     /// `name` is the model's, for people; `threads` is how many a batch may use.
     pub fn new(encoder: Encoder, name: String, threads: usize) -> Self {
         let threads = threads.clamp(1, THREADS_MAX);
-        Self { encoder, name, scratches: Mutex::default(), threads }
+        Self {
+            encoder,
+            name,
+            scratches: Mutex::default(),
+            threads,
+            begun: AtomicU64::new(0),
+            is_telling: false,
+        }
+    }
+
+    /// The same, saying on standard error how many texts it is about to embed, each time. So whoever
+    /// kills the process knows what it did.
+    pub(crate) fn telling(self) -> Self {
+        Self { is_telling: true, ..self }
+    }
+
+    /// Texts of batches that were embedded, or are being embedded, by this embedder.
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Acquire)
     }
 
     /// The model's name.
@@ -62,19 +90,57 @@ impl Embedder {
 
     /// One vector for each text, as halves, in the order of the texts.
     pub fn embed_all(&self, texts: &[&str]) -> Vec<Vec<f16>> {
+        self.tell(texts.len());
+        let mut order: Vec<usize> = (0..texts.len()).collect();
+        // Bytes stand for tokens, which only the encoder can count.
+        order.sort_by_key(|&at| std::cmp::Reverse(texts[at].len()));
+        let piece = texts.len().div_ceil(self.threads * PIECES_EACH).clamp(1, PIECE_TEXTS_MAX);
+        let pieces: Vec<&[usize]> = order.chunks(piece).collect();
+        let next = AtomicUsize::new(0);
+        let work = || self.embed_pieces(texts, &pieces, &next);
+        let made = std::thread::scope(|scope| {
+            let others = self.threads.min(pieces.len()).saturating_sub(1);
+            let others: Vec<_> = (0..others).map(|_| scope.spawn(work)).collect();
+            let mut made = work();
+            for other in others {
+                made.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            made
+        });
+        let mut all = vec![Vec::new(); texts.len()];
+        made.into_iter().for_each(|(at, vector)| all[at] = vector);
+        all
+    }
+
+    /// Takes pieces for as long as there are any; gives the vectors of its texts.
+    fn embed_pieces(
+        &self,
+        texts: &[&str],
+        pieces: &[&[usize]],
+        next: &AtomicUsize,
+    ) -> Vec<(usize, Vec<f16>)> {
         let width = self.encoder.dimensions();
-        let mut out = vec![0.0f32; texts.len() * width];
-        let share = texts.len().div_ceil(self.threads).max(1);
-        std::thread::scope(|scope| {
-            for (texts, out) in texts.chunks(share).zip(out.chunks_mut(share * width)) {
-                scope.spawn(move || {
-                    self.with_scratch(|scratch| self.encoder.encode_batch(scratch, texts, out));
-                });
+        let mut made = Vec::new();
+        self.with_scratch(|scratch| {
+            let mut out = vec![0.0f32; PIECE_TEXTS_MAX * width];
+            while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let some: Vec<&str> = piece.iter().map(|&at| texts[at]).collect();
+                let out = &mut out[..piece.len() * width];
+                self.encoder.encode_batch(scratch, &some, out);
+                let rows = out.chunks_exact(width);
+                let halves = |row: &[f32]| row.iter().copied().map(f16::from_f32).collect();
+                made.extend(piece.iter().copied().zip(rows.map(halves)));
             }
         });
-        out.chunks_exact(width)
-            .map(|row| row.iter().copied().map(f16::from_f32).collect())
-            .collect()
+        made
+    }
+
+    fn tell(&self, texts: usize) {
+        self.begun.fetch_add(texts as u64, Ordering::AcqRel);
+        if self.is_telling && texts > 0 {
+            let line = format!("recalld: embedding {texts} texts\n");
+            let _unheard = std::io::stderr().lock().write_all(line.as_bytes());
+        }
     }
 
     /// One vector for each title and text of an item, as halves, in their order.
@@ -92,15 +158,34 @@ impl Embedder {
     /// Gives those items of a batch that `wants` an embedding theirs, and says in the batch who made
     /// them.
     pub fn embed_batch(&self, batch: &mut Batch, wants: impl Fn(&ItemDraft) -> bool) {
+        let made = self.embed_batch_while(batch, wants, &|| true);
+        made.expect("it goes on to the end");
+    }
+
+    /// The same for as long as `goes_on`, which is asked between [`ITEMS_TOGETHER_MAX`] items. Gives
+    /// how many it embedded; `None` where it did not come to the end.
+    pub(crate) fn embed_batch_while(
+        &self,
+        batch: &mut Batch,
+        wants: impl Fn(&ItemDraft) -> bool,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Option<u64> {
         let mut items: Vec<&mut ItemDraft> =
             batch.items.iter_mut().filter(|item| wants(item)).collect();
-        let texts: Vec<(&str, &str)> =
-            items.iter().map(|item| (&*item.title, &*item.text)).collect();
-        let embeddings = self.embed_items(&texts);
-        for (item, embedding) in items.iter_mut().zip(embeddings) {
-            item.embedding = embedding;
+        for some in items.chunks_mut(ITEMS_TOGETHER_MAX) {
+            if !goes_on() {
+                return None;
+            }
+            let texts: Vec<(&str, &str)> =
+                some.iter().map(|item| (&*item.title, &*item.text)).collect();
+            let embeddings = self.embed_items(&texts);
+            for (item, embedding) in some.iter_mut().zip(embeddings) {
+                item.embedding = embedding;
+            }
         }
+        let made = items.len() as u64;
         batch.embedded_by = Some(self.model());
+        Some(made)
     }
 
     fn with_scratch(&self, work: impl FnOnce(&mut Scratch)) {

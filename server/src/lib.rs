@@ -12,6 +12,7 @@ mod data_dir;
 pub mod embed;
 pub mod encoders;
 pub mod govern;
+pub mod inflow;
 pub mod ingest;
 pub mod limits;
 pub mod lines;

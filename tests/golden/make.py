@@ -13,6 +13,7 @@ tokens, unit length. Writes beside itself:
                                               little-endian u32 ids of "x<c>y <c>" for each, no [CLS]/[SEP]
 
 and encoder/src/unicode.rs: the character classes as the tokenizer has them, asked one code point at a time.
+`python make.py --classes` writes nothing but that file, and needs no model.
 
 Everything is fixed: the same packages give the same bytes.
 """
@@ -25,7 +26,7 @@ import sys
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from tokenizers.normalizers import BertNormalizer
+from tokenizers.normalizers import NFD, BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 HERE = Path(__file__).parent
@@ -148,9 +149,21 @@ def character_classes():
     strip = BertNormalizer(**{**off, "strip_accents": True}).normalize_str
     space = BertNormalizer(**{**off, "handle_chinese_chars": True}).normalize_str
     split = BertPreTokenizer().pre_tokenize_str
+    decompose = NFD().normalize_str
+
+    def is_normalised(c):
+        """Whether it decomposes, or changes places with a mark of the least or of the greatest class."""
+        least, greatest = "\u0334", "\u0345"
+        return (
+            decompose(c) != c
+            or decompose(c + least) != c + least
+            or decompose(greatest + c) != greatest + c
+        )
+
     return {
         "DROPPED": ranges(p for p in points if clean(f"a{chr(p)}b") == "ab"),
         "ACCENTS": ranges(p for p in points if strip(f"a{chr(p)}b") == "ab"),
+        "NORMALISED": ranges(p for p in points if is_normalised(chr(p))),
         "IDEOGRAPHS": ranges(p for p in points if space(chr(p)) == f" {chr(p)} "),
         "PUNCTUATION": ranges(p for p in points if len(split(f"a{chr(p)}b")) == 3),
     }
@@ -190,6 +203,8 @@ UNICODE_HEAD = """//! Character classes as the published BERT tokenizers have th
 UNICODE_ABOUT = {
     "DROPPED": "Controls, formats, private use: gone when text is cleaned.",
     "ACCENTS": "Non-spacing marks: gone when accents are stripped.",
+    "NORMALISED": "What canonical decomposition takes apart or puts in order. All else stays as and where\n"
+    "/// it is, whatever younger tables than the reference's (Unicode 9) say.",
     "IDEOGRAPHS": "Ideographs: each is a word of its own.",
     "PUNCTUATION": "Punctuation: each is a word of its own.",
 }
@@ -211,7 +226,15 @@ def write(name, rows):
     (HERE / name).write_text("".join(lines), encoding="ascii")
 
 
+def write_classes():
+    tables = HERE.parent.parent / "encoder" / "src" / "unicode.rs"
+    tables.write_text("".join(rust_tables()), encoding="ascii")
+
+
 def main():
+    if sys.argv[1:] == ["--classes"]:
+        write_classes()
+        return
     model_dir = Path(sys.argv[1])
     tokenizer = Tokenizer.from_file(str(model_dir / "tokenizer.json"))
     tokenizer.no_padding()
@@ -222,8 +245,7 @@ def main():
     write("minilm.jsonl", ({"text": t, "ids": i, "vector": v} for t, i, v in golden))
     write("tokens.jsonl", ({"text": t, "ids": tokenizer.encode(t).ids} for t in hard_strings()))
     write("characters.jsonl", character_digests(tokenizer))
-    tables = HERE.parent.parent / "encoder" / "src" / "unicode.rs"
-    tables.write_text("".join(rust_tables()), encoding="ascii")
+    write_classes()
 
 
 if __name__ == "__main__":

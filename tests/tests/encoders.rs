@@ -156,12 +156,8 @@ fn a_job_keeps_no_embedding_of_a_model_that_the_store_has_left() {
     };
     version(1);
     let roots = Roots::open(std::slice::from_ref(&notes)).unwrap();
-    let run = |before: &dyn Fn(u64)| -> Report {
-        let progress = |done: u64, _: u64, name: &str| {
-            if !name.is_empty() {
-                before(done);
-            }
-        };
+    let run = |before: &dyn Fn(&str)| -> Report {
+        let progress = |_: u64, _: u64, name: &str| before(name);
         let (encoders, roots) = (&encoders, &roots);
         let job = Job { encoders, roots, cancelled: &|| false, progress: &progress };
         let request = Request {
@@ -180,8 +176,8 @@ fn a_job_keeps_no_embedding_of_a_model_that_the_store_has_left() {
     check(&encoders, usize::try_from(report.items).unwrap());
     version(2);
     // When the second file's turn comes, the first one's chunks have been compared with the old ones.
-    let again = run(&|done| {
-        if done == 1 {
+    let again = run(&|name| {
+        if name == "b.md" {
             move_to(&encoders, &next, &|| {});
         }
     });

@@ -31,7 +31,7 @@ pub use team::THREADS_MAX;
 pub use workspace::{Reach, Workspace};
 
 use panels::Panels;
-use product::Product;
+use product::{Asked, Product};
 
 /// How wide and how able the instructions are that a [`Kernels`] uses.
 #[non_exhaustive]
@@ -78,6 +78,20 @@ pub enum Then {
     /// It goes through [`gelu`](Kernels::gelu) first.
     Gelu,
 }
+
+/// The parameters of a layer normalisation.
+#[derive(Clone, Copy, Debug)]
+pub struct Norm<'a> {
+    /// One per column.
+    pub gain: &'a [f32],
+    /// One per column.
+    pub bias: &'a [f32],
+    /// What is added to the variance.
+    pub epsilon: f32,
+}
+
+/// Rows that one thread adds to and normalises at a time.
+const ROWS_TOGETHER: usize = 8;
 
 /// Vector arithmetic for one CPU level. Built once per process by [`Kernels::detect`], then copied
 /// freely: it is a level and a few function pointers.
@@ -180,13 +194,16 @@ impl Kernels {
     /// [`Precision::F16`]; [`Level::Amx`] adds `s / 2^15` to the latter, since it multiplies 16 of
     /// the 24 bits of the left side. At [`Precision::Int8`] every level gives the same bits.
     ///
+    /// `upcoming` is the layer that comes after this one, if any: memory is asked for its weights
+    /// while this one ends.
+    ///
     /// # Panics
     /// If the shapes do not fit together, or are beyond the workspace's reach.
     pub fn linear(
         &self,
         workspace: &mut Workspace,
         left: Rows<'_>,
-        layer: Linear<'_>,
+        (layer, upcoming): (Linear<'_>, Option<Linear<'_>>),
         then: Then,
         out: RowsMut<'_>,
     ) {
@@ -197,7 +214,7 @@ impl Kernels {
         assert!(left.count() <= rows && left.width() <= depth, "within the workspace's reach");
         let product = &self.table.products[layer.precision() as usize];
         // SAFETY: as in `dot`, the CPU has the features of this table's level.
-        unsafe { product.run(workspace, left, layer, then, out) };
+        unsafe { product.run(workspace, Asked { left, layer, upcoming, then }, out) };
     }
 
     /// Scaled dot-product attention (Vaswani et al. 2017, section 3.2): each row of `out` gathers,
@@ -246,6 +263,38 @@ impl Kernels {
         assert_eq!(rows.width(), bias.len(), "one bias per column");
         // SAFETY: as in `dot`, the CPU has the features of this table's level.
         unsafe { (self.table.layer_norm)(rows, gain, bias, epsilon) }
+    }
+
+    /// The end of a transformer's layer: adds `change` to `rows` and normalises each, as
+    /// [`layer_norm`](Kernels::layer_norm) does.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn add_norm(
+        &self,
+        workspace: &mut Workspace,
+        mut rows: RowsMut<'_>,
+        change: Rows<'_>,
+        norm: Norm<'_>,
+    ) {
+        assert_eq!(rows.width(), change.width(), "rows and change differ in width");
+        assert_eq!(rows.count(), change.count(), "one change per row");
+        assert_eq!(rows.width(), norm.gain.len(), "one gain per column");
+        assert_eq!(rows.width(), norm.bias.len(), "one bias per column");
+        let (count, width, table) = (rows.count(), rows.width(), self.table);
+        let rows = rows.shared();
+        workspace.team.run(count.div_ceil(ROWS_TOGETHER), &|chunk, _| {
+            let first = chunk * ROWS_TOGETHER;
+            for i in first..count.min(first + ROWS_TOGETHER) {
+                // SAFETY: each row belongs to one chunk.
+                let row = unsafe { rows.piece(i, 0, width) };
+                // SAFETY: as in `dot`, the CPU has the features of this table's level.
+                unsafe { (table.add)(row, change.row(i)) };
+                let row = RowsMut::new(row, 1, width, width);
+                // SAFETY: as above.
+                unsafe { (table.layer_norm)(row, norm.gain, norm.bias, norm.epsilon) };
+            }
+        });
     }
 
     /// The Gaussian error linear unit in its exact form (Hendrycks and Gimpel 2016): `x` times the

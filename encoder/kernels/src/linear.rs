@@ -136,6 +136,20 @@ impl<'a> Linear<'a> {
         self.cells
     }
 
+    /// The bytes of all cells, to ask for them early.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        match self.cells {
+            Cells::F32(cells) => bytemuck::cast_slice(cells),
+            Cells::F16(cells) => bytemuck::cast_slice(cells),
+            Cells::Int8(Codes { codes, .. }) => bytemuck::cast_slice(codes),
+        }
+    }
+
+    /// How many bytes a panel takes.
+    pub(crate) fn panel_bytes(&self) -> usize {
+        self.bytes().len() / self.panels().max(1)
+    }
+
     /// Where the columns of `panel` lie in a row of the product, and how many count.
     pub(crate) fn columns(&self, panel: usize) -> (usize, usize) {
         let first = panel * COLUMNS;
@@ -280,9 +294,7 @@ fn codes_of(weights: Rows<'_>) -> PackedCells {
 #[inline(always)]
 pub(crate) fn quantize(row: &[f32], codes: &mut [i8]) -> f32 {
     let top = largest(row);
-    let per_unit = CODE_MAX / top;
-    // A row so near zero that this is infinite is taken for zero.
-    let per_unit = if per_unit.is_finite() { per_unit } else { 0.0 };
+    let per_unit = per_unit(top);
     for (code, x) in codes.iter_mut().zip(row) {
         // In a float so large the last place is one, so adding rounds to whole numbers, ties to
         // even; they are the low bits. |x| <= top, so eight of them are enough.
@@ -290,6 +302,13 @@ pub(crate) fn quantize(row: &[f32], codes: &mut [i8]) -> f32 {
         *code = low.cast_signed();
     }
     top / CODE_MAX
+}
+
+/// What a row whose largest magnitude is `top` is multiplied with to become codes.
+pub(crate) fn per_unit(top: f32) -> f32 {
+    // A row so near zero that this is infinite is taken for zero.
+    let per_unit = CODE_MAX / top;
+    if per_unit.is_finite() { per_unit } else { 0.0 }
 }
 
 /// 1.5 * 2^23.

@@ -8,18 +8,25 @@ use std::ops::Range;
 use crate::Then;
 use crate::linear::{Linear, padded_depth, quantize};
 use crate::rotate::rotate;
-use crate::rows::{Rows, RowsMut, SharedRows};
-use crate::workspace::{CacheLine, SharedSlice, Workspace};
+use crate::rows::{Rows, RowsMut, SharedRows, Strip};
+use crate::team::first_chunk;
+use crate::workspace::{CacheLine, Left, Memory, SharedSlice, Workspace};
 
 /// Pieces of work per thread: enough that one that comes late does not hold up the others long.
 const CHUNKS_PER_THREAD: usize = 6;
 /// Panels that a level takes at once; chunks are cut between them.
 pub(crate) const PANELS_TOGETHER: usize = 2;
 
+/// What memory is fetched in.
+pub(crate) const LINE_BYTES: usize = size_of::<CacheLine>();
+/// Rows per thread from which on threads share out rows and not panels.
+const ROWS_EACH_MIN: usize = 32;
 /// How one level multiplies at one precision.
 pub(crate) struct Product {
     /// Most rows of a tile: what is multiplied together.
     pub(crate) tile_rows: usize,
+    /// So many rows, if there are no more, are one tile.
+    pub(crate) lone_tile_rows: usize,
     /// Bytes that a prepared cell takes; a prepared row has the padded depth of the layer.
     pub(crate) cell_bytes: usize,
     /// Brings the rows of one tile into the level's form (lines, and what a row's codes are worth).
@@ -32,43 +39,103 @@ pub(crate) struct Product {
 
 /// Some panels of a product.
 pub(crate) struct Task<'a> {
-    pub(crate) left: Prepared<'a>,
+    pub(crate) left: Prepared,
     pub(crate) layer: Linear<'a>,
     pub(crate) panels: Range<usize>,
+    /// Tiles of the left side.
+    pub(crate) tiles: Range<usize>,
+    /// What is likely to be read next, once the panels of the layer are done.
+    pub(crate) upcoming: &'a [u8],
     pub(crate) then: Then,
     pub(crate) out: SharedRows<'a>,
 }
 
 impl<'a> Task<'a> {
-    /// The place in the product of the columns of `panel` in `row`.
+    /// The columns of `panel` in all rows of the product.
     ///
     /// # Safety
-    /// `panel` is one of this task's, and the last piece of it is no longer in use.
-    pub(crate) unsafe fn place(&self, row: usize, panel: usize) -> &'a mut [f32] {
+    /// `panel` is one of this task's, and the last strip of it is no longer in use.
+    pub(crate) unsafe fn strip(&self, panel: usize) -> Strip<'a> {
         let (first, columns) = self.layer.columns(panel);
         // SAFETY: no other task has this panel; the rest is the caller's promise.
-        unsafe { self.out.piece(row, first, columns) }
+        unsafe { self.out.strip(first, columns) }
+    }
+
+    /// The columns of `panel` in one row of the product.
+    ///
+    /// # Safety
+    /// As for [`Task::strip`].
+    pub(crate) unsafe fn place(&self, row: usize, panel: usize) -> &'a mut [f32] {
+        // SAFETY: the caller's promise.
+        let strip = unsafe { self.strip(panel) };
+        // SAFETY: as above.
+        unsafe { strip.row(row) }
     }
 }
 
-/// Prepared rows, tile after tile.
+/// Prepared rows, tile after tile. A task reads those of its own tiles only, and nobody writes them
+/// meanwhile.
 #[derive(Clone, Copy)]
-pub(crate) struct Prepared<'a> {
-    pub(crate) tiles: Tiles,
+pub(crate) struct Prepared {
+    tiles: Tiles,
     /// Lines that a row takes.
-    pub(crate) row_lines: usize,
-    /// All tiles, and some lines beyond the last.
-    pub(crate) lines: &'a [CacheLine],
+    row_lines: usize,
+    lines: SharedSlice<CacheLine>,
     /// One per row.
-    pub(crate) scales: &'a [f32],
+    scales: SharedSlice<f32>,
 }
 
-impl<'a> Prepared<'a> {
-    /// The rows of a tile, and their lines.
-    pub(crate) fn tile(&self, tile: usize) -> (Range<usize>, &'a [CacheLine]) {
-        let rows = self.tiles.rows(tile);
-        let lines = &self.lines[rows.start * self.row_lines..rows.end * self.row_lines];
-        (rows, lines)
+impl Task<'_> {
+    /// The rows of one of this task's tiles, and their lines.
+    pub(crate) fn tile(&self, tile: usize) -> (Range<usize>, &[CacheLine]) {
+        let rows = self.left.tiles.rows(tile);
+        (rows.clone(), self.lines(rows))
+    }
+
+    /// The rows of all of this task's tiles.
+    pub(crate) fn rows(&self) -> Range<usize> {
+        let of = |tile| self.left.tiles.rows(tile);
+        if self.tiles.is_empty() {
+            0..0
+        } else {
+            of(self.tiles.start).start..of(self.tiles.end - 1).end
+        }
+    }
+
+    /// The lines of some prepared rows; they may go beyond this task's by what a tile is filled up
+    /// with.
+    pub(crate) fn lines(&self, rows: Range<usize>) -> &[CacheLine] {
+        let Prepared { row_lines, lines, .. } = &self.left;
+        // SAFETY: the lines of this task's rows are written by nobody while it runs.
+        unsafe { lines.view(rows.start * row_lines, rows.len() * row_lines) }
+    }
+
+    /// The bytes that are wanted after those of the panel before `panel`: that panel, or past the
+    /// last one as much of what comes upon this layer. A tile asks for its share of them, so that
+    /// none waits for memory: a model's weights are larger than the near caches.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "left to the CPU"))]
+    pub(crate) fn ahead(&self, panel: usize, tile: usize) -> &[u8] {
+        let all = self.ahead_of_all(panel);
+        let share = all.len().div_ceil(self.tiles.len()).next_multiple_of(LINE_BYTES);
+        let start = (share * (tile - self.tiles.start)).min(all.len());
+        &all[start..all.len().min(start + share)]
+    }
+
+    /// The same, for all tiles together.
+    pub(crate) fn ahead_of_all(&self, panel: usize) -> &[u8] {
+        let (panels, bytes) = (self.layer.panels(), self.layer.panel_bytes());
+        let (from, panel) = match panel.checked_sub(panels) {
+            None => (self.layer.bytes(), panel),
+            Some(beyond) => (self.upcoming, beyond),
+        };
+        from.get(panel * bytes..from.len().min((panel + 1) * bytes)).unwrap_or_default()
+    }
+
+    /// What the codes of one of this task's rows are worth.
+    pub(crate) fn scale(&self, row: usize) -> f32 {
+        // SAFETY: the scales of this task's rows are written by nobody while it runs.
+        let scale = unsafe { self.left.scales.view(row, 1) };
+        scale[0]
     }
 }
 
@@ -95,7 +162,22 @@ impl Tiles {
     }
 }
 
+/// A product that is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) left: Rows<'a>,
+    pub(crate) layer: Linear<'a>,
+    /// The layer that comes after it.
+    pub(crate) upcoming: Option<Linear<'a>>,
+    pub(crate) then: Then,
+}
+
 impl Product {
+    fn tiles(&self, rows: usize) -> Tiles {
+        let is_lone = rows <= self.lone_tile_rows;
+        Tiles::of(rows, if is_lone { self.lone_tile_rows } else { self.tile_rows })
+    }
+
     /// The whole product. Shapes have been checked.
     ///
     /// # Safety
@@ -103,44 +185,150 @@ impl Product {
     pub(crate) unsafe fn run(
         &self,
         workspace: &mut Workspace,
-        left: Rows<'_>,
-        layer: Linear<'_>,
-        then: Then,
+        asked: Asked<'_>,
         mut out: RowsMut<'_>,
     ) {
-        if left.count() == 0 {
+        let rows = asked.left.count();
+        if rows == 0 {
             return;
         }
-        let Workspace { left: memory, team, memories, .. } = workspace;
-        let tiles = Tiles::of(left.count(), self.tile_rows);
-        let row_lines = padded_depth(layer.depth()) * self.cell_bytes / size_of::<CacheLine>();
-        let lines = SharedSlice::of(&mut memory.lines);
-        let scales = SharedSlice::of(&mut memory.scales);
-        team.run(tiles.count(), &|tile, thread| {
-            let rows = tiles.rows(tile);
-            // SAFETY: tiles do not overlap, and each is prepared once, before any is read.
-            let lines = unsafe { lines.piece(rows.start * row_lines, rows.len() * row_lines) };
-            // SAFETY: as above.
-            let scales = unsafe { scales.piece(rows.start, rows.len()) };
+        let threads = workspace.team.threads();
+        let out = out.shared();
+        if threads > 1 && rows >= threads * ROWS_EACH_MIN {
+            // SAFETY: the caller's promise.
+            unsafe { self.by_rows(workspace, asked, out) };
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.by_panels(workspace, asked, out) };
+        }
+    }
+
+    /// Few rows: the weights are what takes time, and each thread reads some of them.
+    ///
+    /// # Safety
+    /// As for [`Product::run`].
+    unsafe fn by_panels(&self, workspace: &mut Workspace, asked: Asked<'_>, out: SharedRows<'_>) {
+        let Workspace { left, team, memories, .. } = workspace;
+        let work = Work::of(self, asked, left, out);
+        team.run(work.tiles.count(), &|tile, thread| {
             // SAFETY: a thread runs one piece of work at a time.
             let own = unsafe { memories.of(thread) };
-            // SAFETY: the features are the caller's promise.
-            unsafe { (self.prepare)(left.part(rows), lines, scales, &mut own.lines) };
+            // SAFETY: each tile is prepared once, before any is read; the features are the caller's
+            // promise.
+            unsafe { work.prepare(tile..tile + 1, own) };
         });
-
-        let (lines, scales) = (&memory.lines[..], &memory.scales[..]);
-        let left = Prepared { tiles, row_lines, lines, scales };
-        let panels = layer.panels();
-        let chunk = chunk_panels(panels, team.threads());
-        let out = out.shared();
+        let (threads, panels) = (team.threads(), asked.layer.panels());
+        let chunk = chunk_panels(panels, threads);
         team.run(panels.div_ceil(chunk), &|index, thread| {
             let panels = index * chunk..((index + 1) * chunk).min(panels);
+            let upcoming = upcoming(asked.upcoming, thread, threads);
             // SAFETY: a thread runs one piece of work at a time.
             let own = unsafe { memories.of(thread) };
-            // SAFETY: the features are the caller's promise; no two chunks share a panel.
-            unsafe { (self.multiply)(&Task { left, layer, panels, then, out }, &mut own.lines) };
+            // SAFETY: all tiles are prepared; no two chunks share a panel; the rest as above.
+            unsafe { work.multiply(panels, 0..work.tiles.count(), upcoming, own) };
         });
     }
+
+    /// Many rows: the activations are what takes time to get from one thread to another, so each
+    /// keeps its rows, and reads all weights.
+    ///
+    /// # Safety
+    /// As for [`Product::run`].
+    unsafe fn by_rows(&self, workspace: &mut Workspace, asked: Asked<'_>, out: SharedRows<'_>) {
+        let Workspace { left, team, memories, .. } = workspace;
+        let work = Work::of(self, asked, left, out);
+        let (threads, panels) = (team.threads(), asked.layer.panels());
+        team.run(threads, &|part, thread| {
+            let tiles = work.tiles.count();
+            let tiles = first_chunk(part, tiles, threads)..first_chunk(part + 1, tiles, threads);
+            let upcoming = upcoming(asked.upcoming, 0, 1);
+            // SAFETY: a thread runs one piece of work at a time.
+            let own = unsafe { memories.of(thread) };
+            // SAFETY: no two parts share a tile; the features are the caller's promise.
+            unsafe { work.prepare(tiles.clone(), own) };
+            // SAFETY: a part reads the tiles that it has prepared; the rest as above.
+            unsafe { work.multiply(0..panels, tiles, upcoming, own) };
+        });
+    }
+}
+
+/// A product under way, as every thread sees it.
+struct Work<'a> {
+    product: &'a Product,
+    asked: Asked<'a>,
+    tiles: Tiles,
+    row_lines: usize,
+    lines: SharedSlice<CacheLine>,
+    scales: SharedSlice<f32>,
+    out: SharedRows<'a>,
+}
+
+impl<'a> Work<'a> {
+    fn of(
+        product: &'a Product,
+        asked: Asked<'a>,
+        left: &'a mut Left,
+        out: SharedRows<'a>,
+    ) -> Work<'a> {
+        let cells = padded_depth(asked.layer.depth());
+        Work {
+            product,
+            asked,
+            tiles: product.tiles(asked.left.count()),
+            row_lines: cells * product.cell_bytes / size_of::<CacheLine>(),
+            lines: SharedSlice::of(&mut left.lines),
+            scales: SharedSlice::of(&mut left.scales),
+            out,
+        }
+    }
+
+    /// # Safety
+    /// Nobody else prepares or reads these tiles, or uses `memory`; the CPU has the features of the
+    /// product's level.
+    unsafe fn prepare(&self, tiles: Range<usize>, memory: &mut Memory) {
+        for tile in tiles {
+            let rows = self.tiles.rows(tile);
+            let (first, count) = (rows.start * self.row_lines, rows.len() * self.row_lines);
+            // SAFETY: tiles do not overlap; the rest is the caller's promise.
+            let lines = unsafe { self.lines.piece(first, count) };
+            // SAFETY: as above.
+            let scales = unsafe { self.scales.piece(rows.start, rows.len()) };
+            let rows = self.asked.left.part(rows);
+            // SAFETY: the features are the caller's promise.
+            unsafe { (self.product.prepare)(rows, lines, scales, &mut memory.lines) };
+        }
+    }
+
+    /// # Safety
+    /// The tiles are prepared; nobody else has these panels of these tiles, or uses `memory`; the
+    /// CPU has the features of the product's level.
+    unsafe fn multiply(
+        &self,
+        panels: Range<usize>,
+        tiles: Range<usize>,
+        upcoming: &[u8],
+        memory: &mut Memory,
+    ) {
+        let Asked { layer, then, .. } = self.asked;
+        let left = Prepared {
+            tiles: self.tiles,
+            row_lines: self.row_lines,
+            lines: self.lines,
+            scales: self.scales,
+        };
+        let task = Task { left, layer, panels, tiles, upcoming, then, out: self.out };
+        // SAFETY: the features are the caller's promise.
+        unsafe { (self.product.multiply)(&task, &mut memory.lines) };
+    }
+}
+
+/// The bytes of the next layer that a thread will want first.
+fn upcoming<'a>(layer: Option<Linear<'a>>, thread: usize, threads: usize) -> &'a [u8] {
+    let Some(layer) = layer else { return &[] };
+    let panels = layer.panels();
+    let chunk = chunk_panels(panels, threads);
+    let first = first_chunk(thread, panels.div_ceil(chunk), threads) * chunk;
+    &layer.bytes()[first * layer.panel_bytes()..]
 }
 
 fn chunk_panels(panels: usize, threads: usize) -> usize {

@@ -149,11 +149,6 @@ unsafe impl Send for SharedRows<'_> {}
 unsafe impl Sync for SharedRows<'_> {}
 
 impl<'a> SharedRows<'a> {
-    /// How many rows there are.
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
     /// `columns` floats of row `i`, from column `first` on.
     ///
     /// # Panics
@@ -162,17 +157,61 @@ impl<'a> SharedRows<'a> {
     /// # Safety
     /// Nothing else reads or writes these floats for as long as they are borrowed.
     pub(crate) unsafe fn piece(&self, i: usize, first: usize, columns: usize) -> &'a mut [f32] {
+        // SAFETY: the caller's promise.
+        let strip = unsafe { self.strip(first, columns) };
+        // SAFETY: as above.
+        unsafe { strip.row(i) }
+    }
+
+    /// `columns` floats of every row, from column `first` on.
+    ///
+    /// # Panics
+    /// If they are not inside the rows.
+    ///
+    /// # Safety
+    /// Nothing else reads or writes these floats while [`Strip::row`] of them is borrowed.
+    pub(crate) unsafe fn strip(&self, first: usize, columns: usize) -> Strip<'a> {
         let inside = first.checked_add(columns).is_some_and(|end| end <= self.width);
-        assert!(i < self.count && inside, "columns from {first} of row {i}");
-        // SAFETY: `RowsMut::new` has checked that `count` rows of `width`, `stride` apart, lie
-        // inside the slice that this was made of, and the piece is inside row `i` of them.
-        let start = unsafe { self.cells.add(i * self.stride + first) };
-        // SAFETY: inside one slice of initialised floats, as above; that nothing else touches them
-        // is the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(start, columns) }
+        assert!(inside, "columns from {first} of {}", self.width);
+        // Of no rows, there may be no first one.
+        let start = if self.count == 0 {
+            self.cells
+        } else {
+            // SAFETY: `first` is inside the first row, which is inside the slice.
+            unsafe { self.cells.add(first) }
+        };
+        Strip { start, columns, count: self.count, stride: self.stride, borrowed: PhantomData }
     }
 }
 
+/// Some columns of shared rows, which one thread writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Strip<'a> {
+    start: *mut f32,
+    columns: usize,
+    count: usize,
+    stride: usize,
+    borrowed: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> Strip<'a> {
+    /// Row `i` of the strip.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    ///
+    /// # Safety
+    /// No other borrow of this row of the strip is in use.
+    pub(crate) unsafe fn row(&self, i: usize) -> &'a mut [f32] {
+        assert!(i < self.count, "row {i} of {}", self.count);
+        // SAFETY: `RowsMut::new` has checked that `count` rows of `width`, `stride` apart, lie
+        // inside the slice that this was made of, and `strip` that the columns lie inside a row.
+        let start = unsafe { self.start.add(i * self.stride) };
+        // SAFETY: inside one slice of initialised floats, as above; that nothing else touches them
+        // is the promise of whoever made the strip, and of the caller.
+        unsafe { std::slice::from_raw_parts_mut(start, self.columns) }
+    }
+}
 fn assert_inside(cells: usize, count: usize, width: usize, stride: usize) {
     assert!(width <= stride, "rows of {width} floats overlap at a stride of {stride}");
     let end =

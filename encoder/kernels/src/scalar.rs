@@ -22,18 +22,21 @@ pub(crate) static TABLE: Table = Table {
     products: [
         Product {
             tile_rows: TILE_ROWS,
+            lone_tile_rows: TILE_ROWS,
             cell_bytes: 4,
             prepare: prepare_floats,
             multiply: multiply_f32,
         },
         Product {
             tile_rows: TILE_ROWS,
+            lone_tile_rows: TILE_ROWS,
             cell_bytes: 4,
             prepare: prepare_floats,
             multiply: multiply_f16,
         },
         Product {
             tile_rows: TILE_ROWS,
+            lone_tile_rows: TILE_ROWS,
             cell_bytes: 1,
             prepare: prepare_codes,
             multiply: multiply_codes,
@@ -130,13 +133,11 @@ fn multiply_f16(task: &Task<'_>, _own: &mut [CacheLine]) {
 
 /// Each sum starts from the bias and takes its products in order of depth.
 fn multiply_floats<T: Copy>(task: &Task<'_>, cells: &[T], widen: impl Fn(T) -> f32) {
-    let Task { left, layer, .. } = task;
-    let rows: &[f32] = bytemuck::cast_slice(left.lines);
-    let stride = padded_depth(layer.depth());
+    let layer = &task.layer;
     for panel in task.panels.clone() {
-        for m in 0..task.out.count() {
+        for m in task.rows() {
             let mut sums = *layer.bias(panel);
-            let row = &rows[m * stride..][..layer.depth()];
+            let row: &[f32] = bytemuck::cast_slice(task.lines(m..m + 1));
             for (x, line) in row.iter().zip(lines(cells, panel, layer.depth())) {
                 add_products(&mut sums, *x, line.map(&widen));
             }
@@ -160,17 +161,16 @@ fn prepare_codes(
 
 /// The sum of products of codes is exact; what it is worth is added to the bias.
 fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
-    let Task { left, layer, .. } = task;
+    let layer = &task.layer;
     let Cells::Int8(Codes { codes, scales, .. }) = layer.cells() else {
         unreachable!("chosen by precision")
     };
-    let rows: &[i8] = bytemuck::cast_slice(left.lines);
-    let stride = padded_depth(layer.depth());
     for panel in task.panels.clone() {
         let (scales, _) = scales[panel * COLUMNS..].split_first_chunk::<COLUMNS>().expect("padded");
-        for m in 0..task.out.count() {
+        for m in task.rows() {
             let mut sums = [0_i32; COLUMNS];
-            let (quads, _) = rows[m * stride..][..stride].as_chunks::<QUAD>();
+            let row: &[i8] = bytemuck::cast_slice(task.lines(m..m + 1));
+            let (quads, _) = row.as_chunks::<QUAD>();
             for (x, line) in quads.iter().zip(quad_lines(codes, panel, layer.depth())) {
                 for (sum, weights) in sums.iter_mut().zip(line.as_chunks::<QUAD>().0) {
                     let products =
@@ -180,7 +180,7 @@ fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
             }
             let mut values = *layer.bias(panel);
             for ((value, sum), scale) in values.iter_mut().zip(sums).zip(scales) {
-                *value += left.scales[m] * scale * sum as f32;
+                *value += task.scale(m) * scale * sum as f32;
             }
             finish(task, m, panel, &mut values);
         }

@@ -1,7 +1,11 @@
 //! The threads of one forward pass: a piece of work is cut into chunks, and whoever is free takes
 //! the next one.
 //!
-//! Owns the threads and how they wait. A pass has some tens of pieces of work of some ten
+//! Owns the threads and how they wait. Every thread has a range of the chunks of its own, which it
+//! takes first and in order, so that what it reads and writes from one piece of work to the next
+//! tends to be in its caches already; then it helps the others.
+//!
+//! A pass has some tens of pieces of work of some ten
 //! microseconds each, too short to wake a thread for; so a helper that has nothing to do looks for
 //! work for a while ([`LOOKS_MAX`]) before it goes to sleep. Nobody waits for a helper that sleeps
 //! or was not given a processor: the caller takes chunks too, and only waits for those that were
@@ -33,13 +37,21 @@ struct Shared {
     /// The piece of work under way; read only between `enter` and `leave`.
     work: UnsafeCell<Option<*const Work<'static>>>,
     chunks: AtomicUsize,
-    next: AtomicUsize,
+    /// One per thread.
+    ranges: Vec<Range>,
     is_open: AtomicBool,
     /// Helpers that may be looking at `work`.
     inside: AtomicUsize,
     sleepers: AtomicUsize,
     has_failed: AtomicBool,
     is_over: AtomicBool,
+}
+
+/// The chunks that a thread takes first: how many of them were taken. A cache line each.
+#[derive(Default)]
+#[repr(align(64))]
+struct Range {
+    taken: AtomicUsize,
 }
 
 // SAFETY: `work` is written by the caller while `is_open` is false and `inside` is zero, and read by
@@ -51,12 +63,12 @@ unsafe impl Send for Shared {}
 
 impl Team {
     /// A team of so many threads, the caller's own included; at least one, at most
-    /// [`THREADS_MAX`]. Where the system has no more threads to give, the team is smaller.
+    /// [`THREADS_MAX`]. Where the system has no more threads to give, those there are do the work.
     pub(crate) fn of(threads: usize) -> Team {
         let shared = Arc::new(Shared {
             work: UnsafeCell::new(None),
             chunks: AtomicUsize::new(0),
-            next: AtomicUsize::new(0),
+            ranges: (0..threads.clamp(1, THREADS_MAX)).map(|_| Range::default()).collect(),
             is_open: AtomicBool::new(false),
             inside: AtomicUsize::new(0),
             sleepers: AtomicUsize::new(0),
@@ -68,13 +80,13 @@ impl Team {
             let name = format!("encoder-{index}");
             thread::Builder::new().name(name).spawn(move || help(&shared, index)).ok()
         };
-        let helpers = (1..threads.clamp(1, THREADS_MAX)).map_while(helper).collect();
+        let helpers = (1..shared.ranges.len()).map_while(helper).collect();
         Team { shared, helpers }
     }
 
     /// How many threads there are, the caller's included.
     pub(crate) fn threads(&self) -> usize {
-        self.helpers.len() + 1
+        self.shared.ranges.len()
     }
 
     /// Does `work` for every chunk below `chunks`, each once, on any of the threads, and returns
@@ -98,7 +110,7 @@ impl Team {
         // SAFETY: no round is open and no helper inside: the last round's end saw to it.
         unsafe { *shared.work.get() = Some(pointer) };
         shared.chunks.store(chunks, Ordering::Relaxed);
-        shared.next.store(0, Ordering::Relaxed);
+        shared.ranges.iter().for_each(|range| range.taken.store(0, Ordering::Relaxed));
         shared.is_open.store(true, Ordering::SeqCst);
         let round = Round { shared };
         if shared.sleepers.load(Ordering::SeqCst) > 0 {
@@ -142,21 +154,37 @@ impl Drop for Round<'_> {
 
 impl Shared {
     fn take_chunks(&self, work: &Work<'_>, thread: usize) {
-        let chunks = self.chunks.load(Ordering::Relaxed);
-        loop {
-            let chunk = self.next.fetch_add(1, Ordering::Relaxed);
-            if chunk >= chunks {
-                return;
+        let (chunks, threads) = (self.chunks.load(Ordering::Relaxed), self.ranges.len());
+        for of in (0..threads).map(|i| (thread + i) % threads) {
+            let (start, end) =
+                (first_chunk(of, chunks, threads), first_chunk(of + 1, chunks, threads));
+            loop {
+                // Looked at before it is raised, so that those who come last leave it alone.
+                let taken = &self.ranges[of].taken;
+                if taken.load(Ordering::Relaxed) >= end - start {
+                    break;
+                }
+                let chunk = start + taken.fetch_add(1, Ordering::Relaxed);
+                if chunk >= end {
+                    break;
+                }
+                work(chunk, thread);
             }
-            work(chunk, thread);
         }
+    }
+
+    /// Whether any chunk of the last round was not taken yet.
+    fn has_chunks(&self) -> bool {
+        let (chunks, threads) = (self.chunks.load(Ordering::Relaxed), self.ranges.len());
+        self.ranges.iter().enumerate().any(|(of, range)| {
+            let count = first_chunk(of + 1, chunks, threads) - first_chunk(of, chunks, threads);
+            range.taken.load(Ordering::Relaxed) < count
+        })
     }
 
     /// Helps with the round that is open, if one is and has chunks left.
     fn help_once(&self, thread: usize) -> bool {
-        if !self.is_open.load(Ordering::Relaxed)
-            || self.next.load(Ordering::Relaxed) >= self.chunks.load(Ordering::Relaxed)
-        {
+        if !self.is_open.load(Ordering::Relaxed) || !self.has_chunks() {
             return false;
         }
         self.inside.fetch_add(1, Ordering::SeqCst);
@@ -178,6 +206,11 @@ impl Shared {
         self.inside.fetch_sub(1, Ordering::SeqCst);
         true
     }
+}
+
+/// The first of the chunks that are a thread's own.
+pub(crate) fn first_chunk(thread: usize, chunks: usize, threads: usize) -> usize {
+    thread * chunks / threads
 }
 
 /// The life of a helper.

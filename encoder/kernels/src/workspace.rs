@@ -120,11 +120,18 @@ impl Memories {
 }
 
 /// Memory that several threads write at once, each its own places.
-#[derive(Clone, Copy)]
 pub(crate) struct SharedSlice<T> {
     start: *mut T,
     length: usize,
 }
+
+impl<T> Clone for SharedSlice<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for SharedSlice<T> {}
 
 // SAFETY: it is a `&mut [T]` that is handed out piece by piece; see `piece`.
 unsafe impl<T: Send> Send for SharedSlice<T> {}
@@ -135,6 +142,22 @@ impl<T> SharedSlice<T> {
     /// All of `slice`, which nobody may touch in another way while pieces are in use.
     pub(crate) fn of(slice: &mut [T]) -> SharedSlice<T> {
         SharedSlice { start: slice.as_mut_ptr(), length: slice.len() }
+    }
+
+    /// `count` elements from `first` on, to read.
+    ///
+    /// # Panics
+    /// If they are not inside.
+    ///
+    /// # Safety
+    /// The slice this was made of still lives, and nothing writes these elements for as long as they
+    /// are borrowed.
+    pub(crate) unsafe fn view<'a>(&self, first: usize, count: usize) -> &'a [T] {
+        assert!(first.checked_add(count).is_some_and(|end| end <= self.length), "outside");
+        // SAFETY: inside the slice, as was just checked.
+        let start = unsafe { self.start.add(first) };
+        // SAFETY: inside a slice of initialised elements; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts(start, count) }
     }
 
     /// `count` elements from `first` on.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::keep::{count, job};
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
-use crate::model::Unit;
+use crate::model::{Bar, Unit};
 use crate::operator::{self, Backup};
 
 #[derive(Debug, Args)]
@@ -36,7 +36,8 @@ pub(super) struct BackupArgs {
 pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
     let raw = arguments(args)?;
     let wanted = Backup::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
-    let report = job(&args.common.data()?, Unit::Bytes, "/operator/backup", &raw, |keeper| {
+    let bar = Bar::of_command(Unit::Bytes, args.common.json);
+    let report = job(&args.common.data()?, bar, "/operator/backup", &raw, |keeper| {
         operator::backup(keeper, &Value::Object(raw.clone()), &wanted)
     })?;
     if args.common.json {

@@ -6,7 +6,7 @@ use serde_json::Map;
 use super::keep::{count, job};
 use super::tell::tell_line;
 use super::{Common, Failure};
-use crate::model::Unit;
+use crate::model::{Bar, Unit};
 use crate::operator;
 
 #[derive(Debug, Args)]
@@ -17,7 +17,8 @@ pub(super) struct CompactArgs {
 
 pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
     let data = args.common.data()?;
-    let report = job(&data, Unit::Bytes, "/operator/compact", &Map::new(), operator::compact)?;
+    let bar = Bar::of_command(Unit::Bytes, args.common.json);
+    let report = job(&data, bar, "/operator/compact", &Map::new(), operator::compact)?;
     if args.common.json {
         return tell_line(&report);
     }

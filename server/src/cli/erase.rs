@@ -9,7 +9,7 @@ use super::keep::{count, job};
 use super::recall::plain;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
-use crate::model::Unit;
+use crate::model::{Bar, Unit};
 use crate::operator::{self, Erase};
 
 /// Items that are shown before the question.
@@ -67,7 +67,8 @@ pub(super) fn run(args: &EraseArgs) -> Result<(), Failure> {
 fn ask(args: &EraseArgs, raw: &Value) -> Result<Value, Failure> {
     let raw: Map<String, Value> = raw.as_object().cloned().unwrap_or_default();
     let wanted = Erase::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
-    job(&args.common.data()?, Unit::Bytes, ROUTE, &raw, |keeper| {
+    let bar = Bar::of_command(Unit::Bytes, args.common.json);
+    job(&args.common.data()?, bar, ROUTE, &raw, |keeper| {
         operator::erase(keeper, &Value::Object(raw.clone()), &wanted)
     })
 }

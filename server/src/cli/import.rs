@@ -31,7 +31,7 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
     };
     let raw = json!({"path": path, "strict": args.strict, "dry_run": args.dry_run});
     let raw = raw.as_object().cloned().unwrap_or_default();
-    let mut bar = Bar::stderr(Unit::Lines);
+    let mut bar = Bar::of_command(Unit::Lines, args.common.json);
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
             let answer = alone(&parts, &raw, &mut bar)?;

@@ -20,7 +20,7 @@ const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
     let raw = arguments(&args.paths, args.dry_run)?;
-    let mut bar = Bar::stderr(Unit::Files);
+    let mut bar = Bar::of_command(Unit::Files, args.common.json);
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
             let answer = alone(&parts, &raw, &mut bar, &Cancel::new())?;

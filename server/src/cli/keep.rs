@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Failure;
 use super::remote::Remote;
 use crate::app::StartError;
-use crate::model::{Bar, Progress, Unit};
+use crate::model::{Bar, Progress};
 use crate::operator::{Alone, KeepError, Keeper};
 
 impl From<KeepError> for Failure {
@@ -20,19 +20,18 @@ impl From<KeepError> for Failure {
     }
 }
 
-/// Does `work` here, or lets the server do it, which has it as `route`; both tell of `unit`s. Gives
-/// the report.
+/// Does `work` here, or lets the server do it, which has it as `route`; both under a bar. Gives the
+/// report.
 pub(super) fn job(
     data: &Path,
-    unit: Unit,
+    mut bar: Bar,
     route: &str,
     raw: &Map<String, Value>,
     work: impl FnOnce(&Keeper<'_>) -> Result<Value, KeepError>,
 ) -> Result<Value, Failure> {
     match Alone::open(data) {
-        Ok(alone) => watched(unit, |tell| Ok(work(&alone.keeper(tell))?)),
+        Ok(alone) => watched(bar, |tell| Ok(work(&alone.keeper(tell))?)),
         Err(StartError::Busy(_)) => {
-            let mut bar = Bar::stderr(unit);
             let body = Value::Object(raw.clone());
             Remote::find(data)?.follow(route, &body, |step| {
                 let what = step["what"].as_str().unwrap_or_default();
@@ -44,12 +43,12 @@ pub(super) fn job(
     }
 }
 
-/// Does `work`, which tells of the units that it has done, under a bar.
+/// Does `work`, which tells how much of it is done, under a bar.
 pub(super) fn watched(
-    unit: Unit,
+    bar: Bar,
     work: impl FnOnce(crate::tools::Progress<'_>) -> Result<Value, Failure>,
 ) -> Result<Value, Failure> {
-    let bar = Mutex::new(Bar::stderr(unit));
+    let bar = Mutex::new(bar);
     work(&|done, total, what| {
         let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
         bar.advance(what, done, Some(total));

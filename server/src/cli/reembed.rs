@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::keep::{count, job};
 use super::tell::tell_line;
 use super::{Common, Failure};
-use crate::model::Unit;
+use crate::model::{Bar, Unit};
 use crate::operator::{self, Reembed};
 
 #[derive(Debug, Args)]
@@ -19,7 +19,8 @@ pub(super) fn run(args: &ReembedArgs) -> Result<(), Failure> {
     let raw = arguments(&args.common)?;
     let wanted = Reembed::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let data = args.common.data()?;
-    let report = job(&data, Unit::Items, "/operator/reembed", &raw, |keeper| {
+    let bar = Bar::of_command(Unit::Items, args.common.json);
+    let report = job(&data, bar, "/operator/reembed", &raw, |keeper| {
         operator::reembed(keeper, None, &Value::Object(raw.clone()), &wanted)
     })?;
     if args.common.json { tell_line(&report) } else { tell_line(&readable(&report)) }

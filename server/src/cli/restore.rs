@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::keep::{count, watched};
 use super::tell::{shell_word, tell_line};
 use super::{Common, Failure, backup};
-use crate::model::Unit;
+use crate::model::{Bar, Unit};
 use crate::operator;
 
 #[derive(Debug, Args)]
@@ -21,7 +21,8 @@ pub(super) struct RestoreArgs {
 
 pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
     let (from, data) = (backup::absolute(&args.dir)?, args.common.data()?);
-    let report = watched(Unit::Bytes, |tell| Ok(operator::restore(&from, &data, tell)?))?;
+    let bar = Bar::of_command(Unit::Bytes, args.common.json);
+    let report = watched(bar, |tell| Ok(operator::restore(&from, &data, tell)?))?;
     if args.common.json { tell_line(&report) } else { tell_line(&readable(&report)) }
 }
 

@@ -1,42 +1,31 @@
 //! One ingest: paths in, documents stored, a report out.
 //!
-//! A file is stored whole or not at all, one batch each. Files whose content is as it was are
-//! left alone; a changed file's new version supersedes its old one.
-
-use std::collections::{BTreeMap, HashMap, VecDeque};
+//! A file is stored whole or not at all. Files whose content is as it was are left alone, so a job
+//! that was killed goes on where it ended; a changed file's new version supersedes its old one.
 
 use engine::{
-    Batch, Damage, Direction, EdgeDraft, EdgeFilter, ItemDraft, ItemId, Model, NEIGHBOURS_MAX,
-    Sensitivity, Snapshot, SourceId, Status, Store, WriteError,
+    Batch, Damage, ItemDraft, ItemId, Sensitivity, Snapshot, SourceId, Status, Store, WriteError,
 };
-use half::f16;
 use serde_json::json;
 
 use super::chunk::chunk;
-use super::links::candidates;
+use super::linking::{Linking, Piece, Unlinked};
 use super::outline::{Marks, Older, Prepared, named};
+use super::parcel::{Documents, One, Stored as Settled};
 use super::read::read_bytes;
 pub use super::report::{JobError, Report};
 use super::roots::{Allowed, FILE_BYTES_MAX, Roots};
 use super::uri;
 use super::walk::{self, Listed, walk};
 use crate::encoders::Encoders;
+use crate::inflow::{self, Halt, Inflow};
 
 /// Paths of one request.
 pub const PATHS_MAX: usize = 64;
-/// Chunks that are embedded together.
-const EMBED_TOGETHER: usize = 64;
-/// Strength of a link between files.
-const LINK_WEIGHT: f32 = 0.8;
-/// What a link between files is called.
-const LINKS_TO: &str = "links_to";
 /// Ref of the item that says that a job is open.
 const OPEN_REF: &str = "recalld:ingest-open";
 /// Skipped files and errors that the stored record lists.
 const RECORDED_MAX: usize = 20;
-/// Links of one document that become edges.
-const LINKS_MAX: usize = 1_000;
-
 /// What to ingest.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -66,7 +55,7 @@ pub struct Job<'a> {
     pub roots: &'a Roots,
     /// Whether to stop now.
     pub cancelled: &'a dyn Fn() -> bool,
-    /// Told how many files of how many are done, and the one at hand.
+    /// Told before each file how many of how many are done, stored and all, and the one at hand.
     pub progress: &'a dyn Fn(u64, u64, &str),
 }
 
@@ -75,39 +64,132 @@ impl Job<'_> {
     pub fn run(&self, request: &Request) -> Result<Report, JobError> {
         let mut report = Report::default();
         let files = self.list(request, &mut report)?;
-        let mut state = State::of(&self.store().snapshot())?;
-        for (done, file) in (0u64..).zip(&files) {
-            (self.progress)(done, files.len() as u64, &file.relative);
-            if report.cancelled || (self.cancelled)() {
-                report.cancelled = true;
-                break;
-            }
-            report.files += 1;
-            match self.prepare(file, request, &mut report)? {
-                Found::PassedOver => {}
-                Found::Unchanged => state.unchanged.push(file),
-                Found::Fresh(prepared) => {
-                    report.items += 1 + prepared.chunks.len() as u64;
-                    report.superseded += u64::from(prepared.older.is_some());
-                    if !request.dry_run {
-                        state.waiting.push(*prepared);
-                    }
+        let mut state = State::of(&self.store().snapshot(), report)?;
+        if request.dry_run {
+            for (at, file) in files.iter().enumerate() {
+                if !self.goes_on(&mut state, &files, at) {
+                    break;
+                }
+                state.settled += 1;
+                if let Found::Fresh(prepared) = self.prepare(file, request, &mut state.report)? {
+                    state.report.count(1 + prepared.chunks.len(), prepared.older.is_some());
                 }
             }
-            if state.waiting_items() >= EMBED_TOGETHER {
-                self.store_all(&mut state, request, &mut report)?;
-            }
-        }
-        self.store_all(&mut state, request, &mut report)?;
-        if !request.dry_run {
-            self.link_all(&state, request, &mut report)?;
+        } else {
+            std::thread::scope(|scope| {
+                let inflow = Inflow::start(scope, self.encoders);
+                self.store_all(inflow, &files, &mut state, request)
+            })?;
+            self.link_all(&files, &mut state, request)?;
             // A job that found everything as it was leaves nothing behind.
-            if report.items > 0 || report.errors_count > 0 || state.open.is_some() {
-                self.record(&state, request, &mut report)?;
+            let is_new = state.report.items > 0 || state.report.errors_count > 0;
+            if is_new || state.open.is_some() {
+                self.record(&mut state, request)?;
             }
         }
+        let report = state.report;
         (self.progress)(report.files, files.len() as u64, "");
         Ok(report)
+    }
+
+    /// Whether the next file is to be read.
+    fn goes_on(&self, state: &mut State, files: &[Listed], at: usize) -> bool {
+        (self.progress)(state.settled as u64, files.len() as u64, &files[at].relative);
+        state.report.cancelled |= (self.cancelled)();
+        state.report.files += u64::from(!state.report.cancelled);
+        !state.report.cancelled
+    }
+
+    /// Reads every file, and hands on what is new. What was stored is in the report, whether or not
+    /// the job was called off.
+    fn store_all(
+        &self,
+        mut inflow: Inflow<Documents>,
+        files: &[Listed],
+        state: &mut State,
+        request: &Request,
+    ) -> Result<(), JobError> {
+        let mut pending = Documents::default();
+        for (at, file) in files.iter().enumerate() {
+            if inflow.is_empty() && pending.is_empty() {
+                state.settled = at;
+            }
+            if !self.goes_on(state, files, at) {
+                break;
+            }
+            let prepared = match self.prepare(file, request, &mut state.report)? {
+                Found::PassedOver => continue,
+                Found::Unchanged => {
+                    state.unchanged.push(at);
+                    continue;
+                }
+                Found::Fresh(prepared) => prepared,
+            };
+            let (one, batch) = self.batch(*prepared, at, request);
+            if !pending.fits(&one, &batch) {
+                let full = std::mem::take(&mut pending);
+                if !self.give(&mut inflow, full, state, request)? {
+                    break;
+                }
+            }
+            pending.push(one, batch);
+        }
+        if !state.report.cancelled
+            && !pending.is_empty()
+            && self.give(&mut inflow, pending, state, request)?
+        {
+            let settled = inflow.drain(self.cancelled);
+            self.settle(settled, state)?;
+        }
+        inflow.stop()?.into_iter().for_each(|one| state.settle(one));
+        Ok(())
+    }
+
+    /// Hands documents on; gives whether the job goes on.
+    fn give(
+        &self,
+        inflow: &mut Inflow<Documents>,
+        documents: Documents,
+        state: &mut State,
+        request: &Request,
+    ) -> Result<bool, JobError> {
+        self.mark_open(state, request)?;
+        let settled = inflow.give(documents, self.cancelled);
+        self.settle(settled, state)?;
+        Ok(!state.report.cancelled)
+    }
+
+    fn settle(
+        &self,
+        settled: Result<Vec<inflow::Settled<Vec<Settled>>>, Halt<WriteError>>,
+        state: &mut State,
+    ) -> Result<(), JobError> {
+        match settled {
+            Ok(settled) => settled.into_iter().for_each(|one| state.settle(one)),
+            Err(Halt::Cancelled) => state.report.cancelled = true,
+            Err(Halt::Failed(error)) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// A document as it is stored. What of it was embedded before, with the same model, stays.
+    fn batch(&self, one: Prepared, file: usize, request: &Request) -> (One, Batch) {
+        let marks = Marks { by: &request.by, via: request.via };
+        let model = self.encoders.view().embedder.model();
+        let (mut batch, document) = one.batch(&mut || self.store().new_item_id(), model, marks);
+        batch.embedded_by = Some(model);
+        let one = One {
+            document,
+            older: one.older.as_ref().map(|older| older.document),
+            file,
+            bytes: one.bytes,
+            has_links: !one.document.links.is_empty(),
+            uri: one.uri,
+            sources: batch.sources.len(),
+            items: batch.items.len(),
+            edges: batch.edges.len(),
+        };
+        (one, batch)
     }
 
     fn store(&self) -> &Store {
@@ -204,78 +286,10 @@ impl Job<'_> {
         None
     }
 
-    fn store_all(
-        &self,
-        state: &mut State<'_>,
-        request: &Request,
-        report: &mut Report,
-    ) -> Result<(), JobError> {
-        let waiting = std::mem::take(&mut state.waiting);
-        if waiting.is_empty() {
-            return Ok(());
-        }
-        let Some((mut embeddings, model)) = self.embed(&waiting) else {
-            for one in &waiting {
-                report.take_back(one);
-            }
-            report.cancelled = true;
-            return Ok(());
-        };
-        self.mark_open(state, request)?;
-        for one in waiting {
-            let marks = Marks { by: &request.by, via: request.via };
-            let mine = embeddings.drain(..1 + one.chunks.len()).collect();
-            let (mut batch, document) = one.batch(&mut || self.store().new_item_id(), mine, marks);
-            batch.embedded_by = Some(model);
-            let chunks: Vec<Piece> = batch.items[1..]
-                .iter()
-                .filter_map(|item| Some((item.id?, item.span?.line_start, item.span?.line_end)))
-                .collect();
-            match self.encoders.write(batch) {
-                Ok(_) => report.documents.push(document),
-                Err(WriteError::Refused { field, why }) => {
-                    report.take_back(&one);
-                    report.fail(one.uri, format!("{field}: {why}"));
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            }
-            state.links.push(Unlinked::of(one, document, chunks));
-        }
-        Ok(())
-    }
-
-    /// One embedding for each item, in order, and what made them; `None` when the job is called off
-    /// meanwhile.
-    fn embed(&self, waiting: &[Prepared]) -> Option<(VecDeque<Vec<f16>>, Model)> {
-        let embedder = self.encoders.view().embedder;
-        let mut known = Vec::new();
-        for one in waiting {
-            known.push(None);
-            known.extend(one.known_embeddings(embedder.model()));
-        }
-        let texts: Vec<String> = waiting.iter().flat_map(Prepared::texts_to_embed).collect();
-        let unknown = texts.iter().zip(&known).filter(|(_, known)| known.is_none());
-        let unknown: Vec<&str> = unknown.map(|(text, _)| text.as_str()).collect();
-        let mut fresh = Vec::with_capacity(unknown.len());
-        for slice in unknown.chunks(EMBED_TOGETHER) {
-            if (self.cancelled)() {
-                return None;
-            }
-            fresh.extend(embedder.embed_all(slice));
-        }
-        let mut fresh = fresh.into_iter();
-        let all = known.into_iter().map(|known| match known {
-            Some(known) => known.to_vec(),
-            None => fresh.next().expect("one for each text that had none"),
-        });
-        Some((all.collect(), embedder.model()))
-    }
-
     /// Before the first document, a hidden item says that a job is open; the record of the job
     /// replaces it. Found at the start of a later job, it tells that this one was cut off, perhaps
     /// before its links were made.
-    fn mark_open(&self, state: &mut State<'_>, request: &Request) -> Result<(), JobError> {
+    fn mark_open(&self, state: &mut State, request: &Request) -> Result<(), JobError> {
         if state.open.is_some() {
             return Ok(());
         }
@@ -290,25 +304,28 @@ impl Job<'_> {
     }
 
     /// Links between files become edges, once all files are there: those of new documents, and
-    /// those of unchanged ones that may lead to something new or were never made.
+    /// those of unchanged ones that may lead to something new or were never made. Each file is read
+    /// once more for it, so that nothing of it has to be kept until then.
     fn link_all(
         &self,
-        state: &State<'_>,
+        files: &[Listed],
+        state: &mut State,
         request: &Request,
-        report: &mut Report,
     ) -> Result<(), JobError> {
-        let snapshot = self.store().snapshot();
-        let mut known = HashMap::new();
-        for one in &state.links {
-            self.link(&snapshot, one, &mut known, request, report)?;
+        let mut linking = Linking::new(self.store(), &request.by);
+        for (at, older) in std::mem::take(&mut state.unlinked) {
+            if let Some(one) = self.stored_links(linking.snapshot(), &files[at])? {
+                linking.link(&Unlinked { older, ..one })?;
+            }
         }
-        if state.interrupted || !state.links.is_empty() {
-            for file in &state.unchanged {
-                if let Some(one) = self.stored_links(&snapshot, file)? {
-                    self.link(&snapshot, &one, &mut known, request, report)?;
+        if state.interrupted || !state.report.documents.is_empty() {
+            for &at in &state.unchanged {
+                if let Some(one) = self.stored_links(linking.snapshot(), &files[at])? {
+                    linking.link(&one)?;
                 }
             }
         }
+        state.report.links = linking.end()?;
         Ok(())
     }
 
@@ -326,6 +343,10 @@ impl Job<'_> {
         else {
             return Ok(None);
         };
+        if stored.sha256 != super::sha256(&bytes) {
+            // It was changed meanwhile: its links come with the next ingest.
+            return Ok(None);
+        }
         Ok(Some(Unlinked {
             document: stored.document,
             older: None,
@@ -336,73 +357,10 @@ impl Job<'_> {
         }))
     }
 
-    fn link(
-        &self,
-        snapshot: &Snapshot,
-        one: &Unlinked,
-        known: &mut HashMap<String, Option<ItemId>>,
-        request: &Request,
-        report: &mut Report,
-    ) -> Result<(), JobError> {
-        let mut edges: BTreeMap<(ItemId, ItemId), EdgeDraft> = BTreeMap::new();
-        for (from, link) in one.links() {
-            for relative in candidates(link, &one.relative) {
-                let path = format!("{}/{relative}", one.root.trim_end_matches('/'));
-                let uri = uri::of_path(&path);
-                let to = match known.get(&uri) {
-                    Some(to) => *to,
-                    None => *known.entry(uri.clone()).or_insert(document_of(snapshot, &uri)?),
-                };
-                if let Some(to) = to.filter(|&to| to != one.document) {
-                    let edge = || edge(from, to, &link.label, request);
-                    edges.entry((from, to)).or_insert_with(edge);
-                    break;
-                }
-            }
-            if edges.len() >= LINKS_MAX {
-                break;
-            }
-        }
-        self.keep_incoming(snapshot, one, request, &mut edges)?;
-        let mut fresh = Vec::with_capacity(edges.len());
-        for ((from, to), edge) in edges {
-            if !is_linked(snapshot, from, to)? {
-                fresh.push(edge);
-            }
-        }
-        if !fresh.is_empty() {
-            report.links += fresh.len() as u64;
-            self.store().write(Batch { edges: fresh, ..Batch::default() })?;
-        }
-        Ok(())
-    }
-
-    /// What linked to the old version of a document links to the new one as well.
-    fn keep_incoming(
-        &self,
-        snapshot: &Snapshot,
-        one: &Unlinked,
-        request: &Request,
-        edges: &mut BTreeMap<(ItemId, ItemId), EdgeDraft>,
-    ) -> Result<(), JobError> {
-        let Some(older) = one.older else { return Ok(()) };
-        let links = EdgeFilter { current_only: true, ..links(Direction::In) };
-        for neighbour in snapshot.neighbours(older, NEIGHBOURS_MAX, &links)? {
-            let from = neighbour.edge.from;
-            let edge = || edge(from, one.document, neighbour.edge.note, request);
-            edges.entry((from, one.document)).or_insert_with(edge);
-        }
-        Ok(())
-    }
-
     /// The job itself is remembered.
-    fn record(
-        &self,
-        state: &State<'_>,
-        request: &Request,
-        report: &mut Report,
-    ) -> Result<(), JobError> {
+    fn record(&self, state: &mut State, request: &Request) -> Result<(), JobError> {
         let id = self.store().new_item_id();
+        let report = &mut state.report;
         report.job = Some(id);
         let mut told = report.to_json();
         told["paths"] = json!(request.paths);
@@ -435,30 +393,43 @@ fn job_item(request: &Request) -> ItemDraft {
 }
 
 /// Where a job stands.
-struct State<'a> {
-    waiting: Vec<Prepared>,
-    links: Vec<Unlinked>,
-    unchanged: Vec<&'a Listed>,
+struct State {
+    report: Report,
+    /// Files at the front of the list of which nothing is left to do.
+    settled: usize,
+    /// Files whose documents were stored and have links, or may be linked to, each with the document
+    /// that it replaced.
+    unlinked: Vec<(usize, Option<ItemId>)>,
+    /// Files that are stored as they are.
+    unchanged: Vec<usize>,
     /// The mark that a job is open: this one's, or that of one that was cut off.
     open: Option<ItemId>,
     /// Whether an earlier job was cut off.
     interrupted: bool,
 }
 
-impl State<'_> {
-    fn of(snapshot: &Snapshot) -> Result<Self, Damage> {
+impl State {
+    fn of(snapshot: &Snapshot, report: Report) -> Result<Self, Damage> {
         let open = snapshot.find_ref(OPEN_REF)?.map(|place| snapshot.id(place)).transpose()?;
-        Ok(Self {
-            waiting: Vec::new(),
-            links: Vec::new(),
-            unchanged: Vec::new(),
-            open,
-            interrupted: open.is_some(),
-        })
+        let interrupted = open.is_some();
+        let (unlinked, unchanged) = (Vec::new(), Vec::new());
+        Ok(Self { report, settled: 0, unlinked, unchanged, open, interrupted })
     }
 
-    fn waiting_items(&self) -> usize {
-        self.waiting.iter().map(|one| one.chunks.len() + 1).sum()
+    fn settle(&mut self, settled: inflow::Settled<Vec<Settled>>) {
+        self.report.embedded += settled.embedded;
+        for (one, refused) in settled.done {
+            self.settled = one.file + 1;
+            if let Some(why) = refused {
+                self.report.fail(one.uri, why);
+                continue;
+            }
+            self.report.count(one.items, one.older.is_some());
+            self.report.documents.push(one.document);
+            if one.has_links || one.older.is_some() {
+                self.unlinked.push((one.file, one.older));
+            }
+        }
     }
 }
 
@@ -519,66 +490,4 @@ impl Stored {
 /// The document that stands for a file now.
 pub fn document_of(snapshot: &Snapshot, uri: &str) -> Result<Option<ItemId>, Damage> {
     Ok(stored(snapshot, uri)?.map(|stored| stored.document))
-}
-
-fn is_linked(snapshot: &Snapshot, from: ItemId, to: ItemId) -> Result<bool, Damage> {
-    let neighbours = snapshot.neighbours(from, NEIGHBOURS_MAX, &links(Direction::Out))?;
-    Ok(neighbours.iter().any(|one| one.edge.to == to))
-}
-
-/// The links that run this way.
-fn links(direction: Direction) -> EdgeFilter {
-    let relations = vec![LINKS_TO.to_owned()];
-    EdgeFilter { relations, direction: Some(direction), ..EdgeFilter::default() }
-}
-
-fn edge(from: ItemId, to: ItemId, note: &str, request: &Request) -> EdgeDraft {
-    const NOTE_BYTES: usize = 200;
-    EdgeDraft {
-        id: None,
-        from,
-        to,
-        relation: LINKS_TO.to_owned(),
-        weight: LINK_WEIGHT,
-        source: None,
-        recorded_at: None,
-        recorded_by: request.by.clone(),
-        valid_from: None,
-        valid_to: None,
-        note: super::outline::cut(note, NOTE_BYTES),
-    }
-}
-
-/// Id, first and last line of a chunk.
-type Piece = (ItemId, u32, u32);
-
-/// A stored document whose links have not been followed yet.
-struct Unlinked {
-    document: ItemId,
-    older: Option<ItemId>,
-    relative: String,
-    root: String,
-    links: Vec<super::read::Link>,
-    chunks: Vec<Piece>,
-}
-
-impl Unlinked {
-    fn of(one: Prepared, document: ItemId, chunks: Vec<Piece>) -> Self {
-        Self {
-            document,
-            older: one.older.map(|older| older.document),
-            relative: one.relative,
-            root: one.root,
-            links: one.document.links,
-            chunks,
-        }
-    }
-
-    /// Each link with the chunk that holds it: the document where none does.
-    fn links(&self) -> impl Iterator<Item = (ItemId, &super::read::Link)> {
-        self.links.iter().map(|link| {
-            let holds = |chunk: &&Piece| (chunk.1..=chunk.2).contains(&link.line);
-            (self.chunks.iter().find(holds).map_or(self.document, |chunk| chunk.0), link)
-        })
-    }
 }

@@ -2,14 +2,17 @@
 //!
 //! Owns the walk (`walk`), the path policy (`roots`, `beneath`), the readers (`read`), the cutting
 //! into chunks (`chunk`, `pieces`) and the guessing of link targets (`links`). Knows file
-//! descriptors and bytes; must not know the engine, HTTP or the tools, except for `job` and
-//! `outline` and `report`, which store what the others read: all but these are pure functions of their bytes.
+//! descriptors and bytes; must not know the engine, HTTP or the tools, except for `job`,
+//! `linking`, `outline`, `parcel` and `report`, which store what the others read: all but these are pure
+//! functions of their bytes.
 
 mod beneath;
 pub mod chunk;
 pub mod job;
+mod linking;
 pub mod links;
 mod outline;
+mod parcel;
 mod pieces;
 pub mod read;
 mod report;

@@ -12,7 +12,6 @@ use serde_json::json;
 
 use super::chunk::Chunk;
 use super::read::Document;
-use crate::embed::embedded_text;
 use crate::names;
 
 /// Characters of a document's own text: its fields and headings.
@@ -132,17 +131,9 @@ impl Prepared {
         text.chars().take(OUTLINE_CHARS_MAX).collect()
     }
 
-    /// What the encoder reads for each item, in the order of [`Prepared::batch`].
-    pub(super) fn texts_to_embed(&self) -> Vec<String> {
-        let mut texts = vec![embedded_text(&self.title(), &self.outline())];
-        let chunks = self.chunks.iter().zip(&self.named);
-        texts.extend(chunks.map(|(chunk, (title, _))| embedded_text(title, &chunk.text)));
-        texts
-    }
-
     /// For each chunk the embedding that an older version has, if the words and the model are the
     /// same.
-    pub(super) fn known_embeddings(&self, model: Model) -> Vec<Option<&[f16]>> {
+    fn known_embeddings(&self, model: Model) -> Vec<Option<&[f16]>> {
         let mut known: HashMap<(&str, [u8; 32]), &[f16]> = HashMap::new();
         let older = self.older.iter().filter(|older| older.model == Some(model));
         for old in older.flat_map(|older| &older.chunks) {
@@ -153,11 +144,12 @@ impl Prepared {
         self.named.iter().map(|(title, sha256)| known.get(&(title, *sha256)).copied()).collect()
     }
 
-    /// Everything of the document, to be stored together.
+    /// Everything of the document, to be stored together; with those embeddings of `model` that an
+    /// older version has.
     pub(super) fn batch(
         &self,
         ids: &mut dyn FnMut() -> ItemId,
-        mut embeddings: VecDeque<Vec<f16>>,
+        model: Model,
         marks: Marks<'_>,
     ) -> (Batch, ItemId) {
         let source = SourceId(ids().0);
@@ -167,11 +159,11 @@ impl Prepared {
             None => (vec![None; self.named.len()], Vec::new()),
         };
         let mut batch = Batch { sources: vec![self.source(source, marks)], ..Batch::default() };
-        let mut embedding = || embeddings.pop_front().unwrap_or_default();
-        batch.items.push(self.document_item(document, source, embedding(), marks));
-        for ((chunk, (title, _)), replaced) in self.chunks.iter().zip(&self.named).zip(replaced) {
-            let item =
-                self.chunk_item(chunk, title.clone(), (document, source), embedding(), marks);
+        batch.items.push(self.document_item(document, source, marks));
+        let named = self.chunks.iter().zip(&self.named).zip(self.known_embeddings(model));
+        for (((chunk, (title, _)), known), replaced) in named.zip(replaced) {
+            let mut item = self.chunk_item(chunk, title.clone(), (document, source), marks);
+            item.embedding = known.unwrap_or_default().to_vec();
             let id = ids();
             batch.edges.push(part_of(id, document, source, marks));
             let supersedes = replaced.into_iter().collect();
@@ -196,13 +188,7 @@ impl Prepared {
         }
     }
 
-    fn document_item(
-        &self,
-        id: ItemId,
-        source: SourceId,
-        embedding: Vec<f16>,
-        marks: Marks<'_>,
-    ) -> ItemDraft {
+    fn document_item(&self, id: ItemId, source: SourceId, marks: Marks<'_>) -> ItemDraft {
         let lines = self.chunks.last().map_or(0, |chunk| chunk.line_end);
         let attributes = json!({
             "path": self.relative, "root": self.root, "format": self.document.format.name(),
@@ -223,7 +209,7 @@ impl Prepared {
                 line_start: 1,
                 line_end: lines,
             }),
-            ..self.item(source, embedding, marks)
+            ..self.item(source, marks)
         }
     }
 
@@ -232,7 +218,6 @@ impl Prepared {
         chunk: &Chunk,
         title: String,
         (document, source): (ItemId, SourceId),
-        embedding: Vec<f16>,
         marks: Marks<'_>,
     ) -> ItemDraft {
         let attributes = json!({
@@ -250,12 +235,12 @@ impl Prepared {
                 line_start: chunk.line_start,
                 line_end: chunk.line_end,
             }),
-            ..self.item(source, embedding, marks)
+            ..self.item(source, marks)
         }
     }
 
     /// What the document and its chunks have in common.
-    fn item(&self, source: SourceId, embedding: Vec<f16>, marks: Marks<'_>) -> ItemDraft {
+    fn item(&self, source: SourceId, marks: Marks<'_>) -> ItemDraft {
         ItemDraft {
             modality: self.document.modality.to_owned(),
             source: Some(source),
@@ -263,7 +248,6 @@ impl Prepared {
             via: marks.via.to_owned(),
             sensitivity: self.sensitivity,
             searchable: true,
-            embedding,
             ..ItemDraft::default()
         }
     }

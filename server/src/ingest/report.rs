@@ -5,7 +5,6 @@ use std::fmt;
 use engine::{Damage, ItemId, WriteError};
 use serde_json::{Value, json};
 
-use super::outline::Prepared;
 use crate::names;
 
 /// Skipped files and errors that a report lists; the rest is counted.
@@ -20,6 +19,8 @@ pub struct Report {
     pub files: u64,
     /// Items written: documents and chunks.
     pub items: u64,
+    /// Texts that were embedded for it; none of what is unchanged.
+    pub embedded: u64,
     /// Files that are stored as they are.
     pub unchanged: u64,
     /// Files whose older version was superseded.
@@ -49,7 +50,8 @@ impl Report {
         };
         json!({
             "job_id": self.job.map(|id| names::item("job", id)),
-            "files": self.files, "items": self.items, "unchanged": self.unchanged,
+            "files": self.files, "items": self.items, "embedded": self.embedded,
+            "unchanged": self.unchanged,
             "superseded": self.superseded, "links": self.links,
             "skipped": listed(&self.skipped), "skipped_count": self.skipped_count,
             "errors": listed(&self.errors), "errors_count": self.errors_count,
@@ -59,10 +61,10 @@ impl Report {
         })
     }
 
-    /// A document that was counted and is not stored after all.
-    pub(super) fn take_back(&mut self, one: &Prepared) {
-        self.items -= 1 + one.chunks.len() as u64;
-        self.superseded -= u64::from(one.older.is_some());
+    /// Counts a document of so many items that is written.
+    pub(super) fn count(&mut self, items: usize, supersedes: bool) {
+        self.items += items as u64;
+        self.superseded += u64::from(supersedes);
     }
 
     pub(super) fn skip(&mut self, path: String, why: String) {

@@ -5,6 +5,7 @@
 
 mod fields;
 pub mod import;
+mod pass;
 mod pending;
 mod plan;
 mod read;

@@ -1,15 +1,22 @@
 //! Records of an import that are not written yet: one batch, and which lines they are of.
 //!
-//! Owns when a batch ends; must not know what the store holds.
+//! Owns when a batch ends, and what a later line may not take for granted while it is on its way; must
+//! not know what the store holds.
 
 use std::collections::HashSet;
 
-use engine::{Batch, EdgeDraft, ItemDraft, ItemId, SourceDraft, TombstoneDraft};
+use engine::{
+    Batch, EdgeDraft, ItemDraft, ItemId, SourceDraft, TombstoneDraft, Unwritten, WriteError,
+};
 
+use super::import::ImportError;
 use super::plan::At;
 use super::read::Line;
+use super::report::Report;
+use crate::encoders::Encoders;
+use crate::inflow::{PARCEL_TEXTS_MAX, Parcel};
 
-/// Records of one batch.
+/// Records of one batch. Of those that are embedded there are at most [`PARCEL_TEXTS_MAX`].
 const BATCH_RECORDS_MAX: usize = 4_096;
 /// Bytes of the lines of one batch.
 const BATCH_BYTES_MAX: usize = 8 << 20;
@@ -23,15 +30,61 @@ pub(super) struct Pending {
     /// Bytes of its lines.
     pub(super) bytes: usize,
     rank: Rank,
-    pub(super) refs: HashSet<String>,
-    pub(super) ids: HashSet<u128>,
-    pub(super) superseded: HashSet<ItemId>,
+    pub(super) marks: Marks,
+    /// Items that are to be embedded.
+    texts: usize,
     /// The entry of each source, item, edge and tombstone of the batch; none for a source that has
     /// no line of its own.
     sources: Vec<Option<At>>,
     items: Vec<At>,
     edges: Vec<At>,
     tombstones: Vec<Option<At>>,
+    /// How many lines were taken when it was handed on.
+    pub(super) upto: u64,
+}
+
+/// What became of a batch.
+pub(super) struct Settled {
+    /// Rows that the store took.
+    pub(super) written: Report,
+    /// Entries whose rows it did not take, and why.
+    pub(super) refused: Vec<(Option<At>, String)>,
+    /// Lines of which it is known by now what became of them.
+    pub(super) upto: u64,
+}
+
+/// What a batch changes of what the store says of a ref, an id, a URI or the edges of an item.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    pub(super) refs: HashSet<String>,
+    pub(super) ids: HashSet<u128>,
+    pub(super) superseded: HashSet<ItemId>,
+    /// Of its sources.
+    pub(super) uris: HashSet<String>,
+    /// Where its edges begin.
+    pub(super) edges_from: HashSet<ItemId>,
+    /// Whether it hides something.
+    pub(super) hides: bool,
+}
+
+impl Marks {
+    /// Whether a line can only be judged once these are in the store: it gives the same id, or one of
+    /// both hides something.
+    pub(super) fn waits_for(&self, line: &Line) -> bool {
+        self.hides
+            || matches!(line, Line::Tombstone { .. })
+            || id_of(line).is_some_and(|id| self.ids.contains(&id))
+    }
+}
+
+/// The id that a line gives its row.
+fn id_of(line: &Line) -> Option<u128> {
+    match line {
+        Line::Source(draft) => draft.id.map(|id| id.0),
+        Line::Item { draft, .. } => draft.id.map(|id| id.0),
+        Line::Edge { draft, .. } => draft.id.map(|id| id.0),
+        Line::Tombstone { .. } => None,
+    }
 }
 
 /// Order of records within a commit.
@@ -56,24 +109,24 @@ impl Rank {
 }
 
 impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.batch.records() == 0
+    }
+
     /// Whether a line of so many bytes is too much for this batch.
     pub(super) fn is_full(&self, bytes: usize) -> bool {
-        self.batch.records() >= BATCH_RECORDS_MAX || self.bytes + bytes > BATCH_BYTES_MAX
+        self.batch.records() >= BATCH_RECORDS_MAX
+            || self.texts >= PARCEL_TEXTS_MAX
+            || self.bytes + bytes > BATCH_BYTES_MAX
     }
 
     /// Whether a line cannot be of the same batch as those before it: rows of one commit stand in
     /// order of rank, what is hidden must be there before, and an id is given once.
     pub(super) fn clashes(&self, line: &Line) -> bool {
         let rank = Rank::of(line);
-        let id = match line {
-            Line::Source(draft) => draft.id.map(|id| id.0),
-            Line::Item { draft, .. } => draft.id.map(|id| id.0),
-            Line::Edge { draft, .. } => draft.id.map(|id| id.0),
-            Line::Tombstone { .. } => None,
-        };
         rank < self.rank
             || rank == Rank::Tombstone && self.rank != Rank::Tombstone
-            || id.is_some_and(|id| self.ids.contains(&id))
+            || id_of(line).is_some_and(|id| self.marks.ids.contains(&id))
     }
 
     /// Notes that the next record is this line's.
@@ -82,32 +135,64 @@ impl Pending {
     }
 
     pub(super) fn push_source(&mut self, draft: SourceDraft, at: Option<At>) {
-        self.ids.extend(draft.id.map(|id| id.0));
+        self.marks.ids.extend(draft.id.map(|id| id.0));
+        self.marks.uris.insert(draft.uri.clone());
         self.batch.sources.push(draft);
         self.sources.push(at);
     }
 
     pub(super) fn push_item(&mut self, draft: ItemDraft, at: At) {
-        self.ids.extend(draft.id.map(|id| id.0));
-        self.refs.extend(draft.reference.clone());
-        self.superseded.extend(&draft.supersedes);
+        self.marks.ids.extend(draft.id.map(|id| id.0));
+        self.marks.refs.extend(draft.reference.clone());
+        self.marks.superseded.extend(&draft.supersedes);
+        self.texts += usize::from(draft.searchable);
         self.batch.items.push(draft);
         self.items.push(at);
     }
 
     pub(super) fn push_edge(&mut self, draft: EdgeDraft, at: At) {
-        self.ids.extend(draft.id.map(|id| id.0));
+        self.marks.ids.extend(draft.id.map(|id| id.0));
+        self.marks.edges_from.insert(draft.from);
         self.batch.edges.push(draft);
         self.edges.push(at);
     }
 
     pub(super) fn push_tombstone(&mut self, draft: TombstoneDraft, at: Option<At>) {
+        self.marks.hides = true;
         self.batch.tombstones.push(draft);
         self.tombstones.push(at);
     }
 
+    /// Writes the batch; where it is refused, its records one by one, so that only those that are
+    /// wrong are left out.
+    pub(super) fn settle(
+        mut self,
+        mut write: impl FnMut(Batch) -> Result<(), Unwritten>,
+    ) -> Result<Settled, ImportError> {
+        let batch = std::mem::take(&mut self.batch);
+        let mut settled =
+            Settled { written: Report::of(&batch), refused: Vec::new(), upto: self.upto };
+        match write(batch) {
+            Ok(()) => return Ok(settled),
+            Err(Unwritten { error: WriteError::Refused { .. }, batch }) => self.batch = *batch,
+            Err(unwritten) => return Err(ImportError::Writing(unwritten.error)),
+        }
+        settled.written = Report::default();
+        for (at, one) in self.singles() {
+            let counted = Report::of(&one);
+            match write(one).map_err(|unwritten| unwritten.error) {
+                Ok(()) => settled.written.add(&counted),
+                Err(WriteError::Refused { field, why }) => {
+                    settled.refused.push((at, format!("{field}: {why}")));
+                }
+                Err(error) => return Err(ImportError::Writing(error)),
+            }
+        }
+        Ok(settled)
+    }
+
     /// The same records as batches of one, in their order, each with its entry.
-    pub(super) fn singles(self) -> impl Iterator<Item = (Option<At>, Batch)> {
+    fn singles(self) -> impl Iterator<Item = (Option<At>, Batch)> {
         let embedded_by = self.batch.embedded_by;
         let none = Batch::default;
         let sources = self.sources.into_iter().zip(self.batch.sources);
@@ -121,4 +206,25 @@ impl Pending {
         let stones = stones.map(move |(at, one)| (at, Batch { tombstones: vec![one], ..none() }));
         sources.chain(items).chain(edges).chain(stones)
     }
+}
+
+impl Parcel for Pending {
+    type Done = Settled;
+    type Error = ImportError;
+
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
+    fn write(self, encoders: &Encoders) -> Result<Settled, ImportError> {
+        self.settle(|mut batch| {
+            batch.may_replace_erased = true;
+            encoders.try_write(batch).map(drop)
+        })
+    }
+}
+
+/// What writing a batch would say of it, as far as that is known without the store.
+pub(super) fn check(batch: Batch, dimensions: Option<u32>) -> Result<(), Unwritten> {
+    batch.check(dimensions).map_err(|error| Unwritten { error, batch: Box::new(batch) })
 }

@@ -38,6 +38,8 @@ pub struct Report {
     pub edges: u64,
     /// Tombstones written.
     pub tombstones: u64,
+    /// Items that were embedded for it; none of those that are unchanged.
+    pub embedded: u64,
     /// Lines that the store says already.
     pub unchanged: u64,
     /// Rows whose id another row had, so that they got a new one.
@@ -75,8 +77,8 @@ impl Report {
         let bad = self.bad.named.iter().map(|(line, why)| json!({"line": line, "reason": why}));
         json!({
             "sources": self.sources, "items": self.items, "superseded": self.superseded,
-            "edges": self.edges, "tombstones": self.tombstones, "unchanged": self.unchanged,
-            "renamed": self.renamed, "bad_count": self.bad.count,
+            "edges": self.edges, "tombstones": self.tombstones, "embedded": self.embedded,
+            "unchanged": self.unchanged, "renamed": self.renamed, "bad_count": self.bad.count,
             "bad": bad.collect::<Vec<_>>(), "nothing_written": self.nothing_written,
         })
     }
@@ -84,14 +86,15 @@ impl Report {
     /// The same in words.
     pub fn readable(&self) -> String {
         let mut text = format!(
-            "{}{} sources, {} items ({} superseded), {} edges, {} tombstones; {} lines unchanged, {} \
-             rows with a new id, {} bad lines",
+            "{}{} sources, {} items ({} superseded), {} edges, {} tombstones; {} texts embedded, {} lines \
+             unchanged, {} rows with a new id, {} bad lines",
             if self.nothing_written { "(nothing was written) " } else { "" },
             self.sources,
             self.items,
             self.superseded,
             self.edges,
             self.tombstones,
+            self.embedded,
             self.unchanged,
             self.renamed,
             self.bad.count,

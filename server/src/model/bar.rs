@@ -1,14 +1,19 @@
-//! Progress for people: a bar where standard error is a terminal, plain lines where it is a file or a log.
+//! Progress for people: a bar where standard error is a terminal, plain lines where it is a file or a log,
+//! nothing for a program.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::progress::Progress;
 
 /// Plain lines per file or job: one at each of these parts of it.
 const LINES_PER_FILE: u64 = 4;
 const MEGABYTE: f64 = 1e6;
+/// What is done sooner needs no bar.
+const DRAW_AFTER: Duration = Duration::from_secs(1);
 
 /// Draws on standard error.
 pub struct Bar(Form);
@@ -27,12 +32,13 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All but the bar fits 40 columns; the bar takes the rest of the line, if there is any.
     fn template(self) -> &'static str {
         match self {
-            Self::Bytes => "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta}",
-            Self::Files => "{msg} [{bar:30}] {pos}/{len} files {elapsed} (about {eta} left)",
-            Self::Lines => "{msg} [{bar:30}] {pos}/{len} lines {elapsed} (about {eta} left)",
-            Self::Items => "{msg} [{bar:30}] {pos}/{len} items {elapsed} (about {eta} left)",
+            Self::Bytes => "{msg} {bytes}/{total_bytes} {wide_bar} {bytes_per_sec} eta {eta}",
+            Self::Files | Self::Lines | Self::Items => {
+                "{msg} {human_pos}/{human_len} {wide_bar} {rate} eta {eta}"
+            }
         }
     }
 
@@ -50,12 +56,21 @@ impl Unit {
 }
 
 enum Form {
-    Drawn { bar: ProgressBar, what: String },
+    Drawn(Drawn),
     Lines(Lines<io::Stderr>),
+    Nothing,
+}
+
+struct Drawn {
+    bar: ProgressBar,
+    what: String,
+    /// When the bar was made, until it is drawn.
+    hidden_since: Option<Instant>,
 }
 
 impl Bar {
-    /// A bar for standard error as it is now: drawn on a terminal, in lines elsewhere.
+    /// A bar for standard error as it is now: drawn on a terminal once there is a second's work, in
+    /// lines elsewhere.
     pub fn stderr(unit: Unit) -> Self {
         if !io::stderr().is_terminal() {
             return Self(Form::Lines(Lines::new(io::stderr(), unit)));
@@ -63,41 +78,74 @@ impl Bar {
         Self::drawn(unit)
     }
 
+    /// The same for a command that is to print JSON for a program, which wants no progress.
+    pub fn of_command(unit: Unit, json: bool) -> Self {
+        if json { Self(Form::Nothing) } else { Self::stderr(unit) }
+    }
+
     fn drawn(unit: Unit) -> Self {
         let style = ProgressStyle::with_template(unit.template())
-            .expect("the template is a constant that a test draws");
-        Self(Form::Drawn { bar: ProgressBar::new(0).with_style(style), what: String::new() })
+            .expect("the template is a constant that a test draws")
+            .with_key("rate", rate);
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+        let hidden_since = Some(Instant::now());
+        Self(Form::Drawn(Drawn { bar: bar.with_style(style), what: String::new(), hidden_since }))
+    }
+}
+
+/// How many in a second, without the fractions that indicatif gives.
+fn rate(state: &ProgressState, out: &mut dyn fmt::Write) {
+    // A bar that cannot be drawn must not stop the work.
+    let _undrawn = write!(out, "{:.0}/s", state.per_sec());
+}
+
+impl Drawn {
+    fn advance(&mut self, what: &str, done: u64, total: Option<u64>) {
+        if self.hidden_since.is_some_and(|since| since.elapsed() >= DRAW_AFTER) {
+            self.hidden_since = None;
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        if self.what != what {
+            what.clone_into(&mut self.what);
+            self.bar.reset();
+            self.bar.set_message(what.to_owned());
+        }
+        self.bar.set_length(total.unwrap_or(done));
+        self.bar.set_position(done);
+    }
+
+    /// What is said is said at once, bar or not.
+    fn say(&self, message: &str) {
+        if self.hidden_since.is_some() {
+            drop(writeln!(io::stderr(), "{message}"));
+        } else {
+            self.bar.println(message);
+        }
     }
 }
 
 impl Progress for Bar {
     fn say(&mut self, message: &str) {
         match &mut self.0 {
-            Form::Drawn { bar, .. } => bar.println(message),
+            Form::Drawn(drawn) => drawn.say(message),
             Form::Lines(lines) => lines.say(message),
+            Form::Nothing => {}
         }
     }
 
     fn advance(&mut self, what: &str, done: u64, total: Option<u64>) {
         match &mut self.0 {
-            Form::Drawn { bar, what: shown } => {
-                if shown != what {
-                    *shown = what.to_owned();
-                    bar.reset();
-                    bar.set_message(what.to_owned());
-                }
-                bar.set_length(total.unwrap_or(done));
-                bar.set_position(done);
-            }
+            Form::Drawn(drawn) => drawn.advance(what, done, total),
             Form::Lines(lines) => lines.advance(what, done, total),
+            Form::Nothing => {}
         }
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Form::Drawn { bar, .. } = &self.0 {
-            bar.finish_and_clear();
+        if let Form::Drawn(drawn) = &self.0 {
+            drawn.bar.finish_and_clear();
         }
     }
 }
@@ -142,8 +190,11 @@ impl<W: Write> Progress for Lines<W> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::TermLike;
+
     use super::*;
-    use indicatif::ProgressDrawTarget;
 
     #[test]
     fn a_log_gets_a_few_lines_for_each_file() {
@@ -171,10 +222,8 @@ mod tests {
     #[test]
     fn a_terminal_gets_a_bar_with_the_file_and_its_size() {
         let mut drawn = Bar::drawn(Unit::Bytes);
-        let Form::Drawn { bar, .. } = &drawn.0 else { panic!("drawn() draws") };
-        let bar = bar.clone();
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-        drawn.say("fetching");
+        let Form::Drawn(inner) = &drawn.0 else { panic!("drawn() draws") };
+        let bar = inner.bar.clone();
         drawn.advance("tokenizer.json", 7, None);
         assert_eq!(
             (bar.message().as_str(), bar.position(), bar.length()),
@@ -187,5 +236,74 @@ mod tests {
         );
         drop(drawn);
         assert!(bar.is_finished());
+    }
+
+    /// A terminal that keeps what is written, and nothing of where.
+    #[derive(Debug, Clone, Default)]
+    struct Terminal {
+        columns: u16,
+        written: Arc<Mutex<String>>,
+    }
+
+    impl TermLike for Terminal {
+        fn width(&self) -> u16 {
+            self.columns
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.written.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.written.lock().unwrap().clear();
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What a bar draws on a terminal of so many columns.
+    fn line(unit: Unit, columns: usize, what: &str) -> String {
+        let columns = u16::try_from(columns).unwrap();
+        let terminal = Terminal { columns, ..Terminal::default() };
+        let Bar(Form::Drawn(drawn)) = &mut Bar::drawn(unit) else { panic!("drawn() draws") };
+        drawn.hidden_since = None;
+        drawn.bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
+        drawn.advance(what, 25_088, Some(100_000));
+        drawn.bar.force_draw();
+        let written = terminal.written.lock().unwrap();
+        written.clone()
+    }
+
+    #[test]
+    fn a_bar_keeps_to_one_line_of_a_narrow_terminal_and_fills_a_wide_one() {
+        for (unit, what) in [(Unit::Lines, "importing"), (Unit::Items, "embedding")] {
+            for columns in [40, 80] {
+                let line = line(unit, columns, what);
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let (begins, ends) = ([what, "25,088/100,000"], ["eta", "0s"]);
+                assert!(words.starts_with(&begins) && words.ends_with(&ends), "{line:?}");
+                // The rate of a test is like no real one, which is below a hundred thousand.
+                let rate = words[words.len() - 3];
+                let rest = line.trim_end().chars().count() - rate.len();
+                assert!(rate.ends_with("/s") && rest + "99999/s".len() <= columns, "{line:?}");
+                assert_eq!(columns == 80, line.contains('\u{2588}'), "{line:?}");
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! ingest: files become memories.
 
+use std::cell::Cell;
+
 use engine::Sensitivity;
 use engine::ledger::Effect;
 use serde_json::{Map, Value, json};
@@ -41,7 +43,8 @@ pub(super) static FAMILY: Family = Family {
                     "errors", "receipt"],
                 "properties": {
                     "job_id": {"type": ["string", "null"]}, "files": {"type": "integer"},
-                    "items": {"type": "integer"}, "unchanged": {"type": "integer"},
+                    "items": {"type": "integer"}, "embedded": {"type": "integer"},
+                    "unchanged": {"type": "integer"},
                     "superseded": {"type": "integer"}, "links": {"type": "integer"},
                     "skipped": {"type": "array", "items": {"type": "object"}},
                     "errors": {"type": "array", "items": {"type": "object"}},
@@ -101,12 +104,15 @@ fn refuse_hidden(roots: &Roots, paths: &[String]) -> Result<(), ToolError> {
 /// file would both find it new.
 pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Report, ToolError> {
     let _turn = context.parts.workspace.ingesting.take(&|| context.is_over())?;
+    let told = Cell::new(None);
     let job = Job {
         encoders: &context.parts.workspace.encoders,
         roots,
         cancelled: &|| context.is_over(),
         progress: &|done, total, name| {
-            if let Some(tell) = context.progress {
+            // Several files may be stored together, and none between two others.
+            let is_news = told.replace(Some(done)) != Some(done);
+            if let Some(tell) = context.progress.filter(|_| is_news) {
                 tell(done, total, name);
             }
         },

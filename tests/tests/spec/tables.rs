@@ -160,6 +160,19 @@ fn limits_around_the_store_are_those_of_the_page() {
 }
 
 #[test]
+fn limits_of_an_inflow_are_those_of_the_page() {
+    let coded = [
+        ("PARCEL_TEXTS_MAX".to_owned(), server::inflow::PARCEL_TEXTS_MAX as u64),
+        ("TEXTS_LOST_MAX".to_owned(), server::inflow::TEXTS_LOST_MAX as u64),
+    ];
+    let written: Vec<(String, u64)> = table(&page("limits.md"), "| of an inflow | value | why |")
+        .into_iter()
+        .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
+        .collect();
+    assert_eq!(written, coded);
+}
+
+#[test]
 fn limits_of_an_import_are_those_of_the_page() {
     let coded = [
         ("LINES_MAX".to_owned(), u64::from(server::lines::LINES_MAX)),

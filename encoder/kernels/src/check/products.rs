@@ -37,7 +37,7 @@ fn linear(
     let width = layer.view().width();
     let mut out = vec![f32::NAN; left.count() * width];
     let rows = RowsMut::new(&mut out, left.count(), width, width);
-    kernels.linear(workspace, left, layer.view(), then, rows);
+    kernels.linear(workspace, left, (layer.view(), Some(layer.view())), then, rows);
     out
 }
 
@@ -208,7 +208,7 @@ fn a_layer_reads_and_writes_strided_rows_and_leaves_the_gaps() {
                 linear(&kernels, &mut workspace, Rows::dense(&packed, k), &layer, Then::Keep);
             let mut out = vec![7.0; m * 25];
             let rows = RowsMut::new(&mut out, m, n, 25);
-            kernels.linear(&mut workspace, left, layer.view(), Then::Keep, rows);
+            kernels.linear(&mut workspace, left, (layer.view(), None), Then::Keep, rows);
             for (row, dense) in out.chunks(25).zip(dense.chunks(n)) {
                 assert_eq!(&row[..n], dense);
                 assert_eq!(row[n..], [7.0; 5], "a gap was written");

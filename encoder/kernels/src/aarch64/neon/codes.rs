@@ -55,7 +55,7 @@ fn load(from: &[i8; CODES]) -> int8x16_t {
 fn worth(task: &Task<'_>, at: Place, sums: [int32x4_t; QUARTERS], scales: &[f32]) -> Line {
     let scales = load_line(&scales.as_chunks::<COLUMNS>().0[at.panel]);
     let mut values = load_line(task.layer.bias(at.panel));
-    let row = vdupq_n_f32(task.left.scales[at.row]);
+    let row = vdupq_n_f32(task.scale(at.row));
     for q in 0..QUARTERS {
         let worth = vmulq_f32(vmulq_f32(row, scales[q]), vcvtq_f32_s32(sums[q]));
         values[q] = vaddq_f32(values[q], worth);
@@ -67,8 +67,8 @@ fn worth(task: &Task<'_>, at: Place, sums: [int32x4_t; QUARTERS], scales: &[f32]
 pub(super) fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
     let Cells::Int8(codes) = task.layer.cells() else { unreachable!("chosen by precision") };
     for panel in task.panels.clone() {
-        for t in 0..task.left.tiles.count() {
-            let (rows, left) = task.left.tile(t);
+        for t in task.tiles.clone() {
+            let (rows, left) = task.tile(t);
             let (at, left) = (Place { row: rows.start, panel }, bytemuck::cast_slice(left));
             match rows.len() {
                 1 => tile::<1>(task, at, left, codes),
@@ -134,8 +134,8 @@ fn add_products(
 pub(super) fn multiply_codes_by_dots(task: &Task<'_>, _own: &mut [CacheLine]) {
     let Cells::Int8(codes) = task.layer.cells() else { unreachable!("chosen by precision") };
     for panel in task.panels.clone() {
-        for t in 0..task.left.tiles.count() {
-            let (rows, left) = task.left.tile(t);
+        for t in task.tiles.clone() {
+            let (rows, left) = task.tile(t);
             let (at, left) = (Place { row: rows.start, panel }, bytemuck::cast_slice(left));
             match rows.len() {
                 1 => dot_tile::<1>(task, at, left, codes),

@@ -64,8 +64,8 @@ fn widen_line(line: &[f16; COLUMNS], to: &mut [f32; COLUMNS]) {
 
 #[target_feature(enable = "neon")]
 fn multiply_panel(task: &Task<'_>, panel: usize, lines: &[[f32; COLUMNS]]) {
-    for t in 0..task.left.tiles.count() {
-        let (rows, left) = task.left.tile(t);
+    for t in task.tiles.clone() {
+        let (rows, left) = task.tile(t);
         let (at, left) = (Place { row: rows.start, panel }, bytemuck::cast_slice(left));
         match rows.len() {
             1 => tile::<1>(task, at, left, lines),

@@ -1,19 +1,28 @@
 //! Products of layers of halves, as pairs of bfloat16 numbers.
 
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 use half::f16;
 
 use super::super::avx512::{finish, load as load_floats, widen};
-use super::tiles::{NO_SUMS, TILE_ROWS, TILE_WIDTH, Tiles, load, multiply, register, store, zero};
+use super::tiles::{
+    NO_SUMS, ROWS_PREPARED, TILE_ROWS, TILE_WIDTH, Tiles, blocks, load, multiply, prefetch,
+    register, store, zero,
+};
 use crate::linear::{COLUMNS, Cells, padded_depth};
 use crate::product::{Product, Task};
 use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
 /// See `Precision::F16`.
-pub(super) const PRODUCT: Product =
-    Product { tile_rows: TILE_ROWS, cell_bytes: 4, prepare, multiply };
+pub(super) const PRODUCT: Product = Product {
+    tile_rows: ROWS_PREPARED,
+    lone_tile_rows: ROWS_PREPARED,
+    cell_bytes: 4,
+    prepare,
+    multiply,
+};
 
 /// Depth that one product of tiles takes: thirty-two bfloat16 numbers are sixty-four bytes.
 const STEP: usize = 32;
@@ -47,41 +56,29 @@ fn nearest(x: f32) -> u16 {
 fn multiply(task: &Task<'_>, own: &mut [CacheLine]) {
     // SAFETY: this level is handed out only where the CPU has tiles and they may be used.
     let _tiles = unsafe { Tiles::configure() };
-    let rows = task.out.count();
     for panel in task.panels.clone() {
         let split = &mut own[..padded_depth(task.layer.depth())];
-        split_panel(task, panel, split);
-        for row in (0..rows).step_by(2 * TILE_ROWS) {
-            if rows - row > TILE_ROWS {
-                block::<2>(task, panel, row, split);
-            } else {
-                block::<1>(task, panel, row, split);
+        for rows in blocks(task.rows()) {
+            // The first block splits the panel as it goes, so that the one waits for the other's
+            // memory; for the others it is split.
+            match (rows.start == task.rows().start, rows.len() > TILE_ROWS) {
+                (true, true) => block::<2, true>(task, panel, rows, split),
+                (true, false) => block::<1, true>(task, panel, rows, split),
+                (false, true) => block::<2, false>(task, panel, rows, split),
+                (false, false) => block::<1, false>(task, panel, rows, split),
             }
         }
     }
 }
 
-/// Brings a panel into the form of tiles: a line has sixteen columns, two depths each; sixteen such
-/// lines of upper parts, then sixteen of lower ones. Meanwhile the next panel is asked for.
+/// Brings sixteen pairs of depths of a panel into the form of tiles: a line has sixteen columns, two
+/// depths each; sixteen such lines of upper parts, then sixteen of lower ones.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
-fn split_panel(task: &Task<'_>, panel: usize, split: &mut [CacheLine]) {
-    let Cells::F16(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
-    let depth = padded_depth(task.layer.depth());
-    let (lines, _) = cells.as_chunks::<COLUMNS>();
-    let here = &lines[panel * depth..][..depth];
-    let next = if panel + 1 < task.panels.end { (panel + 1) * depth } else { 0 };
-    let (pairs, _) = here.as_chunks::<2>();
-    let (ahead, _) = lines[next..][..depth].as_chunks::<2>();
-    for (tile, (split, pairs)) in
-        split.chunks_exact_mut(SPLIT_LINES).zip(pairs.chunks_exact(TILE_ROWS)).enumerate()
-    {
-        let (upper, lower) = split.split_at_mut(TILE_ROWS);
-        for (i, pair) in pairs.iter().enumerate() {
-            let ahead = &ahead[tile * TILE_ROWS + i];
-            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(ahead).cast());
-            split_pair(pair, &mut upper[i], &mut lower[i]);
-        }
+fn split_tile(pairs: &[[[f16; COLUMNS]; 2]], split: &mut [CacheLine]) {
+    let (upper, lower) = split.split_at_mut(TILE_ROWS);
+    for ((pair, upper), lower) in pairs.iter().zip(upper).zip(lower) {
+        split_pair(pair, upper, lower);
     }
 }
 
@@ -114,11 +111,20 @@ fn store_pair(to: &mut CacheLine, even: __m512i, odd: __m512i) {
 /// `R` tiles of rows by one panel. The product of the upper parts is one sum, those of an upper and a
 /// lower part another, so that fewer products wait for each other.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn block<const R: usize>(task: &Task<'_>, panel: usize, row: usize, split: &[CacheLine]) {
+fn block<const R: usize, const FIRST: bool>(
+    task: &Task<'_>,
+    panel: usize,
+    rows: Range<usize>,
+    split: &mut [CacheLine],
+) {
+    let Cells::F16(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
     let depth = padded_depth(task.layer.depth());
+    let (lines, _) = cells.as_chunks::<COLUMNS>();
+    let (pairs, _) = lines[panel * depth..][..depth].as_chunks::<2>();
+    let ahead = if FIRST { task.ahead_of_all(panel + 1) } else { &[] };
     let stride = 2 * depth * size_of::<u16>();
-    let left: &[u8] = bytemuck::cast_slice(task.left.lines);
-    let left = &left[row * stride..][..R * TILE_ROWS * stride];
+    let row = rows.start;
+    let left: &[u8] = bytemuck::cast_slice(task.lines(row..row + R * TILE_ROWS));
     let lower = depth * size_of::<u16>();
 
     zero!(0);
@@ -127,7 +133,20 @@ fn block<const R: usize>(task: &Task<'_>, panel: usize, row: usize, split: &[Cac
     zero!(3);
     // Every load below takes sixteen rows of sixty-four bytes: of the left side, which has that
     // many rows of `stride` bytes, `offset` and 64 more inside either half of a row; or lines.
-    for (step, split) in split.chunks_exact(SPLIT_LINES).enumerate() {
+    if FIRST {
+        split_tile(&pairs[..TILE_ROWS], &mut split[..SPLIT_LINES]);
+    }
+    let steps = depth / STEP;
+    for step in 0..steps {
+        if FIRST {
+            prefetch(ahead, step * TILE_ROWS * TILE_WIDTH, TILE_ROWS);
+            // A tile can be loaded once its lines have left the store buffer, so what is split here
+            // is what the next step multiplies.
+            let next = (step + 1).min(steps - 1);
+            let to = &mut split[next * SPLIT_LINES..][..SPLIT_LINES];
+            split_tile(&pairs[next * TILE_ROWS..][..TILE_ROWS], to);
+        }
+        let split = &split[step * SPLIT_LINES..][..SPLIT_LINES];
         let offset = step * STEP * size_of::<u16>();
         load!(6, split[..TILE_ROWS].as_ptr(), TILE_WIDTH);
         load!(7, split[TILE_ROWS..].as_ptr(), TILE_WIDTH);
@@ -153,12 +172,12 @@ fn block<const R: usize>(task: &Task<'_>, panel: usize, row: usize, split: &[Cac
     store!(2, &mut sums[1][0]);
     store!(3, &mut sums[1][1]);
     let bias = load_floats(task.layer.bias(panel));
-    for to in row..task.out.count().min(row + R * TILE_ROWS) {
-        let [large, small] = &sums[(to - row) / TILE_ROWS];
-        let row_of = |sums: &[CacheLine; TILE_ROWS]| {
-            _mm512_castsi512_ps(register(&sums[(to - row) % TILE_ROWS].0))
-        };
-        let sum = _mm512_add_ps(row_of(large), row_of(small));
-        finish(task, to, panel, _mm512_add_ps(bias, sum));
+    for (first, [large, small]) in (row..).step_by(TILE_ROWS).zip(&sums[..R]) {
+        let rows = first..rows.end.min(first + TILE_ROWS);
+        finish(task, panel, rows, |row| {
+            let (large, small) = (register(&large[row - first].0), register(&small[row - first].0));
+            let sum = _mm512_add_ps(_mm512_castsi512_ps(large), _mm512_castsi512_ps(small));
+            _mm512_add_ps(bias, sum)
+        });
     }
 }

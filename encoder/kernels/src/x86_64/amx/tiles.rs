@@ -2,6 +2,7 @@
 
 use std::arch::asm;
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 use crate::workspace::CacheLine;
 
@@ -100,13 +101,29 @@ pub(super) fn register(row: &[u8; TILE_WIDTH]) -> __m512i {
     unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }
 }
 
-/// Asks for lines that are needed soon.
+/// Asks for `lines` lines of memory from byte `first` on, as far as there are any.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
-pub(super) fn prefetch<L>(lines: &[L]) {
-    for line in lines {
-        _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast());
+pub(super) fn prefetch(bytes: &[u8], first: usize, lines: usize) {
+    for line in bytes.get(first..).unwrap_or_default().chunks(TILE_WIDTH).take(lines) {
+        _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast());
     }
+}
+
+/// Rows that are prepared together. They lie one after the other, so that any number will do; few,
+/// so that there is work for several threads in one short text.
+pub(super) const ROWS_PREPARED: usize = 4;
+
+/// Rows in blocks of one or two tiles. A tile is read whole. Where there are enough rows, the last
+/// block is moved back to read no row beyond them, and does some rows again: those beyond may be
+/// another thread's, which may be writing them. Where there are fewer, they are all rows there are.
+pub(super) fn blocks(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    rows.clone().step_by(2 * TILE_ROWS).map(move |first| {
+        let tiles = (rows.end - first).div_ceil(TILE_ROWS).min(2);
+        let last = rows.end.saturating_sub(tiles * TILE_ROWS).max(rows.start);
+        let first = first.min(last);
+        first..rows.end.min(first + tiles * TILE_ROWS)
+    })
 }
 
 /// Sets a tile register to zero. Only inside a function that holds [`Tiles`].

@@ -60,23 +60,20 @@ fn multiply<T>(
     line_of: impl Fn(&[T; COLUMNS]) -> [__m256; HALVES] + Copy,
 ) {
     let depth = task.layer.depth();
-    let tiles = task.left.tiles;
     for panel in task.panels.clone() {
         let here = lines(cells, panel, depth);
-        let next = if panel + 1 < task.panels.end { lines(cells, panel + 1, depth) } else { &[] };
-        let mut shares = next.chunks(next.len().div_ceil(tiles.count()).max(1));
-        for t in 0..tiles.count() {
-            let (rows, left) = task.left.tile(t);
+        for t in task.tiles.clone() {
+            let (rows, left) = task.tile(t);
             let left = bytemuck::cast_slice(left);
-            let ahead = shares.next().unwrap_or_default();
+            let ahead = task.ahead(panel + 1, t);
             let at = Place { row: rows.start, panel };
             match rows.len() {
-                1 => tile::<T, 1>(task, at, left, [here, ahead], line_of),
-                2 => tile::<T, 2>(task, at, left, [here, ahead], line_of),
-                3 => tile::<T, 3>(task, at, left, [here, ahead], line_of),
-                4 => tile::<T, 4>(task, at, left, [here, ahead], line_of),
-                5 => tile::<T, 5>(task, at, left, [here, ahead], line_of),
-                TILE_ROWS => tile::<T, TILE_ROWS>(task, at, left, [here, ahead], line_of),
+                1 => tile::<T, 1>(task, at, left, here, ahead, line_of),
+                2 => tile::<T, 2>(task, at, left, here, ahead, line_of),
+                3 => tile::<T, 3>(task, at, left, here, ahead, line_of),
+                4 => tile::<T, 4>(task, at, left, here, ahead, line_of),
+                5 => tile::<T, 5>(task, at, left, here, ahead, line_of),
+                TILE_ROWS => tile::<T, TILE_ROWS>(task, at, left, here, ahead, line_of),
                 _ => unreachable!("no tile is empty or has more than six rows"),
             }
         }
@@ -99,13 +96,14 @@ fn tile<T, const M: usize>(
     task: &Task<'_>,
     at: Place,
     left: &[f32],
-    [here, ahead]: [&[[T; COLUMNS]]; 2],
+    here: &[[T; COLUMNS]],
+    ahead: &[u8],
     line_of: impl Fn(&[T; COLUMNS]) -> [__m256; HALVES],
 ) {
     let (left, _) = left.as_chunks::<M>();
     let mut sums: Sums<M> = [load_line(task.layer.bias(at.panel)); M];
     for (k, (line, xs)) in here.iter().zip(left).enumerate() {
-        if let Some(ahead) = ahead.get(k) {
+        if let Some(ahead) = ahead.get(k * size_of::<[T; COLUMNS]>()) {
             _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(ahead).cast());
         }
         add_products(&mut sums, xs, line_of(line));
@@ -201,8 +199,8 @@ pub(super) fn prepare_codes(
 pub(super) fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
     let Cells::Int8(codes) = task.layer.cells() else { unreachable!("chosen by precision") };
     for panel in task.panels.clone() {
-        for t in 0..task.left.tiles.count() {
-            let (rows, left) = task.left.tile(t);
+        for t in task.tiles.clone() {
+            let (rows, left) = task.tile(t);
             let (at, left) = (Place { row: rows.start, panel }, bytemuck::cast_slice(left));
             match rows.len() {
                 1 => code_tile::<1>(task, at, left, codes),
@@ -252,7 +250,7 @@ fn worth(
     scales: &[f32; COLUMNS],
 ) -> [__m256; HALVES] {
     let (scales, bias) = (load_line(scales), load_line(task.layer.bias(at.panel)));
-    let row = _mm256_set1_ps(task.left.scales[at.row]);
+    let row = _mm256_set1_ps(task.scale(at.row));
     std::array::from_fn(|half| {
         // Adds neighbours; the four that belong together come out in the two halves.
         let sum = _mm256_hadd_epi32(sums[2 * half], sums[2 * half + 1]);

@@ -4,6 +4,7 @@
 //! Same names and meanings as `scalar.rs`. Dot products of single rows are bound by memory, and are
 //! those of the AVX2 level.
 
+mod codes;
 mod products;
 mod rows;
 
@@ -13,6 +14,7 @@ use super::avx2;
 use crate::Table;
 use crate::linear::COLUMNS;
 
+pub(super) use codes::quantized;
 pub(super) use products::{CODES, FLOATS, HALVES, finish, matmul, widen, worth};
 pub(super) use rows::{add, gelu, layer_norm, softmax};
 
@@ -38,6 +40,13 @@ const _: () = assert!(LANES == COLUMNS);
 pub(super) fn load(from: &[f32; LANES]) -> __m512 {
     // SAFETY: `from` is 64 readable bytes, and this load accepts any alignment.
     unsafe { _mm512_loadu_ps(from.as_ptr()) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+pub(super) fn store(to: &mut [f32; LANES], v: __m512) {
+    // SAFETY: `to` is 64 writable bytes, and this store accepts any alignment.
+    unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) };
 }
 
 /// The first floats of a register, as many as `from` has, at most sixteen; the others are `rest`.

@@ -1,21 +1,24 @@
 //! Products of tiles of rows with panels.
 
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 use half::f16;
 
+use super::codes::prepare_quads;
 use super::rows::gelu_lanes;
-use super::{LANES, load, load_some, store_some};
+use super::{LANES, load, load_some, store, store_some};
 use crate::Then;
-use crate::linear::{COLUMNS, Cells, Codes, QUAD, QUAD_LINE, lines, quad_lines};
+use crate::linear::{COLUMNS, Cells, Codes, QUAD_LINE, lines, quad_lines};
 use crate::panels::Panels;
-use crate::product::{Product, Task, Tiles, quantized, turned};
+use crate::product::{Product, Task, Tiles, turned};
 use crate::rows::{Rows, RowsMut};
 use crate::workspace::CacheLine;
 
 /// See `Precision::F32`.
 pub(in crate::x86_64) const FLOATS: Product = Product {
     tile_rows: TILE_ROWS,
+    lone_tile_rows: LONE_TILE_ROWS,
     cell_bytes: 4,
     prepare: prepare_floats,
     multiply: multiply_f32,
@@ -25,17 +28,18 @@ pub(in crate::x86_64) const HALVES: Product = Product { multiply: multiply_f16, 
 /// See `Precision::Int8`.
 pub(in crate::x86_64) const CODES: Product = Product {
     tile_rows: TILE_ROWS,
+    lone_tile_rows: LONE_TILE_ROWS,
     cell_bytes: 1,
-    prepare: prepare_codes,
+    prepare: prepare_quads,
     multiply: multiply_codes,
 };
 
-/// Rows per tile. A query has about sixteen tokens, which should pass in one tile, since its time is
-/// that of reading the weights.
-const TILE_ROWS: usize = 16;
-/// Rows of a tile that takes two panels at once: twenty-eight sums, two lines and a broadcast are
-/// thirty-one of the thirty-two registers. Higher tiles take one panel.
-const TWO_PANEL_ROWS: usize = 14;
+/// Rows per tile. A tile takes two panels at once: twenty-four sums, two lines and a broadcast of
+/// the thirty-two registers. Fourteen rows would fit as well, and were no faster.
+const TILE_ROWS: usize = 12;
+/// A query has about sixteen tokens, which should pass in one tile, since its time is that of
+/// reading the weights. Such a tile takes one panel.
+const LONE_TILE_ROWS: usize = 16;
 /// Rows of a tile of activations; they are taken where they lie, so each needs a pointer.
 const SMALL_TILE_ROWS: usize = 8;
 
@@ -47,25 +51,6 @@ fn prepare_floats(
     _own: &mut [CacheLine],
 ) {
     turned(rows, bytemuck::cast_slice_mut(lines));
-}
-
-/// Quad after quad, one per row of the tile; shifted by 128, since `vpdpbusd` wants one side
-/// without a sign.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn prepare_codes(
-    rows: Rows<'_>,
-    lines: &mut [CacheLine],
-    scales: &mut [f32],
-    own: &mut [CacheLine],
-) {
-    let out: &mut [u32] = bytemuck::cast_slice_mut(lines);
-    let height = rows.count();
-    quantized(rows, scales, own, |m, codes| {
-        let (quads, _) = codes.as_chunks::<QUAD>();
-        for (to, quad) in out[m..].iter_mut().step_by(height).zip(quads) {
-            *to = u32::from_le_bytes(bytemuck::cast(*quad)) ^ 0x8080_8080;
-        }
-    });
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
@@ -134,7 +119,7 @@ pub(in crate::x86_64) fn worth(
     sums: __m512i,
 ) -> __m512 {
     let scales = load(&scales.as_chunks::<COLUMNS>().0[panel]);
-    let scale = _mm512_mul_ps(_mm512_set1_ps(task.left.scales[row]), scales);
+    let scale = _mm512_mul_ps(_mm512_set1_ps(task.scale(row)), scales);
     let worth = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(sums));
     _mm512_add_ps(load(task.layer.bias(panel)), worth)
 }
@@ -177,19 +162,19 @@ fn multiply<'a, L: 'a>(
         impl Fn(usize, usize, __m512i) -> __m512 + Copy,
     >,
 ) {
-    let tiles = task.left.tiles;
+    let heights = task.tiles.clone().map(|t| task.tile(t).0.len());
+    let highest = heights.max().unwrap_or(0);
     let mut panel = task.panels.start;
     while panel < task.panels.end {
-        let highest = (0..tiles.count()).map(|t| tiles.rows(t).len()).max().unwrap_or(0);
         let left = task.panels.end - panel;
-        let panels = if left < 2 || highest > TWO_PANEL_ROWS { 1 } else { 2 };
-        for t in 0..tiles.count() {
-            let rows = tiles.rows(t).len();
-            let at = Place { tile: t, panel };
+        let panels = if left < 2 || highest > TILE_ROWS { 1 } else { 2 };
+        for tile in task.tiles.clone() {
+            let rows = task.tile(tile).0.len();
+            let at = Place { tile, panel };
             if panels == 1 {
                 tile_of_height!([1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16], 1, rows, task, way, at);
             } else {
-                tile_of_height!([1 2 3 4 5 6 7 8 9 10 11 12 13 14], 2, rows, task, way, at);
+                tile_of_height!([1 2 3 4 5 6 7 8 9 10 11 12], 2, rows, task, way, at);
             }
         }
         panel += panels;
@@ -219,22 +204,20 @@ fn tile<'a, L: 'a, const M: usize, const P: usize>(
     >,
     at: Place,
 ) {
-    let (rows, left) = task.left.tile(at.tile);
+    let (rows, left) = task.tile(at.tile);
     let (left, _) = bytemuck::cast_slice::<_, i32>(left).as_chunks::<M>();
     // Loops and no iterators: a closure of this level is not inlined into code of none.
-    let (mut here, mut ahead): ([&[L]; P], [&[L]; P]) = ([&[]; P], [&[]; P]);
+    let (mut here, mut ahead): ([&[L]; P], [&[u8]; P]) = ([&[]; P], [&[]; P]);
     let mut start = [_mm512_setzero_si512(); P];
     for p in 0..P {
         here[p] = (way.lines)(at.panel + p);
-        ahead[p] = share_of_next(task, &way.lines, at, P + p);
+        ahead[p] = task.ahead(at.panel + P + p, at.tile);
         start[p] = (way.start)(at.panel + p);
     }
     let mut sums = [start; M];
     add_products::<L, M, P>(&mut sums, left, here, ahead, way.load, way.add);
-    for (sums, row) in sums.into_iter().zip(rows) {
-        for (p, sum) in sums.into_iter().enumerate() {
-            finish(task, row, at.panel + p, (way.worth)(row, at.panel + p, sum));
-        }
+    for (p, panel) in (at.panel..at.panel + P).enumerate() {
+        finish(task, panel, rows.clone(), |row| (way.worth)(row, panel, sums[row - rows.start][p]));
     }
 }
 
@@ -245,7 +228,7 @@ fn add_products<L, const M: usize, const P: usize>(
     sums: &mut [[__m512i; P]; M],
     left: &[[i32; M]],
     here: [&[L]; P],
-    ahead: [&[L]; P],
+    ahead: [&[u8]; P],
     load: impl Fn(&L) -> __m512i,
     add: impl Fn(__m512i, __m512i, __m512i) -> __m512i,
 ) {
@@ -254,7 +237,7 @@ fn add_products<L, const M: usize, const P: usize>(
     let mut now = *sums;
     for k in 0..steps {
         for lines in ahead {
-            if let Some(line) = lines.get(k) {
+            if let Some(line) = lines.get(k * size_of::<L>()) {
                 _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast());
             }
         }
@@ -275,30 +258,41 @@ fn add_products<L, const M: usize, const P: usize>(
     *sums = now;
 }
 
-/// This tile's share of the lines of the panel that lies `beyond` panels further.
+/// Does what is to be done with the values of a panel's columns in some rows, and writes them.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
-fn share_of_next<'a, L>(
+pub(in crate::x86_64) fn finish(
     task: &Task<'_>,
-    lines: impl Fn(usize) -> &'a [L],
-    at: Place,
-    beyond: usize,
-) -> &'a [L] {
-    if at.panel + beyond >= task.panels.end {
-        return &[];
+    panel: usize,
+    rows: Range<usize>,
+    value: impl Fn(usize) -> __m512,
+) {
+    // SAFETY: the panel is this task's, and no other strip of it is in use.
+    let strip = unsafe { task.strip(panel) };
+    if task.then == Then::Gelu {
+        for row in rows {
+            let value = gelu_lanes(value(row));
+            // SAFETY: each row is borrowed once, until it is written.
+            store_columns(unsafe { strip.row(row) }, value);
+        }
+    } else {
+        for row in rows {
+            let value = value(row);
+            // SAFETY: as above.
+            store_columns(unsafe { strip.row(row) }, value);
+        }
     }
-    let lines = lines(at.panel + beyond);
-    let share = lines.len().div_ceil(task.left.tiles.count());
-    &lines[(share * at.tile).min(lines.len())..(share * (at.tile + 1)).min(lines.len())]
 }
 
-/// Does what is to be done with a row's values, and writes those that count.
+/// Writes as many columns as `to` has.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub(in crate::x86_64) fn finish(task: &Task<'_>, row: usize, panel: usize, values: __m512) {
-    let values = if task.then == Then::Gelu { gelu_lanes(values) } else { values };
-    // SAFETY: the panel is this task's, and no other piece of it is in use.
-    let to = unsafe { task.place(row, panel) };
-    store_some(to, values);
+#[inline]
+fn store_columns(to: &mut [f32], values: __m512) {
+    if let Some(to) = to.as_mut_array::<LANES>() {
+        store(to, values);
+    } else {
+        store_some(to, values);
+    }
 }
 
 /// A line of halves as floats. The array reference is the proof that the load stays inside.
@@ -346,7 +340,10 @@ pub(in crate::x86_64) fn matmul(left: Rows<'_>, right: &Panels, mut out: RowsMut
 fn small_tile<const M: usize>(left: Rows<'_>, right: &Panels, at: Place, out: &mut RowsMut<'_>) {
     let second = (at.panel + 1).min(right.count() - 1);
     let (lines, beside) = (right.lines(at.panel), right.lines(second));
-    let rows: [&[f32]; M] = std::array::from_fn(|m| &left.row(at.tile + m)[..lines.len()]);
+    let mut rows: [&[f32]; M] = [&[]; M];
+    for (m, row) in rows.iter_mut().enumerate() {
+        *row = &left.row(at.tile + m)[..lines.len()];
+    }
     let mut sums = [[_mm512_setzero_ps(); 2]; M];
     for (k, (line, beside)) in lines.iter().zip(beside).enumerate() {
         let lines = [load(&line.0), load(&beside.0)];
@@ -362,7 +359,7 @@ fn small_tile<const M: usize>(left: Rows<'_>, right: &Panels, at: Place, out: &m
     for (m, sums) in sums.into_iter().enumerate() {
         for (panel, sum) in [at.panel, second].into_iter().zip(sums) {
             let (first, columns) = right.columns(panel);
-            store_some(&mut out.row(at.tile + m)[first..][..columns], sum);
+            store_columns(&mut out.row(at.tile + m)[first..][..columns], sum);
         }
     }
 }

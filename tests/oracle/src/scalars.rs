@@ -1,0 +1,41 @@
+//! Every Unicode scalar value among neighbours that could change what becomes of it.
+
+use crate::settings::Scalars;
+
+/// Scalar values a text.
+const BLOCK: u32 = 64;
+/// All that is assigned, and the edges of what is not.
+const ASSIGNED: [(u32, u32); 7] = [
+    (0, 0x18FFF),
+    (0x1AFF0, 0x1FFFF),
+    (0x2F7C0, 0x2FA3F),
+    (0x3FFC0, 0x4003F),
+    (0xDFFC0, 0xE01FF),
+    (0xEFFC0, 0xF003F),
+    (0x10FFC0, 0x10FFFF),
+];
+
+/// The texts, each of them some scalar values in all contexts.
+pub fn blocks(which: Scalars) -> impl Iterator<Item = String> {
+    let ranges = match which {
+        Scalars::None => Vec::new(),
+        Scalars::Assigned => ASSIGNED.to_vec(),
+        Scalars::All => vec![(0, 0x10_FFFF)],
+    };
+    ranges.into_iter().flat_map(|(first, last)| {
+        (first..=last).step_by(BLOCK as usize).map(move |start| {
+            let points = start..(start + BLOCK).min(last + 1);
+            points.filter_map(char::from_u32).map(contexts).collect()
+        })
+    })
+}
+
+/// Alone, inside a word, by punctuation, doubled, with marks that stay and marks that go (of
+/// combining classes 9, 224 and 1, 220, 230) on either side, and by what is taken out.
+fn contexts(c: char) -> String {
+    format!(
+        "{c} x{c}y !{c}? {c}{c} {c}\u{301} a\u{302e}{c}\u{1b44}b \u{1d16d}{c}\u{302e}\u{323}{c} \
+         \u{1b44}{c}\u{334} \u{4e2d}{c}\u{6587} a\u{200b}{c}\u{0}b [SEP]{c}[MASK] [{c}SEP] \
+         \u{ac00}{c}\u{11a8} "
+    )
+}
