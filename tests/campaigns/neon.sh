@@ -18,6 +18,7 @@ installed="$(rustc --print sysroot)"
 mkdir -p "$folder"
 folder="$(cd "$folder" && pwd)"
 sysroot="$folder/rust-$version"
+build="$folder/build"
 
 # private_apt COMMAND...: an apt that knows Debian's newer suites and leaves the machine's own state alone.
 private_apt() {
@@ -97,11 +98,13 @@ then
     chmod +x "$folder/rustc"
     [[ -e "$sysroot/built" ]] || build_library
     export RUSTC="$folder/rustc"
+    # Cargo cannot tell what was built with which library.
+    build="$sysroot/build"
 fi
 
 # suite CPU LEVELS: all tests on that CPU, which must have those levels, widest first.
 suite() {
-    local cpu="$1" wanted="$2" tests=(cargo test --target "$triple" --target-dir "$folder/build" --lib) here
+    local cpu="$1" wanted="$2" tests=(cargo test --target "$triple" --target-dir "$build" --lib) here
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -cpu $cpu -L /usr/aarch64-linux-gnu"
     here="$("${tests[@]}" -p kernels -- --show-output picks_the_widest | sed -n 's/^levels here: //p')"
