@@ -149,6 +149,35 @@ fn rows_of_zeros_and_of_extremes_have_codes() {
     }
 }
 
+/// A file may hold -128, which packing never makes; with left codes of 127, sums of two and of four
+/// products are then as large as they can be.
+#[test]
+fn the_largest_codes_do_not_overflow_on_the_way() {
+    let mut workspace = Workspace::new(REACH, 1);
+    let depth = 64;
+    let zeros = vec![0.0; depth * 16];
+    // One large number turns into a row of equal ones.
+    let rows: Vec<f32> = [1.0, -1.0].map(|x| [vec![x], vec![0.0; depth - 1]].concat()).concat();
+    for code in [-128, -127, 127] {
+        let mut layer = PackedLinear::pack(Precision::Int8, Rows::dense(&zeros, depth), &[0.0; 16]);
+        let PackedCells::Int8 { codes, scales, offsets } = &mut layer.cells else {
+            panic!("asked for")
+        };
+        codes.fill(code);
+        scales.fill(1.0);
+        offsets.fill(-128 * 64 * i32::from(code));
+        let want = depth as f32 * f32::from(code);
+        for kernels in levels() {
+            let got =
+                linear(&kernels, &mut workspace, Rows::dense(&rows, depth), &layer, Then::Keep);
+            for (row, want) in got.chunks(16).zip([want, -want]) {
+                let near = row.iter().all(|got| (got - want).abs() <= want.abs() * 1e-6);
+                assert!(near, "{:?} {code}: {row:?} is not {want}", kernels.level());
+            }
+        }
+    }
+}
+
 #[test]
 fn codes_and_what_belongs_to_them_are_as_written_down() {
     // Two rows of depth four: the block is four, and a row of ones turns into one large number.
