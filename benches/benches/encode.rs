@@ -1,16 +1,27 @@
-//! The encoder with the real model at 16, 32 and 128 tokens, beside the scalar reference.
+//! The encoder with the real model, at every level and precision this CPU has: one text of 16, 32
+//! and 128 tokens, and a batch of 32 texts of 32 tokens. The scalar level, whose plain loops are the
+//! meaning of the others, is the baseline.
+//!
+//! `benches/encoder` compares the same with other runtimes, and says how faithful it is.
 
-use criterion::{Criterion, criterion_group, criterion_main};
-use encoder::{Encoder, Precision};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use encoder::{Encoder, ModelFiles, Precision};
 use kernels::{Kernels, Level};
 use server::model::{self, Bar, ModelRequest, Unit};
 
-/// A text of about so many tokens: words that are one token each.
-fn text_of(encoder: &Encoder, tokens: usize) -> String {
+/// How long the single texts are.
+const TOKENS: [usize; 3] = [16, 32, 128];
+const BATCH_TEXTS: usize = 32;
+const BATCH_TOKENS: usize = 32;
+/// One token each.
+const WORDS: [&str; 8] = ["the", "storm", "came", "by", "night", "and", "lamp", "burned"];
+
+/// A text of so many tokens; another `start`, another text.
+fn text_of(encoder: &Encoder, tokens: usize, start: usize) -> String {
     let mut text = String::new();
-    for word in ["the", "storm", "came", "by", "night", "and", "lamp", "burned"].iter().cycle() {
+    for word in WORDS.iter().cycle().skip(start % WORDS.len()) {
         if encoder.tokens(&text) >= tokens {
-            return text;
+            break;
         }
         text.push_str(word);
         text.push(' ');
@@ -18,30 +29,57 @@ fn text_of(encoder: &Encoder, tokens: usize) -> String {
     text
 }
 
+/// Every way this CPU can encode, widest level first, by a name for its lines.
+fn encoders<'a>(files: &'a ModelFiles<'a>) -> impl Iterator<Item = (String, Encoder)> + 'a {
+    let levels = Level::ALL.iter().filter_map(|level| Kernels::for_level(*level));
+    let ways = levels
+        .flat_map(|kernels| Precision::ALL.iter().map(move |precision| (kernels, *precision)));
+    ways.map(|(kernels, precision)| {
+        let name = format!("{} {}", precision.name(), kernels.level().name());
+        let encoder = Encoder::open_as(files, kernels, precision).expect("its hash was checked");
+        (name, encoder)
+    })
+}
+
+fn one_text(criterion: &mut Criterion, name: &str, encoder: &Encoder) {
+    let mut group = criterion.benchmark_group("encode one text");
+    group.sample_size(10);
+    let mut scratch = encoder.scratch();
+    let mut vector = vec![0.0; encoder.dimensions()];
+    for tokens in TOKENS {
+        let text = text_of(encoder, tokens, 0);
+        group.bench_function(format!("{tokens} tokens, {name}"), |bencher| {
+            bencher.iter(|| encoder.encode(&mut scratch, &text, &mut vector));
+        });
+    }
+    group.finish();
+}
+
+fn batch(criterion: &mut Criterion, name: &str, encoder: &Encoder) {
+    let mut group = criterion.benchmark_group("encode a batch");
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(BATCH_TEXTS as u64));
+    let texts: Vec<String> =
+        (0..BATCH_TEXTS).map(|start| text_of(encoder, BATCH_TOKENS, start)).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let mut scratch = encoder.scratch();
+    let mut vectors = vec![0.0; texts.len() * encoder.dimensions()];
+    group.bench_function(format!("{BATCH_TEXTS} x {BATCH_TOKENS} tokens, {name}"), |bencher| {
+        bencher.iter(|| encoder.encode_batch(&mut scratch, &texts, &mut vectors));
+    });
+    group.finish();
+}
+
 fn bench(criterion: &mut Criterion) {
     let request = ModelRequest::from_environment(None);
     let files = match model::ensure(&request, &mut Bar::stderr(Unit::Bytes)) {
         Ok(files) => files,
-        Err(error) => panic!("{error}\n{}", error.remedy()),
+        Err(error) => panic!("{error}"),
     };
-    let files = files.borrowed();
-    let mut group = criterion.benchmark_group("encode one text");
-    group.sample_size(10);
-    let levels = [Kernels::detect().level(), Level::Scalar];
-    for kernels in levels.into_iter().filter_map(Kernels::for_level) {
-        let level = kernels.level().name();
-        let encoder =
-            Encoder::open_as(&files, kernels, Precision::F32).expect("its hash was checked");
-        let mut scratch = encoder.scratch();
-        let mut vector = vec![0.0; encoder.dimensions()];
-        for tokens in [16, 32, 128] {
-            let text = text_of(&encoder, tokens);
-            group.bench_function(format!("{tokens} tokens, {level}"), |bencher| {
-                bencher.iter(|| encoder.encode(&mut scratch, &text, &mut vector));
-            });
-        }
+    for (name, encoder) in encoders(&files.borrowed()) {
+        one_text(criterion, &name, &encoder);
+        batch(criterion, &name, &encoder);
     }
-    group.finish();
 }
 
 criterion_group!(benches_of_encode, bench);
