@@ -39,8 +39,8 @@ pub(super) fn multiply_f32(task: &Task<'_>, _own: &mut [CacheLine]) {
     }
 }
 
-/// A panel is widened once, not once per tile: a core starts one conversion in the time of two or
-/// more multiplications.
+/// A panel is widened once, not once per tile: a conversion takes as long as a multiplication or
+/// longer, and a tile has but six of those for each.
 #[target_feature(enable = "neon")]
 pub(super) fn multiply_f16(task: &Task<'_>, own: &mut [CacheLine]) {
     let Cells::F16(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
