@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::super::avx512::{finish, quantized, worth};
 use super::tiles::{
-    NO_SUMS, ROWS_PREPARED, TILE_ROWS, TILE_WIDTH, Tiles, blocks, load, multiply, prefetch,
-    register, store, zero,
+    NO_SUMS, ROWS_PREPARED, TILE_ROWS, TILE_WIDTH, Tiles, blocks, load, multiply, register, store,
+    zero,
 };
 use crate::linear::{Cells, QUAD, padded_depth};
 use crate::product::{Product, Task};
@@ -57,7 +57,7 @@ struct Place {
 }
 
 /// `R` tiles of rows by `P` panels: four sums, two left sides and two panels are the eight registers
-/// there are, and every tile that is loaded is used twice. Meanwhile the next panels are asked for.
+/// there are, and every tile that is loaded is used twice.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn block<const R: usize, const P: usize>(task: &Task<'_>, at: &Place) {
     let Cells::Int8(codes) = task.layer.cells() else { unreachable!("chosen by precision") };
@@ -67,13 +67,6 @@ fn block<const R: usize, const P: usize>(task: &Task<'_>, at: &Place) {
     let (lines, _) = codes.codes.as_chunks::<TILE_WIDTH>();
     let panel_lines = stride / QUAD;
     let here = &lines[at.panel * panel_lines..][..P * panel_lines];
-    let mut ahead: [&[u8]; P] = [&[]; P];
-    // Only the first rows ask: for the others it is there.
-    if first == task.rows().start {
-        for (p, ahead) in ahead.iter_mut().enumerate() {
-            *ahead = task.ahead_of_all(at.panel + P + p);
-        }
-    }
 
     zero!(0);
     zero!(1);
@@ -83,9 +76,6 @@ fn block<const R: usize, const P: usize>(task: &Task<'_>, at: &Place) {
     // many rows of `stride` bytes, `offset` and 64 more of them inside a row; or sixteen lines.
     for step in 0..stride / TILE_WIDTH {
         let (offset, line) = (step * TILE_WIDTH, step * TILE_ROWS);
-        for ahead in ahead {
-            prefetch(ahead, line * TILE_WIDTH, TILE_ROWS);
-        }
         load!(4, left[offset..].as_ptr(), stride);
         load!(6, here[line..line + TILE_ROWS].as_ptr(), TILE_WIDTH);
         multiply!("tdpbssd", 0, 4, 6);

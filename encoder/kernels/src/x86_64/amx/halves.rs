@@ -7,8 +7,8 @@ use half::f16;
 
 use super::super::avx512::{finish, load as load_floats, widen};
 use super::tiles::{
-    NO_SUMS, ROWS_PREPARED, TILE_ROWS, TILE_WIDTH, Tiles, blocks, load, multiply, prefetch,
-    register, store, zero,
+    NO_SUMS, ROWS_PREPARED, TILE_ROWS, TILE_WIDTH, Tiles, blocks, load, multiply, register, store,
+    zero,
 };
 use crate::linear::{COLUMNS, Cells, padded_depth};
 use crate::product::{Product, Task};
@@ -121,7 +121,6 @@ fn block<const R: usize, const FIRST: bool>(
     let depth = padded_depth(task.layer.depth());
     let (lines, _) = cells.as_chunks::<COLUMNS>();
     let (pairs, _) = lines[panel * depth..][..depth].as_chunks::<2>();
-    let ahead = if FIRST { task.ahead_of_all(panel + 1) } else { &[] };
     let stride = 2 * depth * size_of::<u16>();
     let row = rows.start;
     let left: &[u8] = bytemuck::cast_slice(task.lines(row..row + R * TILE_ROWS));
@@ -139,7 +138,6 @@ fn block<const R: usize, const FIRST: bool>(
     let steps = depth / STEP;
     for step in 0..steps {
         if FIRST {
-            prefetch(ahead, step * TILE_ROWS * TILE_WIDTH, TILE_ROWS);
             // A tile can be loaded once its lines have left the store buffer, so what is split here
             // is what the next step multiplies.
             let next = (step + 1).min(steps - 1);

@@ -101,15 +101,6 @@ pub(super) fn register(row: &[u8; TILE_WIDTH]) -> __m512i {
     unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }
 }
 
-/// Asks for `lines` lines of memory from byte `first` on, as far as there are any.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-#[inline]
-pub(super) fn prefetch(bytes: &[u8], first: usize, lines: usize) {
-    for line in bytes.get(first..).unwrap_or_default().chunks(TILE_WIDTH).take(lines) {
-        _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast());
-    }
-}
-
 /// Rows that are prepared together. They lie one after the other, so that any number will do; few,
 /// so that there is work for several threads in one short text.
 pub(super) const ROWS_PREPARED: usize = 4;
