@@ -30,7 +30,8 @@ set_up_private_apt() {
     local apt="$folder/apt" key=/usr/share/keyrings/debian-archive-keyring.gpg mirror
     command -v apt-get >/dev/null || skip "there is no apt to fetch the sources of Rust with"
     [[ -e "$key" ]] || skip "there is no $key to check the sources of Rust with"
-    mirror="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | sort -u | head -n 1)"
+    mirror="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | sort -u |
+        head -n 1)"
     [[ -n "$mirror" ]] || skip "apt knows no mirror"
     mkdir -p "$apt"/{lists/partial,cache/archives/partial,sources,preferences}
     : >"$apt/status"
@@ -92,8 +93,8 @@ build_library() {
 
 need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 need qemu-aarch64-static qemu-user-static
-if [[ ! -d "$installed/lib/rustlib/$triple" ]] && ! timeout "$fetch_seconds_max" rustup target add "$triple" >/dev/null 2>&1
-then
+if [[ ! -d "$installed/lib/rustlib/$triple" ]] &&
+    ! timeout "$fetch_seconds_max" rustup target add "$triple" >/dev/null 2>&1; then
     printf '#!/bin/sh\nexec "%s/bin/rustc" --sysroot "%s" "$@"\n' "$installed" "$sysroot" >"$folder/rustc"
     chmod +x "$folder/rustc"
     [[ -e "$sysroot/built" ]] || build_library

@@ -167,8 +167,8 @@ fn small_tile<const M: usize>(left: Rows<'_>, right: &Panels, at: Place, out: &m
     for (k, line) in lines.iter().enumerate() {
         let line = load_line(&line.0);
         for m in 0..M {
-            // SAFETY: `k` is less than `lines.len()`, the length every row was cut to above. Checked
-            // access costs branches and spilled pointers in this loop.
+            // SAFETY: `k` is less than `lines.len()`, the length every row was cut to above.
+            // Checked access costs branches and spilled pointers in this loop.
             let x = unsafe { *rows[m].get_unchecked(k) };
             for q in 0..QUARTERS {
                 sums[m][q] = vfmaq_n_f32(sums[m][q], line[q], x);
