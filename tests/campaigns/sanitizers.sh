@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The engine's tests under AddressSanitizer and ThreadSanitizer: tests/campaigns/sanitizers.sh [address|thread]...
-# Both where none is named. Needs a nightly toolchain; ThreadSanitizer also its component rust-src, since the
-# standard library must be built with it (an uninstrumented one gives false alarms). Beside the engine's own
-# tests, those of stores that are written, read, sealed and compacted at the same time.
+# The tests of the engine, the kernels and the encoder under AddressSanitizer and ThreadSanitizer:
+# tests/campaigns/sanitizers.sh [address|thread]... Both where none is named. Needs a nightly toolchain;
+# ThreadSanitizer also its component rust-src, since the standard library must be built with it (an uninstrumented
+# one gives false alarms). Beside the engine's own tests, those of stores that are written, read, sealed and
+# compacted at the same time. The kernels' run at every level of this CPU, on one thread and on several; what is
+# written in assembler (the matrix units) no sanitizer sees into.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/campaigns/tools.sh
@@ -17,7 +19,7 @@ target="${CARGO_TARGET_DIR:-$PWD/target}"
 under() {
     local name="$1" tests=(cargo +nightly test --target "$host" --target-dir "$target/$1-sanitizer" "${@:2}")
     export RUSTFLAGS="-Zsanitizer=$name" RUSTDOCFLAGS="-Zsanitizer=$name"
-    "${tests[@]}" -p engine --lib
+    "${tests[@]}" -p kernels -p encoder -p engine --lib
     # The golden stores are exported by the program, which would be built without the sanitizer's flags.
     "${tests[@]}" -p tests --test store --test model --test reader --test failing_disk \
         --test regressions -- --skip golden_stores_read_as_they_are_exported

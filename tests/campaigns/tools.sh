@@ -15,13 +15,13 @@ need_root() {
     [[ "$(id -u)" == 0 ]] || skip "$(basename "$0") needs root"
 }
 
-# need COMMAND PACKAGE: installs PACKAGE where COMMAND is missing.
+# need COMMAND PACKAGE...: installs the packages where COMMAND is missing.
 need() {
     command -v "$1" >/dev/null && return
     local root=()
     if [[ "$(id -u)" != 0 ]]; then root=(sudo); fi
-    { "${root[@]}" apt-get update -qq && DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -y -qq "$2"; } \
-        >/dev/null 2>&1 || skip "there is no $1 and package $2 cannot be installed"
+    { "${root[@]}" apt-get update -qq && DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -y -qq "${@:2}"; } \
+        >/dev/null 2>&1 || skip "there is no $1 and ${*:2} cannot be installed"
 }
 
 # The victim and judge: `$load` is its path.

@@ -213,6 +213,9 @@ fn a_folder_is_read_again_only_when_its_file_is_another() {
     assert!(matches!(fault, Some(OpenFault::Encoder { .. })), "{fault:?}");
 }
 
+/// Spoils a file.
+type Damage = fn(&mut Vec<u8>);
+
 #[test]
 fn damaged_weights_are_packed_again_and_said_to_be() {
     let place = Place::new();
@@ -220,7 +223,7 @@ fn damaged_weights_are_packed_again_and_said_to_be() {
         let first = opened(&request, Precision::Int8).0;
         let path = place.only_packed();
         let whole = fs::read(&path).unwrap();
-        let damages: [(&str, fn(&mut Vec<u8>)); 6] = [
+        let damages: [(&str, Damage); 6] = [
             ("WGT-01", |bytes| bytes.clear()),
             ("WGT-01", |bytes| bytes[3] ^= 1),
             ("WGT-02", |bytes| bytes[20] ^= 1),

@@ -4,6 +4,8 @@
 //! under an architecture's folder are faster spellings of it. Knows slices of numbers and nothing
 //! of sentences, tokens, stores or settings; it reads no environment.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod attention;
 mod linear;
 mod panels;
@@ -44,11 +46,16 @@ pub enum Level {
     /// [`Level::Avx512`] and the matrix units for bfloat16 and 8-bit integers (servers since 2023),
     /// which the operating system must allow.
     Amx,
+    /// AArch64 with NEON, which every such CPU has.
+    Neon,
+    /// [`Level::Neon`] and the dot product of 8-bit integers (most since 2018).
+    NeonDot,
 }
 
 impl Level {
     /// Every level this build knows, widest first. The CPU may lack some of them.
-    pub const ALL: &'static [Level] = &[Level::Amx, Level::Avx512, Level::Avx2, Level::Scalar];
+    pub const ALL: &'static [Level] =
+        &[Level::Amx, Level::Avx512, Level::Avx2, Level::NeonDot, Level::Neon, Level::Scalar];
 
     /// The level's name in status pages and reports.
     pub fn name(self) -> &'static str {
@@ -57,6 +64,8 @@ impl Level {
             Level::Avx2 => "avx2",
             Level::Avx512 => "avx512",
             Level::Amx => "amx",
+            Level::Neon => "neon",
+            Level::NeonDot => "neon-dot",
         }
     }
 }
@@ -121,7 +130,9 @@ impl Kernels {
             Level::Scalar => Some(&scalar::TABLE),
             #[cfg(target_arch = "x86_64")]
             level => x86_64::table(level),
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(target_arch = "aarch64")]
+            level => aarch64::table(level),
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             _ => None,
         };
         table.map(|table| Kernels { level, table })

@@ -122,7 +122,6 @@ impl Task<'_> {
     }
 
     /// The same, for all tiles together.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "left to the CPU"))]
     pub(crate) fn ahead_of_all(&self, panel: usize) -> &[u8] {
         let (panels, bytes) = (self.layer.panels(), self.layer.panel_bytes());
         let (from, panel) = match panel.checked_sub(panels) {

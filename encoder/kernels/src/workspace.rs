@@ -14,7 +14,7 @@ pub(crate) const QUERY_ROWS: usize = 64;
 const ROWS_BEYOND: usize = 16;
 /// Most bytes a prepared cell takes: an f32, or two halves of one.
 const CELL_BYTES: usize = 4;
-/// Bytes per depth of one panel split into two bfloat16 parts.
+/// Bytes per depth of one panel split into two bfloat16 parts, or widened to floats.
 const SPLIT_BYTES: usize = 64;
 /// Bytes of the sums of two AMX tiles.
 const SUMS_BYTES: usize = 2048;

@@ -6,7 +6,8 @@ use super::rows::{gelu_bound, normal_below};
 use super::{LENGTH_MAX, Noise, levels};
 use crate::panels::Panels;
 use crate::{
-    Kernels, Level, PackedCells, PackedLinear, Precision, Reach, Rows, RowsMut, Then, Workspace,
+    Kernels, Level, Norm, PackedCells, PackedLinear, Precision, Reach, Rows, RowsMut, Then,
+    Workspace,
 };
 
 /// A reach for all that is tried here.
@@ -149,6 +150,35 @@ fn rows_of_zeros_and_of_extremes_have_codes() {
     }
 }
 
+/// A file may hold -128, which packing never makes; with left codes of 127, sums of two and of four
+/// products are then as large as they can be.
+#[test]
+fn the_largest_codes_do_not_overflow_on_the_way() {
+    let mut workspace = Workspace::new(REACH, 1);
+    let depth = 64;
+    let zeros = vec![0.0; depth * 16];
+    // One large number turns into a row of equal ones.
+    let rows: Vec<f32> = [1.0, -1.0].map(|x| [vec![x], vec![0.0; depth - 1]].concat()).concat();
+    for code in [-128, -127, 127] {
+        let mut layer = PackedLinear::pack(Precision::Int8, Rows::dense(&zeros, depth), &[0.0; 16]);
+        let PackedCells::Int8 { codes, scales, offsets } = &mut layer.cells else {
+            panic!("asked for")
+        };
+        codes.fill(code);
+        scales.fill(1.0);
+        offsets.fill(-128 * 64 * i32::from(code));
+        let want = depth as f32 * f32::from(code);
+        for kernels in levels() {
+            let got =
+                linear(&kernels, &mut workspace, Rows::dense(&rows, depth), &layer, Then::Keep);
+            for (row, want) in got.chunks(16).zip([want, -want]) {
+                let near = row.iter().all(|got| (got - want).abs() <= want.abs() * 1e-6);
+                assert!(near, "{:?} {code}: {row:?} is not {want}", kernels.level());
+            }
+        }
+    }
+}
+
 #[test]
 fn codes_and_what_belongs_to_them_are_as_written_down() {
     // Two rows of depth four: the block is four, and a row of ones turns into one large number.
@@ -166,7 +196,9 @@ fn codes_and_what_belongs_to_them_are_as_written_down() {
 #[test]
 fn a_row_has_the_same_bits_in_any_company_and_with_any_number_of_threads() {
     let mut noise = Noise(0x5EED_0004);
-    let (m, n, k) = (37, 104, 96);
+    // With more than thirty rows to a thread, threads share out rows and not panels.
+    let counts = (1..=37).chain([63, 64, 65, 96, 99, 140]);
+    let (m, n, k) = (REACH.rows, 104, 96);
     let left = noise.floats(m * k);
     let (weights, bias) = (noise.floats(n * k), noise.floats(n));
     let mut alone = Workspace::new(REACH, 1);
@@ -175,7 +207,7 @@ fn a_row_has_the_same_bits_in_any_company_and_with_any_number_of_threads() {
         let layer = PackedLinear::pack(precision, Rows::dense(&weights, k), &bias);
         for kernels in levels() {
             let together = linear(&kernels, &mut alone, Rows::dense(&left, k), &layer, Then::Gelu);
-            for count in 1..=m {
+            for count in counts.clone() {
                 let some = Rows::dense(&left[..count * k], k);
                 for workspace in std::iter::once(&mut alone).chain(&mut many) {
                     let got = linear(&kernels, workspace, some, &layer, Then::Gelu);
@@ -187,6 +219,29 @@ fn a_row_has_the_same_bits_in_any_company_and_with_any_number_of_threads() {
                         kernels.level()
                     );
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_layer_is_a_sum_and_a_normalisation_on_any_number_of_threads() {
+    let mut noise = Noise(0x5EED_000E);
+    let mut workspaces = [1, 2, 3].map(|threads| Workspace::new(REACH, threads));
+    for (count, width) in [(0, 3), (1, 1), (7, 33), (8, 384), (9, 20), (140, 96)] {
+        let [rows, change] = [(); 2].map(|()| noise.floats(count * width));
+        let [gain, bias] = [(); 2].map(|()| noise.floats(width));
+        let norm = Norm { gain: &gain, bias: &bias, epsilon: 1e-12 };
+        for kernels in levels() {
+            let mut want = rows.clone();
+            kernels.add(&mut want, &change);
+            kernels.layer_norm(RowsMut::dense(&mut want, width), &gain, &bias, norm.epsilon);
+            for workspace in &mut workspaces {
+                let mut got = rows.clone();
+                let (to, change) = (RowsMut::dense(&mut got, width), Rows::dense(&change, width));
+                kernels.add_norm(workspace, to, change, norm);
+                let same = got.iter().zip(&want).all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{:?} {count} rows of {width}", kernels.level());
             }
         }
     }

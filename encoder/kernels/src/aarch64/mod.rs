@@ -1,0 +1,18 @@
+//! AArch64 levels, and the question whether this CPU has them.
+
+mod neon;
+
+use std::arch::is_aarch64_feature_detected;
+
+use crate::{Level, Table};
+
+/// The level's functions, if the CPU reports every feature they enable.
+pub(crate) fn table(level: Level) -> Option<&'static Table> {
+    let has_neon = is_aarch64_feature_detected!("neon");
+    let has_dot = has_neon && is_aarch64_feature_detected!("dotprod");
+    match level {
+        Level::Neon => has_neon.then_some(&neon::TABLE),
+        Level::NeonDot => has_dot.then_some(&neon::DOT_TABLE),
+        _ => None,
+    }
+}
