@@ -2,7 +2,7 @@
 //!
 //! Several texts go through together, back to back and without padding. Everything but attention
 //! works on single rows, attention within one text; and a row's bits do not depend on the rows
-//! around it (`Kernels::matmul`), so a text's vector is the same in any company. Holds no
+//! around it (`Kernels::linear`), so a text's vector is the same in any company. Holds no
 //! intrinsics and allocates nothing: arithmetic is the kernels', memory the scratch's.
 
 use std::ops::Range;

@@ -3,7 +3,7 @@
 //! Owns memory and no arithmetic. A pass takes the first rows of each buffer; nothing here grows
 //! after it is made.
 
-use kernels::{Reach, Workspace};
+use kernels::{AlignedFloats, Reach, Workspace};
 
 use crate::config::Config;
 use crate::tokenizer::{Buffers, WORD_CHARS_MAX};
@@ -33,15 +33,15 @@ pub struct Scratch {
 /// Rows of floats, one per token of a pass.
 pub(crate) struct Activations {
     /// The running state of each token, `hidden` wide.
-    pub(crate) state: Vec<f32>,
+    pub(crate) state: AlignedFloats,
     /// What a block adds to the state, `hidden` wide.
-    pub(crate) change: Vec<f32>,
+    pub(crate) change: AlignedFloats,
     /// Query, key and value side by side, three times `hidden` wide.
-    pub(crate) query_key_value: Vec<f32>,
+    pub(crate) query_key_value: AlignedFloats,
     /// What attention gathered, `hidden` wide.
-    pub(crate) gathered: Vec<f32>,
+    pub(crate) gathered: AlignedFloats,
     /// The inside of the feed-forward layer, `inner` wide.
-    pub(crate) inner: Vec<f32>,
+    pub(crate) inner: AlignedFloats,
 }
 
 /// The sizes that decide how large buffers are.
@@ -79,11 +79,11 @@ impl Scratch {
             texts: Vec::with_capacity(tokens_max),
             order: Vec::new(),
             rows: Activations {
-                state: vec![0.0; tokens_max * hidden],
-                change: vec![0.0; tokens_max * hidden],
-                query_key_value: vec![0.0; tokens_max * 3 * hidden],
-                gathered: vec![0.0; tokens_max * hidden],
-                inner: vec![0.0; tokens_max * inner],
+                state: AlignedFloats::zeros(tokens_max * hidden),
+                change: AlignedFloats::zeros(tokens_max * hidden),
+                query_key_value: AlignedFloats::zeros(tokens_max * 3 * hidden),
+                gathered: AlignedFloats::zeros(tokens_max * hidden),
+                inner: AlignedFloats::zeros(tokens_max * inner),
             },
             workspace: Workspace::new(reach, threads),
         }

@@ -23,12 +23,12 @@ mod check;
 
 pub use half::f16;
 pub use linear::{
-    COLUMNS, Cells, Codes, DEPTH_UNIT, Linear, PackedCells, PackedLinear, Precision, QUAD,
-    cells_in, padded_depth, padded_width,
+    COLUMNS, Cells, Codes, DEPTH_MAX, DEPTH_UNIT, Linear, PackedCells, PackedLinear, Precision,
+    QUAD, cells_in, padded_depth, padded_width,
 };
 pub use rows::{Rows, RowsMut};
 pub use team::THREADS_MAX;
-pub use workspace::{Reach, Workspace};
+pub use workspace::{AlignedFloats, Reach, Workspace};
 
 use panels::Panels;
 use product::{Asked, Product};
@@ -189,10 +189,12 @@ impl Kernels {
     /// weights[k][n]`; `then` is applied to each sum. The bits of a row depend on that row and on
     /// the layer, and not on how many other rows or how many threads there are.
     ///
-    /// With `d` the depth, `e` = `f32::EPSILON` and `s` the sum of `|left * weight|`, the sums are
-    /// off by at most `d * e * s` at [`Precision::F32`] and, the weights rounded to halves, at
-    /// [`Precision::F16`]; [`Level::Amx`] adds `s / 2^15` to the latter, since it multiplies 16 of
-    /// the 24 bits of the left side. At [`Precision::Int8`] every level gives the same bits.
+    /// With `d` the depth, `e` = `f32::EPSILON` and `s` the sum of `|left * weight|` and `|bias|`,
+    /// the sums are off by at most `(d + 1) * (e * s + f32::MIN_POSITIVE)` at [`Precision::F32`] and,
+    /// the weights rounded to halves, at [`Precision::F16`]; [`Level::Amx`] adds `s / 2^15` to the
+    /// latter, since it multiplies 16 of the 24 bits of the left side. At [`Precision::Int8`] every
+    /// level gives the same bits for finite rows, before `then`; what comes of a row with a number
+    /// that is not finite is not said.
     ///
     /// `upcoming` is the layer that comes after this one, if any: memory is asked for its weights
     /// while this one ends.

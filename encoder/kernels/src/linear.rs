@@ -17,6 +17,9 @@ pub const DEPTH_UNIT: usize = 64;
 /// Depths whose codes lie side by side in an int8 panel: what one 32-bit lane of an integer
 /// product takes.
 pub const QUAD: usize = 4;
+/// Deepest layer: the sum of so many products of a shifted code (at most 255) and a code (127) is
+/// below 2^31.
+pub const DEPTH_MAX: usize = 1 << 16;
 /// The largest code; codes are symmetric around zero.
 pub(crate) const CODE_MAX: f32 = 127.0;
 
@@ -90,8 +93,10 @@ impl<'a> Linear<'a> {
     /// Views packed weights.
     ///
     /// # Panics
-    /// If a slice is not as long as the shape asks for.
+    /// If a slice is not as long as the shape asks for, or the depth is 0 or more than
+    /// [`DEPTH_MAX`].
     pub fn new(cells: Cells<'a>, bias: &'a [f32], depth: usize, width: usize) -> Linear<'a> {
+        assert!((1..=DEPTH_MAX).contains(&depth), "a depth from 1 to {DEPTH_MAX}");
         let count = cells_in(depth, width);
         let columns = padded_width(width);
         assert_eq!(bias.len(), columns, "one bias per column, padding included");
@@ -222,7 +227,8 @@ pub enum PackedCells {
 }
 
 impl PackedLinear {
-    /// Packs a layer: row `n` of `weights` makes output column `n`, plus `bias[n]`.
+    /// Packs a layer: row `n` of `weights` makes output column `n`, plus `bias[n]`. At
+    /// [`Precision::F16`], weights of 65,520 and more become infinite; look for them first.
     ///
     /// # Panics
     /// If there is not one bias per row of weights.

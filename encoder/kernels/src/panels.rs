@@ -44,7 +44,9 @@ impl Panels {
             let lines = &mut self.lines[panel * self.depth..][..self.depth];
             if let Some(columns) = whole_panel(&rows, first) {
                 for (k, line) in lines.iter_mut().enumerate() {
-                    line.0 = columns.map(|column| column[k]);
+                    for (cell, column) in line.0.iter_mut().zip(&columns) {
+                        *cell = column[k];
+                    }
                 }
             } else {
                 lines.fill(Line::ZERO);

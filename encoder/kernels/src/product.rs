@@ -19,8 +19,11 @@ pub(crate) const PANELS_TOGETHER: usize = 2;
 
 /// What memory is fetched in.
 pub(crate) const LINE_BYTES: usize = size_of::<CacheLine>();
-/// Rows per thread from which on threads share out rows and not panels.
-const ROWS_EACH_MIN: usize = 32;
+/// Rows per thread from which on threads share out rows and not panels. A level that reads blocks of
+/// rows whole relies on it: a thread that has a block's rows of its own reads none of another's,
+/// which may be being written.
+pub(crate) const ROWS_EACH_MIN: usize = 32;
+
 /// How one level multiplies at one precision.
 pub(crate) struct Product {
     /// Most rows of a tile: what is multiplied together.
@@ -51,20 +54,22 @@ pub(crate) struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// The columns of `panel` in all rows of the product.
+    /// The columns of `panel` in the rows of the product, of which this task may write its own.
     ///
     /// # Safety
-    /// `panel` is one of this task's, and the last strip of it is no longer in use.
+    /// `panel` is one of this task's, and no row but this task's is asked of the strip, nor one that
+    /// is borrowed still.
     pub(crate) unsafe fn strip(&self, panel: usize) -> Strip<'a> {
         let (first, columns) = self.layer.columns(panel);
-        // SAFETY: no other task has this panel; the rest is the caller's promise.
+        // SAFETY: no other task has this panel of the rows that this one writes; the rest is the
+        // caller's promise.
         unsafe { self.out.strip(first, columns) }
     }
 
     /// The columns of `panel` in one row of the product.
     ///
     /// # Safety
-    /// As for [`Task::strip`].
+    /// As for [`Task::strip`]; `row` is one of this task's.
     pub(crate) unsafe fn place(&self, row: usize, panel: usize) -> &'a mut [f32] {
         // SAFETY: the caller's promise.
         let strip = unsafe { self.strip(panel) };
@@ -122,6 +127,7 @@ impl Task<'_> {
     }
 
     /// The same, for all tiles together.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "left to the CPU"))]
     pub(crate) fn ahead_of_all(&self, panel: usize) -> &[u8] {
         let (panels, bytes) = (self.layer.panels(), self.layer.panel_bytes());
         let (from, panel) = match panel.checked_sub(panels) {

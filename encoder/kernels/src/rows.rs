@@ -169,7 +169,7 @@ impl<'a> SharedRows<'a> {
     /// If they are not inside the rows.
     ///
     /// # Safety
-    /// Nothing else reads or writes these floats while [`Strip::row`] of them is borrowed.
+    /// Nothing else reads or writes what is borrowed by [`Strip::row`] while it is.
     pub(crate) unsafe fn strip(&self, first: usize, columns: usize) -> Strip<'a> {
         let inside = first.checked_add(columns).is_some_and(|end| end <= self.width);
         assert!(inside, "columns from {first} of {}", self.width);
@@ -212,6 +212,7 @@ impl<'a> Strip<'a> {
         unsafe { std::slice::from_raw_parts_mut(start, self.columns) }
     }
 }
+
 fn assert_inside(cells: usize, count: usize, width: usize, stride: usize) {
     assert!(width <= stride, "rows of {width} floats overlap at a stride of {stride}");
     let end =

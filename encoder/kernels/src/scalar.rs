@@ -1,7 +1,7 @@
 //! The reference level: plain loops that say what each kernel means.
 //!
-//! Every other level must agree with these within the bounds that `check.rs` states. No unsafe and
-//! no intrinsics here.
+//! Every other level must agree with these within the bounds that the suite in `check/` states. No
+//! intrinsics here, and nothing unsafe but asking for the place of a sum.
 
 use half::f16;
 

@@ -5,11 +5,10 @@
 //! takes first and in order, so that what it reads and writes from one piece of work to the next
 //! tends to be in its caches already; then it helps the others.
 //!
-//! A pass has some tens of pieces of work of some ten
-//! microseconds each, too short to wake a thread for; so a helper that has nothing to do looks for
-//! work for a while ([`LOOKS_MAX`]) before it goes to sleep. Nobody waits for a helper that sleeps
-//! or was not given a processor: the caller takes chunks too, and only waits for those that were
-//! taken. Knows nothing of what is computed.
+//! A pass has some tens of pieces of work of some ten microseconds each, too short to wake a thread
+//! for; so a helper that has nothing to do looks for work for a while ([`LOOKS_MAX`]) before it goes
+//! to sleep. Nobody waits for a helper that sleeps or has not come yet: the caller takes chunks too,
+//! and waits only for those that others have begun. Knows nothing of what is computed.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +18,7 @@ use std::thread::{self, JoinHandle};
 
 /// Most threads of one pass.
 pub const THREADS_MAX: usize = 16;
-/// How often an idle helper looks for work before it sleeps: some fifty microseconds.
+/// How often an idle helper looks for work before it sleeps: some tens of microseconds.
 const LOOKS_MAX: usize = 2_000;
 /// How often the caller looks whether the helpers are done before it lets others run.
 const LOOKS_BEFORE_YIELD: usize = 2_000;
@@ -118,7 +117,8 @@ impl Team {
         }
         shared.take_chunks(work, 0);
         drop(round);
-        assert!(!shared.has_failed.load(Ordering::SeqCst), "a thread of the team has panicked");
+        let has_failed = shared.has_failed.swap(false, Ordering::SeqCst);
+        assert!(!has_failed, "a thread of the team has panicked");
     }
 }
 
@@ -289,6 +289,12 @@ mod tests {
                 });
             });
             assert!(catch_unwind(run).is_err());
+            // The team is none the worse for it.
+            let done = AtomicUsize::new(0);
+            team.run(5, &|_, _| {
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+            assert_eq!(done.into_inner(), 5);
         }
     }
 }

@@ -16,13 +16,42 @@ const ROWS_BEYOND: usize = 16;
 const CELL_BYTES: usize = 4;
 /// Bytes per depth of one panel split into two bfloat16 parts, or widened to floats.
 const SPLIT_BYTES: usize = 64;
-/// Bytes of the sums of two AMX tiles.
-const SUMS_BYTES: usize = 2048;
+/// Bytes of the sums of four AMX tiles.
+const SUMS_BYTES: usize = 4096;
 
 /// A cache line, as memory is handed out in.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub(crate) struct CacheLine(pub(crate) [u8; 64]);
+
+/// Floats that start on a line of memory, as rows do that are read and written in whole registers:
+/// one that spans two lines takes twice as long.
+#[derive(Clone)]
+pub struct AlignedFloats {
+    lines: Vec<CacheLine>,
+    length: usize,
+}
+
+impl AlignedFloats {
+    /// So many zeros.
+    pub fn zeros(length: usize) -> AlignedFloats {
+        AlignedFloats { lines: zeros(length * size_of::<f32>()), length }
+    }
+}
+
+impl std::ops::Deref for AlignedFloats {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &bytemuck::cast_slice(&self.lines)[..self.length]
+    }
+}
+
+impl std::ops::DerefMut for AlignedFloats {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.length]
+    }
+}
 
 /// The largest of everything that will be computed in a [`Workspace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +110,8 @@ pub(crate) struct Memory {
     pub(crate) lines: Vec<CacheLine>,
     pub(crate) keys: Panels,
     pub(crate) values: Panels,
-    pub(crate) scores: Vec<f32>,
-    pub(crate) gathered: Vec<f32>,
+    pub(crate) scores: AlignedFloats,
+    pub(crate) gathered: AlignedFloats,
 }
 
 impl Memory {
@@ -91,8 +120,8 @@ impl Memory {
             lines: zeros(padded_depth(reach.depth) * SPLIT_BYTES + SUMS_BYTES),
             keys: Panels::with_room(reach.head, reach.text),
             values: Panels::with_room(reach.text, reach.head),
-            scores: vec![0.0; QUERY_ROWS * reach.text],
-            gathered: vec![0.0; QUERY_ROWS * reach.head],
+            scores: AlignedFloats::zeros(QUERY_ROWS * reach.text),
+            gathered: AlignedFloats::zeros(QUERY_ROWS * reach.head),
         }
     }
 }

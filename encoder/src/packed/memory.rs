@@ -36,9 +36,11 @@ pub(crate) struct Held(Box<dyn AsRef<[u8]> + Send + Sync>);
 impl Held {
     /// Takes bytes over; those that do not start on a line are copied.
     pub(crate) fn of(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Held {
-        let given = bytes.as_ref();
+        // Boxed first: bytes that lie in the value itself move with it.
+        let held = Held(Box::new(bytes));
+        let given = held.bytes();
         if given.as_ptr().addr().is_multiple_of(LINE_BYTES) {
-            return Held(Box::new(bytes));
+            return held;
         }
         let mut copied = PackedWeights::zeros(given.len());
         copied.as_mut().copy_from_slice(given);

@@ -108,8 +108,10 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
     }
     match encoders.write(batch) {
         Ok(_) => stored(&store.snapshot(), &answer),
-        // Another call with the same key came first: its answer is the answer.
+        // Another call with the same key came first: its answer is the answer, once it is on disk,
+        // which is when snapshots show it.
         Err(WriteError::Refused { field: "ref", why }) => {
+            store.sync()?;
             first_answer(keyed.as_ref(), &store.snapshot())?
                 .ok_or_else(|| ToolError::argument("idempotency_key", why))
         }

@@ -7,8 +7,8 @@ use half::f16;
 
 use super::super::avx512::{finish, load as load_floats, widen};
 use super::tiles::{
-    NO_SUMS, ROWS_PREPARED, TILE_ROWS, TILE_WIDTH, Tiles, blocks, load, multiply, register, store,
-    zero,
+    ROWS_PREPARED, Sums, TILE_ROWS, TILE_WIDTH, Tiles, blocks, load, multiply, prefetch, register,
+    room_for_sums, store, zero,
 };
 use crate::linear::{COLUMNS, Cells, padded_depth};
 use crate::product::{Product, Task};
@@ -57,15 +57,17 @@ fn multiply(task: &Task<'_>, own: &mut [CacheLine]) {
     // SAFETY: this level is handed out only where the CPU has tiles and they may be used.
     let _tiles = unsafe { Tiles::configure() };
     for panel in task.panels.clone() {
-        let split = &mut own[..padded_depth(task.layer.depth())];
+        let depth = padded_depth(task.layer.depth());
+        let (split, sums) = own.split_at_mut(depth);
+        let sums = room_for_sums(sums, 0);
         for rows in blocks(task.rows()) {
             // The first block splits the panel as it goes, so that the one waits for the other's
             // memory; for the others it is split.
             match (rows.start == task.rows().start, rows.len() > TILE_ROWS) {
-                (true, true) => block::<2, true>(task, panel, rows, split),
-                (true, false) => block::<1, true>(task, panel, rows, split),
-                (false, true) => block::<2, false>(task, panel, rows, split),
-                (false, false) => block::<1, false>(task, panel, rows, split),
+                (true, true) => block::<2, true>(task, panel, rows, split, sums),
+                (true, false) => block::<1, true>(task, panel, rows, split, sums),
+                (false, true) => block::<2, false>(task, panel, rows, split, sums),
+                (false, false) => block::<1, false>(task, panel, rows, split, sums),
             }
         }
     }
@@ -116,11 +118,13 @@ fn block<const R: usize, const FIRST: bool>(
     panel: usize,
     rows: Range<usize>,
     split: &mut [CacheLine],
+    sums: &mut [Sums; 4],
 ) {
     let Cells::F16(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
     let depth = padded_depth(task.layer.depth());
     let (lines, _) = cells.as_chunks::<COLUMNS>();
     let (pairs, _) = lines[panel * depth..][..depth].as_chunks::<2>();
+    let ahead = if FIRST { task.ahead_of_all(panel + 1) } else { &[] };
     let stride = 2 * depth * size_of::<u16>();
     let row = rows.start;
     let left: &[u8] = bytemuck::cast_slice(task.lines(row..row + R * TILE_ROWS));
@@ -138,11 +142,15 @@ fn block<const R: usize, const FIRST: bool>(
     let steps = depth / STEP;
     for step in 0..steps {
         if FIRST {
+            // Costs a twentieth where the weights are in the last cache; saves a fifth where not.
+            prefetch(ahead, step * TILE_ROWS * TILE_WIDTH, TILE_ROWS);
             // A tile can be loaded once its lines have left the store buffer, so what is split here
             // is what the next step multiplies.
-            let next = (step + 1).min(steps - 1);
-            let to = &mut split[next * SPLIT_LINES..][..SPLIT_LINES];
-            split_tile(&pairs[next * TILE_ROWS..][..TILE_ROWS], to);
+            let next = step + 1;
+            if next < steps {
+                let to = &mut split[next * SPLIT_LINES..][..SPLIT_LINES];
+                split_tile(&pairs[next * TILE_ROWS..][..TILE_ROWS], to);
+            }
         }
         let split = &split[step * SPLIT_LINES..][..SPLIT_LINES];
         let offset = step * STEP * size_of::<u16>();
@@ -164,12 +172,14 @@ fn block<const R: usize, const FIRST: bool>(
         }
     }
 
-    let mut sums = [[NO_SUMS; 2]; 2];
-    store!(0, &mut sums[0][0]);
-    store!(1, &mut sums[0][1]);
-    store!(2, &mut sums[1][0]);
-    store!(3, &mut sums[1][1]);
+    store!(0, &mut sums[0]);
+    store!(1, &mut sums[1]);
+    if R == 2 {
+        store!(2, &mut sums[2]);
+        store!(3, &mut sums[3]);
+    }
     let bias = load_floats(task.layer.bias(panel));
+    let (sums, _) = sums.as_chunks::<2>();
     for (first, [large, small]) in (row..).step_by(TILE_ROWS).zip(&sums[..R]) {
         let rows = first..rows.end.min(first + TILE_ROWS);
         finish(task, panel, rows, |row| {

@@ -4,6 +4,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
+use crate::product::ROWS_EACH_MIN;
 use crate::workspace::CacheLine;
 
 /// Rows of a tile.
@@ -90,8 +91,15 @@ impl Drop for Tiles {
 /// The sums of one tile, row after row.
 pub(super) type Sums = [CacheLine; TILE_ROWS];
 
-/// Sums before any were stored.
-pub(super) const NO_SUMS: Sums = [CacheLine([0; TILE_WIDTH]); TILE_ROWS];
+/// Room for the sums of the four tiles of a block, at the start of what a thread has for itself
+/// beyond `lines` lines.
+pub(super) fn room_for_sums(own: &mut [CacheLine], lines: usize) -> &mut [Sums; 4] {
+    let (sums, _) = own[lines..].as_chunks_mut::<TILE_ROWS>();
+    sums.first_chunk_mut::<4>().expect("a workspace has room for four tiles of sums")
+}
+
+// A block has at most two tiles of rows; see `blocks`.
+const _: () = assert!(ROWS_EACH_MIN >= 2 * TILE_ROWS);
 
 /// A row of sums in a register.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
@@ -99,6 +107,15 @@ pub(super) const NO_SUMS: Sums = [CacheLine([0; TILE_WIDTH]); TILE_ROWS];
 pub(super) fn register(row: &[u8; TILE_WIDTH]) -> __m512i {
     // SAFETY: `row` is 64 readable bytes, and this load accepts any alignment.
     unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }
+}
+
+/// Asks for `lines` lines of memory from byte `first` on, as far as there are any.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+pub(super) fn prefetch(bytes: &[u8], first: usize, lines: usize) {
+    for line in bytes.get(first..).unwrap_or_default().chunks(TILE_WIDTH).take(lines) {
+        _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast());
+    }
 }
 
 /// Rows that are prepared together. They lie one after the other, so that any number will do; few,
