@@ -282,9 +282,8 @@ fn codes_of(weights: Rows<'_>) -> PackedCells {
     let mut column = vec![0; depth];
     let panel_bytes = padded_depth(depth) * COLUMNS;
     for n in 0..width {
-        rotated.copy_from_slice(weights.row(n));
-        rotate(&mut rotated);
-        scales[n] = quantize(&rotated, &mut column) / block_of(depth) as f32;
+        let worth = turned_codes(weights.row(n), &mut rotated, &mut column);
+        scales[n] = worth / block_of(depth) as f32;
         offsets[n] = -128 * column.iter().map(|&code| i32::from(code)).sum::<i32>();
         let panel = &mut codes[n / COLUMNS * panel_bytes..][..panel_bytes];
         for (k, &code) in column.iter().enumerate() {
@@ -294,11 +293,20 @@ fn codes_of(weights: Rows<'_>) -> PackedCells {
     PackedCells::Int8 { codes, scales, offsets }
 }
 
+/// A row turned, and its codes; returns what a code is worth. All three are as wide. Inlined, so that
+/// a level's instructions are used for it; every level gives the same bits.
+#[inline(always)]
+pub(crate) fn turned_codes(row: &[f32], turned: &mut [f32], codes: &mut [i8]) -> f32 {
+    turned.copy_from_slice(row);
+    rotate(turned);
+    quantize(turned, codes)
+}
+
 /// The codes of a row, and what a code is worth: the largest magnitude becomes 127. All zeros are
 /// worth zero. Inlined, so that a level's instructions are used for it; every level gives the same
 /// bits.
 #[inline(always)]
-pub(crate) fn quantize(row: &[f32], codes: &mut [i8]) -> f32 {
+fn quantize(row: &[f32], codes: &mut [i8]) -> f32 {
     let top = largest(row);
     let per_unit = per_unit(top);
     for (code, x) in codes.iter_mut().zip(row) {

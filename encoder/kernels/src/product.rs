@@ -6,8 +6,7 @@
 use std::ops::Range;
 
 use crate::Then;
-use crate::linear::{Linear, padded_depth, quantize};
-use crate::rotate::rotate;
+use crate::linear::{Linear, padded_depth};
 use crate::rows::{Rows, RowsMut, SharedRows, Strip};
 use crate::team::first_chunk;
 use crate::workspace::{CacheLine, Left, Memory, SharedSlice, Workspace};
@@ -127,7 +126,6 @@ impl Task<'_> {
     }
 
     /// The same, for all tiles together.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "left to the CPU"))]
     pub(crate) fn ahead_of_all(&self, panel: usize) -> &[u8] {
         let (panels, bytes) = (self.layer.panels(), self.layer.panel_bytes());
         let (from, panel) = match panel.checked_sub(panels) {
@@ -348,33 +346,42 @@ fn chunk_panels(panels: usize, threads: usize) -> usize {
 /// then next to each other at every step of depth.
 #[inline(always)]
 pub(crate) fn turned(rows: Rows<'_>, out: &mut [f32]) {
-    let height = rows.count();
-    for m in 0..height {
-        for (to, x) in out[m..].iter_mut().step_by(height).zip(rows.row(m)) {
-            *to = *x;
-        }
+    for m in 0..rows.count() {
+        lay_across(out, m, rows.count(), rows.row(m).iter().copied());
     }
 }
 
-/// Turns and quantises the rows of a tile, and hands each row's codes, padded with zeros, to
-/// `lay_out`.
+/// Puts the cells of row `m` of a tile of `height` rows that is laid on its side to their places.
+#[inline(always)]
+pub(crate) fn lay_across<T>(
+    out: &mut [T],
+    m: usize,
+    height: usize,
+    cells: impl Iterator<Item = T>,
+) {
+    for (to, cell) in out[m..].iter_mut().step_by(height).zip(cells) {
+        *to = cell;
+    }
+}
+
+/// Turns and quantises the rows of a tile by `codes_of`, which is `linear::turned_codes` or means the
+/// same, and hands each row's codes, padded with zeros, to `lay_out`.
 #[inline(always)]
 pub(crate) fn quantized(
     rows: Rows<'_>,
     scales: &mut [f32],
     own: &mut [CacheLine],
+    codes_of: impl Fn(&[f32], &mut [f32], &mut [i8]) -> f32,
     mut lay_out: impl FnMut(usize, &[i8]),
 ) {
     let depth = rows.width();
     let padded = padded_depth(depth);
-    let (floats, codes) = own.split_at_mut(padded * size_of::<f32>() / size_of::<CacheLine>());
-    let rotated = &mut bytemuck::cast_slice_mut(floats)[..depth];
+    let (floats, codes) = own.split_at_mut(padded * size_of::<f32>() / LINE_BYTES);
+    let turned = &mut bytemuck::cast_slice_mut(floats)[..depth];
     let codes = &mut bytemuck::cast_slice_mut(codes)[..padded];
     codes[depth..].fill(0);
     for (m, scale) in scales.iter_mut().enumerate() {
-        rotated.copy_from_slice(rows.row(m));
-        rotate(rotated);
-        *scale = quantize(rotated, &mut codes[..depth]);
+        *scale = codes_of(rows.row(m), turned, &mut codes[..depth]);
         lay_out(m, codes);
     }
 }

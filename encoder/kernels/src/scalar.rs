@@ -5,7 +5,7 @@
 
 use half::f16;
 
-use crate::linear::{COLUMNS, Cells, Codes, QUAD, lines, padded_depth, quad_lines};
+use crate::linear::{COLUMNS, Cells, Codes, QUAD, lines, padded_depth, quad_lines, turned_codes};
 use crate::panels::Panels;
 use crate::product::{Product, Task, quantized};
 use crate::rows::{Rows, RowsMut};
@@ -64,6 +64,22 @@ pub(crate) const TAIL: [f32; 8] = [
 ];
 /// See [`TAIL`].
 pub(crate) const TAIL_PULL: f32 = 0.3;
+
+/// What the levels with vectors take `exp(x)` for, for `x <= 0`, within 2e-7 of itself: `x = n ln 2 +
+/// r` with `|r| <= ln 2 / 2`, and `exp(r)` is a polynomial, these coefficients from the highest power
+/// down (least-maximum fit, relative error 3e-9).
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(dead_code, reason = "this level asks the standard library")
+)]
+pub(crate) const EXP: [f32; 7] =
+    [0.001_381_461, 0.008_368_711, 0.041_668_39, 0.166_665_21, 0.499_999_94, 1.0, 1.0];
+/// `ln 2` in two parts, the larger first, so that `n` times it is exact; see [`EXP`].
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(dead_code, reason = "as above")
+)]
+pub(crate) const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 
 pub(crate) fn dot(query: &[f32], row: &[f16]) -> f32 {
     query.iter().zip(row).map(|(q, r)| q * r.to_f32()).sum()
@@ -154,7 +170,7 @@ fn prepare_codes(
     own: &mut [CacheLine],
 ) {
     let out: &mut [i8] = bytemuck::cast_slice_mut(lines);
-    quantized(rows, scales, own, |m, codes| {
+    quantized(rows, scales, own, turned_codes, |m, codes| {
         out[m * codes.len()..][..codes.len()].copy_from_slice(codes);
     });
 }

@@ -5,8 +5,10 @@ use std::arch::asm;
 
 use super::products::{Place, finish};
 use super::{Line, QUARTERS, load_line};
-use crate::linear::{COLUMNS, Cells, Codes, QUAD, QUAD_LINE, padded_depth, quad_lines};
-use crate::product::{Task, quantized};
+use crate::linear::{
+    COLUMNS, Cells, Codes, QUAD, QUAD_LINE, padded_depth, quad_lines, turned_codes,
+};
+use crate::product::{Task, lay_across, quantized};
 use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
@@ -32,12 +34,9 @@ pub(super) fn prepare_codes(
     own: &mut [CacheLine],
 ) {
     let out: &mut [Quad] = bytemuck::cast_slice_mut(lines);
-    let height = rows.count();
-    quantized(rows, scales, own, |m, codes| {
+    quantized(rows, scales, own, turned_codes, |m, codes| {
         let (quads, _) = codes.as_chunks::<QUAD>();
-        for (to, quad) in out[m..].iter_mut().step_by(height).zip(quads) {
-            *to = bytemuck::cast(*quad);
-        }
+        lay_across(out, m, rows.count(), quads.iter().map(|quad| bytemuck::cast(*quad)));
     });
 }
 

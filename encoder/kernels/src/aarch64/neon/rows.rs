@@ -4,26 +4,19 @@ use std::arch::aarch64::*;
 
 use super::{LANES, load, store};
 use crate::rows::RowsMut;
-use crate::scalar::{TAIL, TAIL_PULL};
+use crate::scalar::{EXP, LN_2, TAIL, TAIL_PULL};
 
-/// `exp(x)` for `x <= 0`, within 2e-7 of itself; below -87 it stays at the smallest normal float.
-///
-/// `x = n ln 2 + r` with `|r| <= ln 2 / 2`; `exp(r)` is a polynomial (least-maximum fit, relative
-/// error 3e-9) and `2^n` goes straight into the exponent bits. `ln 2` comes in two parts, so that
-/// `n` times the first is exact.
+/// `exp(x)` for `x <= 0`, see [`EXP`]; below -87 it stays at the smallest normal float, and
+/// `2^n` goes straight into the exponent bits.
 #[target_feature(enable = "neon")]
 #[inline]
 fn exp_lanes(x: float32x4_t) -> float32x4_t {
-    const LN_2_HIGH: f32 = 0.693_359_4;
-    const LN_2_LOW: f32 = -2.121_944_4e-4;
-    const POLYNOMIAL: [f32; 7] =
-        [0.001_381_461, 0.008_368_711, 0.041_668_39, 0.166_665_21, 0.499_999_94, 1.0, 1.0];
     let x = vmaxnmq_f32(x, vdupq_n_f32(-87.0));
     let n = vrndnq_f32(vmulq_f32(x, vdupq_n_f32(std::f32::consts::LOG2_E)));
-    let r = vfmsq_f32(x, n, vdupq_n_f32(LN_2_HIGH));
-    let r = vfmsq_f32(r, n, vdupq_n_f32(LN_2_LOW));
+    let r = vfmsq_f32(x, n, vdupq_n_f32(LN_2[0]));
+    let r = vfmsq_f32(r, n, vdupq_n_f32(LN_2[1]));
     let mut sum = vdupq_n_f32(0.0);
-    for c in POLYNOMIAL {
+    for c in EXP {
         sum = vfmaq_f32(vdupq_n_f32(c), sum, r);
     }
     let exponent = vshlq_n_s32::<23>(vcvtq_s32_f32(n));

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::super::avx512::{finish, quantized, worth};
+use super::super::avx512::{codes_of, finish, worth};
 use super::tiles::{
     ROWS_PREPARED, Sums, TILE_ROWS, TILE_WIDTH, Tiles, blocks, load, multiply, register,
     room_for_sums, store, zero,
 };
 use crate::linear::{Cells, QUAD, padded_depth};
-use crate::product::{Product, Task};
+use crate::product::{Product, Task, quantized};
 use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
@@ -25,7 +25,8 @@ pub(super) const PRODUCT: Product = Product {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn prepare(rows: Rows<'_>, lines: &mut [CacheLine], scales: &mut [f32], own: &mut [CacheLine]) {
     let out: &mut [i8] = bytemuck::cast_slice_mut(lines);
-    quantized(rows, scales, own, |m, codes| {
+    let codes_of = |row: &[f32], turned: &mut [f32], codes: &mut [i8]| codes_of(row, turned, codes);
+    quantized(rows, scales, own, codes_of, |m, codes| {
         out[m * codes.len()..][..codes.len()].copy_from_slice(codes);
     });
 }

@@ -4,7 +4,8 @@ use std::arch::x86_64::*;
 
 use half::f16;
 
-use super::{LANES, LINE_BYTES, load, sum_lanes, widen};
+use super::{LANES, load, sum_lanes, widen};
+use crate::product::LINE_BYTES;
 
 /// Independent sums per row. An FMA takes four cycles and one half-to-float conversion starts per
 /// cycle, so four sums in flight hide the latency.

@@ -57,8 +57,6 @@ pub(crate) static TABLE: Table = Table {
 
 /// Floats in one register.
 const LANES: usize = 8;
-/// What memory is fetched in.
-const LINE_BYTES: usize = 64;
 
 /// Eight halves as eight floats. The array reference is the proof that the load stays inside.
 #[target_feature(enable = "avx2,fma,f16c")]

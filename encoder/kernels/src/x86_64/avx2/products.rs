@@ -7,9 +7,9 @@ use half::f16;
 use super::rows::gelu_lanes;
 use super::{LANES, load, store, widen};
 use crate::Then;
-use crate::linear::{COLUMNS, Cells, Codes, QUAD, QUAD_LINE, lines, quad_lines};
+use crate::linear::{COLUMNS, Cells, Codes, QUAD, QUAD_LINE, lines, quad_lines, turned_codes};
 use crate::panels::Panels;
-use crate::product::{Task, Tiles, quantized, turned};
+use crate::product::{Task, Tiles, lay_across, quantized, turned};
 use crate::rows::{Rows, RowsMut};
 use crate::workspace::CacheLine;
 
@@ -186,12 +186,9 @@ pub(super) fn prepare_codes(
     own: &mut [CacheLine],
 ) {
     let out: &mut [Quad] = bytemuck::cast_slice_mut(lines);
-    let height = rows.count();
-    quantized(rows, scales, own, |m, codes| {
+    quantized(rows, scales, own, turned_codes, |m, codes| {
         let (quads, _) = codes.as_chunks::<QUAD>();
-        for (to, quad) in out[m..].iter_mut().step_by(height).zip(quads) {
-            *to = quad.map(i16::from);
-        }
+        lay_across(out, m, rows.count(), quads.iter().map(|quad| quad.map(i16::from)));
     });
 }
 

@@ -4,8 +4,8 @@
 use std::arch::x86_64::*;
 
 use super::{LANES, load, store};
-use crate::linear::{CODE_MAX, QUAD, padded_depth, per_unit};
-use crate::product::quantized as quantized_anyhow;
+use crate::linear::{CODE_MAX, QUAD, per_unit, turned_codes};
+use crate::product::{lay_across, quantized};
 use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
@@ -24,42 +24,25 @@ pub(super) fn prepare_quads(
     own: &mut [CacheLine],
 ) {
     let out: &mut [u32] = bytemuck::cast_slice_mut(lines);
-    let height = rows.count();
-    quantized(rows, scales, own, |m, codes| {
+    let codes_of = |row: &[f32], turned: &mut [f32], codes: &mut [i8]| codes_of(row, turned, codes);
+    quantized(rows, scales, own, codes_of, |m, codes| {
         let (quads, _) = codes.as_chunks::<QUAD>();
-        for (to, quad) in out[m..].iter_mut().step_by(height).zip(quads) {
-            *to = u32::from_le_bytes(bytemuck::cast(*quad)) ^ 0x8080_8080;
-        }
+        let shifted = |quad: &[i8; QUAD]| u32::from_le_bytes(bytemuck::cast(*quad)) ^ 0x8080_8080;
+        lay_across(out, m, rows.count(), quads.iter().map(shifted));
     });
 }
 
-/// As `product::quantized`, which does the rows that are not made of whole blocks.
+/// As `linear::turned_codes`, which does the rows that are not made of whole blocks.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
-pub(in crate::x86_64) fn quantized(
-    rows: Rows<'_>,
-    scales: &mut [f32],
-    own: &mut [CacheLine],
-    mut lay_out: impl FnMut(usize, &[i8]),
-) {
-    let depth = rows.width();
-    if !depth.is_multiple_of(BLOCK) {
-        quantized_anyhow(rows, scales, own, lay_out);
-        return;
+pub(in crate::x86_64) fn codes_of(row: &[f32], turned: &mut [f32], codes: &mut [i8]) -> f32 {
+    if !row.len().is_multiple_of(BLOCK) {
+        return turned_codes(row, turned, codes);
     }
-    let (floats, codes) = own.split_at_mut(padded_depth(depth) * size_of::<f32>() / LINE_BYTES);
-    let turned: &mut [f32] = &mut bytemuck::cast_slice_mut(floats)[..depth];
-    let codes: &mut [i8] = &mut bytemuck::cast_slice_mut(codes)[..depth];
-    for (m, scale) in scales.iter_mut().enumerate() {
-        let top = turn(rows.row(m), turned);
-        quantize(turned, per_unit(top), codes);
-        *scale = top / CODE_MAX;
-        lay_out(m, codes);
-    }
+    let top = turn(row, turned);
+    quantize(turned, per_unit(top), codes);
+    top / CODE_MAX
 }
-
-/// Bytes of a line of memory.
-const LINE_BYTES: usize = size_of::<CacheLine>();
 
 /// Turns a row of whole blocks, and returns its largest magnitude.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]

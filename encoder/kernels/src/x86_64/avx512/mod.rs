@@ -14,7 +14,7 @@ use super::avx2;
 use crate::Table;
 use crate::linear::COLUMNS;
 
-pub(super) use codes::quantized;
+pub(super) use codes::codes_of;
 pub(super) use products::{CODES, FLOATS, HALVES, finish, matmul, widen, worth};
 pub(super) use rows::{add, gelu, layer_norm, softmax};
 

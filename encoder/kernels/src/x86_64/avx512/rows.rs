@@ -4,28 +4,22 @@ use std::arch::x86_64::*;
 
 use super::{LANES, load_some, store_some};
 use crate::rows::RowsMut;
-use crate::scalar::{TAIL, TAIL_PULL};
+use crate::scalar::{EXP, LN_2, TAIL, TAIL_PULL};
 
-/// `exp(x)` for `x <= 0`, within 2e-7 of itself; below -87 it stays at the smallest normal float.
-///
-/// `x = n ln 2 + r` with `|r| <= ln 2 / 2`; `exp(r)` is a polynomial (least-maximum fit, relative
-/// error 3e-9), and `ln 2` comes in two parts, so that `n` times the first is exact.
+/// `exp(x)` for `x <= 0`, see [`EXP`]; below -87 it stays at the smallest normal float, and
+/// the scale is one instruction.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn exp_lanes(x: __m512) -> __m512 {
-    const LN_2_HIGH: f32 = 0.693_359_4;
-    const LN_2_LOW: f32 = -2.121_944_4e-4;
-    const POLYNOMIAL: [f32; 7] =
-        [0.001_381_461, 0.008_368_711, 0.041_668_39, 0.166_665_21, 0.499_999_94, 1.0, 1.0];
     let x = _mm512_max_ps(x, _mm512_set1_ps(-87.0));
     let n = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT }>(_mm512_mul_ps(
         x,
         _mm512_set1_ps(std::f32::consts::LOG2_E),
     ));
-    let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN_2_HIGH), x);
-    let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN_2_LOW), r);
+    let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN_2[0]), x);
+    let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN_2[1]), r);
     let mut sum = _mm512_setzero_ps();
-    for c in POLYNOMIAL {
+    for c in EXP {
         sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(c));
     }
     _mm512_scalef_ps(sum, n)
