@@ -7,7 +7,8 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use encoder::{Encoder, ModelFiles, Precision};
 use kernels::{Kernels, Level};
-use server::model::{self, Bar, ModelRequest, Unit};
+use server::app::model_request;
+use server::model::{self, Bar, Unit};
 
 /// How long the single texts are.
 const TOKENS: [usize; 3] = [16, 32, 128];
@@ -71,7 +72,7 @@ fn batch(criterion: &mut Criterion, name: &str, encoder: &Encoder) {
 }
 
 fn bench(criterion: &mut Criterion) {
-    let request = ModelRequest::from_environment(None);
+    let request = model_request(None);
     let files = match model::ensure(&request, &mut Bar::stderr(Unit::Bytes)) {
         Ok(files) => files,
         Err(error) => panic!("{error}"),

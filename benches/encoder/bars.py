@@ -51,35 +51,43 @@ def of_likeness(found: list[Likeness]) -> Iterator[Bar]:
                   it.overlap_ours, digits=4)
 
 
-def of_times(times: Times, without_holding: str) -> Iterator[Bar]:
-    """`without_holding`: why nobody was held to AVX2, or nothing."""
+def of_times(times: Times, without_holding: dict[str, str]) -> Iterator[Bar]:
+    """`without_holding`: for a level, why nobody was held to it."""
+    yield from _of_level(times, "")
+    if times.sides(held="avx512"):
+        yield from _of_level(times, "avx512")
+    ratio = _ratios(times, FULL, "f32")
+    for case, threads in ((Case(16), 1), (Case(32), 1), (Case(128), 1), (BATCH, 2)):
+        value, remark = ratio(case, threads, "avx2")
+        what = f"AVX2 level, {case.name}, {threads} thread{'s' * (threads > 1)}, {WHOLE}"
+        yield Bar(f"{what}: time against ONNX Runtime f32 held to AVX2", 1.0, value, True,
+                  remark=without_holding.get("avx2") or remark)
+
+
+def _of_level(times: Times, held: str) -> Iterator[Bar]:
+    """With all that the processor has, or everybody held to a level."""
+    terms = f", everybody held to {held}" if held else ""
     for kind, peer, short in ((FULL, "f32", 0.45), (("int8",), "int8", 0.55)):
-        name = WHOLE if kind == FULL else "int8"
+        name = (WHOLE if kind == FULL else "int8") + terms
         if not any(times.sides(who="ours", precision=precision) for precision in kind):
             continue
         ratio = _ratios(times, kind, peer)
         for tokens, threads, wanted in ((16, 1, short), (16, 2, 0.55), (128, 1, 0.60)):
             what = f"{tokens} tokens, {threads} thread{'s' * (threads > 1)}, {name}"
-            scanned, _ = ratio(Case(tokens, read_between=True), threads, False)
-            value, remark = ratio(Case(tokens), threads, False)
+            scanned, _ = ratio(Case(tokens, read_between=True), threads, held)
+            value, remark = ratio(Case(tokens), threads, held)
             if scanned:
                 remark += f"; after a scan {scanned:.2f}"
             yield Bar(f"{what}: time against ONNX Runtime {peer}", wanted, value, True,
                       remark=remark)
-        value, remark = ratio(BATCH, 2, False)
+        value, remark = ratio(BATCH, 2, held)
         yield Bar(f"batch, 2 threads, {name}: throughput against ONNX Runtime {peer}", 1.5,
                   1 / value if value else None, remark=remark)
-    ratio = _ratios(times, FULL, "f32")
-    for case, threads in ((Case(16), 1), (Case(32), 1), (Case(128), 1), (BATCH, 2)):
-        value, remark = ratio(case, threads, True)
-        what = f"AVX2 level, {case.name}, {threads} thread{'s' * (threads > 1)}, {WHOLE}"
-        yield Bar(f"{what}: time against ONNX Runtime f32 held to AVX2", 1.0, value, True,
-                  remark=without_holding or remark)
 
 
 def _ratios(times: Times, kind: tuple[str, ...], peer: str
-            ) -> Callable[[Case, int, bool], tuple[float | None, str]]:
-    def ratio(case: Case, threads: int, held: bool) -> tuple[float | None, str]:
+            ) -> Callable[[Case, int, str], tuple[float | None, str]]:
+    def ratio(case: Case, threads: int, held: str) -> tuple[float | None, str]:
         """Our best time to the peer's best, and whose they are."""
         own = [best for precision in kind if (best := times.best(
             case, who="ours", precision=precision, held=held, threads=threads))]

@@ -164,9 +164,10 @@ def path_of(folder: Path, graph: str, precision: str) -> Path:
 
 
 def build(model: Path, folder: Path) -> None:
-    """Builds what is not there yet for these weights and this file's text."""
+    """Builds what is not there yet for these weights, this file's text and the peer's version."""
     hashed = hashlib.sha256((model / "model.safetensors").read_bytes())
-    hashed.update(Path(__file__).read_bytes())
+    for decides in (Path(__file__), Path(__file__).with_name("requirements.txt")):
+        hashed.update(decides.read_bytes())
     stamp = folder / "graphs" / "built-from"
     if stamp.exists() and stamp.read_text() == hashed.hexdigest():
         return

@@ -1,14 +1,16 @@
-"""Whether ONNX Runtime can be held to AVX2 on this machine, and the library that does it."""
+"""Whether ONNX Runtime can be held to a level on this machine, and the library that does it."""
 import platform
 import subprocess
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().with_name("hold_to_avx2.c")
-WIDER = {"avx512f", "avx_vnni", "amx_tile"}
+SOURCE = Path(__file__).resolve().with_name("hold.c")
+# For each level: what a processor must have for it, and what is hidden, as Linux names them.
+NEEDED = {"avx512": "avx512_vnni", "avx2": "avx2"}
+WIDER = {"avx512": {"amx_tile"}, "avx2": {"avx512f", "avx_vnni", "amx_tile"}}
 
 
 class Impossible(Exception):
-    """Says why a peer cannot be held to AVX2 here."""
+    """Says why a peer cannot be held to a level here."""
 
 
 def flags() -> set[str]:
@@ -21,15 +23,15 @@ def flags() -> set[str]:
     return set(found.partition(":")[2].split())
 
 
-def library(folder: Path) -> Path | None:
-    """The library to preload; None where the processor has nothing wider than AVX2."""
+def library(folder: Path, level: str) -> Path | None:
+    """The library to preload; None where the processor has nothing wider than the level."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         raise Impossible(f"needs Linux on x86-64, this is {platform.system()} on {platform.machine()}")
-    if "avx2" not in flags():
-        raise Impossible("this processor has no AVX2")
-    if not WIDER & flags():
+    if NEEDED[level] not in flags():
+        raise Impossible(f"this processor has no {NEEDED[level]}")
+    if not WIDER[level] & flags():
         return None
-    built = folder / "hold_to_avx2.so"
+    built = folder / "hold.so"
     command = ["cc", "-O2", "-shared", "-fPIC", "-pthread", str(SOURCE), "-o", str(built)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -90,41 +90,45 @@ class Run:
 
     def speed(self) -> list[bars.Bar]:
         rounds = self.asked.rounds or (QUICK_ROUNDS if self.asked.quick else ROUNDS)
-        sides = speed.sides_of(self.ready["level"], self.precisions, self.asked.more_peers, False)
-        why = ""
-        try:
-            self.hold()
-            sides += speed.sides_of("avx2", self.precisions, False, True)
-        except holding.Impossible as error:
-            why = f"nobody was held to AVX2: {error}"
-            self.report.say(f"{why[0].upper()}{why[1:]}.\n")
+        sides = speed.sides_of(self.ready["level"], self.precisions, self.asked.more_peers, "")
+        why = {}
+        for level in holding.NEEDED:
+            if level == self.ready["level"]:
+                continue  # nobody has anything wider
+            try:
+                self.hold(level)
+                sides += speed.sides_of(level, self.precisions, False, level)
+            except holding.Impossible as error:
+                why[level] = f"nobody was held to {level}: {error}"
+                self.report.say(f"{why[level][0].upper()}{why[level][1:]}.\n")
         times = speed.measure(self.place, self.model, sides, rounds, self.asked.quick)
         speed.tell(self.report, times, rounds)
         return list(bars.of_times(times, why))
 
-    def hold(self) -> None:
-        """Finds out whether a peer can be held to AVX2, and shows that it is."""
-        if "avx2" not in self.ready["levels"]:
+    def hold(self, level: str) -> None:
+        """Finds out whether a peer can be held to a level, and shows that it is."""
+        if level not in self.ready["levels"]:
             raise holding.Impossible("our build has no level of that name here")
-        library = holding.library(self.asked.folder)
+        library = holding.library(self.asked.folder, level)
         self.place = Place(self.place.folder, self.place.worker, self.place.model, library)
         if library is None:
-            self.report.say("This processor has nothing wider than AVX2, so nobody need be held.\n")
+            self.report.say(f"This processor has nothing wider than {level}, so nobody need be held.\n")
             return
         try:
-            peer = start(Side("ONNX Runtime", "f32", "plain", 2, held=True), self.place)
+            peer = start(Side("ONNX Runtime", "f32", "plain", 2, held=level), self.place)
         except WorkerError as error:
             raise holding.Impossible(str(error)) from None
         said = peer.ready["held"]
         peer.close()
-        if not said["own"]["avx2"] or any(
-                said[of][what] for of in ("own", "in_thread") for what in ("avx512f", "avx512_vnni")):
+        told, hidden = said["in_thread"], holding.WIDER[level]
+        if said["own"] != told or not told[holding.NEEDED[level]] or any(
+                told[name] for name in hidden & told.keys()):
             raise holding.Impossible(f"cpuid still says {said}")
-        has = " ".join(sorted({"avx2", "avx512f", "avx512_vnni"} & holding.flags()))
+        has = " ".join(sorted(told.keys() & holding.flags()))
+        left = " ".join(sorted(name for name in told if told[name]))
         self.report.say(
-            f"Held to AVX2: this processor has {has}; a held process and a thread of its are told "
-            f"avx2 {said['own']['avx2']}, avx512f {said['in_thread']['avx512f']}, avx512_vnni "
-            f"{said['in_thread']['avx512_vnni']} ({said['answered']} answers until it was ready).\n")
+            f"Held to {level}: this processor has {has}; a held process and a thread of its are told "
+            f"{left} ({said['answered']} answers until it was ready).\n")
 
     def scifact(self) -> list[bars.Bar]:
         data = scifact.read(self.asked.scifact, self.asked.quick)

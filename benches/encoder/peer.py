@@ -19,7 +19,8 @@ import numpy as np
 
 WARM_UP = 2
 READ_BYTES = 120_000 * 384 * 2  # what a scan of 120,000 rows of 384 halves reads
-AVX2, AVX512F, VNNI = (1, 5), (1, 16), (2, 11)  # leaf 7: register (EBX is 1), bit
+# Leaf 7: register (EBX is 1), bit; by the names that Linux has for them.
+FEATURES = {"avx2": (1, 5), "avx512f": (1, 16), "avx512_vnni": (2, 11), "amx_tile": (3, 24)}
 
 Feed = dict[str, np.ndarray]
 Run = Callable[[Feed], np.ndarray]
@@ -98,15 +99,14 @@ def held(library: str) -> dict:
         raise RuntimeError(f"cpuid cannot be made to fault on this machine: {reason}")
     registers = (ctypes.c_uint32 * 4)()
 
-    def has(feature: tuple[int, int]) -> bool:
-        return bool(registers[feature[0]] >> feature[1] & 1)
+    def has() -> dict[str, bool]:
+        return {name: bool(registers[of] >> bit & 1) for name, (of, bit) in FEATURES.items()}
 
     asked.held_ask(7, 0, registers)
-    own = {"avx2": has(AVX2), "avx512f": has(AVX512F), "avx512_vnni": has(VNNI)}
+    own = has()
     if asked.held_ask_in_thread(registers) != 0:
         raise RuntimeError("no thread could be started")
-    in_thread = {"avx2": has(AVX2), "avx512f": has(AVX512F), "avx512_vnni": has(VNNI)}
-    return {"own": own, "in_thread": in_thread, "answered": asked.held_answered()}
+    return {"own": own, "in_thread": has(), "answered": asked.held_answered()}
 
 
 def main() -> None:

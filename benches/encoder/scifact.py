@@ -22,7 +22,7 @@ QUICK_QUERIES, QUICK_DOCUMENTS = 20, 40
 class Found:
     side: Side
     ndcg: float
-    texts_per_second: float
+    texts_per_second: float | None  # None: a peer, which is given one text at a time
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ def measure(place: Place, model: Tokenizer, data: Data, sides: list[Side]) -> li
         documents, seconds = embed(side, place, model, texts)
         queries, _ = embed(side, place, model, list(data.queries.values()))
         scores = queries @ documents.T
-        found.append(Found(side, _ndcg(data, scores), len(texts) / seconds))
+        rate = len(texts) / seconds if side.who == "ours" else None
+        found.append(Found(side, _ndcg(data, scores), rate))
         print(f"scifact: nDCG@10 {found[-1].ndcg:.4f}", file=sys.stderr, flush=True)
     return found
 
@@ -93,9 +94,10 @@ def tell(report: Report, found: list[Found], data: Data, quick: bool) -> None:
     rows = []
     for it in found:
         rows.append([it.side.name, f"{it.ndcg:.4f}", f"{it.ndcg - PUBLISHED:+.4f}",
-                     f"{it.texts_per_second:.1f}"])
+                     f"{it.texts_per_second:.1f}" if it.texts_per_second else ""])
         threads = f"{it.side.threads} thread{'s' * (it.side.threads > 1)}"
         report.add("scifact", f"nDCG@10, {what}", it.side.name, f"{it.ndcg:.4f}", "", 1)
-        report.add("scifact", f"documents, {threads}", it.side.name,
-                   f"{it.texts_per_second:.1f}", "1/s", 1)
+        if it.texts_per_second:
+            report.add("scifact", f"documents, {threads}", it.side.name,
+                       f"{it.texts_per_second:.1f}", "1/s", 1)
     report.say(table(heads, rows))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tokenizers import Tokenizer
 
 import graphs
+import holding
 import texts
 from quiet import Gate
 from report import Report, shown, table
@@ -80,7 +81,7 @@ class Times:
         return statistics.median(shares) if shares else 0.0
 
 
-def sides_of(level: str, precisions: list[str], more: bool, held: bool) -> list[Side]:
+def sides_of(level: str, precisions: list[str], more: bool, held: str) -> list[Side]:
     peers = {PEER_OF[precision] for precision in precisions}
     found = []
     for threads in (1, 2):
@@ -138,12 +139,12 @@ def _turn(worker: Worker, case: Case, requests: tuple[dict, dict], quick: bool) 
 
 def tell(report: Report, times: Times, rounds: int) -> None:
     """One table for each number of threads, with ratios to the better graph of the peer's."""
-    for held in (False, True):
+    for held in ("", *holding.NEEDED):
         for threads in (1, 2):
             sides = times.sides(held=held, threads=threads)
             if sides:
                 title = f"### {threads} thread{'s' * (threads > 1)}, milliseconds"
-                report.say(title + (", everybody held to AVX2" if held else "") + "\n")
+                report.say(title + (f", everybody held to {held}" if held else "") + "\n")
                 report.say(_table(times, sides))
     report.say(f"Medians of {rounds} round{'s' * (rounds > 1)}; the middle half of a figure's rounds lies within "
                f"{times.spread():.0%} of it (the middle one of all figures). A ratio is ours to the "
@@ -155,9 +156,10 @@ def tell(report: Report, times: Times, rounds: int) -> None:
     report.say()
     for (side, case), values in times.of.items():
         where = f"{case.name}, {side.threads} thread{'s' * (side.threads > 1)}"
-        report.add("encode", where + (", AVX2" if side.held else ""), side.name,
+        where += f", {side.held}" if side.held else ""
+        report.add("encode", where, side.name,
                    f"{statistics.median(values):.4g}", "ms", len(values))
-        report.add("encode least", where + (", AVX2" if side.held else ""), side.name,
+        report.add("encode least", where, side.name,
                    f"{times.least[side, case]:.4g}", "ms", len(values))
 
 

@@ -26,11 +26,11 @@ class Side:
     precision: str
     form: str  # ours: the level; a peer: the graph
     threads: int
-    held: bool = False  # to AVX2: ours by its level, a peer by what cpuid tells it
+    held: str = ""  # to a level: ours by choosing it, a peer by what cpuid tells it
 
     @property
     def name(self) -> str:
-        suffix = " held to AVX2" if self.held and self.who != "ours" else ""
+        suffix = f" held to {self.held}" if self.held and self.who != "ours" else ""
         return f"{self.who} {self.precision} {self.form}{suffix}"
 
 
@@ -51,7 +51,7 @@ class Worker:
         cpus = sorted(os.sched_getaffinity(0))[:side.threads]
         environment = dict(os.environ) | {name: str(side.threads) for name in THREADS_OF_LIBRARIES}
         if preload:
-            environment["LD_PRELOAD"] = str(preload)
+            environment |= {"LD_PRELOAD": str(preload), "HOLD_TO": side.held}
         self.side = side
         self.log = folder / "worker.log"
         with self.log.open("ab") as log:

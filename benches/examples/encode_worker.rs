@@ -24,7 +24,8 @@ use clap::Parser;
 use encoder::{Encoder, Precision, Scratch, THREADS_MAX};
 use kernels::{Kernels, Level};
 use serde_json::{Value, json};
-use server::model::{self, Bar, ModelRequest, Unit};
+use server::app::model_request;
+use server::model::{self, Bar, Unit};
 
 /// What is read between two calls when asked for: 120,000 rows of 384 halves, as a scan does.
 const READ_BYTES: usize = 120_000 * 384 * 2;
@@ -90,7 +91,7 @@ impl Worker {
         if !(1..=THREADS_MAX).contains(&threads) {
             return Err(format!("--threads {threads}: from 1 to {THREADS_MAX} are allowed").into());
         }
-        let request = ModelRequest::from_environment(arguments.model.clone());
+        let request = model_request(arguments.model.clone());
         let files = model::ensure(&request, &mut Bar::stderr(Unit::Bytes))?;
         let encoder = Encoder::open_as(&files.borrowed(), kernels, precision)?;
         let ready = json!({

@@ -15,7 +15,7 @@ pub(crate) const SENTENCE: &str = "sentence_bert_config.json";
 /// Largest settings file that is read. Vocabularies of the family are below one MiB.
 const SETTINGS_BYTES_MAX: u64 = 64 << 20;
 /// Largest weights file that is read: 1,024 wide with 24 layers is 1.3 GiB.
-const WEIGHTS_BYTES_MAX: u64 = 4 << 30;
+const WEIGHTS_BYTES_MAX: u64 = 2 << 30;
 
 /// The bytes of a published model. Nothing is kept of them once the encoder is open.
 #[derive(Clone, Copy)]

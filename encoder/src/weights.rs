@@ -4,11 +4,13 @@
 //! that was asked for, with all values finite. Knows bytes and shapes, not what the tensors are
 //! for.
 //!
-//! What is not asked for is not looked at: tensors of other names, bytes that belong to none, and
-//! whether two tensors share bytes. None of these can change a value that is read, and whether it
-//! is the file that its publisher meant, its SHA-256 says. Of two entries of one name the last one
-//! counts, as it does for the format's own reader.
+//! What is not asked for is not looked at: tensors of other names, and bytes that belong to none.
+//! None of these can change a value that is read, and whether it is the file that its publisher
+//! meant, its SHA-256 says. Of two entries of one name the last one counts, as it does for the
+//! format's own reader. All tensors that were asked for have to fit into the file together, so that
+//! a small file cannot ask for a large network.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use half::{bf16, f16};
@@ -27,6 +29,8 @@ const HEADER_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Weights<'a> {
     header: Map<String, Value>,
     data: &'a [u8],
+    /// Bytes of `data` that no tensor has taken yet.
+    left: Cell<usize>,
     /// What stands before every tensor's name: nothing, or `bert.` in files saved from a larger
     /// net.
     prefix: &'static str,
@@ -50,6 +54,14 @@ impl Kind {
         }
     }
 
+    fn name(self) -> &'static str {
+        match self {
+            Kind::F32 => "F32",
+            Kind::F16 => "F16",
+            Kind::Bf16 => "BF16",
+        }
+    }
+
     fn bytes(self) -> usize {
         if self == Kind::F32 { 4 } else { 2 }
     }
@@ -58,6 +70,8 @@ impl Kind {
 /// A tensor of the type, shape and length that were asked for, its values not looked at yet.
 pub(crate) struct Tensor<'a> {
     name: String,
+    /// Type and shape, for messages.
+    cells: String,
     bytes: &'a [u8],
     kind: Kind,
 }
@@ -81,13 +95,13 @@ impl<'a> Weights<'a> {
         let bare = header.contains_key("embeddings.word_embeddings.weight");
         let prefixed = header.contains_key("bert.embeddings.word_embeddings.weight");
         let prefix = if prefixed && !bare { "bert." } else { "" };
-        Ok(Weights { header, data, prefix })
+        Ok(Weights { header, data, left: Cell::new(data.len()), prefix })
     }
 
     /// A tensor of that name and shape.
     ///
-    /// Fails if it is missing, has another shape, is not F32, F16 or BF16, or lies outside the
-    /// file.
+    /// Fails if it is missing, has another shape, is not F32, F16 or BF16, lies outside the file,
+    /// or must share bytes with those that were given before.
     pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>, OpenError> {
         let name = format!("{}{name}", self.prefix);
         let wrong =
@@ -105,9 +119,20 @@ impl<'a> Weights<'a> {
         let Some(bytes) = bytes.filter(|bytes| Some(bytes.len()) == size) else {
             let offsets = brief_shape(&entry["data_offsets"]);
             let found = format!("data_offsets {offsets} in {} bytes of data", self.data.len());
-            return Err(wrong(found, format!("{} of data inside the file", brief_size(size))));
+            let cells = described(kind, shape);
+            return Err(wrong(
+                found,
+                format!("{cells}: {} of data inside the file", brief_size(size)),
+            ));
         };
-        Ok(Tensor { name, bytes, kind })
+        let Some(left) = self.left.get().checked_sub(bytes.len()) else {
+            let (found, all) = (self.left.get(), self.data.len());
+            let found = format!("{found} bytes of {all} that no other tensor has");
+            let cells = described(kind, shape);
+            return Err(wrong(found, format!("{cells}: {} of data of its own", brief_size(size))));
+        };
+        self.left.set(left);
+        Ok(Tensor { cells: described(kind, shape), name, bytes, kind })
     }
 }
 
@@ -115,6 +140,11 @@ impl Tensor<'_> {
     /// The name in the file, for messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What it is made of, for messages: `F32 of shape [30522, 384]`.
+    pub(crate) fn cells(&self) -> &str {
+        &self.cells
     }
 
     /// The values, in row-major order, widened to f32. Fails if one is not finite.
@@ -125,9 +155,13 @@ impl Tensor<'_> {
         finite.then_some(floats).ok_or_else(|| OpenError::Tensor {
             name: self.name.clone(),
             found: "a value that is infinite or not a number".into(),
-            wanted: "finite values".into(),
+            wanted: format!("{}, all of it finite", self.cells),
         })
     }
+}
+
+fn described(kind: Kind, shape: &[usize]) -> String {
+    format!("{} of shape {shape:?}", kind.name())
 }
 
 fn widen(bytes: &[u8], kind: Kind) -> Vec<f32> {
@@ -254,7 +288,10 @@ mod tests {
                 &["dtype \"F64\" of shape [2, 3]", "F32, F16 or BF16 of shape [2, 3]"],
             ),
             (one(entry("I8", json!([2, 3]), json!([0, 6])), &[0; 6]), &["dtype \"I8\""]),
-            (one(entry("BF16", json!([2, 3]), json!([0, 24])), &[0; 24]), &["12 bytes of data"]),
+            (
+                one(entry("BF16", json!([2, 3]), json!([0, 24])), &[0; 24]),
+                &["BF16", "[2, 3]", "12 bytes of data"],
+            ),
             (
                 one(entry("F32", json!([3, 2]), json!([0, 24])), &[0; 24]),
                 &["shape [3, 2]", "[2, 3]"],
@@ -272,6 +309,21 @@ mod tests {
             for part in *wanted {
                 assert!(message.contains(part), "{message:?} lacks {part:?}");
             }
+        }
+    }
+
+    /// A few bytes, given out again and again, would become a network of any size.
+    #[test]
+    fn tensors_do_not_share_bytes() {
+        let (six, two) = (json!([0, 24]), json!([16, 24]));
+        let header =
+            json!({"t": entry("F32", json!([2, 3]), six), "u": entry("F32", json!([2]), two)});
+        let bytes = with_header(header.to_string().as_bytes(), &[0; 28]);
+        let weights = Weights::open(&bytes).unwrap();
+        weights.tensor("t", &[2, 3]).unwrap();
+        let message = weights.tensor("u", &[2]).err().unwrap().to_string();
+        for part in ["tensor u", "F32 of shape [2]", "8 bytes", "4 bytes of 28 that no other"] {
+            assert!(message.contains(part), "{message:?} lacks {part:?}");
         }
     }
 

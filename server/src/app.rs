@@ -226,13 +226,18 @@ pub(crate) struct OpenedModel {
     pub(crate) known: KnownModel,
 }
 
+/// The model in a folder, or the default one, with the places that this process's environment names.
+pub fn model_request(directory: Option<PathBuf>) -> ModelRequest {
+    ModelRequest::from_variables(directory, &|name| std::env::var_os(name))
+}
+
 /// Opens the model in a folder; without one the default model, wherever it is found.
 pub(crate) fn open_model(
     directory: Option<&Path>,
     encoding: Encoding,
     progress: &mut dyn Progress,
 ) -> Result<OpenedModel, StartError> {
-    let request = ModelRequest::from_environment(directory.map(Path::to_owned));
+    let request = model_request(directory.map(Path::to_owned));
     let Encoding { kernels, precision, threads } = encoding;
     let files = model::open(&request, kernels, precision, progress).map_err(failed)?;
     let folder = files.dir.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -297,7 +302,7 @@ fn instead_of(
     encoding: Encoding,
     progress: &mut dyn Progress,
 ) -> Result<OpenedModel, StartError> {
-    if known.name == ModelRequest::from_environment(None).name {
+    if known.name == model_request(None).name {
         eprintln!("recalld: {why}\nrecalld: looking for {} elsewhere", known.name);
         return open_model(None, encoding, progress);
     }

@@ -109,6 +109,10 @@ def memory(run, count):
 
 
 def main(program, count, *model):
+    # Of those that a kill leaves unembedded, each later one must find enough to be killed over.
+    wanted = (KILLS + 1) * 3 * LOST_MAX // 2
+    if count < wanted:
+        fail(f"{count} documents are too few for {KILLS} kills: at least {wanted} are wanted")
     with tempfile.TemporaryDirectory(prefix="recalld-embed-") as scratch:
         data, file = Path(scratch, "data"), Path(scratch, "documents.jsonl")
         documents(file, count)

@@ -3,8 +3,9 @@
 use std::sync::OnceLock;
 
 use encoder::{Encoder, ModelFiles as Borrowed};
+use server::app::model_request;
 use server::embed::Embedder;
-use server::model::{self, ModelFiles, ModelRequest, Silent};
+use server::model::{self, ModelFiles, Silent};
 
 /// The model's files; a test without them fails and says what to do.
 ///
@@ -13,7 +14,7 @@ use server::model::{self, ModelFiles, ModelRequest, Silent};
 pub fn files() -> &'static ModelFiles {
     static FILES: OnceLock<ModelFiles> = OnceLock::new();
     FILES.get_or_init(|| {
-        model::ensure(&ModelRequest::from_environment(None), &mut Silent)
+        model::ensure(&model_request(None), &mut Silent)
             .unwrap_or_else(|error| panic!("{error}\n{}", error.remedy()))
     })
 }

@@ -1,13 +1,14 @@
 //! The real program on a scratch directory, started and ended by tests.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use server::app::model_request;
 use tempfile::TempDir;
 
 use crate::wire::{self, Answer, Ask, Client};
@@ -60,8 +61,25 @@ pub fn scratch() -> TempDir {
 /// A command of the program on a data directory, not yet run.
 pub fn command(data: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    command.args(arguments).arg("--data").arg(data);
+    command.args(arguments).arg("--data").arg(data).env("RECALLD_CACHE", cache());
     command
+}
+
+/// A cache of the tests' own, beside the program: what they pack and remember is not the operator's,
+/// and what the operator has packed is nothing to them. The default model is where it always is.
+fn cache() -> &'static Path {
+    static CACHE: OnceLock<PathBuf> = OnceLock::new();
+    CACHE.get_or_init(|| {
+        let own = binary().with_file_name("recalld-test-cache");
+        fs::create_dir_all(&own).expect("a folder beside the program");
+        let home = model_request(None).cache.expect("the environment names a cache");
+        let models = home.join("models");
+        fs::create_dir_all(&models).expect("the cache can be written");
+        match std::os::unix::fs::symlink(models, own.join("models")) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => panic!("{error}"),
+            _ => own,
+        }
+    })
 }
 
 /// Runs a command to its end.

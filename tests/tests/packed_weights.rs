@@ -2,8 +2,9 @@
 //! right, and never in the way (`format-spec/weights.md`).
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use encoder::{Kernels, Level, Precision, Scratch};
@@ -288,6 +289,54 @@ fn what_is_not_needed_any_more_goes() {
 }
 
 #[test]
+fn large_ones_go_before_there_are_many() {
+    let place = Place::new();
+    opened_quietly(&place.request(), Precision::F32);
+    let newest = place.only_packed();
+    let others: Vec<PathBuf> =
+        (0..3).map(|i| newest.with_file_name(format!("{i:024}-f32-1.weights"))).collect();
+    for other in &others {
+        // Holes: they take no space.
+        fs::File::create(other).unwrap().set_len(2 << 30).unwrap();
+    }
+    fs::remove_file(&newest).unwrap();
+    opened_quietly(&place.request(), Precision::F32);
+    let left = others.iter().filter(|other| other.exists()).count();
+    assert!(newest.exists() && left == 1, "4 GiB beside the newest: {left} of 2 GiB are left");
+}
+
+#[test]
+fn a_start_does_not_wait_for_one_that_was_stopped() {
+    let place = Place::new();
+    fs::create_dir_all(place.cache().join("packed")).unwrap();
+    let stuck = fs::File::create(place.cache().join("packed/lock")).unwrap();
+    stuck.lock().unwrap();
+    let (opened, said) = opened(&place.request(), Precision::F32);
+    assert!(said.iter().any(|it| it.contains("another process has been writing")), "{said:?}");
+    assert!(place.packed().is_empty());
+    drop(stuck);
+    assert_eq!(vector(&opened_quietly(&place.request(), Precision::F32)), vector(&opened));
+    place.only_packed();
+}
+
+#[test]
+fn what_cannot_be_had_at_a_precision_says_which_one_does() {
+    let place = Place::new();
+    let path = place.model.join("model.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    // The data begin with the word table.
+    let header = usize::try_from(u64::from_le_bytes(bytes[..8].try_into().unwrap())).unwrap();
+    bytes[8 + header..][..4].copy_from_slice(&70_000_f32.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let kernels = Kernels::for_level(Level::Scalar).unwrap();
+    let fault = open(&place.request(), kernels, Precision::Int8, &mut Said::default());
+    let message = fault.err().unwrap().to_string();
+    for part in ["word_embeddings", "70000", ", 256]", "--precision f32"] {
+        assert!(message.contains(part), "{message} lacks {part}");
+    }
+}
+
+#[test]
 fn small_weights_are_not_kept() {
     let mut place = Place::new();
     place.model = Tiny::new(1, 16).write(place.scratch.path(), "tiny");
@@ -296,16 +345,21 @@ fn small_weights_are_not_kept() {
 }
 
 #[test]
-fn several_starts_at_once_end_with_one_file() {
+fn several_starts_at_once_share_one_file() {
     let place = Place::new();
     let wanted = vector(&opened_quietly(&place.request(), Precision::F32));
     fs::remove_dir_all(place.cache()).unwrap();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                assert_eq!(vector(&opened_quietly(&place.request(), Precision::F32)), wanted)
-            });
-        }
+    let inodes = std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let opened = opened_quietly(&place.request(), Precision::F32);
+                    assert_eq!(vector(&opened), wanted);
+                    fs::metadata(place.only_packed()).unwrap().ino()
+                })
+            })
+            .collect();
+        starts.into_iter().map(|start| start.join().unwrap()).collect::<HashSet<u64>>()
     });
-    place.only_packed();
+    assert_eq!(inodes.len(), 1, "nobody replaced what another one has mapped");
 }

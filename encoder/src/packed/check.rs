@@ -78,12 +78,20 @@ pub(super) fn padding(depth: usize, width: usize, quad: usize) -> Vec<Range<usiz
                 };
                 let start = ((panel * (deep / quad) + step) * COLUMNS + column) * quad;
                 if real < quad {
-                    runs.push(start + real..start + quad);
+                    push_run(&mut runs, start + real..start + quad);
                 }
             }
         }
     }
     runs
+}
+
+/// Adds a run, as more of the last one where it follows on that.
+fn push_run(runs: &mut Vec<Range<usize>>, run: Range<usize>) {
+    match runs.last_mut() {
+        Some(last) if last.end == run.start => last.end = run.end,
+        _ => runs.push(run),
+    }
 }
 
 #[cfg(test)]

@@ -82,6 +82,15 @@ impl Cell {
             Cell::I8 => 1,
         }
     }
+
+    fn name(self) -> &'static str {
+        match self {
+            Cell::F32 => "f32",
+            Cell::F16 => "f16",
+            Cell::I8 => "i8",
+            Cell::I32 => "i32",
+        }
+    }
 }
 
 /// A kind of section: its number, its name, and the tensor that it is made of.
@@ -167,13 +176,15 @@ impl Section {
         self.offset..self.offset + self.bytes
     }
 
-    /// For messages: which section, of which tensor, where.
+    /// For messages: which section, of which tensor, what it is made of, and where.
     pub(crate) fn named(&self) -> String {
-        let Section { kind: Kind { name, tensor, .. }, layer, offset, .. } = self;
-        match *layer {
-            NO_LAYER => format!("{name} ({tensor}, at byte {offset})"),
-            layer => format!("{name} (encoder.layer.{layer}.{tensor}, at byte {offset})"),
-        }
+        let Section { kind: Kind { name, tensor, .. }, layer, cell, offset, bytes } = self;
+        let block = match *layer {
+            NO_LAYER => String::new(),
+            layer => format!("encoder.layer.{layer}."),
+        };
+        let cells = bytes / cell.bytes();
+        format!("{name} ({block}{tensor}, {cells} of {}, at byte {offset})", cell.name())
     }
 }
 
@@ -219,7 +230,7 @@ pub(crate) struct Layout {
     pub(crate) file_bytes: usize,
 }
 
-/// How many sections a file has: five per table and norm, then those of the blocks.
+/// How many sections a file has: two tables and a norm, then those of the blocks.
 fn section_count(layers: usize, precision: Precision) -> usize {
     let dense = if precision == Precision::Int8 { 4 } else { 2 };
     4 + layers * (4 * dense + 4)

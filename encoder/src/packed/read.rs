@@ -40,7 +40,7 @@ pub(crate) fn check(
         return Err(broken("WGT-06", "file_bytes", found, wanted));
     }
     let reserved = &head[at::RESERVED..at::HEADER_CRC];
-    check_zeros("WGT-07", "the header", at::RESERVED, reserved)?;
+    check_zeros("WGT-07", || "the header".to_owned(), at::RESERVED, reserved)?;
     let directory = &bytes[layout.directory()];
     check_crc("WGT-08", "directory", directory, u32_at(head, at::DIRECTORY_CRC))?;
     check_directory(directory, &layout)?;
@@ -129,7 +129,8 @@ fn check_directory(directory: &[u8], layout: &Layout) -> Result<(), OpenError> {
             return Err(broken("WGT-09", part, show(has), show(wanted)));
         }
         let reserved = &found[entry::RESERVED..];
-        check_zeros("WGT-07", "the directory", place + entry::RESERVED, reserved)?;
+        let in_directory = || "the directory".to_owned();
+        check_zeros("WGT-07", in_directory, place + entry::RESERVED, reserved)?;
     }
     Ok(())
 }
@@ -138,7 +139,8 @@ fn check_directory(directory: &[u8], layout: &Layout) -> Result<(), OpenError> {
 fn check_gaps(bytes: &[u8], layout: &Layout) -> Result<(), OpenError> {
     let mut end = layout.directory().end;
     for section in &layout.sections {
-        check_zeros("WGT-11", "the bytes between sections", end, &bytes[end..section.offset])?;
+        let between = || "the bytes between sections".to_owned();
+        check_zeros("WGT-11", between, end, &bytes[end..section.offset])?;
         end = section.range().end;
     }
     Ok(())
@@ -223,12 +225,14 @@ fn check_dense(bytes: &[u8], dense: &DenseSections) -> Result<(), OpenError> {
     let cells = &bytes[dense.cells.range()];
     for run in padding(dense.depth, dense.width, quad) {
         let run = run.start * size..run.end * size;
-        check_zeros("WGT-14", &dense.cells.named(), dense.cells.offset + run.start, &cells[run])?;
+        let named = || dense.cells.named();
+        check_zeros("WGT-14", named, dense.cells.offset + run.start, &cells[run])?;
     }
     let per_column = [Some(&dense.bias), dense.codes.as_ref().map(|(scales, _)| scales)];
     for section in per_column.into_iter().flatten() {
         let start = section.offset + dense.width * size_of::<f32>();
-        check_zeros("WGT-14", &section.named(), start, &bytes[start..section.range().end])?;
+        let padding = &bytes[start..section.range().end];
+        check_zeros("WGT-14", || section.named(), start, padding)?;
     }
     let Some((scales, offsets)) = &dense.codes else { return Ok(()) };
     let floats: &[f32] = bytemuck::cast_slice(&bytes[scales.range()]);
@@ -255,11 +259,16 @@ fn check_crc(rule: &'static str, part: &str, bytes: &[u8], wanted: u32) -> Resul
     Err(broken(rule, format!("the {part}"), format!("CRC-32C {crc:08x}"), format!("{wanted:08x}")))
 }
 
-fn check_zeros(rule: &'static str, part: &str, from: usize, bytes: &[u8]) -> Result<(), OpenError> {
+fn check_zeros(
+    rule: &'static str,
+    part: impl FnOnce() -> String,
+    from: usize,
+    bytes: &[u8],
+) -> Result<(), OpenError> {
     match bytes.iter().position(|&byte| byte != 0) {
         None => Ok(()),
         Some(at) => {
-            let part = format!("byte {}, in {part}", from + at);
+            let part = format!("byte {}, in {}", from + at, part());
             Err(broken(rule, part, format!("{:#04x}", bytes[at]), "zero"))
         }
     }

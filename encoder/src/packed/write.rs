@@ -1,8 +1,8 @@
 //! Packing: the tensors of `model.safetensors` to the bytes of a file of packed weights.
 //!
 //! Checks the name, shape and type of every tensor before it takes memory for the first one. Then
-//! one tensor after the other goes to its place, so that beside the source there is one copy of the
-//! weights and one tensor. The same tensors make the same bytes.
+//! two threads bring one layer after the other to its place, so that beside the source there is one
+//! copy of the weights and, for each thread, one layer, widened and packed. The same tensors make the same bytes.
 
 use std::ops::Range;
 
@@ -98,7 +98,7 @@ fn fill_tables(layout: &Layout, tensors: &Tensors<'_>, out: &mut Out<'_>) -> Res
         return Err(OpenError::Tensor {
             name: tensors.positions.name().to_owned(),
             found: "a value that is infinite once the first segment's row is added".into(),
-            wanted: "finite sums".into(),
+            wanted: format!("{}, with finite sums", tensors.positions.cells()),
         });
     }
     out.put(&layout.positions, &positions);
@@ -181,7 +181,7 @@ fn check_magnitudes(
     Err(OpenError::Imprecise {
         name: tensor.name().to_owned(),
         precision: precision.name(),
-        found: format!("a value of magnitude {largest}"),
+        found: format!("a value of magnitude {largest} in its {}", tensor.cells()),
         wanted: format!("magnitudes below {limit}"),
     })
 }

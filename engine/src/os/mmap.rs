@@ -99,9 +99,9 @@ impl FileBytes {
     }
 
     /// Maps a sealed file that is no part of a store: a regular file whose mode lets nobody write,
-    /// not even its owner. Whoever makes one writes it under another name, brings it to disk, takes
-    /// the write bits away and renames it; from then on it is only ever removed or replaced as a
-    /// whole.
+    /// not even its owner. Whoever makes one writes it under another name, brings it to disk, and
+    /// renames it, with a mode that has no write bits from the start; from then on it is only ever
+    /// removed or replaced as a whole.
     ///
     /// # Errors
     /// Where there is no such file, or its mode lets somebody write.
@@ -125,15 +125,15 @@ impl FileBytes {
     /// Has the system bring all of the file to memory and into this map.
     ///
     /// # Errors
-    /// Where a page cannot be read, whose touch would end the process. A kernel before 5.14 does not
-    /// say; there the first touch of each page brings it.
+    /// Where a page cannot be read, or is of memory that failed: its touch would end the process. A
+    /// kernel before 5.14 does not say; there the first touch of each page brings it.
     pub fn populate(&self) -> io::Result<()> {
         let whole = 0..self.as_slice().len();
         // First the device's work, all at once; then the tables of this process.
         self.advise(Advice::WillNeed, whole.clone());
         let Self::Mapped(file) = self else { return Ok(()) };
         match file.0.advise_range(Advice::PopulateRead, whole.start, whole.len()) {
-            Err(error) if error.raw_os_error() == Some(Errno::FAULT.raw_os_error()) => Err(error),
+            Err(error) if touch_ends_us(&error) => Err(error),
             _ => Ok(()),
         }
     }
@@ -184,6 +184,13 @@ impl std::fmt::Debug for FileBytes {
         let place = if matches!(self, Self::Mapped(_)) { "mapped" } else { "held" };
         write!(f, "{place} {} bytes", self.as_slice().len())
     }
+}
+
+/// What populating says of a page whose touch would end the process (madvise(2)): the device cannot
+/// read it, or its memory failed.
+fn touch_ends_us(error: &io::Error) -> bool {
+    let system = error.raw_os_error();
+    [Errno::FAULT, Errno::HWPOISON].iter().any(|bad| system == Some(bad.raw_os_error()))
 }
 
 #[cfg(test)]

@@ -72,8 +72,8 @@ struct Common {
     /// where they were when the store's model was used last, else the default model's].
     #[arg(long, global = true, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Which instructions vectors are computed with: auto, scalar, avx2, avx512 or amx [default:
-    /// $RECALLD_KERNEL, else auto: the widest that this CPU has].
+    /// Which instructions vectors are computed with: auto, scalar, avx2, avx512, amx, neon or
+    /// neon-dot [default: $RECALLD_KERNEL, else auto: the widest that this CPU has].
     #[arg(long, global = true, value_name = "LEVEL")]
     kernel: Option<String>,
     /// How the encoder's weights are stored: auto, f32, f16 or int8 [default: $RECALLD_PRECISION,

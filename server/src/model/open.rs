@@ -7,7 +7,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use encoder::{Encoder, OpenError, PackedWeights, Precision, SettingsFiles};
+use encoder::{Encoder, OpenError, PackedWeights, Precision, Remedy, SettingsFiles};
 use engine::os::disk::FileBytes;
 use kernels::Kernels;
 
@@ -50,8 +50,21 @@ impl fmt::Display for OpenFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Model(error) => error.fmt(f),
-            Self::Encoder { dir, error } => write!(f, "the model in {}: {error}", dir.display()),
+            Self::Encoder { dir, error } => {
+                write!(f, "the model in {}: {error}; {}", dir.display(), advice(error.remedy()))
+            }
         }
+    }
+}
+
+/// What to do about files that the encoder does not take.
+fn advice(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::CheckPath => "check that the file is there and may be read",
+        Remedy::ChooseAnother => "choose a BERT-family sentence encoder, by --model DIR",
+        Remedy::ChoosePrecision => "start with --precision f32",
+        // Packed weights are packed again by themselves; what is said of them here is a fresh file's.
+        _ => "fetch the model's files again",
     }
 }
 
@@ -158,7 +171,11 @@ impl Opening<'_> {
             && files.weights.len() >= KEPT_BYTES_MIN
             && let Err(error) = shelf.remember(&source, &sha256)
         {
-            progress.say(&format!("{error}; the next start hashes the weights again"));
+            let list = shelf.list();
+            progress.say(&format!(
+                "cannot write {}: {error}; the next start hashes the weights again",
+                list.display()
+            ));
         }
         // Another folder may have had the same.
         let settings = files.borrowed().settings();
@@ -195,7 +212,7 @@ impl Opening<'_> {
         Ok(OpenedFiles { encoder, dir: files.dir.clone(), weights_sha256: sha256 })
     }
 
-    /// Leaves packed weights in the cache, and maps what it left.
+    /// Leaves packed weights in the cache, mapped.
     fn keep(
         &self,
         shelf: &Shelf,
@@ -204,15 +221,15 @@ impl Opening<'_> {
         progress: &mut dyn Progress,
     ) -> Option<FileBytes> {
         let put = shelf.put(sha256, self.precision, packed.as_ref());
-        put.and_then(|place| Shelf::map(&place)).unwrap_or_else(|error| {
+        let told = put.inspect_err(|error| {
             let place = shelf.place(sha256, self.precision);
             let place = place.display();
             progress.say(&format!(
                 "cannot keep packed weights as {place}: {error}; they stay in memory, and the next start \
                  packs them again"
             ));
-            None
-        })
+        });
+        told.ok()
     }
 
     fn open(

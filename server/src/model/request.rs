@@ -82,11 +82,6 @@ pub struct Package {
 }
 
 impl ModelRequest {
-    /// The default model, with the places that this process's environment names.
-    pub fn from_environment(directory: Option<PathBuf>) -> Self {
-        Self::from_variables(directory, &|name| std::env::var_os(name))
-    }
-
     /// The default model, with the places that `variable` names: `RECALLD_CACHE`, `XDG_CACHE_HOME`, `HOME`
     /// for the cache; `RECALLD_MODEL_HUB` (an address, or `off`) and `HF_ENDPOINT` for the hub;
     /// `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, in either case, for the way to it.

@@ -8,7 +8,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use encoder::{PACKING, Precision};
 use engine::os::disk::FileBytes;
@@ -20,10 +22,17 @@ use super::request::{Sha256, hex_digest};
 
 /// Files of packed weights that are kept: four models at every precision.
 const PACKED_FILES_MAX: usize = 12;
+/// Their bytes together, as far as they are not those of the newest one.
+const PACKED_BYTES_MAX: u64 = 4 << 30;
+/// Bytes that a file of packed weights leaves free. They may be on the disk of a data directory, whose
+/// log must not fail for the sake of a quicker start.
+const FREE_BYTES_MIN: u64 = 512 << 20;
 /// Files of a model's weights whose hashes are remembered.
 const SOURCES_MAX: usize = 16;
 /// Bytes of the list of sources: for each the longest path of the system, escaped, and room to spare.
 const SOURCES_BYTES_MAX: u64 = 512 << 10;
+/// Longest wait for another process that writes here: it writes one file, unless it was stopped.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(3);
 const SOURCES: &str = "sources.json";
 const SOURCES_VERSION: u64 = 1;
 const ENDING: &str = ".weights";
@@ -59,18 +68,34 @@ impl Shelf {
         }
     }
 
-    /// Puts packed weights in their place, whole and on disk, whatever was there; and makes room.
+    /// Makes room, and puts packed weights in their place, whole and on disk, unless the same bytes are
+    /// there; and maps them.
     pub(super) fn put(
         &self,
         source: &Sha256,
         precision: Precision,
         bytes: &[u8],
-    ) -> io::Result<PathBuf> {
+    ) -> io::Result<FileBytes> {
         let _turn = self.take_turn()?;
         let place = self.place(source, precision);
+        // Another start may have put them there a moment ago, and has them mapped.
+        if let Ok(Some(there)) = Self::map(&place)
+            && there.as_slice() == bytes
+        {
+            return Ok(there);
+        }
+        self.make_room(&place, &beginning(source, precision), bytes.len() as u64);
+        self.check_free(bytes.len() as u64)?;
         self.replace(&place, bytes, SEALED_MODE)?;
-        self.make_room(&place, &beginning(source, precision));
-        Ok(place)
+        match Self::map(&place) {
+            Ok(Some(mapped)) => Ok(mapped),
+            Ok(None) => Err(io::Error::other("it was removed as soon as it was there")),
+            Err(error) => {
+                // On a file system without modes it would be written again by every start.
+                drop(remove(&place));
+                Err(error)
+            }
+        }
     }
 
     /// What the weights in a folder hashed to, if the file is as it was then.
@@ -78,22 +103,30 @@ impl Shelf {
         self.sources().into_iter().find(|(known, _)| known == source).map(|(_, sha256)| sha256)
     }
 
-    /// Remembers what a file of weights hashed to.
+    /// Where it is written what files of weights hashed to.
+    pub(super) fn list(&self) -> PathBuf {
+        self.folder.join(SOURCES)
+    }
+
+    /// Remembers what a file of weights hashed to, and forgets those that are gone.
     pub(super) fn remember(&self, source: &Source, sha256: &Sha256) -> io::Result<()> {
+        if self.known_hash(source).as_ref() == Some(sha256) {
+            return Ok(());
+        }
         let _turn = self.take_turn()?;
         let mut sources = self.sources();
-        sources.retain(|(known, _)| known.path != source.path);
+        sources.retain(|(known, _)| known.path != source.path && Path::new(&known.path).exists());
         sources.insert(0, (source.clone(), *sha256));
         sources.truncate(SOURCES_MAX);
         let listed: Vec<Value> =
             sources.iter().map(|(source, sha256)| source.listed(sha256)).collect();
         let text = format!("{:#}\n", json!({"version": SOURCES_VERSION, "sources": listed}));
-        self.replace(&self.folder.join(SOURCES), text.as_bytes(), FILE_MODE)
+        self.replace(&self.list(), text.as_bytes(), FILE_MODE)
     }
 
     /// The list; one that is not there, or not as it should be, is empty.
     fn sources(&self) -> Vec<(Source, Sha256)> {
-        let path = self.folder.join(SOURCES);
+        let path = self.list();
         if !fs::metadata(&path).is_ok_and(|about| about.len() <= SOURCES_BYTES_MAX) {
             return Vec::new();
         }
@@ -105,13 +138,36 @@ impl Shelf {
         sources.take(SOURCES_MAX).collect::<Option<Vec<_>>>().unwrap_or_default()
     }
 
-    /// One process writes at a time; each writes for a bounded time, and lets go when it ends.
+    /// One process writes at a time. Nobody waits for it for long: it may have been stopped, and what
+    /// is kept here only saves time.
     fn take_turn(&self) -> io::Result<File> {
         fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(&self.folder)?;
         let path = self.folder.join("lock");
         let lock = OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path)?;
-        lock.lock()?;
-        Ok(lock)
+        // A thread waits, for the system's own wait has no end; it lets go of what comes too late.
+        let (tell, told) = mpsc::channel();
+        thread::Builder::new().name("packed-turn".to_owned()).spawn(move || {
+            let taken = lock.lock().map(|()| lock);
+            drop(tell.send(taken));
+        })?;
+        told.recv_timeout(TURN_WAIT_MAX).unwrap_or_else(|_| {
+            let seconds = TURN_WAIT_MAX.as_secs();
+            let why = format!("another process has been writing there for {seconds} s");
+            Err(io::Error::new(io::ErrorKind::TimedOut, why))
+        })
+    }
+
+    /// That the disk has room for so many bytes, and [`FREE_BYTES_MIN`] more.
+    fn check_free(&self, bytes: u64) -> io::Result<()> {
+        let about = rustix::fs::statvfs(&self.folder)?;
+        let free = about.f_bavail.saturating_mul(about.f_frsize);
+        let wanted = bytes.saturating_add(FREE_BYTES_MIN);
+        if free >= wanted {
+            return Ok(());
+        }
+        let why =
+            format!("{free} bytes are free; {wanted} are wanted, to leave room for other things");
+        Err(io::Error::new(io::ErrorKind::StorageFull, why))
     }
 
     /// Writes a file beside its place, brings it to disk and moves it there. Called under the lock.
@@ -129,10 +185,10 @@ impl Shelf {
     }
 
     /// Removes other packings of the same weights, what was left unfinished, and the oldest files
-    /// beyond the bound. What cannot be removed is only space.
-    fn make_room(&self, kept: &Path, beginning: &str) {
+    /// beyond the bounds, with a file of so many bytes to come. What cannot be removed is only space.
+    fn make_room(&self, kept: &Path, beginning: &str, bytes: u64) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
-        let mut others: Vec<(SystemTime, PathBuf)> = Vec::new();
+        let mut others: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
         for entry in entries.flatten() {
             let path = entry.path();
             let name = entry.file_name();
@@ -141,13 +197,22 @@ impl Shelf {
             if (is_packed && name.starts_with(beginning)) || name.ends_with(".new") {
                 drop(remove(&path));
             } else if is_packed {
-                let written = entry.metadata().and_then(|about| about.modified());
-                others.push((written.unwrap_or(SystemTime::UNIX_EPOCH), path));
+                let about = entry.metadata();
+                let written = about.as_ref().ok().and_then(|about| about.modified().ok());
+                let length = about.as_ref().map_or(0, fs::Metadata::len);
+                others.push((written.unwrap_or(SystemTime::UNIX_EPOCH), path, length));
             }
         }
-        others.sort();
-        let surplus = (others.len() + 1).saturating_sub(PACKED_FILES_MAX);
-        others.iter().take(surplus).for_each(|(_, path)| drop(remove(path)));
+        // The newest first: those that the bounds leave stay.
+        others.sort_by(|left, right| right.cmp(left));
+        let (mut files, mut together) = (1, bytes);
+        for (_, path, length) in &others {
+            files += 1;
+            together = together.saturating_add(*length);
+            if files > PACKED_FILES_MAX || together > PACKED_BYTES_MAX {
+                drop(remove(path));
+            }
+        }
     }
 }
 

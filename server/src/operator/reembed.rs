@@ -15,7 +15,7 @@ use super::keeping::{KeepError, Keeper, Note};
 use crate::app::{self, Encoding};
 use crate::embed::Embedder;
 use crate::encoders::{Encoders, Move};
-use crate::model::Silent;
+use crate::model;
 use crate::model_file;
 use crate::net::Cancel;
 use crate::tools::Progress;
@@ -47,7 +47,7 @@ pub fn reembed(
         let why = format!("{}: a path from the root is wanted", directory.display());
         return Err(KeepError::Wrong(why));
     }
-    let opened = app::open_model(Some(directory), encoding, &mut Silent);
+    let opened = app::open_model(Some(directory), encoding, &mut Opening(keeper.progress));
     let opened = opened.map_err(|error| KeepError::Failed(error.to_string()))?;
     let _turn = keeper.turn()?;
     // What is to be erased does not wait for the move, and is not embedded for nothing.
@@ -120,6 +120,19 @@ impl Pace for Awaited<'_> {
 
     fn worked(&self) -> bool {
         !self.0.is_raised()
+    }
+}
+
+/// Tells how far the fetch of a model is; what was put right on the way is for the log.
+struct Opening<'a>(Progress<'a>);
+
+impl model::Progress for Opening<'_> {
+    fn say(&mut self, message: &str) {
+        eprintln!("recalld: {message}");
+    }
+
+    fn advance(&mut self, what: &str, done: u64, total: Option<u64>) {
+        (self.0)(done, total.unwrap_or(done), what);
     }
 }
 

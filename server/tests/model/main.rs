@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use hub::{Answer, FakeHub};
 use scene::{CONFIG, Heard, POOLING, Scene, TOKENIZER, files, weights};
+use server::app::model_request;
 use server::model::{Expected, ModelError, ModelRequest, Origin, Progress, Silent, ensure};
 
 #[test]
 fn the_real_model_is_found_as_the_product_finds_it() {
-    let request = ModelRequest::from_environment(None);
+    let request = model_request(None);
     let found = ensure(&request, &mut Silent).unwrap();
     let pinned = Expected::pinned();
     assert_eq!((found.weights_sha256, found.tokenizer_sha256), (pinned.weights, pinned.tokenizer));

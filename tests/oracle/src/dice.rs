@@ -41,7 +41,7 @@ impl Dice {
         list[self.below(list.len())]
     }
 
-    /// A scalar value of the range; the first one where the range lies among the surrogates.
+    /// A scalar value of the range; U+FFFD in place of a surrogate.
     pub fn scalar(&mut self, first: u32, last: u32) -> char {
         let point = first + u32::try_from(self.below((last - first + 1) as usize)).unwrap_or(0);
         char::from_u32(point).unwrap_or('\u{FFFD}')

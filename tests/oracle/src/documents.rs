@@ -27,7 +27,9 @@ fn walk(folder: &Path, texts: &mut Vec<String>) -> Outcome<()> {
                 walk(&path, texts)?;
             }
         } else if KINDS.iter().any(|kind| path.extension().is_some_and(|found| found == *kind)) {
-            texts.push(std::fs::read_to_string(&path)?);
+            let bytes = std::fs::read(&path);
+            let bytes = bytes.map_err(|error| format!("{}: {error}", path.display()))?;
+            texts.push(String::from_utf8_lossy(&bytes).into_owned());
         }
     }
     Ok(())

@@ -65,6 +65,9 @@ fn run() -> Outcome<bool> {
     }
     let mut settings = settings::all(&arguments.published, arguments.short);
     settings.retain(|setting| setting.name.contains(&arguments.setting));
+    if settings.is_empty() {
+        return Err(format!("no setting has {:?} in its name", arguments.setting).into());
+    }
     println!("oracle: {} settings, seed {}", settings.len(), arguments.seed);
     let words = settings::plain_words(&arguments.published);
     let documents = documents::read()?;

@@ -4,11 +4,18 @@ use crate::settings::Scalars;
 
 /// Scalar values a text.
 const BLOCK: u32 = 64;
-/// All that is assigned, and the edges of what is not.
-const ASSIGNED: [(u32, u32); 7] = [
+/// All that is assigned, and the edges of what is not; of the ideographs from U+20000 on, which are
+/// alike, their edges and those of their blocks.
+const ASSIGNED: [(u32, u32); 13] = [
     (0, 0x18FFF),
-    (0x1AFF0, 0x1FFFF),
+    (0x1AFF0, 0x2003F),
+    (0x2A6C0, 0x2A73F),
+    (0x2B700, 0x2B85F),
+    (0x2CE80, 0x2CEDF),
+    (0x2EBC0, 0x2EE7F),
     (0x2F7C0, 0x2FA3F),
+    (0x2FFC0, 0x3003F),
+    (0x31340, 0x323FF),
     (0x3FFC0, 0x4003F),
     (0xDFFC0, 0xE01FF),
     (0xEFFC0, 0xF003F),

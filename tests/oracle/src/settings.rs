@@ -37,7 +37,7 @@ impl Setting {
 pub enum Scalars {
     /// None.
     None,
-    /// All that are assigned, and the edges of what is not.
+    /// All that are assigned and unlike their neighbours, and the edges of what is not.
     Assigned,
     /// All.
     All,

@@ -72,6 +72,7 @@ fn value(text: &str) -> u64 {
         Some((digits, "B")) => number(digits),
         Some((digits, "KiB")) => number(digits) << 10,
         Some((digits, "MiB")) => number(digits) << 20,
+        Some((digits, "GiB")) => number(digits) << 30,
         Some((_, unit)) => panic!("{text}: {unit} is no unit of the page"),
     }
 }
@@ -135,11 +136,18 @@ fn limits_are_those_of_the_page() {
 
 /// A constant's number in a source file of the server, by its text: such as `65_536 + 16`.
 fn constant(file: &str, name: &str) -> u64 {
-    let start = format!("const {name}: usize = ");
+    let starts = ["usize", "u64"].map(|kind| format!("const {name}: {kind} = "));
     let text = server_source(file);
-    let line = text.lines().find_map(|line| line.split_once(&start)).expect(name).1;
+    let after = |line| starts.iter().find_map(|start| str::split_once(line, start.as_str()));
+    let line = text.lines().find_map(after).expect(name).1;
+    let number = |term: &str| term.replace('_', "").parse::<u64>().expect(name);
     let terms = line.trim_end_matches(';').split(" + ");
-    terms.map(|term| term.replace('_', "").parse::<u64>().expect(name)).sum()
+    terms
+        .map(|term| match term.split_once(" << ") {
+            Some((digits, bits)) => number(digits) << number(bits),
+            None => number(term),
+        })
+        .sum()
 }
 
 #[test]
@@ -161,7 +169,7 @@ fn limits_around_the_store_are_those_of_the_page() {
 
 #[test]
 fn limits_of_a_model_are_those_of_the_page() {
-    let kept = ["PACKED_FILES_MAX", "SOURCES_MAX"];
+    let kept = ["PACKED_FILES_MAX", "PACKED_BYTES_MAX", "FREE_BYTES_MIN", "SOURCES_MAX"];
     let kept = kept.map(|name| (name.to_owned(), constant("model/shelf.rs", name)));
     let config =
         std::fs::read_to_string(root().join("encoder/src/config.rs")).expect("it is there");

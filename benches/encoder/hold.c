@@ -1,4 +1,5 @@
-/* Preloaded into a program, hides everything wider than AVX2 from it.
+/* Preloaded into a program, hides from it what is wider than a level: HOLD_TO names it, `avx2`, or
+ * `avx512`, from which only the tiles of AMX (and AVX10) are taken.
  *
  * ONNX Runtime chooses its kernels by asking cpuid, and has no switch for it. Linux can make cpuid
  * fault for a thread and for the threads it starts (arch_prctl ARCH_SET_CPUID; the processor must
@@ -10,6 +11,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -29,6 +31,12 @@
 #define LEAF7_1_EAX (BIT(4) | BIT(5) | BIT(21) | BIT(23))
 #define LEAF7_1_EDX (BIT(4) | BIT(5) | BIT(8) | BIT(10) | BIT(19))
 
+/* Of these, the tiles. */
+#define TILES_LEAF7_EDX (BIT(22) | BIT(24) | BIT(25))
+#define TILES_LEAF7_1_EAX BIT(21)
+#define TILES_LEAF7_1_EDX (BIT(8) | BIT(19))
+
+static int keeps_avx512;
 static int failure = -1; /* errno of the switch, 0 when cpuid faults */
 static atomic_uint answered;
 
@@ -44,12 +52,12 @@ static void ask(uint32_t leaf, uint32_t subleaf, uint32_t out[4]) {
 
 static void hide(uint32_t leaf, uint32_t subleaf, uint32_t out[4]) {
     if (leaf == 7 && subleaf == 0) {
-        out[1] &= ~LEAF7_EBX;
-        out[2] &= ~LEAF7_ECX;
-        out[3] &= ~LEAF7_EDX;
+        out[1] &= keeps_avx512 ? ~0u : ~LEAF7_EBX;
+        out[2] &= keeps_avx512 ? ~0u : ~LEAF7_ECX;
+        out[3] &= keeps_avx512 ? ~TILES_LEAF7_EDX : ~LEAF7_EDX;
     } else if (leaf == 7 && subleaf == 1) {
-        out[0] &= ~LEAF7_1_EAX;
-        out[3] &= ~LEAF7_1_EDX;
+        out[0] &= keeps_avx512 ? ~TILES_LEAF7_1_EAX : ~LEAF7_1_EAX;
+        out[3] &= keeps_avx512 ? ~TILES_LEAF7_1_EDX : ~LEAF7_1_EDX;
     } else if (leaf == 0x1d || leaf == 0x1e || leaf == 0x24) {
         memset(out, 0, 4 * sizeof *out); /* AMX tiles, AMX products, AVX10 */
     }
@@ -80,6 +88,8 @@ static void on_fault(int number, siginfo_t *info, void *context) {
 }
 
 __attribute__((constructor)) static void hold(void) {
+    const char *level = getenv("HOLD_TO");
+    keeps_avx512 = level && strcmp(level, "avx512") == 0;
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigaction(SIGSEGV, &action, NULL);
     failure = set_faulting(0) == 0 ? 0 : errno;
