@@ -209,11 +209,12 @@ impl Pending {
 }
 
 impl Parcel for Pending {
+    type Store = Encoders;
     type Done = Settled;
     type Error = ImportError;
 
-    fn batch(&mut self) -> &mut Batch {
-        &mut self.batch
+    fn embed(&mut self, encoders: &Encoders, goes_on: &dyn Fn() -> bool) -> Option<u64> {
+        encoders.embed_while(&mut self.batch, goes_on)
     }
 
     fn write(self, encoders: &Encoders) -> Result<Settled, ImportError> {
