@@ -45,7 +45,8 @@ pub trait Parcel: Send {
 pub struct Settled<D> {
     /// What became of it.
     pub done: D,
-    /// How many texts were embedded for it.
+    /// How many texts were embedded for it; each once, though a move to another model in between has
+    /// some embedded again as they are written.
     pub embedded: u64,
 }
 
@@ -90,6 +91,9 @@ impl Drop for Over {
 
 /// What was stored since that was told last, or why nothing more is.
 pub type Given<P> = Result<Vec<Settled<<P as Parcel>::Done>>, Halt<<P as Parcel>::Error>>;
+
+/// What was stored since that was told last, and why nothing more is, unless that was told.
+pub type Ended<P> = (Vec<Settled<<P as Parcel>::Done>>, Result<(), <P as Parcel>::Error>);
 
 /// A parcel with its embeddings, and how many of them were made here.
 type Embedded<P> = (P, u64);
@@ -140,7 +144,7 @@ impl<P: Parcel> Inflow<P> {
     /// Ends the inflow. Gives what was stored and not told yet, and why nothing more could be stored,
     /// unless that was told. What is being written is stored, and what has its embeddings and waits
     /// for that; nothing else is begun.
-    pub fn stop(self) -> (Vec<Settled<P::Done>>, Result<(), P::Error>) {
+    pub fn stop(self) -> Ended<P> {
         let Self { parcels, settled, mut untold, over, .. } = self;
         drop((over, parcels));
         for one in settled {
