@@ -226,7 +226,7 @@ fn a_source_name_means_the_line_of_the_source() {
         })
         .collect();
     let near = vec![source.clone(), named.to_owned()];
-    let far = [&[source.clone()], &between[..], &[named.to_owned()]].concat();
+    let far = [std::slice::from_ref(&source), &between[..], &[named.to_owned()]].concat();
     let below = vec![named.to_owned(), source];
     for (name, lines) in [("near", near), ("far", far), ("below", below)] {
         let data = scratch.path().join(name);
