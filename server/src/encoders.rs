@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use engine::{Batch, Snapshot, Store, Unwritten, WriteError, Written};
+use engine::{Batch, ItemDraft, Snapshot, Store, Unwritten, WriteError, Written};
 
 use crate::embed::Embedder;
 
@@ -62,6 +62,18 @@ impl Encoders {
         let of = held.iter().find(|embedder| snapshot.model() == Some(embedder.model()));
         let embedder = of.expect("an encoder goes only after the store has left its model");
         View { embedder: Arc::clone(embedder), snapshot }
+    }
+
+    /// Embeds those searchable items of a batch that have no embedding, and all of them anew where
+    /// those that are there are of a model that the store has left; for as long as `goes_on`. Gives
+    /// how many it embedded; `None` where it did not come to the end.
+    pub(crate) fn embed_while(&self, batch: &mut Batch, goes_on: &dyn Fn() -> bool) -> Option<u64> {
+        let embedder = self.view().embedder;
+        if batch.embedded_by.is_some_and(|by| by != embedder.model()) {
+            batch.items.iter_mut().for_each(|item| item.embedding.clear());
+        }
+        let wants = |item: &ItemDraft| item.searchable && item.embedding.is_empty();
+        embedder.embed_batch_while(batch, wants, goes_on)
     }
 
     /// Writes a batch whose embeddings, if it has any, are those of `batch.embedded_by`. Where the

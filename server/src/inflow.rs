@@ -2,18 +2,14 @@
 //! after that is read.
 //!
 //! Owns the two threads between who makes batches and the store, their order, and how much of their
-//! work a kill can take with it. Must not know where batches come from, nor what is done with one that
-//! the store refuses.
+//! work a kill can take with it. Must not know where batches come from, how they are embedded, nor what
+//! is done with one that the store refuses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::Scope;
 use std::time::Duration;
-
-use engine::Batch;
-
-use crate::encoders::Encoders;
 
 /// Texts of a parcel, which are embedded together and stored together. One document of an ingest is
 /// stored whole, so a long one is a parcel by itself, of as many texts as it has.
@@ -31,23 +27,26 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What is embedded and stored together.
 pub trait Parcel: Send {
+    /// What embeds and stores it.
+    type Store: Sync;
     /// What became of it.
     type Done: Send;
     /// Why nothing more can be stored.
     type Error: Send;
 
-    /// The records. Searchable items without an embedding get one, as do all where those that are
-    /// there are not of the store's model any more.
-    fn batch(&mut self) -> &mut Batch;
+    /// Embeds what of it has no embedding of the store's model, for as long as `goes_on`. Gives how
+    /// many texts that were; `None` where it did not come to the end.
+    fn embed(&mut self, store: &Self::Store, goes_on: &dyn Fn() -> bool) -> Option<u64>;
     /// Stores it.
-    fn write(self, encoders: &Encoders) -> Result<Self::Done, Self::Error>;
+    fn write(self, store: &Self::Store) -> Result<Self::Done, Self::Error>;
 }
 
 /// A parcel that is stored, or as much of it as the store takes.
 pub struct Settled<D> {
     /// What became of it.
     pub done: D,
-    /// How many texts were embedded for it.
+    /// How many texts were embedded for it; each once, though a move to another model in between has
+    /// some embedded again as they are written.
     pub embedded: u64,
 }
 
@@ -59,12 +58,25 @@ pub enum Halt<E> {
     Failed(E),
 }
 
+impl<E> Halt<E> {
+    /// The same with another error.
+    pub fn map<F>(self, into: impl FnOnce(E) -> F) -> Halt<F> {
+        match self {
+            Self::Cancelled => Halt::Cancelled,
+            Self::Failed(error) => Halt::Failed(into(error)),
+        }
+    }
+}
+
 /// The way into the store. What was handed over and is not begun when this is dropped is left out.
 pub struct Inflow<P: Parcel> {
     parcels: SyncSender<P>,
     settled: Receiver<Result<Settled<P::Done>, P::Error>>,
-    /// Parcels handed over and not given back as settled, at most [`PARCELS_MAX`].
+    /// Parcels handed over and not settled, at most [`PARCELS_MAX`].
     on_the_way: usize,
+    /// Those that are settled and were not given yet, in their order: they stay through an error, so
+    /// that nothing that is stored is forgotten.
+    untold: Vec<Settled<P::Done>>,
     over: Over,
 }
 
@@ -77,12 +89,18 @@ impl Drop for Over {
     }
 }
 
+/// What was stored since that was told last, or why nothing more is.
+pub type Given<P> = Result<Vec<Settled<<P as Parcel>::Done>>, Halt<<P as Parcel>::Error>>;
+
+/// What was stored since that was told last, and why nothing more is, unless that was told.
+pub type Ended<P> = (Vec<Settled<<P as Parcel>::Done>>, Result<(), <P as Parcel>::Error>);
+
 /// A parcel with its embeddings, and how many of them were made here.
 type Embedded<P> = (P, u64);
 
 impl<P: Parcel> Inflow<P> {
     /// Begins the threads, which end with the inflow.
-    pub fn start<'scope, 'env>(scope: &'scope Scope<'scope, 'env>, encoders: &'env Encoders) -> Self
+    pub fn start<'scope, 'env>(scope: &'scope Scope<'scope, 'env>, store: &'env P::Store) -> Self
     where
         P: 'scope,
     {
@@ -93,9 +111,9 @@ impl<P: Parcel> Inflow<P> {
         let (settle, settled) = sync_channel(PARCELS_MAX);
         let over = Over(Arc::default());
         let is_over = Arc::clone(&over.0);
-        scope.spawn(move || embed(encoders, &waiting, &embedded, &is_over));
-        scope.spawn(move || write::<P>(encoders, &unwritten, &settle));
-        Self { parcels, settled, on_the_way: 0, over }
+        scope.spawn(move || embed(store, &waiting, &embedded, &is_over));
+        scope.spawn(move || write(store, &unwritten, &settle));
+        Self { parcels, settled, on_the_way: 0, untold: Vec::new(), over }
     }
 
     /// Whether nothing is on the way.
@@ -104,47 +122,43 @@ impl<P: Parcel> Inflow<P> {
     }
 
     /// Hands over a parcel, once there is room for it. Gives those that were stored meanwhile, in
-    /// their order.
-    pub fn give(
-        &mut self,
-        parcel: P,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<Vec<Settled<P::Done>>, Halt<P::Error>> {
-        let settled = self.wait(PARCELS_MAX - 1, cancelled)?;
+    /// their order; after an error [`Self::stop`] gives them.
+    pub fn give(&mut self, parcel: P, cancelled: &dyn Fn() -> bool) -> Given<P> {
+        self.wait(PARCELS_MAX - 1, cancelled)?;
         self.on_the_way += 1;
         match self.parcels.try_send(parcel) {
-            Ok(()) => Ok(settled),
+            Ok(()) => {}
             Err(TrySendError::Full(_)) => unreachable!("it holds all that may be on the way"),
             // The threads have ended, and said why.
-            Err(TrySendError::Disconnected(_)) => {
-                self.wait(0, cancelled).map(|more| settled.into_iter().chain(more).collect())
+            Err(TrySendError::Disconnected(_)) => self.wait(0, cancelled)?,
+        }
+        Ok(std::mem::take(&mut self.untold))
+    }
+
+    /// Waits for all that is on the way; gives as [`Self::give`] does.
+    pub fn drain(&mut self, cancelled: &dyn Fn() -> bool) -> Given<P> {
+        self.wait(0, cancelled)?;
+        Ok(std::mem::take(&mut self.untold))
+    }
+
+    /// Ends the inflow. Gives what was stored and not told yet, and why nothing more could be stored,
+    /// unless that was told. What is being written is stored, and what has its embeddings and waits
+    /// for that; nothing else is begun.
+    pub fn stop(self) -> Ended<P> {
+        let Self { parcels, settled, mut untold, over, .. } = self;
+        drop((over, parcels));
+        for one in settled {
+            match one {
+                Ok(one) => untold.push(one),
+                // The writer has ended with it.
+                Err(error) => return (untold, Err(error)),
             }
         }
-    }
-
-    /// Waits for all that is on the way.
-    pub fn drain(
-        &mut self,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<Vec<Settled<P::Done>>, Halt<P::Error>> {
-        self.wait(0, cancelled)
-    }
-
-    /// Ends the inflow, and gives what was stored until then and not told yet. What is being written
-    /// is stored; nothing else is begun.
-    pub fn stop(self) -> Result<Vec<Settled<P::Done>>, P::Error> {
-        let Self { parcels, settled, over, .. } = self;
-        drop((over, parcels));
-        settled.into_iter().collect()
+        (untold, Ok(()))
     }
 
     /// Waits until at most so many are on the way; takes what else is settled by then.
-    fn wait(
-        &mut self,
-        most: usize,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<Vec<Settled<P::Done>>, Halt<P::Error>> {
-        let mut all = Vec::new();
+    fn wait(&mut self, most: usize, cancelled: &dyn Fn() -> bool) -> Result<(), Halt<P::Error>> {
         loop {
             let one = if self.on_the_way > most {
                 if cancelled() {
@@ -156,31 +170,25 @@ impl<P: Parcel> Inflow<P> {
                     Ok(one) => one,
                 }
             } else {
-                let Ok(one) = self.settled.try_recv() else { return Ok(all) };
+                let Ok(one) = self.settled.try_recv() else { return Ok(()) };
                 one
             };
             self.on_the_way -= 1;
-            all.push(one.map_err(Halt::Failed)?);
+            self.untold.push(one.map_err(Halt::Failed)?);
         }
     }
 }
 
 /// Embeds parcels until no more come, or nobody wants them.
 fn embed<P: Parcel>(
-    encoders: &Encoders,
+    store: &P::Store,
     waiting: &Receiver<P>,
     embedded: &SyncSender<Embedded<P>>,
     is_over: &AtomicBool,
 ) {
     let goes_on = || !is_over.load(Ordering::Acquire);
     while let Ok(mut parcel) = waiting.recv() {
-        let embedder = encoders.view().embedder;
-        let batch = parcel.batch();
-        if batch.embedded_by.is_some_and(|by| by != embedder.model()) {
-            batch.items.iter_mut().for_each(|item| item.embedding.clear());
-        }
-        let wants = |item: &engine::ItemDraft| item.searchable && item.embedding.is_empty();
-        let Some(made) = embedder.embed_batch_while(batch, wants, &goes_on) else { return };
+        let Some(made) = parcel.embed(store, &goes_on) else { return };
         // The writer has ended where it takes no more.
         if !goes_on() || embedded.send((parcel, made)).is_err() {
             return;
@@ -190,15 +198,195 @@ fn embed<P: Parcel>(
 
 /// Writes parcels in their order, until no more come or one cannot be written.
 fn write<P: Parcel>(
-    encoders: &Encoders,
+    store: &P::Store,
     unwritten: &Receiver<Embedded<P>>,
     settle: &SyncSender<Result<Settled<P::Done>, P::Error>>,
 ) {
     while let Ok((parcel, embedded)) = unwritten.recv() {
-        let done = parcel.write(encoders).map(|done| Settled { done, embedded });
+        let done = parcel.write(store).map(|done| Settled { done, embedded });
         let is_end = done.is_err();
         if settle.send(done).is_err() || is_end {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Where numbers are stored: each step waits for its leave, so that a test knows what stands where.
+    struct Shelf {
+        embeds: Mutex<Receiver<()>>,
+        writes: Mutex<Receiver<()>>,
+        written: Mutex<Vec<u32>>,
+        /// Told of each number as its embedding begins.
+        begun: SyncSender<u32>,
+    }
+
+    /// What lets the steps of a shelf go on, and hears of them.
+    struct Leave {
+        embed: SyncSender<()>,
+        write: SyncSender<()>,
+        begun: Receiver<u32>,
+    }
+
+    fn shelf() -> (Shelf, Leave) {
+        const ALL: usize = 100;
+        let (embed, embeds) = sync_channel(ALL);
+        let (write, writes) = sync_channel(ALL);
+        let (tell, begun) = sync_channel(ALL);
+        let (embeds, writes) = (Mutex::new(embeds), Mutex::new(writes));
+        let shelf = Shelf { embeds, writes, written: Mutex::default(), begun: tell };
+        (shelf, Leave { embed, write, begun })
+    }
+
+    impl Leave {
+        fn embed(&self, times: usize) {
+            (0..times).for_each(|_| self.embed.send(()).unwrap());
+        }
+
+        fn write(&self, times: usize) {
+            (0..times).for_each(|_| self.write.send(()).unwrap());
+        }
+
+        /// Waits until the embedding of this number begins.
+        fn until(&self, number: u32) {
+            while self.begun.recv().unwrap() != number {}
+        }
+    }
+
+    /// A number that the embedder stumbles over, and one that cannot be written.
+    const STUMBLES: u32 = 13;
+    const UNWRITABLE: u32 = 7;
+
+    struct Number(u32);
+
+    impl Parcel for Number {
+        type Store = Shelf;
+        type Done = u32;
+        type Error = &'static str;
+
+        fn embed(&mut self, shelf: &Shelf, _: &dyn Fn() -> bool) -> Option<u64> {
+            shelf.begun.send(self.0).unwrap();
+            assert_ne!(self.0, STUMBLES, "this one cannot be embedded");
+            // Whoever gives no leave any more has ended.
+            shelf.embeds.lock().unwrap().recv().ok()?;
+            Some(u64::from(self.0))
+        }
+
+        fn write(self, shelf: &Shelf) -> Result<u32, &'static str> {
+            shelf.writes.lock().unwrap().recv().map_err(|_| "no leave")?;
+            if self.0 == UNWRITABLE {
+                return Err("it cannot be written");
+            }
+            shelf.written.lock().unwrap().push(self.0);
+            Ok(self.0)
+        }
+    }
+
+    fn numbers(settled: &[Settled<u32>]) -> Vec<u32> {
+        settled.iter().map(|one| one.done).collect()
+    }
+
+    fn given(inflow: &mut Inflow<Number>, number: u32) -> Vec<u32> {
+        let given = inflow.give(Number(number), &|| false);
+        numbers(&given.unwrap_or_else(|_| panic!("{number} is taken")))
+    }
+
+    #[test]
+    fn all_is_stored_in_order_and_told_once() {
+        let (shelf, leave) = shelf();
+        leave.embed(20);
+        leave.write(20);
+        let mut told = Vec::new();
+        std::thread::scope(|scope| {
+            let mut inflow = Inflow::start(scope, &shelf);
+            // None of 7 and 13.
+            for number in 20..40 {
+                told.extend(given(&mut inflow, number));
+            }
+            let rest = inflow.drain(&|| false).unwrap_or_else(|_| panic!("nothing fails"));
+            assert!(rest.iter().all(|one| one.embedded == u64::from(one.done)));
+            told.extend(numbers(&rest));
+            assert!(inflow.is_empty());
+            let (rest, ended) = inflow.stop();
+            assert_eq!((rest.len(), ended), (0, Ok(())));
+        });
+        assert_eq!(told, (20..40).collect::<Vec<_>>());
+        assert_eq!(*shelf.written.lock().unwrap(), told);
+    }
+
+    #[test]
+    fn what_is_stored_before_a_cancel_is_told() {
+        let (shelf, leave) = shelf();
+        std::thread::scope(|scope| {
+            let mut inflow = Inflow::start(scope, &shelf);
+            assert!((1..=4).all(|number| given(&mut inflow, number).is_empty()));
+            // Two are written, the third is in the middle of its embedding.
+            leave.embed(2);
+            leave.write(2);
+            leave.until(3);
+            let looks = Cell::new(0);
+            // Both have settled when this says so: the third look comes after the second of them.
+            let cancelled = || looks.replace(looks.get() + 1) >= 2;
+            assert!(matches!(inflow.drain(&cancelled), Err(Halt::Cancelled)));
+            let Leave { embed, write, .. } = leave;
+            drop((embed, write));
+            let (told, ended) = inflow.stop();
+            assert_eq!((numbers(&told), ended), (vec![1, 2], Ok(())));
+        });
+        assert_eq!(*shelf.written.lock().unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn what_is_stored_before_a_failure_is_told_with_it() {
+        for drains in [true, false] {
+            let (shelf, leave) = shelf();
+            std::thread::scope(|scope| {
+                let mut inflow = Inflow::start(scope, &shelf);
+                let numbered = [1, 2, UNWRITABLE, 9];
+                assert!(numbered.iter().all(|&number| given(&mut inflow, number).is_empty()));
+                leave.embed(3);
+                leave.write(3);
+                // The one that cannot be written is with the writer by then.
+                leave.until(9);
+                drop(leave);
+                let drained = drains.then(|| inflow.drain(&|| false).err());
+                let (told, ended) = inflow.stop();
+                assert_eq!(numbers(&told), [1, 2]);
+                match drained {
+                    Some(Some(Halt::Failed(why))) => {
+                        assert_eq!((why, ended), ("it cannot be written", Ok(())));
+                    }
+                    None => assert_eq!(ended, Err("it cannot be written")),
+                    Some(_) => panic!("a failure is told"),
+                }
+            });
+            assert_eq!(*shelf.written.lock().unwrap(), [1, 2]);
+        }
+    }
+
+    #[test]
+    fn a_panic_of_a_thread_reaches_who_waits() {
+        let (shelf, leave) = shelf();
+        leave.embed(1);
+        leave.write(1);
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            std::thread::scope(|scope| {
+                let mut inflow = Inflow::start(scope, &shelf);
+                given(&mut inflow, 1);
+                given(&mut inflow, STUMBLES);
+                drop(inflow.drain(&|| false));
+                unreachable!("it waits for what never comes");
+            });
+        }));
+        let why = ended.unwrap_err();
+        assert_eq!(why.downcast_ref(), Some(&"a thread of it has panicked"));
+        assert_eq!(*shelf.written.lock().unwrap(), [1]);
     }
 }

@@ -2,10 +2,13 @@
 //! any width out. They mean nothing, but the same text always gives the same vector.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use encoder::Encoder;
+use engine::{Ground, Options, Store};
 use serde_json::{Map, Value, json};
 use server::embed::Embedder;
+use server::encoders::Encoders;
 
 use crate::service::write;
 
@@ -108,6 +111,18 @@ impl Tiny {
 pub fn embedder(folder: &Path) -> Embedder {
     let encoder = Encoder::open_dir(folder).expect("a model that we wrote opens");
     Embedder::new(encoder, "tiny".to_owned(), 1)
+}
+
+/// A new store on the disk, bound to that model.
+///
+/// # Panics
+/// When the folder has one already.
+pub fn encoders(folder: &Path, embedder: Arc<Embedder>) -> Encoders {
+    let folder = folder.join("store");
+    std::fs::create_dir(&folder).expect("a folder of its own");
+    let ground = Ground::real(&folder).expect("the folder is there");
+    let store = Store::open(ground, Options::default()).expect("a store is made");
+    Encoders::bind(Arc::new(store), embedder).expect("it has no model yet")
 }
 
 fn words() -> Vec<String> {

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::{
-    Batch, Durability, FullSpeed, Ground, ItemDraft, ItemView, Model, Options, Reencoder, Store,
-    WriteError,
+    Batch, Durability, FullSpeed, ItemDraft, ItemView, Model, Options, Reencoder, Store, WriteError,
 };
 use half::f16;
 use serde_json::Value;
@@ -31,13 +30,6 @@ use tests::tiny_model::{self, Tiny};
 fn opened(folder: &Path, tiny: Tiny) -> Arc<Embedder> {
     let model = tiny.write(folder, &format!("model-{}", tiny.seed));
     Arc::new(tiny_model::embedder(&model))
-}
-
-fn bound(folder: &Path, embedder: Arc<Embedder>) -> Encoders {
-    let folder = folder.join("store");
-    std::fs::create_dir(&folder).unwrap();
-    let store = Store::open(Ground::real(&folder).unwrap(), Options::default()).unwrap();
-    Encoders::bind(Arc::new(store), embedder).unwrap()
 }
 
 /// The other model, as a move takes it; tells `before` of each batch.
@@ -94,7 +86,7 @@ fn an_embedding_that_comes_too_late_is_made_again() {
     let at = scratch.path();
     let first = opened(at, Tiny::new(1, 16));
     let gone = Arc::downgrade(&first);
-    let encoders = bound(at, first);
+    let encoders = tiny_model::encoders(at, first);
     let embedded = |text: &str| {
         let mut batch = Batch { items: vec![note(text), note("kept apart")], ..Batch::default() };
         batch.items[1].searchable = false;
@@ -130,7 +122,7 @@ fn a_move_that_fails_leaves_the_old_encoder() {
     let scratch = scratch();
     let at = scratch.path();
     let (first, next) = (opened(at, Tiny::new(1, 16)), opened(at, Tiny::new(2, 16)));
-    let encoders = bound(at, Arc::clone(&first));
+    let encoders = tiny_model::encoders(at, Arc::clone(&first));
     let gone = Arc::downgrade(&next);
     let moving = encoders.begin_move().unwrap();
     moving.hold(next);
@@ -147,7 +139,7 @@ fn a_job_keeps_no_embedding_of_a_model_that_the_store_has_left() {
     let scratch = scratch();
     let at = scratch.path();
     let (first, next) = (opened(at, Tiny::new(1, 16)), opened(at, Tiny::new(2, 16)));
-    let encoders = bound(at, first);
+    let encoders = tiny_model::encoders(at, first);
     let notes = at.join("notes");
     let version = |n: u32| {
         let text = format!("# Top\n\nintro\n\n## Same\n\nthe same\n\n## Other\n\nversion {n}\n");

@@ -13,12 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::Arc;
 
+use engine::limits::NAME_BYTES_MAX;
 use engine::os::disk::RealDisk;
 use engine::{FullSpeed, ItemId, Reader, Record, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use server::limits::STREAM_BACKLOG_BYTES_MAX;
 use tests::service::{Service, command, run, run_json, scratch, write};
+use tests::tiny_model::Tiny;
 use tests::wire::Ask;
 use tests::{ground, random_store};
 
@@ -144,6 +146,133 @@ fn lines_in_any_order_and_by_ref_are_taken_and_bad_ones_told() {
     let file = write(scratch.path(), "next.jsonl", lines.join("\n"));
     let report = imported(&data, &file, &[]);
     assert_eq!((&report["unchanged"], &report["superseded"]), (&json!(1), &json!(1)), "{report}");
+}
+
+/// A quick model, as an option of every command on a data directory.
+fn quick(scratch: &Path) -> String {
+    Tiny::new(1, 16).write(scratch, "model").to_str().unwrap().to_owned()
+}
+
+/// Rows of an import, of each type, and lines that changed nothing.
+fn counted(report: &Value) -> [u64; 4] {
+    ["sources", "items", "edges", "unchanged"].map(|name| report[name].as_u64().unwrap())
+}
+
+#[test]
+fn lines_without_id_and_ref_are_taken_once() {
+    let scratch = scratch();
+    let (data, model) = (scratch.path().join("data"), quick(scratch.path()));
+    let options = ["--model", &*model];
+    let mut lines: Vec<String> = (0..300)
+        .map(|n| json!({"type": "item", "text": format!("kelp {n}")}).to_string())
+        .collect();
+    lines.extend(
+        [
+            r#"{"type":"source","kind":"web","uri":"u","bytes":7}"#,
+            r#"{"type":"source","kind":"web","uri":"u","bytes":8}"#,
+            r#"{"type":"item","text":"of u","source":{"kind":"web","uri":"u"}}"#,
+            r#"{"type":"item","text":"of v","source":{"kind":"web","uri":"v"}}"#,
+            r#"{"type":"item","text":"kelp 1","tags":["a"]}"#,
+            r#"{"type":"item","text":"kelp 1","attributes":{"a":1}}"#,
+            r#"{"type":"item","text":"kelp 1","recorded_at":"2024-01-01T00:00:00Z"}"#,
+            r#"{"type":"item","text":"kelp 1","recorded_at":"2024-01-02T00:00:00Z"}"#,
+            r#"{"type":"item","text":"hidden","tombstoned":true}"#,
+            r#"{"type":"item","ref":"a","text":"alpha"}"#,
+            r#"{"type":"edge","from":"a","to":"a","relation":"links_to"}"#,
+        ]
+        .map(str::to_owned),
+    );
+    let all = lines.len() as u64;
+    // What a kill leaves: whole batches at the front.
+    let half = write(scratch.path(), "half.jsonl", lines[..200].join("\n"));
+    let report = imported(&data, &half, &options);
+    assert_eq!(counted(&report), [0, 200, 0, 0], "{report}");
+    let file = write(scratch.path(), "all.jsonl", lines.join("\n"));
+    let report = imported(&data, &file, &options);
+    assert_eq!(counted(&report), [3, all - 203, 1, 200], "{report}");
+    let whole = export(&data);
+    for again in 0..2 {
+        let report = imported(&data, &file, &options);
+        assert_eq!(counted(&report), [0, 0, 0, all], "round {again}: {report}");
+        assert_eq!((&report["embedded"], &report["tombstones"]), (&json!(0), &json!(0)));
+        assert_eq!(export(&data), whole);
+    }
+    // Below one that says the same it changes nothing either, however far that is.
+    let twice = write(scratch.path(), "twice.jsonl", [&lines[..], &lines[..]].concat().join("\n"));
+    let copy = scratch.path().join("copy");
+    let report = imported(&copy, &twice, &options);
+    assert_eq!(counted(&report), [3, all - 3, 1, all], "{report}");
+    // What was replaced since does not stand any more: said again, it is new.
+    let one = write(scratch.path(), "one.jsonl", &lines[7]);
+    let old: Value = serde_json::from_str(whole.lines().nth(7).unwrap()).unwrap();
+    assert_eq!(old["text"], "kelp 7");
+    let newer = json!({"type": "item", "text": "kelp 7, grown", "supersedes": [old["id"]]});
+    imported(&data, &write(scratch.path(), "newer.jsonl", newer.to_string()), &options);
+    let report = imported(&data, &one, &options);
+    assert_eq!(counted(&report), [0, 1, 0, 0], "{report}");
+}
+
+/// A source is the one of a line, wherever that stands.
+#[test]
+fn a_source_name_means_the_line_of_the_source() {
+    let scratch = scratch();
+    let model = quick(scratch.path());
+    let options = ["--model", &*model];
+    let source = r#"{"type":"source","kind":"web","uri":"u","bytes":7}"#.to_owned();
+    let named = r#"{"type":"item","ref":"a","text":"a","source":{"kind":"web","uri":"u"}}"#;
+    let between: Vec<String> = (0..200)
+        .map(|n| {
+            json!({"type": "item", "ref": format!("r{n}"), "text": format!("{n}")}).to_string()
+        })
+        .collect();
+    let near = vec![source.clone(), named.to_owned()];
+    let far = [std::slice::from_ref(&source), &between[..], &[named.to_owned()]].concat();
+    let below = vec![named.to_owned(), source];
+    for (name, lines) in [("near", near), ("far", far), ("below", below)] {
+        let data = scratch.path().join(name);
+        let file = write(scratch.path(), &format!("{name}.jsonl"), lines.join("\n"));
+        let report = imported(&data, &file, &options);
+        let all = lines.len() as u64;
+        assert_eq!(counted(&report), [1, all - 1, 0, 0], "{name}: {report}");
+        let report = imported(&data, &file, &options);
+        assert_eq!(counted(&report), [0, 0, 0, all], "{name}: {report}");
+        assert_eq!(report["superseded"], 0, "{name}: {report}");
+    }
+}
+
+/// A line that is drawn forwards has what it names drawn with it.
+#[test]
+fn what_a_forward_link_names_comes_with_all_that_it_names() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let (source, edge) = ("src_00000000000000000000000001", "edg_00000000000000000000000002");
+    let lines = [
+        json!({"type": "tombstone", "target": edge}),
+        json!({"type": "edge", "from": "b", "to": "a", "relation": "links_to"}),
+        json!({"type": "source", "id": source, "kind": "web", "uri": "u"}),
+        json!({"type": "item", "ref": "a", "text": "one"}),
+        json!({"type": "item", "ref": "b", "text": "two", "source": {"id": source}}),
+        json!({"type": "edge", "id": edge, "from": "a", "to": "b", "relation": "cites"}),
+    ];
+    let lines = lines.map(|line| line.to_string()).join("\n");
+    let file = write(scratch.path(), "drawn.jsonl", lines);
+    let report = imported(&data, &file, &["--model", &quick(scratch.path())]);
+    assert_eq!((&report["bad_count"], counted(&report)), (&json!(0), [1, 2, 2, 0]), "{report}");
+}
+
+#[test]
+fn a_source_that_is_refused_is_told_by_the_line_that_named_it() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let item =
+        |kind: &str| json!({"type": "item", "text": kind, "source": {"kind": kind, "uri": "u"}});
+    let long = "k".repeat(NAME_BYTES_MAX + 1);
+    let lines = [item("web"), item(&long)].map(|line| line.to_string()).join("\n");
+    let file = write(scratch.path(), "long.jsonl", lines);
+    let (code, report, _) = import(&data, &file, &["--model", &quick(scratch.path())]);
+    assert_eq!((code, &report["items"], &report["bad_count"]), (Some(1), &json!(1), &json!(1)));
+    assert_eq!(report["bad"][0]["line"], 2, "{report}");
+    assert!(report["bad"][0]["reason"].as_str().unwrap().starts_with("source.kind"), "{report}");
 }
 
 /// A store whose erased items were replaced and had replaced others, in rounds.

@@ -1,5 +1,5 @@
 //! SIGKILL in the middle of an import or an ingest, several times, by the real program: begun again, it
-//! goes on where it was, and embeds at most one batch once more for each kill.
+//! goes on where it was, and embeds at most two parcels (`TEXTS_LOST_MAX`) once more for each kill.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -3,18 +3,17 @@
 //! A file is stored whole or not at all. Files whose content is as it was are left alone, so a job
 //! that was killed goes on where it ended; a changed file's new version supersedes its old one.
 
-use engine::{
-    Batch, Damage, ItemDraft, ItemId, Sensitivity, Snapshot, SourceId, Status, Store, WriteError,
-};
+use engine::{Batch, ItemDraft, ItemId, Sensitivity, Snapshot, Store};
 use serde_json::json;
 
 use super::chunk::chunk;
-use super::linking::{Linking, Piece, Unlinked};
-use super::outline::{Marks, Older, Prepared, named};
+use super::linking::{Linking, Unlinked};
+use super::outline::{Marks, Prepared, named};
 use super::parcel::{Documents, One, Stored as Settled};
 use super::read::read_bytes;
-pub use super::report::{JobError, Report};
+pub use super::report::{BrokenOff, JobError, Report};
 use super::roots::{Allowed, FILE_BYTES_MAX, Roots};
+use super::stored::{documents_before, stored};
 use super::uri;
 use super::walk::{self, Listed, walk};
 use crate::encoders::Encoders;
@@ -26,6 +25,10 @@ pub const PATHS_MAX: usize = 64;
 const OPEN_REF: &str = "recalld:ingest-open";
 /// Skipped files and errors that the stored record lists.
 const RECORDED_MAX: usize = 20;
+/// Versions of a file that jobs before this one may have stored without making their links. Each was
+/// cut off in between; an older one's are lost.
+const UNLINKED_MAX: usize = 16;
+
 /// What to ingest.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -61,13 +64,23 @@ pub struct Job<'a> {
 
 impl Job<'_> {
     /// Does all of it.
-    pub fn run(&self, request: &Request) -> Result<Report, JobError> {
-        let mut report = Report::default();
-        let files = self.list(request, &mut report)?;
-        let mut state = State::of(&self.store().snapshot(), report)?;
+    pub fn run(&self, request: &Request) -> Result<Report, BrokenOff> {
+        let mut state = State::default();
+        match self.run_all(request, &mut state) {
+            Ok(()) => Ok(state.report),
+            Err(error) => Err(BrokenOff { error, report: Box::new(state.report) }),
+        }
+    }
+
+    fn run_all(&self, request: &Request, state: &mut State) -> Result<(), JobError> {
+        let files = self.list(request, &mut state.report)?;
+        let snapshot = self.store().snapshot();
+        state.open = snapshot.find_ref(OPEN_REF)?.map(|place| snapshot.id(place)).transpose()?;
+        state.interrupted = state.open.is_some();
+        state.steps = files.len();
         if request.dry_run {
             for (at, file) in files.iter().enumerate() {
-                if !self.goes_on(&mut state, &files, at) {
+                if !self.goes_on(state, &files, at) {
                     break;
                 }
                 state.settled += 1;
@@ -78,18 +91,19 @@ impl Job<'_> {
         } else {
             std::thread::scope(|scope| {
                 let inflow = Inflow::start(scope, self.encoders);
-                self.store_all(inflow, &files, &mut state, request)
+                self.store_all(inflow, &files, state, request)
             })?;
-            self.link_all(&files, &mut state, request)?;
+            self.link_all(&files, state, request)?;
             // A job that found everything as it was leaves nothing behind.
             let is_new = state.report.items > 0 || state.report.errors_count > 0;
             if is_new || state.open.is_some() {
-                self.record(&mut state, request)?;
+                self.record(state, request)?;
             }
         }
-        let report = state.report;
-        (self.progress)(report.files, files.len() as u64, "");
-        Ok(report)
+        if !state.report.cancelled {
+            (self.progress)(state.steps as u64, state.steps as u64, "");
+        }
+        Ok(())
     }
 
     /// Whether the next file is to be read.
@@ -100,8 +114,8 @@ impl Job<'_> {
         !state.report.cancelled
     }
 
-    /// Reads every file, and hands on what is new. What was stored is in the report, whether or not
-    /// the job was called off.
+    /// Reads every file, and stores what is new. What was stored is in the report, whether or not the
+    /// job was called off or failed.
     fn store_all(
         &self,
         mut inflow: Inflow<Documents>,
@@ -109,66 +123,68 @@ impl Job<'_> {
         state: &mut State,
         request: &Request,
     ) -> Result<(), JobError> {
+        let handed = self.hand_over(&mut inflow, files, state, request);
+        let (settled, ended) = inflow.stop();
+        settled.into_iter().for_each(|one| state.settle(one));
+        match handed {
+            Err(Halt::Failed(error)) => return Err(error),
+            Err(Halt::Cancelled) => state.report.cancelled = true,
+            Ok(()) => {}
+        }
+        Ok(ended?)
+    }
+
+    /// Hands on every file that is new, until all of them are stored or the job is called off.
+    fn hand_over(
+        &self,
+        inflow: &mut Inflow<Documents>,
+        files: &[Listed],
+        state: &mut State,
+        request: &Request,
+    ) -> Result<(), Halt<JobError>> {
         let mut pending = Documents::default();
         for (at, file) in files.iter().enumerate() {
             if inflow.is_empty() && pending.is_empty() {
                 state.settled = at;
             }
             if !self.goes_on(state, files, at) {
-                break;
+                return Err(Halt::Cancelled);
             }
-            let prepared = match self.prepare(file, request, &mut state.report)? {
-                Found::PassedOver => continue,
-                Found::Unchanged => {
-                    state.unchanged.push(at);
-                    continue;
-                }
-                Found::Fresh(prepared) => prepared,
-            };
+            let prepared =
+                match self.prepare(file, request, &mut state.report).map_err(Halt::Failed)? {
+                    Found::PassedOver => continue,
+                    Found::Unchanged => {
+                        state.unchanged.push(at);
+                        continue;
+                    }
+                    Found::Fresh(prepared) => prepared,
+                };
             let (one, batch) = self.batch(*prepared, at, request);
             if !pending.fits(&one, &batch) {
-                let full = std::mem::take(&mut pending);
-                if !self.give(&mut inflow, full, state, request)? {
-                    break;
-                }
+                self.give(inflow, std::mem::take(&mut pending), state, request)?;
             }
             pending.push(one, batch);
         }
-        if !state.report.cancelled
-            && !pending.is_empty()
-            && self.give(&mut inflow, pending, state, request)?
-        {
-            let settled = inflow.drain(self.cancelled);
-            self.settle(settled, state)?;
+        if !pending.is_empty() {
+            self.give(inflow, pending, state, request)?;
         }
-        inflow.stop()?.into_iter().for_each(|one| state.settle(one));
+        let settled = inflow.drain(self.cancelled).map_err(|halt| halt.map(JobError::from))?;
+        settled.into_iter().for_each(|one| state.settle(one));
         Ok(())
     }
 
-    /// Hands documents on; gives whether the job goes on.
+    /// Hands on documents.
     fn give(
         &self,
         inflow: &mut Inflow<Documents>,
         documents: Documents,
         state: &mut State,
         request: &Request,
-    ) -> Result<bool, JobError> {
-        self.mark_open(state, request)?;
-        let settled = inflow.give(documents, self.cancelled);
-        self.settle(settled, state)?;
-        Ok(!state.report.cancelled)
-    }
-
-    fn settle(
-        &self,
-        settled: Result<Vec<inflow::Settled<Vec<Settled>>>, Halt<WriteError>>,
-        state: &mut State,
-    ) -> Result<(), JobError> {
-        match settled {
-            Ok(settled) => settled.into_iter().for_each(|one| state.settle(one)),
-            Err(Halt::Cancelled) => state.report.cancelled = true,
-            Err(Halt::Failed(error)) => return Err(error.into()),
-        }
+    ) -> Result<(), Halt<JobError>> {
+        self.mark_open(state, request).map_err(Halt::Failed)?;
+        let settled =
+            inflow.give(documents, self.cancelled).map_err(|halt| halt.map(JobError::from))?;
+        settled.into_iter().for_each(|one| state.settle(one));
         Ok(())
     }
 
@@ -180,7 +196,7 @@ impl Job<'_> {
         batch.embedded_by = Some(model);
         let one = One {
             document,
-            older: one.older.as_ref().map(|older| older.document),
+            is_changed: one.older.is_some(),
             file,
             bytes: one.bytes,
             has_links: !one.document.links.is_empty(),
@@ -312,28 +328,47 @@ impl Job<'_> {
         state: &mut State,
         request: &Request,
     ) -> Result<(), JobError> {
-        let mut linking = Linking::new(self.store(), &request.by);
-        for (at, older) in std::mem::take(&mut state.unlinked) {
-            if let Some(one) = self.stored_links(linking.snapshot(), &files[at])? {
-                linking.link(&Unlinked { older, ..one })?;
-            }
-        }
+        let mut all = std::mem::take(&mut state.unlinked);
         if state.interrupted || !state.report.documents.is_empty() {
-            for &at in &state.unchanged {
-                if let Some(one) = self.stored_links(linking.snapshot(), &files[at])? {
-                    linking.link(&one)?;
-                }
-            }
+            all.extend(state.unchanged.drain(..).map(|at| (at, false)));
         }
-        state.report.links = linking.end()?;
-        Ok(())
+        state.steps = files.len() + all.len();
+        let mut linking = Linking::new(self.store(), &request.by);
+        let linked = self.link_each(files, &all, state, &mut linking);
+        state.report.links = linking.made();
+        linked
     }
 
-    /// The links of a file that is stored as it is.
+    fn link_each(
+        &self,
+        files: &[Listed],
+        all: &[(usize, bool)],
+        state: &mut State,
+        linking: &mut Linking<'_>,
+    ) -> Result<(), JobError> {
+        for (done, &(at, is_changed)) in all.iter().enumerate() {
+            if !state.report.cancelled {
+                let done = (files.len() + done) as u64;
+                (self.progress)(done, state.steps as u64, &files[at].relative);
+            }
+            state.report.cancelled |= (self.cancelled)();
+            if state.report.cancelled {
+                break;
+            }
+            let versions = if state.interrupted { UNLINKED_MAX } else { usize::from(is_changed) };
+            if let Some(one) = self.stored_links(linking.snapshot(), &files[at], versions)? {
+                linking.link(&one)?;
+            }
+        }
+        linking.write()
+    }
+
+    /// The links of a file that is stored as it is, and so many versions that it replaced.
     fn stored_links(
         &self,
         snapshot: &Snapshot,
         file: &Listed,
+        versions: usize,
     ) -> Result<Option<Unlinked>, JobError> {
         let mut unread = Report::default();
         let Some((opened, bytes)) = self.read(file, &mut unread) else { return Ok(None) };
@@ -349,7 +384,7 @@ impl Job<'_> {
         }
         Ok(Some(Unlinked {
             document: stored.document,
-            older: None,
+            older: documents_before(snapshot, &uri, versions)?,
             relative: opened.relative().to_owned(),
             root: opened.root().to_owned(),
             links: document.links,
@@ -357,10 +392,12 @@ impl Job<'_> {
         }))
     }
 
-    /// The job itself is remembered.
+    /// The job itself is remembered. One that was called off stays marked as open, since its links
+    /// were not made.
     fn record(&self, state: &mut State, request: &Request) -> Result<(), JobError> {
         let id = self.store().new_item_id();
         let report = &mut state.report;
+        let is_cancelled = report.cancelled;
         report.job = Some(id);
         let mut told = report.to_json();
         told["paths"] = json!(request.paths);
@@ -373,7 +410,7 @@ impl Job<'_> {
             id: Some(id),
             title: format!("ingest of {} files", report.files),
             text: told.to_string(),
-            supersedes: state.open.into_iter().collect(),
+            supersedes: state.open.filter(|_| !is_cancelled).into_iter().collect(),
             ..job_item(request)
         };
         self.store().write(Batch { items: vec![item], ..Batch::default() })?;
@@ -393,13 +430,16 @@ fn job_item(request: &Request) -> ItemDraft {
 }
 
 /// Where a job stands.
+#[derive(Default)]
 struct State {
     report: Report,
-    /// Files at the front of the list of which nothing is left to do.
+    /// Files at the front of the list of which nothing is left to do but their links.
     settled: usize,
-    /// Files whose documents were stored and have links, or may be linked to, each with the document
-    /// that it replaced.
-    unlinked: Vec<(usize, Option<ItemId>)>,
+    /// Files to be read, and from then on those whose links are looked for as well.
+    steps: usize,
+    /// Files whose documents were stored and have links, or may be linked to; with whether an older
+    /// version was there.
+    unlinked: Vec<(usize, bool)>,
     /// Files that are stored as they are.
     unchanged: Vec<usize>,
     /// The mark that a job is open: this one's, or that of one that was cut off.
@@ -409,13 +449,6 @@ struct State {
 }
 
 impl State {
-    fn of(snapshot: &Snapshot, report: Report) -> Result<Self, Damage> {
-        let open = snapshot.find_ref(OPEN_REF)?.map(|place| snapshot.id(place)).transpose()?;
-        let interrupted = open.is_some();
-        let (unlinked, unchanged) = (Vec::new(), Vec::new());
-        Ok(Self { report, settled: 0, unlinked, unchanged, open, interrupted })
-    }
-
     fn settle(&mut self, settled: inflow::Settled<Vec<Settled>>) {
         self.report.embedded += settled.embedded;
         for (one, refused) in settled.done {
@@ -424,10 +457,10 @@ impl State {
                 self.report.fail(one.uri, why);
                 continue;
             }
-            self.report.count(one.items, one.older.is_some());
+            self.report.count(one.items, one.is_changed);
             self.report.documents.push(one.document);
-            if one.has_links || one.older.is_some() {
-                self.unlinked.push((one.file, one.older));
+            if one.has_links || one.is_changed {
+                self.unlinked.push((one.file, one.is_changed));
             }
         }
     }
@@ -438,56 +471,4 @@ enum Found {
     Fresh(Box<Prepared>),
     Unchanged,
     PassedOver,
-}
-
-/// The version of a file that stands now.
-struct Stored {
-    sha256: [u8; 32],
-    source: SourceId,
-    version: u64,
-    document: ItemId,
-    sensitivity: Sensitivity,
-}
-
-/// Looks at the newest version only; one whose document is tombstoned is not stored.
-fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, Damage> {
-    let sources = snapshot.sources_of_uri(uri)?;
-    let version = sources.len() as u64;
-    let Some(newest) = sources.last() else { return Ok(None) };
-    for place in snapshot.items_of_source(newest.id)? {
-        let item = snapshot.item(place)?;
-        if item.kind == "document" {
-            let stored = Stored {
-                sha256: newest.content_sha256,
-                source: newest.id,
-                version,
-                document: item.id,
-                sensitivity: item.sensitivity,
-            };
-            return Ok((snapshot.status(place)? != Status::Tombstoned).then_some(stored));
-        }
-    }
-    Ok(None)
-}
-
-impl Stored {
-    fn older(&self, snapshot: &Snapshot) -> Result<Older, Damage> {
-        Older::of(snapshot, self.source, self.document, self.version)
-    }
-
-    /// Id, first and last line of each chunk.
-    fn pieces(&self, snapshot: &Snapshot) -> Result<Vec<Piece>, Damage> {
-        let mut pieces = Vec::new();
-        for place in snapshot.items_of_source(self.source)? {
-            let item = snapshot.item(place)?;
-            let Some(span) = item.span.filter(|_| item.kind == "chunk") else { continue };
-            pieces.push((item.id, span.line_start, span.line_end));
-        }
-        Ok(pieces)
-    }
-}
-
-/// The document that stands for a file now.
-pub fn document_of(snapshot: &Snapshot, uri: &str) -> Result<Option<ItemId>, Damage> {
-    Ok(stored(snapshot, uri)?.map(|stored| stored.document))
 }

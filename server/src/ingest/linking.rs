@@ -6,12 +6,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use engine::{
-    Batch, Damage, Direction, EdgeDraft, EdgeFilter, ItemId, NEIGHBOURS_MAX, Snapshot, Store,
+    Batch, Damage, Direction, EdgeDraft, EdgeFilter, ItemId, NEIGHBOURS_MAX, Snapshot, Status,
+    Store,
 };
 
-use super::job::{JobError, document_of};
+use super::job::JobError;
 use super::links::candidates;
 use super::read::Link;
+use super::stored::document_of;
 use super::uri;
 
 /// Strength of a link between files.
@@ -29,8 +31,8 @@ pub(super) type Piece = (ItemId, u32, u32);
 /// A stored document whose links are to be followed.
 pub(super) struct Unlinked {
     pub(super) document: ItemId,
-    /// The document that it replaces.
-    pub(super) older: Option<ItemId>,
+    /// Documents that it replaced, of which links may be left.
+    pub(super) older: Vec<ItemId>,
     /// Path below its root.
     pub(super) relative: String,
     pub(super) root: String,
@@ -48,24 +50,27 @@ impl Unlinked {
     }
 }
 
+/// Edges by where they begin and end.
+type Edges = BTreeMap<(ItemId, ItemId), EdgeDraft>;
+
 /// Makes the links of one document after the other.
 pub(super) struct Linking<'a> {
     store: &'a Store,
-    /// The store once all files are there.
+    /// The store once all files are there, and all edges but those that are not written yet.
     snapshot: Snapshot,
     /// The document of each URI that was looked for.
     known: HashMap<String, Option<ItemId>>,
-    /// Edges that are not written yet.
-    edges: Vec<EdgeDraft>,
+    /// Edges that are not written yet, by where they begin and end.
+    edges: Edges,
     by: &'a str,
-    /// Edges made.
+    /// Edges written.
     made: u64,
 }
 
 impl<'a> Linking<'a> {
     pub(super) fn new(store: &'a Store, by: &'a str) -> Self {
         let snapshot = store.snapshot();
-        Self { store, snapshot, known: HashMap::new(), edges: Vec::new(), by, made: 0 }
+        Self { store, snapshot, known: HashMap::new(), edges: Edges::new(), by, made: 0 }
     }
 
     /// The store as the links are looked up in it.
@@ -75,7 +80,7 @@ impl<'a> Linking<'a> {
 
     /// Makes the edges of a document that are not there yet.
     pub(super) fn link(&mut self, one: &Unlinked) -> Result<(), JobError> {
-        let mut edges: BTreeMap<(ItemId, ItemId), EdgeDraft> = BTreeMap::new();
+        let mut edges = Edges::new();
         for (from, link) in one.links() {
             for relative in candidates(link, &one.relative) {
                 let path = format!("{}/{relative}", one.root.trim_end_matches('/'));
@@ -92,24 +97,26 @@ impl<'a> Linking<'a> {
         }
         self.keep_incoming(one, &mut edges)?;
         for ((from, to), edge) in edges {
-            if !is_linked(&self.snapshot, from, to)? {
-                self.edges.push(edge);
+            if !self.edges.contains_key(&(from, to)) && !is_linked(&self.snapshot, from, to)? {
+                self.edges.insert((from, to), edge);
             }
         }
         if self.edges.len() >= EDGES_TOGETHER { self.write() } else { Ok(()) }
     }
 
-    /// Writes what is left. Gives how many edges there are in all.
-    pub(super) fn end(mut self) -> Result<u64, JobError> {
-        self.write()?;
-        Ok(self.made)
+    /// Edges written.
+    pub(super) fn made(&self) -> u64 {
+        self.made
     }
 
-    fn write(&mut self) -> Result<(), JobError> {
-        let edges = std::mem::take(&mut self.edges);
+    /// Writes what is left.
+    pub(super) fn write(&mut self) -> Result<(), JobError> {
+        let edges: Vec<EdgeDraft> = std::mem::take(&mut self.edges).into_values().collect();
         if !edges.is_empty() {
-            self.made += edges.len() as u64;
+            let made = edges.len() as u64;
             self.store.write(Batch { edges, ..Batch::default() })?;
+            self.made += made;
+            self.snapshot = self.store.snapshot();
         }
         Ok(())
     }
@@ -124,25 +131,27 @@ impl<'a> Linking<'a> {
         Ok(document)
     }
 
-    /// What linked to the old version of a document links to the new one as well.
-    fn keep_incoming(
-        &self,
-        one: &Unlinked,
-        edges: &mut BTreeMap<(ItemId, ItemId), EdgeDraft>,
-    ) -> Result<(), JobError> {
-        let Some(older) = one.older else { return Ok(()) };
+    /// What linked to an old version of a document links to the new one as well.
+    fn keep_incoming(&self, one: &Unlinked, edges: &mut Edges) -> Result<(), JobError> {
         let links = EdgeFilter { current_only: true, ..links(Direction::In) };
-        for neighbour in self.snapshot.neighbours(older, NEIGHBOURS_MAX, &links)? {
-            let from = neighbour.edge.from;
-            let edge = || edge(from, one.document, neighbour.edge.note, self.by);
-            edges.entry((from, one.document)).or_insert_with(edge);
+        for &older in &one.older {
+            for neighbour in self.snapshot.neighbours(older, NEIGHBOURS_MAX, &links)? {
+                let from = neighbour.edge.from;
+                let edge = || edge(from, one.document, neighbour.edge.note, self.by);
+                edges.entry((from, one.document)).or_insert_with(edge);
+            }
         }
         Ok(())
     }
 }
 
+/// Whether an edge is there. Links to what is superseded are passed over, so that those of many old
+/// versions are not in the way; unless `to` is itself superseded, by something else than its file.
 fn is_linked(snapshot: &Snapshot, from: ItemId, to: ItemId) -> Result<bool, Damage> {
-    let neighbours = snapshot.neighbours(from, NEIGHBOURS_MAX, &links(Direction::Out))?;
+    let Some(place) = snapshot.find(to)? else { return Ok(false) };
+    let current_only = snapshot.status(place)? == Status::Current;
+    let which = EdgeFilter { current_only, ..links(Direction::Out) };
+    let neighbours = snapshot.neighbours(from, NEIGHBOURS_MAX, &which)?;
     Ok(neighbours.iter().any(|one| one.edge.to == to))
 }
 

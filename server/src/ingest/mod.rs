@@ -3,8 +3,8 @@
 //! Owns the walk (`walk`), the path policy (`roots`, `beneath`), the readers (`read`), the cutting
 //! into chunks (`chunk`, `pieces`) and the guessing of link targets (`links`). Knows file
 //! descriptors and bytes; must not know the engine, HTTP or the tools, except for `job`,
-//! `linking`, `outline`, `parcel` and `report`, which store what the others read: all but these are pure
-//! functions of their bytes.
+//! `linking`, `outline`, `parcel`, `report` and `stored`, which store what the others read: all but these
+//! are pure functions of their bytes.
 
 mod beneath;
 pub mod chunk;
@@ -17,9 +17,11 @@ mod pieces;
 pub mod read;
 mod report;
 pub mod roots;
+mod stored;
 pub mod uri;
 pub mod walk;
 
-pub use job::{Job, Report, Request};
+pub use job::{BrokenOff, Job, Report, Request};
 pub use roots::Roots;
+pub use stored::document_of;
 pub use uri::{contents, sha256};

@@ -27,8 +27,8 @@ pub(super) struct Documents {
 pub(super) struct One {
     /// Its item.
     pub(super) document: ItemId,
-    /// The item of the version that it replaces.
-    pub(super) older: Option<ItemId>,
+    /// Whether it replaces an older version.
+    pub(super) is_changed: bool,
     /// Which of the job's files it was read from.
     pub(super) file: usize,
     /// Bytes of that file.
@@ -89,11 +89,12 @@ fn split_off(rest: &mut Batch, one: &One) -> Batch {
 }
 
 impl Parcel for Documents {
+    type Store = Encoders;
     type Done = Vec<Stored>;
     type Error = WriteError;
 
-    fn batch(&mut self) -> &mut Batch {
-        &mut self.batch
+    fn embed(&mut self, encoders: &Encoders, goes_on: &dyn Fn() -> bool) -> Option<u64> {
+        encoders.embed_while(&mut self.batch, goes_on)
     }
 
     fn write(self, encoders: &Encoders) -> Result<Vec<Stored>, WriteError> {

@@ -82,6 +82,15 @@ impl Report {
     }
 }
 
+/// A job that did not come to its end.
+#[derive(Debug)]
+pub struct BrokenOff {
+    /// Why.
+    pub error: JobError,
+    /// What it had done by then, which stays.
+    pub report: Box<Report>,
+}
+
 /// Why a job did not begin, or stopped. What it had stored by then stays.
 #[derive(Debug)]
 pub enum JobError {

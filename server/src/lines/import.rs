@@ -83,7 +83,7 @@ impl Import<'_> {
         std::thread::scope(|scope| {
             let inflow = writes.then(|| Inflow::start(scope, self.encoders));
             let mut lines = Lines { file: BufReader::new(file), at: None };
-            let mut pass = Pass::new(self, plan, inflow);
+            let mut pass = Pass::new(self, plan, inflow)?;
             for &at in &plan.order {
                 if (self.cancelled)() {
                     return Err(ImportError::Cancelled);

@@ -10,6 +10,7 @@ mod pending;
 mod plan;
 mod read;
 mod report;
+mod said;
 mod text;
 pub mod write;
 

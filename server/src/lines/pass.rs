@@ -4,11 +4,11 @@
 //! store holds when it is written: a line that touches what is still on its way waits for it. So it
 //! does not matter how fast anything is written. Must not know files, nor how a batch is embedded.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use engine::{
     Damage, Direction, EdgeDraft, EdgeFilter, EdgeId, ItemDraft, ItemId, ItemView, NEIGHBOURS_MAX,
-    Snapshot, SourceDraft, SourceId, Status, Store, TombstoneDraft,
+    Snapshot, SourceDraft, SourceId, SourceView, Status, Store, TombstoneDraft,
 };
 
 use super::import::{Import, ImportError};
@@ -16,6 +16,7 @@ use super::pending::{Marks, Pending, Settled};
 use super::plan::{At, Plan};
 use super::read::{self, Line, Name, SourceName};
 use super::report::Report;
+use super::said::{self, Said};
 use crate::inflow::{self, Inflow};
 
 /// Why a line was not taken.
@@ -49,8 +50,8 @@ pub(super) struct Pass<'a> {
     on_the_way: VecDeque<Marks>,
     /// What each entry is in the store; 0 where it is not.
     placed: Vec<u128>,
-    /// Sources that items named without a line or an id of their own.
-    named: HashMap<(String, String, String), SourceId>,
+    /// Rows that lines without an id may mean.
+    said: Said,
     pending: Pending,
     /// Rows whose line says that they are tombstoned, while no tombstone line names them.
     hidden: Vec<u128>,
@@ -66,21 +67,23 @@ impl<'a> Pass<'a> {
         import: &'a Import<'a>,
         plan: &'a Plan,
         inflow: Option<Inflow<Pending>>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, ImportError> {
+        let snapshot = import.encoders.store().snapshot();
+        let said = Said::of_store(&snapshot, &plan.bare, import.cancelled)?;
+        Ok(Self {
             import,
             plan,
-            snapshot: import.encoders.store().snapshot(),
+            snapshot,
             inflow,
             on_the_way: VecDeque::new(),
             placed: vec![0; plan.entries.len()],
-            named: HashMap::new(),
+            said,
             pending: Pending::default(),
             hidden: Vec::new(),
             taken: 0,
             told: 0,
             report: Report { bad: plan.bad.clone(), ..Report::default() },
-        }
+        })
     }
 
     /// Takes the next line.
@@ -165,7 +168,7 @@ impl<'a> Pass<'a> {
             Line::Source(draft) => self.take_source(at, draft)?,
             Line::Item { draft, supersedes, source, tombstoned } => {
                 let given = draft.id;
-                self.take_item(at, *draft, &supersedes, source)?;
+                self.take_item(at, *draft, (&supersedes, tombstoned), source)?;
                 self.hide_later(at, tombstoned, given.map(|id| id.0));
             }
             Line::Edge { draft, from, to, source, tombstoned } => {
@@ -195,27 +198,37 @@ impl<'a> Pass<'a> {
 
     fn take_source(&mut self, at: At, mut draft: SourceDraft) -> Result<(), Refusal> {
         let mut is_taken = false;
-        if let Some(id) = draft.id
-            && let Some(there) = self.snapshot.source(id)?
-        {
-            is_taken = true;
-            let same = (there.kind, there.uri, there.title, there.content_sha256, there.bytes)
-                == (&*draft.kind, &*draft.uri, &*draft.title, draft.content_sha256, draft.bytes);
-            if same {
-                self.placed[at as usize] = id.0;
-                self.report.unchanged += 1;
-                return Ok(());
+        let mut same = None;
+        match draft.id {
+            Some(id) => {
+                if let Some(there) = self.snapshot.source(id)? {
+                    is_taken = true;
+                    same = is_of(&there, &draft).then_some(id);
+                }
             }
+            None => {
+                self.look_after(|marks| marks.uris.contains(&draft.uri))?;
+                let there = self.snapshot.sources_of_uri(&draft.uri)?;
+                let found = there.iter().rfind(|there| is_of(there, &draft)).map(|it| it.id);
+                same = found.or_else(|| self.pending.source_like(&draft));
+            }
+        }
+        if let Some(id) = same {
+            self.said.note_source(&draft, id);
+            self.placed[at as usize] = id.0;
+            self.report.unchanged += 1;
+            return Ok(());
         }
         let id = self.free_id(draft.id.map(|id| id.0), is_taken);
         draft.id = Some(SourceId(id));
+        self.said.note_source(&draft, SourceId(id));
         self.placed[at as usize] = id;
-        self.pending.push_source(draft, Some(at));
+        self.pending.push_source(draft, at);
         Ok(())
     }
 
     /// The source that a line names; made where neither file nor store has it.
-    fn source(&mut self, name: Option<SourceName>) -> Result<Option<SourceId>, Refusal> {
+    fn source(&mut self, at: At, name: Option<SourceName>) -> Result<Option<SourceId>, Refusal> {
         let Some(name) = name else { return Ok(None) };
         if let Some(id) = name.id {
             if let Some(&at) = self.plan.sources.get(&id.0) {
@@ -226,25 +239,24 @@ impl<'a> Pass<'a> {
                 return Ok(Some(id));
             }
         }
-        let key = (name.kind, name.uri, name.title);
-        if name.id.is_none() {
-            if let Some(&id) = self.named.get(&key) {
+        let SourceName { id, kind, uri, title } = name;
+        if id.is_none() {
+            if let Some(id) = self.said.source_named(said::name_of_source(&kind, &uri, &title)) {
                 return Ok(Some(id));
             }
-            self.look_after(|marks| marks.uris.contains(&key.1))?;
-            let there = self.snapshot.sources_of_uri(&key.1)?;
-            let same = there.iter().rfind(|one| (one.kind, one.title) == (&*key.0, &*key.2));
-            if let Some(one) = same {
+            self.look_after(|marks| marks.uris.contains(&uri))?;
+            let there = self.snapshot.sources_of_uri(&uri)?;
+            if let Some(one) = there.iter().rfind(|one| (one.kind, one.title) == (&*kind, &*title))
+            {
                 return Ok(Some(one.id));
             }
-        } else if key.0.is_empty() {
+        } else if kind.is_empty() {
             return Err(Refusal::Line("source: there is none of this id, and no kind".to_owned()));
         }
-        let id = name.id.unwrap_or_else(|| self.store().new_source_id());
-        let (kind, uri, title) = key.clone();
+        let id = id.unwrap_or_else(|| self.store().new_source_id());
         let draft = SourceDraft { id: Some(id), kind, uri, title, ..SourceDraft::default() };
-        self.pending.push_source(draft, None);
-        self.named.insert(key, id);
+        self.said.note_source(&draft, id);
+        self.pending.push_source(draft, at);
         Ok(Some(id))
     }
 
@@ -302,20 +314,21 @@ impl<'a> Pass<'a> {
         &mut self,
         at: At,
         mut draft: ItemDraft,
-        supersedes: &[Name],
+        (supersedes, tombstoned): (&[Name], bool),
         source: Option<SourceName>,
     ) -> Result<(), Refusal> {
+        let bare = said::of_line(&draft, tombstoned);
         for name in supersedes {
             let id = self.replaced(at, name)?;
             if !draft.supersedes.contains(&id) {
                 draft.supersedes.push(id);
             }
         }
-        draft.source = self.source(source)?;
+        draft.source = self.source(at, source)?;
         let there = draft.id.map(|id| self.snapshot.find(id)).transpose()?.flatten();
         let mut unchanged = match there {
             Some(place) if says_the_same(&self.snapshot.item(place)?, &draft) => draft.id,
-            _ => None,
+            _ => bare.and_then(|[mark, _]| self.said.item(mark, draft.source)),
         };
         if unchanged.is_none()
             && let Some(reference) = &draft.reference
@@ -337,6 +350,9 @@ impl<'a> Pass<'a> {
         }
         let id = self.free_id(draft.id.map(|id| id.0), there.is_some());
         draft.id = Some(ItemId(id));
+        if let Some(marks) = bare {
+            self.said.note_item(marks, draft.source, ItemId(id), &self.plan.bare);
+        }
         self.placed[at as usize] = id;
         self.pending.push_item(draft, at);
         Ok(())
@@ -351,7 +367,7 @@ impl<'a> Pass<'a> {
     ) -> Result<(), Refusal> {
         draft.from = self.item_of(at, from)?;
         draft.to = self.item_of(at, to)?;
-        draft.source = self.source(source)?;
+        draft.source = self.source(at, source)?;
         let mut is_taken = false;
         let mut same = None;
         match draft.id {
@@ -371,7 +387,8 @@ impl<'a> Pass<'a> {
                 self.look_after(|marks| marks.edges_from.contains(&from))?;
                 let near = self.snapshot.neighbours(draft.from, NEIGHBOURS_MAX, &which)?;
                 let found = near.iter().find(|one| joins_the_same(&one.edge, &draft));
-                same = found.map(|one| one.edge.id);
+                let found = found.map(|one| one.edge.id);
+                same = found.or_else(|| self.pending.edge_like(&draft));
             }
         }
         if let Some(id) = same {
@@ -439,13 +456,14 @@ impl<'a> Pass<'a> {
 
     /// Tombstones for rows that a line called tombstoned and that nothing in the file hides.
     fn hide_the_rest(&mut self) -> Result<(), ImportError> {
+        let mut seen = HashSet::new();
         for target in std::mem::take(&mut self.hidden) {
             let place = self.snapshot.find(ItemId(target))?;
             let hidden = match place {
                 Some(place) => self.snapshot.status(place)? == Status::Tombstoned,
                 None => self.snapshot.find_edge(EdgeId(target))?.is_none_or(|(_, hidden)| hidden),
             };
-            if hidden || target == 0 {
+            if hidden || target == 0 || !seen.insert(target) {
                 continue;
             }
             let (by, reason) =
@@ -507,16 +525,26 @@ impl<'a> Pass<'a> {
     }
 
     fn settle(&mut self, settled: Settled) {
+        let mut told = HashSet::new();
         for (at, why) in settled.refused {
             if let Some(at) = at {
                 self.placed[at as usize] = 0;
             }
             let number = at.map_or(0, |at| self.plan.number(at));
-            self.report.bad.add(number, why);
+            // With the source that it named a line is refused once more.
+            if told.insert(number) {
+                self.report.bad.add(number, why);
+            }
         }
         self.report.add(&settled.written);
         self.tell(settled.upto);
     }
+}
+
+/// Whether a stored source says what a line says; not who recorded it, or when.
+fn is_of(there: &SourceView<'_>, draft: &SourceDraft) -> bool {
+    (there.kind, there.uri, there.title) == (&*draft.kind, &*draft.uri, &*draft.title)
+        && (there.content_sha256, there.bytes) == (draft.content_sha256, draft.bytes)
 }
 
 /// Whether a stored item says what a line says; not who recorded it, when, or what it replaced.

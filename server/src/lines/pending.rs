@@ -6,7 +6,8 @@
 use std::collections::HashSet;
 
 use engine::{
-    Batch, EdgeDraft, ItemDraft, ItemId, SourceDraft, TombstoneDraft, Unwritten, WriteError,
+    Batch, EdgeDraft, EdgeId, ItemDraft, ItemId, SourceDraft, SourceId, TombstoneDraft, Unwritten,
+    WriteError,
 };
 
 use super::import::ImportError;
@@ -33,9 +34,9 @@ pub(super) struct Pending {
     pub(super) marks: Marks,
     /// Items that are to be embedded.
     texts: usize,
-    /// The entry of each source, item, edge and tombstone of the batch; none for a source that has
-    /// no line of its own.
-    sources: Vec<Option<At>>,
+    /// The entry of each source, item, edge and tombstone of the batch: for a source that has no line
+    /// of its own the one that named it, for a tombstone that has none nothing.
+    sources: Vec<At>,
     items: Vec<At>,
     edges: Vec<At>,
     tombstones: Vec<Option<At>>,
@@ -134,7 +135,7 @@ impl Pending {
         self.rank = self.rank.max(Rank::of(line));
     }
 
-    pub(super) fn push_source(&mut self, draft: SourceDraft, at: Option<At>) {
+    pub(super) fn push_source(&mut self, draft: SourceDraft, at: At) {
         self.marks.ids.extend(draft.id.map(|id| id.0));
         self.marks.uris.insert(draft.uri.clone());
         self.batch.sources.push(draft);
@@ -155,6 +156,29 @@ impl Pending {
         self.marks.edges_from.insert(draft.from);
         self.batch.edges.push(draft);
         self.edges.push(at);
+    }
+
+    /// A source of the batch that says what a line says.
+    pub(super) fn source_like(&self, draft: &SourceDraft) -> Option<SourceId> {
+        let near = self.marks.uris.contains(&draft.uri);
+        let mut sources = self.batch.sources.iter().filter(|it| near && it.uri == draft.uri);
+        let told = |it: &SourceDraft| (it.content_sha256, it.bytes);
+        let tells = |it: &SourceDraft| (&it.kind, &it.title) == (&draft.kind, &draft.title);
+        sources.find(|it| tells(it) && told(it) == told(draft)).and_then(|it| it.id)
+    }
+
+    /// An edge of the batch that says what a line says.
+    pub(super) fn edge_like(&self, draft: &EdgeDraft) -> Option<EdgeId> {
+        let tells = |it: &EdgeDraft| EdgeDraft {
+            id: None,
+            source: None,
+            recorded_at: None,
+            recorded_by: String::new(),
+            ..it.clone()
+        };
+        let near = self.marks.edges_from.contains(&draft.from);
+        let mut edges = self.batch.edges.iter().filter(|it| near && it.from == draft.from);
+        edges.find(|it| it.to == draft.to && tells(it) == tells(draft)).and_then(|it| it.id)
     }
 
     pub(super) fn push_tombstone(&mut self, draft: TombstoneDraft, at: Option<At>) {
@@ -196,7 +220,8 @@ impl Pending {
         let embedded_by = self.batch.embedded_by;
         let none = Batch::default;
         let sources = self.sources.into_iter().zip(self.batch.sources);
-        let sources = sources.map(move |(at, one)| (at, Batch { sources: vec![one], ..none() }));
+        let sources =
+            sources.map(move |(at, one)| (Some(at), Batch { sources: vec![one], ..none() }));
         let items = self.items.into_iter().zip(self.batch.items);
         let items = items
             .map(move |(at, one)| (Some(at), Batch { items: vec![one], embedded_by, ..none() }));
@@ -209,11 +234,12 @@ impl Pending {
 }
 
 impl Parcel for Pending {
+    type Store = Encoders;
     type Done = Settled;
     type Error = ImportError;
 
-    fn batch(&mut self) -> &mut Batch {
-        &mut self.batch
+    fn embed(&mut self, encoders: &Encoders, goes_on: &dyn Fn() -> bool) -> Option<u64> {
+        encoders.embed_while(&mut self.batch, goes_on)
     }
 
     fn write(self, encoders: &Encoders) -> Result<Settled, ImportError> {

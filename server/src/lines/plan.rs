@@ -9,6 +9,7 @@ use std::io::{self, BufRead, Read};
 use super::LINE_BYTES_MAX;
 use super::read::{self, Line, Name, SourceName};
 use super::report::BadLines;
+use super::said::{self, Mark as SaidMark};
 
 /// Lines of one file. What that takes of memory is in `format-spec/limits.md`.
 pub const LINES_MAX: u32 = 1 << 22;
@@ -41,15 +42,22 @@ pub(super) struct Plan {
     pub(super) gone: HashMap<u128, At>,
     /// Items of each ref, in order of line.
     refs: HashMap<String, Vec<At>>,
+    /// The first source of each name.
+    source_names: HashMap<SaidMark, At>,
+    /// What items say that have neither id nor ref.
+    pub(super) bare: HashSet<SaidMark>,
     /// What tombstone lines name.
     pub(super) targets: HashSet<u128>,
     /// Lines that cannot be imported, and why.
     pub(super) bad: BadLines,
-    /// Each entry and one that must come first: what items supersede, and links that point forwards.
+    /// Each entry and one that must come first, since it names that.
     after: Vec<(At, At)>,
+    /// Whether any of those stands below.
     forwards: bool,
     /// Links to what was not above them.
     open: Vec<(At, Link)>,
+    /// Names of sources that were not above them.
+    unnamed: Vec<(At, SaidMark)>,
 }
 
 #[derive(Debug)]
@@ -127,9 +135,12 @@ impl Plan {
         match line {
             Line::Source(draft) => {
                 draft.id.map(|id| self.sources.entry(id.0).or_insert(at));
+                let name = said::name_of_source(&draft.kind, &draft.uri, &draft.title);
+                self.source_names.entry(name).or_insert(at);
             }
-            Line::Item { draft, supersedes, source, .. } => {
-                supersedes.iter().for_each(|name| self.link_item(at, name, true));
+            Line::Item { draft, supersedes, source, tombstoned } => {
+                self.bare.extend(said::of_line(draft, *tombstoned).map(|[mark, _]| mark));
+                supersedes.iter().for_each(|name| self.link_item(at, name));
                 self.link_source(at, source.as_ref());
                 draft.id.map(|id| self.items.entry(id.0).or_insert(at));
                 if let Some(reference) = &draft.reference {
@@ -138,43 +149,49 @@ impl Plan {
             }
             Line::Edge { draft, from, to, source, .. } => {
                 draft.id.map(|id| self.edges.entry(id.0).or_insert(at));
-                self.link_item(at, from, false);
-                self.link_item(at, to, false);
+                self.link_item(at, from);
+                self.link_item(at, to);
                 self.link_source(at, source.as_ref());
             }
             Line::Tombstone { draft, supersedes, is_edge } => {
                 self.targets.insert(draft.target);
-                supersedes.iter().for_each(|name| self.link_item(at, name, true));
+                supersedes.iter().for_each(|name| self.link_item(at, name));
                 if draft.gone && draft.erase {
                     self.gone.entry(draft.target).or_insert(at);
                 }
                 let known = if *is_edge { &self.edges } else { &self.items };
-                if !known.contains_key(&draft.target) {
-                    let target = draft.target;
-                    let link = if *is_edge { Link::Edge(target) } else { Link::Hidden(target) };
-                    self.open.push((at, link));
-                }
+                let target = draft.target;
+                let link = if *is_edge { Link::Edge(target) } else { Link::Hidden(target) };
+                self.link(at, known.get(&target).copied(), || link);
             }
         }
     }
 
-    fn link_item(&mut self, at: At, name: &Name, keep: bool) {
+    /// Notes that a line names what is above it, or what may be below.
+    fn link(&mut self, at: At, above: Option<At>, link: impl FnOnce() -> Link) {
+        match above {
+            Some(above) => self.after.push((at, above)),
+            None => self.open.push((at, link())),
+        }
+    }
+
+    fn link_item(&mut self, at: At, name: &Name) {
         let above = match name {
             Name::Id(id) => self.of_id(id.0),
             Name::Ref(reference) => self.refs.get(reference).and_then(|of| of.last().copied()),
         };
-        match above {
-            Some(above) if keep => self.after.push((at, above)),
-            Some(_) => {}
-            None => self.open.push((at, Link::Item(name.clone()))),
-        }
+        self.link(at, above, || Link::Item(name.clone()));
     }
 
     fn link_source(&mut self, at: At, source: Option<&SourceName>) {
-        if let Some(id) = source.and_then(|source| source.id)
-            && !self.sources.contains_key(&id.0)
-        {
-            self.open.push((at, Link::Source(id.0)));
+        let Some(source) = source else { return };
+        if let Some(id) = source.id {
+            return self.link(at, self.sources.get(&id.0).copied(), || Link::Source(id.0));
+        }
+        let name = said::name_of_source(&source.kind, &source.uri, &source.title);
+        match self.source_names.get(&name) {
+            Some(&above) => self.after.push((at, above)),
+            None => self.unnamed.push((at, name)),
         }
     }
 
@@ -190,6 +207,12 @@ impl Plan {
             };
             if let Some(target) = target {
                 self.after.push((at, target));
+                self.forwards = true;
+            }
+        }
+        for (at, name) in std::mem::take(&mut self.unnamed) {
+            if let Some(&source) = self.source_names.get(&name) {
+                self.after.push((at, source));
                 self.forwards = true;
             }
         }

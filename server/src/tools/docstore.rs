@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::args::{Id, Int, Text, args};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
 use crate::govern::{Action, Verdict};
-use crate::ingest::{job, uri};
+use crate::ingest::{document_of, uri};
 use crate::names;
 
 /// Bytes of text in one answer.
@@ -124,7 +124,7 @@ fn by_path(context: &Context<'_>, snapshot: &Snapshot, path: &str) -> Result<Pla
     let roots = roots.paths().map(|root| format!("{root}/{path}"));
     let candidates = if path.starts_with('/') { vec![path.to_owned()] } else { roots.collect() };
     for candidate in candidates {
-        if let Some(id) = job::document_of(snapshot, &uri::of_path(&candidate))? {
+        if let Some(id) = document_of(snapshot, &uri::of_path(&candidate))? {
             return by_id(snapshot, Id(id));
         }
     }

@@ -48,8 +48,14 @@ pub fn governed(
     // What became of items is recorded whether or not the answer is still given.
     let touched_items = match &mut outcome {
         Ok(answer) => std::mem::take(&mut answer.touched),
+        Err(ToolError::BrokenOff { written, .. }) => {
+            written.iter().map(|&id| touched(Effect::Written, id)).collect()
+        }
         Err(_) => Vec::new(),
     };
+    if let Err(ToolError::BrokenOff { error, .. }) = outcome {
+        outcome = Err(*error);
+    }
     if Instant::now() >= context.deadline {
         outcome = Err(ToolError::TimedOut { limit: context.parts.call_time_max });
     } else if !at_once && context.cancel.is_raised() {

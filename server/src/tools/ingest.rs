@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::args::{List, Text, args};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
 use crate::ingest::Roots;
-use crate::ingest::job::{Job, JobError, Report, Request};
+use crate::ingest::job::{BrokenOff, Job, JobError, Report, Request};
 
 const INGEST_PATHS: &str = "ingest_paths_tool";
 
@@ -117,10 +117,13 @@ pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Re
             }
         },
     };
-    job.run(request).map_err(|error| match error {
-        JobError::Request { field, why } => ToolError::argument(field, why),
-        JobError::Write(error) => error.into(),
-        JobError::Damaged(damage) => damage.into(),
+    job.run(request).map_err(|BrokenOff { error, report }| {
+        let error: ToolError = match error {
+            JobError::Request { field, why } => ToolError::argument(field, why),
+            JobError::Write(error) => error.into(),
+            JobError::Damaged(damage) => damage.into(),
+        };
+        error.after(report.items, report.documents)
     })
 }
 

@@ -245,6 +245,14 @@ pub enum ToolError {
         /// Name of the rule.
         rule: String,
     },
+    /// A job that had stored something broke off. Comes from a tool to [`governed`] alone, which
+    /// notes what was written and goes on with `error`.
+    BrokenOff {
+        /// Why.
+        error: Box<ToolError>,
+        /// Items that it had written.
+        written: Vec<ItemId>,
+    },
     /// Stored bytes are damaged.
     Damaged(Damage),
     /// The store takes no writes now.
@@ -266,16 +274,37 @@ impl ToolError {
             Self::Missing { .. } | Self::Denied { .. } => "not_found",
             Self::Cancelled => "cancelled",
             Self::TimedOut { .. } => "timed_out",
+            Self::BrokenOff { error, .. } => error.reason(),
             Self::Damaged(_) => "store_damaged",
             Self::Unwritable(_) => "store_unwritable",
             Self::Unaudited(_) => "ledger_unavailable",
         }
     }
 
+    /// The error of a job that had stored so many items, documents among them, before it broke off.
+    pub(crate) fn after(mut self, items: u64, documents: Vec<ItemId>) -> Self {
+        if documents.is_empty() {
+            return self;
+        }
+        let said = match &mut self {
+            Self::Argument { why, .. } | Self::Unwritable(why) => Some(why),
+            Self::Damaged(damage) => Some(&mut damage.detail),
+            _ => None,
+        };
+        if let Some(said) = said {
+            let files = documents.len();
+            said.push_str(&format!(
+                "; {items} items of {files} files were stored before, and stay"
+            ));
+        }
+        Self::BrokenOff { error: Box::new(self), written: documents }
+    }
+
     fn outcome(&self) -> Outcome {
         match self {
             Self::Argument { .. } | Self::Missing { .. } | Self::Denied { .. } => Outcome::Refused,
             Self::Cancelled | Self::TimedOut { .. } => Outcome::Cancelled,
+            Self::BrokenOff { error, .. } => error.outcome(),
             _ => Outcome::Failed,
         }
     }
@@ -290,6 +319,7 @@ impl fmt::Display for ToolError {
             }
             Self::Cancelled => write!(f, "the call was cancelled; nothing more was done"),
             Self::TimedOut { limit } => write!(f, "took longer than {} s", limit.as_secs_f32()),
+            Self::BrokenOff { error, .. } => error.fmt(f),
             Self::Damaged(damage) => write!(f, "stored bytes are damaged ({damage})"),
             Self::Unwritable(why) => write!(f, "the store takes no writes now: {why}"),
             Self::Unaudited(why) => write!(f, "the audit ledger takes no entries: {why}"),
