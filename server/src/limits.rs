@@ -144,6 +144,15 @@ pub const API_BODY_BYTES_MAX: usize = 1024 * 1024;
 
 const _: () = assert!(API_BODY_BYTES_MAX <= BODY_BYTES_MAX);
 
+/// Origins that an operator may list; more is a mistake, and each is compared with on every call.
+pub const ORIGINS_MAX: usize = 64;
+
+/// Longest origin: a scheme, the longest host name (253 bytes) and a port.
+pub const ORIGIN_BYTES_MAX: usize = 288;
+
+/// How long a browser may remember what a preflight said; a shorter list takes that long to be noticed.
+pub const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
+
 /// How often the log is synced where writes do not wait for it.
 pub const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 

@@ -1,4 +1,12 @@
 //! The HTTP API: health, statistics, recall by words, recall by meaning.
+//!
+//! What is said of each operation is in `operations`, the description made of it in `openapi`, the page for
+//! it in `page`.
+
+mod openapi;
+pub mod operations;
+mod page;
+mod schemas;
 
 use std::time::Instant;
 
@@ -12,6 +20,13 @@ use crate::pipeline::refusal::Refusal;
 use crate::recall::{Outcome, Plan, Question, show};
 use crate::tools::{Answer, Context, Scope, ToolError, governed, recall as recall_tool, status};
 use crate::validate::{self, Invalid};
+
+pub use openapi::openapi;
+pub use operations::Operation;
+pub use page::{docs, script, style};
+
+/// What answers an operation.
+pub type Run = fn(&Ask<'_>) -> Result<Response, Refusal>;
 
 /// One call of an operation.
 pub struct Ask<'a> {
@@ -61,8 +76,7 @@ impl Ask<'_> {
 /// `GET /health`.
 pub fn health(parts: &Parts) -> Response {
     let workspace = &parts.workspace;
-    let stopped = workspace.store.stopped();
-    let writable = stopped.is_none();
+    let writable = workspace.store.stopped().is_none();
     let audited = workspace.audit.failure().is_none();
     let status = if writable && audited { "ok" } else { "degraded" };
     let embedder = workspace.encoders.view().embedder;
@@ -70,10 +84,8 @@ pub fn health(parts: &Parts) -> Response {
         "status": status,
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_s": parts.started.elapsed().as_secs(),
-        "store": match stopped {
-            None => json!({"ready": true}),
-            Some(why) => json!({"ready": false, "why": why}),
-        },
+        // Anyone may ask; why it takes no writes is in `GET /stats`, for it may name a file.
+        "store": {"ready": writable},
         "encoder": {
             "ready": true, "model": embedder.name(), "kernel": embedder.kernel(),
             "precision": embedder.precision(),

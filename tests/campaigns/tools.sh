@@ -29,3 +29,39 @@ build_load() {
     cargo build -q -p tests --bin load
     load="${CARGO_TARGET_DIR:-$PWD/target}/debug/load"
 }
+
+# Where cargo builds, as a whole path.
+target_folder() {
+    mkdir -p "${CARGO_TARGET_DIR:-target}"
+    (cd "${CARGO_TARGET_DIR:-target}" && pwd)
+}
+
+# python_environment FOLDER REQUIREMENTS...: FOLDER/venv has these packages, in these versions; of `$python`, or python3.
+python_environment() {
+    local folder="$1" file wanted=() marker="$1/installed"
+    shift
+    for file in "$@"; do wanted+=(-r "$file"); done
+    if [[ -f "$marker" ]] && cmp -s "$marker" <(cat "$@"); then return; fi
+    mkdir -p "$folder"
+    "${python:-python3}" -m venv "$folder/venv" && timeout 600 "$folder/venv/bin/pip" install -q "${wanted[@]}" ||
+        skip "the packages of $* cannot be installed"
+    cat "$@" >"$marker"
+}
+
+# start_server PROGRAM ARGUMENT...: `recalld serve` on scratch data and a free port; `$url` is where, `$scratch` a folder
+# that goes away with the script, as the server does, and `$scratch/credentials.json` what `credentials show` prints.
+start_server() {
+    local program="$1" line
+    shift
+    scratch="$(mktemp -d)"
+    trap 'kill "$server_pid" 2>/dev/null; rm -rf "$scratch"' EXIT
+    mkfifo "$scratch/ready"
+    "$program" serve --local 127.0.0.1:0 --data "$scratch/data" "$@" >"$scratch/ready" 2>"$scratch/said" &
+    server_pid=$!
+    exec 8<"$scratch/ready"
+    # Ten minutes: the first start may have to fetch the model.
+    read -r -t 600 line <&8 || fail "the server did not say that it is ready: $(cat "$scratch/said")"
+    url="${line#ready local=}"
+    url="${url%% *}"
+    "$program" credentials show --json --data "$scratch/data" >"$scratch/credentials.json"
+}

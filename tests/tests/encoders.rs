@@ -11,7 +11,7 @@ use engine::{
     Batch, Durability, FullSpeed, ItemDraft, ItemView, Model, Options, Reencoder, Store, WriteError,
 };
 use half::f16;
-use serde_json::Value;
+use serde_json::{Value, json};
 use server::app::{self, Encoding, Settings};
 use server::embed::Embedder;
 use server::encoders::Encoders;
@@ -209,9 +209,8 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
 
     let health: Value = serde_json::from_slice(&rest::health(&parts).body).unwrap();
     assert_eq!(health["status"], "degraded");
-    assert_eq!(health["store"]["ready"], false);
-    let why = health["store"]["why"].as_str().unwrap();
-    assert!(why.contains("No space left"), "{why}");
+    // Anyone may ask: the reason, which may name a file, is for those who have credentials.
+    assert_eq!(health["store"], json!({"ready": false}));
     let caller = Caller::local_operator(&parts.workspace.name);
     let context = Context {
         parts: &parts,
@@ -223,7 +222,8 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
     let stats = status::collect(&context).unwrap();
     assert_eq!(stats["memory_items"], 1);
     assert_eq!(stats["store"]["takes_writes"], false);
-    assert_eq!(stats["store"]["why"], why);
+    let why = stats["store"]["why"].as_str().unwrap();
+    assert!(why.contains("No space left"), "{why}");
     let late = Batch { items: vec![note("too late")], ..Batch::default() };
     let refused = parts.workspace.encoders.write(late).unwrap_err().to_string();
     assert!(refused.contains("No space left"), "{refused}");

@@ -371,6 +371,37 @@ fn a_replacement_steps_above_what_it_replaced() {
     assert_eq!(ids(true), (Some(1), Some(0)));
 }
 
+#[test]
+fn what_was_said_of_an_item_comes_back_with_it() {
+    let mut mcp = McpClient::open(service());
+    let old = mcp.call("brain_remember", &json!({"text": "Quillwort ferry times, first edition."}));
+    let old = old["item"]["id"].clone();
+    let given = json!({
+        "text": "The quillwort ferry leaves at the turn of the tide.", "title": "Quillwort ferry",
+        "kind": "decision", "tags": ["ferry", "tide"], "sensitivity": "confidential",
+        "gates": ["no_export"], "valid_from": "2026-01-02T03:04:05Z",
+        "valid_to": "2027-01-02T03:04:05Z", "supersedes": old,
+    });
+    let new = mcp.call("brain_remember", &given)["item"]["id"].clone();
+    let query = "quillwort ferry leaves turn of the tide";
+    let body = json!({"query": query, "limit": 2, "prefer_replacements": true});
+    let semantic = service().post("/semantic-recall", &json!({"query": query, "limit": 1}));
+    for seed in [&recall(&body)[0], &semantic["results"][0]] {
+        assert_seed(seed);
+        for name in ["text", "title", "kind", "tags"] {
+            assert_eq!(seed[name], given[name], "{name}");
+        }
+        assert_eq!(seed["id"], new);
+        assert_eq!((&seed["status"], &seed["superseded_by"]), (&json!("current"), &Value::Null));
+        assert_eq!(seed["supersedes"], json!([old]));
+        assert_eq!(seed["validity"], json!({"from": given["valid_from"], "to": given["valid_to"]}));
+        assert_eq!(seed["policy"], json!({"sensitivity": "confidential", "gates": ["no_export"]}));
+        assert_eq!(seed["provenance"]["span"], Value::Null);
+        assert_eq!(seed["provenance"]["by"], "operator");
+        assert_eq!(seed["provenance"]["via"], "brain_remember");
+    }
+}
+
 fn cosine(query: &[f32], row: &[f16]) -> f64 {
     let pairs = || query.iter().zip(row).map(|(q, r)| (f64::from(*q), r.to_f64()));
     let dot: f64 = pairs().map(|(q, r)| q * r).sum();
@@ -478,10 +509,10 @@ fn unknown_paths_and_methods_are_told_apart() {
         assert_detail(&service.ask(&service.signed(Ask::get(path))), 404, "Not Found");
     }
     for (method, path, allowed) in [
-        ("GET", "/recall", "POST"),
-        ("PUT", "/semantic-recall", "POST"),
-        ("DELETE", "/stats", "GET, HEAD"),
-        ("POST", "/health", "GET, HEAD"),
+        ("GET", "/recall", "OPTIONS, POST"),
+        ("PUT", "/semantic-recall", "OPTIONS, POST"),
+        ("DELETE", "/stats", "GET, HEAD, OPTIONS"),
+        ("POST", "/health", "GET, HEAD, OPTIONS"),
     ] {
         let answer = service.ask(&service.signed(Ask::new(method, path)));
         assert_detail(&answer, 405, "Method Not Allowed");

@@ -32,6 +32,7 @@ use engine::Durability;
 use crate::app::{self, Encoding, Settings, StartError, Started};
 use crate::limits::{BACKUP_ERASURES_EVERY, CALL_TIME_MAX, SYNC_INTERVAL};
 use crate::model::{Bar, Unit};
+use crate::pipeline::Origin;
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
@@ -122,6 +123,11 @@ struct ServeArgs {
     /// Address for tenants; behind a gateway, as it has no TLS yet.
     #[arg(long, default_value = "off", value_name = "ADDR")]
     hosted: Listener,
+    /// Let pages of this origin ask, such as https://app.example; may be given many times. Without
+    /// it only the program's own pages may. Opened on this machine such a page acts as you, since the
+    /// local /mcp asks for no token.
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<Origin>,
     /// When a write is acknowledged: `sync`, once it survives a power cut; `interval`, once it
     /// survives the end of the process, and a power cut takes at most the last 50 ms.
     #[arg(long, default_value = "sync", value_name = "WHEN")]

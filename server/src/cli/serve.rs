@@ -15,12 +15,12 @@ use super::remote::Announcement;
 use super::tell::{say, tell_line};
 use super::{Failure, ServeArgs, ingest};
 use crate::app::{self, Settings, Started};
-use crate::limits::{WORKERS_MAX, WORKERS_MIN};
+use crate::limits::{ORIGINS_MAX, WORKERS_MAX, WORKERS_MIN};
 use crate::model::{Bar, Unit};
 use crate::net::{Cancel, Limits, Listen, ListenerId, NetConfig, Server};
 use crate::operator::EraseLater;
 use crate::parts::Parts;
-use crate::pipeline::{HOSTED, LOCAL, Pipeline};
+use crate::pipeline::{HOSTED, LOCAL, Origins, Pipeline};
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let server = bind(args)?;
@@ -52,7 +52,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             }
         });
         let serving = scope.spawn(|| {
-            server.run(Arc::new(Pipeline::new(Arc::clone(&parts), local.map_or(0, |at| at.port()))))
+            let pipeline = Pipeline::new(Arc::clone(&parts), local.map_or(0, |at| at.port()));
+            server.run(Arc::new(pipeline.sharing_with(Origins::new(args.allow_origin.clone()))))
         });
         let begun = begin(args, &parts, (local, hosted), &stopping);
         if begun.is_err() {
@@ -82,6 +83,11 @@ fn bind(args: &ServeArgs) -> Result<Server, Failure> {
     if listeners.is_empty() {
         let why = "--local off and --hosted off leave nothing to listen on; give one an address";
         return Err(Failure::Usage(why.to_owned()));
+    }
+    if args.allow_origin.len() > ORIGINS_MAX {
+        let given = args.allow_origin.len();
+        let why = format!("{given} times --allow-origin; at most {ORIGINS_MAX} are allowed");
+        return Err(Failure::Usage(why));
     }
     if args.local.0.is_some_and(|address| !address.ip().is_loopback()) {
         let why = "--local must be a loopback address: /mcp is token-free there; use --hosted";

@@ -76,16 +76,31 @@ impl Cancel {
 pub struct Reply {
     to: Option<(Name, Arc<Mailbox>)>,
     stream_backlog_bytes_max: usize,
+    /// What every answer carries beside its own fields.
+    fields: Vec<(&'static str, String)>,
 }
 
 impl Reply {
     /// The reply to the call of connection `name`.
     pub(super) fn new(name: Name, mailbox: Arc<Mailbox>, stream_backlog_bytes_max: usize) -> Reply {
-        Reply { to: Some((name, mailbox)), stream_backlog_bytes_max }
+        Reply { to: Some((name, mailbox)), stream_backlog_bytes_max, fields: Vec::new() }
+    }
+
+    /// Adds fields to the answer, whatever it will be: a response, a stream, or the 500 of a panic.
+    #[must_use]
+    pub fn with_fields(mut self, fields: Vec<(&'static str, String)>) -> Reply {
+        self.fields.extend(fields);
+        self
+    }
+
+    fn dressed(&mut self, head: Head) -> Head {
+        let fields = std::mem::take(&mut self.fields);
+        fields.into_iter().fold(head, |head, (name, value)| head.header(name, value))
     }
 
     /// Answers the call. Never waits.
-    pub fn send(mut self, response: Response) {
+    pub fn send(mut self, mut response: Response) {
+        response.head = self.dressed(response.head);
         if let Some((name, mailbox)) = self.to.take() {
             mailbox.send(Note::Answer(name, response));
         }
@@ -95,6 +110,7 @@ impl Reply {
     /// in its place when there are too many streams; the sender then reports `Gone`.
     pub fn stream(mut self, head: Head) -> StreamSender {
         let feed = Arc::new(Feed::new(self.stream_backlog_bytes_max));
+        let head = self.dressed(head);
         let (name, mailbox) = self.to.take().expect("only send, stream and drop take it, once");
         mailbox.send(Note::Stream(name, head, Arc::clone(&feed)));
         StreamSender { name, feed, mailbox }
@@ -109,7 +125,9 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some((name, mailbox)) = self.to.take() {
-            mailbox.send(Note::Answer(name, Response::detail(500, "Internal Server Error")));
+            let mut response = Response::detail(500, "Internal Server Error");
+            response.head = self.dressed(response.head);
+            mailbox.send(Note::Answer(name, response));
         }
     }
 }

@@ -1,13 +1,16 @@
 //! Who calls: by credential, or by being the operator of this machine.
 
-use super::{LOCAL, Refusal};
+use super::cors::Origins;
+use super::{LOCAL, Refusal, route};
 use crate::auth::{Bearer, LOCAL_WORKSPACE};
 use crate::net::Call;
 use crate::parts::{Caller, Parts};
 use crate::tools::Scope;
 
-const GATEWAY_ID: &str = "x-gateway-client-id";
-const GATEWAY_SECRET: &str = "x-gateway-client-secret";
+/// The header of the gateway token's id.
+pub const GATEWAY_ID: &str = "x-gateway-client-id";
+/// The header of the gateway token's secret.
+pub const GATEWAY_SECRET: &str = "x-gateway-client-secret";
 
 /// What a route asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +84,8 @@ fn bearer(parts: &Parts, call: &Call) -> Result<Caller, Refusal> {
 
 /// The local listener is for programs of this machine that mean it: a peer that is not loopback, a
 /// `Host` that names another machine (DNS rebinding) and a page of another origin are refused.
-/// `port` is the listener's own.
-pub fn check_local(call: &Call, port: u16) -> Result<(), Refusal> {
+/// `port` is the listener's own; pages of the `listed` origins may ask as well.
+pub fn check_local(call: &Call, port: u16, listed: &Origins) -> Result<(), Refusal> {
     if !call.peer.ip().is_loopback() {
         return Err(Refusal::new(403, "The local listener answers this machine only"));
     }
@@ -92,8 +95,9 @@ pub fn check_local(call: &Call, port: u16) -> Result<(), Refusal> {
     }
     let Some(origin) = call.request.headers.get("origin") else { return Ok(()) };
     let authority = origin.strip_prefix("http://");
-    // A page must come from this very listener.
-    if authority.is_some_and(|authority| is_local_authority(authority, port)) {
+    // A page must come from this very listener, or from where the operator said.
+    let is_own = authority.is_some_and(|authority| is_local_authority(authority, port));
+    if is_own || (listed.contains(origin) && route::is_shared(call)) {
         return Ok(());
     }
     Err(Refusal::new(403, "Requests from other origins are refused"))

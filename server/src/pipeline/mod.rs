@@ -5,6 +5,7 @@
 //! reached without one.
 
 mod authenticate;
+mod cors;
 pub mod refusal;
 mod route;
 
@@ -17,7 +18,8 @@ use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest;
 
-pub use authenticate::{Gate, check_local};
+pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
+pub use cors::{NotAnOrigin, Origin, Origins};
 pub use refusal::Refusal;
 pub use route::{ROUTES, Route, Target};
 
@@ -30,20 +32,40 @@ pub const HOSTED: ListenerId = ListenerId(1);
 pub struct Pipeline {
     parts: Arc<Parts>,
     local_port: u16,
+    origins: Origins,
 }
 
 impl Pipeline {
     /// Serves calls with these parts. `local_port` is the local listener's; calls that come from
     /// it must name it.
     pub fn new(parts: Arc<Parts>, local_port: u16) -> Self {
-        Self { parts, local_port }
+        Self { parts, local_port, origins: Origins::default() }
+    }
+
+    /// Lets pages of these origins ask too.
+    #[must_use]
+    pub fn sharing_with(self, origins: Origins) -> Self {
+        Self { origins, ..self }
+    }
+
+    /// Refuses whom the local listener is not for.
+    fn check_listener(&self, call: &Call) -> Result<(), Refusal> {
+        if call.listener == LOCAL {
+            check_local(call, self.local_port, &self.origins)?;
+        }
+        Ok(())
+    }
+
+    /// What an operation makes of a call.
+    fn answered(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
+        let deadline = Instant::now() + self.parts.call_time_max;
+        run(&rest::Ask { parts: &self.parts, caller, call, deadline })
+            .unwrap_or_else(Response::from)
     }
 
     /// Parse, authenticate, admit.
     fn admitted(&self, call: &Call) -> Result<(&'static Target, Caller), Refusal> {
-        if call.listener == LOCAL {
-            check_local(call, self.local_port)?;
-        }
+        self.check_listener(call)?;
         let route = route::find(call)?;
         let caller = authenticate::caller(&self.parts, route.gate, call)?;
         Ok((&route.target, caller))
@@ -52,20 +74,21 @@ impl Pipeline {
 
 impl Service for Pipeline {
     fn serve(&self, call: Call, reply: Reply) {
+        let reply = reply.with_fields(self.origins.fields(&call));
+        if cors::is_options(&call) {
+            let answer = self.check_listener(&call).and_then(|()| self.origins.options(&call));
+            return reply.send(answer.unwrap_or_else(Response::from));
+        }
         match self.admitted(&call) {
             Err(refusal) => reply.send(refusal.into()),
             Ok((target, caller)) => match target {
-                Target::Health => reply.send(rest::health(&self.parts)),
-                Target::Rest(run) => {
-                    let deadline = Instant::now() + self.parts.call_time_max;
-                    let answer = run(&rest::Ask {
-                        parts: &self.parts,
-                        caller: &caller,
-                        call: &call,
-                        deadline,
-                    });
-                    reply.send(answer.unwrap_or_else(Response::from));
+                Target::Api(operation) => {
+                    reply.send(self.answered(operation.run, &caller, &call));
                 }
+                Target::OperatorRecall => {
+                    reply.send(self.answered(operator::recall, &caller, &call));
+                }
+                Target::Document(answer) => reply.send(answer()),
                 Target::Mcp => mcp::serve(&self.parts, &caller, &call, reply),
                 Target::OperatorIngest => operator::ingest(&self.parts, &caller, &call, reply),
                 Target::OperatorImport => operator::import(&self.parts, &caller, &call, reply),
@@ -76,8 +99,16 @@ impl Service for Pipeline {
     }
 
     fn quick(&self, call: &Call) -> Option<Response> {
-        let plain = call.listener == HOSTED || check_local(call, self.local_port).is_ok();
-        (plain && route::is_health(call)).then(|| rest::health(&self.parts))
+        if !route::is_health(call) || self.check_listener(call).is_err() {
+            return None;
+        }
+        let answer = rest::health(&self.parts);
+        Some(
+            self.origins
+                .fields(call)
+                .into_iter()
+                .fold(answer, |answer, (name, value)| answer.header(name, value)),
+        )
     }
 
     /// A job of one who may ask for it; everybody else is refused by a worker, and takes no thread or

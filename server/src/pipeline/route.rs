@@ -1,20 +1,22 @@
 //! Which row of the table a request belongs to.
 
 use super::authenticate::Gate;
-use super::{LOCAL, Refusal};
+use super::{LOCAL, Refusal, cors};
 use crate::net::{Call, Method, Reply, Response};
 use crate::operator;
 use crate::parts::{Caller, Parts};
-use crate::rest;
+use crate::rest::{self, Operation, operations};
 
 /// What answers a route.
 pub enum Target {
-    /// Liveness.
-    Health,
     /// An operation of the HTTP API.
-    Rest(fn(&rest::Ask<'_>) -> Result<Response, Refusal>),
+    Api(&'static Operation),
+    /// A document that is the same for everybody.
+    Document(fn() -> Response),
     /// The MCP endpoint.
     Mcp,
+    /// A question of the operator's.
+    OperatorRecall,
     /// Ingest on behalf of the operator, told as it goes.
     OperatorIngest,
     /// Lines of a file into the store, for the operator.
@@ -26,10 +28,18 @@ pub enum Target {
 }
 
 impl Target {
+    /// The operation of the HTTP API that it is, if it is one.
+    pub fn operation(&self) -> Option<&'static Operation> {
+        match self {
+            Self::Api(operation) => Some(operation),
+            _ => None,
+        }
+    }
+
     /// Whether it may take hours, or wait that long.
     fn takes_long(&self) -> bool {
         match self {
-            Self::Health | Self::Rest(_) | Self::Mcp => false,
+            Self::Api(_) | Self::Document(_) | Self::Mcp | Self::OperatorRecall => false,
             Self::OperatorIngest
             | Self::OperatorImport
             | Self::OperatorExport
@@ -59,28 +69,56 @@ pub static ROUTES: &[Route] = &[
         path: "/health",
         gate: Gate::Open,
         local_only: false,
-        target: Target::Health,
+        target: Target::Api(&operations::HEALTH),
     },
     Route {
         method: Method::Get,
         path: "/stats",
         gate: Gate::GatewayAndBearer,
         local_only: false,
-        target: Target::Rest(rest::stats),
+        target: Target::Api(&operations::STATS),
     },
     Route {
         method: Method::Post,
         path: "/recall",
         gate: Gate::GatewayAndBearer,
         local_only: false,
-        target: Target::Rest(rest::recall),
+        target: Target::Api(&operations::RECALL),
     },
     Route {
         method: Method::Post,
         path: "/semantic-recall",
         gate: Gate::GatewayAndBearer,
         local_only: false,
-        target: Target::Rest(rest::semantic_recall),
+        target: Target::Api(&operations::SEMANTIC_RECALL),
+    },
+    Route {
+        method: Method::Get,
+        path: "/openapi.json",
+        gate: Gate::Open,
+        local_only: false,
+        target: Target::Document(rest::openapi),
+    },
+    Route {
+        method: Method::Get,
+        path: "/docs",
+        gate: Gate::Open,
+        local_only: false,
+        target: Target::Document(rest::docs),
+    },
+    Route {
+        method: Method::Get,
+        path: "/docs/page.js",
+        gate: Gate::Open,
+        local_only: false,
+        target: Target::Document(rest::script),
+    },
+    Route {
+        method: Method::Get,
+        path: "/docs/page.css",
+        gate: Gate::Open,
+        local_only: false,
+        target: Target::Document(rest::style),
     },
     Route {
         method: Method::Post,
@@ -94,7 +132,7 @@ pub static ROUTES: &[Route] = &[
         path: "/operator/recall",
         gate: Gate::Bearer,
         local_only: true,
-        target: Target::Rest(operator::recall),
+        target: Target::OperatorRecall,
     },
     Route {
         method: Method::Post,
@@ -157,24 +195,45 @@ pub(super) fn is_job(call: &Call) -> bool {
     find(call).is_ok_and(|route| route.target.takes_long())
 }
 
+/// Whether a row is for the path of this call, on the listener it came in by.
+pub(super) fn is_here(route: &Route, call: &Call) -> bool {
+    route.path == call.request.path() && (!route.local_only || call.listener == LOCAL)
+}
+
+/// Whether pages of other origins may be given leave to ask this path.
+pub(super) fn is_shared(call: &Call) -> bool {
+    ROUTES.iter().any(|route| is_here(route, call) && cors::is_shareable(route))
+}
+
+/// The methods of the rows that are wanted, in order of the alphabet: each once, with `HEAD` beside `GET`, and
+/// with `OPTIONS`, which every path has. Empty without rows.
+pub(super) fn methods(wanted: impl Fn(&Route) -> bool) -> Vec<&'static str> {
+    let rows = ROUTES.iter().filter(|route| wanted(route));
+    let mut methods: Vec<&str> = rows.map(|route| route.method.as_str()).collect();
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
+    }
+    if !methods.is_empty() {
+        methods.push("OPTIONS");
+    }
+    methods.sort_unstable();
+    methods.dedup();
+    methods
+}
+
 /// The row of a request: 404 for an unknown path, 405 for a known one with another method.
 pub(super) fn find(call: &Call) -> Result<&'static Route, Refusal> {
-    let here = |route: &&Route| {
-        route.path == call.request.path() && (!route.local_only || call.listener == LOCAL)
-    };
+    let here = |route: &Route| is_here(route, call);
     let asked = match &call.request.method {
         Method::Head => &Method::Get,
         other => other,
     };
-    if let Some(route) = ROUTES.iter().filter(here).find(|route| route.method == *asked) {
+    if let Some(route) = ROUTES.iter().find(|route| here(route) && route.method == *asked) {
         return Ok(route);
     }
-    let mut allowed: Vec<&str> = ROUTES.iter().filter(here).map(|r| r.method.as_str()).collect();
+    let allowed = methods(here);
     if allowed.is_empty() {
         return Err(Refusal::new(404, "Not Found"));
-    }
-    if allowed.contains(&"GET") {
-        allowed.push("HEAD");
     }
     Err(Refusal::new(405, "Method Not Allowed").with("Allow", allowed.join(", ")))
 }
