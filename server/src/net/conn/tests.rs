@@ -7,6 +7,8 @@ use super::*;
 use crate::limits;
 use crate::net::message::Method;
 
+const NUMBERING: Numbering = Numbering { instance: 1, connection: 2, requests: 0 };
+
 /// A connection, its clock, and what it has said so far.
 struct Bench {
     conn: Conn,
@@ -22,7 +24,7 @@ impl Bench {
 
     fn limited(limits: Limits) -> Bench {
         let moment = Moment::at(Instant::now(), UNIX_EPOCH);
-        let conn = Conn::open(Arc::new(limits), moment.now);
+        let conn = Conn::open(Arc::new(limits), NUMBERING, moment.now);
         Bench { conn, moment, said: Vec::new(), calls: Vec::new() }
     }
 
