@@ -103,6 +103,9 @@ pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 /// Most connections at a time, all listeners together.
 pub const CONNECTIONS_MAX: usize = 16_384;
 
+/// Descriptors beside those of connections: segments, logs, backups, the encoder's files.
+pub const DESCRIPTORS_BESIDE: usize = 1_024;
+
 /// Most open streams at a time; the rest of the connections stays free for calls.
 pub const STREAMS_MAX: usize = 4_096;
 

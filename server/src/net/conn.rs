@@ -77,6 +77,7 @@ pub(super) struct Conn {
     body_bytes: usize,
     peer_ended: bool,
     abandoned: bool,
+    cut_off: bool,
     draining: bool,
     refused: Option<u16>,
 }
@@ -100,6 +101,7 @@ impl Conn {
             body_bytes: 0,
             peer_ended: false,
             abandoned: false,
+            cut_off: false,
             draining: false,
             refused: None,
         }
@@ -233,6 +235,7 @@ impl Conn {
             Phase::Head if self.inbox.is_empty() => self.phase = Phase::Closed,
             Phase::Head | Phase::Body(_) => self.refuse(&Fault::too_slow(), moment),
             Phase::Working(_) => self.abandoned = true,
+            Phase::Writing(_) | Phase::Streaming { .. } => self.lose(),
             _ => self.phase = Phase::Closed,
         }
     }
@@ -260,6 +263,7 @@ impl Conn {
 
     /// The connection is lost: nothing more can be sent.
     pub(super) fn lose(&mut self) {
+        self.cut_off = true;
         self.phase = Phase::Closed;
     }
 
@@ -332,6 +336,11 @@ impl Conn {
     /// Whether the socket can go.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
+    }
+
+    /// Whether it ended before everything was said, so that its end must not pass for a good one.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.cut_off || !matches!(self.phase, Phase::Closed | Phase::Lingering { .. })
     }
 
     /// Whether our side of the socket is to be shut.

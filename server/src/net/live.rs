@@ -251,12 +251,23 @@ impl Live {
 
     /// The connection goes: tells whoever works for it.
     pub(super) fn release(mut self, shared: &Shared, now: Instant) {
+        self.say_farewell();
         self.set_body_bytes(shared, 0);
         self.count(None, None, shared, now);
         if let Some((feed, _)) = self.stream.take() {
             feed.close();
         }
         self.give_up_call();
+    }
+
+    /// Tells a client of TLS that this is an end and no cut, as far as its socket takes it at once.
+    fn say_farewell(&mut self) {
+        let Some(tls) = &mut self.tls else { return };
+        if !self.conn.is_cut_off() && tls.is_quiet() {
+            tls.close();
+            // Best effort: the socket closes next, whatever becomes of it.
+            let _ = self.socket.write(tls.output());
+        }
     }
 
     /// Everything that was begun is cut off: what is between here and the client broke.
@@ -370,9 +381,6 @@ impl Live {
     fn write(&mut self, shared: &Shared, now: Instant) -> bool {
         if let Some(tls) = &mut self.tls {
             let change = tls.seal(&mut self.conn, now);
-            if self.conn.is_lingering() {
-                tls.close();
-            }
             self.note_tls(change, shared);
         }
         let output = self.tls.as_ref().map_or_else(|| self.conn.output(), |tls| tls.output());
@@ -392,8 +400,13 @@ impl Live {
         } else {
             false
         };
-        let is_unsent = self.tls.as_ref().is_some_and(|tls| !tls.is_quiet());
-        if self.conn.is_lingering() && !self.write_shut && !is_unsent {
+        if self.conn.is_lingering() && !self.write_shut {
+            if let Some(tls) = &mut self.tls {
+                tls.close();
+                if !tls.is_quiet() {
+                    return has_written || self.writable;
+                }
+            }
             self.write_shut = true;
             if self.socket.shutdown(Shutdown::Write).is_err() {
                 self.conn.lose();

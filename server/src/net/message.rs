@@ -38,9 +38,10 @@ impl Method {
         }
     }
 
-    /// The name as it stands on the wire.
-    pub fn as_str(&self) -> &str {
+    /// The name of a method of RFC 9110; `other` for any other.
+    pub fn name(&self) -> &'static str {
         match self {
+            Method::Other(_) => "other",
             Method::Get => "GET",
             Method::Head => "HEAD",
             Method::Post => "POST",
@@ -48,7 +49,14 @@ impl Method {
             Method::Patch => "PATCH",
             Method::Delete => "DELETE",
             Method::Options => "OPTIONS",
+        }
+    }
+
+    /// The name as it stands on the wire.
+    pub fn as_str(&self) -> &str {
+        match self {
             Method::Other(name) => name,
+            known => known.name(),
         }
     }
 }

@@ -297,13 +297,15 @@ impl Tls {
         }
     }
 
-    /// Takes the alert that tells the client why, and has the connection wind up.
+    /// Takes what is left to say, the alert above all that tells the client why, and has the connection wind up.
     fn fail(&mut self, error: rustls::Error, conn: &mut Conn, now: Instant) {
         self.stage = Stage::Failed;
         self.fault = Some(error);
         self.covered_bytes = 0;
-        let status = self.session.process_tls_records(self.incoming.rest_mut());
-        if let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state {
+        // Behind what was begun of the handshake: the alert may be in the keys that it agrees on.
+        while let Ok(ConnectionState::EncodeTlsData(mut data)) =
+            self.session.process_tls_records(self.incoming.rest_mut()).state
+        {
             let alert = encode(|out| data.encode(out));
             alert.into_iter().for_each(|alert| self.queue(alert));
         }

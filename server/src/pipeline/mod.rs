@@ -5,6 +5,7 @@
 //! reached without one.
 
 mod authenticate;
+mod meters;
 pub mod refusal;
 mod route;
 
@@ -12,7 +13,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::mcp;
-use crate::net::{Call, ListenerId, Reply, Response, Service};
+use crate::metrics::Stage;
+use crate::log::{self, Value};
+use crate::net::{Answered, Call, Counters, ListenerId, Reply, Response, Service};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest;
@@ -20,6 +23,8 @@ use crate::rest;
 pub use authenticate::{Gate, check_local};
 pub use refusal::Refusal;
 pub use route::{ROUTES, Route, Target};
+
+use meters::Meters;
 
 /// The listener for the operator of this machine.
 pub const LOCAL: ListenerId = ListenerId(0);
@@ -30,13 +35,20 @@ pub const HOSTED: ListenerId = ListenerId(1);
 pub struct Pipeline {
     parts: Arc<Parts>,
     local_port: u16,
+    meters: Meters,
 }
 
 impl Pipeline {
     /// Serves calls with these parts. `local_port` is the local listener's; calls that come from
     /// it must name it.
     pub fn new(parts: Arc<Parts>, local_port: u16) -> Self {
-        Self { parts, local_port }
+        Self { parts, local_port, meters: Meters::default() }
+    }
+
+    /// The same, which also shows what the front end counts.
+    #[must_use]
+    pub fn counting(self, counters: Arc<Counters>) -> Self {
+        Self { meters: self.meters.with(counters), ..self }
     }
 
     /// Parse, authenticate, admit.
@@ -52,10 +64,14 @@ impl Pipeline {
 
 impl Service for Pipeline {
     fn serve(&self, call: Call, reply: Reply) {
-        match self.admitted(&call) {
+        let began = Instant::now();
+        let admitted = self.admitted(&call);
+        self.parts.stages.record(Stage::Authenticate, began.elapsed());
+        match admitted {
             Err(refusal) => reply.send(refusal.into()),
             Ok((target, caller)) => match target {
                 Target::Health => reply.send(rest::health(&self.parts)),
+                Target::Metrics => reply.send(self.meters.page(&self.parts)),
                 Target::Rest(run) => {
                     let deadline = Instant::now() + self.parts.call_time_max;
                     let answer = run(&rest::Ask {
@@ -85,4 +101,37 @@ impl Service for Pipeline {
     fn takes_long(&self, call: &Call) -> bool {
         route::is_job(call) && self.admitted(call).is_ok()
     }
+
+    fn route(&self, call: &Call) -> u16 {
+        route::position(call)
+    }
+
+    fn answered(&self, answered: &Answered) {
+        self.meters.count(answered);
+        if log::wants_access() {
+            log_access(answered);
+        }
+    }
+}
+
+/// One line for a request. What the client chose is left out but for its request id, which is of plain
+/// characters: the route stands for the path, which may hold what nobody should read.
+fn log_access(answered: &Answered) {
+    let (method, path) = route::name(answered.route);
+    let listener = if answered.listener == LOCAL { "local" } else { "hosted" };
+    let status = answered.status.map_or_else(|| "gone".to_owned(), |status| status.to_string());
+    let mut fields = vec![
+        ("request_id", Value::Text(&answered.id)),
+        ("listener", Value::Text(&listener)),
+        ("peer", Value::Text(&answered.peer)),
+        ("method", Value::Text(&method)),
+        ("route", Value::Text(&path)),
+        ("status", Value::Text(&status)),
+    ];
+    match answered.body_bytes {
+        Some(bytes) => fields.push(("bytes", Value::Count(bytes as u64))),
+        None => fields.push(("stream", Value::Text(&"begun"))),
+    }
+    fields.push(("took", Value::Seconds(answered.took)));
+    log::access(&fields);
 }

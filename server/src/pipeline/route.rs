@@ -11,6 +11,8 @@ use crate::rest;
 pub enum Target {
     /// Liveness.
     Health,
+    /// What is counted.
+    Metrics,
     /// An operation of the HTTP API.
     Rest(fn(&rest::Ask<'_>) -> Result<Response, Refusal>),
     /// The MCP endpoint.
@@ -29,7 +31,7 @@ impl Target {
     /// Whether it may take hours, or wait that long.
     fn takes_long(&self) -> bool {
         match self {
-            Self::Health | Self::Rest(_) | Self::Mcp => false,
+            Self::Health | Self::Metrics | Self::Rest(_) | Self::Mcp => false,
             Self::OperatorIngest
             | Self::OperatorImport
             | Self::OperatorExport
@@ -60,6 +62,13 @@ pub static ROUTES: &[Route] = &[
         gate: Gate::Open,
         local_only: false,
         target: Target::Health,
+    },
+    Route {
+        method: Method::Get,
+        path: "/metrics",
+        gate: Gate::Open,
+        local_only: true,
+        target: Target::Metrics,
     },
     Route {
         method: Method::Get,
@@ -146,6 +155,23 @@ pub static ROUTES: &[Route] = &[
         target: Target::OperatorJob(operator::serve_reembed),
     },
 ];
+
+/// The position of a request's row, for counting; one past the last where it has none.
+pub(super) fn position(call: &Call) -> u16 {
+    let method = match &call.request.method {
+        Method::Head => &Method::Get,
+        other => other,
+    };
+    let path = call.request.path();
+    let at = ROUTES.iter().position(|route| route.method == *method && route.path == path);
+    u16::try_from(at.unwrap_or(ROUTES.len())).expect("some dozens of routes")
+}
+
+/// Method and path of the row at that position.
+pub(super) fn name(position: u16) -> (&'static str, &'static str) {
+    let row = ROUTES.get(usize::from(position));
+    row.map_or(("other", "other"), |route| (route.method.name(), route.path))
+}
 
 /// Whether this is a plain `GET /health`.
 pub(super) fn is_health(call: &Call) -> bool {
