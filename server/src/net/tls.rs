@@ -332,3 +332,6 @@ fn encode(mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>) -> Op
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
