@@ -84,12 +84,8 @@ pub enum Value<'a> {
 /// Fields of a line, in their order.
 pub type Fields<'a> = [(&'a str, Value<'a>)];
 
-const PLAIN: Settings = Settings {
-    level: Level::Info,
-    format: Format::Text,
-    access: false,
-    clock: || UNIX_EPOCH,
-};
+const PLAIN: Settings =
+    Settings { level: Level::Info, format: Format::Text, access: false, clock: || UNIX_EPOCH };
 
 /// What goes to the writing thread.
 enum Order {

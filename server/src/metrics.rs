@@ -70,8 +70,21 @@ impl Latencies {
 /// Bounds of the histograms that are shown: each four times the one before, from 64 us to 67 s, and
 /// twice that where most answers are.
 pub const BOUNDS_MICROS: [u64; 15] = [
-    1 << 6, 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 18,
-    1 << 20, 1 << 22, 1 << 24, 1 << 26,
+    1 << 6,
+    1 << 8,
+    1 << 9,
+    1 << 10,
+    1 << 11,
+    1 << 12,
+    1 << 13,
+    1 << 14,
+    1 << 15,
+    1 << 16,
+    1 << 18,
+    1 << 20,
+    1 << 22,
+    1 << 24,
+    1 << 26,
 ];
 
 /// A step of answering a question.

@@ -17,9 +17,8 @@ pub(crate) fn kept(data: &Path) -> Result<Roots, String> {
         match Roots::open(std::slice::from_ref(&folder)) {
             Ok(_) => there.push(folder),
             Err(error) => {
-                let fields = [
-                    ("folder", Value::Text(&folder.display())), ("error", Value::Text(&error)),
-                ];
+                let fields =
+                    [("folder", Value::Text(&folder.display())), ("error", Value::Text(&error))];
                 log::event(Level::Warn, "a folder is left out for now", &fields);
             }
         }

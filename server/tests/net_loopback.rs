@@ -258,8 +258,7 @@ fn a_panic_and_a_dropped_reply_are_500_and_the_worker_goes_on() {
         client.say(&get(target));
         let answer = client.answer();
         let id = answer.field("x-request-id").unwrap();
-        let said =
-            format!("{{\"detail\": \"Internal Server Error\", \"request_id\": \"{id}\"}}");
+        let said = format!("{{\"detail\": \"Internal Server Error\", \"request_id\": \"{id}\"}}");
         assert_eq!((answer.status(), answer.body), (500, said.into_bytes()));
     }
     client.say(&get("/"));

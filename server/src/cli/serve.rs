@@ -165,8 +165,10 @@ fn say_drained(drained: Drained) {
     if drained.connections_cut_off > 0 || !drained.workers_ended {
         let cut_off = drained.connections_cut_off as u64;
         let unfinished = if drained.workers_ended { "no" } else { "yes" };
-        let fields =
-            [("connections", Value::Count(cut_off)), ("calls_unfinished", Value::Text(&unfinished))];
+        let fields = [
+            ("connections", Value::Count(cut_off)),
+            ("calls_unfinished", Value::Text(&unfinished)),
+        ];
         log::event(Level::Warn, "the grace is over; not everything was answered", &fields);
     }
 }

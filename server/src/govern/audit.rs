@@ -101,8 +101,7 @@ impl Audit {
     ) -> Result<Self, LedgerOpenError> {
         let tenant = Sha256::digest(workspace.as_bytes()).into();
         let with = OpenWith { tenant, seal: Box::new(signer), anchor: None };
-        let state =
-            State {
+        let state = State {
             ledger: Some(Ledger::open(folder, with)?),
             events: None,
             appended_micros: 0,

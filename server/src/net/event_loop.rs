@@ -14,9 +14,9 @@ use mio::{Events, Interest, Poll, Registry, Token};
 use super::config::ListenerId;
 use super::conn::Conn;
 use super::date::Moment;
+use super::identity::Identity;
 use super::live::{Live, Shared, Turn, overloaded};
 use super::mailbox::Note;
-use super::identity::Identity;
 use super::render::{self, Exchange};
 use super::request_id::Numbering;
 use super::slots::{Name, Slots};
@@ -333,8 +333,8 @@ fn turn_away(socket: TcpStream, exchange: Option<Exchange>, moment: &Moment) {
     use std::io::Write;
     if let Some(exchange) = exchange {
         let answer = overloaded("too many connections");
-        let (bytes, _) = render::response(exchange, answer, moment)
-            .expect("our own answers are well formed");
+        let (bytes, _) =
+            render::response(exchange, answer, moment).expect("our own answers are well formed");
         // Best effort: whoever overloads us does not get more of our time.
         let _ = (&socket).write(&bytes);
     }

@@ -16,8 +16,8 @@ use mio::net::TcpStream;
 
 use super::config::{Limits, ListenerId};
 use super::conn::Conn;
-use super::date::Moment;
 use super::counters::Counters;
+use super::date::Moment;
 use super::mailbox::Mailbox;
 use super::message::{Head, Request, Response};
 use super::pool::Pool;

@@ -241,7 +241,10 @@ mod tests {
             ("X-Request-Id", "x"),
         ] {
             let answer = Response::empty(200).header(name, value);
-            assert!(matches!(text(kept(), answer), Err(AnswerFault::Field(_))), "{name:?} {value:?}");
+            assert!(
+                matches!(text(kept(), answer), Err(AnswerFault::Field(_))),
+                "{name:?} {value:?}"
+            );
         }
         assert!(text(kept(), Response::empty(200).header("x", "tab\there \u{e9}")).is_ok());
         assert_eq!(text(kept(), Response::empty(101)), Err(AnswerFault::Status(101)));

@@ -274,8 +274,7 @@ impl Tls {
                 break;
             }
         }
-        if self.incoming.len() + self.plain.len() >= TLS_RECEIVED_BYTES_MAX
-            && self.plain.is_empty()
+        if self.incoming.len() + self.plain.len() >= TLS_RECEIVED_BYTES_MAX && self.plain.is_empty()
         {
             return Err(rustls::Error::General("a message that is too long".to_owned()));
         }
@@ -302,10 +301,11 @@ impl Tls {
         self.stage = Stage::Failed;
         self.fault = Some(error);
         self.covered_bytes = 0;
-        // Behind what was begun of the handshake: the alert may be in the keys that it agrees on.
-        while let Ok(ConnectionState::EncodeTlsData(mut data)) =
-            self.session.process_tls_records(self.incoming.rest_mut()).state
-        {
+        // Behind what was begun of the handshake: the alert may be in the keys that it agrees on. Asked
+        // for only while there is something, for else the same bytes would be read and fail again.
+        while self.session.wants_write() {
+            let status = self.session.process_tls_records(self.incoming.rest_mut());
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state else { break };
             let alert = encode(|out| data.encode(out));
             alert.into_iter().for_each(|alert| self.queue(alert));
         }

@@ -12,9 +12,9 @@ mod route;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::log::{self, Value};
 use crate::mcp;
 use crate::metrics::Stage;
-use crate::log::{self, Value};
 use crate::net::{Answered, Call, Counters, ListenerId, Reply, Response, Service};
 use crate::operator;
 use crate::parts::{Caller, Parts};

@@ -60,7 +60,8 @@ const GRAPH_SEEDS: usize = 5;
 
 /// Runs the plan's lanes one after another; none is begun after the deadline.
 pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran, Damage> {
-    let mut ran = Ran { candidates: Vec::new(), reports: Vec::new(), cut_short: false, encode: None };
+    let mut ran =
+        Ran { candidates: Vec::new(), reports: Vec::new(), cut_short: false, encode: None };
     let lanes =
         [(Lane::Words, plan.words), (Lane::Meaning, plan.meaning), (Lane::Graph, plan.graph)];
     for (lane, _) in lanes.into_iter().filter(|(_, wanted)| *wanted) {

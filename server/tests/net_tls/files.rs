@@ -85,9 +85,8 @@ fn pair() -> CertifiedKey<KeyPair> {
 #[test]
 fn bad_files_are_named_with_their_fault() {
     let files = Files::new();
-    let said = |certificate: &Path, key: &Path| {
-        Identity::load(certificate, key).unwrap_err().to_string()
-    };
+    let said =
+        |certificate: &Path, key: &Path| Identity::load(certificate, key).unwrap_err().to_string();
     let (certificate, key) = (files.certificate_path(), files.key_path());
     let good = fs::read_to_string(&certificate).unwrap();
     let good_key = fs::read_to_string(&key).unwrap();

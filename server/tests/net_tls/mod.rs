@@ -60,7 +60,8 @@ fn large_bodies_go_both_ways() {
         let settings = settings(&files.certificate(), &[version]);
         let mut client = TlsClient::connect(address, &settings);
         let body: Vec<u8> = (0..8_000_000u32).map(|i| b'a' + (i % 23) as u8).collect();
-        let head = format!("POST /big HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head =
+            format!("POST /big HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
         client.say(&[head.as_bytes(), &body].concat());
         let (_, answer) = client.answer();
         assert!(answer == [&b"POST /big "[..], &body].concat(), "{} bytes", answer.len());

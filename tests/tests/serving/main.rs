@@ -41,7 +41,9 @@ fn sockets_are_taken_over_and_the_manager_is_told() {
     let addresses = [&local, &hosted].map(|socket| socket.local_addr().unwrap().to_string());
     // Whoever connects before the program runs waits, and is answered.
     let mut early = Client::open(&addresses[0]).unwrap();
-    early.write(format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", addresses[0]).as_bytes()).unwrap();
+    early
+        .write(format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", addresses[0]).as_bytes())
+        .unwrap();
     let service = Launched::with_sockets(
         &folder.path().join("data"),
         &[],
@@ -66,8 +68,7 @@ fn sockets_of_other_names_and_of_other_machines_are_refused() {
         let pair = ("127.0.0.1:0", "0.0.0.0:0");
         let sockets = (TcpListener::bind(pair.0).unwrap(), TcpListener::bind(pair.1).unwrap());
         let variables = [("LISTEN_FDS", "2"), ("LISTEN_FDNAMES", names)];
-        let (code, said) =
-            Launched::refused(&folder.path().join("data"), &[], variables, sockets);
+        let (code, said) = Launched::refused(&folder.path().join("data"), &[], variables, sockets);
         assert_eq!(code, Some(2), "{said}");
         assert!(said.contains(wanted), "{said}");
     }

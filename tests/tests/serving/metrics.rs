@@ -96,10 +96,7 @@ fn the_page_keeps_the_format_and_counts_what_happened() {
     assert_eq!(wire::ask(service.local(), &bad).status, 501);
 
     let answer = wire::ask(service.local(), &Ask::get("/metrics"));
-    assert_eq!(
-        answer.header("content-type"),
-        Some("text/plain; version=0.0.4; charset=utf-8")
-    );
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     let text = answer.text();
     let page = read(&text);
     check_histograms(&page);
