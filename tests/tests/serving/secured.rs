@@ -49,14 +49,17 @@ impl Secured {
     /// The status of `GET /health`, on a connection that stays open; `None` where TLS fails.
     fn health(&mut self) -> Option<String> {
         self.0.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
-        let mut said = Vec::new();
-        while !said.ends_with(b"}}") {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
             self.0.read_exact(&mut byte).ok()?;
-            said.extend(byte);
+            head.extend(byte);
         }
-        let said = String::from_utf8(said).unwrap();
-        Some(said.lines().next().unwrap().to_owned())
+        let head = String::from_utf8(head).unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        self.0.read_exact(&mut body).ok()?;
+        Some(head.lines().next().unwrap().to_owned())
     }
 }
 
