@@ -54,7 +54,10 @@ def measure(pid, local, address, count, context):
     warm = [opened() for _ in range(64)]
     before = resident(pid)
     with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
-        held = list(pool.map(lambda _: opened(), range(count)))
+        half = count // 2
+        held = list(pool.map(lambda _: opened(), range(half)))
+        between = resident(pid)
+        held += pool.map(lambda _: opened(), range(count - half))
     after = resident(pid)
     # All of them are still there: the machine was fast enough for the server's idle timeout.
     with urllib.request.urlopen(f"{local}/metrics") as page:
@@ -64,7 +67,8 @@ def measure(pid, local, address, count, context):
         sys.exit(f"only {open_now} of {count} connections were open when it was measured: try fewer")
     for connection in warm + held:
         connection.close()
-    return (after - before) / count
+    # What the start gave back serves the first ones, so the second half tells what one more costs.
+    return (after - before) / count, (after - between) / (count - half)
 
 
 def main():
@@ -94,8 +98,9 @@ def main():
             try:
                 ready = json.loads(server.stdout.readline())
                 url = ready["hosted"] if context else ready["local"]
-                each = measure(server.pid, ready["local"], url.split("//")[1], count, context)
-                print(f"{name}: {count} idle connections, {each:.0f} bytes each", flush=True)
+                overall, each = measure(server.pid, ready["local"], url.split("//")[1], count, context)
+                print(f"{name}: {count} idle connections, {overall:.0f} bytes each,"
+                      f" {each:.0f} bytes each of the second half", flush=True)
             finally:
                 server.send_signal(signal.SIGTERM)
                 code = server.wait(60)
