@@ -65,6 +65,9 @@ pub(super) struct Tls {
     fault: Option<rustls::Error>,
 }
 
+// Keys are beside it. Measured with them, by tests/campaigns/idle.sh: 4.2 KB for an idle connection.
+const _: () = assert!(size_of::<Tls>() <= 4096);
+
 impl Tls {
     /// A connection that has said nothing yet.
     pub(super) fn open(session: UnbufferedServerConnection, now: Instant) -> Tls {

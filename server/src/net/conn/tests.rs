@@ -481,3 +481,21 @@ fn a_drain_closes_the_idle_and_finishes_the_rest() {
     assert!(begun.text().contains("connection: close\r\n"));
     assert!(begun.conn.is_lingering());
 }
+
+#[test]
+fn every_answer_names_its_request() {
+    let mut bench = Bench::new();
+    bench.feed(b"GET / HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\n\r\n");
+    bench.feed(b"GET / HTTP/1.1\r\nHost: x\r\nX-Request-Id: not mine\r\n\r\n");
+    let chunked = "Transfer-Encoding: chunked\r\n\r\nodd\r\n";
+    bench.feed(format!("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: third\r\n{chunked}").as_bytes());
+    let text = bench.text();
+    let ids = text.lines().filter_map(|line| line.strip_prefix("x-request-id: "));
+    // Ours counts only the requests that brought none.
+    assert_eq!(ids.collect::<Vec<_>>(), ["mine", "1-2-1", "third"]);
+    assert_eq!(bench.conn.take_refused(), Some(400));
+
+    let mut bench = Bench::new();
+    bench.feed(b"odd\n");
+    assert!(bench.text().contains("\r\nx-request-id: 1-2-1\r\n"), "{}", bench.text());
+}
