@@ -488,7 +488,8 @@ fn every_answer_names_its_request() {
     bench.feed(b"GET / HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\n\r\n");
     bench.feed(b"GET / HTTP/1.1\r\nHost: x\r\nX-Request-Id: not mine\r\n\r\n");
     let chunked = "Transfer-Encoding: chunked\r\n\r\nodd\r\n";
-    bench.feed(format!("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: third\r\n{chunked}").as_bytes());
+    bench
+        .feed(format!("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: third\r\n{chunked}").as_bytes());
     let text = bench.text();
     let ids = text.lines().filter_map(|line| line.strip_prefix("x-request-id: "));
     // Ours counts only the requests that brought none.
