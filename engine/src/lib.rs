@@ -57,5 +57,5 @@ pub use reading::snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
 pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
 pub use reading::walk::{Record, Records, Target};
 pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
-pub use store::{Ground, OPEN_ATTEMPTS_MAX, Options, Reader, Store, Written};
+pub use store::{Figures, Ground, OPEN_ATTEMPTS_MAX, Options, Reader, Store, Written};
 pub use top::Top;

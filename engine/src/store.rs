@@ -7,6 +7,7 @@
 //! `writer`, a log's while it is synced, `shown`.
 //! Only short work is done under `writer`: an append to the log, rows for the tail, a manifest.
 
+pub(crate) mod figures;
 mod ground;
 pub(crate) mod job;
 mod links;
@@ -18,6 +19,7 @@ mod turns;
 pub(crate) mod wanted;
 pub(crate) mod writer;
 
+pub use figures::Figures;
 pub use ground::Ground;
 pub use reader::{OPEN_ATTEMPTS_MAX, Reader};
 
@@ -38,6 +40,7 @@ use crate::part::Part;
 use crate::reading::snapshot::Snapshot;
 use crate::record;
 use crate::segment::Uncommitted;
+use figures::Tally;
 use job::{Content, JobError};
 use rows::Rows;
 use settle::Settling;
@@ -113,6 +116,7 @@ pub struct Store {
     ids: Mutex<IdMaker>,
     shown: RwLock<Snapshot>,
     bytes_on_disk: AtomicU64,
+    pub(crate) tally: Tally,
     /// What upkeep waits for.
     pub(crate) wanted: Wanted,
     _lock: Box<dyn DiskLock>,
@@ -142,6 +146,7 @@ impl Store {
             shown: RwLock::new(writer.snapshot()),
             bytes_on_disk: AtomicU64::new(writer.bytes_on_disk()),
             writer: Mutex::new(writer),
+            tally: Tally::default(),
             wanted: Wanted::default(),
             _lock: lock,
         };
@@ -307,6 +312,7 @@ impl Store {
         if let Err(error) = synced {
             return Err(self.lock_writer()?.stop(error));
         }
+        Tally::count(&self.tally.syncs);
         if let Some(error) = self.stop_error() {
             // Nothing is acknowledged once it is known that something failed.
             return Err(error);
@@ -416,6 +422,7 @@ impl Store {
             Err(error) => return Err(writer.stop_for_flush(&job, error)),
         };
         writer.install(disk, &job, made)?;
+        Tally::count(&self.tally.seals);
         self.show_settled(&mut writer);
         drop(writer);
         self.wanted.note_change();

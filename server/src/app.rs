@@ -15,7 +15,8 @@ use crate::data_dir::{self, workspace_dir};
 use crate::embed::Embedder;
 use crate::encoders::Encoders;
 use crate::govern::{Audit, Rules};
-use crate::metrics::Latencies;
+use crate::log::{self, Level, Value};
+use crate::metrics::{Latencies, Stages};
 use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
 use crate::parts::{Parts, Workspace};
@@ -153,6 +154,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         signer: credentials.signer().clone(),
         rules: Rules::initial(),
         roots: RwLock::new(Arc::new(folders)),
+        stages: Stages::default(),
         call_time_max: settings.call_time_max,
         clock,
         random,
@@ -288,9 +290,8 @@ fn bind_encoder(
     if (settings.model.is_some() || is_elsewhere)
         && let Err(why) = model_file::remember(&settings.data, &opened.known, bound)
     {
-        eprintln!(
-            "recalld: {why}; the next start has to look for the model again, or be given --model"
-        );
+        let what = "the next start has to look for the model again, or be given --model";
+        log::event(Level::Warn, what, &[("why", Value::Text(&why))]);
     }
     Ok(encoders)
 }
@@ -303,7 +304,8 @@ fn instead_of(
     progress: &mut dyn Progress,
 ) -> Result<OpenedModel, StartError> {
     if known.name == model_request(None).name {
-        eprintln!("recalld: {why}\nrecalld: looking for {} elsewhere", known.name);
+        let fields = [("why", Value::Text(why)), ("model", Value::Text(&known.name))];
+        log::event(Level::Warn, "the model is not where it was; looking for it elsewhere", &fields);
         return open_model(None, encoding, progress);
     }
     Err(failed(format!(

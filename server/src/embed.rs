@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use encoder::{Encoder, Scratch};
 use engine::{Batch, ItemDraft, Model};
@@ -26,6 +27,13 @@ pub fn embedded_text(title: &str, text: &str) -> String {
     if title.is_empty() { text.to_owned() } else { format!("{title}\n{text}") }
 }
 
+/// What an encoder has done since it was opened.
+#[derive(Debug, Default)]
+struct Work {
+    texts: AtomicU64,
+    nanos: AtomicU64,
+}
+
 /// The encoder, ready for calls from any thread.
 pub struct Embedder {
     encoder: Encoder,
@@ -34,6 +42,7 @@ pub struct Embedder {
     threads: usize,
     /// Texts of batches that were begun.
     begun: AtomicU64,
+    work: Work,
     is_telling: bool,
 }
 
@@ -47,6 +56,7 @@ impl Embedder {
             scratches: Mutex::default(),
             threads,
             begun: AtomicU64::new(0),
+            work: Work::default(),
             is_telling: false,
         }
     }
@@ -60,6 +70,18 @@ impl Embedder {
     /// Texts of batches that were embedded, or are being embedded, by this embedder.
     pub fn begun(&self) -> u64 {
         self.begun.load(Ordering::Acquire)
+    }
+
+    /// Texts that it has embedded, and the time that threads spent on them.
+    pub fn worked(&self) -> (u64, Duration) {
+        let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        (read(&self.work.texts), Duration::from_nanos(read(&self.work.nanos)))
+    }
+
+    fn count(&self, texts: usize, began: Instant) {
+        let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.work.texts.fetch_add(texts as u64, Ordering::Relaxed);
+        self.work.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
     /// The model's name.
@@ -89,7 +111,9 @@ impl Embedder {
     /// One unit-length vector.
     pub fn embed(&self, text: &str) -> Vec<f32> {
         let mut out = vec![0.0; self.encoder.dimensions()];
+        let began = Instant::now();
         self.with_scratch(|scratch| self.encoder.encode(scratch, text, &mut out));
+        self.count(1, began);
         out
     }
 
@@ -131,7 +155,9 @@ impl Embedder {
             while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let some: Vec<&str> = piece.iter().map(|&at| texts[at]).collect();
                 let out = &mut out[..piece.len() * width];
+                let began = Instant::now();
                 self.encoder.encode_batch(scratch, &some, out);
+                self.count(some.len(), began);
                 let rows = out.chunks_exact(width);
                 let halves = |row: &[f32]| row.iter().copied().map(f16::from_f32).collect();
                 made.extend(piece.iter().copied().zip(rows.map(halves)));

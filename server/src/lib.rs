@@ -16,6 +16,7 @@ pub mod inflow;
 pub mod ingest;
 pub mod limits;
 pub mod lines;
+pub mod log;
 pub mod mcp;
 pub mod metrics;
 pub mod model;

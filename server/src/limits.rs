@@ -29,6 +29,12 @@ pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Largest body that is taken even when `BODIES_BYTES_MAX` is reached.
 pub const BODY_BYTES_SMALL: usize = 16 * 1024;
 
+/// Longest request id that is taken from a client; ours are shorter.
+pub const REQUEST_ID_BYTES_MAX: usize = 64;
+
+/// Log lines that wait to be written; one more is dropped and counted. Some hundred bytes each.
+pub const LOG_QUEUE_MAX: usize = 4_096;
+
 /// Unread bytes kept per connection: an unfinished head, or requests sent ahead of their turn.
 /// Beyond it the connection is not read until the call in flight is answered.
 pub const PIPELINED_BYTES_MAX: usize = 64 * 1024;
@@ -47,6 +53,28 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// How long a request head may take from its first byte to its last.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a TLS handshake may take, from the connection to its end. As long as a request head.
+pub const HANDSHAKE_TIMEOUT: Duration = HEAD_TIMEOUT;
+
+/// Bytes received and not yet given to the connection, with TLS: one read, and a record (RFC 8446,
+/// section 5.2: 16 KiB and 256 bytes) that was not whole before it. A handshake message, which may
+/// come in many records, has to fit as well.
+pub const TLS_RECEIVED_BYTES_MAX: usize = 96 * 1024;
+
+/// Plaintext that is encrypted in one go: four whole records.
+pub const TLS_SEALED_BYTES_MAX: usize = 64 * 1024;
+
+/// What a record may be longer than its plaintext: header, type, nonce, tag (RFC 8446, section 5.2,
+/// allows 256 bytes and a header of 5).
+pub const TLS_RECORD_OVERHEAD_MAX: usize = 64;
+
+/// Bytes of the protocol's own that may wait to be sent: a handshake with a long chain of
+/// certificates. Who lets more pile up, by asking for new keys again and again, is cut off.
+pub const TLS_UNSENT_BYTES_MAX: usize = 256 * 1024;
+
+/// Largest file of certificates, or of a key.
+pub const TLS_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// How long a body may take; every `BODY_BYTES_PER_SECOND_MIN` received earn one second more.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -74,6 +102,9 @@ pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Most connections at a time, all listeners together.
 pub const CONNECTIONS_MAX: usize = 16_384;
+
+/// Descriptors beside those of connections: segments, logs, backups, the encoder's files.
+pub const DESCRIPTORS_BESIDE: usize = 1_024;
 
 /// Most open streams at a time; the rest of the connections stays free for calls.
 pub const STREAMS_MAX: usize = 4_096;
@@ -127,6 +158,7 @@ pub const LISTENERS_MAX: usize = 16;
 
 const _: () = assert!(HEAD_BYTES_MAX <= PIPELINED_BYTES_MAX, "an unfinished head must fit");
 const _: () = assert!(READ_BYTES_MAX <= PIPELINED_BYTES_MAX);
+const _: () = assert!(READ_BYTES_MAX + 16 * 1024 + 256 + 5 <= TLS_RECEIVED_BYTES_MAX);
 const _: () = assert!(TEXT_BYTES_MAX * JSON_ESCAPE_GROWTH_MAX + 2 * 1024 * 1024 <= BODY_BYTES_MAX);
 const _: () = assert!(BODY_BYTES_SMALL < BODY_BYTES_MAX && BODY_BYTES_MAX < BODIES_BYTES_MAX);
 const _: () = assert!(CHUNK_LINE_BYTES_MAX <= CHUNK_EXTENSION_BYTES_MAX);

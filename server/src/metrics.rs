@@ -1,4 +1,8 @@
-//! How long things took: a fixed-size histogram that any thread adds to without a lock.
+//! How long things took: fixed-size histograms that any thread adds to without a lock.
+
+mod text;
+
+pub use text::{Kind, Page};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,11 +16,12 @@ const BUCKETS: usize = 128;
 #[derive(Debug)]
 pub struct Latencies {
     buckets: [AtomicU64; BUCKETS],
+    sum_micros: AtomicU64,
 }
 
 impl Default for Latencies {
     fn default() -> Self {
-        Self { buckets: [const { AtomicU64::new(0) }; BUCKETS] }
+        Self { buckets: [const { AtomicU64::new(0) }; BUCKETS], sum_micros: AtomicU64::new(0) }
     }
 }
 
@@ -24,6 +29,20 @@ impl Latencies {
     /// Adds one.
     pub fn record(&self, took: Duration) {
         self.buckets[bucket(took)].fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.sum_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// How many are at most as long as each of [`BOUNDS_MICROS`], and how many there are.
+    pub fn cumulative(&self) -> ([u64; BOUNDS_MICROS.len()], u64) {
+        let counts = self.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
+        let below = |micros: u64| counts[..first_bucket(micros)].iter().sum();
+        (BOUNDS_MICROS.map(below), counts.iter().sum())
+    }
+
+    /// All of them together, in seconds.
+    pub fn sum_seconds(&self) -> f64 {
+        Duration::from_micros(self.sum_micros.load(Ordering::Relaxed)).as_secs_f64()
     }
 
     /// Milliseconds below which this share of all durations lies; `None` before the first.
@@ -48,8 +67,104 @@ impl Latencies {
     }
 }
 
+/// Bounds of the histograms that are shown: each four times the one before, from 64 us to 67 s, and
+/// twice that where most answers are.
+pub const BOUNDS_MICROS: [u64; 15] = [
+    1 << 6,
+    1 << 8,
+    1 << 9,
+    1 << 10,
+    1 << 11,
+    1 << 12,
+    1 << 13,
+    1 << 14,
+    1 << 15,
+    1 << 16,
+    1 << 18,
+    1 << 20,
+    1 << 22,
+    1 << 24,
+    1 << 26,
+];
+
+/// A step of answering a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Who calls, and for what.
+    Authenticate,
+    /// The question to a vector.
+    Encode,
+    /// Candidates by words.
+    Words,
+    /// Candidates by meaning, without encoding.
+    Meaning,
+    /// Candidates by links.
+    Graph,
+    /// One ranking, what stands now before what it replaced, and the gate.
+    Fuse,
+    /// Fields, tokens and files of each item.
+    Evidence,
+    /// The answer's JSON and text.
+    Render,
+    /// The entry in the ledger.
+    Ledger,
+}
+
+impl Stage {
+    /// Each, in the order in which a call comes through them.
+    pub const ALL: [Stage; 9] = [
+        Stage::Authenticate,
+        Stage::Encode,
+        Stage::Words,
+        Stage::Meaning,
+        Stage::Graph,
+        Stage::Fuse,
+        Stage::Evidence,
+        Stage::Render,
+        Stage::Ledger,
+    ];
+
+    /// Its name among the metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Authenticate => "authenticate",
+            Stage::Encode => "encode",
+            Stage::Words => "words",
+            Stage::Meaning => "meaning",
+            Stage::Graph => "graph",
+            Stage::Fuse => "fuse",
+            Stage::Evidence => "evidence",
+            Stage::Render => "render",
+            Stage::Ledger => "ledger",
+        }
+    }
+}
+
+/// How long each stage took, of all calls.
+#[derive(Debug, Default)]
+pub struct Stages([Latencies; Stage::ALL.len()]);
+
+impl Stages {
+    /// Adds one.
+    pub fn record(&self, stage: Stage, took: Duration) {
+        self.0[stage as usize].record(took);
+    }
+
+    /// Those of one stage.
+    pub fn of(&self, stage: Stage) -> &Latencies {
+        &self.0[stage as usize]
+    }
+}
+
 fn bucket(took: Duration) -> usize {
-    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+    // Rounded so that a duration of just so many microseconds lies below the bound of that many.
+    let nanos = took.as_nanos().saturating_sub(1);
+    first_bucket(u64::try_from(nanos / 1000).unwrap_or(u64::MAX))
+}
+
+/// The bucket that this many microseconds lie in.
+fn first_bucket(micros: u64) -> usize {
+    let micros = micros.max(1);
     let doubling = micros.ilog2();
     // The two bits below the highest one tell quarters of a doubling apart.
     let quarter = if doubling >= 2 { (micros >> (doubling - 2)) & 3 } else { 0 };
@@ -78,6 +193,21 @@ mod tests {
         for (share, millis) in [(0.5, 50.0), (0.95, 95.0), (0.99, 99.0)] {
             let found = latencies.percentile_ms(share).unwrap();
             assert!((millis..millis * 1.25 + 0.1).contains(&found), "{share}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_bound_counts_what_is_just_as_long() {
+        let latencies = Latencies::default();
+        for micros in BOUNDS_MICROS {
+            latencies.record(Duration::from_micros(micros));
+            latencies.record(Duration::from_micros(micros) + Duration::from_nanos(1));
+        }
+        let (counts, all) = latencies.cumulative();
+        let wanted: Vec<u64> = (0..BOUNDS_MICROS.len() as u64).map(|at| 2 * at + 1).collect();
+        assert_eq!((counts.to_vec(), all), (wanted, 2 * BOUNDS_MICROS.len() as u64));
+        for stage in Stage::ALL {
+            assert_eq!(Stage::ALL[stage as usize], stage);
         }
     }
 

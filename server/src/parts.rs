@@ -12,7 +12,7 @@ use crate::auth::{Checker, Signer};
 use crate::encoders::Encoders;
 use crate::govern::{Audit, Rules, Who};
 use crate::ingest::Roots;
-use crate::metrics::Latencies;
+use crate::metrics::{Latencies, Stages};
 use crate::tools::Scope;
 use crate::turn::Turns;
 
@@ -52,6 +52,8 @@ pub struct Parts {
     pub rules: Rules,
     /// Where files may be read; an operator's ingest can add to it.
     pub roots: RwLock<Arc<Roots>>,
+    /// How long each step of answering took.
+    pub stages: Stages,
     /// The longest that a tool call may take.
     pub call_time_max: Duration,
     /// The time.

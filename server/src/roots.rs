@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::ingest::Roots;
+use crate::log::{self, Level, Value};
 
 const FILE: &str = "roots.json";
 
@@ -15,7 +16,11 @@ pub(crate) fn kept(data: &Path) -> Result<Roots, String> {
     for folder in listed(data)? {
         match Roots::open(std::slice::from_ref(&folder)) {
             Ok(_) => there.push(folder),
-            Err(error) => eprintln!("recalld: {}: {error}; left out for now", folder.display()),
+            Err(error) => {
+                let fields =
+                    [("folder", Value::Text(&folder.display())), ("error", Value::Text(&error))];
+                log::event(Level::Warn, "a folder is left out for now", &fields);
+            }
         }
     }
     Roots::open(&there).map_err(|error| format!("{}: {error}", data.join(FILE).display()))

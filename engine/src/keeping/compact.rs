@@ -11,6 +11,7 @@ use crate::limits::{COMPACT_FREE_BYTES_MIN, COMPACT_RUN_MIN, SEGMENTS_MANY};
 use crate::merge::Erased;
 use crate::pace::Pace;
 use crate::store::Store;
+use crate::store::figures::Tally;
 use crate::store::job::{Content, Job};
 
 /// What one step of compaction did.
@@ -106,6 +107,7 @@ impl Store {
         let mut writer = self.writer()?;
         let done = Compacted::Merged { segments: job.inputs.len(), bytes: made.entry.bytes };
         writer.install(disk, job, made)?;
+        Tally::count(&self.tally.merges);
         self.show_settled(&mut writer);
         Ok(done)
     }

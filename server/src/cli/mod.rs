@@ -6,6 +6,7 @@ mod backup;
 mod compact;
 mod credentials;
 mod cut;
+mod descriptors;
 mod encoding;
 mod erase;
 mod export;
@@ -19,6 +20,8 @@ mod remote;
 mod restore;
 mod salvage;
 mod serve;
+mod signals;
+mod systemd;
 mod tell;
 mod verify;
 
@@ -31,6 +34,7 @@ use engine::Durability;
 
 use crate::app::{self, Encoding, Settings, StartError, Started};
 use crate::limits::{BACKUP_ERASURES_EVERY, CALL_TIME_MAX, SYNC_INTERVAL};
+use crate::log;
 use crate::model::{Bar, Unit};
 use crate::pipeline::Origin;
 
@@ -120,7 +124,7 @@ struct ServeArgs {
     /// Address for this machine's operator, or `off`.
     #[arg(long, default_value = "127.0.0.1:8788", value_name = "ADDR")]
     local: Listener,
-    /// Address for tenants; behind a gateway, as it has no TLS yet.
+    /// Address for tenants: with TLS, or without it behind a gateway.
     #[arg(long, default_value = "off", value_name = "ADDR")]
     hosted: Listener,
     /// Let pages of this origin ask, such as https://app.example; may be given many times. Without
@@ -128,6 +132,21 @@ struct ServeArgs {
     /// local /mcp asks for no token.
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<Origin>,
+    /// Certificates of the hosted listener: a PEM file, the server's own first. Read again on SIGHUP.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key: a PEM file that others cannot read.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// How log lines are written, on standard error: for people, or as JSON.
+    #[arg(long, default_value = "text", value_name = "FORMAT")]
+    log_format: log::Format,
+    /// The least important lines that are written.
+    #[arg(long, default_value = "info", value_name = "LEVEL")]
+    log_level: log::Level,
+    /// Write a line for each request, whatever the level.
+    #[arg(long)]
+    access_log: bool,
     /// When a write is acknowledged: `sync`, once it survives a power cut; `interval`, once it
     /// survives the end of the process, and a power cut takes at most the last 50 ms.
     #[arg(long, default_value = "sync", value_name = "WHEN")]
@@ -273,12 +292,16 @@ pub fn main() -> ExitCode {
         }
     };
     let (why, code) = match done {
-        Ok(()) => return ExitCode::SUCCESS,
+        Ok(()) => {
+            log::flush();
+            return ExitCode::SUCCESS;
+        }
         Err(Failure::No(why)) => (why, 1),
         Err(Failure::Usage(why)) => (why, 2),
         Err(Failure::Could(why)) => (why, 3),
     };
     tell::say(&why);
+    log::flush();
     ExitCode::from(code)
 }
 

@@ -8,27 +8,47 @@ use std::time::{Duration, SystemTime};
 
 use engine::Upkeep;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use super::remote::Announcement;
+use super::signals::{self, Reach};
+use super::systemd::{self, Notifier};
 use super::tell::{say, tell_line};
-use super::{Failure, ServeArgs, ingest};
+use super::{Failure, ServeArgs, descriptors, ingest};
 use crate::app::{self, Settings, Started};
 use crate::limits::{ORIGINS_MAX, WORKERS_MAX, WORKERS_MIN};
+use crate::log::{self, Level, Value};
 use crate::model::{Bar, Unit};
-use crate::net::{Cancel, Limits, Listen, ListenerId, NetConfig, Server};
+use crate::net::{
+    Cancel, Drained, Identity, Inherited, Limits, Listen, ListenerId, NetConfig, Server,
+};
 use crate::operator::EraseLater;
 use crate::parts::Parts;
 use crate::pipeline::{HOSTED, LOCAL, Origins, Pipeline};
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
-    let server = bind(args)?;
+    // Before any thread begins: it changes the environment.
+    let inherited = systemd::sockets()?;
+    let level = args.log_level;
+    let (format, access) = (args.log_format, args.access_log);
+    let log = log::Settings { level, format, access, clock: SystemTime::now };
+    log::start(log).map_err(Failure::could)?;
+    descriptors::raise();
+    let notifier = Arc::new(Notifier::from_env());
+    let identity = identity(args)?;
+    let server = bind(args, inherited, identity.as_ref())?;
     check_folders(args)?;
     let durability = args.durability.durability();
     let settings = Settings { durability, ..args.common.settings()? };
     // From here on SIGTERM is heard, and acted upon as soon as the parts stand.
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::could)?;
+    let stopping = Cancel::new();
+    let handle = server.handle();
+    signals::listen(Reach {
+        handle: handle.clone(),
+        stopping: stopping.clone(),
+        identity: identity.clone(),
+        notifier: Arc::clone(&notifier),
+    })
+    .map_err(Failure::could)?;
     let mut bar = Bar::stderr(Unit::Bytes);
     let started = app::start(&settings, &mut bar).map_err(Failure::could)?;
     drop(bar);
@@ -38,33 +58,27 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let every = Duration::from_secs(args.backup_erasures_every);
     let later = EraseLater::start(Arc::clone(&parts), every);
     let later = later.map_err(Failure::could)?;
-    let addresses = server.addresses().map_err(Failure::could)?;
-    let address = |id: ListenerId| addresses.iter().find(|(of, _)| *of == id).map(|(_, at)| *at);
-    let (local, hosted) = (address(LOCAL), address(HOSTED));
-    let handle = server.handle();
-    let closing = signals.handle();
-    let stopping = Cancel::new();
+    let places = Places::of(&server, identity.is_some())?;
+    let port = places.local.map_or(0, |at| at.port());
+    let pipeline = Pipeline::new(Arc::clone(&parts), port)
+        .counting(server.counters())
+        .sharing_with(Origins::new(args.allow_origin.clone()));
     thread::scope(|scope| {
-        scope.spawn(|| {
-            if signals.forever().next().is_some() {
-                stopping.raise();
-                handle.drain();
-            }
-        });
-        let serving = scope.spawn(|| {
-            let pipeline = Pipeline::new(Arc::clone(&parts), local.map_or(0, |at| at.port()));
-            server.run(Arc::new(pipeline.sharing_with(Origins::new(args.allow_origin.clone()))))
-        });
-        let begun = begin(args, &parts, (local, hosted), &stopping);
-        if begun.is_err() {
-            handle.drain();
+        let serving = scope.spawn(|| server.run(Arc::new(pipeline)));
+        let begun = begin(args, &parts, &places, &stopping);
+        match &begun {
+            Ok(_) if !stopping.is_raised() => notifier.ready("Answering calls"),
+            Ok(_) => {}
+            Err(_) => handle.drain(),
         }
         let ended = serving.join();
-        closing.close();
         let announced = begun?;
         drop(announced);
         match ended {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(drained)) => {
+                say_drained(drained);
+                Ok(())
+            }
             Ok(Err(error)) => Err(Failure::could(error)),
             Err(_) => Err(Failure::Could("the event loop panicked".to_owned())),
         }
@@ -73,14 +87,53 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     parts.workspace.store.seal().map_err(Failure::could)
 }
 
-/// The listeners come first: a taken port is said before anything long begins.
-fn bind(args: &ServeArgs) -> Result<Server, Failure> {
+/// Where the server listens.
+struct Places {
+    local: Option<SocketAddr>,
+    hosted: Option<SocketAddr>,
+    hosted_scheme: &'static str,
+}
+
+impl Places {
+    fn of(server: &Server, is_secured: bool) -> Result<Places, Failure> {
+        let addresses = server.addresses().map_err(Failure::could)?;
+        let address =
+            |id: ListenerId| addresses.iter().find(|(of, _)| *of == id).map(|(_, at)| *at);
+        let hosted_scheme = if is_secured { "https" } else { "http" };
+        Ok(Places { local: address(LOCAL), hosted: address(HOSTED), hosted_scheme })
+    }
+
+    fn local_url(&self) -> Option<String> {
+        self.local.map(|at| format!("http://{at}"))
+    }
+
+    fn hosted_url(&self) -> Option<String> {
+        self.hosted.map(|at| format!("{}://{at}", self.hosted_scheme))
+    }
+}
+
+/// The certificate and key of the hosted listener, if they are given.
+fn identity(args: &ServeArgs) -> Result<Option<Arc<Identity>>, Failure> {
+    let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+    let identity = Identity::load(certificate, key);
+    Ok(Some(Arc::new(identity.map_err(|error| Failure::Usage(error.to_string()))?)))
+}
+
+/// The listeners come first: a taken port is said before anything long begins. A socket that was handed
+/// over takes the place of an address.
+fn bind(
+    args: &ServeArgs,
+    inherited: Vec<Inherited>,
+    identity: Option<&Arc<Identity>>,
+) -> Result<Server, Failure> {
     let chosen = [(LOCAL, args.local.0), (HOSTED, args.hosted.0)];
+    let is_inherited = |id: ListenerId| inherited.iter().any(|socket| socket.id == id);
     let listeners: Vec<Listen> = chosen
         .into_iter()
+        .filter(|(id, _)| !is_inherited(*id))
         .filter_map(|(id, address)| address.map(|address| Listen { id, address }))
         .collect();
-    if listeners.is_empty() {
+    if listeners.is_empty() && inherited.is_empty() {
         let why = "--local off and --hosted off leave nothing to listen on; give one an address";
         return Err(Failure::Usage(why.to_owned()));
     }
@@ -89,18 +142,42 @@ fn bind(args: &ServeArgs) -> Result<Server, Failure> {
         let why = format!("{given} times --allow-origin; at most {ORIGINS_MAX} are allowed");
         return Err(Failure::Usage(why));
     }
-    if args.local.0.is_some_and(|address| !address.ip().is_loopback()) {
+    let has_hosted = is_inherited(HOSTED) || args.hosted.0.is_some();
+    if identity.is_some() && !has_hosted {
+        let why = "--tls-cert is for the hosted listener, which is off; give --hosted an address";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let locals = inherited.iter().filter(|socket| socket.id == LOCAL);
+    let mut locals = locals.filter_map(|socket| socket.socket.local_addr().ok());
+    let given = listeners.iter().find(|listen| listen.id == LOCAL).map(|listen| listen.address);
+    if locals.any(|at| !at.ip().is_loopback()) || given.is_some_and(|at| !at.ip().is_loopback()) {
         let why = "--local must be a loopback address: /mcp is token-free there; use --hosted";
         return Err(Failure::Usage(why.to_owned()));
     }
     let cores = thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
-    Server::bind(NetConfig {
+    let config = NetConfig {
         listeners,
         workers: cores.clamp(WORKERS_MIN, WORKERS_MAX),
         limits: Limits::default(),
         wall_clock: SystemTime::now,
+    };
+    let server = Server::bind_with(config, inherited).map_err(Failure::could)?;
+    Ok(match identity {
+        Some(identity) => server.with_tls(HOSTED, identity),
+        None => server,
     })
-    .map_err(Failure::could)
+}
+
+fn say_drained(drained: Drained) {
+    if drained.connections_cut_off > 0 || !drained.workers_ended {
+        let cut_off = drained.connections_cut_off as u64;
+        let unfinished = if drained.workers_ended { "no" } else { "yes" };
+        let fields = [
+            ("connections", Value::Count(cut_off)),
+            ("calls_unfinished", Value::Text(&unfinished)),
+        ];
+        log::event(Level::Warn, "the grace is over; not everything was answered", &fields);
+    }
 }
 
 /// What is wrong with a folder is said before anything begins.
@@ -128,14 +205,14 @@ fn say_created(started: &Started) {
 fn begin(
     args: &ServeArgs,
     parts: &Parts,
-    (local, hosted): (Option<SocketAddr>, Option<SocketAddr>),
+    places: &Places,
     stopping: &Cancel,
 ) -> Result<Option<Announcement>, Failure> {
-    let announced = local.and_then(|at| announce(&parts.data, &format!("http://{at}")));
+    let announced = places.local_url().and_then(|url| announce(&parts.data, &url));
     if let Some(why) = parts.workspace.store.stopped() {
         say(&format_args!("the store takes no writes: {why}"));
         say(&"questions are answered; free some space on that disk, then start again");
-        say_ready(args, parts, (local, hosted))?;
+        say_ready(args, parts, places)?;
         return Ok(announced);
     }
     if !args.ingest.is_empty() {
@@ -151,7 +228,7 @@ fn begin(
         say(&answer.text);
     }
     parts.workspace.store.seal().map_err(Failure::could)?;
-    say_ready(args, parts, (local, hosted))?;
+    say_ready(args, parts, places)?;
     Ok(announced)
 }
 
@@ -161,14 +238,9 @@ fn announce(data: &Path, local: &str) -> Option<Announcement> {
     announced.inspect_err(|error| say(&format_args!("serving.json: {error}"))).ok()
 }
 
-fn say_ready(
-    args: &ServeArgs,
-    parts: &Parts,
-    (local, hosted): (Option<SocketAddr>, Option<SocketAddr>),
-) -> Result<(), Failure> {
-    let url =
-        |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| format!("http://{at}"));
-    let (local, hosted) = (url(local), url(hosted));
+fn say_ready(args: &ServeArgs, parts: &Parts, places: &Places) -> Result<(), Failure> {
+    let url = |url: Option<String>| url.unwrap_or_else(|| "off".to_owned());
+    let (local, hosted) = (url(places.local_url()), url(places.hosted_url()));
     let data = parts.data.display().to_string();
     if args.common.json {
         tell_line(&json!({"ready": true, "local": local, "hosted": hosted, "data": data}))

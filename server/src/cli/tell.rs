@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use super::Failure;
+use crate::log::{self, Level};
 
 /// Writes a report, which ends its own lines, to standard output.
 pub(super) fn tell(report: &str) -> Result<(), Failure> {
@@ -30,8 +31,7 @@ fn tell_in(out: &mut impl Write, report: &str) -> Result<(), Failure> {
 
 /// Says something on standard error. Where nobody can hear it, nobody has to.
 pub(super) fn say(what: &impl Display) {
-    // In one piece, so that what others write at the same time stands before it or behind it.
-    let _unheard = io::stderr().lock().write_all(format!("recalld: {what}\n").as_bytes());
+    log::event(Level::Info, &what.to_string(), &[]);
 }
 
 /// A path as a shell reads it.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::auth::Signer;
+use crate::log::{self, Level, Value as Field};
 use crate::names;
 
 /// What one governed call leaves behind.
@@ -73,6 +74,8 @@ struct State {
     ledger: Option<Ledger>,
     /// Sensitivity events so far, once somebody has asked.
     events: Option<u64>,
+    /// When the oldest entry that may not be on disk was appended.
+    appended_micros: u64,
     closing: bool,
 }
 
@@ -98,8 +101,12 @@ impl Audit {
     ) -> Result<Self, LedgerOpenError> {
         let tenant = Sha256::digest(workspace.as_bytes()).into();
         let with = OpenWith { tenant, seal: Box::new(signer), anchor: None };
-        let state =
-            State { ledger: Some(Ledger::open(folder, with)?), events: None, closing: false };
+        let state = State {
+            ledger: Some(Ledger::open(folder, with)?),
+            events: None,
+            appended_micros: 0,
+            closing: false,
+        };
         let shared =
             Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), clock, random });
         let flusher = std::thread::Builder::new().name("ledger".to_owned()).spawn({
@@ -128,8 +135,12 @@ impl Audit {
         let mut state = self.shared.state();
         let closed = || AppendError::Closed("the ledger is closed".to_owned());
         let ledger = state.ledger.as_mut().ok_or_else(closed)?;
+        let was_synced = ledger.is_synced();
         let seq = ledger.append(&draft)?.seq;
         let ticket = if at_once { ledger.begin_sync(draft.at_micros)? } else { None };
+        if was_synced {
+            state.appended_micros = draft.at_micros;
+        }
         if let Some(events) = &mut state.events {
             *events += sensitive(&trace.touched);
         }
@@ -177,6 +188,20 @@ impl Audit {
         Ok(reader.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect())
     }
 
+    /// Entries so far, and since when the newest of them waits for the disk; none if it does not, or
+    /// where the ledger is closed.
+    pub fn progress(&self) -> (u64, Option<Duration>) {
+        let state = self.shared.state();
+        let Some(ledger) = &state.ledger else { return (0, None) };
+        let (entries, _) = ledger.head();
+        if ledger.is_synced() {
+            return (entries, None);
+        }
+        let now = self.shared.clock.now().0.max(0).unsigned_abs();
+        let waits = now.saturating_sub(state.appended_micros);
+        (entries, Some(Duration::from_micros(waits)))
+    }
+
     /// Why no more calls can be recorded; `None` while they can.
     pub fn failure(&self) -> Option<String> {
         match &self.shared.state().ledger {
@@ -193,12 +218,13 @@ impl Drop for Audit {
         if let Some(flusher) = self.flusher.take()
             && flusher.join().is_err()
         {
-            eprintln!("recalld: the ledger's thread had panicked");
+            log::event(Level::Error, "the ledger's thread had panicked", &[]);
         }
         let ledger = self.shared.state().ledger.take();
         let now = self.shared.clock.now().0.max(0).unsigned_abs();
         if let Some(Err(error)) = ledger.map(|ledger| ledger.close(now)) {
-            eprintln!("recalld: the ledger did not close cleanly: {error}");
+            let fields = [("error", Field::Text(&error))];
+            log::event(Level::Error, "the ledger did not close cleanly", &fields);
         }
     }
 }
@@ -230,7 +256,8 @@ impl Shared {
             let done = ticket.run(); // callers append while the disk works
             state = self.state();
             if let Some(Err(error)) = state.ledger.as_mut().map(|ledger| ledger.end_sync(done)) {
-                eprintln!("recalld: the ledger could not be synced: {error}");
+                let fields = [("error", Field::Text(&error))];
+                log::event(Level::Error, "the ledger could not be synced", &fields);
             }
         }
     }

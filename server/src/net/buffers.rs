@@ -35,6 +35,11 @@ impl Inbox {
         &self.bytes[self.start..]
     }
 
+    /// The same, for a reader that works in place.
+    pub(super) fn rest_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..]
+    }
+
     /// How many bytes have not been read.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.start

@@ -41,6 +41,7 @@ pub struct Limits {
     pub body_bytes_max: usize,
     pub bodies_bytes_max: usize,
     pub pipelined_bytes_max: usize,
+    pub handshake_timeout: Duration,
     pub idle_timeout: Duration,
     pub head_timeout: Duration,
     pub body_timeout: Duration,
@@ -63,6 +64,7 @@ impl Default for Limits {
             body_bytes_max: limits::BODY_BYTES_MAX,
             bodies_bytes_max: limits::BODIES_BYTES_MAX,
             pipelined_bytes_max: limits::PIPELINED_BYTES_MAX,
+            handshake_timeout: limits::HANDSHAKE_TIMEOUT,
             idle_timeout: limits::IDLE_TIMEOUT,
             head_timeout: limits::HEAD_TIMEOUT,
             body_timeout: limits::BODY_TIMEOUT,
@@ -100,6 +102,7 @@ impl Limits {
             ("job_queue_max", self.job_queue_max, top.job_queue_max),
         ];
         let times = [
+            ("handshake_timeout", self.handshake_timeout, top.handshake_timeout),
             ("idle_timeout", self.idle_timeout, top.idle_timeout),
             ("head_timeout", self.head_timeout, top.head_timeout),
             ("body_timeout", self.body_timeout, top.body_timeout),

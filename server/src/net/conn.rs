@@ -14,6 +14,7 @@ use super::date::Moment;
 use super::http::{self, Fault, Framing, RequestHead};
 use super::message::{Head, Request, Response, Version};
 use super::render::{self, AnswerFault, Exchange};
+use super::request_id::{Numbering, RequestId};
 use crate::limits::{
     BODY_BYTES_PER_SECOND_MIN, LINGER_BYTES_MAX, READ_BYTES_MAX, WRITE_BYTES_PER_SECOND_MIN,
 };
@@ -47,6 +48,7 @@ enum After {
 /// A request whose body is being read.
 struct Gathering {
     head: RequestHead,
+    id: RequestId,
     body: Vec<u8>,
     reader: BodyReader,
 }
@@ -59,6 +61,7 @@ enum BodyReader {
 /// One connection. See the module comment.
 pub(super) struct Conn {
     limits: Arc<Limits>,
+    numbering: Numbering,
     phase: Phase,
     inbox: Inbox,
     /// How much of the inbox is known not to hold the end of a head.
@@ -74,17 +77,20 @@ pub(super) struct Conn {
     body_bytes: usize,
     peer_ended: bool,
     abandoned: bool,
+    cut_off: bool,
     draining: bool,
+    refused: Option<u16>,
 }
 
 // An idle connection is this and its socket; both buffers are given back when they are empty.
 const _: () = assert!(size_of::<Conn>() <= 512);
 
 impl Conn {
-    /// A fresh connection.
-    pub(super) fn open(limits: Arc<Limits>, now: Instant) -> Conn {
+    /// A fresh connection, which names its requests by `numbering`.
+    pub(super) fn open(limits: Arc<Limits>, numbering: Numbering, now: Instant) -> Conn {
         Conn {
             limits,
+            numbering,
             phase: Phase::Head,
             inbox: Inbox::default(),
             scanned: 0,
@@ -95,7 +101,9 @@ impl Conn {
             body_bytes: 0,
             peer_ended: false,
             abandoned: false,
+            cut_off: false,
             draining: false,
+            refused: None,
         }
     }
 
@@ -227,6 +235,7 @@ impl Conn {
             Phase::Head if self.inbox.is_empty() => self.phase = Phase::Closed,
             Phase::Head | Phase::Body(_) => self.refuse(&Fault::too_slow(), moment),
             Phase::Working(_) => self.abandoned = true,
+            Phase::Writing(_) | Phase::Streaming { .. } => self.lose(),
             _ => self.phase = Phase::Closed,
         }
     }
@@ -234,7 +243,12 @@ impl Conn {
     /// Refuses the request that is being read, and closes, whatever phase it is in.
     pub(super) fn turn_down(&mut self, answer: Response, moment: &Moment) {
         self.inbox = Inbox::default();
-        self.write_answer(Exchange::refused(), answer, moment)
+        self.refused = Some(answer.head.status);
+        let id = match &self.phase {
+            Phase::Body(gathering) => gathering.id,
+            _ => self.numbering.next(),
+        };
+        self.write_answer(Exchange::refused(id), answer, moment)
             .expect("our own answers are well formed");
     }
 
@@ -249,7 +263,18 @@ impl Conn {
 
     /// The connection is lost: nothing more can be sent.
     pub(super) fn lose(&mut self) {
+        self.cut_off = true;
         self.phase = Phase::Closed;
+    }
+
+    /// What the client says can no longer be understood, nor can it be told so: nothing begun comes to
+    /// an end, and what still arrives is thrown away, so that whatever was sent before is read.
+    pub(super) fn break_off(&mut self, now: Instant) {
+        self.inbox = Inbox::default();
+        self.outbox = Outbox::default();
+        self.body_bytes = 0;
+        self.since = now;
+        self.phase = Phase::Lingering { left: LINGER_BYTES_MAX };
     }
 
     /// How many bytes `receive` may be given now; with none, the socket is not to be read.
@@ -290,6 +315,19 @@ impl Conn {
         self.body_bytes
     }
 
+    /// What the call in flight is called.
+    pub(super) fn request_id(&self) -> Option<RequestId> {
+        match &self.phase {
+            Phase::Working(exchange) => Some(exchange.id),
+            _ => None,
+        }
+    }
+
+    /// The status that a request was refused with since this was asked last.
+    pub(super) fn take_refused(&mut self) -> Option<u16> {
+        self.refused.take()
+    }
+
     /// Whether a body is arriving.
     pub(super) fn is_gathering(&self) -> bool {
         matches!(self.phase, Phase::Body(_))
@@ -298,6 +336,11 @@ impl Conn {
     /// Whether the socket can go.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
+    }
+
+    /// Whether it ended before everything was said, so that its end must not pass for a good one.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.cut_off || !matches!(self.phase, Phase::Closed | Phase::Lingering { .. })
     }
 
     /// Whether our side of the socket is to be shut.
@@ -333,8 +376,9 @@ impl Conn {
         let head = http::parse_head(&bytes[..end], &self.limits)?;
         self.inbox.consume(end);
         self.scanned = 0;
+        let id = head.id.unwrap_or_else(|| self.numbering.next());
         let reader = match head.framing {
-            Framing::Length(0) => return Ok(Some(self.call(head, Vec::new(), moment.now))),
+            Framing::Length(0) => return Ok(Some(self.call(head, id, Vec::new(), moment.now))),
             Framing::Length(left) => BodyReader::Length { left },
             Framing::Chunked => BodyReader::Chunked(Chunked::new(self.limits.body_bytes_max)),
         };
@@ -342,7 +386,7 @@ impl Conn {
             self.outbox.push(render::CONTINUE.to_vec());
         }
         // The body grows with what arrives: announcing megabytes costs us nothing.
-        self.phase = Phase::Body(Box::new(Gathering { head, body: Vec::new(), reader }));
+        self.phase = Phase::Body(Box::new(Gathering { head, id, body: Vec::new(), reader }));
         self.start_clock(moment.now);
         self.read_body(moment.now)
     }
@@ -373,16 +417,16 @@ impl Conn {
         }
         match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Body(whole) => {
-                let Gathering { head, body, .. } = *whole;
-                Ok(Some(self.call(head, body, now)))
+                let Gathering { head, id, body, .. } = *whole;
+                Ok(Some(self.call(head, id, body, now)))
             }
             _ => unreachable!("the phase was matched above and nothing changed it"),
         }
     }
 
     /// Hands a whole request out and waits for its answer.
-    fn call(&mut self, head: RequestHead, body: Vec<u8>, now: Instant) -> Request {
-        self.phase = Phase::Working(Exchange::of(&head));
+    fn call(&mut self, head: RequestHead, id: RequestId, body: Vec<u8>, now: Instant) -> Request {
+        self.phase = Phase::Working(Exchange::of(&head, id));
         self.since = now;
         self.abandoned = false;
         let RequestHead { method, target, version, headers, .. } = head;
@@ -417,7 +461,7 @@ impl Conn {
 
     /// The service's answer cannot be sent; the client gets a 500 in its place.
     fn refuse_ours(&mut self, exchange: Exchange, moment: &Moment) {
-        let answer = Response::detail(500, "Internal Server Error");
+        let answer = Response::internal(&exchange.id);
         self.write_answer(exchange, answer, moment).expect("our own answers are well formed");
     }
 

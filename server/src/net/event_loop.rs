@@ -14,17 +14,23 @@ use mio::{Events, Interest, Poll, Registry, Token};
 use super::config::ListenerId;
 use super::conn::Conn;
 use super::date::Moment;
+use super::identity::Identity;
 use super::live::{Live, Shared, Turn, overloaded};
 use super::mailbox::Note;
 use super::render::{self, Exchange};
+use super::request_id::Numbering;
 use super::slots::{Name, Slots};
 use super::timers::Timers;
+use super::tls::Tls;
 use crate::limits::{ACCEPT_BURST_MAX, ACCEPT_RETRY, EVENTS_MAX, READ_BYTES_MAX};
+use crate::log::{self, Level, Value};
 
 /// A socket that accepts connections. Its token is its index.
 pub(super) struct Listener {
     pub id: ListenerId,
     pub socket: TcpListener,
+    /// Who we are to its clients, where it speaks TLS.
+    pub identity: Option<Arc<Identity>>,
     /// More connections may be waiting.
     ready: bool,
     /// The system would give us no socket; try again then.
@@ -34,7 +40,7 @@ pub(super) struct Listener {
 impl Listener {
     /// A listener that has not been asked yet.
     pub(super) fn new(id: ListenerId, socket: TcpListener) -> Listener {
-        Listener { id, socket, ready: false, retry_at: None }
+        Listener { id, socket, identity: None, ready: false, retry_at: None }
     }
 }
 
@@ -56,9 +62,19 @@ pub(super) struct EventLoop {
     /// Connections that had their turn and could go on. Each at most once.
     again: Vec<Name>,
     buffer: Box<[u8]>,
-    wall_clock: fn() -> SystemTime,
+    settings: Settings,
+    /// Connections so far, for the names of their requests.
+    connections: u64,
     moment: Moment,
     grace_end: Option<Instant>,
+}
+
+/// What the loop is told beside its parts.
+pub(super) struct Settings {
+    /// The wall clock, for `Date`.
+    pub wall_clock: fn() -> SystemTime,
+    /// Tells the names of requests of two runs apart.
+    pub instance: u32,
 }
 
 impl EventLoop {
@@ -67,7 +83,7 @@ impl EventLoop {
         poll: Poll,
         listeners: Vec<Listener>,
         shared: Shared,
-        wall_clock: fn() -> SystemTime,
+        settings: Settings,
     ) -> EventLoop {
         let slots = Slots::new(shared.limits.connections_max);
         EventLoop {
@@ -78,8 +94,9 @@ impl EventLoop {
             timers: Timers::default(),
             again: Vec::new(),
             buffer: vec![0; READ_BYTES_MAX].into_boxed_slice(),
-            wall_clock,
-            moment: Moment::at(Instant::now(), wall_clock()),
+            connections: 0,
+            moment: Moment::at(Instant::now(), (settings.wall_clock)()),
+            settings,
             grace_end: None,
         }
     }
@@ -104,13 +121,14 @@ impl EventLoop {
             };
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
-                _ => self.moment.advance(Instant::now(), (self.wall_clock)()),
+                _ => self.moment.advance(Instant::now(), (self.settings.wall_clock)()),
             }
             self.deliver(&mut notes);
             self.go_on();
             self.handle(&events);
             self.accept();
             self.look_at_timers();
+            self.shared.count_streams();
         }
     }
 
@@ -143,7 +161,7 @@ impl EventLoop {
                 continue;
             };
             match note {
-                Note::Answer(_, response) => live.answer(response, &self.moment),
+                Note::Answer(_, response) => live.answer(response, &self.shared, &self.moment),
                 Note::Stream(_, head, feed) => {
                     live.open_stream(&head, feed, &self.shared, &self.moment);
                     if self.grace_end.is_some() {
@@ -170,7 +188,7 @@ impl EventLoop {
         while let Some(name) = self.timers.take_due(self.moment.now) {
             if let Some(live) = self.slots.get_mut(name) {
                 live.timer = None;
-                live.check_deadline(&self.moment);
+                live.check_deadline(&self.shared, &self.moment);
                 self.turn(name);
             }
         }
@@ -187,7 +205,7 @@ impl EventLoop {
             live.queued = true;
             self.again.push(name);
         }
-        if let Some(deadline) = live.deadline() {
+        if let Some(deadline) = live.deadline(&self.shared.limits) {
             self.timers.arm(name, &mut live.timer, deadline);
         }
     }
@@ -195,7 +213,8 @@ impl EventLoop {
     fn remove(&mut self, name: Name) {
         if let Some(mut live) = self.slots.remove(name) {
             self.timers.disarm(name, &mut live.timer);
-            live.release(&self.shared);
+            live.release(&self.shared, self.moment.now);
+            self.shared.counters.open.set(self.slots.len());
         }
     }
 
@@ -215,8 +234,7 @@ impl EventLoop {
                 }
                 match listener.socket.accept() {
                     Ok((socket, peer)) => {
-                        let id = listener.id;
-                        self.open(id, socket, peer);
+                        self.open(index, socket, peer);
                     }
                     Err(error) => match error.kind() {
                         ErrorKind::WouldBlock => listener.ready = false,
@@ -225,7 +243,8 @@ impl EventLoop {
                         | ErrorKind::ConnectionAborted
                         | ErrorKind::ConnectionReset => {}
                         _ => {
-                            eprintln!("recalld: could not accept a connection: {error}");
+                            let fields = [("error", Value::Text(&error))];
+                            log::event(Level::Error, "could not accept a connection", &fields);
                             listener.ready = false;
                             listener.retry_at = Some(now + ACCEPT_RETRY);
                         }
@@ -235,19 +254,36 @@ impl EventLoop {
         }
     }
 
-    fn open(&mut self, listener: ListenerId, mut socket: TcpStream, peer: SocketAddr) {
+    fn open(&mut self, listener: usize, mut socket: TcpStream, peer: SocketAddr) {
         let (limits, now) = (Arc::clone(&self.shared.limits), self.moment.now);
+        let Listener { id, identity, .. } = &self.listeners[listener];
+        self.connections += 1;
+        let (instance, connection) = (self.settings.instance, self.connections);
+        let mut numbering = Numbering { instance, connection, requests: 0 };
+        self.shared.counters.accepted.add(1);
         if self.slots.len() >= limits.connections_max {
-            return turn_away(socket, &self.moment);
+            self.shared.counters.turned_away.add(1);
+            // A client of TLS could not read it, and a handshake is more than we have time for.
+            let exchange = identity.is_none().then(|| Exchange::refused(numbering.next()));
+            return turn_away(socket, exchange, &self.moment);
         }
         let registry = self.poll.registry();
         let opened = self.slots.insert(|name| {
             register(registry, &mut socket, name)?;
-            Ok::<_, io::Error>(Live::open(name, listener, peer, socket, Conn::open(limits, now)))
+            let session = identity.as_ref().map(|identity| identity.session()).transpose();
+            let tls = session.map_err(io::Error::other)?.map(|session| Tls::open(session, now));
+            let conn = Conn::open(limits, numbering, now);
+            Ok::<_, io::Error>(Live::open(name, *id, peer, socket, conn, tls))
         });
         match opened {
-            Some(Ok(name)) => self.turn(name),
-            Some(Err(error)) => eprintln!("recalld: could not watch a connection: {error}"),
+            Some(Ok(name)) => {
+                self.shared.counters.open.set(self.slots.len());
+                self.turn(name);
+            }
+            Some(Err(error)) => {
+                let fields = [("error", Value::Text(&error))];
+                log::event(Level::Error, "could not watch a connection", &fields);
+            }
             None => unreachable!("places were counted above"),
         }
     }
@@ -293,12 +329,14 @@ fn register(registry: &Registry, socket: &mut TcpStream, name: Name) -> io::Resu
 }
 
 /// Tells a client that we are full, as far as its socket takes it at once.
-fn turn_away(socket: TcpStream, moment: &Moment) {
+fn turn_away(socket: TcpStream, exchange: Option<Exchange>, moment: &Moment) {
     use std::io::Write;
-    let answer = overloaded("too many connections");
-    let (bytes, _) = render::response(Exchange::refused(), answer, moment)
-        .expect("our own answers are well formed");
-    // Best effort: whoever overloads us does not get more of our time.
-    let _ = (&socket).write(&bytes);
+    if let Some(exchange) = exchange {
+        let answer = overloaded("too many connections");
+        let (bytes, _) =
+            render::response(exchange, answer, moment).expect("our own answers are well formed");
+        // Best effort: whoever overloads us does not get more of our time.
+        let _ = (&socket).write(&bytes);
+    }
     let _ = socket.shutdown(Shutdown::Write);
 }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use super::chunked::is_token;
 use super::config::Limits;
 use super::message::{Headers, Method, Response, Version};
+use super::request_id::{self, RequestId};
 use crate::limits::HEADERS_MAX;
 
 /// Why a request is refused by the transport. The connection closes after the answer.
@@ -69,6 +70,8 @@ pub(super) struct RequestHead {
     pub version: Version,
     pub headers: Headers,
     pub framing: Framing,
+    /// The id that the client brought, if it is a good one.
+    pub id: Option<RequestId>,
     /// Whether the client wants the connection kept.
     pub keep_alive: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
@@ -128,7 +131,8 @@ pub(super) fn parse_head(bytes: &[u8], limits: &Limits) -> Result<RequestHead, F
     let framing = framing(&headers, version, limits)?;
     let expects_continue = expectation(&headers, version)?;
     let keep_alive = keep_alive(&headers, version);
-    Ok(RequestHead { method, target, version, headers, framing, keep_alive, expects_continue })
+    let id = headers.get(request_id::FIELD).and_then(RequestId::parse);
+    Ok(RequestHead { method, target, version, headers, framing, id, keep_alive, expects_continue })
 }
 
 fn head_fault(error: httparse::Error, bytes: &[u8]) -> Fault {

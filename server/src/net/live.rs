@@ -16,14 +16,18 @@ use mio::net::TcpStream;
 
 use super::config::{Limits, ListenerId};
 use super::conn::Conn;
+use super::counters::Counters;
 use super::date::Moment;
 use super::mailbox::Mailbox;
 use super::message::{Head, Request, Response};
 use super::pool::Pool;
 use super::render::AnswerFault;
-use super::reply::{Call, Cancel, End, Feed, Reply, Service};
+use super::reply::{Answered, Call, Cancel, End, Feed, Reply, Service};
+use super::request_id::RequestId;
 use super::slots::Name;
+use super::tls::{Change, Tls};
 use crate::limits::{BODY_BYTES_SMALL, RETRY_AFTER_SECONDS, TURN_STEPS_MAX};
+use crate::log::{self, Level, Value};
 
 /// A call on its way to a worker.
 pub(super) struct Job {
@@ -34,11 +38,13 @@ pub(super) struct Job {
 impl Job {
     /// Lets the service answer. A call whose client left while it waited is not begun: under load
     /// that is work nobody wants, before work that somebody does.
-    pub(super) fn run(self, service: &dyn Service) {
+    pub(super) fn run(self, service: &dyn Service, counters: &Counters) {
+        counters.queue_wait.record(self.call.arrived.elapsed());
         if self.call.cancel.is_raised() {
             return self.reply.send(overloaded("the client left before its turn"));
         }
-        service.serve(self.call, self.reply);
+        let id = self.call.id;
+        log::for_request(id.as_str(), || service.serve(self.call, self.reply));
     }
 }
 
@@ -54,6 +60,21 @@ pub(super) struct Shared {
     pub streams: Rc<()>,
     /// Bytes of all bodies in hand.
     pub bodies_bytes: Cell<usize>,
+    pub counters: Arc<Counters>,
+}
+
+impl Shared {
+    /// Shows how many streams are open.
+    pub(super) fn count_streams(&self) {
+        self.counters.streams.set(Rc::strong_count(&self.streams) - 1);
+    }
+}
+
+/// What is remembered of a call until it is answered.
+struct Asked {
+    id: RequestId,
+    route: u16,
+    arrived: Instant,
 }
 
 /// What a turn left behind.
@@ -76,6 +97,9 @@ pub(super) struct Live {
     peer: SocketAddr,
     socket: TcpStream,
     conn: Conn,
+    /// Between the two, on a listener that speaks TLS. Its own allocation: it is much larger, and
+    /// most installations have it done by a gateway.
+    tls: Option<Box<Tls>>,
     readable: bool,
     writable: bool,
     /// The system said that the client will send no more; only a read of nothing proves it.
@@ -83,6 +107,7 @@ pub(super) struct Live {
     write_shut: bool,
     /// What of `Shared::bodies_bytes` is this connection's.
     body_bytes: usize,
+    asked: Option<Asked>,
     cancel: Option<Cancel>,
     stream: Option<(Arc<Feed>, Rc<()>)>,
 }
@@ -98,6 +123,7 @@ impl Live {
         peer: SocketAddr,
         socket: TcpStream,
         conn: Conn,
+        tls: Option<Tls>,
     ) -> Live {
         Live {
             timer: None,
@@ -107,11 +133,13 @@ impl Live {
             peer,
             socket,
             conn,
+            tls: tls.map(Box::new),
             readable: false,
             writable: true,
             end_announced: false,
             write_shut: false,
             body_bytes: 0,
+            asked: None,
             cancel: None,
             stream: None,
         }
@@ -131,15 +159,18 @@ impl Live {
     /// Reads, serves and writes until nothing moves or the others must have their turn.
     pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
         for _ in 0..TURN_STEPS_MAX {
-            let has_read = self.read(buffer, moment.now);
+            let has_read = self.read(buffer, shared, moment);
             let request = self.conn.advance(moment);
             let has_called = request.is_some();
             if let Some(request) = request {
                 self.start(request, shared, moment);
             }
             self.count_body(shared, moment);
+            if let Some(status) = self.conn.take_refused() {
+                shared.counters.refused.add(status);
+            }
             self.pull_stream(moment.now);
-            let has_written = self.write(moment.now);
+            let has_written = self.write(shared, moment.now);
             if self.conn.is_closed() || !(has_read || has_called || has_written) {
                 return Turn::Rest;
             }
@@ -148,10 +179,25 @@ impl Live {
     }
 
     /// The call in flight is answered.
-    pub(super) fn answer(&mut self, response: Response, moment: &Moment) {
+    pub(super) fn answer(&mut self, response: Response, shared: &Shared, moment: &Moment) {
         self.cancel = None;
+        self.count(Some(response.head.status), Some(response.body.len()), shared, moment.now);
         let outcome = self.conn.respond(response, moment);
         report(outcome);
+    }
+
+    /// Tells the service how the call in flight ended, or that its answer has begun.
+    fn count(
+        &mut self,
+        status: Option<u16>,
+        body_bytes: Option<usize>,
+        shared: &Shared,
+        now: Instant,
+    ) {
+        let Some(Asked { id, route, arrived }) = self.asked.take() else { return };
+        let took = now.saturating_duration_since(arrived);
+        let (listener, peer) = (self.listener, self.peer);
+        shared.service.answered(&Answered { listener, peer, id, route, status, body_bytes, took });
     }
 
     /// The call in flight is answered by a stream.
@@ -164,8 +210,10 @@ impl Live {
     ) {
         if Rc::strong_count(&shared.streams) > shared.limits.streams_max {
             feed.close();
-            return self.answer(overloaded("too many streams"), moment);
+            shared.counters.overloaded.add(1);
+            return self.answer(overloaded("too many streams"), shared, moment);
         }
+        self.count(Some(head.status), None, shared, moment.now);
         report(self.conn.begin_stream(head, moment));
         if self.conn.is_streaming() {
             self.stream = Some((feed, Rc::clone(&shared.streams)));
@@ -176,7 +224,11 @@ impl Live {
     }
 
     /// The deadline may have passed.
-    pub(super) fn check_deadline(&mut self, moment: &Moment) {
+    pub(super) fn check_deadline(&mut self, shared: &Shared, moment: &Moment) {
+        if self.handshake_deadline(&shared.limits).is_some_and(|deadline| deadline <= moment.now) {
+            shared.counters.handshakes_failed.add(1);
+            return self.conn.lose();
+        }
         if self.conn.deadline().is_some_and(|deadline| deadline <= moment.now) {
             self.conn.expire(moment);
         }
@@ -198,8 +250,28 @@ impl Live {
     }
 
     /// The connection goes: tells whoever works for it.
-    pub(super) fn release(mut self, shared: &Shared) {
+    pub(super) fn release(mut self, shared: &Shared, now: Instant) {
+        self.say_farewell();
         self.set_body_bytes(shared, 0);
+        self.count(None, None, shared, now);
+        if let Some((feed, _)) = self.stream.take() {
+            feed.close();
+        }
+        self.give_up_call();
+    }
+
+    /// Tells a client of TLS that this is an end and no cut, as far as its socket takes it at once.
+    fn say_farewell(&mut self) {
+        let Some(tls) = &mut self.tls else { return };
+        if !self.conn.is_cut_off() && tls.is_quiet() {
+            tls.close();
+            // Best effort: the socket closes next, whatever becomes of it.
+            let _ = self.socket.write(tls.output());
+        }
+    }
+
+    /// Everything that was begun is cut off: what is between here and the client broke.
+    fn break_off(&mut self) {
         if let Some((feed, _)) = self.stream.take() {
             feed.close();
         }
@@ -212,8 +284,13 @@ impl Live {
     }
 
     /// When to look at it again without an event.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.conn.deadline()
+    pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        self.handshake_deadline(limits).or_else(|| self.conn.deadline())
+    }
+
+    fn handshake_deadline(&self, limits: &Limits) -> Option<Instant> {
+        let since = self.tls.as_ref().and_then(|tls| tls.handshake_since())?;
+        (!self.conn.is_closed()).then_some(since + limits.handshake_timeout)
     }
 
     /// Keeps the count of body bytes, and refuses a large body when there are too many.
@@ -240,34 +317,82 @@ impl Live {
     }
 
     /// One read. Says whether something came of it.
-    fn read(&mut self, buffer: &mut [u8], now: Instant) -> bool {
-        let room = self.conn.room().min(buffer.len());
+    fn read(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> bool {
+        let now = moment.now;
+        let (room, handed_over) = match &mut self.tls {
+            None => (self.conn.room(), false),
+            Some(tls) => {
+                let handed_over = tls.hand_over(&mut self.conn, now);
+                (tls.room(&self.conn), handed_over)
+            }
+        };
+        let room = room.min(buffer.len());
         if !self.readable || room == 0 {
-            return false;
+            return handed_over;
         }
         match self.socket.read(&mut buffer[..room]) {
             Ok(0) => {
                 self.readable = false;
-                self.conn.end(now);
+                match &mut self.tls {
+                    None => self.conn.end(now),
+                    Some(tls) => tls.end(&mut self.conn, now),
+                }
                 true
             }
             Ok(count) => {
                 self.readable = count == room || self.end_announced;
-                self.conn.receive(&buffer[..count], now);
+                shared.counters.bytes_in.add(count as u64);
+                self.take(&buffer[..count], shared, moment);
                 true
             }
-            Err(error) => self.failed(&error, |live| live.readable = false),
+            Err(error) => self.failed(&error, |live| live.readable = false) || handed_over,
+        }
+    }
+
+    /// What a read gave, through TLS where there is any.
+    fn take(&mut self, bytes: &[u8], shared: &Shared, moment: &Moment) {
+        let Some(tls) = &mut self.tls else { return self.conn.receive(bytes, moment.now) };
+        if tls.is_plain_http(bytes) {
+            self.tls = None;
+            shared.counters.handshakes_failed.add(1);
+            let answer = Response::detail(400, "Bad Request: this port speaks HTTPS");
+            return self.conn.turn_down(answer, moment);
+        }
+        let change = tls.receive(bytes, &mut self.conn, moment.now);
+        self.note_tls(change, shared);
+    }
+
+    fn note_tls(&mut self, change: Change, shared: &Shared) {
+        match change {
+            Change::None => {}
+            Change::Opened => shared.counters.handshakes.add(1),
+            Change::Failed => {
+                shared.counters.handshakes_failed.add(1);
+                if let Some(fault) = self.tls.as_ref().and_then(|tls| tls.fault()) {
+                    let fields = [("peer", Value::Text(&self.peer)), ("why", Value::Text(fault))];
+                    log::event(Level::Debug, "a TLS connection failed", &fields);
+                }
+                self.break_off();
+            }
         }
     }
 
     /// One write. Says whether something came of it.
-    fn write(&mut self, now: Instant) -> bool {
-        let output = self.conn.output();
+    fn write(&mut self, shared: &Shared, now: Instant) -> bool {
+        if let Some(tls) = &mut self.tls {
+            let change = tls.seal(&mut self.conn, now);
+            self.note_tls(change, shared);
+        }
+        let output = self.tls.as_ref().map_or_else(|| self.conn.output(), |tls| tls.output());
         let has_written = if self.writable && !output.is_empty() {
             match self.socket.write(output) {
                 Ok(count) => {
                     self.writable = count == output.len();
-                    self.conn.wrote(count, now);
+                    shared.counters.bytes_out.add(count as u64);
+                    match &mut self.tls {
+                        None => self.conn.wrote(count, now),
+                        Some(tls) => tls.wrote(count, &mut self.conn, now),
+                    }
                     true
                 }
                 Err(error) => self.failed(&error, |live| live.writable = false),
@@ -276,6 +401,12 @@ impl Live {
             false
         };
         if self.conn.is_lingering() && !self.write_shut {
+            if let Some(tls) = &mut self.tls {
+                tls.close();
+                if !tls.is_quiet() {
+                    return has_written || self.writable;
+                }
+            }
             self.write_shut = true;
             if self.socket.shutdown(Shutdown::Write).is_err() {
                 self.conn.lose();
@@ -302,31 +433,39 @@ impl Live {
     /// Answers a call here if the service can, else gives it to a worker, or to a thread for jobs.
     fn start(&mut self, request: Request, shared: &Shared, moment: &Moment) {
         let cancel = Cancel::new();
-        let (listener, peer) = (self.listener, self.peer);
-        let call = Call { listener, peer, request, arrived: moment.now, cancel: cancel.clone() };
+        let (listener, peer, arrived) = (self.listener, self.peer, moment.now);
+        let id = self.conn.request_id().expect("a request that was given has a name");
+        let call = Call { id, listener, peer, request, arrived, cancel: cancel.clone() };
         let service = &shared.service;
-        let triage = || match service.quick(&call) {
-            Some(response) => Err(response),
-            None => Ok(service.takes_long(&call)),
+        let asked = &mut self.asked;
+        let triage = || {
+            *asked = Some(Asked { id, route: service.route(&call), arrived });
+            match service.quick(&call) {
+                Some(response) => Err(response),
+                None => Ok(service.takes_long(&call)),
+            }
         };
-        let (pool, full) = match catch_unwind(AssertUnwindSafe(triage)) {
+        let triage = AssertUnwindSafe(triage);
+        let (pool, full) = match log::for_request(id.as_str(), || catch_unwind(triage)) {
             Ok(Ok(false)) => (&shared.pool, "the queue is full"),
             Ok(Ok(true)) => {
                 (&shared.jobs, "too many jobs wait already; ask again when some are done")
             }
-            Ok(Err(response)) => return self.answer(response, moment),
+            Ok(Err(response)) => return self.answer(response, shared, moment),
             Err(_) => {
-                eprintln!("recalld: a quick call panicked and was answered 500");
-                return self.answer(Response::detail(500, "Internal Server Error"), moment);
+                let fields = [("request_id", Value::Text(&id))];
+                log::event(Level::Error, "a quick call panicked and was answered 500", &fields);
+                return self.answer(Response::internal(&id), shared, moment);
             }
         };
         let backlog = shared.limits.stream_backlog_bytes_max;
-        let reply = Reply::new(self.name, Arc::clone(&shared.mailbox), backlog);
+        let reply = Reply::new(self.name, Arc::clone(&shared.mailbox), id, backlog);
         match pool.submit(Job { call, reply }) {
             Ok(()) => self.cancel = Some(cancel),
             Err(job) => {
                 job.reply.disarm();
-                self.answer(overloaded(full), moment);
+                shared.counters.overloaded.add(1);
+                self.answer(overloaded(full), shared, moment);
             }
         }
     }
@@ -364,6 +503,8 @@ pub(super) fn overloaded(why: &str) -> Response {
 /// An answer that could not be sent is a fault of ours that only the log can tell.
 fn report(outcome: Result<(), AnswerFault>) {
     if let Err(fault) = outcome {
-        eprintln!("recalld: an answer was replaced by a 500: {fault:?}");
+        let why = format!("{fault:?}");
+        let fields = [("why", Value::Text(&why))];
+        log::event(Level::Error, "an answer was replaced by a 500", &fields);
     }
 }

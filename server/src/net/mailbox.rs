@@ -14,6 +14,7 @@ use mio::Waker;
 use super::message::{Head, Response};
 use super::reply::Feed;
 use super::slots::Name;
+use crate::log::{self, Level, Value};
 
 /// One message to the event loop.
 pub(super) enum Note {
@@ -72,7 +73,8 @@ impl Mailbox {
         };
         if wake && let Err(error) = self.waker.wake() {
             // The loop still finds the note at its next event or timer.
-            eprintln!("recalld: could not wake the event loop: {error}");
+            let fields = [("error", Value::Text(&error))];
+            log::event(Level::Error, "could not wake the event loop", &fields);
         }
     }
 }

@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::request_id::RequestId;
+
 /// A request method. Names are case-sensitive (RFC 9110, section 9.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the methods of RFC 9110 explain themselves")]
@@ -36,9 +38,10 @@ impl Method {
         }
     }
 
-    /// The name as it stands on the wire.
-    pub fn as_str(&self) -> &str {
+    /// The name of a method of RFC 9110; `other` for any other.
+    pub fn name(&self) -> &'static str {
         match self {
+            Method::Other(_) => "other",
             Method::Get => "GET",
             Method::Head => "HEAD",
             Method::Post => "POST",
@@ -46,7 +49,14 @@ impl Method {
             Method::Patch => "PATCH",
             Method::Delete => "DELETE",
             Method::Options => "OPTIONS",
+        }
+    }
+
+    /// The name as it stands on the wire.
+    pub fn as_str(&self) -> &str {
+        match self {
             Method::Other(name) => name,
+            known => known.name(),
         }
     }
 }
@@ -243,6 +253,12 @@ impl Response {
     pub(super) fn detail(status: u16, detail: &str) -> Response {
         debug_assert!(!detail.contains(['"', '\\']) && detail.is_ascii());
         Response::json(status, format!("{{\"detail\": \"{detail}\"}}").into_bytes())
+    }
+
+    /// 500, naming the request: what went wrong is in the log beside that name.
+    pub(super) fn internal(id: &RequestId) -> Response {
+        let body = format!("{{\"detail\": \"Internal Server Error\", \"request_id\": \"{id}\"}}");
+        Response::json(500, body.into_bytes())
     }
 
     /// Adds a field.

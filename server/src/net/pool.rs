@@ -9,7 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use super::counters::{Counters, Depth};
 use super::mailbox::locked;
+use crate::log::{self, Level};
 
 /// The threads and their queue. Dropping it lets them end once the queue is empty.
 pub(super) struct Pool<J> {
@@ -23,6 +25,21 @@ struct Shared<J> {
     /// Signalled when the last worker ended.
     ended: Condvar,
     queue_max: usize,
+    /// Where the length of the queue is shown.
+    shown: Shown,
+}
+
+/// A queue's length, among all that is counted.
+#[derive(Clone)]
+pub(super) struct Shown {
+    pub counters: Arc<Counters>,
+    pub depth: fn(&Counters) -> &Depth,
+}
+
+impl Shown {
+    fn set(&self, length: usize) {
+        (self.depth)(&self.counters).set(length);
+    }
 }
 
 struct State<J> {
@@ -42,6 +59,7 @@ impl<J: Send + 'static> Pool<J> {
         name: &str,
         workers: usize,
         queue_max: usize,
+        shown: Shown,
         run: impl Fn(J) + Send + Sync + 'static,
     ) -> io::Result<Pool<J>> {
         let state =
@@ -51,6 +69,7 @@ impl<J: Send + 'static> Pool<J> {
             work: Condvar::new(),
             ended: Condvar::new(),
             queue_max,
+            shown,
         });
         let pool = Pool { shared };
         let run = Arc::new(run);
@@ -76,6 +95,7 @@ impl<J: Send + 'static> Pool<J> {
                 return Err(job);
             }
             state.queue.push_back(job);
+            self.shared.shown.set(state.queue.len());
             let wake = state.idle > state.signalled;
             state.signalled += usize::from(wake);
             wake
@@ -117,7 +137,8 @@ fn work<J>(shared: &Shared<J>, run: &dyn Fn(J)) {
         if catch_unwind(AssertUnwindSafe(|| run(job))).is_err() {
             // The panic hook has printed where. The job's reply was dropped on the way, which
             // answered 500.
-            eprintln!("recalld: a call panicked and was answered 500; its worker goes on");
+            let what = "a call panicked and was answered 500; its worker goes on";
+            log::event(Level::Error, what, &[]);
         }
     }
     let mut state = locked(&shared.state);
@@ -132,6 +153,7 @@ fn next<J>(shared: &Shared<J>) -> Option<J> {
     let mut state = locked(&shared.state);
     loop {
         if let Some(job) = state.queue.pop_front() {
+            shared.shown.set(state.queue.len());
             return Some(job);
         }
         if state.closed {
@@ -153,12 +175,16 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
+    fn shown() -> Shown {
+        Shown { counters: Arc::default(), depth: |counters| &counters.queue }
+    }
+
     #[test]
     fn a_full_queue_gives_the_job_back() {
         let (entered, has_entered) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let released = Mutex::new(released);
-        let pool = Pool::start("test", 1, 2, move |job: u32| {
+        let pool = Pool::start("test", 1, 2, shown(), move |job: u32| {
             entered.send(job).unwrap();
             released.lock().unwrap().recv().unwrap();
         })
@@ -176,7 +202,7 @@ mod tests {
     #[test]
     fn a_panic_costs_one_job() {
         let (done, is_done) = mpsc::channel();
-        let pool = Pool::start("test", 1, 8, move |job: u32| {
+        let pool = Pool::start("test", 1, 8, shown(), move |job: u32| {
             assert_ne!(job, 1, "this job panics on purpose");
             done.send(job).unwrap();
         })
@@ -191,7 +217,7 @@ mod tests {
     fn close_does_not_wait_for_a_stuck_worker() {
         let (release, released) = mpsc::channel::<()>();
         let released = Mutex::new(released);
-        let pool = Pool::start("test", 1, 8, move |_: u32| {
+        let pool = Pool::start("test", 1, 8, shown(), move |_: u32| {
             let _ = released.lock().unwrap().recv();
         })
         .unwrap();

@@ -8,6 +8,7 @@ use super::chunked::is_token;
 use super::date::Moment;
 use super::http::RequestHead;
 use super::message::{Head, Method, Response, Version};
+use super::request_id::{self, RequestId};
 
 /// Bodies up to this size travel in the buffer of their head, and so in one write.
 const JOINED_BODY_BYTES_MAX: usize = 16 * 1024;
@@ -15,8 +16,9 @@ const JOINED_BODY_BYTES_MAX: usize = 16 * 1024;
 /// Room for a usual head, so that it is built without growing.
 const HEAD_BYTES_USUAL: usize = 256;
 
-/// Fields that frame the message; they are ours to write.
-const FRAMING_FIELDS: [&str; 4] = ["content-length", "transfer-encoding", "connection", "date"];
+/// Fields that frame or name the message; they are ours to write.
+const FRAMING_FIELDS: [&str; 5] =
+    ["content-length", "transfer-encoding", "connection", "date", request_id::FIELD];
 
 /// What of a request shapes its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,21 +29,24 @@ pub(super) struct Exchange {
     pub version: Version,
     /// Whether the connection stays open afterwards.
     pub keep_alive: bool,
+    /// What the request is called.
+    pub id: RequestId,
 }
 
 impl Exchange {
     /// The exchange a request opens.
-    pub(super) fn of(head: &RequestHead) -> Exchange {
+    pub(super) fn of(head: &RequestHead, id: RequestId) -> Exchange {
         Exchange {
             head_only: head.method == Method::Head,
             version: head.version,
             keep_alive: head.keep_alive,
+            id,
         }
     }
 
     /// For a request that was refused: whole answer, then close.
-    pub(super) fn refused() -> Exchange {
-        Exchange { head_only: false, version: Version::Http11, keep_alive: false }
+    pub(super) fn refused(id: RequestId) -> Exchange {
+        Exchange { head_only: false, version: Version::Http11, keep_alive: false, id }
     }
 }
 
@@ -127,6 +132,8 @@ fn begin(exchange: Exchange, head: &Head, moment: &Moment) -> Result<Vec<u8>, An
     }
     bytes.extend_from_slice(b"date: ");
     bytes.extend_from_slice(moment.date());
+    bytes.extend_from_slice(b"\r\nx-request-id: ");
+    bytes.extend_from_slice(exchange.id.as_str().as_bytes());
     bytes.extend_from_slice(b"\r\n");
     match (exchange.keep_alive, exchange.version) {
         (false, _) => bytes.extend_from_slice(b"connection: close\r\n"),
@@ -189,8 +196,10 @@ mod tests {
     use super::*;
     use std::time::{Instant, UNIX_EPOCH};
 
-    const KEPT: Exchange =
-        Exchange { head_only: false, version: Version::Http11, keep_alive: true };
+    fn kept() -> Exchange {
+        let id = RequestId::parse("a-1").unwrap();
+        Exchange { head_only: false, version: Version::Http11, keep_alive: true, id }
+    }
 
     fn text(exchange: Exchange, answer: Response) -> Result<String, AnswerFault> {
         let moment = Moment::at(Instant::now(), UNIX_EPOCH);
@@ -202,17 +211,17 @@ mod tests {
     #[test]
     fn whole_answers() {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
-                    date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+                    date: Thu, 01 Jan 1970 00:00:00 GMT\r\nx-request-id: a-1\r\n";
         let answer = || Response::json(200, b"{}".to_vec());
-        assert_eq!(text(KEPT, answer()).unwrap(), format!("{head}content-length: 2\r\n\r\n{{}}"));
-        let exchange = Exchange { head_only: true, ..KEPT };
+        assert_eq!(text(kept(), answer()).unwrap(), format!("{head}content-length: 2\r\n\r\n{{}}"));
+        let exchange = Exchange { head_only: true, ..kept() };
         assert_eq!(text(exchange, answer()).unwrap(), format!("{head}content-length: 2\r\n\r\n"));
-        let exchange = Exchange { keep_alive: false, ..KEPT };
+        let exchange = Exchange { keep_alive: false, ..kept() };
         let closed = format!("{head}connection: close\r\ncontent-length: 2\r\n\r\n{{}}");
         assert_eq!(text(exchange, answer()).unwrap(), closed);
-        let exchange = Exchange { version: Version::Http10, ..KEPT };
+        let exchange = Exchange { version: Version::Http10, ..kept() };
         assert!(text(exchange, answer()).unwrap().contains("connection: keep-alive\r\n"));
-        let bodiless = text(KEPT, Response::empty(204)).unwrap();
+        let bodiless = text(kept(), Response::empty(204)).unwrap();
         assert!(!bodiless.contains("content-length"));
     }
 
@@ -229,11 +238,15 @@ mod tests {
             ("transfer-encoding", "chunked"),
             ("Connection", "close"),
             ("date", "x"),
+            ("X-Request-Id", "x"),
         ] {
             let answer = Response::empty(200).header(name, value);
-            assert!(matches!(text(KEPT, answer), Err(AnswerFault::Field(_))), "{name:?} {value:?}");
+            assert!(
+                matches!(text(kept(), answer), Err(AnswerFault::Field(_))),
+                "{name:?} {value:?}"
+            );
         }
-        assert!(text(KEPT, Response::empty(200).header("x", "tab\there \u{e9}")).is_ok());
-        assert_eq!(text(KEPT, Response::empty(101)), Err(AnswerFault::Status(101)));
+        assert!(text(kept(), Response::empty(200).header("x", "tab\there \u{e9}")).is_ok());
+        assert_eq!(text(kept(), Response::empty(101)), Err(AnswerFault::Status(101)));
     }
 }

@@ -6,11 +6,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::config::ListenerId;
 use super::mailbox::{Mailbox, Note, locked};
 use super::message::{Head, Request, Response};
+use super::request_id::RequestId;
 use super::slots::Name;
 use crate::limits::STREAM_MESSAGE_BYTES_MAX;
 
@@ -34,11 +35,45 @@ pub trait Service: Send + Sync + 'static {
         let _ = call;
         false
     }
+
+    /// A small number of the service's own for this call, which comes back in `answered`: which route
+    /// it takes, say. Asked on the event loop, as `quick` is.
+    fn route(&self, call: &Call) -> u16 {
+        let _ = call;
+        0
+    }
+
+    /// A call is over, as far as the service is concerned. Told on the event loop, as `quick` is asked:
+    /// for counting.
+    fn answered(&self, answered: &Answered) {
+        let _ = answered;
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered {
+    /// The listener it came in by.
+    pub listener: ListenerId,
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+    /// What the request is called.
+    pub id: RequestId,
+    /// What [`Service::route`] said.
+    pub route: u16,
+    /// The status; `None` when the client left before it was answered.
+    pub status: Option<u16>,
+    /// Bytes of the answer's body; `None` for a stream, which has only begun.
+    pub body_bytes: Option<usize>,
+    /// From the last byte of the request to the answer, or to the head of a stream.
+    pub took: Duration,
 }
 
 /// One request and where it came from.
 #[derive(Debug)]
 pub struct Call {
+    /// What the request is called, in its answer and in logs.
+    pub id: RequestId,
     /// The listener it came in by.
     pub listener: ListenerId,
     /// The other end of the connection.
@@ -75,6 +110,7 @@ impl Cancel {
 /// The duty to answer a call. Dropped unanswered (or by a panic), it answers 500.
 pub struct Reply {
     to: Option<(Name, Arc<Mailbox>)>,
+    id: RequestId,
     stream_backlog_bytes_max: usize,
     /// What every answer carries beside its own fields.
     fields: Vec<(&'static str, String)>,
@@ -82,8 +118,13 @@ pub struct Reply {
 
 impl Reply {
     /// The reply to the call of connection `name`.
-    pub(super) fn new(name: Name, mailbox: Arc<Mailbox>, stream_backlog_bytes_max: usize) -> Reply {
-        Reply { to: Some((name, mailbox)), stream_backlog_bytes_max, fields: Vec::new() }
+    pub(super) fn new(
+        name: Name,
+        mailbox: Arc<Mailbox>,
+        id: RequestId,
+        stream_backlog_bytes_max: usize,
+    ) -> Reply {
+        Reply { to: Some((name, mailbox)), id, stream_backlog_bytes_max, fields: Vec::new() }
     }
 
     /// Adds fields to the answer, whatever it will be: a response, a stream, or the 500 of a panic.
@@ -125,7 +166,7 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some((name, mailbox)) = self.to.take() {
-            let mut response = Response::detail(500, "Internal Server Error");
+            let mut response = Response::internal(&self.id);
             response.head = self.dressed(response.head);
             mailbox.send(Note::Answer(name, response));
         }

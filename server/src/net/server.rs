@@ -6,15 +6,18 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use mio::net::TcpListener;
 use mio::{Interest, Poll, Token, Waker};
 
 use super::config::{ListenerId, NetConfig};
-use super::event_loop::{EventLoop, Listener};
+use super::counters::Counters;
+use super::event_loop::{EventLoop, Listener, Settings};
+use super::identity::Identity;
 use super::live::{Job, Shared};
 use super::mailbox::Mailbox;
-use super::pool::Pool;
+use super::pool::{Pool, Shown};
 use super::reply::Service;
 use crate::limits::{JOB_THREADS, LISTENERS_MAX, WORKERS_MAX};
 
@@ -110,6 +113,16 @@ pub struct Server {
     listeners: Vec<Listener>,
     mailbox: Arc<Mailbox>,
     config: NetConfig,
+    counters: Arc<Counters>,
+}
+
+/// A socket that somebody else opened and listens with, such as the system's service manager.
+#[derive(Debug)]
+pub struct Inherited {
+    /// Comes back in every call of this listener.
+    pub id: ListenerId,
+    /// The socket.
+    pub socket: std::net::TcpListener,
 }
 
 impl Server {
@@ -118,8 +131,17 @@ impl Server {
     /// # Errors
     /// See [`BindError`].
     pub fn bind(config: NetConfig) -> Result<Server, BindError> {
-        if !(1..=LISTENERS_MAX).contains(&config.listeners.len()) {
-            return Err(BindError::Listeners(config.listeners.len()));
+        Server::bind_with(config, Vec::new())
+    }
+
+    /// The same, with sockets that listen already, beside those of the settings or in their place.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn bind_with(config: NetConfig, inherited: Vec<Inherited>) -> Result<Server, BindError> {
+        let count = config.listeners.len() + inherited.len();
+        if !(1..=LISTENERS_MAX).contains(&count) {
+            return Err(BindError::Listeners(count));
         }
         if !(1..=WORKERS_MAX).contains(&config.workers) {
             return Err(BindError::Workers(config.workers));
@@ -129,15 +151,39 @@ impl Server {
         }
         let poll = Poll::new().map_err(BindError::System)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(BindError::System)?;
-        let mut listeners = Vec::with_capacity(config.listeners.len());
-        for (index, listen) in config.listeners.iter().enumerate() {
+        let mut sockets = Vec::with_capacity(count);
+        for listen in &config.listeners {
             let fault = |error| BindError::Address(listen.address, error);
-            let mut socket = TcpListener::bind(listen.address).map_err(fault)?;
-            let registry = poll.registry();
-            registry.register(&mut socket, Token(index), Interest::READABLE).map_err(fault)?;
-            listeners.push(Listener::new(listen.id, socket));
+            sockets.push((listen.id, TcpListener::bind(listen.address).map_err(fault)?));
         }
-        Ok(Server { poll, listeners, mailbox: Arc::new(Mailbox::new(waker)), config })
+        for Inherited { id, socket } in inherited {
+            // The loop asks until there is nothing more, and must not wait then.
+            socket.set_nonblocking(true).map_err(BindError::System)?;
+            sockets.push((id, TcpListener::from_std(socket)));
+        }
+        let mut listeners = Vec::with_capacity(count);
+        for (index, (id, mut socket)) in sockets.into_iter().enumerate() {
+            let registry = poll.registry();
+            let registered = registry.register(&mut socket, Token(index), Interest::READABLE);
+            registered.map_err(BindError::System)?;
+            listeners.push(Listener::new(id, socket));
+        }
+        let (mailbox, counters) = (Arc::new(Mailbox::new(waker)), Arc::default());
+        Ok(Server { poll, listeners, mailbox, config, counters })
+    }
+
+    /// Has a listener speak TLS.
+    #[must_use]
+    pub fn with_tls(mut self, listener: ListenerId, identity: &Arc<Identity>) -> Server {
+        for one in self.listeners.iter_mut().filter(|one| one.id == listener) {
+            one.identity = Some(Arc::clone(identity));
+        }
+        self
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
     }
 
     /// Serves on this thread, and on the workers it starts, until a handle asks for a drain.
@@ -145,18 +191,26 @@ impl Server {
     /// # Errors
     /// See [`RunError`].
     pub fn run(self, service: Arc<dyn Service>) -> Result<Drained, RunError> {
-        let Server { poll, listeners, mailbox, config } = self;
+        let Server { poll, listeners, mailbox, config, counters } = self;
         let limits = Arc::new(config.limits);
-        let start = |name, threads, queue_max| {
+        let start = |name, threads, queue_max, depth| {
             let service = Arc::clone(&service);
-            let run = move |job: Job| job.run(&*service);
-            Pool::start(name, threads, queue_max, run).map_err(RunError::Threads)
+            let shown = Shown { counters: Arc::clone(&counters), depth };
+            let counters = Arc::clone(&counters);
+            let run = move |job: Job| job.run(&*service, &counters);
+            Pool::start(name, threads, queue_max, shown, run).map_err(RunError::Threads)
         };
-        let pool = start("worker", config.workers, limits.queue_max)?;
-        let jobs = start("job", JOB_THREADS, limits.job_queue_max)?;
+        let pool = start("worker", config.workers, limits.queue_max, |all| &all.queue)?;
+        let jobs = start("job", JOB_THREADS, limits.job_queue_max, |all| &all.jobs)?;
         let (streams, bodies_bytes) = (Rc::new(()), Cell::new(0));
-        let shared = Shared { service, pool, jobs, mailbox, limits, streams, bodies_bytes };
-        let event_loop = EventLoop::new(poll, listeners, shared, config.wall_clock);
+        let shared =
+            Shared { service, pool, jobs, mailbox, limits, streams, bodies_bytes, counters };
+        // Two runs that begin within one microsecond of each other have the same; it is no secret.
+        let since = (config.wall_clock)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let low = since.as_micros() & u128::from(u32::MAX);
+        let instance = u32::try_from(low).expect("masked to 32 bits");
+        let settings = Settings { wall_clock: config.wall_clock, instance };
+        let event_loop = EventLoop::new(poll, listeners, shared, settings);
         let (end, shared) = event_loop.run().map_err(RunError::Events)?;
         let workers_ended = shared.pool.close(end.grace_end) & shared.jobs.close(end.grace_end);
         Ok(Drained { connections_cut_off: end.cut_off, workers_ended })

@@ -15,6 +15,7 @@ use super::erase_backups;
 use super::keeping::{KeepError, Keeper, Note};
 use super::known::Known;
 use crate::auth::LOCAL_WORKSPACE;
+use crate::log::{self, Level};
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
 
@@ -45,7 +46,7 @@ impl EraseLater {
             loop {
                 let why = attempt(&parts, &theirs.cancel).err().map(|error| error.to_string());
                 if let Some(why) = why.as_ref().filter(|_| why != told) {
-                    eprintln!("recalld: {why}");
+                    log::event(Level::Warn, &why.to_string(), &[]);
                 }
                 told = why;
                 if !theirs.wait(every) {

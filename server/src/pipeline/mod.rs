@@ -6,14 +6,17 @@
 
 mod authenticate;
 mod cors;
+mod meters;
 pub mod refusal;
 mod route;
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::log::{self, Value};
 use crate::mcp;
-use crate::net::{Call, ListenerId, Reply, Response, Service};
+use crate::metrics::Stage;
+use crate::net::{Answered, Call, Counters, ListenerId, Reply, Response, Service};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest;
@@ -22,6 +25,8 @@ pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
 pub use cors::{NotAnOrigin, Origin, Origins};
 pub use refusal::Refusal;
 pub use route::{ROUTES, Route, Target};
+
+use meters::Meters;
 
 /// The listener for the operator of this machine.
 pub const LOCAL: ListenerId = ListenerId(0);
@@ -33,19 +38,27 @@ pub struct Pipeline {
     parts: Arc<Parts>,
     local_port: u16,
     origins: Origins,
+    meters: Meters,
 }
 
 impl Pipeline {
     /// Serves calls with these parts. `local_port` is the local listener's; calls that come from
     /// it must name it.
     pub fn new(parts: Arc<Parts>, local_port: u16) -> Self {
-        Self { parts, local_port, origins: Origins::default() }
+        let (meters, origins) = (Meters::default(), Origins::default());
+        Self { parts, local_port, origins, meters }
     }
 
     /// Lets pages of these origins ask too.
     #[must_use]
     pub fn sharing_with(self, origins: Origins) -> Self {
         Self { origins, ..self }
+    }
+
+    /// The same, which also shows what the front end counts.
+    #[must_use]
+    pub fn counting(self, counters: Arc<Counters>) -> Self {
+        Self { meters: self.meters.with(counters), ..self }
     }
 
     /// Refuses whom the local listener is not for.
@@ -57,7 +70,7 @@ impl Pipeline {
     }
 
     /// What an operation makes of a call.
-    fn answered(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
+    fn run(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
         let deadline = Instant::now() + self.parts.call_time_max;
         run(&rest::Ask { parts: &self.parts, caller, call, deadline })
             .unwrap_or_else(Response::from)
@@ -79,14 +92,18 @@ impl Service for Pipeline {
             let answer = self.check_listener(&call).and_then(|()| self.origins.options(&call));
             return reply.send(answer.unwrap_or_else(Response::from));
         }
-        match self.admitted(&call) {
+        let began = Instant::now();
+        let admitted = self.admitted(&call);
+        self.parts.stages.record(Stage::Authenticate, began.elapsed());
+        match admitted {
             Err(refusal) => reply.send(refusal.into()),
             Ok((target, caller)) => match target {
+                Target::Metrics => reply.send(self.meters.page(&self.parts)),
                 Target::Api(operation) => {
-                    reply.send(self.answered(operation.run, &caller, &call));
+                    reply.send(self.run(operation.run, &caller, &call));
                 }
                 Target::OperatorRecall => {
-                    reply.send(self.answered(operator::recall, &caller, &call));
+                    reply.send(self.run(operator::recall, &caller, &call));
                 }
                 Target::Document(answer) => reply.send(answer()),
                 Target::Mcp => mcp::serve(&self.parts, &caller, &call, reply),
@@ -116,4 +133,37 @@ impl Service for Pipeline {
     fn takes_long(&self, call: &Call) -> bool {
         route::is_job(call) && self.admitted(call).is_ok()
     }
+
+    fn route(&self, call: &Call) -> u16 {
+        route::position(call)
+    }
+
+    fn answered(&self, answered: &Answered) {
+        self.meters.count(answered);
+        if log::wants_access() {
+            log_access(answered);
+        }
+    }
+}
+
+/// One line for a request. What the client chose is left out but for its request id, which is of plain
+/// characters: the route stands for the path, which may hold what nobody should read.
+fn log_access(answered: &Answered) {
+    let (method, path) = route::name(answered.route);
+    let listener = if answered.listener == LOCAL { "local" } else { "hosted" };
+    let status = answered.status.map_or_else(|| "gone".to_owned(), |status| status.to_string());
+    let mut fields = vec![
+        ("request_id", Value::Text(&answered.id)),
+        ("listener", Value::Text(&listener)),
+        ("peer", Value::Text(&answered.peer)),
+        ("method", Value::Text(&method)),
+        ("route", Value::Text(&path)),
+        ("status", Value::Text(&status)),
+    ];
+    match answered.body_bytes {
+        Some(bytes) => fields.push(("bytes", Value::Count(bytes as u64))),
+        None => fields.push(("stream", Value::Text(&"begun"))),
+    }
+    fields.push(("took", Value::Seconds(answered.took)));
+    log::access(&fields);
 }

@@ -9,6 +9,8 @@ use crate::rest::{self, Operation, operations};
 
 /// What answers a route.
 pub enum Target {
+    /// What is counted.
+    Metrics,
     /// An operation of the HTTP API.
     Api(&'static Operation),
     /// A document that is the same for everybody.
@@ -39,7 +41,9 @@ impl Target {
     /// Whether it may take hours, or wait that long.
     fn takes_long(&self) -> bool {
         match self {
-            Self::Api(_) | Self::Document(_) | Self::Mcp | Self::OperatorRecall => false,
+            Self::Metrics | Self::Api(_) | Self::Document(_) | Self::Mcp | Self::OperatorRecall => {
+                false
+            }
             Self::OperatorIngest
             | Self::OperatorImport
             | Self::OperatorExport
@@ -70,6 +74,13 @@ pub static ROUTES: &[Route] = &[
         gate: Gate::Open,
         local_only: false,
         target: Target::Api(&operations::HEALTH),
+    },
+    Route {
+        method: Method::Get,
+        path: "/metrics",
+        gate: Gate::Open,
+        local_only: true,
+        target: Target::Metrics,
     },
     Route {
         method: Method::Get,
@@ -184,6 +195,23 @@ pub static ROUTES: &[Route] = &[
         target: Target::OperatorJob(operator::serve_reembed),
     },
 ];
+
+/// The position of a request's row, for counting; one past the last where it has none.
+pub(super) fn position(call: &Call) -> u16 {
+    let method = match &call.request.method {
+        Method::Head => &Method::Get,
+        other => other,
+    };
+    let path = call.request.path();
+    let at = ROUTES.iter().position(|route| route.method == *method && route.path == path);
+    u16::try_from(at.unwrap_or(ROUTES.len())).expect("some dozens of routes")
+}
+
+/// Method and path of the row at that position.
+pub(super) fn name(position: u16) -> (&'static str, &'static str) {
+    let row = ROUTES.get(usize::from(position));
+    row.map_or(("other", "other"), |route| (route.method.name(), route.path))
+}
 
 /// Whether this is a plain `GET /health`.
 pub(super) fn is_health(call: &Call) -> bool {

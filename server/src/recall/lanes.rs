@@ -51,6 +51,8 @@ pub(super) struct Ran {
     pub(super) candidates: Vec<Candidates>,
     pub(super) reports: Vec<LaneReport>,
     pub(super) cut_short: bool,
+    /// How long the question took to become a vector.
+    pub(super) encode: Option<Duration>,
 }
 
 /// Seeds that the graph lane starts from, of each other lane.
@@ -58,7 +60,8 @@ const GRAPH_SEEDS: usize = 5;
 
 /// Runs the plan's lanes one after another; none is begun after the deadline.
 pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran, Damage> {
-    let mut ran = Ran { candidates: Vec::new(), reports: Vec::new(), cut_short: false };
+    let mut ran =
+        Ran { candidates: Vec::new(), reports: Vec::new(), cut_short: false, encode: None };
     let lanes =
         [(Lane::Words, plan.words), (Lane::Meaning, plan.meaning), (Lane::Graph, plan.graph)];
     for (lane, _) in lanes.into_iter().filter(|(_, wanted)| *wanted) {
@@ -69,7 +72,7 @@ pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran,
         let start = Instant::now();
         let found = match lane {
             Lane::Words => words(means, plan)?,
-            Lane::Meaning => meaning(means, plan)?,
+            Lane::Meaning => meaning(means, plan, &mut ran.encode)?,
             Lane::Graph => graph(means, plan, &ran.candidates)?,
         };
         let report = LaneReport { lane, candidates: found.len(), took: start.elapsed() };
@@ -85,8 +88,14 @@ fn words(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, Damage> {
     Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
 }
 
-fn meaning(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, Damage> {
+fn meaning(
+    means: &Means<'_>,
+    plan: &Plan,
+    encode: &mut Option<Duration>,
+) -> Result<Vec<(Place, f32)>, Damage> {
+    let began = Instant::now();
     let query = means.embedder.embed(&plan.text);
+    *encode = Some(began.elapsed());
     let limit = plan.bounds.candidate_limit;
     let hits = means.snapshot.nearest(means.kernels, &query, limit, &plan.filter)?;
     Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())

@@ -108,6 +108,10 @@ pub struct Outcome {
     pub route: &'static str,
     /// Whether the time ran out before every lane had run.
     pub cut_short: bool,
+    /// How long the question took to become a vector, where it did; part of its lane's time.
+    pub encode: Option<Duration>,
+    /// How long it took to make one ranking of what the lanes found.
+    pub fuse: Duration,
     /// All of it.
     pub took: Duration,
 }
@@ -116,6 +120,7 @@ pub struct Outcome {
 pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, Damage> {
     let began = Instant::now();
     let ran = lanes::run(means, plan, began)?;
+    let fusing = Instant::now();
     let fused = fuse::fuse(plan, &ran.candidates);
     // The meaning lane alone promises the nearest vectors, whatever became of their items.
     let distinct = if plan.words { arbitrate::drop_copies(means.snapshot, fused)? } else { fused };
@@ -131,6 +136,8 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, Damage> {
         bounds: plan.bounds,
         route: plan.route,
         cut_short: ran.cut_short,
+        encode: ran.encode,
+        fuse: Duration::ZERO,
         took: Duration::ZERO,
     };
     for candidate in ordered {
@@ -139,6 +146,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, Damage> {
         }
         gate(means, candidate, &mut outcome)?;
     }
+    outcome.fuse = fusing.elapsed();
     if plan.neighbours {
         add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, BY_SCOPE, Context, ToolError, touched};
 use crate::govern::{Trace, hash_arguments};
+use crate::metrics::Stage;
 
 /// A governed call that gave no answer.
 #[derive(Debug)]
@@ -84,7 +85,9 @@ pub fn governed(
             }
         }
     }
+    let began = Instant::now();
     let recorded = context.parts.workspace.audit.record(&trace, at_once);
+    context.parts.stages.record(Stage::Ledger, began.elapsed());
     let receipt = recorded.map_err(|error| ToolError::Unaudited(error.to_string()))?;
     match outcome {
         Ok(mut answer) => {

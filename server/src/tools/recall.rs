@@ -1,5 +1,7 @@
 //! recall: the governed path.
 
+use std::time::Instant;
+
 use engine::ledger::{Decision, Effect};
 use engine::{Place, Snapshot, hex};
 use serde_json::{Map, Value, json};
@@ -8,8 +10,9 @@ use super::args::{Text, args};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError, decision_of, touched};
 use crate::encoders::View;
 use crate::govern::{Verdict, mint, tenant_hash};
+use crate::metrics::Stage;
 use crate::names;
-use crate::recall::{self, Bounds, Means, Outcome, Plan, Question, Recalled, show};
+use crate::recall::{self, Bounds, Lane, Means, Outcome, Plan, Question, Recalled, show};
 
 /// Bytes of one item's text in an answer; what is longer is shown as a snippet.
 const TEXT_BYTES_MAX: usize = 4 << 10;
@@ -77,14 +80,18 @@ pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answe
     let outcome = run(context, &view, plan)?;
     let mut budget = outcome.bounds.max_bytes;
     let mut items = Vec::with_capacity(outcome.items.len());
+    let began = Instant::now();
     for found in &outcome.items {
         items.push(item_json(context, snapshot, plan, found, compact, &mut budget)?);
     }
+    let rendering = Instant::now();
+    context.parts.stages.record(Stage::Evidence, rendering - began);
     let text = readable(&items, &outcome);
     let cut = items.iter().any(|item| item.get("snippet").is_some());
     let structured = json!({
         "items": items, "conflicts": [], "routing": routing(&outcome, cut),
     });
+    context.parts.stages.record(Stage::Render, rendering.elapsed());
     account(snapshot, &outcome, Answer::plain(structured, text))
 }
 
@@ -101,7 +108,24 @@ pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, T
         recall::recall(&means, plan)
     })?;
     context.parts.workspace.recalls.record(outcome.took);
+    count_stages(context, &outcome);
     Ok(outcome)
+}
+
+fn count_stages(context: &Context<'_>, outcome: &Outcome) {
+    let stages = &context.parts.stages;
+    let encode = outcome.encode.unwrap_or_default();
+    if let Some(took) = outcome.encode {
+        stages.record(Stage::Encode, took);
+    }
+    for lane in &outcome.lanes {
+        match lane.lane {
+            Lane::Words => stages.record(Stage::Words, lane.took),
+            Lane::Meaning => stages.record(Stage::Meaning, lane.took.saturating_sub(encode)),
+            Lane::Graph => stages.record(Stage::Graph, lane.took),
+        }
+    }
+    stages.record(Stage::Fuse, outcome.fuse);
 }
 
 /// Notes in the answer what was read, withheld and redacted, and the strictest decision.

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use server::net::{
-    Call, Drained, Limits, Listen, ListenerId, NetConfig, Reply, Server, Service, ShutdownHandle,
+    Call, Counters, Drained, Identity, Limits, Listen, ListenerId, NetConfig, Reply, Server,
+    Service, ShutdownHandle,
 };
 
 /// A bound that only a broken server reaches.
@@ -19,6 +20,7 @@ pub(crate) struct Bench {
     pub(crate) address: SocketAddr,
     pub(crate) addresses: Vec<(ListenerId, SocketAddr)>,
     pub(crate) handle: ShutdownHandle,
+    pub(crate) counters: Arc<Counters>,
     ended: Receiver<Drained>,
 }
 
@@ -54,11 +56,26 @@ impl Bench {
         limits: Limits,
         workers: usize,
     ) -> Bench {
+        Bench::start_with(service, limits, workers, None)
+    }
+
+    /// The same; with an identity the second listener speaks TLS.
+    pub(crate) fn start_with<Kind>(
+        service: impl IntoService<Kind>,
+        limits: Limits,
+        workers: usize,
+        identity: Option<&Arc<Identity>>,
+    ) -> Bench {
         let service = service.into_service();
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = [7, 9].map(|id| Listen { id: ListenerId(id), address }).to_vec();
         let config = NetConfig { listeners, workers, limits, wall_clock: SystemTime::now };
         let server = Server::bind(config).unwrap();
+        let server = match identity {
+            Some(identity) => server.with_tls(ListenerId(9), identity),
+            None => server,
+        };
+        let counters = server.counters();
         let addresses = server.addresses().unwrap();
         let handle = server.handle();
         let (end, ended) = channel();
@@ -66,7 +83,7 @@ impl Bench {
         std::thread::spawn(move || {
             let _ = end.send(server.run(service).unwrap());
         });
-        Bench { address: addresses[0].1, addresses, handle, ended }
+        Bench { address: addresses[0].1, addresses, handle, counters, ended }
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -95,6 +112,12 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) fn status(&self) -> u16 {
         status(&self.head)
+    }
+
+    /// A field's value; names are sent in lower case.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
 

@@ -69,7 +69,8 @@ fn value(text: &str) -> u64 {
     }
     match text.split_once(' ') {
         None => number(text),
-        Some((digits, "B")) => number(digits),
+        Some((digits, "B" | "ms")) => number(digits),
+        Some((digits, "s")) => number(digits) * 1000,
         Some((digits, "KiB")) => number(digits) << 10,
         Some((digits, "MiB")) => number(digits) << 20,
         Some((digits, "GiB")) => number(digits) << 30,
@@ -208,6 +209,69 @@ fn limits_of_an_import_are_those_of_the_page() {
     ];
     let written: Vec<(String, u64)> = table(&page("limits.md"), "| of an import | value | why |")
         .into_iter()
+        .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
+        .collect();
+    assert_eq!(written, coded);
+}
+
+/// Timeouts by their name, in milliseconds.
+macro_rules! times {
+    ($home:ident: $($name:ident),* $(,)?) => {
+        [$((stringify!($name), u64::try_from($home::$name.as_millis()).expect("some seconds"))),*]
+    };
+}
+
+#[test]
+fn limits_of_the_front_end_are_those_of_the_page() {
+    use server::limits as front;
+
+    let sizes = values![
+        front:
+        HEAD_BYTES_MAX,
+        HEADERS_MAX,
+        REQUEST_ID_BYTES_MAX,
+        BODY_BYTES_MAX,
+        API_BODY_BYTES_MAX,
+        CHUNK_LINE_BYTES_MAX,
+        CHUNK_EXTENSION_BYTES_MAX,
+        TRAILER_BYTES_MAX,
+        PIPELINED_BYTES_MAX,
+        BODY_BYTES_PER_SECOND_MIN,
+        WRITE_BYTES_PER_SECOND_MIN,
+        LINGER_BYTES_MAX,
+        TLS_RECEIVED_BYTES_MAX,
+        TLS_SEALED_BYTES_MAX,
+        TLS_UNSENT_BYTES_MAX,
+        TLS_FILE_BYTES_MAX,
+        STREAM_BACKLOG_BYTES_MAX,
+        STREAM_MESSAGE_BYTES_MAX,
+        CONNECTIONS_MAX,
+        DESCRIPTORS_BESIDE,
+        STREAMS_MAX,
+        BODIES_BYTES_MAX,
+        BODY_BYTES_SMALL,
+        QUEUE_MAX,
+        JOB_QUEUE_MAX,
+        LOG_QUEUE_MAX,
+    ];
+    let times = times![
+        front:
+        HEAD_TIMEOUT,
+        BODY_TIMEOUT,
+        WRITE_TIMEOUT,
+        IDLE_TIMEOUT,
+        HALF_CLOSED_GRACE,
+        LINGER_TIMEOUT,
+        HANDSHAKE_TIMEOUT,
+        DRAIN_GRACE,
+    ];
+    let coded: BTreeSet<(String, u64)> =
+        sizes.iter().chain(&times).map(|&(name, value)| (name.to_owned(), value)).collect();
+    let page = page("limits.md");
+    let heads = ["| of a connection | value | why |", "| of the server | value | why |"];
+    let written: BTreeSet<(String, u64)> = heads
+        .into_iter()
+        .flat_map(|head| table(&page, head))
         .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
         .collect();
     assert_eq!(written, coded);

@@ -7,6 +7,8 @@ use super::*;
 use crate::limits;
 use crate::net::message::Method;
 
+const NUMBERING: Numbering = Numbering { instance: 1, connection: 2, requests: 0 };
+
 /// A connection, its clock, and what it has said so far.
 struct Bench {
     conn: Conn,
@@ -22,7 +24,7 @@ impl Bench {
 
     fn limited(limits: Limits) -> Bench {
         let moment = Moment::at(Instant::now(), UNIX_EPOCH);
-        let conn = Conn::open(Arc::new(limits), moment.now);
+        let conn = Conn::open(Arc::new(limits), NUMBERING, moment.now);
         Bench { conn, moment, said: Vec::new(), calls: Vec::new() }
     }
 
@@ -478,4 +480,23 @@ fn a_drain_closes_the_idle_and_finishes_the_rest() {
     assert_eq!(begun.statuses(), [200]);
     assert!(begun.text().contains("connection: close\r\n"));
     assert!(begun.conn.is_lingering());
+}
+
+#[test]
+fn every_answer_names_its_request() {
+    let mut bench = Bench::new();
+    bench.feed(b"GET / HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\n\r\n");
+    bench.feed(b"GET / HTTP/1.1\r\nHost: x\r\nX-Request-Id: not mine\r\n\r\n");
+    let chunked = "Transfer-Encoding: chunked\r\n\r\nodd\r\n";
+    bench
+        .feed(format!("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: third\r\n{chunked}").as_bytes());
+    let text = bench.text();
+    let ids = text.lines().filter_map(|line| line.strip_prefix("x-request-id: "));
+    // Ours counts only the requests that brought none.
+    assert_eq!(ids.collect::<Vec<_>>(), ["mine", "1-2-1", "third"]);
+    assert_eq!(bench.conn.take_refused(), Some(400));
+
+    let mut bench = Bench::new();
+    bench.feed(b"odd\n");
+    assert!(bench.text().contains("\r\nx-request-id: 1-2-1\r\n"), "{}", bench.text());
 }

@@ -1,0 +1,68 @@
+//! What a store tells of itself to whoever watches it: counted as it works, read without waiting.
+//!
+//! Knows numbers only. The gauges are as of the last look that found the writer free, because nobody
+//! who only watches may wait for a write, or make one wait.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Store;
+use super::rows::Rows;
+
+/// Counted since the opening.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) syncs: AtomicU64,
+    pub(crate) seals: AtomicU64,
+    pub(crate) merges: AtomicU64,
+    segments: AtomicU64,
+    tail_bytes: AtomicU64,
+    log_bytes: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn count(of: &AtomicU64) {
+        of.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How a store is, and what it has done since it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Times that the log was brought to disk for writers who waited, or at an interval.
+    pub syncs: u64,
+    /// Tails that became a segment.
+    pub seals: u64,
+    /// Segments that were made of others, by compaction and erasure.
+    pub merges: u64,
+    /// Sealed segments.
+    pub segments: u64,
+    /// Heap of the rows that are not sealed.
+    pub tail_bytes: u64,
+    /// Bytes of all logs.
+    pub log_bytes: u64,
+    /// Bytes of all files.
+    pub bytes_on_disk: u64,
+}
+
+impl Store {
+    /// Its figures. Never waits for a writer.
+    pub fn figures(&self) -> Figures {
+        let tally = &self.tally;
+        if let Ok(writer) = self.writer.try_lock() {
+            let tail = Rows::bytes(writer.rows.tail()) as u64;
+            tally.segments.store(writer.manifest.segments.len() as u64, Ordering::Relaxed);
+            tally.tail_bytes.store(tail, Ordering::Relaxed);
+            tally.log_bytes.store(writer.log_bytes(), Ordering::Relaxed);
+        }
+        let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        Figures {
+            syncs: read(&tally.syncs),
+            seals: read(&tally.seals),
+            merges: read(&tally.merges),
+            segments: read(&tally.segments),
+            tail_bytes: read(&tally.tail_bytes),
+            log_bytes: read(&tally.log_bytes),
+            bytes_on_disk: self.bytes_on_disk(),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Numbers as text, in the exposition format 0.0.4 of Prometheus.
+//!
+//! Our own and not `prometheus-client`: its families keep their labels in a map behind a lock, and ours
+//! are fixed; what is left of it is this file.
+
+use std::fmt::Write;
+
+use super::{BOUNDS_MICROS, Latencies};
+
+/// What a family of samples is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows; its name ends with `_total`.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Durations by size, in seconds.
+    Histogram,
+}
+
+/// Names and values that tell samples of a family apart.
+type Labels<'a> = [(&'a str, &'a str)];
+
+/// A page of samples, as far as it is written.
+#[derive(Debug, Default)]
+pub struct Page {
+    text: String,
+    family: &'static str,
+}
+
+impl Page {
+    /// What its answer's `Content-Type` says.
+    pub const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
+
+    /// Begins a family; the samples up to the next one are of it. `help` is one line.
+    pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
+        debug_assert!(!help.contains(['\n', '\\']), "it would need escapes");
+        debug_assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+        self.family = name;
+    }
+
+    /// One sample of a family that is no histogram.
+    pub fn sample(&mut self, labels: &Labels<'_>, value: f64) {
+        self.line("", labels, None, value);
+    }
+
+    /// A count as a sample.
+    pub fn count(&mut self, labels: &Labels<'_>, value: u64) {
+        #[expect(clippy::cast_precision_loss, reason = "the format's numbers are doubles")]
+        self.line("", labels, None, value as f64);
+    }
+
+    /// A family of one count without labels.
+    pub fn single(&mut self, name: &'static str, kind: Kind, help: &str, value: u64) {
+        self.family(name, kind, help);
+        self.count(&[], value);
+    }
+
+    /// The samples of one histogram.
+    pub fn histogram(&mut self, labels: &Labels<'_>, latencies: &Latencies) {
+        let (counts, all) = latencies.cumulative();
+        for (bound, count) in BOUNDS_MICROS.iter().zip(counts) {
+            #[expect(clippy::cast_precision_loss, reason = "some seconds in microseconds")]
+            let seconds = (*bound as f64 / 1e6).to_string();
+            #[expect(clippy::cast_precision_loss, reason = "the format's numbers are doubles")]
+            self.line("_bucket", labels, Some(&seconds), count as f64);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "the format's numbers are doubles")]
+        let all = all as f64;
+        self.line("_bucket", labels, Some("+Inf"), all);
+        self.line("_sum", labels, None, latencies.sum_seconds());
+        self.line("_count", labels, None, all);
+    }
+
+    /// The whole page.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.text.into_bytes()
+    }
+
+    fn line(&mut self, suffix: &str, labels: &Labels<'_>, bound: Option<&str>, value: f64) {
+        let family = self.family;
+        self.put(format_args!("{family}{suffix}"));
+        let bound = bound.map(|bound| ("le", bound));
+        for (at, (name, value)) in labels.iter().copied().chain(bound).enumerate() {
+            self.text.push(if at == 0 { '{' } else { ',' });
+            self.put(format_args!("{name}=\""));
+            for c in value.chars() {
+                match c {
+                    '\\' | '"' => self.put(format_args!("\\{c}")),
+                    '\n' => self.text.push_str("\\n"),
+                    _ => self.text.push(c),
+                }
+            }
+            self.text.push('"');
+        }
+        if !labels.is_empty() || bound.is_some() {
+            self.text.push('}');
+        }
+        self.put(format_args!(" {value}\n"));
+    }
+
+    fn put(&mut self, arguments: std::fmt::Arguments<'_>) {
+        self.text.write_fmt(arguments).expect("a String takes every write");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn samples_stand_under_their_family_and_labels_are_escaped() {
+        let mut page = Page::default();
+        page.single("a_total", Kind::Counter, "What it is.", 3);
+        page.family("b", Kind::Gauge, "Another.");
+        page.sample(&[("x", "1"), ("y", "a\\b\"c\nd")], 0.5);
+        let text = String::from_utf8(page.into_bytes()).unwrap();
+        assert_eq!(
+            text,
+            "# HELP a_total What it is.\n# TYPE a_total counter\na_total 3\n\
+             # HELP b Another.\n# TYPE b gauge\nb{x=\"1\",y=\"a\\\\b\\\"c\\nd\"} 0.5\n"
+        );
+    }
+
+    #[test]
+    fn a_histogram_grows_with_its_bounds() {
+        let latencies = Latencies::default();
+        latencies.record(Duration::from_micros(100));
+        latencies.record(Duration::from_secs(100));
+        let mut page = Page::default();
+        page.family("t_seconds", Kind::Histogram, "Took.");
+        page.histogram(&[("stage", "a")], &latencies);
+        let text = String::from_utf8(page.into_bytes()).unwrap();
+        for line in [
+            "t_seconds_bucket{stage=\"a\",le=\"0.000064\"} 0",
+            "t_seconds_bucket{stage=\"a\",le=\"0.000256\"} 1",
+            "t_seconds_bucket{stage=\"a\",le=\"67.108864\"} 1",
+            "t_seconds_bucket{stage=\"a\",le=\"+Inf\"} 2",
+            "t_seconds_sum{stage=\"a\"} 100.0001",
+            "t_seconds_count{stage=\"a\"} 2",
+        ] {
+            assert!(text.lines().any(|known| known == line), "{line}\n{text}");
+        }
+    }
+}

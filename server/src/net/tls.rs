@@ -1,0 +1,340 @@
+//! TLS between a socket and the state machine, without the socket: ciphertext in and out on one side,
+//! the plaintext of a `Conn` on the other.
+//!
+//! Owns what is received and not yet decrypted, and what is encrypted and not yet sent; knows neither
+//! HTTP nor files. The protocol is `rustls`', by its interface without buffers: an idle connection
+//! keeps none. What the state machine said counts as sent once its ciphertext is, so that its clocks
+//! mean the same with TLS and without.
+
+use std::time::Instant;
+
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+
+use super::buffers::{Inbox, Outbox};
+use super::conn::Conn;
+use crate::limits::{
+    TLS_RECEIVED_BYTES_MAX, TLS_RECORD_OVERHEAD_MAX, TLS_SEALED_BYTES_MAX, TLS_UNSENT_BYTES_MAX,
+};
+
+/// Largest plaintext of one record (RFC 8446, section 5.1).
+const RECORD_BYTES_MAX: usize = 16 * 1024;
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing has been received.
+    Fresh,
+    Handshake,
+    Open,
+    /// Our `close_notify` is said; nothing more is encrypted.
+    Closing,
+    /// The protocol was broken; an alert may wait to be sent.
+    Failed,
+}
+
+/// What the bytes so far have led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Nothing to tell.
+    None,
+    /// The handshake is done.
+    Opened,
+    /// The client broke the protocol, or we do not speak alike. Told once.
+    Failed,
+}
+
+/// The TLS of one connection.
+pub(super) struct Tls {
+    session: UnbufferedServerConnection,
+    stage: Stage,
+    /// When the handshake began.
+    since: Instant,
+    /// Ciphertext that is not a whole record or handshake message yet.
+    incoming: Inbox,
+    /// Plaintext that the connection had no room for.
+    plain: Inbox,
+    outgoing: Outbox,
+    unsent_bytes: usize,
+    /// Plaintext of the connection's that `outgoing` holds.
+    covered_bytes: usize,
+    /// The client will send no more, and whether the connection knows.
+    ended: bool,
+    end_told: bool,
+    /// Why it failed, for the log.
+    fault: Option<rustls::Error>,
+}
+
+// Keys are beside it. Measured with them, by tests/campaigns/idle.sh: 4.2 KB for an idle connection.
+const _: () = assert!(size_of::<Tls>() <= 4096);
+
+impl Tls {
+    /// A connection that has said nothing yet.
+    pub(super) fn open(session: UnbufferedServerConnection, now: Instant) -> Tls {
+        Tls {
+            session,
+            stage: Stage::Fresh,
+            since: now,
+            incoming: Inbox::default(),
+            plain: Inbox::default(),
+            outgoing: Outbox::default(),
+            unsent_bytes: 0,
+            covered_bytes: 0,
+            ended: false,
+            end_told: false,
+            fault: None,
+        }
+    }
+
+    /// How many bytes `receive` may be given now.
+    pub(super) fn room(&self, conn: &Conn) -> usize {
+        match self.stage {
+            Stage::Failed => conn.room(),
+            // What the connection throws away while it lingers comes through here all the same.
+            _ => TLS_RECEIVED_BYTES_MAX - self.incoming.len() - self.plain.len(),
+        }
+    }
+
+    /// Whether these are the first bytes of a client that speaks HTTP without TLS.
+    pub(super) fn is_plain_http(&self, bytes: &[u8]) -> bool {
+        // A method begins with a capital letter, a record with a number below 32.
+        self.stage == Stage::Fresh && bytes.first().is_some_and(u8::is_ascii_uppercase)
+    }
+
+    /// Takes bytes from the socket, at most `room` of them, and gives the connection what they hold.
+    pub(super) fn receive(&mut self, bytes: &[u8], conn: &mut Conn, now: Instant) -> Change {
+        if self.stage == Stage::Failed {
+            conn.receive(bytes, now);
+            return Change::None;
+        }
+        if self.stage == Stage::Fresh {
+            self.stage = Stage::Handshake;
+        }
+        self.incoming.push(bytes);
+        let before = self.stage;
+        if let Err(error) = self.read_records() {
+            self.fail(error, conn, now);
+            return Change::Failed;
+        }
+        self.hand_over(conn, now);
+        let is_opened = before == Stage::Handshake && self.stage == Stage::Open;
+        if is_opened { Change::Opened } else { Change::None }
+    }
+
+    /// The client closed its sending half of the socket.
+    pub(super) fn end(&mut self, conn: &mut Conn, now: Instant) {
+        self.ended = true;
+        if matches!(self.stage, Stage::Fresh | Stage::Handshake) {
+            conn.lose();
+        } else {
+            self.hand_over(conn, now);
+        }
+    }
+
+    /// Gives the connection what it has room for. Says whether there was any.
+    pub(super) fn hand_over(&mut self, conn: &mut Conn, now: Instant) -> bool {
+        let count = conn.room().min(self.plain.len());
+        if count > 0 {
+            conn.receive(&self.plain.rest()[..count], now);
+            self.plain.consume(count);
+        }
+        if self.ended && self.plain.is_empty() && !self.end_told {
+            self.end_told = true;
+            conn.end(now);
+            return true;
+        }
+        count > 0
+    }
+
+    /// Encrypts what the connection wants to say, once everything before it is sent.
+    pub(super) fn seal(&mut self, conn: &mut Conn, now: Instant) -> Change {
+        let plain = conn.output();
+        if self.stage != Stage::Open || plain.is_empty() || !self.outgoing.is_empty() {
+            return Change::None;
+        }
+        let plain = &plain[..plain.len().min(TLS_SEALED_BYTES_MAX)];
+        let count = plain.len();
+        let records = count.div_ceil(RECORD_BYTES_MAX);
+        let mut sealed = vec![0; count + records * TLS_RECORD_OVERHEAD_MAX];
+        let outcome = self.with_writer(|writer| match writer.encrypt(plain, &mut sealed) {
+            Err(EncryptError::InsufficientSize(needs)) => {
+                // Something of the protocol's own goes first, such as new keys.
+                sealed.resize(needs.required_size, 0);
+                writer.encrypt(plain, &mut sealed)
+            }
+            other => other,
+        });
+        match outcome {
+            Some(Ok(length)) => {
+                sealed.truncate(length);
+                self.queue(sealed);
+                self.covered_bytes = count;
+                Change::None
+            }
+            // The keys are used up, which takes more than any client has patience for, or the
+            // session came to an end by itself.
+            Some(Err(_)) | None => {
+                self.fail(rustls::Error::EncryptError, conn, now);
+                Change::Failed
+            }
+        }
+    }
+
+    /// Says `close_notify`, so that the client can tell this end from a cut. Nothing follows it.
+    pub(super) fn close(&mut self) {
+        const ALERT_BYTES_MAX: usize = 1024;
+        if self.stage != Stage::Open {
+            return;
+        }
+        self.stage = Stage::Closing;
+        let mut alert = vec![0; ALERT_BYTES_MAX];
+        let said = self.with_writer(|writer| writer.queue_close_notify(&mut alert));
+        if let Some(Ok(length)) = said {
+            alert.truncate(length);
+            self.queue(alert);
+        }
+    }
+
+    /// The next bytes for the socket; empty when there are none.
+    pub(super) fn output(&self) -> &[u8] {
+        self.outgoing.next()
+    }
+
+    /// Whether all is sent.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.outgoing.is_empty()
+    }
+
+    /// The socket took `count` bytes of `output`.
+    pub(super) fn wrote(&mut self, count: usize, conn: &mut Conn, now: Instant) {
+        self.outgoing.consume(count);
+        self.unsent_bytes -= count;
+        if self.outgoing.is_empty() && self.covered_bytes > 0 {
+            conn.wrote(std::mem::take(&mut self.covered_bytes), now);
+        }
+    }
+
+    /// Since when the client has been asked for its handshake; `None` once it is done.
+    pub(super) fn handshake_since(&self) -> Option<Instant> {
+        matches!(self.stage, Stage::Fresh | Stage::Handshake).then_some(self.since)
+    }
+
+    /// Why it failed.
+    pub(super) fn fault(&self) -> Option<&rustls::Error> {
+        self.fault.as_ref()
+    }
+
+    /// Goes through what has arrived as far as it is whole.
+    fn read_records(&mut self) -> Result<(), rustls::Error> {
+        loop {
+            let Tls { session, incoming, plain, .. } = self;
+            let UnbufferedStatus { discard, state, .. } =
+                session.process_tls_records(incoming.rest_mut());
+            let mut used = discard;
+            let mut encoded = None;
+            let is_more = match state? {
+                ConnectionState::ReadTraffic(mut traffic) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record?;
+                        used += record.discard;
+                        plain.push(record.payload);
+                    }
+                    true
+                }
+                ConnectionState::EncodeTlsData(mut data) => {
+                    encoded = encode(|out| data.encode(out));
+                    true
+                }
+                ConnectionState::TransmitTlsData(data) => {
+                    // It stands in `outgoing`, and what follows stands behind it.
+                    data.done();
+                    true
+                }
+                ConnectionState::PeerClosed => {
+                    self.ended = true;
+                    true
+                }
+                ConnectionState::WriteTraffic(_) => {
+                    if self.stage == Stage::Handshake {
+                        self.stage = Stage::Open;
+                    }
+                    false
+                }
+                ConnectionState::BlockedHandshake | ConnectionState::Closed => false,
+                // Early data, which we never allow, and states of a later version.
+                _ => return Err(rustls::Error::HandshakeNotComplete),
+            };
+            self.incoming.consume(used);
+            if self.ended {
+                // After its `close_notify` a client has nothing to say (RFC 8446, section 6.1).
+                self.incoming = Inbox::default();
+            }
+            encoded.into_iter().for_each(|bytes| self.queue(bytes));
+            if self.unsent_bytes > TLS_UNSENT_BYTES_MAX {
+                return Err(rustls::Error::General("unread protocol messages".to_owned()));
+            }
+            if !is_more {
+                break;
+            }
+        }
+        if self.incoming.len() + self.plain.len() >= TLS_RECEIVED_BYTES_MAX && self.plain.is_empty()
+        {
+            return Err(rustls::Error::General("a message that is too long".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// What the session lets us write with; `None` where it lets us not.
+    fn with_writer<T>(
+        &mut self,
+        work: impl FnOnce(
+            &mut rustls::unbuffered::WriteTraffic<'_, rustls::server::ServerConnectionData>,
+        ) -> T,
+    ) -> Option<T> {
+        let status = self.session.process_tls_records(self.incoming.rest_mut());
+        // All that had arrived was gone through when it came, so this is no other state than that.
+        match status.state {
+            Ok(ConnectionState::WriteTraffic(mut writer)) => Some(work(&mut writer)),
+            _ => None,
+        }
+    }
+
+    /// Takes what is left to say, the alert above all that tells the client why, and has the connection wind up.
+    fn fail(&mut self, error: rustls::Error, conn: &mut Conn, now: Instant) {
+        self.stage = Stage::Failed;
+        self.fault = Some(error);
+        self.covered_bytes = 0;
+        // Behind what was begun of the handshake: the alert may be in the keys that it agrees on. Asked
+        // for only while there is something, for else the same bytes would be read and fail again.
+        while self.session.wants_write() {
+            let status = self.session.process_tls_records(self.incoming.rest_mut());
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state else { break };
+            let alert = encode(|out| data.encode(out));
+            alert.into_iter().for_each(|alert| self.queue(alert));
+        }
+        self.incoming = Inbox::default();
+        self.plain = Inbox::default();
+        conn.break_off(now);
+    }
+
+    fn queue(&mut self, bytes: Vec<u8>) {
+        self.unsent_bytes += bytes.len();
+        self.outgoing.push(bytes);
+    }
+}
+
+/// A handshake record in a buffer of its size.
+fn encode(mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>) -> Option<Vec<u8>> {
+    match encode(&mut []) {
+        Err(EncodeError::InsufficientSize(needs)) => {
+            let mut bytes = vec![0; needs.required_size];
+            let length = encode(&mut bytes).ok()?;
+            bytes.truncate(length);
+            Some(bytes)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! TLS without a socket: whatever the pieces, the same plaintext; whatever the bytes, no panic.
+
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use super::*;
+use crate::net::config::Limits;
+use crate::net::date::Moment;
+use crate::net::identity::Identity;
+use crate::net::message::{Head, Response};
+use crate::net::request_id::Numbering;
+
+/// Both ends, and who we are to the client.
+struct Bench {
+    identity: Identity,
+    settings: Arc<ClientConfig>,
+}
+
+impl Bench {
+    fn new(name: &str) -> Bench {
+        let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let folder = std::env::temp_dir().join(format!("recalld-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+        fs::write(&certificate, pair.cert.pem()).unwrap();
+        fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        let identity = Identity::load(&certificate, &key).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(pair.cert.der().clone()).unwrap();
+        let settings = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Bench { identity, settings: Arc::new(settings) }
+    }
+
+    /// One request over a new connection whose bytes come in pieces of `piece`, each changed by `spoil`,
+    /// which is told its place among all. Gives what the client read, and how the server's side ended.
+    fn exchange(&self, piece: usize, mut spoil: impl FnMut(usize, u8) -> u8) -> (Vec<u8>, Tls) {
+        let moment = Moment::at(Instant::now(), UNIX_EPOCH);
+        let numbering = Numbering { instance: 1, connection: 1, requests: 0 };
+        let mut conn = Conn::open(Arc::new(Limits::default()), numbering, moment.now);
+        let mut tls = Tls::open(self.identity.session().unwrap(), moment.now);
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = ClientConnection::new(Arc::clone(&self.settings), name).unwrap();
+        client.writer().write_all(b"GET /path HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let (mut sent, mut read) = (0, Vec::new());
+        loop {
+            let mut flight = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut flight).unwrap();
+            }
+            for bytes in flight.chunks(piece) {
+                let spoilt = bytes.iter().map(|byte| {
+                    sent += 1;
+                    spoil(sent - 1, *byte)
+                });
+                let bytes: Vec<u8> = spoilt.collect();
+                assert!(bytes.len() <= tls.room(&conn));
+                tls.receive(&bytes, &mut conn, moment.now);
+                if let Some(request) = conn.advance(&moment) {
+                    let answer = Response { head: Head::new(200), body: request.target.into() };
+                    conn.respond(answer, &moment).unwrap();
+                }
+            }
+            let mut answer = Vec::new();
+            loop {
+                tls.seal(&mut conn, moment.now);
+                let output = tls.output().to_vec();
+                if output.is_empty() {
+                    break;
+                }
+                tls.wrote(output.len(), &mut conn, moment.now);
+                answer.extend(output);
+            }
+            let mut rest = &answer[..];
+            while !rest.is_empty() {
+                client.read_tls(&mut rest).unwrap();
+                if client.process_new_packets().is_err() {
+                    return (read, tls);
+                }
+            }
+            let _no_more_for_now = client.reader().read_to_end(&mut read);
+            if flight.is_empty() && answer.is_empty() {
+                return (read, tls);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_size_of_pieces_gives_the_same_answer() {
+    let bench = Bench::new("pieces");
+    for piece in [1, 2, 3, 5, 16, 100, 10_000] {
+        let (read, tls) = bench.exchange(piece, |_, byte| byte);
+        let read = String::from_utf8(read).unwrap();
+        assert!(read.starts_with("HTTP/1.1 200 OK\r\n") && read.ends_with("/path"), "{piece}");
+        assert_eq!(tls.stage, Stage::Open);
+        // An idle connection keeps no bytes.
+        assert_eq!((tls.incoming.capacity(), tls.plain.capacity(), tls.unsent_bytes), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_spoilt_byte_ends_the_connection_and_nothing_else() {
+    let bench = Bench::new("spoilt");
+    let mut length = 0;
+    bench.exchange(10_000, |_, byte| {
+        length += 1;
+        byte
+    });
+    for at in 0..length {
+        let (read, tls) = bench.exchange(10_000, |place, byte| byte ^ u8::from(place == at));
+        // Some bytes of a hello mean nothing to us; where one does, no answer gets out.
+        assert!(read.is_empty() || read.ends_with(b"/path"), "byte {at}");
+        if tls.stage == Stage::Failed {
+            assert!(read.is_empty() && tls.fault().is_some(), "byte {at}");
+        }
+    }
+}

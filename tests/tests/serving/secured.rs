@@ -1,0 +1,107 @@
+//! TLS on the hosted listener of the program, and its certificates read again while it serves.
+
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::sync::Arc;
+
+use rcgen::generate_simple_self_signed;
+use rustix::process::Signal;
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tests::service::scratch;
+
+use super::launched::{Launched, TIME_MAX};
+use super::{manager, told};
+
+/// Writes a new pair, and gives its certificate.
+fn renew(folder: &Path) -> CertificateDer<'static> {
+    let pair = generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    fs::write(folder.join("certificate.pem"), pair.cert.pem()).unwrap();
+    let key = folder.join("key.pem");
+    fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
+    fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    pair.cert.der().clone()
+}
+
+struct Secured(StreamOwned<ClientConnection, TcpStream>);
+
+impl Secured {
+    fn open(address: &str, trusted: &CertificateDer<'static>) -> Secured {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted.clone()).unwrap();
+        let settings = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").unwrap();
+        let session = ClientConnection::new(Arc::new(settings), name).unwrap();
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(TIME_MAX)).unwrap();
+        Secured(StreamOwned::new(session, socket))
+    }
+
+    /// The status of `GET /health`, on a connection that stays open; `None` where TLS fails.
+    fn health(&mut self) -> Option<String> {
+        self.0.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            self.0.read_exact(&mut byte).ok()?;
+            head.extend(byte);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        self.0.read_exact(&mut body).ok()?;
+        Some(head.lines().next().unwrap().to_owned())
+    }
+}
+
+const OK: Option<&str> = Some("HTTP/1.1 200 OK");
+
+/// SIGHUP, and what the manager is told of it.
+fn reload(service: &Launched, manager: &UnixDatagram) {
+    service.signal(Signal::HUP);
+    let reloading = told(manager);
+    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+    let micros = reloading.lines().nth(1).unwrap().strip_prefix("MONOTONIC_USEC=").unwrap();
+    assert!(micros.parse::<u64>().unwrap() > 0);
+    assert!(told(manager).starts_with("READY=1\n"));
+}
+
+#[test]
+fn a_certificate_is_served_and_read_again_on_sighup() {
+    let folder = scratch();
+    let (manager, path) = manager(folder.path());
+    let old = renew(folder.path());
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (certificate, key) = (file("certificate.pem"), file("key.pem"));
+    let arguments = ["--hosted", "127.0.0.1:0", "--tls-cert", &certificate, "--tls-key", &key];
+    let variables = [("NOTIFY_SOCKET", path.as_str())];
+    let service = Launched::start(&folder.path().join("data"), &arguments, variables);
+    told(&manager);
+    let hosted = service.ready["hosted"].as_str().unwrap().strip_prefix("https://").unwrap();
+    let mut before = Secured::open(hosted, &old);
+    assert_eq!(before.health().as_deref(), OK);
+
+    let new = renew(folder.path());
+    reload(&service, &manager);
+    assert_eq!(before.health().as_deref(), OK);
+    assert_eq!(Secured::open(hosted, &new).health().as_deref(), OK);
+    assert_eq!(Secured::open(hosted, &old).health(), None);
+
+    fs::write(&certificate, "not a certificate").unwrap();
+    reload(&service, &manager);
+    service.until_said("recalld: error: the new certificate cannot be used; the old one stays");
+    service.until_said(&certificate);
+    assert_eq!(before.health().as_deref(), OK);
+    assert_eq!(Secured::open(hosted, &new).health().as_deref(), OK);
+    drop(before);
+    assert_eq!(service.terminate().code(), Some(0));
+}
