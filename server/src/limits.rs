@@ -155,3 +155,7 @@ pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Messages of one JSON-RPC batch (revision 2025-03-26).
 pub const BATCH_MESSAGES_MAX: usize = 64;
+
+/// Characters of an unknown name (an argument's, a tool's) that are looked at and shown: the longest
+/// name of ours has 60.
+pub const MISSPELT_CHARS_MAX: usize = 64;

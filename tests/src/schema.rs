@@ -1,41 +1,42 @@
 //! Answers against the schemas that the catalog gives.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use serde_json::Value;
+use server::tools::results::RECEIPT;
+use server::tools::{FAMILIES, Tool};
 
-/// Whether a value is of the type that a schema names.
-fn has_type(value: &Value, schema: &Value) -> bool {
-    let is = |name: &str| match name {
-        "string" => value.is_string(),
-        "integer" => value.is_i64() || value.is_u64(),
-        "number" => value.is_number(),
-        "boolean" => value.is_boolean(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        "null" => value.is_null(),
-        other => panic!("unknown type {other}"),
-    };
-    match &schema["type"] {
-        Value::String(name) => is(name),
-        Value::Array(names) => names.iter().any(|name| is(name.as_str().unwrap())),
-        _ => true,
+/// The rows of the catalog, in its order.
+pub fn rows() -> impl Iterator<Item = &'static Tool> {
+    FAMILIES.iter().flat_map(|family| family.tools.iter())
+}
+
+/// A tool's structured answer conforms to its output schema, has what the row says is always there,
+/// and nothing that the row does not name.
+///
+/// # Panics
+/// Where it does not.
+#[track_caller]
+pub fn assert_conforms(tool: &str, structured: &Value) {
+    let row = rows().find(|row| row.name == tool).expect("a tool of the catalog");
+    conforms(tool, "outputSchema", &row.describe()["outputSchema"], structured);
+    let object = structured.as_object().expect("its schema wants an object");
+    let fields = || row.results.iter().chain([&RECEIPT]);
+    for field in fields().filter(|field| field.always) {
+        assert!(object.contains_key(field.name), "{tool} lacks {}: {structured}", field.name);
+    }
+    for name in object.keys() {
+        assert!(fields().any(|field| field.name == name), "{tool} does not name {name}");
     }
 }
 
-/// A tool's structured answer has what its output schema wants, and nothing that it does not name.
+/// A value conforms to a schema of the catalog, as JSON Schema 2020-12 has it.
 ///
 /// # Panics
-/// Where it has not.
+/// Where it does not.
 #[track_caller]
-pub fn assert_conforms(tool: &str, structured: &Value, schemas: &[Value]) {
-    let schema = &schemas.iter().find(|row| row["name"] == tool).unwrap()["outputSchema"];
-    let object = structured.as_object().unwrap();
-    for name in schema["required"].as_array().unwrap() {
-        assert!(object.contains_key(name.as_str().unwrap()), "{tool} lacks {name}: {structured}");
-    }
-    for (name, value) in object {
-        let known = &schema["properties"][name];
-        assert!(has_type(value, known), "{tool}.{name} is {value}, {known} is wanted");
+pub fn conforms(tool: &str, which: &str, schema: &Value, value: &Value) {
+    let schema = jsonschema::draft202012::new(schema)
+        .unwrap_or_else(|error| panic!("{which} of {tool} is no schema: {error}"));
+    if let Err(error) = schema.validate(value) {
+        panic!("{which} of {tool}: {error} at `{}` in {value}", error.instance_path());
     }
 }

@@ -13,15 +13,17 @@ use serde_json::{Value, json};
 use crate::limits::BATCH_MESSAGES_MAX;
 use crate::net::{Call, Reply, Response, StreamSender, sse};
 use crate::parts::{Caller, Parts};
-use crate::tools::Context;
+use crate::tools::{Context, Profile};
 
 use rpc::{Fault, Message};
 pub use rpc::{LATEST, REVISIONS};
 
 /// Answers a POST to the endpoint.
 pub fn serve(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
-    let body = match accepted(call) {
-        Ok(body) => body,
+    let profile = Profile::from_query(call.request.query())
+        .map_err(|why| (400, Fault::server("unknown_profile", &why)));
+    let (profile, body) = match profile.and_then(|profile| Ok((profile, accepted(call)?))) {
+        Ok(accepted) => accepted,
         Err((status, fault)) => return reply.send(refusal(status, &fault)),
     };
     let stream = wants_stream(&body);
@@ -31,9 +33,9 @@ pub fn serve(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         return reply.send(refusal(406, &Fault::server("not_acceptable", why)));
     }
     if has_requests(&body) && (!answers_json || (stream && answers_stream)) {
-        return serve_stream(parts, caller, call, &body, reply);
+        return serve_stream(parts, caller, call, profile, &body, reply);
     }
-    match answer(parts, caller, call, &body, None) {
+    match answer(parts, caller, call, profile, &body, None) {
         Some(answer) => {
             // A single message that is none at all never reached a method.
             let wrong = !body.is_array() && matches!(Message::of(&body), Message::Wrong { .. });
@@ -45,10 +47,17 @@ pub fn serve(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
 }
 
 /// Progress comes as notifications; the answer is the last event.
-fn serve_stream(parts: &Parts, caller: &Caller, call: &Call, body: &Value, reply: Reply) {
+fn serve_stream(
+    parts: &Parts,
+    caller: &Caller,
+    call: &Call,
+    profile: Profile,
+    body: &Value,
+    reply: Reply,
+) {
     let stream = Mutex::new(reply.stream(sse::head().header("X-Accel-Buffering", "no")));
     let tell = |note: &Value| send(&stream, note);
-    if let Some(answer) = answer(parts, caller, call, body, Some(&tell)) {
+    if let Some(answer) = answer(parts, caller, call, profile, body, Some(&tell)) {
         send(&stream, &answer);
     }
 }
@@ -134,6 +143,7 @@ fn answer(
     parts: &Parts,
     caller: &Caller,
     call: &Call,
+    profile: Profile,
     body: &Value,
     tell: Option<&(dyn Fn(&Value) + Sync)>,
 ) -> Option<Value> {
@@ -143,7 +153,7 @@ fn answer(
         Message::Silent => None,
         Message::Wrong { id, fault } => Some(rpc::failure(&id, &fault)),
         Message::Request { id, method, params } => {
-            Some(match rpc::dispatch(&context, method, params, tell) {
+            Some(match rpc::dispatch(&context, profile, method, params, tell) {
                 Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
                 Err(fault) => rpc::failure(&id, &fault),
             })

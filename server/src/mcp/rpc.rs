@@ -1,8 +1,8 @@
 //! JSON-RPC 2.0 messages and the methods of MCP.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::tools::{self, Context, Refused, ToolError};
+use crate::tools::{self, Context, Profile, Refused, ToolError, args};
 
 /// Revisions that begin with `initialize`, oldest first.
 pub const REVISIONS: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -125,6 +125,7 @@ type Tell<'a> = Option<&'a (dyn Fn(&Value) + Sync)>;
 /// Does what a request asks.
 pub(super) fn dispatch(
     context: &Context<'_>,
+    profile: Profile,
     method: &str,
     params: &Value,
     tell: Tell<'_>,
@@ -132,7 +133,7 @@ pub(super) fn dispatch(
     match method {
         "initialize" => initialize(params),
         "ping" => Ok(json!({})),
-        "tools/list" => tools_list(context, params),
+        "tools/list" => tools_list(context, profile, params),
         "tools/call" => tools_call(context, params, tell),
         other => {
             let shown: String = other.chars().take(80).collect();
@@ -158,27 +159,21 @@ fn initialize(params: &Value) -> Result<Value, Fault> {
 }
 
 /// The catalog fits one page; a cursor can only be wrong.
-fn tools_list(context: &Context<'_>, params: &Value) -> Result<Value, Fault> {
+fn tools_list(context: &Context<'_>, profile: Profile, params: &Value) -> Result<Value, Fault> {
     if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
         return Err(Fault::invalid_params("cursor: the list has one page, so no cursor is valid"));
     }
-    let listed: Vec<Value> = tools::visible_to(context.caller).map(tools::Tool::describe).collect();
+    let listed = tools::visible_to(context.caller, profile).map(tools::Tool::describe);
+    let listed: Vec<Value> = listed.collect();
     Ok(json!({"tools": listed}))
 }
 
 fn tools_call(context: &Context<'_>, params: &Value, tell: Tell<'_>) -> Result<Value, Fault> {
     let name = params["name"].as_str();
     let name = name.ok_or_else(|| Fault::invalid_params("name is missing: a tool's name"))?;
-    let Some(tool) = tools::find(context.caller, name) else {
-        let shown: String = name.chars().take(80).collect();
-        return Err(Fault::invalid_params(&format!("Unknown tool: {shown}")));
-    };
-    let empty = Map::new();
-    let arguments = match &params["arguments"] {
-        Value::Null => &empty,
-        Value::Object(arguments) => arguments,
-        _ => return Err(Fault::invalid_params("arguments: an object is wanted")),
-    };
+    let invalid = |why: String| Fault::invalid_params(&why);
+    let tool = tools::find(context.caller, name).map_err(invalid)?;
+    let arguments = args::arguments(&params["arguments"]).map_err(invalid)?;
     let token = params["_meta"]["progressToken"].clone();
     let notify = |done: u64, total: u64, what: &str| {
         if let Some(tell) = tell {
@@ -198,7 +193,7 @@ fn tools_call(context: &Context<'_>, params: &Value, tell: Tell<'_>) -> Result<V
         deadline: context.deadline,
         progress: if wanted { Some(&notify) } else { None },
     };
-    match tool.call(&context, arguments) {
+    match tool.call(&context, &arguments) {
         Ok(answer) => Ok(json!({
             "content": [{"type": "text", "text": answer.text}],
             "structuredContent": answer.structured,
