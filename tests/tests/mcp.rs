@@ -205,7 +205,9 @@ fn every_misspelt_name_is_answered_with_the_nearest() {
         let why = mcp.refusal(row.name, &json!({"entirely_different": 1}));
         let told = if fields.is_empty() { "takes no arguments" } else { "; it takes " };
         assert!(why.contains(told), "{}: {why}", row.name);
-        for misspelt in [row.name.replacen('a', "e", 1), row.name.to_uppercase()] {
+        let mut shorter = row.name.to_owned();
+        shorter.remove(2);
+        for misspelt in [shorter, row.name.to_uppercase()] {
             let answer = mcp.request("tools/call", &json!({"name": misspelt}));
             let error = &answer["error"];
             let told = format!("Unknown tool: {misspelt}; did you mean `{}`?", row.name);
@@ -307,7 +309,8 @@ fn answers_are_grounded() {
         for name in ["kind", "title", "status", "sensitivity"] {
             assert!(item[name].is_string(), "{name} of {item}");
         }
-        assert!(item["provenance"]["recorded_at"].is_string() && item["source"]["uri"].is_string());
+        assert!(item["provenance"]["recorded_at"].is_string(), "{item}");
+        assert!(item["source"]["uri"].is_string() || item["kind"] == "note", "{item}");
     }
     assert_eq!(answer["conflicts"], json!([]));
     let routing = &answer["routing"];
