@@ -42,18 +42,20 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let address = |id: ListenerId| addresses.iter().find(|(of, _)| *of == id).map(|(_, at)| *at);
     let (local, hosted) = (address(LOCAL), address(HOSTED));
     let handle = server.handle();
+    let pipeline = Pipeline::new(Arc::clone(&parts), local.map_or(0, |at| at.port()));
+    let pipeline = Arc::new(pipeline.map_err(Failure::could)?);
     let closing = signals.handle();
     let stopping = Cancel::new();
     thread::scope(|scope| {
         scope.spawn(|| {
             if signals.forever().next().is_some() {
                 stopping.raise();
+                pipeline.close();
                 handle.drain();
             }
         });
-        let serving = scope.spawn(|| {
-            server.run(Arc::new(Pipeline::new(Arc::clone(&parts), local.map_or(0, |at| at.port()))))
-        });
+        let service = Arc::clone(&pipeline);
+        let serving = scope.spawn(|| server.run(service));
         let begun = begin(args, &parts, (local, hosted), &stopping);
         if begun.is_err() {
             handle.drain();
@@ -68,7 +70,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             Err(_) => Err(Failure::Could("the event loop panicked".to_owned())),
         }
     })?;
-    drop((later, upkeep));
+    drop((pipeline, later, upkeep));
     parts.workspace.store.seal().map_err(Failure::could)
 }
 

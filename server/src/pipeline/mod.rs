@@ -8,10 +8,14 @@ mod authenticate;
 pub mod refusal;
 mod route;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::mcp;
+use serde_json::Value;
+
+use crate::mcp::{self, Endpoint};
+use crate::mcp_host::{Product, Visitor};
 use crate::net::{Call, ListenerId, Reply, Response, Service};
 use crate::operator;
 use crate::parts::{Caller, Parts};
@@ -30,13 +34,27 @@ pub const HOSTED: ListenerId = ListenerId(1);
 pub struct Pipeline {
     parts: Arc<Parts>,
     local_port: u16,
+    mcp: Endpoint<Product>,
 }
 
 impl Pipeline {
     /// Serves calls with these parts. `local_port` is the local listener's; calls that come from
     /// it must name it.
-    pub fn new(parts: Arc<Parts>, local_port: u16) -> Self {
-        Self { parts, local_port }
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn new(parts: Arc<Parts>, local_port: u16) -> io::Result<Self> {
+        let settings =
+            mcp::Settings { call_time_max: parts.call_time_max, random: Arc::clone(&parts.random) };
+        let mcp = Endpoint::start(Product::new(Arc::clone(&parts)), settings)?;
+        let changes = mcp.changes();
+        parts.workspace.store.tell_of_news(move || changes.note());
+        Ok(Self { parts, local_port, mcp })
+    }
+
+    /// Ends streams in good order; for the end of the server.
+    pub fn close(&self) {
+        self.mcp.close();
     }
 
     /// Parse, authenticate, admit.
@@ -66,7 +84,10 @@ impl Service for Pipeline {
                     });
                     reply.send(answer.unwrap_or_else(Response::from));
                 }
-                Target::Mcp => mcp::serve(&self.parts, &caller, &call, reply),
+                Target::Mcp => match Visitor::of(caller, call.request.query()) {
+                    Ok(visitor) => self.mcp.serve(&call, visitor, reply),
+                    Err(fault) => reply.send(mcp::refusal(&Value::Null, &fault)),
+                },
                 Target::OperatorIngest => operator::ingest(&self.parts, &caller, &call, reply),
                 Target::OperatorImport => operator::import(&self.parts, &caller, &call, reply),
                 Target::OperatorExport => operator::export(&self.parts, &caller, reply),

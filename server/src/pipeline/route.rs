@@ -82,13 +82,9 @@ pub static ROUTES: &[Route] = &[
         local_only: false,
         target: Target::Rest(rest::semantic_recall),
     },
-    Route {
-        method: Method::Post,
-        path: "/mcp",
-        gate: Gate::LocalOrBearer,
-        local_only: false,
-        target: Target::Mcp,
-    },
+    mcp(Method::Post),
+    mcp(Method::Get),
+    mcp(Method::Delete),
     Route {
         method: Method::Post,
         path: "/operator/recall",
@@ -146,6 +142,11 @@ pub static ROUTES: &[Route] = &[
         target: Target::OperatorJob(operator::serve_reembed),
     },
 ];
+
+const fn mcp(method: Method) -> Route {
+    let gate = Gate::LocalOrBearer;
+    Route { method, path: "/mcp", gate, local_only: false, target: Target::Mcp }
+}
 
 /// Whether this is a plain `GET /health`.
 pub(super) fn is_health(call: &Call) -> bool {

@@ -11,13 +11,11 @@
 //! }
 //! ```
 //!
-//! Clients have been seen to send numbers, lists and objects as strings of JSON, and all arguments
-//! as one; these are understood wherever no text was wanted.
+//! Clients have been seen to send numbers, lists and objects as strings of JSON; these are
+//! understood wherever no text was wanted.
 //!
 //! Every byte of a schema lands in a model's context, so it says what a model needs to know to get a
 //! call right: types, choices, ranges, how many. How long a text may be is told to who breaks it.
-
-use std::borrow::Cow;
 
 use engine::{ItemId, Micros, Sensitivity};
 use serde_json::{Map, Value, json};
@@ -70,24 +68,6 @@ pub fn input_schema(fields: &[Field]) -> Value {
         schema["required"] = json!(required);
     }
     schema
-}
-
-/// The arguments of a call: an object, or a string that holds one as JSON. Where there are none, they
-/// may be left out.
-///
-/// # Errors
-/// Something else was given: what is wanted.
-pub fn arguments(given: &Value) -> Result<Cow<'_, Map<String, Value>>, String> {
-    match given {
-        Value::Object(arguments) => Ok(Cow::Borrowed(arguments)),
-        Value::Null => Ok(Cow::Owned(Map::new())),
-        Value::String(text) if text.trim().is_empty() => Ok(Cow::Owned(Map::new())),
-        _ => match unquoted(given) {
-            Value::Object(arguments) => Ok(Cow::Owned(arguments)),
-            Value::Null => Ok(Cow::Owned(Map::new())),
-            _ => Err(format!("arguments: {}", wanted("an object", given))),
-        },
-    }
 }
 
 /// Declares a tool's arguments. See the module's documentation.
@@ -485,26 +465,6 @@ mod tests {
         assert_eq!(sample.tags.unwrap().0.len(), 2);
         assert_eq!(parse(json!({"text": "a", "hops": 6.0})).unwrap().hops.0, 6);
         assert_eq!(parse(json!({"text": "a", "hops": "6.0"})).unwrap().hops.0, 6);
-    }
-
-    #[test]
-    fn all_arguments_may_come_as_one_string() {
-        let object = json!({"text": "a", "hops": "2"});
-        for given in [object.clone(), json!(object.to_string())] {
-            assert_eq!(Value::Object(arguments(&given).unwrap().into_owned()), object);
-        }
-        for none in [json!(null), json!(""), json!(" "), json!("null"), json!({}), json!("{}")] {
-            assert!(arguments(&none).unwrap().is_empty(), "{none}");
-        }
-        for (given, words) in [
-            (json!([1]), "is a list; an object is wanted"),
-            (json!("[1]"), "is the string \"[1]\"; an object is wanted"),
-            (json!("{\"text\": "), "an object is wanted"),
-            (json!(7), "is the number 7"),
-        ] {
-            let error = arguments(&given).unwrap_err();
-            assert!(error.starts_with("arguments: ") && error.contains(words), "{given}: {error}");
-        }
     }
 
     #[test]

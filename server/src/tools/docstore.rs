@@ -1,7 +1,7 @@
 //! docstore: ingested documents, whole and in pieces.
 
 use engine::ledger::Effect;
-use engine::{ItemView, Place, Snapshot, Status, hex};
+use engine::{ItemId, ItemView, Place, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
 
 use super::args::{Id, Int, Text, args};
@@ -98,6 +98,23 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
         text.len()
     );
     Ok(Answer::plain(structured, readable).touching(Effect::Read, [item.id]))
+}
+
+/// A whole document, `{text, format, truncated}`, of at most `bytes_max` bytes of text; for a governed
+/// read.
+pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answer, ToolError> {
+    let wanted = GetDocument { document_id: Some(Id(id)), path: None, offset: Int(0) };
+    let snapshot = context.parts.workspace.store.snapshot();
+    let place = by_id(&snapshot, Id(id))?;
+    let item = snapshot.item(place)?;
+    may_read(context, &item, &wanted)?;
+    let mut text = text_of(&snapshot, &item)?;
+    let end = text.floor_char_boundary(bytes_max.min(text.len()));
+    let is_cut = end < text.len();
+    text.truncate(end);
+    let format = metadata(&snapshot, place, &item)?["format"].take();
+    let structured = json!({"text": text, "format": format, "truncated": is_cut});
+    Ok(Answer::plain(structured, String::new()).touching(Effect::Read, [item.id]))
 }
 
 fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {

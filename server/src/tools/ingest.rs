@@ -12,7 +12,8 @@ use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
 use crate::ingest::Roots;
 use crate::ingest::job::{Job, JobError, Report, Request};
 
-const INGEST_PATHS: &str = "ingest_paths_tool";
+/// The tool that waits until no other ingest runs.
+pub const INGEST_PATHS: &str = "ingest_paths_tool";
 
 args! {
     /// What `ingest_paths_tool` takes.

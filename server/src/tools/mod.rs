@@ -4,7 +4,7 @@
 //! schemas, the hints, the scope check and the audit label all come from the row.
 
 pub mod args;
-mod docstore;
+pub mod docstore;
 mod governed;
 mod idempotency;
 pub mod ingest;
