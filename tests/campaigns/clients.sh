@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Real MCP clients against the program: tests/campaigns/clients.sh [ERA...], with ERA `handshake` (revisions that begin
-# with `initialize`) or `per-request` (2026-07-28); handshake by default. `recalld serve` on a free port and a scratch folder;
+# with `initialize`) or `per-request` (2026-07-28); both by default. `recalld serve` on a free port and a scratch folder;
 # the Python, TypeScript and Rust clients and the Inspector's command line each connect, list, recall, write, find again,
 # misspell and leave; tests/clients/judge.py says what differs. Packages are installed by name and version into
 # target/clients.
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 . tests/campaigns/tools.sh
 
 eras=("$@")
-((${#eras[@]})) || eras=(handshake)
+((${#eras[@]})) || eras=(handshake per-request)
 
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 here="$target/clients"

@@ -49,11 +49,13 @@ async def account(url, mode, word):
                                    {"query": f"where does the {word} nest?"})
         told["misspelt"] = await call(client, "retrieval_arbitrate_tool", {"quary": "lamp"})
         told["unknown"] = await refusal(client, "brain_rember")
+        # A client that is told its revision asks the server nothing before its first request.
+        told["blind"] = mode not in ("legacy", "auto")
         capabilities = client.server_capabilities
         told["resources"] = told["prompts"] = None
-        if capabilities.resources is not None:
+        if told["blind"] or capabilities.resources is not None:
             told["resources"] = len((await client.list_resources()).resources)
-        if capabilities.prompts is not None:
+        if told["blind"] or capabilities.prompts is not None:
             told["prompts"] = len((await client.list_prompts()).prompts)
     async with Client(f"{url}/mcp?profile=core", mode=mode, client_info=info) as client:
         told["core"] = [tool.name for tool in (await client.list_tools()).tools]

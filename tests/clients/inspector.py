@@ -37,7 +37,7 @@ def main():
         sys.exit(f"the Inspector finds the schemas less than portable: {said}")
     recall = "retrieval_arbitrate_tool"
     told = {
-        "protocol": None, "server": None, "instructions": None, "unknown": None,
+        "blind": True, "protocol": None, "server": None, "instructions": None, "unknown": None,
         "tools": listed["tools"],
         "recall": call(recall, query="what does the lamp burn?"),
         "remember": call("brain_remember", text=f"The {word} nests on the gallery rail.",
