@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
@@ -12,10 +13,13 @@ use engine::Durability;
 use serde_json::{Value, json};
 use server::app::{self, Encoding, Settings};
 use server::limits::CALL_TIME_MAX;
+use server::mcp::{self, Endpoint};
+use server::mcp_host::Product;
 use server::model::Silent;
-use server::net::{Limits, Listen, NetConfig, Server, ShutdownHandle};
-use server::parts::Parts;
+use server::net::{self, Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
+use server::parts::{Caller, Parts};
 use server::pipeline::{LOCAL, Pipeline};
+use server::tools::Scope;
 use tests::mcp_client::ACCEPT;
 use tests::service::{Service, scratch, write};
 use tests::wire::{self, Answer, Ask, Client, Events};
@@ -148,14 +152,15 @@ fn what_needs_a_session_says_so_and_the_rest_needs_none() {
 }
 
 #[test]
-fn a_session_is_of_the_caller_that_began_it() {
+fn a_session_is_no_credential() {
     let scratch = scratch();
     let service = Service::start(&scratch.path().join("data"), &["--hosted", "127.0.0.1:0"]);
-    let local = Session::begin(service.local(), "2025-11-25");
+    let session = Session::begin(service.local(), "2025-11-25");
+    let ping = || session.signed(message("ping", &json!({})));
+    assert_eq!(wire::ask(service.hosted(), &ping()).status, 401);
+    // The same caller may go on elsewhere.
     let bearer = format!("Bearer {}", service.credentials().bearer);
-    let elsewhere = local.signed(message("ping", &json!({}))).header("Authorization", &bearer);
-    assert_eq!(wire::ask(service.hosted(), &elsewhere).status, 404);
-    assert_eq!(local.result("ping", &json!({})), json!({}));
+    assert_eq!(wire::ask(service.hosted(), &ping().header("Authorization", &bearer)).status, 200);
 }
 
 #[test]
@@ -244,22 +249,6 @@ fn memories_are_resources() {
         assert_eq!(missing["error"]["code"], -32002, "{missing}");
     }
     assert_eq!(session.request("resources/read", &json!({}))["error"]["code"], -32602);
-}
-
-#[test]
-fn restricted_memories_are_no_resources() {
-    let session = session();
-    let arguments = json!({"text": "The safe is behind the clock.", "sensitivity": "restricted"});
-    let params = json!({"name": "brain_remember", "arguments": arguments});
-    let stored = session.result("tools/call", &params);
-    // Whoever may not even write it has no id to read it by.
-    if let Some(id) = stored["structuredContent"]["item"]["id"].as_str() {
-        let read =
-            session.request("resources/read", &json!({"uri": format!("memory://item/{id}")}));
-        assert_eq!(read["error"]["code"], -32002, "{read}");
-        let brief = session.result("resources/read", &json!({"uri": "memory://brief/today"}));
-        assert!(!brief.to_string().contains("behind the clock"), "{brief}");
-    }
 }
 
 #[test]
@@ -424,7 +413,27 @@ struct Inside {
 }
 
 impl Inside {
-    fn start(data: &std::path::Path, call_time_max: Duration) -> Self {
+    fn start(data: &Path, call_time_max: Duration) -> Self {
+        Self::serve(data, call_time_max, |parts, port| {
+            Arc::new(Pipeline::new(Arc::clone(parts), port).unwrap())
+        })
+    }
+
+    /// A service whose callers are all this one.
+    fn start_for(data: &Path, caller: Caller) -> Self {
+        Self::serve(data, CALL_TIME_MAX, |parts, _| {
+            let random = Arc::clone(&parts.random);
+            let settings = mcp::Settings { call_time_max: CALL_TIME_MAX, random };
+            let endpoint = Endpoint::start(Product::new(Arc::clone(parts)), settings).unwrap();
+            Arc::new(For { endpoint, caller })
+        })
+    }
+
+    fn serve(
+        data: &Path,
+        call_time_max: Duration,
+        service: impl FnOnce(&Arc<Parts>, u16) -> Arc<dyn net::Service>,
+    ) -> Self {
         let settings = Settings {
             data: data.to_owned(),
             model: None,
@@ -443,11 +452,23 @@ impl Inside {
         .unwrap();
         let at = server.addresses().unwrap()[0].1;
         let handle = server.handle();
-        let pipeline = Arc::new(Pipeline::new(Arc::clone(&parts), at.port()).unwrap());
+        let service = service(&parts, at.port());
         let thread = Some(thread::spawn(move || {
-            server.run(pipeline).unwrap();
+            server.run(service).unwrap();
         }));
         Self { parts, at: at.to_string(), handle, thread }
+    }
+}
+
+/// An endpoint for one caller.
+struct For {
+    endpoint: Endpoint<Product>,
+    caller: Caller,
+}
+
+impl net::Service for For {
+    fn serve(&self, call: Call, reply: Reply) {
+        self.endpoint.serve(&call, self.caller.clone(), reply);
     }
 }
 
@@ -526,4 +547,58 @@ fn the_end_of_a_session_calls_its_requests_off() {
     let mut stream = Client::open(&session.at).unwrap().follow(&ask);
     assert_eq!(session.send(Ask::new("DELETE", "/mcp")).status, 204);
     assert!(stream.next_event().is_err(), "it ends without an answer");
+}
+
+/// What callers of these plans and scopes see of a restricted memory that is there.
+fn seen_of_restricted(scopes: &'static [Scope], look: impl FnOnce(&str, &str)) {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let id = {
+        let inside = Inside::start(&data, CALL_TIME_MAX);
+        let text = "The safe is behind the clock.";
+        let arguments = json!({"text": text, "sensitivity": "restricted", "tags": ["safe"]});
+        let params = json!({"name": "brain_remember", "arguments": arguments});
+        let stored = wire::ask(&inside.at, &message("tools/call", &params)).json();
+        stored["result"]["structuredContent"]["item"]["id"].as_str().unwrap().to_owned()
+    };
+    let caller = Caller {
+        workspace: "local".to_owned(),
+        principal: "guest".to_owned(),
+        plan: "team".to_owned(),
+        scopes,
+    };
+    let inside = Inside::start_for(&data, caller);
+    look(&inside.at, &id);
+}
+
+#[test]
+fn what_policy_denies_is_no_resource() {
+    seen_of_restricted(&[Scope::TenantRead], |at, id| {
+        let uri = json!({"uri": format!("memory://item/{id}")});
+        let read = wire::ask(at, &message("resources/read", &uri)).json();
+        assert_eq!(read["error"]["code"], -32002, "{read}");
+        let session = Session::begin(at, "2025-11-25");
+        assert_eq!(session.request("resources/subscribe", &uri)["error"]["code"], -32002);
+        let brief = session.result("resources/read", &json!({"uri": "memory://brief/today"}));
+        assert!(!brief.to_string().contains("behind the clock"), "{brief}");
+        assert!(brief.to_string().contains("1 more withheld by policy"), "{brief}");
+        let reference = json!({"type": "ref/prompt", "name": "daily-brief"});
+        let argument = json!({"name": "focus", "value": "sa"});
+        let params = json!({"ref": reference, "argument": argument});
+        let found = session.result("completion/complete", &params);
+        assert_eq!(found["completion"]["values"], json!([]));
+    });
+}
+
+#[test]
+fn without_the_scope_there_are_no_resources() {
+    seen_of_restricted(&[Scope::BrainProxy], |at, _| {
+        let listed = wire::ask(at, &message("resources/list", &json!({}))).json();
+        assert_eq!(listed["result"]["resources"], json!([]));
+        let uri = json!({"uri": "memory://brief/today"});
+        let read = wire::ask(at, &message("resources/read", &uri)).json();
+        assert_eq!(read["error"]["code"], -32002, "{read}");
+        let brief = wire::ask(at, &message("prompts/get", &json!({"name": "daily-brief"}))).json();
+        assert_eq!(brief["result"]["messages"].as_array().unwrap().len(), 1, "{brief}");
+    });
 }
