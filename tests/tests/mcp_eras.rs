@@ -5,15 +5,18 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use engine::Durability;
-use serde_json::{Value, json};
+use engine::os::clock::SystemRandom;
+use serde_json::{Map, Value, json};
 use server::app::{self, Encoding, Settings};
 use server::limits::CALL_TIME_MAX;
-use server::mcp::{self, Endpoint};
+use server::mcp::{self, Capabilities, Endpoint, Fault, Host, Listing, Outcome, Page};
 use server::mcp_host::Product;
 use server::model::Silent;
 use server::net::{self, Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
@@ -601,4 +604,109 @@ fn without_the_scope_there_are_no_resources() {
         let brief = wire::ask(at, &message("prompts/get", &json!({"name": "daily-brief"}))).json();
         assert_eq!(brief["result"]["messages"].as_array().unwrap().len(), 1, "{brief}");
     });
+}
+
+/// A host of this test: one tool waits until it is called off or let go, another panics.
+struct Waiting {
+    /// Told of a tool that begins, and, when it ends, whether it was called off.
+    told: Mutex<Sender<(String, Option<bool>)>>,
+    let_go: Arc<AtomicBool>,
+}
+
+impl Host for Waiting {
+    type Caller = ();
+
+    fn principal(&self, (): &()) -> String {
+        "anyone".to_owned()
+    }
+
+    fn server_info(&self) -> Value {
+        json!({"name": "waiting", "version": "1"})
+    }
+
+    fn instructions(&self) -> Option<String> {
+        None
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { tools: Some(Listing::default()), ..Capabilities::default() }
+    }
+
+    fn tools(&self, (): &(), cursor: Option<&str>) -> Result<Page, Fault> {
+        Page::only(Vec::new(), cursor)
+    }
+
+    fn has_tool(&self, (): &(), _: &str) -> bool {
+        true
+    }
+
+    fn waits(&self, _: &str) -> bool {
+        true
+    }
+
+    fn call_tool(
+        &self,
+        (): &(),
+        name: &str,
+        _: &Map<String, Value>,
+        client: &mcp::Client<'_>,
+    ) -> Result<Outcome, Fault> {
+        assert_ne!(name, "panic", "this tool panics on purpose");
+        let tell = |what| self.told.lock().unwrap().send((name.to_owned(), what)).unwrap();
+        tell(None);
+        while !client.is_over() && !self.let_go.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        tell(Some(client.cancel().is_raised()));
+        Ok(Outcome::Done(json!({"content": []})))
+    }
+}
+
+struct Bare(Endpoint<Waiting>);
+
+impl net::Service for Bare {
+    fn serve(&self, call: Call, reply: Reply) {
+        self.0.serve(&call, (), reply);
+    }
+}
+
+#[test]
+fn leaving_cancels_in_the_newest_revision_alone_and_a_panic_is_answered() {
+    let (told, tells) = mpsc::channel();
+    let let_go = Arc::new(AtomicBool::new(false));
+    let host = Waiting { told: Mutex::new(told), let_go: Arc::clone(&let_go) };
+    let random = Arc::new(SystemRandom);
+    let settings = mcp::Settings { call_time_max: CALL_TIME_MAX, random };
+    let endpoint = Endpoint::start(host, settings).unwrap();
+    let server = Server::bind(NetConfig {
+        listeners: vec![Listen { id: LOCAL, address: ([127, 0, 0, 1], 0).into() }],
+        workers: 2,
+        limits: Limits::default(),
+        wall_clock: SystemTime::now,
+    })
+    .unwrap();
+    let at = server.addresses().unwrap()[0].1.to_string();
+    let handle = server.handle();
+    let running = thread::spawn(move || server.run(Arc::new(Bare(endpoint))).unwrap());
+    let long = Duration::from_secs(60);
+    let streamed = |name: &str| json!({"name": name, "_meta": {"progressToken": 1}});
+    let old = Client::open(&at).unwrap().follow(&message("tools/call", &streamed("old")));
+    assert_eq!(tells.recv_timeout(long).unwrap(), ("old".to_owned(), None));
+    let new = Client::open(&at).unwrap().follow(&modern("tools/call", streamed("new")));
+    assert_eq!(tells.recv_timeout(long).unwrap(), ("new".to_owned(), None));
+    // The older one leaves first, so whatever that does is done when the newer one's leaving shows.
+    drop(old);
+    drop(new);
+    assert_eq!(tells.recv_timeout(long).unwrap(), ("new".to_owned(), Some(true)));
+    let_go.store(true, Ordering::SeqCst);
+    assert_eq!(tells.recv_timeout(long).unwrap(), ("old".to_owned(), Some(false)));
+    for ask in [
+        message("tools/call", &json!({"name": "panic"})),
+        modern("tools/call", json!({"name": "panic"})),
+    ] {
+        let answer = wire::ask(&at, &ask);
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32603)));
+    }
+    handle.drain();
+    running.join().unwrap();
 }
