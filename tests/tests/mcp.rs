@@ -1,4 +1,4 @@
-//! MCP of the real program, revision 2025-03-26: the transport's rules and the five tools.
+//! MCP of the real program without sessions: the transport's rules and the five tools.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -391,7 +391,11 @@ fn the_transport_keeps_its_rules() {
     assert_eq!(service.ask(&version.header("MCP-Protocol-Version", "1999-01-01")).status, 400);
     for method in ["GET", "DELETE"] {
         let answer = service.ask(&Ask::new(method, "/mcp").header("Accept", "text/event-stream"));
-        assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")), "{method}");
+        assert_eq!(answer.status, 400, "{method} takes a session");
+        assert_eq!(answer.json()["error"]["data"]["reason"], "session_required", "{method}");
+    }
+    for method in ["HEAD", "PUT"] {
+        assert_eq!(service.ask(&Ask::new(method, "/mcp")).status, 405, "{method}");
     }
 }
 

@@ -155,8 +155,8 @@ impl<H: Host> Endpoint<H> {
                 handshake::delete(shared, call, &caller, reply)
             }
             _ => {
-                let why = "MCP-Protocol-Version names a revision that has POST alone";
                 let allow = if names_modern(call) { "POST" } else { "POST, GET, DELETE" };
+                let why = "this path takes POST, and, for revisions with sessions, GET and DELETE";
                 let fault = Fault::invalid_request(why).with_status(405);
                 reply.send(refusal(&Value::Null, &fault).header("Allow", allow));
             }

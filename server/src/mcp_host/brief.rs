@@ -1,7 +1,7 @@
 //! The day's brief: what was recorded and what was superseded today, in words.
 
 use engine::ledger::{Decision, Effect};
-use engine::{Micros, Place, Status};
+use engine::{Micros, Status};
 use serde_json::json;
 
 use super::prompts::is_own;
@@ -58,7 +58,8 @@ pub(super) fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
             day.withheld += 1;
             continue;
         }
-        let line = named(context, place, item.kind, item.title)?;
+        let line =
+            format!("- {} [{}, {}]\n", shortened(item.title), item.kind, names::of_item(&item),);
         day.recorded_count += 1;
         if day.recorded.len() < NAMED_MAX {
             answer.touched.push(touched(Effect::Read, item.id));
@@ -80,17 +81,6 @@ pub(super) fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
     let counts = snapshot.counts()?;
     answer.text = written(&names::time(now), &day, (counts.items, counts.superseded));
     Ok(answer)
-}
-
-fn named(
-    context: &Context<'_>,
-    place: Place,
-    kind: &str,
-    title: &str,
-) -> Result<String, ToolError> {
-    let snapshot = context.parts.workspace.store.snapshot();
-    let id = snapshot.id(place)?;
-    Ok(format!("- {} [{kind}, {}]\n", shortened(title), names::item(kind, id)))
 }
 
 fn shortened(title: &str) -> String {

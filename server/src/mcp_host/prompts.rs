@@ -25,13 +25,16 @@ struct Argument {
     completes: Wanted,
 }
 
+/// What is given for an argument, where something is.
+type Given<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// One prompt.
 struct Row {
     name: &'static str,
     title: &'static str,
     about: &'static str,
     arguments: &'static [Argument],
-    write: fn(&dyn Fn(&str) -> Option<String>) -> String,
+    write: fn(Given<'_>) -> String,
     has_brief: bool,
 }
 
