@@ -23,6 +23,7 @@ pub use figures::Figures;
 pub use ground::Ground;
 pub use reader::{OPEN_ATTEMPTS_MAX, Reader};
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -117,9 +118,20 @@ pub struct Store {
     shown: RwLock<Snapshot>,
     bytes_on_disk: AtomicU64,
     pub(crate) tally: Tally,
+    /// Called whenever a new snapshot is shown.
+    on_news: OnceLock<Tell>,
     /// What upkeep waits for.
     pub(crate) wanted: Wanted,
     _lock: Box<dyn DiskLock>,
+}
+
+/// What is called when there is news.
+struct Tell(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Tell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tell")
+    }
 }
 
 impl Store {
@@ -145,6 +157,7 @@ impl Store {
             ids: Mutex::default(),
             shown: RwLock::new(writer.snapshot()),
             bytes_on_disk: AtomicU64::new(writer.bytes_on_disk()),
+            on_news: OnceLock::new(),
             writer: Mutex::new(writer),
             tally: Tally::default(),
             wanted: Wanted::default(),
@@ -176,6 +189,13 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Has `tell` called whenever a new snapshot is shown, by the thread that showed it and while it
+    /// may hold the writer: it must be quick, wait for nothing and ask nothing of the store. The first
+    /// stays; gives whether it was this one.
+    pub fn tell_of_news(&self, tell: impl Fn() + Send + Sync + 'static) -> bool {
+        self.on_news.set(Tell(Box::new(tell))).is_ok()
     }
 
     /// The store as of the last acknowledged write.
@@ -506,9 +526,14 @@ impl Store {
     /// Shows a snapshot, unless a newer one is shown by now.
     fn show_snapshot(&self, snapshot: Snapshot, bytes_on_disk: u64) {
         let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
-        if snapshot.view > shown.view {
-            self.bytes_on_disk.store(bytes_on_disk, Ordering::Relaxed);
-            *shown = snapshot;
+        if snapshot.view <= shown.view {
+            return;
+        }
+        self.bytes_on_disk.store(bytes_on_disk, Ordering::Relaxed);
+        *shown = snapshot;
+        drop(shown);
+        if let Some(Tell(tell)) = self.on_news.get() {
+            tell();
         }
     }
 }

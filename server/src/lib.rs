@@ -1,7 +1,8 @@
 //! recalld: the service around the engine and the encoder.
 //!
 //! A request's way: [`net`] turns bytes into a call, [`pipeline`] finds out who calls and what for,
-//! [`rest`], [`mcp`] or [`operator`] speak their dialect, [`tools`] do the work, [`recall`] finds
+//! [`rest`], [`mcp`] (over [`mcp_host`]) or [`operator`] speak
+//! their dialect, [`tools`] do the work, [`recall`] finds
 //! things, [`govern`] decides and records. `app` builds all of it; `cli` is the program.
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod limits;
 pub mod lines;
 pub mod log;
 pub mod mcp;
+pub mod mcp_host;
 pub mod metrics;
 pub mod model;
 mod model_file;

@@ -196,3 +196,91 @@ pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Messages of one JSON-RPC batch (revision 2025-03-26).
 pub const BATCH_MESSAGES_MAX: usize = 64;
+
+/// Characters of an unknown name (an argument's, a tool's) that are looked at and shown: the longest
+/// name of ours has 60.
+pub const MISSPELT_CHARS_MAX: usize = 64;
+
+/// Sessions of clients that began with `initialize`, all callers together. An idle one holds less
+/// than a kilobyte.
+pub const SESSIONS_MAX: usize = 4_096;
+
+/// Sessions of one caller. One more ends the one that was idle longest, whose client is told by 404
+/// to begin anew; so a client that never ends its sessions locks nobody out.
+pub const SESSIONS_PER_PRINCIPAL_MAX: usize = 512;
+
+/// How long a session lives without a request, a call under way or an open stream.
+pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
+
+/// Requests under way in one session, long ones included.
+pub const SESSION_CALLS_MAX: usize = 64;
+
+/// Questions of ours to one client that it has not answered yet.
+pub const SESSION_ASKS_MAX: usize = 16;
+
+/// Streams of one session whose events are kept for a client that comes again; the oldest goes first.
+pub const SESSION_STREAMS_MAX: usize = 16;
+
+/// Events kept of one stream for a client that lost it.
+pub const STREAM_EVENTS_KEPT_MAX: usize = 64;
+
+/// Bytes of these events.
+pub const STREAM_EVENTS_KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of kept events in all sessions together; beyond it nothing more is kept, and a client that
+/// lost its stream has to ask again.
+pub const EVENTS_KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Resources that one session, or one `subscriptions/listen`, may follow.
+pub const SUBSCRIPTIONS_PER_CLIENT_MAX: usize = 64;
+
+/// Resources followed by all clients together: each is looked at after each write.
+pub const SUBSCRIPTIONS_MAX: usize = 4_096;
+
+/// Open `subscriptions/listen` streams.
+pub const LISTENS_MAX: usize = 1_024;
+
+/// Those of one caller.
+pub const LISTENS_PER_PRINCIPAL_MAX: usize = 128;
+
+/// Longest URI of a resource, in bytes.
+pub const URI_BYTES_MAX: usize = 2_048;
+
+/// Calls that may wait (for their client, or for a turn) at a time. Each has a thread of its own, so
+/// that none of them holds a worker.
+pub const LONG_CALLS_MAX: usize = 32;
+
+/// Rounds of questions that one call may put to its client.
+pub const INPUT_ROUNDS_MAX: usize = 8;
+
+/// Questions of one round.
+pub const INPUT_REQUESTS_MAX: usize = 16;
+
+/// How long a client, behind which a person may sit, has for one question of ours.
+pub const ASK_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How long a sealed `requestState` is good for.
+pub const INPUT_STATE_TIME_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// Largest state that is sealed, in bytes: it travels twice.
+pub const INPUT_STATE_BYTES_MAX: usize = 16 * 1024;
+
+/// How often a quiet stream carries a comment, which keeps proxies from closing it and finds out
+/// who has left. Also how often sessions are looked through for idle ones.
+pub const STREAM_COMMENT_EVERY: Duration = Duration::from_secs(25);
+
+/// What `retry` tells clients to wait before they come again for a stream that ended early.
+pub const STREAM_RETRY: Duration = Duration::from_secs(1);
+
+/// How long lists may be kept by clients of revision 2026-07-28.
+pub const LIST_CACHE_TIME: Duration = Duration::from_secs(60);
+
+/// Values of one completion (the protocol's own maximum).
+pub const COMPLETION_VALUES_MAX: usize = 100;
+
+const _: () = assert!(SESSIONS_PER_PRINCIPAL_MAX < SESSIONS_MAX);
+const _: () = assert!(STREAM_EVENTS_KEPT_BYTES_MAX <= EVENTS_KEPT_BYTES_MAX);
+const _: () = assert!(LISTENS_PER_PRINCIPAL_MAX < LISTENS_MAX && LISTENS_MAX < STREAMS_MAX);
+const _: () = assert!(SUBSCRIPTIONS_PER_CLIENT_MAX < SUBSCRIPTIONS_MAX);
+const _: () = assert!(ASK_TIME_MAX.as_secs() < CALL_TIME_MAX.as_secs());
+const _: () = assert!(STREAM_COMMENT_EVERY.as_secs() < IDLE_TIMEOUT.as_secs());

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::schema::assert_conforms;
 use crate::service::Service;
 use crate::wire::{Answer, Ask, Client};
 
@@ -51,13 +52,14 @@ impl McpClient {
         answer["result"].take()
     }
 
-    /// What a tool gives.
+    /// What a tool gives, which its output schema describes.
     ///
     /// # Panics
-    /// When it refuses.
+    /// When it refuses, or gives something else.
     pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let mut result = self.result(tool, arguments);
         assert_eq!(result["isError"], json!(false), "{tool} {arguments}: {result}");
+        assert_conforms(tool, &result["structuredContent"]);
         result["structuredContent"].take()
     }
 

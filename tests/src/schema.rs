@@ -1,112 +1,56 @@
 //! Answers against the schemas that the catalog and the description of the HTTP API give.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use serde_json::Value;
+use server::tools::results::RECEIPT;
+use server::tools::{FAMILIES, Tool};
 
-/// Whether a value is of the type that a schema names.
-fn has_type(value: &Value, schema: &Value) -> bool {
-    let is = |name: &str| match name {
-        "string" => value.is_string(),
-        "integer" => value.is_i64() || value.is_u64(),
-        "number" => value.is_number(),
-        "boolean" => value.is_boolean(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        "null" => value.is_null(),
-        other => panic!("unknown type {other}"),
-    };
-    match &schema["type"] {
-        Value::String(name) => is(name),
-        Value::Array(names) => names.iter().any(|name| is(name.as_str().unwrap())),
-        _ => true,
-    }
+/// The rows of the catalog, in its order.
+pub fn rows() -> impl Iterator<Item = &'static Tool> {
+    FAMILIES.iter().flat_map(|family| family.tools.iter())
 }
 
-/// A tool's structured answer has what its output schema wants, and nothing that it does not name.
+/// A tool's structured answer conforms to its output schema, has what the row says is always there,
+/// and nothing that the row does not name.
 ///
 /// # Panics
-/// Where it has not.
+/// Where it does not.
 #[track_caller]
-pub fn assert_conforms(tool: &str, structured: &Value, schemas: &[Value]) {
-    let schema = &schemas.iter().find(|row| row["name"] == tool).unwrap()["outputSchema"];
-    let object = structured.as_object().unwrap();
-    for name in schema["required"].as_array().unwrap() {
-        assert!(object.contains_key(name.as_str().unwrap()), "{tool} lacks {name}: {structured}");
+pub fn assert_conforms(tool: &str, structured: &Value) {
+    let row = rows().find(|row| row.name == tool).expect("a tool of the catalog");
+    conforms(tool, "outputSchema", &row.describe()["outputSchema"], structured);
+    let object = structured.as_object().expect("its schema wants an object");
+    let fields = || row.results.iter().chain([&RECEIPT]);
+    for field in fields().filter(|field| field.always) {
+        assert!(object.contains_key(field.name), "{tool} lacks {}: {structured}", field.name);
     }
-    for (name, value) in object {
-        let known = &schema["properties"][name];
-        assert!(has_type(value, known), "{tool}.{name} is {value}, {known} is wanted");
+    for name in object.keys() {
+        assert!(fields().any(|field| field.name == name), "{tool} does not name {name}");
     }
 }
 
-/// A value is what a JSON Schema says; `root` is the document that its references point into. Knows the keywords
-/// that ours use and no others.
+/// A value conforms to a schema of the catalog, as JSON Schema 2020-12 has it.
 ///
 /// # Panics
-/// Where it is not, or where the schema has another keyword.
+/// Where it does not.
+#[track_caller]
+pub fn conforms(tool: &str, which: &str, schema: &Value, value: &Value) {
+    let schema = jsonschema::draft202012::new(schema)
+        .unwrap_or_else(|error| panic!("{which} of {tool} is no schema: {error}"));
+    if let Err(error) = schema.validate(value) {
+        panic!("{which} of {tool}: {error} at `{}` in {value}", error.instance_path());
+    }
+}
+
+/// A value is what a schema of the description of the HTTP API says; `root` is that description,
+/// whose components its references point at.
+///
+/// # Panics
+/// Where it is not.
 #[track_caller]
 pub fn assert_fits(what: &str, value: &Value, schema: &Value, root: &Value) {
-    if let Err(why) = fits(value, schema, root) {
-        panic!("{what}: {why}");
-    }
-}
-
-fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
-    let short = || value.to_string().chars().take(300).collect::<String>();
-    let wants = |holds: bool| if holds { Ok(()) } else { Err(format!("{} but {schema}", short())) };
-    for (keyword, wanted) in schema.as_object().unwrap() {
-        let list = || wanted.as_array().unwrap();
-        let number = || (value.as_f64(), wanted.as_f64().unwrap());
-        match keyword.as_str() {
-            "$ref" => {
-                let to = root.pointer(wanted.as_str().unwrap().strip_prefix('#').unwrap());
-                fits(value, to.unwrap(), root)?;
-            }
-            "type" => wants(has_type(value, schema))?,
-            "enum" => wants(list().contains(value))?,
-            "anyOf" => wants(list().iter().any(|one| fits(value, one, root).is_ok()))?,
-            "required" => {
-                wants(list().iter().all(|name| value.get(name.as_str().unwrap()).is_some()))?;
-            }
-            "minimum" => wants(number().0.is_none_or(|found| found >= number().1))?,
-            "maximum" => wants(number().0.is_none_or(|found| found <= number().1))?,
-            "pattern" => wants(is_hash(wanted, value.as_str().unwrap()))?,
-            "items" => {
-                for one in value.as_array().into_iter().flatten() {
-                    fits(one, wanted, root)?;
-                }
-            }
-            "properties" => {
-                for (name, inner) in wanted.as_object().unwrap() {
-                    if let Some(found) = value.get(name) {
-                        fits(found, inner, root).map_err(|why| format!("{name}: {why}"))?;
-                    }
-                }
-            }
-            "additionalProperties" => {
-                let named = |name: &String| schema["properties"].get(name).is_some();
-                for (name, found) in value.as_object().into_iter().flatten() {
-                    if !named(name) {
-                        wants(*wanted != Value::Bool(false))
-                            .map_err(|why| format!("{name}: {why}"))?;
-                        if wanted.is_object() {
-                            fits(found, wanted, root)?;
-                        }
-                    }
-                }
-            }
-            "title" | "description" | "default" | "format" | "x-order" => {}
-            other => return Err(format!("unknown keyword {other}")),
-        }
-    }
-    Ok(())
-}
-
-/// The one pattern that we write: a SHA-256 in hexadecimal.
-fn is_hash(pattern: &Value, text: &str) -> bool {
-    assert_eq!(pattern, "^[0-9a-f]{64}$", "another pattern needs code here");
-    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    let mut whole = schema.clone();
+    whole["components"] = root["components"].clone();
+    conforms(what, "its schema", &whole, value);
 }
 
 /// No object of a schema is closed: clients must expect fields that are not named.

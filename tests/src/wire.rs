@@ -171,7 +171,7 @@ impl Client {
         let head = self.until(b"\r\n\r\n").expect("an answer begins");
         let head = String::from_utf8_lossy(&head);
         assert!(head.contains("text/event-stream"), "{head}");
-        Events { client: self, text: String::new() }
+        Events { client: self, text: String::new(), last_id: None }
     }
 
     /// Sends bytes as they are.
@@ -278,9 +278,15 @@ impl Client {
 pub struct Events {
     client: Client,
     text: String,
+    last_id: Option<String>,
 }
 
 impl Events {
+    /// The id of the last event that had one, be it without data.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
     /// The next event's name and data.
     ///
     /// # Errors
@@ -292,6 +298,9 @@ impl Events {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let line = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+                if let Some(id) = line("id: ") {
+                    self.last_id = Some(id.to_owned());
+                }
                 let found = line("event: ").zip(line("data: ")).map(|(name, data)| {
                     (name.to_owned(), serde_json::from_str(data).expect("data is JSON"))
                 });

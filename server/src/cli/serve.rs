@@ -60,11 +60,12 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let later = later.map_err(Failure::could)?;
     let places = Places::of(&server, identity.is_some())?;
     let port = places.local.map_or(0, |at| at.port());
-    let pipeline = Pipeline::new(Arc::clone(&parts), port)
-        .counting(server.counters())
-        .sharing_with(Origins::new(args.allow_origin.clone()));
+    let pipeline = Pipeline::new(Arc::clone(&parts), port).map_err(Failure::could)?;
+    let origins = Origins::new(args.allow_origin.clone());
+    let pipeline = Arc::new(pipeline.counting(server.counters()).sharing_with(origins));
+    let service = Arc::clone(&pipeline);
     thread::scope(|scope| {
-        let serving = scope.spawn(|| server.run(Arc::new(pipeline)));
+        let serving = scope.spawn(|| server.run(service));
         let begun = begin(args, &parts, &places, &stopping);
         match &begun {
             Ok(_) if !stopping.is_raised() => notifier.ready("Answering calls"),
@@ -83,7 +84,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             Err(_) => Err(Failure::Could("the event loop panicked".to_owned())),
         }
     })?;
-    drop((later, upkeep));
+    drop((pipeline, later, upkeep));
     parts.workspace.store.seal().map_err(Failure::could)
 }
 

@@ -291,6 +291,7 @@ impl EventLoop {
     /// Stops accepting and lets everything begun come to its end.
     fn begin_drain(&mut self) {
         self.listeners.clear();
+        self.shared.service.drain();
         self.grace_end = Some(self.moment.now + self.shared.limits.drain_grace);
         for name in self.slots.names() {
             if let Some(live) = self.slots.get_mut(name) {

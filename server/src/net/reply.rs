@@ -29,6 +29,10 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// The server is closing down: streams that were kept open are to end now, in good order. Called
+    /// once, on the event loop; it must not wait.
+    fn drain(&self) {}
+
     /// Whether a call may take minutes or hours, or wait that long for its turn. Such a call has
     /// threads of its own and cannot hold up others. Asked on the event loop, as `quick` is.
     fn takes_long(&self, call: &Call) -> bool {

@@ -10,11 +10,15 @@ mod meters;
 pub mod refusal;
 mod route;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde_json::Value as Json;
+
 use crate::log::{self, Value};
-use crate::mcp;
+use crate::mcp::{self, Endpoint};
+use crate::mcp_host::{Product, Visitor};
 use crate::metrics::Stage;
 use crate::net::{Answered, Call, Counters, ListenerId, Reply, Response, Service};
 use crate::operator;
@@ -39,14 +43,23 @@ pub struct Pipeline {
     local_port: u16,
     origins: Origins,
     meters: Meters,
+    mcp: Endpoint<Product>,
 }
 
 impl Pipeline {
     /// Serves calls with these parts. `local_port` is the local listener's; calls that come from
     /// it must name it.
-    pub fn new(parts: Arc<Parts>, local_port: u16) -> Self {
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn new(parts: Arc<Parts>, local_port: u16) -> io::Result<Self> {
+        let settings =
+            mcp::Settings { call_time_max: parts.call_time_max, random: Arc::clone(&parts.random) };
+        let mcp = Endpoint::start(Product::new(Arc::clone(&parts)), settings)?;
+        let changes = mcp.changes();
+        parts.workspace.store.tell_of_news(move || changes.note());
         let (meters, origins) = (Meters::default(), Origins::default());
-        Self { parts, local_port, origins, meters }
+        Ok(Self { parts, local_port, origins, meters, mcp })
     }
 
     /// Lets pages of these origins ask too.
@@ -106,7 +119,10 @@ impl Service for Pipeline {
                     reply.send(self.run(operator::recall, &caller, &call));
                 }
                 Target::Document(answer) => reply.send(answer()),
-                Target::Mcp => mcp::serve(&self.parts, &caller, &call, reply),
+                Target::Mcp => match Visitor::of(caller, call.request.query()) {
+                    Ok(visitor) => self.mcp.serve(&call, visitor, reply),
+                    Err(fault) => reply.send(mcp::refusal(&Json::Null, &fault)),
+                },
                 Target::OperatorIngest => operator::ingest(&self.parts, &caller, &call, reply),
                 Target::OperatorImport => operator::import(&self.parts, &caller, &call, reply),
                 Target::OperatorExport => operator::export(&self.parts, &caller, reply),
@@ -132,6 +148,10 @@ impl Service for Pipeline {
     /// place in a queue from the operator.
     fn takes_long(&self, call: &Call) -> bool {
         route::is_job(call) && self.admitted(call).is_ok()
+    }
+
+    fn drain(&self) {
+        self.mcp.close();
     }
 
     fn route(&self, call: &Call) -> u16 {

@@ -131,13 +131,9 @@ pub static ROUTES: &[Route] = &[
         local_only: false,
         target: Target::Document(rest::style),
     },
-    Route {
-        method: Method::Post,
-        path: "/mcp",
-        gate: Gate::LocalOrBearer,
-        local_only: false,
-        target: Target::Mcp,
-    },
+    mcp(Method::Post),
+    mcp(Method::Get),
+    mcp(Method::Delete),
     Route {
         method: Method::Post,
         path: "/operator/recall",
@@ -195,6 +191,11 @@ pub static ROUTES: &[Route] = &[
         target: Target::OperatorJob(operator::serve_reembed),
     },
 ];
+
+const fn mcp(method: Method) -> Route {
+    let gate = Gate::LocalOrBearer;
+    Route { method, path: "/mcp", gate, local_only: false, target: Target::Mcp }
+}
 
 /// The position of a request's row, for counting; one past the last where it has none.
 pub(super) fn position(call: &Call) -> u16 {

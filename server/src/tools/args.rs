@@ -13,11 +13,15 @@
 //!
 //! Clients have been seen to send numbers, lists and objects as strings of JSON; these are
 //! understood wherever no text was wanted.
+//!
+//! Every byte of a schema lands in a model's context, so it says what a model needs to know to get a
+//! call right: types, choices, ranges, how many. How long a text may be is told to who breaks it.
 
 use engine::{ItemId, Micros, Sensitivity};
 use serde_json::{Map, Value, json};
 
 use super::ToolError;
+use super::nearest::{cut, nearest};
 use crate::names;
 
 /// A kind of argument: how it is described, and how it is read.
@@ -136,35 +140,12 @@ pub fn check_names(raw: &Map<String, Value>, known: &[&str]) -> Result<(), ToolE
     let Some(stranger) = raw.keys().find(|key| !known.contains(&key.as_str())) else {
         return Ok(());
     };
-    let nearest = known.iter().min_by_key(|name| distance(stranger, name));
-    let hint = match nearest {
-        Some(name) if distance(stranger, name) <= 3 => format!("; did you mean `{name}`?"),
-        _ if known.is_empty() => "; this tool takes no arguments".to_owned(),
-        _ => format!("; it takes {}", known.join(", ")),
+    let hint = match nearest(stranger, known.iter().copied()) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None if known.is_empty() => "; this tool takes no arguments".to_owned(),
+        None => format!("; it takes {}", known.join(", ")),
     };
     Err(ToolError::argument("arguments", format!("`{}` is not an argument{hint}", cut(stranger))))
-}
-
-fn cut(text: &str) -> String {
-    const SHOWN_CHARS_MAX: usize = 60;
-    text.chars().take(SHOWN_CHARS_MAX).collect()
-}
-
-/// Edit distance (Levenshtein 1966), of the first characters.
-fn distance(a: &str, b: &str) -> usize {
-    const CHARS_MAX: usize = 64;
-    let b: Vec<char> = b.chars().take(CHARS_MAX).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(CHARS_MAX).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let swap = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = swap.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A value, or the JSON that a string holds.
@@ -187,7 +168,7 @@ pub struct Text<const MIN: usize, const MAX: usize>(pub String);
 
 impl<const MIN: usize, const MAX: usize> Argument for Text<MIN, MAX> {
     fn schema() -> Value {
-        json!({"type": "string", "minLength": MIN, "maxLength": MAX})
+        json!({"type": "string"})
     }
 
     fn read(value: &Value) -> Result<Self, String> {
@@ -206,18 +187,35 @@ impl<const MIN: usize, const MAX: usize> Shown for Text<MIN, MAX> {
     }
 }
 
+/// The largest maximum that a schema shows; nobody comes near a larger one by mistake.
+const SHOWN_MAX: i64 = 1_000_000;
+
+/// A whole number, be it written `4` or `4.0`: JSON Schema calls both an integer.
+fn whole(value: &Value) -> Option<i64> {
+    /// From here on not every whole number is an `f64` (IEEE 754: 53 bits).
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    value.as_i64().or_else(|| {
+        let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
+        #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
+        (number.abs() < EXACT_MAX).then_some(number as i64)
+    })
+}
+
 /// An integer from `MIN` to `MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Int<const MIN: i64, const MAX: i64>(pub i64);
 
 impl<const MIN: i64, const MAX: i64> Argument for Int<MIN, MAX> {
     fn schema() -> Value {
-        json!({"type": "integer", "minimum": MIN, "maximum": MAX})
+        let mut schema = json!({"type": "integer", "minimum": MIN});
+        if MAX <= SHOWN_MAX {
+            schema["maximum"] = MAX.into();
+        }
+        schema
     }
 
     fn read(value: &Value) -> Result<Self, String> {
-        let number = unquoted(value);
-        let number = number.as_i64().ok_or_else(|| wanted("an integer", value))?;
+        let number = whole(&unquoted(value)).ok_or_else(|| wanted("an integer", value))?;
         if !(MIN..=MAX).contains(&number) {
             return Err(format!("is {number}; {MIN} to {MAX} is allowed"));
         }
@@ -253,7 +251,11 @@ pub struct List<T, const MIN: usize, const MAX: usize>(pub Vec<T>);
 
 impl<T: Argument, const MIN: usize, const MAX: usize> Argument for List<T, MIN, MAX> {
     fn schema() -> Value {
-        json!({"type": "array", "items": T::schema(), "minItems": MIN, "maxItems": MAX})
+        let mut schema = json!({"type": "array", "items": T::schema(), "maxItems": MAX});
+        if MIN > 0 {
+            schema["minItems"] = MIN.into();
+        }
+        schema
     }
 
     fn read(value: &Value) -> Result<Self, String> {
@@ -302,7 +304,7 @@ pub struct Id(pub ItemId);
 
 impl Argument for Id {
     fn schema() -> Value {
-        json!({"type": "string", "maxLength": 64})
+        json!({"type": "string"})
     }
 
     fn read(value: &Value) -> Result<Self, String> {
@@ -379,7 +381,10 @@ impl Argument for SourceGiven {
         let object = unquoted(value);
         let object = object.as_object().ok_or_else(|| wanted("an object {uri, title}", value))?;
         if let Some(other) = object.keys().find(|key| *key != "uri" && *key != "title") {
-            return Err(format!("has `{}`; uri and title are allowed", cut(other)));
+            let meant =
+                nearest(other, ["uri", "title"]).map(|name| format!("did you mean `{name}`?"));
+            let hint = meant.unwrap_or_else(|| "uri and title are allowed".to_owned());
+            return Err(format!("has `{}`; {hint}", cut(other)));
         }
         let uri = object.get("uri").ok_or("has no uri")?;
         let uri = Text::<1, 2048>::read(uri).map_err(|why| format!("its uri {why}"))?.0;
@@ -431,6 +436,12 @@ mod tests {
         let schema = input_schema(&Sample::shape());
         assert_eq!(schema["required"], json!(["text"]));
         assert_eq!(schema["additionalProperties"], json!(false));
+        assert_eq!(
+            schema["properties"]["tags"],
+            json!({
+                "type": "array", "items": {"type": "string"}, "maxItems": 2, "description": "A list.",
+            })
+        );
         let hops = json!({
             "type": "integer", "minimum": 1, "maximum": 6, "default": 4, "description": "A number.",
         });
@@ -452,6 +463,18 @@ mod tests {
         let sample = sample.unwrap();
         assert_eq!((sample.text.0.as_str(), sample.hops.0, sample.deep), ("1", 6, true));
         assert_eq!(sample.tags.unwrap().0.len(), 2);
+        assert_eq!(parse(json!({"text": "a", "hops": 6.0})).unwrap().hops.0, 6);
+        assert_eq!(parse(json!({"text": "a", "hops": "6.0"})).unwrap().hops.0, 6);
+    }
+
+    #[test]
+    fn a_source_may_come_as_a_string_and_its_fields_are_known_again() {
+        let source = SourceGiven::read(&json!("{\"uri\": \"file:///a\"}")).unwrap();
+        assert_eq!((source.uri.as_str(), source.title.as_str()), ("file:///a", ""));
+        let error = SourceGiven::read(&json!({"url": "x"})).unwrap_err();
+        assert!(error.contains("did you mean `uri`?"), "{error}");
+        let error = SourceGiven::read(&json!({"uri": "x", "author": "y"})).unwrap_err();
+        assert!(error.contains("uri and title are allowed"), "{error}");
     }
 
     #[test]

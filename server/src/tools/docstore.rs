@@ -1,10 +1,11 @@
 //! docstore: ingested documents, whole and in pieces.
 
 use engine::ledger::Effect;
-use engine::{ItemView, Place, Snapshot, Status, hex};
+use engine::{ItemId, ItemView, Place, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
 
 use super::args::{Id, Int, Text, args};
+use super::results::{Kind, always, sometimes, without_nulls};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
 use crate::govern::{Action, Verdict};
 use crate::ingest::{document_of, uri};
@@ -21,10 +22,9 @@ const OFFSET_MAX: i64 = 1 << 30;
 args! {
     /// What `docstore_get_document_tool` takes.
     struct GetDocument {
-        document_id: Option<Id> => "The document's id; or give its path.",
-        path: Option<Text<1, 4096>> =>
-            "The document's path: absolute, or beneath an ingest root.",
-        offset: Int<0, OFFSET_MAX> = Int(0) => "Byte of the text to start from.",
+        document_id: Option<Id> => "This or a path.",
+        path: Option<Text<1, 4096>> => "Absolute, or beneath an ingest root.",
+        offset: Int<0, OFFSET_MAX> = Int(0) => "Byte to start from.",
     }
 }
 
@@ -34,28 +34,29 @@ pub(super) static FAMILY: Family = Family {
     tools: &[Tool {
         name: "docstore_get_document_tool",
         title: "Get a document",
-        about: "Read an ingested document by its id or path, at most 64 KiB at a time; go on from \
-                next_offset. Use it to read around a recalled passage. Not for finding documents: \
-                ask retrieval_arbitrate_tool.",
+        about: "Read an ingested document, at most 64 KiB at a time; go on from next_offset. Use \
+                it to read around a recalled passage. Not for finding documents: recall.",
         shape: GetDocument::shape,
-        result: || {
-            json!({
-                "type": "object",
-                "required": ["document_id", "path", "title", "text", "offset", "receipt"],
-                "properties": {
-                    "document_id": {"type": "string"}, "path": {"type": "string"},
-                    "title": {"type": "string"}, "modality": {"type": "string"},
-                    "format": {"type": "string"}, "bytes": {"type": "integer"},
-                    "content_sha256": {"type": "string"}, "chunks": {"type": "integer"},
-                    "version": {"type": "integer"}, "ingested_at": {"type": "string"},
-                    "status": {"type": "string"}, "text": {"type": "string"},
-                    "offset": {"type": "integer"}, "next_offset": {"type": "integer"},
-                    "truncated": {"type": "boolean"},
-                },
-            })
-        },
+        results: &[
+            always("document_id", Kind::Text),
+            always("path", Kind::Text),
+            always("title", Kind::Text),
+            always("modality", Kind::Text),
+            sometimes("format", Kind::Text),
+            sometimes("bytes", Kind::Integer),
+            sometimes("content_sha256", Kind::Text),
+            sometimes("chunks", Kind::Integer),
+            sometimes("version", Kind::Integer),
+            always("ingested_at", Kind::Text),
+            always("status", Kind::Text),
+            always("text", Kind::Text),
+            always("offset", Kind::Integer),
+            always("truncated", Kind::Flag),
+            sometimes("next_offset", Kind::Integer),
+        ],
         scope: Scope::TenantRead,
         change: Change::Nothing,
+        core: true,
         run: |context, raw| get_document(context, raw),
         example: r#"{"path": "README.md"}"#,
     }],
@@ -97,6 +98,23 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
         text.len()
     );
     Ok(Answer::plain(structured, readable).touching(Effect::Read, [item.id]))
+}
+
+/// A whole document, `{text, format, truncated}`, of at most `bytes_max` bytes of text; for a governed
+/// read.
+pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answer, ToolError> {
+    let wanted = GetDocument { document_id: Some(Id(id)), path: None, offset: Int(0) };
+    let snapshot = context.parts.workspace.store.snapshot();
+    let place = by_id(&snapshot, Id(id))?;
+    let item = snapshot.item(place)?;
+    may_read(context, &item, &wanted)?;
+    let mut text = text_of(&snapshot, &item)?;
+    let end = text.floor_char_boundary(bytes_max.min(text.len()));
+    let is_cut = end < text.len();
+    text.truncate(end);
+    let format = metadata(&snapshot, place, &item)?["format"].take();
+    let structured = json!({"text": text, "format": format, "truncated": is_cut});
+    Ok(Answer::plain(structured, String::new()).touching(Effect::Read, [item.id]))
 }
 
 fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
@@ -169,7 +187,8 @@ fn metadata(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result<Va
     let attributes: Value = serde_json::from_str(item.attributes).unwrap_or_default();
     let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
     let path = source.as_ref().and_then(|source| uri::to_path(source.uri));
-    Ok(json!({
+    // What came by an import may know less of itself than what was ingested here.
+    Ok(without_nulls(json!({
         "document_id": names::of_item(item),
         "path": path.or(attributes["path"].as_str().map(str::to_owned)).unwrap_or_default(),
         "title": item.title,
@@ -181,5 +200,5 @@ fn metadata(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result<Va
         "version": attributes["version"],
         "ingested_at": names::time(item.recorded_at),
         "status": snapshot.status(place)?.name(),
-    }))
+    })))
 }

@@ -4,25 +4,26 @@ use std::cell::Cell;
 
 use engine::Sensitivity;
 use engine::ledger::Effect;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::args::{List, Text, args};
+use super::results::{Kind, always, sometimes, without_nulls};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
 use crate::ingest::Roots;
 use crate::ingest::job::{BrokenOff, Job, JobError, Report, Request};
 
-const INGEST_PATHS: &str = "ingest_paths_tool";
+/// The tool that waits until no other ingest runs.
+pub const INGEST_PATHS: &str = "ingest_paths_tool";
 
 args! {
     /// What `ingest_paths_tool` takes.
     struct IngestPaths {
-        paths: List<Text<1, 4096>, 1, 64> =>
-            "Files and folders, absolute or beneath an ingest root.",
+        paths: List<Text<1, 4096>, 1, 64> => "Absolute, or beneath an ingest root.",
         recursive: bool = true => "Walk folders.",
-        include: Option<List<Text<1, 512>, 0, 64>> => "Globs to keep, such as *.md; all by default.",
+        include: Option<List<Text<1, 512>, 0, 64>> => "Globs to keep, such as *.md.",
         exclude: Option<List<Text<1, 512>, 0, 64>> => "Globs to leave out.",
-        sensitivity: Option<Sensitivity> => "How carefully to show it; internal by default.",
-        dry_run: bool = false => "Only say what would be done.",
+        sensitivity: Option<Sensitivity> => "Internal by default.",
+        dry_run: bool = false => "Write nothing.",
     }
 }
 
@@ -33,29 +34,28 @@ pub(super) static FAMILY: Family = Family {
         name: INGEST_PATHS,
         title: "Ingest files",
         about: "Read files under the operator's ingest roots into memory: Markdown, text, code, \
-                HTML, reStructuredText. Unchanged files are left alone, changed ones supersede \
-                their old version. Not for single facts: use brain_remember.",
+                HTML. Changed files supersede their old version. Not for single facts: use \
+                brain_remember.",
         shape: IngestPaths::shape,
-        result: || {
-            json!({
-                "type": "object",
-                "required": ["job_id", "files", "items", "unchanged", "superseded", "skipped",
-                    "errors", "receipt"],
-                "properties": {
-                    "job_id": {"type": ["string", "null"]}, "files": {"type": "integer"},
-                    "items": {"type": "integer"}, "embedded": {"type": "integer"},
-                    "unchanged": {"type": "integer"},
-                    "superseded": {"type": "integer"}, "links": {"type": "integer"},
-                    "skipped": {"type": "array", "items": {"type": "object"}},
-                    "errors": {"type": "array", "items": {"type": "object"}},
-                    "skipped_count": {"type": "integer"}, "errors_count": {"type": "integer"},
-                    "cancelled": {"type": "boolean"}, "truncated": {"type": "boolean"},
-                    "dry_run": {"type": "boolean"},
-                },
-            })
-        },
+        results: &[
+            sometimes("job_id", Kind::Text),
+            always("files", Kind::Integer),
+            always("items", Kind::Integer),
+            always("embedded", Kind::Integer),
+            always("unchanged", Kind::Integer),
+            always("superseded", Kind::Integer),
+            always("links", Kind::Integer),
+            always("skipped", Kind::List),
+            always("skipped_count", Kind::Integer),
+            always("errors", Kind::List),
+            always("errors_count", Kind::Integer),
+            always("cancelled", Kind::Flag),
+            always("truncated", Kind::Flag),
+            always("dry_run", Kind::Flag),
+        ],
         scope: Scope::IngestWrite,
         change: Change::AddsOnce,
+        core: false,
         run: |context, raw| ingest_paths(context, raw),
         example: r#"{"paths": ["README.md"], "dry_run": true}"#,
     }],
@@ -82,7 +82,7 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     let roots = context.parts.roots();
     refuse_hidden(&roots, &request.paths)?;
     let report = run(context, &roots, &request)?;
-    let mut structured = report.to_json();
+    let mut structured = without_nulls(report.to_json()); // a dry run is no job
     structured["dry_run"] = request.dry_run.into();
     let answer = Answer::plain(structured, readable(&report, request.dry_run));
     Ok(answer.touching(Effect::Written, report.documents))

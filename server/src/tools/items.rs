@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{Id, List, SourceGiven, Text, Time, args};
 use super::idempotency::Keyed;
+use super::results::{Kind, always};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
 use crate::embed::embedded_text;
 use crate::encoders::View;
@@ -28,18 +29,17 @@ const TITLE_CHARS: usize = 80;
 args! {
     /// What `brain_remember` takes.
     struct Remember {
-        text: Text<1, 32768> => "What to remember, self-contained.",
-        kind: Text<1, 64> = Text("note".to_owned()) =>
-            "What it is: note, decision, preference, fact, ...",
-        title: Option<Text<1, 300>> => "One line; the text's first line where none is given.",
+        text: Text<1, 32768> => "Self-contained.",
+        kind: Text<1, 64> = Text("note".to_owned()) => "Such as decision, preference, fact.",
+        title: Option<Text<1, 300>> => "One line.",
         tags: Option<List<Text<1, 64>, 0, 32>> => "Labels.",
-        sensitivity: Option<Sensitivity> => "How carefully to show it; internal by default.",
+        sensitivity: Option<Sensitivity> => "Internal by default.",
         gates: Option<List<Text<1, 64>, 0, 16>> => "Policy gates, such as operator_only.",
-        valid_from: Option<Time> => "From when it is true.",
-        valid_to: Option<Time> => "Until when it is true.",
-        supersedes: Option<Id> => "The item that this one replaces.",
+        valid_from: Option<Time> => "True from then on.",
+        valid_to: Option<Time> => "True until then.",
+        supersedes: Option<Id> => "Id of the item that this one replaces.",
         source: Option<SourceGiven> => "Where it is from.",
-        idempotency_key: Option<Text<1, 128>> => "Makes a repeated call harmless.",
+        idempotency_key: Option<Text<1, 128>> => "Makes a repeat harmless.",
     }
 }
 
@@ -49,23 +49,14 @@ pub(super) static FAMILY: Family = Family {
     tools: &[Tool {
         name: REMEMBER,
         title: "Remember",
-        about: "Store one memory: a decision, a preference, a fact, a correction. Give \
-                `supersedes` when it replaces an older item, so that recall gives the new one. Not \
-                for files: use ingest_paths_tool.",
+        about: "Store one memory: a decision, a preference, a fact, a correction. Say what it \
+                supersedes, so that recall gives the new one. Not for files: use \
+                ingest_paths_tool.",
         shape: Remember::shape,
-        result: || {
-            json!({
-                "type": "object",
-                "required": ["item", "possible_duplicates", "receipt"],
-                "properties": {
-                    "item": {"type": "object", "description": "The item as stored."},
-                    "possible_duplicates": {"type": "array", "items": {"type": "object"},
-                        "description": "Current items that may say the same: id, title, score."},
-                },
-            })
-        },
+        results: &[always("item", Kind::Object), always("possible_duplicates", Kind::List)],
         scope: Scope::MemoryWrite,
         change: Change::Adds,
+        core: true,
         run: |context, raw| remember(context, raw),
         example: r#"{"text": "We use epoll, not io_uring: the fleet's kernels are old."}"#,
     }],

@@ -4,16 +4,20 @@
 //! schemas, the hints, the scope check and the audit label all come from the row.
 
 pub mod args;
-mod docstore;
+pub mod docstore;
 mod governed;
 mod idempotency;
 pub mod ingest;
 mod items;
+mod nearest;
+mod profile;
 pub mod recall;
+pub mod results;
 pub mod status;
 
 pub use governed::{Refused, governed};
 pub(crate) use idempotency::KIND as ANSWER_KIND;
+pub use profile::Profile;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -92,12 +96,14 @@ pub struct Tool {
     pub about: &'static str,
     /// What it takes.
     pub shape: args::Shape,
-    /// `outputSchema` without the receipt.
-    pub result: fn() -> Value,
+    /// What it gives, beside the receipt.
+    pub results: &'static [results::Output],
     /// What the caller must hold.
     pub scope: Scope,
     /// What it may change.
     pub change: Change,
+    /// Whether an agent needs it daily: the core profile has it.
+    pub core: bool,
     /// Does it.
     pub run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ToolError>,
     /// Arguments that work on any store.
@@ -348,28 +354,38 @@ impl From<WriteError> for ToolError {
     }
 }
 
-/// The tools that this caller may use, in the order of the catalog.
-pub fn visible_to(caller: &Caller) -> impl Iterator<Item = &'static Tool> {
+/// The tools that this caller may use, in the order of the catalog, as far as the profile shows them.
+pub fn visible_to(caller: &Caller, profile: Profile) -> impl Iterator<Item = &'static Tool> {
     let families = FAMILIES.iter().flat_map(|family| family.tools.iter());
-    families.filter(|tool| caller.scopes.contains(&tool.scope))
+    let shown = families.filter(move |tool| profile == Profile::Full || tool.core);
+    shown.filter(|tool| caller.scopes.contains(&tool.scope))
 }
 
 /// The tool of this name, if the caller may use it: to anyone else it does not exist.
-pub fn find(caller: &Caller, name: &str) -> Option<&'static Tool> {
-    visible_to(caller).find(|tool| tool.name == name)
+///
+/// # Errors
+/// There is none: what to tell the caller, with the nearest name of a tool that it may use.
+pub fn find(caller: &Caller, name: &str) -> Result<&'static Tool, String> {
+    let mut usable = visible_to(caller, Profile::Full);
+    usable.find(|tool| tool.name == name).ok_or_else(|| {
+        let names = visible_to(caller, Profile::Full).map(|tool| tool.name);
+        let hint = match nearest::nearest(name, names) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "tools/list names those there are".to_owned(),
+        };
+        format!("Unknown tool: {}; {hint}", nearest::cut(name))
+    })
 }
 
 impl Tool {
     /// The row as `tools/list` gives it.
     pub fn describe(&self) -> Value {
-        let mut output = (self.result)();
-        output["properties"]["receipt"] = receipt_schema();
         json!({
             "name": self.name,
             "title": self.title,
             "description": self.about,
             "inputSchema": args::input_schema(&(self.shape)()),
-            "outputSchema": output,
+            "outputSchema": results::output_schema(self.results),
             "annotations": {
                 "title": self.title,
                 "readOnlyHint": self.change == Change::Nothing,
@@ -386,8 +402,4 @@ impl Tool {
         let at_once = self.change != Change::Nothing;
         governed(context, self.name, &arguments, at_once, |context| (self.run)(context, raw))
     }
-}
-
-fn receipt_schema() -> Value {
-    json!({"type": "object", "description": "Proof of the audit entry."})
 }

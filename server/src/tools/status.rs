@@ -4,6 +4,7 @@ use engine::{Seq, Store};
 use serde_json::{Map, Value, json};
 
 use super::args::args;
+use super::results::{Kind, always};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
 
 args! {
@@ -17,27 +18,26 @@ pub(super) static FAMILY: Family = Family {
     tools: &[Tool {
         name: "recall_stats",
         title: "Statistics",
-        about: "Count what is remembered: items by kind and modality, edges, sources, sensitivity \
-                events, and how fast recall is. Not for finding anything.",
+        about: "Count what is remembered, and say how fast recall is. Not for recall.",
         shape: Stats::shape,
-        result: || {
-            json!({
-                "type": "object",
-                "required": ["memory_items", "edges", "sources", "sensitivity_events", "receipt"],
-                "properties": {
-                    "memory_items": {"type": "integer"}, "edges": {"type": "integer"},
-                    "sources": {"type": "integer"}, "sensitivity_events": {"type": "integer"},
-                    "superseded": {"type": "integer"}, "tombstoned": {"type": "integer"},
-                    "by_kind": {"type": "object"}, "by_modality": {"type": "object"},
-                    "embedding_rows": {"type": "integer"}, "segments": {"type": "integer"},
-                    "bytes_on_disk": {"type": "integer"},
-                    "store": {"type": "object"},
-                    "recall_latency_ms": {"type": "object"},
-                },
-            })
-        },
+        results: &[
+            always("memory_items", Kind::Integer),
+            always("edges", Kind::Integer),
+            always("sources", Kind::Integer),
+            always("sensitivity_events", Kind::Integer),
+            always("superseded", Kind::Integer),
+            always("tombstoned", Kind::Integer),
+            always("by_kind", Kind::Object),
+            always("by_modality", Kind::Object),
+            always("embedding_rows", Kind::Integer),
+            always("segments", Kind::Integer),
+            always("bytes_on_disk", Kind::Integer),
+            always("store", Kind::Object),
+            always("recall_latency_ms", Kind::Object),
+        ],
         scope: Scope::TenantRead,
         change: Change::Nothing,
+        core: false,
         run: |context, raw| stats(context, raw),
         example: "{}",
     }],

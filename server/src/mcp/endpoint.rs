@@ -1,0 +1,259 @@
+//! The endpoint: one path for every revision, and what lives as long as the server.
+//!
+//! Owns the transport's first questions (method, content type, JSON, era), and the threads beside the
+//! workers: the timer, the one that looks for changed resources, and those of calls that may wait.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use engine::os::clock::Random;
+use serde_json::{Value, json};
+
+use super::era::{self, Era, MODERN_REVISIONS};
+use super::fault::Fault;
+use super::host::{Host, List};
+use super::line::{Accepts, json_response};
+use super::listens::Listens;
+use super::message::{self, Message};
+use super::seal::Seal;
+use super::sessions::{Bounds, Sessions};
+use super::threads::Threads;
+use super::timer::Timer;
+use super::{handshake, per_request};
+use crate::limits::STREAM_COMMENT_EVERY;
+use crate::net::{Call, Method, Reply, Response, sse};
+
+/// What the endpoint is made of, beside its host.
+pub struct Settings {
+    /// The longest that a request may take.
+    pub call_time_max: Duration,
+    /// Makes session ids and keys.
+    pub random: Arc<dyn Random>,
+}
+
+/// An MCP endpoint.
+pub struct Endpoint<H: Host> {
+    shared: Arc<Shared<H>>,
+    looker: Option<JoinHandle<()>>,
+}
+
+/// What every request sees.
+pub(super) struct Shared<H: Host> {
+    pub host: H,
+    pub sessions: Sessions,
+    pub listens: Listens<H::Caller>,
+    pub timer: Arc<Timer>,
+    pub seal: Seal,
+    pub threads: Threads,
+    pub call_time_max: Duration,
+    pub changes: Arc<Changes>,
+}
+
+/// Says that resources may have changed. Cheap and without waiting; news that come faster than they
+/// are looked at are looked at together.
+#[derive(Default)]
+pub struct Changes {
+    state: Mutex<News>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct News {
+    has_news: bool,
+    closing: bool,
+}
+
+impl Changes {
+    fn state(&self) -> MutexGuard<'_, News> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something may have changed.
+    pub fn note(&self) {
+        self.state().has_news = true;
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.state().closing = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for news; false when there will be none.
+    fn wait(&self) -> bool {
+        let state = self.state();
+        let quiet = |news: &mut News| !news.has_news && !news.closing;
+        let waited = self.changed.wait_while(state, quiet);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.has_news = false;
+        !state.closing
+    }
+}
+
+impl<H: Host> Endpoint<H> {
+    /// Starts its threads.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn start(host: H, settings: Settings) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            host,
+            sessions: Sessions::new(Arc::clone(&settings.random), Bounds::default()),
+            listens: Listens::new(),
+            timer: Arc::new(Timer::start()?),
+            seal: Seal::new(&*settings.random),
+            threads: Threads::default(),
+            call_time_max: settings.call_time_max,
+            changes: Arc::default(),
+        });
+        schedule_tick(&shared);
+        let looker = thread::Builder::new().name("mcp-changes".to_owned()).spawn({
+            let (changes, shared) = (Arc::clone(&shared.changes), Arc::downgrade(&shared));
+            move || look_for_changes(&changes, &shared)
+        })?;
+        Ok(Self { shared, looker: Some(looker) })
+    }
+
+    /// The host.
+    pub fn host(&self) -> &H {
+        &self.shared.host
+    }
+
+    /// Tells the endpoint of changes.
+    pub fn changes(&self) -> Arc<Changes> {
+        Arc::clone(&self.shared.changes)
+    }
+
+    /// Tells all clients that want to know that a list has changed.
+    pub fn list_changed(&self, list: List) {
+        let method = match list {
+            List::Tools => "notifications/tools/list_changed",
+            List::Prompts => "notifications/prompts/list_changed",
+            List::Resources => "notifications/resources/list_changed",
+        };
+        let message = json!({"jsonrpc": "2.0", "method": method});
+        for session in self.shared.sessions.all() {
+            session.tell(&message);
+        }
+        self.shared.listens.list_changed(list, method);
+    }
+
+    /// Ends streams in good order and lets nothing wait any longer; for the end of the server.
+    pub fn close(&self) {
+        self.shared.listens.close(|id| per_request::listen_result(&self.shared.host, id));
+    }
+
+    /// Answers a request. `caller` is who calls, as the transport found out.
+    pub fn serve(&self, call: &Call, caller: H::Caller, reply: Reply) {
+        let shared = &self.shared;
+        match call.request.method {
+            Method::Post => post(shared, call, caller, reply),
+            Method::Get if !names_modern(call) => handshake::get(shared, call, &caller, reply),
+            Method::Delete if !names_modern(call) => {
+                handshake::delete(shared, call, &caller, reply)
+            }
+            _ => {
+                let allow = if names_modern(call) { "POST" } else { "POST, GET, DELETE" };
+                let why = "this path takes POST, and, for revisions with sessions, GET and DELETE";
+                let fault = Fault::invalid_request(why).with_status(405);
+                reply.send(refusal(&Value::Null, &fault).header("Allow", allow));
+            }
+        }
+    }
+}
+
+impl<H: Host> Drop for Endpoint<H> {
+    fn drop(&mut self) {
+        const CALLS_END_WITHIN: Duration = Duration::from_secs(2);
+        self.shared.sessions.all().iter().for_each(|session| session.end());
+        self.shared.threads.wait(CALLS_END_WITHIN);
+        self.shared.timer.close();
+        self.shared.changes.close();
+        if let Some(looker) = self.looker.take()
+            && looker.join().is_err()
+        {
+            eprintln!("recalld: the thread that looks for changes had panicked");
+        }
+    }
+}
+
+/// A comment by every quiet stream, and an end for idle sessions, again and again.
+fn schedule_tick<H: Host>(shared: &Arc<Shared<H>>) {
+    let weak = Arc::downgrade(shared);
+    let at = Instant::now() + STREAM_COMMENT_EVERY;
+    shared.timer.schedule(at, move || {
+        let Some(shared) = weak.upgrade() else { return };
+        let comment = sse::comment("");
+        for session in shared.sessions.all() {
+            session.comment(&comment);
+        }
+        shared.listens.comment(&comment);
+        shared.sessions.expire(Instant::now());
+        schedule_tick(&shared);
+    });
+}
+
+fn look_for_changes<H: Host>(changes: &Changes, shared: &Weak<Shared<H>>) {
+    while changes.wait() {
+        let Some(shared) = shared.upgrade() else { return };
+        shared.listens.look(|caller, uri| shared.host.version(caller, uri));
+    }
+}
+
+fn names_modern(call: &Call) -> bool {
+    version_header(call).is_some_and(|version| MODERN_REVISIONS.contains(&version))
+}
+
+/// The revision that the header names, if it does.
+pub(super) fn version_header(call: &Call) -> Option<&str> {
+    call.request.headers.get("mcp-protocol-version").map(str::trim)
+}
+
+/// What the client takes.
+pub(super) fn accepts(call: &Call) -> Accepts {
+    Accepts::of(call.request.headers.get_all("accept"))
+}
+
+/// An error with nothing beside it.
+pub fn refusal(id: &Value, fault: &Fault) -> Response {
+    json_response(fault.status(), &message::failure(id, fault))
+}
+
+fn post<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: H::Caller, reply: Reply) {
+    let body = match json_body(call) {
+        Ok(body) => body,
+        Err(fault) => return reply.send(refusal(&Value::Null, &fault)),
+    };
+    match era::era(version_header(call), &body) {
+        Ok(Era::Handshake) => handshake::post(shared, call, caller, body, reply),
+        Ok(Era::PerRequest) => per_request::post(shared, call, caller, body, reply),
+        Err(fault) => reply.send(refusal(&id_of(&body), &fault)),
+    }
+}
+
+/// The id to name in a refusal.
+pub(super) fn id_of(body: &Value) -> Value {
+    match Message::of(body) {
+        Message::Request { id, .. } => id.clone(),
+        Message::Wrong { id, .. } => id,
+        Message::Notification { .. } | Message::Response { .. } => Value::Null,
+    }
+}
+
+fn json_body(call: &Call) -> Result<Value, Fault> {
+    let headers = &call.request.headers;
+    let kind = headers.get("content-type").unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        let why = "Content-Type must be application/json";
+        return Err(Fault::server("unsupported_media_type", why).with_status(415));
+    }
+    let accepts = accepts(call);
+    if !accepts.json && !accepts.stream {
+        let why = "Accept must allow application/json or text/event-stream";
+        return Err(Fault::server("not_acceptable", why).with_status(406));
+    }
+    serde_json::from_slice(&call.request.body).map_err(|error| Fault::parse(&error.to_string()))
+}

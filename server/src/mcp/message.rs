@@ -1,0 +1,170 @@
+//! JSON-RPC 2.0 messages: what a value is, and the two kinds of answers.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::fault::Fault;
+
+/// A message as it was received.
+#[derive(Debug, PartialEq)]
+pub(super) enum Message<'a> {
+    /// Nothing to answer.
+    Notification {
+        /// What is said.
+        method: &'a str,
+        /// With what.
+        params: &'a Value,
+    },
+    /// The client's answer to a request of ours.
+    Response {
+        /// Of our request.
+        id: &'a Value,
+        /// The result, or the error object.
+        outcome: Result<&'a Value, &'a Value>,
+    },
+    /// A request.
+    Request {
+        /// To be echoed: a string or an integer, 0 included.
+        id: &'a Value,
+        /// What is asked.
+        method: &'a str,
+        /// With what.
+        params: &'a Value,
+    },
+    /// Not a message.
+    Wrong {
+        /// As far as it could be read.
+        id: Value,
+        /// What is wrong.
+        fault: Fault,
+    },
+}
+
+impl<'a> Message<'a> {
+    /// Tells what a value is.
+    pub(super) fn of(value: &'a Value) -> Self {
+        let id = value.get("id");
+        let is_usable = |id: &&Value| id.is_string() || id.is_i64() || id.is_u64();
+        let wrong = |why: &str| {
+            let id = id.filter(is_usable).cloned().unwrap_or(Value::Null);
+            Self::Wrong { id, fault: Fault::invalid_request(why) }
+        };
+        if !value.is_object() {
+            return wrong("a message is a JSON object");
+        }
+        if value.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return wrong("jsonrpc must be \"2.0\"");
+        }
+        let Some(method) = value.get("method") else {
+            return match (id.filter(is_usable), value.get("result"), value.get("error")) {
+                (Some(id), Some(result), None) => Self::Response { id, outcome: Ok(result) },
+                (Some(id), None, Some(error)) => Self::Response { id, outcome: Err(error) },
+                _ => wrong("neither a method nor a response with id and result or error"),
+            };
+        };
+        let Some(method) = method.as_str() else { return wrong("method must be a string") };
+        let params = value.get("params").unwrap_or(&Value::Null);
+        if !(params.is_object() || params.is_null()) {
+            return wrong("params must be an object");
+        }
+        match id {
+            None => Self::Notification { method, params },
+            Some(id) if is_usable(&id) => Self::Request { id, method, params },
+            Some(_) => wrong("id must be a string or an integer"),
+        }
+    }
+}
+
+/// A good answer.
+pub(super) fn success(id: &Value, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+/// An error answer.
+pub(super) fn failure(id: &Value, fault: &Fault) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": fault.to_json()})
+}
+
+/// A notification of ours.
+pub(super) fn notification(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+/// The messages of a body: a batch's, or the only one.
+pub(super) fn all(body: &Value) -> &[Value] {
+    body.as_array().map_or(std::slice::from_ref(body), Vec::as_slice)
+}
+
+/// The arguments of a call: an object, or, as clients have been seen to send it, a string that holds
+/// one as JSON. Where there are none, they may be left out.
+///
+/// # Errors
+/// Something else was given: what is wanted.
+pub(super) fn arguments(given: &Value) -> Result<Cow<'_, Map<String, Value>>, String> {
+    let wanted = || "arguments: an object is wanted".to_owned();
+    match given {
+        Value::Object(arguments) => Ok(Cow::Borrowed(arguments)),
+        Value::Null => Ok(Cow::Owned(Map::new())),
+        Value::String(text) if text.trim().is_empty() => Ok(Cow::Owned(Map::new())),
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(Value::Object(arguments)) => Ok(Cow::Owned(arguments)),
+            Ok(Value::Null) => Ok(Cow::Owned(Map::new())),
+            _ => Err(wanted()),
+        },
+        _ => Err(wanted()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_may_come_as_one_string() {
+        let object = json!({"text": "a", "hops": "2"});
+        for given in [object.clone(), json!(object.to_string())] {
+            assert_eq!(Value::Object(arguments(&given).unwrap().into_owned()), object);
+        }
+        for none in [json!(null), json!(""), json!(" "), json!("null"), json!({}), json!("{}")] {
+            assert!(arguments(&none).unwrap().is_empty(), "{none}");
+        }
+        for given in [json!([1]), json!("[1]"), json!("{\"text\": "), json!(7), json!("x")] {
+            let error = arguments(&given).unwrap_err();
+            assert_eq!(error, "arguments: an object is wanted", "{given}");
+        }
+    }
+
+    #[test]
+    fn ids_are_strings_and_integers_and_zero_is_one() {
+        let with = |id: Value| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+        for id in [json!(0), json!(-3), json!("a"), json!("")] {
+            let value = with(id.clone());
+            assert!(matches!(Message::of(&value), Message::Request { id: of, .. } if *of == id));
+        }
+        for id in [json!(null), json!(1.5), json!([1]), json!({}), json!(true)] {
+            let value = with(id.clone());
+            assert!(matches!(Message::of(&value), Message::Wrong { .. }), "{id}");
+        }
+    }
+
+    #[test]
+    fn responses_have_an_id_and_one_outcome() {
+        let good = json!({"jsonrpc": "2.0", "id": 0, "result": {}});
+        assert!(matches!(Message::of(&good), Message::Response { outcome: Ok(_), .. }));
+        let bad = json!({"jsonrpc": "2.0", "id": "s-1", "error": {"code": 1, "message": "no"}});
+        assert!(matches!(Message::of(&bad), Message::Response { outcome: Err(_), .. }));
+        for wrong in [
+            json!({"jsonrpc": "2.0", "result": {}}),
+            json!({"jsonrpc": "2.0", "id": null, "result": {}}),
+            json!({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}),
+            json!({"jsonrpc": "2.0", "id": 1}),
+            json!({"jsonrpc": "1.0", "id": 1, "method": "ping"}),
+            json!({"jsonrpc": "2.0", "id": 1, "method": 5}),
+            json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]}),
+            json!(5),
+        ] {
+            assert!(matches!(Message::of(&wrong), Message::Wrong { .. }), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! All sessions, within their bounds.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use engine::os::clock::Random;
+use serde_json::Value;
+
+use super::events::Budget;
+use super::fault::Fault;
+use super::session::Session;
+use crate::limits::{SESSION_IDLE, SESSIONS_MAX, SESSIONS_PER_PRINCIPAL_MAX};
+
+/// How many there may be, and how long.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub all: usize,
+    pub per_principal: usize,
+    pub idle: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        let (all, per_principal) = (SESSIONS_MAX, SESSIONS_PER_PRINCIPAL_MAX);
+        Self { all, per_principal, idle: SESSION_IDLE }
+    }
+}
+
+/// All sessions, by id.
+pub(super) struct Sessions {
+    random: Arc<dyn Random>,
+    bounds: Bounds,
+    budget: Budget,
+    by_id: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+impl Sessions {
+    pub(super) fn new(random: Arc<dyn Random>, bounds: Bounds) -> Self {
+        Self { random, bounds, budget: Budget::default(), by_id: Mutex::default() }
+    }
+
+    fn by_id(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session for a caller. Where there are too many, the caller's own that was idle longest ends.
+    pub(super) fn open(
+        &self,
+        principal: String,
+        revision: &'static str,
+        capabilities: Value,
+    ) -> Result<Arc<Session>, Fault> {
+        let mut bytes = [0; 24];
+        self.random.fill(&mut bytes);
+        let id = URL_SAFE_NO_PAD.encode(bytes);
+        let budget = self.budget.clone();
+        let mut by_id = self.by_id();
+        let own = by_id.values().filter(|one| one.principal == principal).count();
+        let mut evicted = None;
+        if own >= self.bounds.per_principal || by_id.len() >= self.bounds.all {
+            let own = by_id.values().filter(|one| one.principal == principal);
+            let idle = own.filter_map(|one| Some((one.idle_since()?, one.id.clone())));
+            let Some((_, oldest)) = idle.min() else {
+                let why = "too many sessions; end one, or try again later";
+                return Err(Fault::server("too_many_sessions", why).with_status(503));
+            };
+            evicted = by_id.remove(&oldest);
+        }
+        let session = Arc::new(Session::new(id, principal, revision, capabilities, budget));
+        by_id.insert(session.id.clone(), Arc::clone(&session));
+        drop(by_id);
+        if let Some(evicted) = evicted {
+            evicted.end();
+        }
+        Ok(session)
+    }
+
+    /// The session of this id, if it is this caller's; to anybody else it does not exist.
+    pub(super) fn find(&self, id: &str, principal: &str) -> Option<Arc<Session>> {
+        let session = self.by_id().get(id).filter(|one| one.principal == principal).cloned()?;
+        session.touch();
+        Some(session)
+    }
+
+    /// Ends a session; says whether it was there and this caller's.
+    pub(super) fn end(&self, id: &str, principal: &str) -> bool {
+        let found = {
+            let mut by_id = self.by_id();
+            let is_own = by_id.get(id).is_some_and(|one| one.principal == principal);
+            if is_own { by_id.remove(id) } else { None }
+        };
+        found.inspect(|session| session.end()).is_some()
+    }
+
+    /// Ends those that were idle for too long.
+    pub(super) fn expire(&self, now: Instant) {
+        let is_over = |session: &Session| {
+            let since = session.idle_since();
+            since.is_some_and(|since| now.saturating_duration_since(since) > self.bounds.idle)
+        };
+        let over: Vec<_> = {
+            let mut by_id = self.by_id();
+            by_id.extract_if(|_, session| is_over(session)).map(|(_, session)| session).collect()
+        };
+        over.iter().for_each(|session| session.end());
+    }
+
+    /// Every session there is now.
+    pub(super) fn all(&self) -> Vec<Arc<Session>> {
+        self.by_id().values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::os::clock::SystemRandom;
+    use serde_json::json;
+
+    const BOUNDS: Bounds = Bounds { all: 4, per_principal: 2, idle: Duration::from_secs(60) };
+
+    fn sessions() -> Sessions {
+        Sessions::new(Arc::new(SystemRandom), BOUNDS)
+    }
+
+    fn open(sessions: &Sessions, principal: &str) -> Result<Arc<Session>, Fault> {
+        sessions.open(principal.to_owned(), "2025-11-25", json!({}))
+    }
+
+    #[test]
+    fn ids_are_visible_ascii_and_differ() {
+        let sessions = sessions();
+        let (a, b) = (open(&sessions, "ada").unwrap(), open(&sessions, "ada").unwrap());
+        assert_ne!(a.id, b.id);
+        assert_eq!(a.id.len(), 32);
+        assert!(a.id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)), "{}", a.id);
+    }
+
+    #[test]
+    fn a_session_is_its_callers_alone_until_it_ends() {
+        let sessions = sessions();
+        let session = open(&sessions, "ada").unwrap();
+        assert!(sessions.find(&session.id, "ada").is_some());
+        assert!(sessions.find(&session.id, "bob").is_none());
+        assert!(!sessions.end(&session.id, "bob"));
+        assert!(sessions.end(&session.id, "ada"));
+        assert!(sessions.find(&session.id, "ada").is_none());
+        assert!(!sessions.end(&session.id, "ada"));
+    }
+
+    #[test]
+    fn one_too_many_ends_the_callers_own_oldest() {
+        let sessions = sessions();
+        let first = open(&sessions, "ada").unwrap();
+        let second = open(&sessions, "ada").unwrap();
+        sessions.find(&first.id, "ada").unwrap();
+        let bobs = open(&sessions, "bob").unwrap();
+        open(&sessions, "ada").unwrap();
+        assert!(sessions.find(&second.id, "ada").is_none(), "it was idle longest");
+        assert!(sessions.find(&first.id, "ada").is_some());
+        assert!(sessions.find(&bobs.id, "bob").is_some());
+        open(&sessions, "bob").unwrap();
+        assert_eq!(sessions.all().len(), BOUNDS.all);
+        let refused = open(&sessions, "eve").err().unwrap();
+        assert_eq!(refused.status(), 503, "she has none of her own to end");
+    }
+
+    #[test]
+    fn idle_sessions_end() {
+        let sessions = sessions();
+        let session = open(&sessions, "ada").unwrap();
+        sessions.expire(Instant::now() + BOUNDS.idle / 2);
+        assert!(sessions.find(&session.id, "ada").is_some());
+        sessions.expire(Instant::now() + BOUNDS.idle * 2);
+        assert!(sessions.find(&session.id, "ada").is_none());
+    }
+}

@@ -1,0 +1,323 @@
+//! What a request asks, done: the methods that both eras have, and the rounds of questions that some
+//! of them may take.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::client::{Client, capability_of};
+use super::endpoint::Shared;
+use super::era::META_SERVER;
+use super::fault::Fault;
+use super::flight::{Flight, Settling};
+use super::host::{Completing, Host, Input, Listing, NeedsInput, Outcome, Page};
+use super::log_level::Level;
+use super::seal::Bound;
+use super::session::Session;
+use super::{handshake, message, per_request};
+use crate::limits::{
+    COMPLETION_VALUES_MAX, INPUT_REQUESTS_MAX, INPUT_ROUNDS_MAX, LIST_CACHE_TIME, LONG_CALLS_MAX,
+};
+
+/// How a request is to be understood.
+pub(super) enum Manner {
+    /// As a revision with a handshake has it.
+    Handshake {
+        /// What the client can do; null without a session.
+        capabilities: Value,
+        session: Option<Arc<Session>>,
+    },
+    /// By itself.
+    PerRequest { capabilities: Value, level: Option<Level> },
+}
+
+/// One request that is to be answered.
+pub(super) struct Work<H: Host> {
+    pub shared: Arc<Shared<H>>,
+    pub caller: H::Caller,
+    pub manner: Manner,
+    pub flight: Arc<Flight>,
+    pub method: String,
+    pub params: Value,
+}
+
+impl<H: Host> Work<H> {
+    /// Does it, here or on a thread of its own.
+    pub(super) fn start(self) {
+        let waits = self.method == "tools/call"
+            && self.params["name"].as_str().is_some_and(|name| self.shared.host.waits(name));
+        if !waits {
+            return self.run();
+        }
+        let (shared, flight) = (Arc::clone(&self.shared), Arc::clone(&self.flight));
+        if !shared.threads.run(move || self.run()) {
+            let why =
+                format!("{LONG_CALLS_MAX} calls that may wait are under way; try again later");
+            flight.answer(Err(Fault::server("too_many_requests", why).with_status(503)));
+        }
+    }
+
+    fn run(self) {
+        let _settled_whatever_happens = Settling(&self.flight);
+        let outcome = self.outcome();
+        self.flight.answer(match self.manner {
+            Manner::Handshake { .. } => outcome.map_err(Fault::handshake),
+            Manner::PerRequest { .. } => {
+                outcome.map(|result| self.dressed(result)).map_err(Fault::modern)
+            }
+        });
+    }
+
+    fn outcome(&self) -> Result<Value, Fault> {
+        let (host, caller) = (&self.shared.host, &self.caller);
+        let has = host.capabilities();
+        let cursor = self.cursor()?;
+        match self.method.as_str() {
+            "tools/list" if has.tools.is_some() => listed("tools", host.tools(caller, cursor)),
+            "tools/call" if has.tools.is_some() => self.call_tool(),
+            "resources/list" if has.resources.is_some() => {
+                listed("resources", host.resources(caller, cursor))
+            }
+            "resources/templates/list" if has.resources.is_some() => {
+                listed("resourceTemplates", host.templates(caller, cursor))
+            }
+            "resources/read" if has.resources.is_some() => {
+                let uri = super::listens::checked_uri(&self.params["uri"])?;
+                self.in_rounds(|client| host.read(caller, &uri, client))
+            }
+            "prompts/list" if has.prompts.is_some() => {
+                listed("prompts", host.prompts(caller, cursor))
+            }
+            "prompts/get" if has.prompts.is_some() => self.get_prompt(),
+            "completion/complete" if has.completions => self.complete(),
+            _ => match &self.manner {
+                Manner::Handshake { session, .. } => handshake::method(self, session.as_ref()),
+                Manner::PerRequest { .. } => per_request::method(self),
+            },
+        }
+    }
+
+    fn cursor(&self) -> Result<Option<&str>, Fault> {
+        match &self.params["cursor"] {
+            Value::Null => Ok(None),
+            Value::String(cursor) => Ok(Some(cursor)),
+            _ => Err(Fault::invalid_params("cursor: a string is wanted")),
+        }
+    }
+
+    fn call_tool(&self) -> Result<Value, Fault> {
+        let (host, caller) = (&self.shared.host, &self.caller);
+        let name = self.name("a tool's name")?;
+        if !host.has_tool(caller, name) {
+            return Err(Fault::invalid_params(host.unknown_tool(caller, name)));
+        }
+        let arguments = self.arguments()?;
+        self.in_rounds(|client| host.call_tool(caller, name, &arguments, client))
+    }
+
+    fn get_prompt(&self) -> Result<Value, Fault> {
+        let name = self.name("a prompt's name")?;
+        let arguments = self.arguments()?;
+        let (host, caller) = (&self.shared.host, &self.caller);
+        self.in_rounds(|client| host.prompt(caller, name, &arguments, client))
+    }
+
+    fn name(&self, what: &str) -> Result<&str, Fault> {
+        let name = self.params["name"].as_str();
+        name.ok_or_else(|| Fault::invalid_params(format!("name is missing: {what}")))
+    }
+
+    fn arguments(&self) -> Result<Cow<'_, Map<String, Value>>, Fault> {
+        message::arguments(&self.params["arguments"]).map_err(Fault::invalid_params)
+    }
+
+    fn complete(&self) -> Result<Value, Fault> {
+        let text = |value: &Value, what: &str| {
+            let text = value.as_str().map(str::to_owned);
+            text.ok_or_else(|| Fault::invalid_params(format!("{what}: a string is wanted")))
+        };
+        let reference = &self.params["ref"];
+        let (name, uri);
+        let of = match reference["type"].as_str() {
+            Some("ref/prompt") => {
+                name = text(&reference["name"], "ref.name")?;
+                Completing::Prompt(&name)
+            }
+            Some("ref/resource") => {
+                uri = text(&reference["uri"], "ref.uri")?;
+                Completing::Resource(&uri)
+            }
+            _ => {
+                let why = "ref.type: ref/prompt or ref/resource";
+                return Err(Fault::invalid_params(why));
+            }
+        };
+        let argument = text(&self.params["argument"]["name"], "argument.name")?;
+        let value = text(&self.params["argument"]["value"], "argument.value")?;
+        let given = &self.params["context"]["arguments"];
+        let found = self.shared.host.complete(&self.caller, of, &argument, &value, given)?;
+        let total = found.total.unwrap_or(found.values.len());
+        let shown: Vec<String> = found.values.into_iter().take(COMPLETION_VALUES_MAX).collect();
+        let has_more = total > shown.len();
+        Ok(json!({"completion": {"values": shown, "total": total, "hasMore": has_more}}))
+    }
+
+    /// Runs what may need something from the client, until it does not.
+    fn in_rounds(
+        &self,
+        run: impl Fn(&Client<'_>) -> Result<Outcome, Fault>,
+    ) -> Result<Value, Fault> {
+        match &self.manner {
+            Manner::PerRequest { capabilities, level } => {
+                let input = self.input()?;
+                let client = Client::new(&self.flight, capabilities, &self.params, *level, input);
+                match run(&client)? {
+                    Outcome::Done(result) => Ok(result),
+                    Outcome::NeedsInput(needed) => self.input_required(&client, needed),
+                }
+            }
+            Manner::Handshake { capabilities, session } => {
+                let level = session.as_ref().map_or(Level::Info, |session| session.level());
+                let (input, level) = (Input::default(), Some(level));
+                let mut client =
+                    Client::new(&self.flight, capabilities, &self.params, level, input);
+                for _ in 0..INPUT_ROUNDS_MAX {
+                    match run(&client)? {
+                        Outcome::Done(result) => return Ok(result),
+                        Outcome::NeedsInput(needed) => {
+                            let input = asked(&client, needed)?;
+                            client.set_input(input);
+                        }
+                    }
+                }
+                let why =
+                    format!("the client was asked {INPUT_ROUNDS_MAX} times, which is too often");
+                Err(Fault::server("too_many_rounds", why))
+            }
+        }
+    }
+
+    /// What came with a request that was answered by questions before.
+    fn input(&self) -> Result<Input, Fault> {
+        let responses = match self.params.get("inputResponses") {
+            None => Map::new(),
+            Some(Value::Object(responses)) => responses.clone(),
+            Some(_) => return Err(Fault::invalid_params("inputResponses: an object is wanted")),
+        };
+        if let Some((key, _)) = responses.iter().find(|(_, response)| !response.is_object()) {
+            let key: String = key.chars().take(80).collect();
+            let why = format!("inputResponses.{key}: an object is wanted");
+            return Err(Fault::invalid_params(why));
+        }
+        let state = match self.params.get("requestState") {
+            None => None,
+            Some(Value::String(sealed)) => {
+                let principal = self.shared.host.principal(&self.caller);
+                Some(self.shared.seal.open(self.bound(&principal), sealed)?)
+            }
+            Some(_) => return Err(Fault::invalid_params("requestState: a string is wanted")),
+        };
+        Ok(Input { responses, state })
+    }
+
+    fn bound<'a>(&'a self, principal: &'a str) -> Bound<'a> {
+        Bound { principal, method: &self.method, params: &self.params }
+    }
+
+    fn input_required(&self, client: &Client<'_>, needed: NeedsInput) -> Result<Value, Fault> {
+        check_capable(client, &needed)?;
+        let mut result = json!({
+            "resultType": "input_required", "inputRequests": needed.requests,
+        });
+        if let Some(state) = &needed.state {
+            let principal = self.shared.host.principal(&self.caller);
+            result["requestState"] = self.shared.seal.seal(self.bound(&principal), state)?.into();
+        }
+        Ok(result)
+    }
+
+    /// What every result of revision 2026-07-28 says beside its content.
+    fn dressed(&self, mut result: Value) -> Value {
+        if result.get("resultType").is_none() {
+            result["resultType"] = "complete".into();
+        }
+        result["_meta"][META_SERVER] = self.shared.host.server_info();
+        let ttl = match self.method.as_str() {
+            "server/discover"
+            | "tools/list"
+            | "prompts/list"
+            | "resources/list"
+            | "resources/templates/list" => Some(LIST_CACHE_TIME.as_millis()),
+            // What is remembered may change with the next call.
+            "resources/read" => Some(0),
+            _ => None,
+        };
+        if let Some(ttl) = ttl.filter(|_| result["resultType"] == "complete") {
+            result["ttlMs"] = u64::try_from(ttl).unwrap_or(u64::MAX).into();
+            // Another caller may see other things.
+            result["cacheScope"] = "private".into();
+        }
+        result
+    }
+}
+
+/// A page as the protocol shows it.
+fn listed(field: &str, page: Result<Page, Fault>) -> Result<Value, Fault> {
+    let page = page?;
+    let mut result = json!({field: page.items});
+    if let Some(next) = page.next_cursor {
+        result["nextCursor"] = next.into();
+    }
+    Ok(result)
+}
+
+/// A request that the client did not say it could answer must not be sent.
+fn check_capable(client: &Client<'_>, needed: &NeedsInput) -> Result<(), Fault> {
+    if needed.requests.len() > INPUT_REQUESTS_MAX {
+        return Err(Fault::internal());
+    }
+    for request in needed.requests.values() {
+        let capability = request["method"].as_str().and_then(capability_of);
+        let capability = capability.ok_or_else(Fault::internal)?;
+        if !client.has(capability) {
+            return Err(Fault::missing_capability(capability));
+        }
+    }
+    Ok(())
+}
+
+/// Asks a handshake client what is needed, one thing after another.
+fn asked(client: &Client<'_>, needed: NeedsInput) -> Result<Input, Fault> {
+    check_capable(client, &needed)?;
+    let mut responses = Map::new();
+    for (key, request) in needed.requests {
+        let method = request["method"].as_str().unwrap_or_default();
+        let response = client.ask(method, &request["params"])?;
+        responses.insert(key, response);
+    }
+    Ok(Input { responses, state: needed.state })
+}
+
+/// The capabilities as a revision declares them.
+pub(super) fn declared(has: &super::Capabilities, with_logging: bool) -> Value {
+    let list = |list: Listing| json!({"listChanged": list.list_changed});
+    let mut shown = json!({});
+    if let Some(tools) = has.tools {
+        shown["tools"] = list(tools);
+    }
+    if let Some(resources) = has.resources {
+        shown["resources"] = list(resources);
+        shown["resources"]["subscribe"] = has.subscribe.into();
+    }
+    if let Some(prompts) = has.prompts {
+        shown["prompts"] = list(prompts);
+    }
+    if has.completions {
+        shown["completions"] = json!({});
+    }
+    if has.logging && with_logging {
+        shown["logging"] = json!({});
+    }
+    shown
+}

@@ -1,0 +1,283 @@
+//! Memories as resources: `memory://item/{id}`, `memory://document/{id}`, `memory://brief/today`.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use engine::ledger::{Decision, Effect};
+use engine::{Damage, ItemId, ItemView, Place, Snapshot, Status};
+use serde_json::{Value, json};
+
+use super::brief;
+use super::prompts;
+use crate::govern::{Action, Verdict, What, decide};
+use crate::limits::COMPLETION_VALUES_MAX;
+use crate::mcp::{Completion, Fault};
+use crate::names;
+use crate::parts::{Caller, Parts};
+use crate::recall::show;
+use crate::tools::{ANSWER_KIND, Answer, Context, Scope, ToolError, docstore, touched};
+
+/// Bytes of a document in one answer; docstore_get_document_tool reads what is longer in pieces.
+const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
+const ITEM: &str = "memory://item/";
+const DOCUMENT: &str = "memory://document/";
+const BRIEF: &str = "memory://brief/today";
+
+/// What a URI names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    Item(ItemId),
+    Document(ItemId),
+    Brief,
+}
+
+impl Named {
+    /// The resource of a URI, if this caller may read any; whether it is there is found by reading.
+    pub(super) fn of(caller: &Caller, uri: &str) -> Option<Self> {
+        may_read(caller).then(|| Self::parse(uri)).flatten()
+    }
+
+    fn parse(uri: &str) -> Option<Self> {
+        if uri == BRIEF {
+            return Some(Self::Brief);
+        }
+        let id = |text: &str| names::parse_item(text).ok();
+        match uri.strip_prefix(ITEM) {
+            Some(text) => id(text).map(Self::Item),
+            None => id(uri.strip_prefix(DOCUMENT)?).map(Self::Document),
+        }
+    }
+
+    /// Reads it: `{contents}`.
+    pub(super) fn read(self, context: &Context<'_>, uri: &str) -> Result<Answer, ToolError> {
+        match self {
+            Self::Item(id) => item(context, id, uri),
+            Self::Document(id) => document(context, id, uri),
+            Self::Brief => {
+                let mut answer = brief::today(context)?;
+                answer.structured = contents(uri, "text/markdown", &answer.text);
+                Ok(answer)
+            }
+        }
+    }
+
+    /// A number that is another one when the resource is superseded, tombstoned or erased, or, for
+    /// the brief, when anything was written. `None` where there is none for this caller.
+    pub(super) fn version(self, parts: &Parts, caller: &Caller) -> Option<u64> {
+        let snapshot = parts.workspace.store.snapshot();
+        let mut hasher = DefaultHasher::new();
+        match self {
+            Self::Brief => (brief::day_of(parts.clock.now()), snapshot.seq()).hash(&mut hasher),
+            Self::Item(id) | Self::Document(id) => {
+                let place = snapshot.find(id).ok()??;
+                let item = snapshot.item(place).ok()?;
+                let is_there = match self {
+                    Self::Document(_) => item.kind == "document",
+                    _ => item.kind != ANSWER_KIND,
+                };
+                let status = snapshot.status(place).ok()?;
+                if !is_there
+                    || status == Status::Tombstoned
+                    || judged(parts, caller, &item).0 == Verdict::Deny
+                {
+                    return None;
+                }
+                status.name().hash(&mut hasher);
+                for newer in snapshot.direct_successors(id).ok()? {
+                    snapshot.id(newer).ok()?.0.hash(&mut hasher);
+                }
+            }
+        }
+        Some(hasher.finish())
+    }
+}
+
+fn may_read(caller: &Caller) -> bool {
+    caller.scopes.contains(&Scope::TenantRead)
+}
+
+fn judged(parts: &Parts, caller: &Caller, item: &ItemView<'_>) -> (Verdict, String) {
+    let what = What {
+        workspace: &parts.workspace.name,
+        kind: item.kind,
+        sensitivity: item.sensitivity,
+        gates: &item.gates,
+    };
+    caller.as_who(|who| {
+        let decision = decide(&parts.rules, who, &what, Action::Read);
+        (decision.verdict, decision.rule.to_owned())
+    })
+}
+
+/// Those with a URI of their own.
+pub(super) fn listed(caller: &Caller) -> Vec<Value> {
+    if !may_read(caller) {
+        return Vec::new();
+    }
+    vec![json!({
+        "uri": BRIEF, "name": "brief-today", "title": "Today's brief", "mimeType": "text/markdown",
+        "description": "What was recorded and superseded today (UTC), and how much is remembered.",
+    })]
+}
+
+/// Those of a kind.
+pub(super) fn templates(caller: &Caller) -> Vec<Value> {
+    if !may_read(caller) {
+        return Vec::new();
+    }
+    vec![
+        json!({
+            "uriTemplate": format!("{ITEM}{{id}}"), "name": "item", "title": "A memory",
+            "mimeType": "application/json",
+            "description": "One remembered item: text, source, status, validity.",
+        }),
+        json!({
+            "uriTemplate": format!("{DOCUMENT}{{id}}"), "name": "document",
+            "title": "A document", "mimeType": "text/plain",
+            "description": "The text of an ingested document.",
+        }),
+    ]
+}
+
+fn contents(uri: &str, mime: &str, text: &str) -> Value {
+    json!({"contents": [{"uri": uri, "mimeType": mime, "text": text}]})
+}
+
+fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolError> {
+    let snapshot = context.parts.workspace.store.snapshot();
+    let why = || format!("there is no {uri}");
+    let missing = || ToolError::Missing { field: "uri", why: why() };
+    let place = snapshot.find(id)?.ok_or_else(missing)?;
+    let item = snapshot.item(place)?;
+    if snapshot.status(place)? == Status::Tombstoned || item.kind == ANSWER_KIND {
+        return Err(missing());
+    }
+    let (verdict, rule) = context.judge(&item, Action::Read);
+    let effect = match verdict {
+        Verdict::Deny => {
+            return Err(ToolError::Denied { field: "uri", why: why(), item: id, rule });
+        }
+        Verdict::Redact => Effect::Redacted,
+        Verdict::Allow => Effect::Read,
+    };
+    let shown = Value::Object(show::seed(&snapshot, place, verdict)?);
+    let structured = contents(uri, "application/json", &shown.to_string());
+    let mut answer = Answer::plain(structured, String::new());
+    answer.touched.push(touched(effect, id));
+    answer.rule = rule;
+    if verdict == Verdict::Redact {
+        answer.decision = Decision::Redact;
+    }
+    Ok(answer)
+}
+
+fn document(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolError> {
+    let mut answer = docstore::whole(context, id, DOCUMENT_BYTES_MAX)?;
+    let found = answer.structured.take();
+    let mime = match found["format"].as_str() {
+        Some("markdown") => "text/markdown",
+        _ => "text/plain",
+    };
+    let text = found["text"].as_str().unwrap_or_default();
+    answer.structured = contents(uri, mime, text);
+    if found["truncated"] == true {
+        answer.structured["contents"][0]["_meta"]["recalld/next_offset"] = text.len().into();
+    }
+    Ok(answer)
+}
+
+/// Where the values of a completion come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Ids of items that are no part of another.
+    Items,
+    /// Ids of documents.
+    Documents,
+    /// Tags.
+    Tags,
+    /// Nothing is known about it.
+    Nothing,
+}
+
+/// What completes a template's variable.
+pub(super) fn completing(template: &str, variable: &str) -> Result<Wanted, Fault> {
+    match (template.strip_suffix("{id}"), variable) {
+        (Some(ITEM), "id") => Ok(Wanted::Items),
+        (Some(DOCUMENT), "id") => Ok(Wanted::Documents),
+        (Some(ITEM | DOCUMENT), _) => Ok(Wanted::Nothing),
+        _ => Err(Fault::invalid_params("ref.uri: no such resource template")),
+    }
+}
+
+impl Wanted {
+    /// Values that begin with `value`, the newest first, of what this caller may read.
+    pub(super) fn complete(
+        self,
+        parts: &Parts,
+        caller: &Caller,
+        value: &str,
+    ) -> Result<Completion, Damage> {
+        let mut found = Completion::default();
+        if self == Self::Nothing || !may_read(caller) {
+            return Ok(found);
+        }
+        let snapshot = parts.workspace.store.snapshot();
+        for place in newest_first(&snapshot)? {
+            if found.values.len() >= COMPLETION_VALUES_MAX {
+                break;
+            }
+            let item = snapshot.item(place)?;
+            let is_shown = prompts::is_own(item.kind)
+                && snapshot.status(place)? == Status::Current
+                && judged(parts, caller, &item).0 == Verdict::Allow;
+            if !is_shown {
+                continue;
+            }
+            let candidates: Vec<String> = match self {
+                Self::Items => vec![names::of_item(&item)],
+                Self::Documents if item.kind == "document" => vec![names::of_item(&item)],
+                Self::Tags => item.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+                Self::Documents | Self::Nothing => Vec::new(),
+            };
+            for candidate in candidates {
+                if candidate.starts_with(value) && !found.values.contains(&candidate) {
+                    found.values.push(candidate);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Items that completions and briefs look through.
+const LOOKED_THROUGH_MAX: usize = 100_000;
+
+/// The items that were written last, the newest first.
+pub(super) fn newest_first(snapshot: &Snapshot) -> Result<impl Iterator<Item = Place>, Damage> {
+    let count = usize::try_from(snapshot.counts()?.items).unwrap_or(usize::MAX);
+    let skipped = count.saturating_sub(LOOKED_THROUGH_MAX);
+    let places: Vec<Place> = snapshot.places()?.skip(skipped).collect();
+    Ok(places.into_iter().rev())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_name_resources() {
+        let id = ItemId(77);
+        let text = names::item("note", id);
+        assert_eq!(Named::parse(&format!("{ITEM}{text}")), Some(Named::Item(id)));
+        assert_eq!(Named::parse(&format!("{DOCUMENT}{text}")), Some(Named::Document(id)));
+        assert_eq!(Named::parse(BRIEF), Some(Named::Brief));
+        for wrong in
+            ["", "memory://item/", "memory://item/x", "memory://brief/", "memory://brief/today/"]
+        {
+            assert_eq!(Named::parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(Named::parse(&format!("{ITEM}{text}/")), None);
+        assert_eq!(completing("memory://item/{id}", "id").unwrap(), Wanted::Items);
+        assert_eq!(completing("memory://document/{id}", "x").unwrap(), Wanted::Nothing);
+        assert!(completing("memory://else/{id}", "id").is_err());
+    }
+}

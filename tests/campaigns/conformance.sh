@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The official MCP conformance suite against the fixture binary: tests/campaigns/conformance.sh. Every scenario of the
+# stable suite, and every scored one of revisions 2025-11-25 and 2026-07-28 of the next one, must pass; there is no list
+# of expected failures. Versions are pinned in tests/conformance/package.json and installed into target/conformance.
+# Prints a table; what the suite said and saved of each scenario stays in target/conformance/.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/campaigns/tools.sh
+. tests/campaigns/tools.sh
+
+install_seconds_max=600
+suite_seconds_max=600
+target="${CARGO_TARGET_DIR:-$PWD/target}"
+home="$target/conformance"
+fixture_pid=""
+
+cleanup() {
+    if [[ -n "$fixture_pid" ]]; then kill "$fixture_pid" 2>/dev/null || true; fi
+}
+trap cleanup EXIT
+
+[[ "$(uname -m)" == x86_64 ]] || skip "conformance: the pinned Node is one for x86-64"
+need npm npm
+mkdir -p "$home"
+cmp -s tests/conformance/package.json "$home/package.json" || {
+    rm -rf "$home/node_modules" "$home/package-lock.json"
+    cp tests/conformance/package.json "$home/package.json.new"
+    mv "$home/package.json.new" "$home/package.json"
+}
+if [[ ! -x "$home/node_modules/.bin/node" || ! -d "$home/node_modules/conformance-next" ]]; then
+    (cd "$home" && timeout "$install_seconds_max" npm install --silent --no-audit --no-fund >npm.log 2>&1) ||
+        skip "conformance: npm cannot install the suite, see $home/npm.log"
+fi
+
+cargo build -q -p server --example mcp_fixture
+fifo="$home/ready"
+rm -rf "$fifo" "$home/results"
+mkfifo "$fifo"
+"$target/debug/examples/mcp_fixture" --local 127.0.0.1:0 >"$fifo" &
+fixture_pid=$!
+exec 7<"$fifo"
+read -r -t 60 line <&7 || fail "the fixture did not say that it is ready"
+url="${line#ready }"
+
+# run NAME PACKAGE ARGUMENT...: one run of a suite, its words in NAME.log.
+run() {
+    local name="$1" package="$2" status=0
+    shift 2
+    timeout "$suite_seconds_max" "$home/node_modules/.bin/node" "$home/node_modules/$package/dist/index.js" \
+        server --url "$url" "$@" -o "$home/results/$name" >"$home/$name.log" 2>&1 || status=$?
+    python3 tests/conformance/table.py "$name" "$home/$name.log" "$home/results/$name" "$status"
+}
+
+status=0
+run stable conformance-stable --suite all || status=1
+run 2025-11-25 conformance-next --requirements 2025-11-25 || status=1
+run 2026-07-28 conformance-next --requirements 2026-07-28 || status=1
+((status == 0)) || fail "conformance: see the table, and $home/*.log"
