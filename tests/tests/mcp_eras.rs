@@ -495,7 +495,8 @@ fn a_call_past_its_time_is_answered_while_its_work_still_waits() {
     let answers: Vec<Answer> = thread::scope(|scope| {
         let late = |at: usize| {
             let modern_one = modern("tools/call", ingest());
-            let ask = if at % 2 == 0 { message("tools/call", &ingest()) } else { modern_one };
+            let ask =
+                if at.is_multiple_of(2) { message("tools/call", &ingest()) } else { modern_one };
             let to = inside.at.clone();
             scope.spawn(move || wire::ask(&to, &ask))
         };
