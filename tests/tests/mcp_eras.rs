@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
@@ -417,26 +417,6 @@ struct Inside {
 
 impl Inside {
     fn start(data: &Path, call_time_max: Duration) -> Self {
-        Self::serve(data, call_time_max, |parts, port| {
-            Arc::new(Pipeline::new(Arc::clone(parts), port).unwrap())
-        })
-    }
-
-    /// A service whose callers are all this one.
-    fn start_for(data: &Path, caller: Caller) -> Self {
-        Self::serve(data, CALL_TIME_MAX, |parts, _| {
-            let random = Arc::clone(&parts.random);
-            let settings = mcp::Settings { call_time_max: CALL_TIME_MAX, random };
-            let endpoint = Endpoint::start(Product::new(Arc::clone(parts)), settings).unwrap();
-            Arc::new(For { endpoint, caller })
-        })
-    }
-
-    fn serve(
-        data: &Path,
-        call_time_max: Duration,
-        service: impl FnOnce(&Arc<Parts>, u16) -> Arc<dyn net::Service>,
-    ) -> Self {
         let settings = Settings {
             data: data.to_owned(),
             model: None,
@@ -445,6 +425,23 @@ impl Inside {
             durability: Durability::Sync,
         };
         let parts = app::start(&settings, &mut Silent).unwrap().parts;
+        Self::serve(parts, |parts, port| Arc::new(Pipeline::new(Arc::clone(parts), port).unwrap()))
+    }
+
+    /// Another service of the same parts, whose callers are all this one.
+    fn beside_for(&self, caller: Caller) -> Self {
+        Self::serve(Arc::clone(&self.parts), |parts, _| {
+            let random = Arc::clone(&parts.random);
+            let settings = mcp::Settings { call_time_max: CALL_TIME_MAX, random };
+            let endpoint = Endpoint::start(Product::new(Arc::clone(parts)), settings).unwrap();
+            Arc::new(For { endpoint, caller })
+        })
+    }
+
+    fn serve(
+        parts: Arc<Parts>,
+        service: impl FnOnce(&Arc<Parts>, u16) -> Arc<dyn net::Service>,
+    ) -> Self {
         let address: SocketAddr = ([127, 0, 0, 1], 0).into();
         let server = Server::bind(NetConfig {
             listeners: vec![Listen { id: LOCAL, address }],
@@ -499,7 +496,8 @@ fn a_call_past_its_time_is_answered_while_its_work_still_waits() {
     let answers: Vec<Answer> = thread::scope(|scope| {
         let late = |at: usize| {
             let modern_one = modern("tools/call", ingest());
-            let ask = if at % 2 == 0 { message("tools/call", &ingest()) } else { modern_one };
+            let ask =
+                if at.is_multiple_of(2) { message("tools/call", &ingest()) } else { modern_one };
             let to = inside.at.clone();
             scope.spawn(move || wire::ask(&to, &ask))
         };
@@ -553,26 +551,22 @@ fn the_end_of_a_session_calls_its_requests_off() {
     assert!(stream.next_event().is_err(), "it ends without an answer");
 }
 
-/// What callers of these plans and scopes see of a restricted memory that is there.
+/// What a guest of these scopes sees of a restricted memory that is there.
 fn seen_of_restricted(scopes: &'static [Scope], look: impl FnOnce(&str, &str)) {
     let scratch = scratch();
-    let data = scratch.path().join("data");
-    let id = {
-        let inside = Inside::start(&data, CALL_TIME_MAX);
-        let text = "The safe is behind the clock.";
-        let arguments = json!({"text": text, "sensitivity": "restricted", "tags": ["safe"]});
-        let params = json!({"name": "brain_remember", "arguments": arguments});
-        let stored = wire::ask(&inside.at, &message("tools/call", &params)).json();
-        stored["result"]["structuredContent"]["item"]["id"].as_str().unwrap().to_owned()
-    };
+    let operators = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);
+    let text = "The safe is behind the clock.";
+    let arguments = json!({"text": text, "sensitivity": "restricted", "tags": ["safe"]});
+    let params = json!({"name": "brain_remember", "arguments": arguments});
+    let stored = wire::ask(&operators.at, &message("tools/call", &params)).json();
+    let id = stored["result"]["structuredContent"]["item"]["id"].as_str().unwrap();
     let caller = Caller {
         workspace: "local".to_owned(),
         principal: "guest".to_owned(),
         plan: "team".to_owned(),
         scopes,
     };
-    let inside = Inside::start_for(&data, caller);
-    look(&inside.at, &id);
+    look(&operators.beside_for(caller).at, id);
 }
 
 #[test]
@@ -607,7 +601,8 @@ fn without_the_scope_there_are_no_resources() {
     });
 }
 
-/// A host of this test: one tool waits until it is called off or let go, another panics.
+/// A host of these tests: its tools wait until they are called off or let go, but for one that only
+/// heeds the latter, and one that panics.
 struct Waiting {
     /// Told of a tool that begins, and, when it ends, whether it was called off.
     told: Mutex<Sender<(String, Option<bool>)>>,
@@ -655,7 +650,8 @@ impl Host for Waiting {
         assert_ne!(name, "panic", "this tool panics on purpose");
         let tell = |what| self.told.lock().unwrap().send((name.to_owned(), what)).unwrap();
         tell(None);
-        while !client.is_over() && !self.let_go.load(Ordering::SeqCst) {
+        let is_deaf = name == "deaf";
+        while (is_deaf || !client.is_over()) && !self.let_go.load(Ordering::SeqCst) {
             thread::yield_now();
         }
         tell(Some(client.cancel().is_raised()));
@@ -671,43 +667,97 @@ impl net::Service for Bare {
     }
 }
 
+/// A running server of that host, with workers for two calls.
+struct Bench {
+    at: String,
+    tells: Receiver<(String, Option<bool>)>,
+    let_go: Arc<AtomicBool>,
+    handle: ShutdownHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bench {
+    fn start(call_time_max: Duration) -> Self {
+        let (told, tells) = mpsc::channel();
+        let let_go = Arc::new(AtomicBool::new(false));
+        let host = Waiting { told: Mutex::new(told), let_go: Arc::clone(&let_go) };
+        let settings = mcp::Settings { call_time_max, random: Arc::new(SystemRandom) };
+        let endpoint = Endpoint::start(host, settings).unwrap();
+        let server = Server::bind(NetConfig {
+            listeners: vec![Listen { id: LOCAL, address: ([127, 0, 0, 1], 0).into() }],
+            workers: 2,
+            limits: Limits::default(),
+            wall_clock: SystemTime::now,
+        })
+        .unwrap();
+        let at = server.addresses().unwrap()[0].1.to_string();
+        let handle = server.handle();
+        let thread = Some(thread::spawn(move || {
+            server.run(Arc::new(Bare(endpoint))).unwrap();
+        }));
+        Self { at, tells, let_go, handle, thread }
+    }
+
+    fn told(&self) -> (String, Option<bool>) {
+        self.tells.recv_timeout(Duration::from_secs(60)).unwrap()
+    }
+
+    fn let_go(&self) {
+        self.let_go.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.let_go();
+        self.handle.drain();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
 #[test]
-fn leaving_cancels_in_the_newest_revision_alone_and_a_panic_is_answered() {
-    let (told, tells) = mpsc::channel();
-    let let_go = Arc::new(AtomicBool::new(false));
-    let host = Waiting { told: Mutex::new(told), let_go: Arc::clone(&let_go) };
-    let random = Arc::new(SystemRandom);
-    let settings = mcp::Settings { call_time_max: CALL_TIME_MAX, random };
-    let endpoint = Endpoint::start(host, settings).unwrap();
-    let server = Server::bind(NetConfig {
-        listeners: vec![Listen { id: LOCAL, address: ([127, 0, 0, 1], 0).into() }],
-        workers: 2,
-        limits: Limits::default(),
-        wall_clock: SystemTime::now,
-    })
-    .unwrap();
-    let at = server.addresses().unwrap()[0].1.to_string();
-    let handle = server.handle();
-    let running = thread::spawn(move || server.run(Arc::new(Bare(endpoint))).unwrap());
-    let long = Duration::from_secs(60);
+fn leaving_cancels_in_the_newest_revision_alone() {
+    let bench = Bench::start(CALL_TIME_MAX);
+    let follow = |ask: &Ask| Client::open(&bench.at).unwrap().follow(ask);
     let streamed = |name: &str| json!({"name": name, "_meta": {"progressToken": 1}});
-    let old = Client::open(&at).unwrap().follow(&message("tools/call", &streamed("old")));
-    assert_eq!(tells.recv_timeout(long).unwrap(), ("old".to_owned(), None));
-    let new = Client::open(&at).unwrap().follow(&modern("tools/call", streamed("new")));
-    assert_eq!(tells.recv_timeout(long).unwrap(), ("new".to_owned(), None));
+    let old = follow(&message("tools/call", &streamed("old")));
+    assert_eq!(bench.told(), ("old".to_owned(), None));
+    let new = follow(&modern("tools/call", streamed("new")));
+    assert_eq!(bench.told(), ("new".to_owned(), None));
     // The older one leaves first, so whatever that does is done when the newer one's leaving shows.
     drop(old);
     drop(new);
-    assert_eq!(tells.recv_timeout(long).unwrap(), ("new".to_owned(), Some(true)));
-    let_go.store(true, Ordering::SeqCst);
-    assert_eq!(tells.recv_timeout(long).unwrap(), ("old".to_owned(), Some(false)));
+    assert_eq!(bench.told(), ("new".to_owned(), Some(true)));
+    bench.let_go();
+    assert_eq!(bench.told(), ("old".to_owned(), Some(false)));
+}
+
+#[test]
+fn work_that_hears_nothing_is_answered_for_when_its_time_is_over() {
+    let bench = Bench::start(Duration::from_millis(100));
+    for ask in [
+        message("tools/call", &json!({"name": "deaf"})),
+        modern("tools/call", json!({"name": "deaf"})),
+    ] {
+        let answer = wire::ask(&bench.at, &ask);
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32001)));
+        assert_eq!(answer.json()["error"]["data"]["limit_ms"], 100);
+        assert_eq!(bench.told(), ("deaf".to_owned(), None), "it began, and goes on");
+    }
+    bench.let_go();
+    assert_eq!(bench.told(), ("deaf".to_owned(), Some(true)), "it was called off");
+}
+
+#[test]
+fn a_panic_is_answered_and_the_next_call_too() {
+    let bench = Bench::start(CALL_TIME_MAX);
     for ask in [
         message("tools/call", &json!({"name": "panic"})),
         modern("tools/call", json!({"name": "panic"})),
     ] {
-        let answer = wire::ask(&at, &ask);
+        let answer = wire::ask(&bench.at, &ask);
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32603)));
     }
-    handle.drain();
-    running.join().unwrap();
 }

@@ -275,7 +275,8 @@ fn capable(client: &Client<'_>) -> Result<Outcome, Fault> {
 
 fn enumerations() -> Value {
     let titled = |titles: [&str; 3]| {
-        let one = |(at, title): (usize, &&str)| json!({"const": format!("value{}", at + 1), "title": title});
+        let value = |at: usize| format!("value{}", at + 1);
+        let one = |(at, title): (usize, &&str)| json!({"const": value(at), "title": title});
         titles.iter().enumerate().map(one).collect::<Vec<Value>>()
     };
     let options = json!(["option1", "option2", "option3"]);

@@ -107,7 +107,11 @@ impl Host for Fixture {
     }
 
     fn tools(&self, (): &(), cursor: Option<&str>) -> Result<Page, Fault> {
-        let shown = |name: &str, about: &str, schema: Value| json!({"name": name, "description": about, "inputSchema": schema});
+        let shown = |name: &str, about: &str, schema: Value| {
+            let mut tool = json!({"name": name, "description": about});
+            tool["inputSchema"] = schema;
+            tool
+        };
         let mut listed: Vec<Value> =
             tools().map(|tool| shown(tool.name, tool.about, (tool.schema)())).collect();
         if self.tool_is_there.load(Ordering::SeqCst) {

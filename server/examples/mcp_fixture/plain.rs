@@ -9,7 +9,8 @@ use server::mcp::{Fault, Level, List, Outcome};
 use super::{Tool, nothing, said};
 
 /// A red pixel, as PNG in Base64.
-pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAE\
+                              hQGAhKmMIQAAAABJRU5ErkJggg==";
 /// An empty sound, as WAV in Base64.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 /// Time between two messages of a call.

@@ -9,7 +9,11 @@ const BINARY: &str = "test://static-binary";
 const WATCHED: &str = "test://watched-resource";
 
 pub(super) fn listed() -> Vec<Value> {
-    let one = |uri: &str, name: &str, mime: &str| json!({"uri": uri, "name": name, "description": name, "mimeType": mime});
+    let one = |uri: &str, name: &str, mime: &str| {
+        let mut resource = json!({"uri": uri, "name": name, "description": name});
+        resource["mimeType"] = mime.into();
+        resource
+    };
     vec![
         one(TEXT, "A text", "text/plain"),
         one(BINARY, "An image", "image/png"),

@@ -184,8 +184,8 @@ impl<'a> Client<'a> {
         outcome
     }
 
-    /// Closes the connection of the answer's stream; the client comes again for the rest. False where
-    /// there is no session whose client could.
+    /// Closes the connection of the answer's stream; the client comes again for the rest. False
+    /// where there is no session whose client could.
     pub fn pause(&self) -> bool {
         self.flight.pause()
     }

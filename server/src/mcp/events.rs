@@ -141,8 +141,8 @@ impl Events {
         }
     }
 
-    /// The client is back: what came after `place` is sent again, as far as it is kept, and the rest
-    /// as it comes.
+    /// The client is back: what came after `place` is sent again, as far as it is kept, and the
+    /// rest as it comes.
     pub(super) fn resume(&mut self, sender: StreamSender, place: u64, primes: bool) {
         self.sender = Some(sender);
         if primes && !self.has_ended {

@@ -116,8 +116,8 @@ impl Fault {
         self
     }
 
-    /// The same as the handshake revisions say it: what a method answers has status 200, but for what
-    /// is wrong with the transport, and undeclared capabilities have no code of their own.
+    /// The same as the handshake revisions say it: what a method answers has status 200, but for
+    /// what is wrong with the transport, and undeclared capabilities have no code of their own.
     #[must_use]
     pub(super) fn handshake(mut self) -> Self {
         if self.code == -32021 {

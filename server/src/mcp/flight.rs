@@ -1,4 +1,4 @@
-//! One request under way: it is settled once, by its answer, by its time bound, or by being called off.
+//! One request under way: settled once, by its answer, by its time bound, or by being called off.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -134,8 +134,8 @@ fn admitted<H: Host>(
     Ok(session)
 }
 
-/// A batch has so many messages, and comes in one revision only. Without a session or a header, that
-/// is the revision to assume.
+/// A batch has so many messages, and comes in one revision only. Without a session or a header,
+/// that is the revision to assume.
 fn check_batch(messages: usize, revision: Option<&str>) -> Result<(), Fault> {
     if revision.is_some_and(|revision| revision != BATCH_REVISION) {
         let why = format!("batches are for revision {BATCH_REVISION} alone");

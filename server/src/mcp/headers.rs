@@ -66,7 +66,7 @@ pub(super) fn check_mirrored(
     })
 }
 
-/// Checks one header, which must be there exactly once if the body has a value, and else not at all.
+/// Checks one header, which must be there exactly once if the body has a value, else not at all.
 fn same(headers: &Headers, name: &str, wanted: Option<&str>) -> Result<(), Fault> {
     let mut values = headers.get_all(name);
     let (given, repeated) = (values.next(), values.next().is_some());

@@ -82,7 +82,7 @@ pub enum Outcome {
 pub struct NeedsInput {
     /// By key: `{method, params}` of a request that a client answers.
     pub requests: Map<String, Value>,
-    /// What the host wants back with the answers. It travels through the client, sealed, not hidden.
+    /// What the host wants back with the answers. It travels through the client sealed, not hidden.
     pub state: Option<Value>,
 }
 

@@ -126,7 +126,10 @@ static ROWS: &[Row] = &[
 
 /// The prompts as lists show them.
 pub(super) fn listed() -> Vec<Value> {
-    let argument = |one: &Argument| json!({"name": one.name, "description": one.about, "required": one.required});
+    let argument = |one: &Argument| {
+        let Argument { name, about, required, .. } = one;
+        json!({"name": name, "description": about, "required": required})
+    };
     let row = |row: &Row| {
         let arguments: Vec<Value> = row.arguments.iter().map(argument).collect();
         json!({

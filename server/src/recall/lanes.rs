@@ -58,14 +58,15 @@ pub(super) struct Ran {
 /// Seeds that the graph lane starts from, of each other lane.
 const GRAPH_SEEDS: usize = 5;
 
-/// Runs the plan's lanes one after another; none is begun after the deadline.
+/// Runs the plan's lanes one after another; none is begun after the deadline, or when nobody waits
+/// for the answer any more.
 pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran, Damage> {
     let mut ran =
         Ran { candidates: Vec::new(), reports: Vec::new(), cut_short: false, encode: None };
     let lanes =
         [(Lane::Words, plan.words), (Lane::Meaning, plan.meaning), (Lane::Graph, plan.graph)];
     for (lane, _) in lanes.into_iter().filter(|(_, wanted)| *wanted) {
-        if began.elapsed() > plan.bounds.deadline {
+        if began.elapsed() > plan.bounds.deadline || (means.is_over)() {
             ran.cut_short = true;
             break;
         }

@@ -36,6 +36,8 @@ pub struct Means<'a> {
     pub rules: &'a Rules,
     /// Who asks.
     pub who: &'a Who<'a>,
+    /// Whether nobody waits for the answer any more.
+    pub is_over: &'a dyn Fn() -> bool,
 }
 
 impl Means<'_> {

@@ -95,6 +95,7 @@ pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, T
             kernels: &context.parts.encoding.kernels,
             rules: &context.parts.rules,
             who,
+            is_over: &|| context.is_over(),
         };
         recall::recall(&means, plan)
     })?;

@@ -1,6 +1,7 @@
 //! Snapshots stand still while the store goes on.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use engine::{ItemDraft, Snapshot};
 use tests::listing::{Asked, listing};
@@ -91,4 +92,21 @@ fn readers_and_the_writer_do_not_disturb_one_another() {
             assert_eq!(reader.join().unwrap(), 1 + 2 * COMMITS);
         }
     });
+}
+
+#[test]
+fn each_new_snapshot_is_told_of() {
+    let scratch = Scratch::new();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let tell = move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    };
+    assert!(scratch.store().tell_of_news(tell));
+    assert!(!scratch.store().tell_of_news(|| {}), "the first stays");
+    sample::furnish(scratch.store(), Seals(&[]), |_, written| {
+        assert!(count.load(Ordering::SeqCst) > 0, "commit {}", written.seq);
+        count.store(0, Ordering::SeqCst);
+    })
+    .unwrap();
 }
