@@ -14,8 +14,9 @@ pub(crate) const QUERY_ROWS: usize = 64;
 const ROWS_BEYOND: usize = 16;
 /// Most bytes a prepared cell takes: an f32, or two halves of one.
 const CELL_BYTES: usize = 4;
-/// Bytes per depth of one panel split into two bfloat16 parts, or widened to floats.
-const SPLIT_BYTES: usize = 64;
+/// Bytes per depth of the panels that are split into two bfloat16 parts, or widened to floats, at
+/// once: three panels of one line.
+const SPLIT_BYTES: usize = 3 * 64;
 /// Bytes of the sums of four AMX tiles.
 const SUMS_BYTES: usize = 4096;
 

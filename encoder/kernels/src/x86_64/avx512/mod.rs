@@ -4,6 +4,7 @@
 //! Same names and meanings as `scalar.rs`. Dot products of single rows are bound by memory, and are
 //! those of the AVX2 level.
 
+mod across;
 mod codes;
 mod products;
 mod rows;
