@@ -56,6 +56,7 @@ impl<'a> Task<'a> {
     /// # Safety
     /// `panel` is one of this task's, and no row but this task's is asked of the strip, nor one that
     /// is borrowed still.
+    #[inline]
     pub(crate) unsafe fn strip(&self, panel: usize) -> Strip<'a> {
         let (first, columns) = self.layer.columns(panel);
         // SAFETY: no other task has this panel of the rows that this one writes; the rest is the
@@ -135,6 +136,7 @@ impl Task<'_> {
     }
 
     /// What the codes of one of this task's rows are worth.
+    #[inline]
     pub(crate) fn scale(&self, row: usize) -> f32 {
         // SAFETY: the scales of this task's rows are written by nobody while it runs.
         let scale = unsafe { self.left.scales.view(row, 1) };

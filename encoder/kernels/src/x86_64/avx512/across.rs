@@ -16,9 +16,15 @@ pub(super) fn prepare_floats(
     _scales: &mut [f32],
     _own: &mut [CacheLine],
 ) {
+    lay_across(rows, bytemuck::cast_slice_mut(lines));
+}
+
+/// The rows of a tile laid on their side. Bits are moved and not looked at, so they may stand for
+/// anything.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub(super) fn lay_across(rows: Rows<'_>, out: &mut [f32]) {
     let (height, depth) = (rows.count(), rows.width());
     assert!((1..=SIDE).contains(&height), "a tile has at most eight rows");
-    let out: &mut [f32] = bytemuck::cast_slice_mut(lines);
     for first in (0..depth).step_by(SIDE) {
         let steps = SIDE.min(depth - first);
         let mut block = [_mm256_setzero_ps(); SIDE];

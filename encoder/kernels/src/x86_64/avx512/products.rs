@@ -327,25 +327,14 @@ pub(in crate::x86_64) fn finish(
         for row in rows {
             let value = gelu_lanes(value(row));
             // SAFETY: each row is borrowed once, until it is written.
-            store_columns(unsafe { strip.row(row) }, value);
+            store_some(unsafe { strip.row(row) }, value);
         }
     } else {
         for row in rows {
             let value = value(row);
             // SAFETY: as above.
-            store_columns(unsafe { strip.row(row) }, value);
+            store_some(unsafe { strip.row(row) }, value);
         }
-    }
-}
-
-/// Writes as many columns as `to` has.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-#[inline]
-fn store_columns(to: &mut [f32], values: __m512) {
-    if let Some(to) = to.as_mut_array::<LANES>() {
-        store(to, values);
-    } else {
-        store_some(to, values);
     }
 }
 
@@ -413,7 +402,7 @@ fn small_tile<const M: usize>(left: Rows<'_>, right: &Panels, at: Place, out: &m
     for (m, sums) in sums.into_iter().enumerate() {
         for (panel, sum) in [at.panel, second].into_iter().zip(sums) {
             let (first, columns) = right.columns(panel);
-            store_columns(&mut out.row(at.tile + m)[first..][..columns], sum);
+            store_some(&mut out.row(at.tile + m)[first..][..columns], sum);
         }
     }
 }
