@@ -113,9 +113,9 @@ impl Task<'_> {
         unsafe { lines.view(rows.start * row_lines, rows.len() * row_lines) }
     }
 
-    /// The bytes that are wanted after those of the panel before `panels`: those panels, or past the
-    /// last one as much of what comes upon this layer. A tile asks for its share of them, so that
-    /// none waits for memory: a model's weights are larger than the near caches.
+    /// The bytes that are wanted after those of the panel before `panels`: those panels, or past
+    /// the last one as much of what comes upon this layer. A tile asks for its share of them, so
+    /// that none waits for memory: a model's weights are larger than the near caches.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "left to the CPU"))]
     pub(crate) fn ahead(&self, panels: Range<usize>, tile: usize) -> &[u8] {
         let all = self.ahead_of_all(panels);

@@ -31,9 +31,9 @@ pub(super) fn lay_across(rows: Rows<'_>, out: &mut [f32]) {
         for (m, of_row) in block.iter_mut().enumerate().take(height) {
             *of_row = load_first(&rows.row(m)[first..first + steps]);
         }
-        let block = turned(block);
-        for (k, of_step) in (first..first + steps).zip(block) {
-            store_first(&mut out[k * height..(k + 1) * height], of_step);
+        let out = &mut out[first * height..][..steps * height];
+        for (to, of_step) in out.chunks_exact_mut(height).zip(turned(block)) {
+            store_first(to, of_step);
         }
     }
 }
@@ -70,6 +70,10 @@ fn turned(block: [__m256; SIDE]) -> [__m256; SIDE] {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn load_first(from: &[f32]) -> __m256 {
+    if let Some(from) = from.as_array::<SIDE>() {
+        // SAFETY: `from` is 32 readable bytes, and this load accepts any alignment.
+        return unsafe { _mm256_loadu_ps(from.as_ptr()) };
+    }
     // SAFETY: only the lanes of the mask are read, and `from` has that many floats.
     unsafe { _mm256_maskz_loadu_ps(mask_of(from.len()), from.as_ptr()) }
 }
@@ -78,6 +82,10 @@ fn load_first(from: &[f32]) -> __m256 {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn store_first(to: &mut [f32], v: __m256) {
+    if let Some(to) = to.as_mut_array::<SIDE>() {
+        // SAFETY: `to` is 32 writable bytes, and this store accepts any alignment.
+        return unsafe { _mm256_storeu_ps(to.as_mut_ptr(), v) };
+    }
     let mask = mask_of(to.len());
     // SAFETY: only the lanes of the mask are written, and `to` has that many floats.
     unsafe { _mm256_mask_storeu_ps(to.as_mut_ptr(), mask, v) };

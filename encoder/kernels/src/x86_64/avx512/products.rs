@@ -14,7 +14,7 @@ use crate::linear::{COLUMNS, Cells, Codes, QUAD_LINE, lines, quad_lines};
 use crate::panels::Panels;
 use crate::product::{LINE_BYTES, Product, Task, Tiles};
 use crate::rows::{Rows, RowsMut};
-use crate::workspace::CacheLine;
+use crate::workspace::{CacheLine, PANELS_WIDENED};
 
 /// See `Precision::F32`.
 pub(in crate::x86_64) const FLOATS: Product = Product {
@@ -35,12 +35,14 @@ pub(in crate::x86_64) const CODES: Product = Product {
     multiply: multiply_codes,
 };
 
-/// Rows per tile, and panels that it takes at once. Of the thirty-two registers twenty-four are sums,
-/// three are lines and one is a broadcast: eleven loads for twenty-four multiplications. Twelve rows
-/// by two panels take fourteen loads, and were slower by a twentieth.
+/// Rows per tile, and panels that it takes at once. Of the thirty-two registers twenty-four are
+/// sums, three are lines and one is a broadcast: eleven loads for twenty-four multiplications. A
+/// query of sixteen tokens is two such tiles; sixteen rows by one panel would take seventeen loads
+/// for sixteen, and run at three quarters of this rate.
 const TILE_ROWS: usize = 8;
 /// See [`TILE_ROWS`].
-pub(crate) const PANELS: usize = 3;
+const PANELS: usize = 3;
+const _: () = assert!(PANELS <= PANELS_WIDENED, "a thread has room for a tile's panels");
 /// Steps of depth between looks at whether the loop is over and a line ahead is due.
 const STEPS_TOGETHER: usize = 4;
 /// Tiles from which on halves are widened once for all of them, and not by each for itself.
