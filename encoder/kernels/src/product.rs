@@ -13,8 +13,6 @@ use crate::workspace::{CacheLine, Left, Memory, SharedSlice, Workspace};
 
 /// Pieces of work per thread: enough that one that comes late does not hold up the others long.
 const CHUNKS_PER_THREAD: usize = 6;
-/// Panels that a level takes at once; chunks are cut between them.
-pub(crate) const PANELS_TOGETHER: usize = 2;
 
 /// What memory is fetched in.
 pub(crate) const LINE_BYTES: usize = size_of::<CacheLine>();
@@ -27,8 +25,8 @@ pub(crate) const ROWS_EACH_MIN: usize = 32;
 pub(crate) struct Product {
     /// Most rows of a tile: what is multiplied together.
     pub(crate) tile_rows: usize,
-    /// So many rows, if there are no more, are one tile.
-    pub(crate) lone_tile_rows: usize,
+    /// Panels that are multiplied together; chunks are cut between them.
+    pub(crate) panels_together: usize,
     /// Bytes that a prepared cell takes; a prepared row has the padded depth of the layer.
     pub(crate) cell_bytes: usize,
     /// Brings the rows of one tile into the level's form (lines, and what a row's codes are worth).
@@ -58,6 +56,7 @@ impl<'a> Task<'a> {
     /// # Safety
     /// `panel` is one of this task's, and no row but this task's is asked of the strip, nor one that
     /// is borrowed still.
+    #[inline]
     pub(crate) unsafe fn strip(&self, panel: usize) -> Strip<'a> {
         let (first, columns) = self.layer.columns(panel);
         // SAFETY: no other task has this panel of the rows that this one writes; the rest is the
@@ -114,28 +113,30 @@ impl Task<'_> {
         unsafe { lines.view(rows.start * row_lines, rows.len() * row_lines) }
     }
 
-    /// The bytes that are wanted after those of the panel before `panel`: that panel, or past the
-    /// last one as much of what comes upon this layer. A tile asks for its share of them, so that
-    /// none waits for memory: a model's weights are larger than the near caches.
+    /// The bytes that are wanted after those of the panel before `panels`: those panels, or past
+    /// the last one as much of what comes upon this layer. A tile asks for its share of them, so
+    /// that none waits for memory: a model's weights are larger than the near caches.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "left to the CPU"))]
-    pub(crate) fn ahead(&self, panel: usize, tile: usize) -> &[u8] {
-        let all = self.ahead_of_all(panel);
+    pub(crate) fn ahead(&self, panels: Range<usize>, tile: usize) -> &[u8] {
+        let all = self.ahead_of_all(panels);
         let share = all.len().div_ceil(self.tiles.len()).next_multiple_of(LINE_BYTES);
         let start = (share * (tile - self.tiles.start)).min(all.len());
         &all[start..all.len().min(start + share)]
     }
 
     /// The same, for all tiles together.
-    pub(crate) fn ahead_of_all(&self, panel: usize) -> &[u8] {
-        let (panels, bytes) = (self.layer.panels(), self.layer.panel_bytes());
-        let (from, panel) = match panel.checked_sub(panels) {
-            None => (self.layer.bytes(), panel),
+    pub(crate) fn ahead_of_all(&self, panels: Range<usize>) -> &[u8] {
+        let (count, bytes) = (self.layer.panels(), self.layer.panel_bytes());
+        let (from, first) = match panels.start.checked_sub(count) {
+            None => (self.layer.bytes(), panels.start),
             Some(beyond) => (self.upcoming, beyond),
         };
-        from.get(panel * bytes..from.len().min((panel + 1) * bytes)).unwrap_or_default()
+        let end = from.len().min((first + panels.len()) * bytes);
+        from.get(first * bytes..end).unwrap_or_default()
     }
 
     /// What the codes of one of this task's rows are worth.
+    #[inline]
     pub(crate) fn scale(&self, row: usize) -> f32 {
         // SAFETY: the scales of this task's rows are written by nobody while it runs.
         let scale = unsafe { self.left.scales.view(row, 1) };
@@ -178,8 +179,7 @@ pub(crate) struct Asked<'a> {
 
 impl Product {
     fn tiles(&self, rows: usize) -> Tiles {
-        let is_lone = rows <= self.lone_tile_rows;
-        Tiles::of(rows, if is_lone { self.lone_tile_rows } else { self.tile_rows })
+        Tiles::of(rows, self.tile_rows)
     }
 
     /// The whole product. Shapes have been checked.
@@ -222,10 +222,10 @@ impl Product {
             unsafe { work.prepare(tile..tile + 1, own) };
         });
         let (threads, panels) = (team.threads(), asked.layer.panels());
-        let chunk = chunk_panels(panels, threads);
+        let chunk = self.chunk_panels(panels, threads);
         team.run(panels.div_ceil(chunk), &|index, thread| {
             let panels = index * chunk..((index + 1) * chunk).min(panels);
-            let upcoming = upcoming(asked.upcoming, thread, threads);
+            let upcoming = self.upcoming(asked.upcoming, thread, threads);
             // SAFETY: a thread runs one piece of work at a time.
             let own = unsafe { memories.of(thread) };
             // SAFETY: all tiles are prepared; no two chunks share a panel; the rest as above.
@@ -245,7 +245,7 @@ impl Product {
         team.run(threads, &|part, thread| {
             let tiles = work.tiles.count();
             let tiles = first_chunk(part, tiles, threads)..first_chunk(part + 1, tiles, threads);
-            let upcoming = upcoming(asked.upcoming, 0, 1);
+            let upcoming = self.upcoming(asked.upcoming, 0, 1);
             // SAFETY: a thread runs one piece of work at a time.
             let own = unsafe { memories.of(thread) };
             // SAFETY: no two parts share a tile; the features are the caller's promise.
@@ -253,6 +253,22 @@ impl Product {
             // SAFETY: a part reads the tiles that it has prepared; the rest as above.
             unsafe { work.multiply(0..panels, tiles, upcoming, own) };
         });
+    }
+
+    /// The bytes of the next layer that a thread will want first.
+    fn upcoming<'a>(&self, layer: Option<Linear<'a>>, thread: usize, threads: usize) -> &'a [u8] {
+        let Some(layer) = layer else { return &[] };
+        let panels = layer.panels();
+        let chunk = self.chunk_panels(panels, threads);
+        let first = first_chunk(thread, panels.div_ceil(chunk), threads) * chunk;
+        &layer.bytes()[first * layer.panel_bytes()..]
+    }
+
+    fn chunk_panels(&self, panels: usize, threads: usize) -> usize {
+        if threads == 1 {
+            return panels.max(1);
+        }
+        panels.div_ceil(threads * CHUNKS_PER_THREAD).next_multiple_of(self.panels_together)
     }
 }
 
@@ -324,22 +340,6 @@ impl<'a> Work<'a> {
         // SAFETY: the features are the caller's promise.
         unsafe { (self.product.multiply)(&task, &mut memory.lines) };
     }
-}
-
-/// The bytes of the next layer that a thread will want first.
-fn upcoming<'a>(layer: Option<Linear<'a>>, thread: usize, threads: usize) -> &'a [u8] {
-    let Some(layer) = layer else { return &[] };
-    let panels = layer.panels();
-    let chunk = chunk_panels(panels, threads);
-    let first = first_chunk(thread, panels.div_ceil(chunk), threads) * chunk;
-    &layer.bytes()[first * layer.panel_bytes()..]
-}
-
-fn chunk_panels(panels: usize, threads: usize) -> usize {
-    if threads == 1 {
-        return panels.max(1);
-    }
-    panels.div_ceil(threads * CHUNKS_PER_THREAD).next_multiple_of(PANELS_TOGETHER)
 }
 
 /// Lays a tile of rows on its side: depth after depth, one float per row. The rows of the tile are

@@ -170,6 +170,7 @@ impl<'a> SharedRows<'a> {
     ///
     /// # Safety
     /// Nothing else reads or writes what is borrowed by [`Strip::row`] while it is.
+    #[inline]
     pub(crate) unsafe fn strip(&self, first: usize, columns: usize) -> Strip<'a> {
         let inside = first.checked_add(columns).is_some_and(|end| end <= self.width);
         assert!(inside, "columns from {first} of {}", self.width);
@@ -202,6 +203,7 @@ impl<'a> Strip<'a> {
     ///
     /// # Safety
     /// No other borrow of this row of the strip is in use.
+    #[inline]
     pub(crate) unsafe fn row(&self, i: usize) -> &'a mut [f32] {
         assert!(i < self.count, "row {i} of {}", self.count);
         // SAFETY: `RowsMut::new` has checked that `count` rows of `width`, `stride` apart, lie

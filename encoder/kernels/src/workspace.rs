@@ -14,8 +14,10 @@ pub(crate) const QUERY_ROWS: usize = 64;
 const ROWS_BEYOND: usize = 16;
 /// Most bytes a prepared cell takes: an f32, or two halves of one.
 const CELL_BYTES: usize = 4;
-/// Bytes per depth of one panel split into two bfloat16 parts, or widened to floats.
-const SPLIT_BYTES: usize = 64;
+/// Most panels that a thread splits into two bfloat16 parts, or widens to floats, at once.
+pub(crate) const PANELS_WIDENED: usize = 3;
+/// Bytes per depth of one such panel.
+const WIDENED_BYTES: usize = 64;
 /// Bytes of the sums of four AMX tiles.
 const SUMS_BYTES: usize = 4096;
 
@@ -117,7 +119,7 @@ pub(crate) struct Memory {
 impl Memory {
     fn new(reach: Reach) -> Memory {
         Memory {
-            lines: zeros(padded_depth(reach.depth) * SPLIT_BYTES + SUMS_BYTES),
+            lines: zeros(padded_depth(reach.depth) * PANELS_WIDENED * WIDENED_BYTES + SUMS_BYTES),
             keys: Panels::with_room(reach.head, reach.text),
             values: Panels::with_room(reach.text, reach.head),
             scores: AlignedFloats::zeros(QUERY_ROWS * reach.text),

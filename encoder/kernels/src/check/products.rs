@@ -47,7 +47,7 @@ fn shapes() -> impl Iterator<Item = (usize, usize, usize)> {
     let heights = (1..=36).flat_map(|m| [(m, 17, 33), (m, 48, 64)]);
     let depths = (1..=LENGTH_MAX).map(|depth| (7, 18, depth));
     let widths = (1..=50).map(|width| (5, width, 19));
-    heights.chain(depths).chain(widths).chain([(100, 33, 512), (0, 5, 8)])
+    heights.chain(depths).chain(widths).chain([(100, 33, 512), (101, 70, 21), (0, 5, 8)])
 }
 
 #[test]

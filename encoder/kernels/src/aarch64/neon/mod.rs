@@ -42,7 +42,7 @@ pub(crate) static DOT_TABLE: Table = Table { products: [FLOATS, HALVES, CODES_BY
 
 const FLOATS: Product = Product {
     tile_rows: TILE_ROWS,
-    lone_tile_rows: TILE_ROWS,
+    panels_together: 2,
     cell_bytes: 4,
     prepare: prepare_floats,
     multiply: multiply_f32,
@@ -50,14 +50,14 @@ const FLOATS: Product = Product {
 const HALVES: Product = Product { multiply: multiply_f16, ..FLOATS };
 const CODES: Product = Product {
     tile_rows: CODE_TILE_ROWS,
-    lone_tile_rows: CODE_TILE_ROWS,
+    panels_together: 2,
     cell_bytes: 1,
     prepare: prepare_codes,
     multiply: multiply_codes,
 };
 const CODES_BY_DOTS: Product = Product {
     tile_rows: DOT_TILE_ROWS,
-    lone_tile_rows: DOT_TILE_ROWS,
+    panels_together: 2,
     multiply: multiply_codes_by_dots,
     ..CODES
 };

@@ -13,13 +13,8 @@ use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
 /// See `Precision::Int8`.
-pub(super) const PRODUCT: Product = Product {
-    tile_rows: ROWS_PREPARED,
-    lone_tile_rows: ROWS_PREPARED,
-    cell_bytes: 1,
-    prepare,
-    multiply,
-};
+pub(super) const PRODUCT: Product =
+    Product { tile_rows: ROWS_PREPARED, panels_together: 2, cell_bytes: 1, prepare, multiply };
 
 /// Rows of codes one after the other, padded with zeros.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]

@@ -16,13 +16,8 @@ use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
 /// See `Precision::F16`.
-pub(super) const PRODUCT: Product = Product {
-    tile_rows: ROWS_PREPARED,
-    lone_tile_rows: ROWS_PREPARED,
-    cell_bytes: 4,
-    prepare,
-    multiply,
-};
+pub(super) const PRODUCT: Product =
+    Product { tile_rows: ROWS_PREPARED, panels_together: 2, cell_bytes: 4, prepare, multiply };
 
 /// Depth that one product of tiles takes: thirty-two bfloat16 numbers are sixty-four bytes.
 const STEP: usize = 32;
@@ -124,7 +119,7 @@ fn block<const R: usize, const FIRST: bool>(
     let depth = padded_depth(task.layer.depth());
     let (lines, _) = cells.as_chunks::<COLUMNS>();
     let (pairs, _) = lines[panel * depth..][..depth].as_chunks::<2>();
-    let ahead = if FIRST { task.ahead_of_all(panel + 1) } else { &[] };
+    let ahead = if FIRST { task.ahead_of_all(panel + 1..panel + 2) } else { &[] };
     let stride = 2 * depth * size_of::<u16>();
     let row = rows.start;
     let left: &[u8] = bytemuck::cast_slice(task.lines(row..row + R * TILE_ROWS));

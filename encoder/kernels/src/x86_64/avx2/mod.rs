@@ -28,21 +28,21 @@ pub(crate) static TABLE: Table = Table {
     products: [
         Product {
             tile_rows: TILE_ROWS,
-            lone_tile_rows: TILE_ROWS,
+            panels_together: 2,
             cell_bytes: 4,
             prepare: prepare_floats,
             multiply: multiply_f32,
         },
         Product {
             tile_rows: TILE_ROWS,
-            lone_tile_rows: TILE_ROWS,
+            panels_together: 2,
             cell_bytes: 4,
             prepare: prepare_floats,
             multiply: multiply_f16,
         },
         Product {
             tile_rows: CODE_TILE_ROWS,
-            lone_tile_rows: CODE_TILE_ROWS,
+            panels_together: 2,
             cell_bytes: 2,
             prepare: prepare_codes,
             multiply: multiply_codes,

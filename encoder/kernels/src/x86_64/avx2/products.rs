@@ -65,7 +65,7 @@ fn multiply<T>(
         for t in task.tiles.clone() {
             let (rows, left) = task.tile(t);
             let left = bytemuck::cast_slice(left);
-            let ahead = task.ahead(panel + 1, t);
+            let ahead = task.ahead(panel + 1..panel + 2, t);
             let at = Place { row: rows.start, panel };
             match rows.len() {
                 1 => tile::<T, 1>(task, at, left, here, ahead, line_of),

@@ -3,9 +3,10 @@
 
 use std::arch::x86_64::*;
 
+use super::across::lay_across;
 use super::{LANES, load, store};
-use crate::linear::{CODE_MAX, QUAD, per_unit, turned_codes};
-use crate::product::{lay_across, quantized};
+use crate::linear::{CODE_MAX, QUAD, padded_depth, per_unit, turned_codes};
+use crate::product::{LINE_BYTES, quantized};
 use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
@@ -23,13 +24,17 @@ pub(super) fn prepare_quads(
     scales: &mut [f32],
     own: &mut [CacheLine],
 ) {
-    let out: &mut [u32] = bytemuck::cast_slice_mut(lines);
+    let padded = padded_depth(rows.width());
+    let (shifted, own) = own.split_at_mut(rows.count() * padded / LINE_BYTES);
+    let of_rows: &mut [u8] = bytemuck::cast_slice_mut(shifted);
     let codes_of = |row: &[f32], turned: &mut [f32], codes: &mut [i8]| codes_of(row, turned, codes);
     quantized(rows, scales, own, codes_of, |m, codes| {
-        let (quads, _) = codes.as_chunks::<QUAD>();
-        let shifted = |quad: &[i8; QUAD]| u32::from_le_bytes(bytemuck::cast(*quad)) ^ 0x8080_8080;
-        lay_across(out, m, rows.count(), quads.iter().map(shifted));
+        for (shifted, code) in of_rows[m * padded..].iter_mut().zip(codes) {
+            *shifted = code.cast_unsigned() ^ 0x80;
+        }
     });
+    let quads = Rows::dense(bytemuck::cast_slice(shifted), padded / QUAD);
+    lay_across(quads, bytemuck::cast_slice_mut(lines));
 }
 
 /// As `linear::turned_codes`, which does the rows that are not made of whole blocks.

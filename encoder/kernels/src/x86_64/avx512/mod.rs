@@ -4,6 +4,7 @@
 //! Same names and meanings as `scalar.rs`. Dot products of single rows are bound by memory, and are
 //! those of the AVX2 level.
 
+mod across;
 mod codes;
 mod products;
 mod rows;
@@ -50,9 +51,13 @@ pub(super) fn store(to: &mut [f32; LANES], v: __m512) {
 }
 
 /// The first floats of a register, as many as `from` has, at most sixteen; the others are `rest`.
+/// Most have sixteen, and a look at that costs less than to make a mask.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(super) fn load_some(from: &[f32], rest: __m512) -> __m512 {
+    if let Some(from) = from.as_array::<LANES>() {
+        return load(from);
+    }
     // SAFETY: only the lanes of the mask are read, and `from` has that many floats.
     unsafe { _mm512_mask_loadu_ps(rest, mask_of(from.len()), from.as_ptr()) }
 }
@@ -61,6 +66,9 @@ pub(super) fn load_some(from: &[f32], rest: __m512) -> __m512 {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(super) fn store_some(to: &mut [f32], v: __m512) {
+    if let Some(to) = to.as_mut_array::<LANES>() {
+        return store(to, v);
+    }
     let mask = mask_of(to.len());
     // SAFETY: only the lanes of the mask are written, and `to` has that many floats.
     unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), mask, v) };

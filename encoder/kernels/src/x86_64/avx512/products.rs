@@ -5,20 +5,21 @@ use std::ops::Range;
 
 use half::f16;
 
+use super::across::prepare_floats;
 use super::codes::prepare_quads;
 use super::rows::gelu_lanes;
 use super::{LANES, load, load_some, store, store_some};
 use crate::Then;
 use crate::linear::{COLUMNS, Cells, Codes, QUAD_LINE, lines, quad_lines};
 use crate::panels::Panels;
-use crate::product::{Product, Task, Tiles, turned};
+use crate::product::{LINE_BYTES, Product, Task, Tiles};
 use crate::rows::{Rows, RowsMut};
-use crate::workspace::CacheLine;
+use crate::workspace::{CacheLine, PANELS_WIDENED};
 
 /// See `Precision::F32`.
 pub(in crate::x86_64) const FLOATS: Product = Product {
     tile_rows: TILE_ROWS,
-    lone_tile_rows: LONE_TILE_ROWS,
+    panels_together: PANELS,
     cell_bytes: 4,
     prepare: prepare_floats,
     multiply: multiply_f32,
@@ -28,54 +29,76 @@ pub(in crate::x86_64) const HALVES: Product = Product { multiply: multiply_f16, 
 /// See `Precision::Int8`.
 pub(in crate::x86_64) const CODES: Product = Product {
     tile_rows: TILE_ROWS,
-    lone_tile_rows: LONE_TILE_ROWS,
+    panels_together: PANELS,
     cell_bytes: 1,
     prepare: prepare_quads,
     multiply: multiply_codes,
 };
 
-/// Rows per tile. A tile takes two panels at once: twenty-four sums, two lines and a broadcast of
-/// the thirty-two registers. Fourteen rows would fit as well, and were no faster.
-const TILE_ROWS: usize = 12;
-/// A query has about sixteen tokens, which should pass in one tile, since its time is that of
-/// reading the weights. Such a tile takes one panel.
-const LONE_TILE_ROWS: usize = 16;
+/// Rows per tile, and panels that it takes at once. Of the thirty-two registers twenty-four are
+/// sums, three are lines and one is a broadcast: eleven loads for twenty-four multiplications. A
+/// query of sixteen tokens is two such tiles; sixteen rows by one panel would take seventeen loads
+/// for sixteen, and run at three quarters of this rate.
+const TILE_ROWS: usize = 8;
+/// See [`TILE_ROWS`].
+const PANELS: usize = 3;
+const _: () = assert!(PANELS <= PANELS_WIDENED, "a thread has room for a tile's panels");
+/// Steps of depth between looks at whether the loop is over and a line ahead is due.
+const STEPS_TOGETHER: usize = 4;
+/// Tiles from which on halves are widened once for all of them, and not by each for itself.
+const WIDENED_TILES_MIN: usize = 12;
 /// Rows of a tile of activations; they are taken where they lie, so each needs a pointer.
 const SMALL_TILE_ROWS: usize = 8;
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn prepare_floats(
-    rows: Rows<'_>,
-    lines: &mut [CacheLine],
-    _scales: &mut [f32],
-    _own: &mut [CacheLine],
-) {
-    turned(rows, bytemuck::cast_slice_mut(lines));
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn multiply_f32(task: &Task<'_>, _own: &mut [CacheLine]) {
     let Cells::F32(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
-    multiply_floats(task, cells, |line| load(line));
+    let depth = task.layer.depth();
+    for panels in groups(task) {
+        multiply_floats(task, panels, |panel| lines(cells, panel, depth), |line| load(line));
+    }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn multiply_f16(task: &Task<'_>, _own: &mut [CacheLine]) {
+fn multiply_f16(task: &Task<'_>, own: &mut [CacheLine]) {
     let Cells::F16(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
-    multiply_floats(task, cells, |line| widen(line));
+    let depth = task.layer.depth();
+    let halves = |panel| lines(cells, panel, depth);
+    for panels in groups(task) {
+        if task.tiles.len() < WIDENED_TILES_MIN {
+            multiply_floats(task, panels, halves, |line| widen(line));
+            continue;
+        }
+        let (floats, _) = bytemuck::cast_slice_mut(own).as_chunks_mut::<COLUMNS>();
+        for (panel, floats) in panels.clone().zip(floats.chunks_exact_mut(depth)) {
+            for (line, floats) in halves(panel).iter().zip(floats) {
+                store(floats, widen(line));
+            }
+        }
+        let floats = &*floats;
+        let first = panels.start;
+        let of_panel = |panel: usize| &floats[(panel - first) * depth..][..depth];
+        multiply_floats(task, panels, of_panel, |line| load(line));
+    }
+}
+
+/// The task's panels, as many at once as a tile takes.
+fn groups(task: &Task<'_>) -> impl Iterator<Item = Range<usize>> {
+    let Range { start, end } = task.panels;
+    (start..end).step_by(PANELS).map(move |first| first..end.min(first + PANELS))
 }
 
 /// Every sum starts from its bias and takes its products in order of depth.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
-fn multiply_floats<T>(
+fn multiply_floats<'a, T: 'a>(
     task: &Task<'_>,
-    cells: &[T],
+    panels: Range<usize>,
+    lines: impl Fn(usize) -> &'a [[T; COLUMNS]] + Copy,
     widened: impl Fn(&[T; COLUMNS]) -> __m512 + Copy,
 ) {
-    let depth = task.layer.depth();
     let way = Way {
-        lines: |panel| lines(cells, panel, depth),
+        lines,
         start: |panel| _mm512_castps_si512(load(task.layer.bias(panel))),
         load: |line: &[T; COLUMNS]| _mm512_castps_si512(widened(line)),
         add: |sum, x, weights| {
@@ -84,7 +107,7 @@ fn multiply_floats<T>(
         },
         worth: |_, _, sum| _mm512_castsi512_ps(sum),
     };
-    multiply(task, way);
+    multiply(task, panels, way);
 }
 
 /// The left codes are 128 too large, so each sum starts from what that makes too much.
@@ -104,7 +127,9 @@ fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
         add: |sum, x, weights| _mm512_dpbusd_epi32(sum, x, weights),
         worth: |row: usize, panel: usize, sum| worth(task, scales, row, panel, sum),
     };
-    multiply(task, way);
+    for panels in groups(task) {
+        multiply(task, panels, way);
+    }
 }
 
 /// What a row's sums of codes are worth, with the bias; the operations are those of the scalar
@@ -141,19 +166,28 @@ struct Way<Lines, Start, Load, Add, Worth> {
 
 /// Calls `tile` for a height that is known only now.
 macro_rules! tile_of_height {
-    ([$($height:literal)+], $panels:literal, $rows:expr, $task:expr, $way:expr, $at:expr) => {
+    ($panels:literal, $rows:expr, $task:expr, $way:expr, $at:expr) => {
         match $rows {
-            $($height => tile::<_, $height, $panels>($task, $way, $at),)+
-            _ => unreachable!("tiles are never empty, and never higher than asked for"),
+            1 => tile::<_, 1, $panels>($task, $way, $at),
+            2 => tile::<_, 2, $panels>($task, $way, $at),
+            3 => tile::<_, 3, $panels>($task, $way, $at),
+            4 => tile::<_, 4, $panels>($task, $way, $at),
+            5 => tile::<_, 5, $panels>($task, $way, $at),
+            6 => tile::<_, 6, $panels>($task, $way, $at),
+            7 => tile::<_, 7, $panels>($task, $way, $at),
+            TILE_ROWS => tile::<_, TILE_ROWS, $panels>($task, $way, $at),
+            _ => unreachable!("no tile is empty or has more than eight rows"),
         }
     };
 }
 
-/// Panels are the outer loop, so their lines stay in the near caches while every row passes by.
+/// All of the task's rows with a group of panels, whose lines stay in the near caches while every
+/// row passes by.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn multiply<'a, L: 'a>(
     task: &Task<'_>,
+    panels: Range<usize>,
     way: Way<
         impl Fn(usize) -> &'a [L] + Copy,
         impl Fn(usize) -> __m512i + Copy,
@@ -162,22 +196,15 @@ fn multiply<'a, L: 'a>(
         impl Fn(usize, usize, __m512i) -> __m512 + Copy,
     >,
 ) {
-    let heights = task.tiles.clone().map(|t| task.tile(t).0.len());
-    let highest = heights.max().unwrap_or(0);
-    let mut panel = task.panels.start;
-    while panel < task.panels.end {
-        let left = task.panels.end - panel;
-        let panels = if left < 2 || highest > TILE_ROWS { 1 } else { 2 };
-        for tile in task.tiles.clone() {
-            let rows = task.tile(tile).0.len();
-            let at = Place { tile, panel };
-            if panels == 1 {
-                tile_of_height!([1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16], 1, rows, task, way, at);
-            } else {
-                tile_of_height!([1 2 3 4 5 6 7 8 9 10 11 12], 2, rows, task, way, at);
-            }
+    for tile in task.tiles.clone() {
+        let rows = task.tile(tile).0.len();
+        let at = Place { tile, panel: panels.start };
+        match panels.len() {
+            1 => tile_of_height!(1, rows, task, way, at),
+            2 => tile_of_height!(2, rows, task, way, at),
+            PANELS => tile_of_height!(3, rows, task, way, at),
+            _ => unreachable!("a group is one panel, two or three"),
         }
-        panel += panels;
     }
 }
 
@@ -198,8 +225,8 @@ fn tile<'a, L: 'a, const M: usize, const P: usize>(
     way: Way<
         impl Fn(usize) -> &'a [L],
         impl Fn(usize) -> __m512i,
-        impl Fn(&L) -> __m512i,
-        impl Fn(__m512i, __m512i, __m512i) -> __m512i,
+        impl Fn(&L) -> __m512i + Copy,
+        impl Fn(__m512i, __m512i, __m512i) -> __m512i + Copy,
         impl Fn(usize, usize, __m512i) -> __m512,
     >,
     at: Place,
@@ -207,13 +234,13 @@ fn tile<'a, L: 'a, const M: usize, const P: usize>(
     let (rows, left) = task.tile(at.tile);
     let (left, _) = bytemuck::cast_slice::<_, i32>(left).as_chunks::<M>();
     // Loops and no iterators: a closure of this level is not inlined into code of none.
-    let (mut here, mut ahead): ([&[L]; P], [&[u8]; P]) = ([&[]; P], [&[]; P]);
-    let mut start = [_mm512_setzero_si512(); P];
+    let (mut here, mut start): ([&[L]; P], _) = ([&[]; P], [_mm512_setzero_si512(); P]);
     for p in 0..P {
         here[p] = (way.lines)(at.panel + p);
-        ahead[p] = task.ahead(at.panel + P + p, at.tile);
         start[p] = (way.start)(at.panel + p);
     }
+    let next = at.panel + P;
+    let ahead = task.ahead(next..next + P, at.tile);
     let mut sums = [start; M];
     add_products::<L, M, P>(&mut sums, left, here, ahead, way.load, way.add);
     for (p, panel) in (at.panel..at.panel + P).enumerate() {
@@ -221,41 +248,70 @@ fn tile<'a, L: 'a, const M: usize, const P: usize>(
     }
 }
 
-/// The inner loop, on its own so that its sums stay in registers.
+/// The inner loop, on its own so that its sums stay in registers. The lines ahead are asked for
+/// evenly, since many at once hold up those that are needed now.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline(never)]
 fn add_products<L, const M: usize, const P: usize>(
     sums: &mut [[__m512i; P]; M],
     left: &[[i32; M]],
     here: [&[L]; P],
-    ahead: [&[u8]; P],
-    load: impl Fn(&L) -> __m512i,
-    add: impl Fn(__m512i, __m512i, __m512i) -> __m512i,
+    ahead: &[u8],
+    load: impl Fn(&L) -> __m512i + Copy,
+    add: impl Fn(__m512i, __m512i, __m512i) -> __m512i + Copy,
 ) {
     let steps = here[0].len();
     assert!(here.iter().all(|lines| lines.len() == steps) && left.len() >= steps, "one depth");
     let mut now = *sums;
-    for k in 0..steps {
-        for lines in ahead {
-            if let Some(line) = lines.get(k * size_of::<L>()) {
+    let (turns, lines) = (steps / STEPS_TOGETHER, ahead.len().div_ceil(LINE_BYTES));
+    let (mut due, mut asked) = (0, 0);
+    for turn in 0..turns {
+        due += lines;
+        while due >= turns {
+            if let Some(line) = ahead.get(asked) {
                 _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast());
             }
+            (due, asked) = (due - turns, asked + LINE_BYTES);
         }
-        let mut lines = [_mm512_setzero_si512(); P];
-        for p in 0..P {
-            // SAFETY: `k` is less than `steps`, the length of all of them, as was just checked.
-            lines[p] = load(unsafe { here[p].get_unchecked(k) });
-        }
-        // SAFETY: as above.
-        let xs = unsafe { left.get_unchecked(k) };
-        for m in 0..M {
-            let x = _mm512_set1_epi32(xs[m]);
-            for p in 0..P {
-                now[m][p] = add(now[m][p], x, lines[p]);
-            }
+        for k in turn * STEPS_TOGETHER..(turn + 1) * STEPS_TOGETHER {
+            // SAFETY: `k` is less than `steps`, which was checked above.
+            unsafe { add_step(&mut now, left, here, k, load, add) };
         }
     }
+    for k in turns * STEPS_TOGETHER..steps {
+        // SAFETY: as above.
+        unsafe { add_step(&mut now, left, here, k, load, add) };
+    }
     *sums = now;
+}
+
+/// The products of one step of depth.
+///
+/// # Safety
+/// `k` is less than the length of `left` and of all of `here`.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline]
+unsafe fn add_step<L, const M: usize, const P: usize>(
+    sums: &mut [[__m512i; P]; M],
+    left: &[[i32; M]],
+    here: [&[L]; P],
+    k: usize,
+    load: impl Fn(&L) -> __m512i,
+    add: impl Fn(__m512i, __m512i, __m512i) -> __m512i,
+) {
+    let mut lines = [_mm512_setzero_si512(); P];
+    for p in 0..P {
+        // SAFETY: the caller's promise.
+        lines[p] = load(unsafe { here[p].get_unchecked(k) });
+    }
+    // SAFETY: as above.
+    let xs = unsafe { left.get_unchecked(k) };
+    for m in 0..M {
+        let x = _mm512_set1_epi32(xs[m]);
+        for p in 0..P {
+            sums[m][p] = add(sums[m][p], x, lines[p]);
+        }
+    }
 }
 
 /// Does what is to be done with the values of a panel's columns in some rows, and writes them.
@@ -273,25 +329,14 @@ pub(in crate::x86_64) fn finish(
         for row in rows {
             let value = gelu_lanes(value(row));
             // SAFETY: each row is borrowed once, until it is written.
-            store_columns(unsafe { strip.row(row) }, value);
+            store_some(unsafe { strip.row(row) }, value);
         }
     } else {
         for row in rows {
             let value = value(row);
             // SAFETY: as above.
-            store_columns(unsafe { strip.row(row) }, value);
+            store_some(unsafe { strip.row(row) }, value);
         }
-    }
-}
-
-/// Writes as many columns as `to` has.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-#[inline]
-fn store_columns(to: &mut [f32], values: __m512) {
-    if let Some(to) = to.as_mut_array::<LANES>() {
-        store(to, values);
-    } else {
-        store_some(to, values);
     }
 }
 
@@ -359,7 +404,7 @@ fn small_tile<const M: usize>(left: Rows<'_>, right: &Panels, at: Place, out: &m
     for (m, sums) in sums.into_iter().enumerate() {
         for (panel, sum) in [at.panel, second].into_iter().zip(sums) {
             let (first, columns) = right.columns(panel);
-            store_columns(&mut out.row(at.tile + m)[first..][..columns], sum);
+            store_some(&mut out.row(at.tile + m)[first..][..columns], sum);
         }
     }
 }
