@@ -23,6 +23,7 @@ use super::threads::Threads;
 use super::timer::Timer;
 use super::{handshake, per_request};
 use crate::limits::STREAM_COMMENT_EVERY;
+use crate::log;
 use crate::net::{Call, Method, Reply, Response, sse};
 
 /// What the endpoint is made of, beside its host.
@@ -174,7 +175,7 @@ impl<H: Host> Drop for Endpoint<H> {
         if let Some(looker) = self.looker.take()
             && looker.join().is_err()
         {
-            eprintln!("recalld: the thread that looks for changes had panicked");
+            log::event(log::Level::Error, "the thread that looks for changes had panicked", &[]);
         }
     }
 }

@@ -8,6 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::log;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Names an entry.
@@ -107,7 +109,7 @@ impl Drop for Timer {
         if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != me)
             && thread.join().is_err()
         {
-            eprintln!("recalld: the timer's thread had panicked");
+            log::event(log::Level::Error, "the thread of the time bounds had panicked", &[]);
         }
     }
 }
