@@ -145,12 +145,14 @@ pub fn wants_access() -> bool {
 /// Waits until all lines so far are written, or a second.
 pub fn flush() {
     const PATIENCE: Duration = Duration::from_secs(1);
-    if let Some(logger) = LOGGER.get() {
-        let (done, is_done) = sync_channel(0);
-        if logger.queue.send(Order::Flush(done)).is_ok() {
-            // Disconnected is the good outcome; on a timeout nobody reads our standard error.
-            let _written_or_late = is_done.recv_timeout(PATIENCE);
-        }
+    let Some(logger) = LOGGER.get() else { return };
+    let (done, is_done) = sync_channel(0);
+    let queue = logger.queue.clone();
+    // The queue may be full, and whoever should empty it stuck: a thread waits for a place.
+    let asking = thread::Builder::new().name("log-flush".to_owned());
+    if asking.spawn(move || queue.send(Order::Flush(done))).is_ok() {
+        // Disconnected is the good outcome; on a timeout nobody reads our standard error.
+        let _written_or_late = is_done.recv_timeout(PATIENCE);
     }
 }
 

@@ -86,6 +86,27 @@ fn keep_alive_and_pipelining() {
     assert_eq!(bench.stop().connections_cut_off, 0);
 }
 
+/// While a call is worked on, its connection is read until it is full; edge-triggered readiness is not
+/// said again when there is room.
+#[test]
+fn a_large_body_behind_a_call_in_work_is_read_on() {
+    let (desk, calls) = desk();
+    let bench = Bench::start(desk, Limits::default(), 1);
+    let mut client = bench.connect();
+    // More than a connection holds, and less than the system takes before anybody reads.
+    let body = "x".repeat(300_000);
+    let large = format!("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
+    for _ in 0..20 {
+        client.say(&(get("/a") + &large + &body));
+        for length in [0, body.len()] {
+            let (call, reply) = calls.recv_timeout(LONG).unwrap();
+            assert_eq!(call.request.body.len(), length);
+            reply.send(Response { head: Head::new(200), body: Vec::new() });
+            assert_eq!(client.answer().status(), 200);
+        }
+    }
+}
+
 #[test]
 fn bodies_chunked_and_counted_and_continue_and_head() {
     let bench = Bench::start(Echo, Limits::default(), 2);

@@ -68,7 +68,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         let serving = scope.spawn(|| server.run(service));
         let begun = begin(args, &parts, &places, &stopping);
         match &begun {
-            Ok(_) if !stopping.is_raised() => notifier.ready("Answering calls"),
+            Ok(_) if !stopping.is_raised() => notifier.ready(),
             Ok(_) => {}
             Err(_) => handle.drain(),
         }

@@ -67,7 +67,7 @@ impl Reach {
                 log::event(Level::Error, what, &fields);
             }
         }
-        self.notifier.ready("Answering calls");
+        self.notifier.reloaded();
     }
 
     fn stop(&self, signal: i32) {

@@ -9,6 +9,7 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use listenfd::ListenFd;
 use rustix::time::{ClockId, clock_gettime};
@@ -59,45 +60,82 @@ fn listener(name: &str, is_alone: bool) -> Result<ListenerId, Failure> {
     }
 }
 
-/// The way to the service manager, if there is one.
-pub(super) struct Notifier(Option<(UnixDatagram, SocketAddr)>);
+const READY: &str = "READY=1\nSTATUS=Answering calls";
+
+/// The way to the service manager, if there is one, and what it was told.
+pub(super) struct Notifier {
+    way: Option<(UnixDatagram, SocketAddr)>,
+    told: Mutex<Told>,
+}
+
+/// What the manager believes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Ready,
+    Stopping,
+}
 
 impl Notifier {
     /// Looks for `NOTIFY_SOCKET`. One that cannot be used is said and then left alone: the service is
     /// no worse for it.
     pub(super) fn from_env() -> Notifier {
         let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
-            return Notifier(None);
+            return Notifier::over(None);
         };
         match way_to(name.as_bytes()) {
-            Ok(way) => Notifier(Some(way)),
+            Ok(way) => Notifier::over(Some(way)),
             Err(error) => {
                 let fields = [("error", Value::Text(&error))];
                 log::event(Level::Warn, "NOTIFY_SOCKET cannot be used", &fields);
-                Notifier(None)
+                Notifier::over(None)
             }
         }
     }
 
-    /// Calls are answered.
-    pub(super) fn ready(&self, status: &str) {
-        self.send(&format!("READY=1\nSTATUS={status}"));
+    fn over(way: Option<(UnixDatagram, SocketAddr)>) -> Notifier {
+        Notifier { way, told: Mutex::new(Told::Nothing) }
     }
 
-    /// Settings are being read again; `ready` says when that is over.
+    /// Calls are answered from now on, unless the end has begun.
+    pub(super) fn ready(&self) {
+        let mut told = self.told();
+        if *told == Told::Nothing {
+            *told = Told::Ready;
+            self.send(READY);
+        }
+    }
+
+    /// Settings are being read again; `reloaded` says when that is over. Before the service is ready,
+    /// and when it stops, that is nothing to tell.
     pub(super) fn reloading(&self) {
+        if *self.told() != Told::Ready {
+            return;
+        }
         let now = clock_gettime(ClockId::Monotonic);
         let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1_000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=Reading certificates"));
     }
 
+    /// Settings were read again.
+    pub(super) fn reloaded(&self) {
+        if *self.told() == Told::Ready {
+            self.send(READY);
+        }
+    }
+
     /// The end has begun.
     pub(super) fn stopping(&self) {
+        *self.told() = Told::Stopping;
         self.send("STOPPING=1\nSTATUS=Answering the last calls");
     }
 
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn send(&self, state: &str) {
-        if let Some((socket, manager)) = &self.0
+        if let Some((socket, manager)) = &self.way
             && let Err(error) = socket.send_to_addr(state.as_bytes(), manager)
         {
             let fields = [("error", Value::Text(&error))];

@@ -130,7 +130,9 @@ impl Conn {
     pub(super) fn end(&mut self, now: Instant) {
         self.peer_ended = true;
         match self.phase {
-            Phase::Streaming { .. } | Phase::Lingering { .. } => self.phase = Phase::Closed,
+            // Whoever reads a stream says nothing meanwhile; an end is taken for leaving.
+            Phase::Streaming { .. } => self.lose(),
+            Phase::Lingering { .. } => self.phase = Phase::Closed,
             Phase::Working(_) => self.since = now,
             _ => {}
         }

@@ -160,7 +160,10 @@ impl Live {
     pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
         for _ in 0..TURN_STEPS_MAX {
             let has_read = self.read(buffer, shared, moment);
+            let was_full = self.conn.room() == 0;
             let request = self.conn.advance(moment);
+            // What the system said about a full connection holds still: it says it once.
+            let has_room_again = was_full && self.conn.room() > 0;
             let has_called = request.is_some();
             if let Some(request) = request {
                 self.start(request, shared, moment);
@@ -171,7 +174,7 @@ impl Live {
             }
             self.pull_stream(moment.now);
             let has_written = self.write(shared, moment.now);
-            if self.conn.is_closed() || !(has_read || has_called || has_written) {
+            if self.conn.is_closed() || !(has_read || has_room_again || has_called || has_written) {
                 return Turn::Rest;
             }
         }
@@ -181,7 +184,7 @@ impl Live {
     /// The call in flight is answered.
     pub(super) fn answer(&mut self, response: Response, shared: &Shared, moment: &Moment) {
         self.cancel = None;
-        self.count(Some(response.head.status), Some(response.body.len()), shared, moment.now);
+        self.count(Some(response.head.status), Some(response.body.len()), shared, Instant::now());
         let outcome = self.conn.respond(response, moment);
         report(outcome);
     }
@@ -433,7 +436,8 @@ impl Live {
     /// Answers a call here if the service can, else gives it to a worker, or to a thread for jobs.
     fn start(&mut self, request: Request, shared: &Shared, moment: &Moment) {
         let cancel = Cancel::new();
-        let (listener, peer, arrived) = (self.listener, self.peer, moment.now);
+        // Asked anew: an answer on the loop takes less time than the loop's own clock moves in.
+        let (listener, peer, arrived) = (self.listener, self.peer, Instant::now());
         let id = self.conn.request_id().expect("a request that was given has a name");
         let call = Call { id, listener, peer, request, arrived, cancel: cancel.clone() };
         let service = &shared.service;
