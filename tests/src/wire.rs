@@ -264,12 +264,15 @@ impl Client {
 
     fn more(&mut self) -> io::Result<()> {
         let mut bytes = [0; 16 * 1024];
-        match self.stream.read(&mut bytes)? {
-            0 => Err(broken("the connection ended")),
-            count => {
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Err(broken("the connection ended")),
+            Ok(count) => {
                 self.unread.extend_from_slice(&bytes[..count]);
                 Ok(())
             }
+            // A read with a time-out is not begun again by the system, whatever a signal was for.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error),
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Every call a ledger makes to the file system, and nothing else.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{DiskError, disk};
+use crate::os::held::HeldLock;
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -24,18 +25,10 @@ pub(super) fn make_folder(folder: &Path) -> Result<(), DiskError> {
     }
 }
 
-/// Takes the writer's lock (LED-02); `None` if another writer has it. Held until the file is
-/// dropped.
-pub(super) fn lock(folder: &Path) -> Result<Option<File>, DiskError> {
+/// Takes the writer's lock (LED-02); `None` if another writer has it.
+pub(super) fn lock(folder: &Path) -> Result<Option<HeldLock>, DiskError> {
     let path = folder.join(LOCK_NAME);
-    let file =
-        OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path);
-    let file = file.map_err(|error| disk("open", &path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(disk("lock", &path, error)),
-    }
+    HeldLock::take(&path).map_err(|error| disk("lock", &path, error))
 }
 
 /// The names in `folder`, at most `names_max` plus one of them.

@@ -16,6 +16,7 @@ use super::layout::*;
 use super::reader::Reader;
 use super::walk::{Chain, Step, Volume, VolumeWalk, Walk, volume_path, volumes};
 use super::{files, frame};
+use crate::os::held::HeldLock;
 
 /// What a ledger is opened with.
 pub struct OpenWith {
@@ -79,7 +80,7 @@ impl SyncTicket {
 /// One tenant's ledger, open for appending. At most one per folder, in this process or another.
 pub struct Ledger {
     folder: PathBuf,
-    _lock: File,
+    _lock: HeldLock,
     tenant: Hash,
     seal: Box<dyn Seal>,
     torn: Option<TornTail>,

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
+use super::held::HeldLock;
 use crate::error::DiskError;
 use crate::layout::UNFINISHED;
 use crate::layout::{self, FileKind};
@@ -105,12 +106,7 @@ impl RealDisk {
     }
 }
 
-#[derive(Debug)]
-struct RealLock {
-    _file: File,
-}
-
-impl DiskLock for RealLock {}
+impl DiskLock for HeldLock {}
 
 #[derive(Debug)]
 struct RealFile {
@@ -194,18 +190,8 @@ impl DiskFile for RealFile {
 
 impl Disk for RealDisk {
     fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(self.root.join("LOCK"))
-            .map_err(Self::fail("open", "LOCK"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(RealLock { _file: file }))),
-            Err(fs::TryLockError::WouldBlock) => Ok(None),
-            Err(fs::TryLockError::Error(error)) => Err(DiskError::new("lock", "LOCK", error)),
-        }
+        let taken = HeldLock::take(&self.root.join("LOCK")).map_err(Self::fail("lock", "LOCK"))?;
+        Ok(taken.map(|lock| Box::new(lock) as Box<dyn DiskLock>))
     }
 
     fn names(&self) -> Result<Vec<String>, DiskError> {

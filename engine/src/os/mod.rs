@@ -2,4 +2,5 @@
 
 pub mod clock;
 pub mod disk;
+pub(crate) mod held;
 pub(crate) mod mmap;
