@@ -2,10 +2,11 @@
 """Writes a few seeds into corpus/, next to this file: well-formed inputs for the fuzzer to change."""
 
 import random
+import re
 from pathlib import Path
 
 HERE = Path(__file__).parent / "corpus"
-
+HOSTILE = Path(__file__).parent.parent / "tests" / "hostile"
 
 
 def steps(seed):
@@ -16,6 +17,40 @@ def steps(seed):
     return bytes([seed * 5 % 256]) + b"".join(bytes([what, dice.randrange(256)]) for what in whats)
 
 
+def written_out(text):
+    """What a line of tests/hostile/ sends; its README says how it is written. Sessions are nobody's."""
+    names = {"{host}": "localhost", "{bearer}": "bearer", "{session1}": "A" * 32, "{session2}": "B" * 32}
+    for name, value in names.items():
+        text = text.replace(name, value)
+    text = re.sub(r"\{(\d+)\*([^}]*)\}", lambda found: found[2] * int(found[1]), text)
+    plain = {"r": b"\r", "n": b"\n", "t": b"\t", "0": b"\0", "\\": b"\\"}
+    pieces = re.split(rb"\\(x[0-9a-f]{2}|.)", text.encode())
+    for at in range(1, len(pieces), 2):
+        escape = pieces[at].decode()
+        pieces[at] = bytes([int(escape[1:], 16)]) if escape[0] == "x" else plain[escape]
+    return b"".join(pieces)
+
+
+def hostile():
+    """Each case of tests/hostile/: its file, and (fields, body) of each POST to /mcp or (None, bytes)."""
+    cases = []
+    for path in sorted(HOSTILE.glob("*.txt")):
+        fields = []
+        for line in path.read_text().splitlines():
+            kind, rest = line[:1], line[1:].removeprefix(" ")
+            if kind == "=":
+                cases.append((path.stem, []))
+            elif kind == "&":
+                fields.append(written_out(rest))
+            elif kind == "*":
+                cases[-1][1].append((fields, written_out(rest)))
+                fields = []
+            elif kind in (">", "|") and line:
+                cases[-1][1].append((None, written_out(rest + "\\r\\n" * (kind == ">"))))
+    return cases
+
+
+HOSTILE_BYTES = [b"".join(sent for fields, sent in sends if fields is None) for _, sends in hostile()]
 HEAD = b"POST /recall HTTP/1.1\r\nHost: localhost\r\n"
 SEEDS = {
     # First byte: where the bytes are cut in two.
@@ -25,7 +60,8 @@ SEEDS = {
         b"\xc0" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n2;a=b\r\n{}\r\n0\r\nT: x\r\n\r\n",
         b"\x10" + HEAD + b"Expect: 100-continue\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx",
         b"\x20GET /a%20b?q=%C3%A9 HTTP/1.1\r\nHost: [::1]:80\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-    ],
+    ]
+    + [b"\x80" + sent for sent in HOSTILE_BYTES if 0 < len(sent) < 4096],
     "bodies": [
         b'{"query": "why", "limit": 5, "graph": true, "neighbor_limit": 2}',
         b'{"query": "why", "limit": "5", "prefer_replacements": "yes", "modality": null}',
