@@ -84,7 +84,8 @@ fn of_file(path: &Path) -> Vec<Case> {
         } else if let Some(on) = line.strip_prefix("on: ") {
             on.clone_into(&mut listener);
         } else if !line.is_empty() && !line.starts_with('#') {
-            let case = cases.last_mut().filter(|_| !reading.is_over).unwrap_or_else(|| panic!("{}", at()));
+            let case =
+                cases.last_mut().filter(|_| !reading.is_over).unwrap_or_else(|| panic!("{}", at()));
             reading.line(case, line).unwrap_or_else(|| panic!("{}: not understood", at()));
         }
     }
@@ -125,7 +126,9 @@ impl Reading {
     /// A POST of a body to `/mcp`, with the fields that were gathered for it.
     fn post(&mut self, body: &str) -> String {
         let mut fields = std::mem::take(&mut self.fields);
-        for usual in ["Content-Type: application/json", "Accept: application/json, text/event-stream"] {
+        for usual in
+            ["Content-Type: application/json", "Accept: application/json, text/event-stream"]
+        {
             let name = usual.split(':').next().unwrap_or_default();
             if !fields.iter().any(|field| field.starts_with(name)) {
                 fields.push(usual.to_owned());
