@@ -30,8 +30,8 @@ DESCRIPTORS_MORE_MAX = 8
 TOGETHER = 64
 HEALTH_ASKED = 2000
 RECALLS_ASKED = 200
-# Of one caller; two callers are used, the operator on the local listener and a bearer on the hosted one.
-SESSION_STREAMS_MAX = 500
+# One stream in so many is a listening one; the others belong to sessions.
+LISTENS_AMONG = 10
 SLOW_OF_EACH_KIND = 100
 JSON = "Content-Type: application/json"
 BOTH = "Accept: application/json, text/event-stream"
@@ -116,10 +116,10 @@ def until(what, condition):
 
 
 def stream(scene, number):
-    """An open stream: by a session's GET, or, beyond what one caller may have of those, by listening."""
+    """An open stream on either listener: a session's GET, or a listening one."""
     authority, fields = (scene.local, []) if number % 2 else (scene.hosted, [scene.bearer])
     connection = serving.connect(authority)
-    if number // 2 < SESSION_STREAMS_MAX:
+    if number % LISTENS_AMONG:
         message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "crowd", "version": "1"}}}
         said = serving.request(authority, "POST", "/mcp", [JSON, BOTH, *fields], json.dumps(message).encode())
