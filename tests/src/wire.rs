@@ -206,6 +206,18 @@ impl<S: Read + Write> Client<S> {
     /// # Errors
     /// When the connection ends before the answer is whole.
     pub fn read(&mut self, head_only: bool) -> io::Result<Answer> {
+        let mut answer = self.read_head()?;
+        if !head_only {
+            self.read_body(&mut answer)?;
+        }
+        Ok(answer)
+    }
+
+    /// Reads the head of an answer, whose body is read next or never.
+    ///
+    /// # Errors
+    /// When the connection ends before the head is whole.
+    pub fn read_head(&mut self) -> io::Result<Answer> {
         let head = self.until(b"\r\n\r\n")?;
         let head = String::from_utf8_lossy(&head).into_owned();
         let mut lines = head.split("\r\n").filter(|line| !line.is_empty());
@@ -215,9 +227,16 @@ impl<S: Read + Write> Client<S> {
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
             .collect();
-        let mut answer = Answer { status, headers, body: Vec::new() };
-        if head_only || status < 200 || status == 204 {
-            return Ok(answer);
+        Ok(Answer { status, headers, body: Vec::new() })
+    }
+
+    /// Reads the body of an answer whose head was read.
+    ///
+    /// # Errors
+    /// When the connection ends before it is whole.
+    pub fn read_body(&mut self, answer: &mut Answer) -> io::Result<()> {
+        if answer.status < 200 || answer.status == 204 {
+            return Ok(());
         }
         answer.body = if answer.header("transfer-encoding") == Some("chunked") {
             self.chunks()?
@@ -227,7 +246,7 @@ impl<S: Read + Write> Client<S> {
         } else {
             self.remainder()?
         };
-        Ok(answer)
+        Ok(())
     }
 
     /// Whether the server has closed its side and sent nothing more.
