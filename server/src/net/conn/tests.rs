@@ -9,7 +9,11 @@ use crate::limits;
 use crate::net::message::Method;
 
 #[path = "../../../../tests/src/hostile.rs"]
-#[expect(unreachable_pub, reason = "it is a public module of another package")]
+#[expect(
+    unreachable_pub,
+    dead_code,
+    reason = "a public module of another package, which uses all of it"
+)]
 mod hostile;
 
 use hostile::{Case, Names, Step};
