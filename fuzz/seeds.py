@@ -2,10 +2,11 @@
 """Writes a few seeds into corpus/, next to this file: well-formed inputs for the fuzzer to change."""
 
 import random
+import re
 from pathlib import Path
 
 HERE = Path(__file__).parent / "corpus"
-
+HOSTILE = Path(__file__).parent.parent / "tests" / "hostile"
 
 
 def steps(seed):
@@ -14,6 +15,55 @@ def steps(seed):
     writes = [dice.choice((0, 20, 60, 2, 3, 4, 12)) for _ in range(dice.randrange(6, 16))]
     whats = writes + [dice.randrange(240) for _ in range(40 - len(writes))]
     return bytes([seed * 5 % 256]) + b"".join(bytes([what, dice.randrange(256)]) for what in whats)
+
+
+def written_out(text):
+    """What a line of tests/hostile/ sends; its README says how it is written. Sessions are nobody's."""
+    names = {"{host}": "localhost", "{bearer}": "bearer", "{session1}": "A" * 32, "{session2}": "B" * 32}
+    for name, value in names.items():
+        text = text.replace(name, value)
+    text = re.sub(r"\{(\d+)\*([^}]*)\}", lambda found: found[2] * int(found[1]), text)
+    plain = {"r": b"\r", "n": b"\n", "t": b"\t", "0": b"\0", "\\": b"\\"}
+    pieces = re.split(rb"\\(x[0-9a-f]{2}|.)", text.encode())
+    for at in range(1, len(pieces), 2):
+        escape = pieces[at].decode()
+        pieces[at] = bytes([int(escape[1:], 16)]) if escape[0] == "x" else plain[escape]
+    return b"".join(pieces)
+
+
+def hostile():
+    """Each case of tests/hostile/: its file, and (fields, body) of each POST to /mcp or (None, bytes)."""
+    cases = []
+    for path in sorted(HOSTILE.glob("*.txt")):
+        fields = []
+        for line in path.read_text().splitlines():
+            kind, rest = line[:1], line[1:].removeprefix(" ")
+            if kind == "=":
+                cases.append((path.stem, []))
+            elif kind == "&":
+                fields.append(written_out(rest))
+            elif kind == "*":
+                cases[-1][1].append((fields, written_out(rest)))
+                fields = []
+            elif kind in (">", "|") and line:
+                cases[-1][1].append((None, written_out(rest + "\\r\\n" * (kind == ">"))))
+    return cases
+
+
+HOSTILE_BYTES = [b"".join(sent for fields, sent in sends if fields is None) for _, sends in hostile()]
+def mcp_seed(fields, body):
+    """A message for the target `mcp`: four choices, a line for the header that is filled in, the body."""
+    filled = [b"Last-Event-ID", b"Mcp-Session-Id", b"Mcp-Name", b"Mcp-Method", b"MCP-Protocol-Version", b"Accept",
+              b"Content-Type", b"Mcp-Param-Region"]
+    revisions = [b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25", b"2026-07-28", b"1999-01-01"]
+    pairs = dict(field.split(b": ", 1) for field in fields)
+    revision = pairs.pop(b"MCP-Protocol-Version", b"")
+    pairs.pop(b"Mcp-Method", None)
+    which = revisions.index(revision) if revision in revisions else 7
+    name, line = next(((filled.index(name), line) for name, line in pairs.items() if name in filled), (15, b""))
+    # A character of the line is a byte of the seed, less the space that it begins with.
+    line = bytes((byte - 32) % 95 for byte in line)
+    return bytes([0, which, 1, name]) + line + b"\n" + body
 
 
 HEAD = b"POST /recall HTTP/1.1\r\nHost: localhost\r\n"
@@ -25,7 +75,16 @@ SEEDS = {
         b"\xc0" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n2;a=b\r\n{}\r\n0\r\nT: x\r\n\r\n",
         b"\x10" + HEAD + b"Expect: 100-continue\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx",
         b"\x20GET /a%20b?q=%C3%A9 HTTP/1.1\r\nHost: [::1]:80\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-    ],
+    ]
+    + [b"\x80" + sent for sent in HOSTILE_BYTES if 0 < len(sent) < 4096],
+    "mcp": [mcp_seed(fields, body) for _, sends in hostile() for fields, body in sends
+            if fields is not None and len(body) < 4096]
+    + [bytes([4, 3, 1, 0, 0x11, 0x0D, 0x11]) + b"\n", bytes([5, 3, 1, 15]) + b"\n"],
+    # First byte: bytes for records, bytes within a session, one record spoilt. Second: the size, or where.
+    "tls": [bytes([how, size]) + sent for how, size in ((0, 128), (1, 255), (1, 0)) for sent in HOSTILE_BYTES[::4]
+            if 0 < len(sent) < 1024]
+    + [bytes([2, at, 1]) for at in range(0, 60, 7)],
+    "origins": [b"https://app.example", b"http://localhost:3000", b"http://[::1]:5173", b"/a%20b%C3%A9", b"null"],
     "bodies": [
         b'{"query": "why", "limit": 5, "graph": true, "neighbor_limit": 2}',
         b'{"query": "why", "limit": "5", "prefer_replacements": "yes", "modality": null}',

@@ -1,22 +1,4 @@
-//! Opening a model: a patched or made-up file is refused with words, and a model that opens encodes.
+//! The target `encoder_open` as a binary of its own; `fuzz/src/targets/encoder_open.rs` says what it does.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| {
-    let Some((&which, bytes)) = data.split_first() else { return };
-    let mut files = fuzz::model::good();
-    let file = match which % 3 {
-        0 => &mut files.config,
-        1 => &mut files.tokenizer,
-        _ => &mut files.weights,
-    };
-    *file = if which & 0x80 == 0 { fuzz::patched(file, bytes) } else { bytes.to_vec() };
-    match files.open() {
-        Err(error) => assert!(!error.to_string().is_empty()),
-        Ok(encoder) => {
-            let mut vector = vec![0.0; encoder.dimensions()];
-            encoder.encode(&mut encoder.scratch(), "The cats. ABC", &mut vector);
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::encoder_open::run(data));

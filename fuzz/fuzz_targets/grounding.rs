@@ -1,19 +1,4 @@
-//! Grounding tokens: nothing but what the key signed passes, and each has one spelling.
+//! The target `grounding` as a binary of its own; `fuzz/src/targets/grounding.rs` says what it does.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use server::auth::Signer;
-use server::govern::{check, mint, tenant_hash};
-
-fuzz_target!(|data: &[u8]| {
-    let signer = Signer::from_seed(&[42; 32]);
-    let tenant = tenant_hash("local");
-    let good = mint(&signer, &tenant, &[1; 16], &[2; 32], 1_770_000_000);
-    // As it came, and as a patch of a good token, which keeps most of it right.
-    let patched = fuzz::patched(good.as_bytes(), data);
-    for token in [data, &patched] {
-        let Ok(token) = std::str::from_utf8(token) else { continue };
-        let checked = check(token, &signer.verifier(), &tenant);
-        assert_eq!(checked.is_ok(), token == good, "{token}");
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::grounding::run(data));

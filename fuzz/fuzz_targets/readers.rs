@@ -1,31 +1,4 @@
-//! Files of every format: sections tile the text, and chunks lie in it within their bounds.
+//! The target `readers` as a binary of its own; `fuzz/src/targets/readers.rs` says what it does.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use server::ingest::chunk::{CHUNK_CHARS_MAX, chunk};
-use server::ingest::links::candidates;
-use server::ingest::read::read_bytes;
-
-const NAMES: [&str; 10] =
-    ["a.md", "a.html", "a.rst", "a.txt", "a.rs", "a.py", "a.ts", "a.go", "a.c", "README"];
-
-fuzz_target!(|data: &[u8]| {
-    let Some((&which, bytes)) = data.split_first() else { return };
-    let name = NAMES[usize::from(which) % NAMES.len()];
-    let Ok(document) = read_bytes(name, bytes) else { return };
-    let mut end = 0;
-    for section in &document.sections {
-        assert_eq!(section.span.start, end, "{name}");
-        assert!(
-            section.span.contains(&section.body_start) || section.span.end == section.body_start
-        );
-        end = section.span.end;
-    }
-    assert_eq!(end, document.text.len(), "{name}");
-    for one in chunk(&document) {
-        assert!(one.text.chars().count() <= CHUNK_CHARS_MAX, "{name}");
-    }
-    for link in &document.links {
-        let _ = candidates(link, name);
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::readers::run(data));

@@ -1,42 +1,4 @@
-//! A damaged segment whose checksums are right, of this version or of an older one that is converted:
-//! an error or an answer, never a panic.
+//! The target `segment` as a binary of its own; `fuzz/src/targets/segment.rs` says what it does.
 #![no_main]
 
-use std::sync::OnceLock;
-
-use fuzz::memory::Files;
-use libfuzzer_sys::fuzz_target;
-
-/// Segments, each with the store that it is of.
-fn good() -> &'static Vec<(Files, String)> {
-    static GOOD: OnceLock<Vec<(Files, String)>> = OnceLock::new();
-    GOOD.get_or_init(|| {
-        let stores = [fuzz::store::good(false), fuzz::store::golden("v1-small")];
-        let segments = stores.into_iter().flat_map(|files| {
-            let names: Vec<String> = files.keys().cloned().collect();
-            let names = names.into_iter().filter(|name| name.starts_with("segment-"));
-            names.map(move |name| (files.clone(), name))
-        });
-        segments.collect()
-    })
-}
-
-fuzz_target!(|data: &[u8]| {
-    let Some((&which, patches)) = data.split_first() else { return };
-    let segments = good();
-    let (files, name) = &segments[usize::from(which & 0x3f) % segments.len()];
-    let mut files = files.clone();
-    let file = files.get_mut(name).expect("it was listed");
-    *file = fuzz::patched(file, patches);
-    if which & 0x80 == 0 {
-        let _unreadable = fuzz::reseal::segment(file);
-    }
-    if let Ok(store) = fuzz::store::open(files) {
-        fuzz::store::read_all(&store);
-        // Merging reads what reading leaves out, and writes it.
-        if which & 0x40 == 0 {
-            fuzz::store::rewrite_all(&store);
-            fuzz::store::read_all(&store);
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::segment::run(data));

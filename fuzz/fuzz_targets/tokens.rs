@@ -1,24 +1,4 @@
-//! Text to token ids and to a vector: ids of the vocabulary, within the limit, of unit length.
+//! The target `tokens` as a binary of its own; `fuzz/src/targets/tokens.rs` says what it does.
 #![no_main]
 
-use std::sync::OnceLock;
-
-use encoder::Encoder;
-use libfuzzer_sys::fuzz_target;
-
-fn model() -> &'static Encoder {
-    static MODEL: OnceLock<Encoder> = OnceLock::new();
-    MODEL.get_or_init(|| fuzz::model::good().open().expect("a good model"))
-}
-
-fuzz_target!(|text: &str| {
-    let model = model();
-    let limit = model.tokens_max();
-    let ids = model.ids(text, limit);
-    assert!(ids.len() <= limit, "{} of {limit}", ids.len());
-    assert!(ids.iter().all(|id| (*id as usize) < fuzz::model::words()), "{ids:?}");
-    let mut vector = vec![0.0f32; model.dimensions()];
-    model.encode(&mut model.scratch(), text, &mut vector);
-    let length: f32 = vector.iter().map(|x| x * x).sum();
-    assert!((length - 1.0).abs() < 1e-3, "{length}");
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::tokens::run(data));

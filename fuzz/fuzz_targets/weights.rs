@@ -1,45 +1,4 @@
-//! Packed weights that are patched, under right checksums or wrong ones, or made up: they are refused
-//! with the rule that they break, or make vectors.
+//! The target `weights` as a binary of its own; `fuzz/src/targets/weights.rs` says what it does.
 #![no_main]
 
-use std::sync::OnceLock;
-
-use encoder::{Encoder, Kernels, OpenError, Precision, Remedy};
-use libfuzzer_sys::fuzz_target;
-
-/// The good model's weights at each precision.
-fn good() -> &'static [Vec<u8>; 3] {
-    static GOOD: OnceLock<[Vec<u8>; 3]> = OnceLock::new();
-    GOOD.get_or_init(|| {
-        let files = fuzz::model::good();
-        [Precision::F32, Precision::F16, Precision::Int8].map(|precision| {
-            let packed = encoder::pack(&files.borrowed(), precision).expect("a good model");
-            packed.as_ref().to_vec()
-        })
-    })
-}
-
-fuzz_target!(|data: &[u8]| {
-    let Some((&how, bytes)) = data.split_first() else { return };
-    let which = usize::from(how & 0x3f) % Precision::ALL.len();
-    let mut packed =
-        if how & 0x40 == 0 { fuzz::patched(&good()[which], bytes) } else { bytes.to_vec() };
-    if how & 0x80 == 0 {
-        let _unreadable = fuzz::reseal::weights(&mut packed);
-    }
-    let files = fuzz::model::good();
-    // Whatever source a file names, it is asked for as that.
-    let source = packed.get(48..80).and_then(|source| source.try_into().ok()).unwrap_or_default();
-    let (settings, kernels) = (files.borrowed().settings(), Kernels::detect());
-    let precision = Precision::ALL[which];
-    match Encoder::open_packed(&settings, packed, source, kernels, precision) {
-        Err(error) => {
-            assert!(matches!(error, OpenError::Packed { .. }), "{error}");
-            assert_eq!(error.remedy(), Remedy::PackAgain);
-        }
-        Ok(encoder) => {
-            let mut vector = vec![0.0; encoder.dimensions()];
-            encoder.encode(&mut encoder.scratch(), "The cats. ABC", &mut vector);
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::weights::run(data));

@@ -1,8 +1,9 @@
-//! What the fuzz targets share: bytes made from bytes, a store in memory, a tiny model.
+//! The fuzz targets and what they share: bytes made from bytes, a store in memory, a tiny model, a front end.
 //!
 //! Most formats carry checksums, so bytes made up from nothing get no further than the first
 //! check. Targets therefore patch a good file and mend its checksums afterwards.
 
+pub mod front;
 #[path = "../../tests/src/ground.rs"]
 pub mod ground;
 #[path = "../../tests/src/memory_disk.rs"]
@@ -11,6 +12,9 @@ pub mod model;
 #[path = "../../tests/src/reseal.rs"]
 pub mod reseal;
 pub mod store;
+pub mod targets;
+#[path = "../../tests/src/wire.rs"]
+pub mod wire;
 
 /// Bytes that one patch takes from the input: where, and what to put there.
 const PATCH_BYTES: usize = 4;

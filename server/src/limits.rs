@@ -206,8 +206,9 @@ pub const MISSPELT_CHARS_MAX: usize = 64;
 pub const SESSIONS_MAX: usize = 4_096;
 
 /// Sessions of one caller. One more ends the one that was idle longest, whose client is told by 404
-/// to begin anew; so a client that never ends its sessions locks nobody out.
-pub const SESSIONS_PER_PRINCIPAL_MAX: usize = 512;
+/// to begin anew; so a client that never ends its sessions locks nobody out. Half of all, because a
+/// gateway with one credential has the sessions of everybody behind it.
+pub const SESSIONS_PER_PRINCIPAL_MAX: usize = 2_048;
 
 /// How long a session lives without a request, a call under way or an open stream.
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);

@@ -151,7 +151,7 @@ impl Service {
         }
         let address = |name: &str| {
             let word = line.split_whitespace().find_map(|word| word.strip_prefix(name));
-            word.and_then(|url| url.strip_prefix("http://")).map(str::to_owned)
+            word.and_then(|url| url.split_once("://")).map(|(_, authority)| authority.to_owned())
         };
         let local = address("local=").expect("the local listener is on");
         let hosted = address("hosted=");

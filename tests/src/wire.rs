@@ -62,7 +62,8 @@ impl Ask {
         self
     }
 
-    fn bytes(&self, authority: &str) -> Vec<u8> {
+    /// What goes over the wire to a server of this name.
+    pub fn bytes(&self, authority: &str) -> Vec<u8> {
         let has = |name: &str| self.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         if !has("host") {
@@ -96,6 +97,11 @@ impl Answer {
         named.next().map(|(_, value)| value.as_str())
     }
 
+    /// The header fields, one a line, their names as they were sent.
+    pub fn head(&self) -> String {
+        self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect()
+    }
+
     /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -126,10 +132,10 @@ impl Answer {
     }
 }
 
-/// One connection, kept open between requests.
-pub struct Client {
+/// One connection, kept open between requests; plain, or what another protocol makes of it.
+pub struct Client<S = TcpStream> {
     authority: String,
-    stream: TcpStream,
+    stream: S,
     unread: Vec<u8>,
 }
 
@@ -142,7 +148,31 @@ impl Client {
         let stream = TcpStream::connect(authority)?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         stream.set_nodelay(true)?;
-        Ok(Self { authority: authority.to_owned(), stream, unread: Vec::new() })
+        Ok(Self::over(authority, stream))
+    }
+
+    /// Sends, and gives the events of the answer as they come.
+    ///
+    /// # Panics
+    /// When the answer is no event stream.
+    pub fn follow(mut self, ask: &Ask) -> Events {
+        self.write(&ask.bytes(&self.authority)).expect("the connection takes the request");
+        let head = self.until(b"\r\n\r\n").expect("an answer begins");
+        let head = String::from_utf8_lossy(&head);
+        assert!(head.contains("text/event-stream"), "{head}");
+        Events { client: self, text: String::new(), last_id: None }
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// On a stream that is open.
+    pub fn over(authority: &str, stream: S) -> Self {
+        Self { authority: authority.to_owned(), stream, unread: Vec::new() }
+    }
+
+    /// What it speaks over.
+    pub fn stream(&mut self) -> &mut S {
+        &mut self.stream
     }
 
     /// Sends and waits for the whole answer.
@@ -162,24 +192,13 @@ impl Client {
         self.read(ask.method == "HEAD")
     }
 
-    /// Sends, and gives the events of the answer as they come.
-    ///
-    /// # Panics
-    /// When the answer is no event stream.
-    pub fn follow(mut self, ask: &Ask) -> Events {
-        self.write(&ask.bytes(&self.authority)).expect("the connection takes the request");
-        let head = self.until(b"\r\n\r\n").expect("an answer begins");
-        let head = String::from_utf8_lossy(&head);
-        assert!(head.contains("text/event-stream"), "{head}");
-        Events { client: self, text: String::new(), last_id: None }
-    }
-
     /// Sends bytes as they are.
     ///
     /// # Errors
     /// Those of the system.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        self.stream.write_all(bytes)?;
+        self.stream.flush()
     }
 
     /// Reads one answer.
@@ -187,6 +206,18 @@ impl Client {
     /// # Errors
     /// When the connection ends before the answer is whole.
     pub fn read(&mut self, head_only: bool) -> io::Result<Answer> {
+        let mut answer = self.read_head()?;
+        if !head_only {
+            self.read_body(&mut answer)?;
+        }
+        Ok(answer)
+    }
+
+    /// Reads the head of an answer, whose body is read next or never.
+    ///
+    /// # Errors
+    /// When the connection ends before the head is whole.
+    pub fn read_head(&mut self) -> io::Result<Answer> {
         let head = self.until(b"\r\n\r\n")?;
         let head = String::from_utf8_lossy(&head).into_owned();
         let mut lines = head.split("\r\n").filter(|line| !line.is_empty());
@@ -196,9 +227,16 @@ impl Client {
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
             .collect();
-        let mut answer = Answer { status, headers, body: Vec::new() };
-        if head_only || status == 204 {
-            return Ok(answer);
+        Ok(Answer { status, headers, body: Vec::new() })
+    }
+
+    /// Reads the body of an answer whose head was read.
+    ///
+    /// # Errors
+    /// When the connection ends before it is whole.
+    pub fn read_body(&mut self, answer: &mut Answer) -> io::Result<()> {
+        if answer.status < 200 || answer.status == 204 {
+            return Ok(());
         }
         answer.body = if answer.header("transfer-encoding") == Some("chunked") {
             self.chunks()?
@@ -208,7 +246,7 @@ impl Client {
         } else {
             self.remainder()?
         };
-        Ok(answer)
+        Ok(())
     }
 
     /// Whether the server has closed its side and sent nothing more.

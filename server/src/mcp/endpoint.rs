@@ -245,10 +245,12 @@ pub(super) fn id_of(body: &Value) -> Value {
 
 fn json_body(call: &Call) -> Result<Value, Fault> {
     let headers = &call.request.headers;
-    let kind = headers.get("content-type").unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
-        let why = "Content-Type must be application/json";
+    let is_json = |kind: &str| {
+        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+    };
+    let mut kinds = headers.get_all("content-type");
+    if !kinds.next().is_some_and(is_json) || kinds.next().is_some() {
+        let why = "Content-Type must be application/json, once";
         return Err(Fault::server("unsupported_media_type", why).with_status(415));
     }
     let accepts = accepts(call);

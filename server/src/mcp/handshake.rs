@@ -149,6 +149,9 @@ fn check_batch(messages: usize, revision: Option<&str>) -> Result<(), Fault> {
 }
 
 fn check_version(call: &Call) -> Result<Option<&str>, Fault> {
+    if call.request.headers.get_all("mcp-protocol-version").nth(1).is_some() {
+        return Err(Fault::invalid_request("MCP-Protocol-Version is given twice"));
+    }
     let version = version_header(call);
     match version.filter(|version| !HANDSHAKE_REVISIONS.contains(version)) {
         None => Ok(version),

@@ -147,12 +147,14 @@ fn head_fault(error: httparse::Error, bytes: &[u8]) -> Fault {
     }
 }
 
-/// Whether the request line ends with `HTTP/d.d`.
+/// Whether the request line is a method, a target and `HTTP/d.d`.
 fn names_other_version(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let Some(at) = line.len().checked_sub(b" HTTP/1.1".len()) else { return false };
-    matches!(&line[at..], [b' ', b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-        if major.is_ascii_digit() && minor.is_ascii_digit())
+    let (before, version) = line.split_at(at);
+    before.iter().filter(|byte| **byte == b' ').count() == 1
+        && matches!(version, [b' ', b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
 /// Exactly one `Host` on HTTP/1.1, at most one on 1.0, and nothing in it but a host and a port.

@@ -93,11 +93,13 @@ pub fn check_local(call: &Call, port: u16, listed: &Origins) -> Result<(), Refus
         let detail = format!("Host must be localhost, 127.0.0.1 or [::1], with port {port}");
         return Err(Refusal::new(403, &detail));
     }
-    let Some(origin) = call.request.headers.get("origin") else { return Ok(()) };
-    let authority = origin.strip_prefix("http://");
     // A page must come from this very listener, or from where the operator said.
-    let is_own = authority.is_some_and(|authority| is_local_authority(authority, port));
-    if is_own || (listed.contains(origin) && route::is_shared(call)) {
+    let is_welcome = |origin: &str| {
+        let authority = origin.strip_prefix("http://");
+        authority.is_some_and(|authority| is_local_authority(authority, port))
+            || (listed.contains(origin) && route::is_shared(call))
+    };
+    if call.request.headers.get_all("origin").all(is_welcome) {
         return Ok(());
     }
     Err(Refusal::new(403, "Requests from other origins are refused"))

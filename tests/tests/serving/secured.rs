@@ -1,49 +1,24 @@
 //! TLS on the hosted listener of the program, and its certificates read again while it serves.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::sync::Arc;
 
-use rcgen::generate_simple_self_signed;
 use rustix::process::Signal;
-use rustls::crypto::ring;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConnection, StreamOwned};
 use tests::service::scratch;
+use tests::tls;
 
-use super::launched::{Launched, TIME_MAX};
+use super::launched::Launched;
 use super::{manager, told};
-
-/// Writes a new pair, and gives its certificate.
-fn renew(folder: &Path) -> CertificateDer<'static> {
-    let pair = generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    fs::write(folder.join("certificate.pem"), pair.cert.pem()).unwrap();
-    let key = folder.join("key.pem");
-    fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
-    fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
-    pair.cert.der().clone()
-}
 
 struct Secured(StreamOwned<ClientConnection, TcpStream>);
 
 impl Secured {
     fn open(address: &str, trusted: &CertificateDer<'static>) -> Secured {
-        let mut roots = RootCertStore::empty();
-        roots.add(trusted.clone()).unwrap();
-        let settings = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let name = ServerName::try_from("localhost").unwrap();
-        let session = ClientConnection::new(Arc::new(settings), name).unwrap();
-        let socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(TIME_MAX)).unwrap();
-        Secured(StreamOwned::new(session, socket))
+        Secured(tls::connect(address, trusted).unwrap())
     }
 
     /// The status of `GET /health`, on a connection that stays open; `None` where TLS fails.
@@ -79,7 +54,7 @@ fn reload(service: &Launched, manager: &UnixDatagram) {
 fn a_certificate_is_served_and_read_again_on_sighup() {
     let folder = scratch();
     let (manager, path) = manager(folder.path());
-    let old = renew(folder.path());
+    let old = tls::renew(folder.path());
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (certificate, key) = (file("certificate.pem"), file("key.pem"));
     let arguments = ["--hosted", "127.0.0.1:0", "--tls-cert", &certificate, "--tls-key", &key];
@@ -90,7 +65,7 @@ fn a_certificate_is_served_and_read_again_on_sighup() {
     let mut before = Secured::open(hosted, &old);
     assert_eq!(before.health().as_deref(), OK);
 
-    let new = renew(folder.path());
+    let new = tls::renew(folder.path());
     reload(&service, &manager);
     assert_eq!(before.health().as_deref(), OK);
     assert_eq!(Secured::open(hosted, &new).health().as_deref(), OK);

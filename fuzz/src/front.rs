@@ -1,0 +1,64 @@
+//! A front end in this process, and clients that send it any bytes.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use server::net::{Identity, Limits, Listen, ListenerId, NetConfig, Server, Service};
+
+/// A server that is silent for this long has failed.
+pub const SILENCE_MAX: Duration = Duration::from_secs(20);
+
+/// Serves on two free ports; with an identity the second speaks TLS.
+pub fn start(service: Arc<dyn Service>, identity: Option<&Arc<Identity>>) -> [SocketAddr; 2] {
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listeners = [0, 1].map(|id| Listen { id: ListenerId(id), address }).to_vec();
+    let (limits, wall_clock) = (Limits::default(), || SystemTime::UNIX_EPOCH);
+    let config = NetConfig { listeners, workers: 2, limits, wall_clock };
+    let server = Server::bind(config).expect("free ports");
+    let server = match identity {
+        Some(identity) => server.with_tls(ListenerId(1), identity),
+        None => server,
+    };
+    let addresses = server.addresses().expect("it is bound");
+    std::thread::spawn(move || server.run(service).map(|_| ()).expect("it runs"));
+    [addresses[0].1, addresses[1].1]
+}
+
+/// A connection; `None` where the system has no socket left.
+pub fn connect(address: SocketAddr) -> Option<TcpStream> {
+    let socket = TcpStream::connect(address).ok()?;
+    socket.set_read_timeout(Some(SILENCE_MAX)).ok()?;
+    socket.set_nodelay(true).ok()?;
+    Some(socket)
+}
+
+/// All that is answered to these pieces and the end behind them.
+pub fn ask(address: SocketAddr, pieces: &[&[u8]]) -> Option<Vec<u8>> {
+    let mut socket = connect(address)?;
+    for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+        // A server that has refused the first piece may have closed already.
+        let _closed = socket.write_all(piece);
+    }
+    let _closed = socket.shutdown(Shutdown::Write);
+    let mut answer = Vec::new();
+    let _reset = socket.read_to_end(&mut answer);
+    Some(answer)
+}
+
+/// An answer without the names of its requests, which are never twice the same.
+pub fn without_names(answer: &[u8]) -> Vec<u8> {
+    let field = b"x-request-id: ";
+    let lines = answer.split_inclusive(|byte| *byte == b'\n');
+    // The last line may have been cut off in the middle.
+    let lines = lines.filter(|line| !line.starts_with(field) && !field.starts_with(line));
+    lines.flat_map(|line| line.iter().copied()).collect()
+}
+
+/// Whether a call waited for a worker longer than `HALF_CLOSED_GRACE`: on a machine that stood still, and
+/// no matter of the bytes.
+pub fn was_given_up(answer: &[u8]) -> bool {
+    let why = b"the client left before its turn";
+    answer.windows(why.len()).any(|piece| piece == why)
+}

@@ -1,0 +1,23 @@
+//! Bodies of the HTTP API: whatever comes, an answer in bounds or a body that says what is wrong.
+
+use server::validate;
+
+/// One input.
+pub fn run(data: &[u8]) {
+    for kind in [Some("application/json"), Some("text/plain"), None] {
+        match validate::recall(kind, data) {
+            Ok(wanted) => assert!((1..=50).contains(&wanted.limit)),
+            Err(invalid) => check(&invalid),
+        }
+        if let Err(invalid) = validate::semantic_recall(kind, data) {
+            check(&invalid);
+        }
+    }
+}
+
+fn check(invalid: &validate::Invalid) {
+    assert!((400..500).contains(&invalid.status()), "{}", invalid.status());
+    // Lone surrogates may be echoed, which serde_json does not read back; all else must be JSON.
+    let body = invalid.body();
+    assert!(body.starts_with(b"{\"detail\":"), "{}", String::from_utf8_lossy(&body));
+}

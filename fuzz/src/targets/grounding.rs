@@ -1,0 +1,18 @@
+//! Grounding tokens: nothing but what the key signed passes, and each has one spelling.
+
+use server::auth::Signer;
+use server::govern::{check, mint, tenant_hash};
+
+/// One input.
+pub fn run(data: &[u8]) {
+    let signer = Signer::from_seed(&[42; 32]);
+    let tenant = tenant_hash("local");
+    let good = mint(&signer, &tenant, &[1; 16], &[2; 32], 1_770_000_000);
+    // As it came, and as a patch of a good token, which keeps most of it right.
+    let patched = crate::patched(good.as_bytes(), data);
+    for token in [data, &patched] {
+        let Ok(token) = std::str::from_utf8(token) else { continue };
+        let checked = check(token, &signer.verifier(), &tenant);
+        assert_eq!(checked.is_ok(), token == good, "{token}");
+    }
+}

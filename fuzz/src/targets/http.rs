@@ -1,0 +1,39 @@
+//! The front end from outside: any bytes over a socket, whole or in two pieces, get HTTP answers or
+//! a closed connection, and the same ones however they were cut.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use server::net::{Call, Reply, Response, Service};
+
+use crate::front::{self, ask, was_given_up, without_names};
+
+/// Answers with the length of the body, so that framing shows in the answer.
+pub(super) struct Count;
+
+impl Service for Count {
+    fn serve(&self, call: Call, reply: Reply) {
+        reply.send(Response::json(200, call.request.body.len().to_string().into_bytes()));
+    }
+}
+
+fn address() -> SocketAddr {
+    static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
+    *ADDRESS.get_or_init(|| front::start(Arc::new(Count), None)[0])
+}
+
+/// One input. First byte: where the bytes are cut in two.
+pub fn run(data: &[u8]) {
+    let Some((&cut, bytes)) = data.split_first() else { return };
+    let cut = usize::from(cut) * bytes.len() / 256;
+    let Some(whole) = ask(address(), &[bytes]) else { return };
+    assert!(whole.is_empty() || whole.starts_with(b"HTTP/1."), "{whole:?}");
+    let (first, second) = bytes.split_at(cut);
+    let Some(cut) = ask(address(), &[first, second]) else { return };
+    if was_given_up(&whole) || was_given_up(&cut) {
+        return;
+    }
+    let (whole, cut) = (without_names(&whole), without_names(&cut));
+    // A reset can lose the end of an answer, never change what came before.
+    assert!(whole.starts_with(&cut) || cut.starts_with(&whole), "{whole:?} {cut:?}");
+}

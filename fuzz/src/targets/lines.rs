@@ -1,0 +1,54 @@
+//! JSON Lines to import: whatever they say, a report; a second import of the same finds a whole store.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use server::embed::Embedder;
+use server::encoders::Encoders;
+use server::lines::import::{Import, ImportError};
+
+fn embedder() -> Arc<Embedder> {
+    static EMBEDDER: OnceLock<Arc<Embedder>> = OnceLock::new();
+    let made = EMBEDDER.get_or_init(|| {
+        let encoder = crate::model::good().open().expect("a good model");
+        Arc::new(Embedder::new(encoder, "tiny".to_owned(), 1))
+    });
+    Arc::clone(made)
+}
+
+/// One input.
+pub fn run(data: &[u8]) {
+    let Some((&how, lines)) = data.split_first() else { return };
+    let file = memfd_create("lines", MemfdFlags::CLOEXEC).expect("the system has memory files");
+    let mut file = File::from(file);
+    file.write_all(lines).expect("memory does not fail");
+    let store = crate::store::open(Default::default()).expect("an empty store");
+    let encoders = Encoders::bind(Arc::new(store), embedder()).expect("the first model");
+    let (strict, dry_run) = (how & 1 == 1, how & 2 == 2);
+    for _ in 0..2 {
+        let cancelled = || false;
+        let progress = |done: u64, of: u64| assert!(done <= of, "{done} of {of}");
+        let import = Import {
+            encoders: &encoders,
+            by: "ada",
+            strict,
+            dry_run,
+            cancelled: &cancelled,
+            progress: &progress,
+        };
+        match import.run(&file) {
+            Ok(_) => {}
+            // Lines are checked one by one; no batch made of them may be refused.
+            Err(ImportError::Writing(error)) => panic!("{error}"),
+            Err(ImportError::Damaged(damage)) => panic!("{damage}"),
+            Err(ImportError::Reading(error)) => panic!("{error}"),
+            Err(ImportError::Cancelled) => unreachable!("nobody cancels"),
+        }
+        crate::store::read_all(encoders.store());
+    }
+    if dry_run {
+        assert_eq!(encoders.store().snapshot().seq(), 0, "a dry run writes nothing");
+    }
+}

@@ -1,0 +1,51 @@
+//! The targets: what is done with one input of each.
+
+pub mod bodies;
+pub mod encoder_open;
+pub mod grounding;
+pub mod http;
+pub mod ledger;
+pub mod lines;
+pub mod log;
+pub mod manifest;
+pub mod mcp;
+pub mod operations;
+pub mod origins;
+pub mod readers;
+pub mod segment;
+pub mod state;
+pub mod tls;
+pub mod tokenizer;
+pub mod tokens;
+pub mod weights;
+pub mod words;
+
+/// What is done with one input.
+pub type Target = fn(&[u8]);
+
+/// The target of this name.
+pub fn named(name: &str) -> Option<Target> {
+    let target: Target = match name {
+        "bodies" => bodies::run,
+        "encoder_open" => encoder_open::run,
+        "grounding" => grounding::run,
+        "http" => http::run,
+        "ledger" => ledger::run,
+        "lines" => lines::run,
+        "log" => log::run,
+        "manifest" => manifest::run,
+        "mcp" => mcp::run,
+        "operations" => operations::run,
+        "origins" => origins::run,
+        "readers" => readers::run,
+        "segment" => segment::run,
+        "state" => state::run,
+        "tls" => tls::run,
+        "tokenizer" => tokenizer::run,
+        "tokens" => tokens::run,
+        "weights" => weights::run,
+        "words" => words::run,
+        _ => return None,
+    };
+    Some(target)
+}
