@@ -201,8 +201,12 @@ pub const BATCH_MESSAGES_MAX: usize = 64;
 /// name of ours has 60.
 pub const MISSPELT_CHARS_MAX: usize = 64;
 
+/// Longest id of a message, and longest progress token, in bytes: both are kept while a request is under
+/// way, and repeated with all that is said about it. Those of clients have been seen to be UUIDs.
+pub const MESSAGE_ID_BYTES_MAX: usize = 256;
+
 /// Sessions of clients that began with `initialize`, all callers together. An idle one holds less
-/// than a kilobyte.
+/// than a kilobyte, beside the events that are kept for it.
 pub const SESSIONS_MAX: usize = 4_096;
 
 /// Sessions of one caller. One more ends the one that was idle longest, whose client is told by 404

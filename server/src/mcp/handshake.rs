@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::client::Abilities;
 use super::endpoint::{Shared, accepts, id_of, refusal, version_header};
 use super::era::{BATCH_REVISION, HANDSHAKE_LATEST, HANDSHAKE_REVISIONS};
 use super::fault::Fault;
@@ -87,9 +88,8 @@ fn begin<H: Host>(
     match Flight::begin(&shared.timer, start) {
         Err(fault) => line.answer(fault.status(), message::failure(&id, &fault)),
         Ok(flight) => {
-            let capabilities = session.as_ref().map(|session| session.capabilities.clone());
-            let capabilities = capabilities.unwrap_or_default();
-            let manner = Manner::Handshake { capabilities, session };
+            let abilities = session.as_ref().map(|session| session.abilities);
+            let manner = Manner::Handshake { abilities: abilities.unwrap_or_default(), session };
             let shared = Arc::clone(shared);
             Work { shared, caller, manner, flight, method, params }.start();
         }
@@ -118,8 +118,8 @@ fn admitted<H: Host>(
             asked.ok_or_else(|| Fault::invalid_params("protocolVersion is missing: a string"))?;
         let known = HANDSHAKE_REVISIONS.iter().find(|revision| **revision == asked);
         let revision = known.copied().unwrap_or(HANDSHAKE_LATEST);
-        let capabilities = params["capabilities"].clone();
-        return shared.sessions.open(principal, revision, capabilities).map(Some);
+        let abilities = Abilities::of(&params["capabilities"]);
+        return shared.sessions.open(principal, revision, abilities).map(Some);
     }
     let session = match session_header(call)? {
         None => None,

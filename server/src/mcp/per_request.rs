@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::client::Abilities;
 use super::endpoint::{Shared, accepts, refusal};
 use super::era::{META_LOG_LEVEL, META_SERVER, META_SUBSCRIPTION, MODERN_REVISIONS, envelope};
 use super::fault::Fault;
@@ -90,7 +91,8 @@ fn admitted<H: Host>(
     if !MODERN_REVISIONS.contains(&found.version) {
         return Err(Fault::unsupported_version(MODERN_REVISIONS, found.version));
     }
-    Ok(Manner::PerRequest { capabilities: Value::Object(found.capabilities.clone()), level })
+    let abilities = Abilities::of(found.capabilities);
+    Ok(Manner::PerRequest { abilities, level })
 }
 
 /// The methods that this era alone has, but for the one that listens.

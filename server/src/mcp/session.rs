@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use super::client::Abilities;
 use super::events::{Budget, EventId, Events};
 use super::fault::Fault;
 use super::flight::Flight;
@@ -35,7 +36,7 @@ pub(super) struct Session {
     /// What was agreed.
     pub revision: &'static str,
     /// What the client said it can do.
-    pub capabilities: Value,
+    pub abilities: Abilities,
     budget: Budget,
     state: Mutex<State>,
 }
@@ -67,7 +68,7 @@ impl Session {
         id: String,
         principal: String,
         revision: &'static str,
-        capabilities: Value,
+        abilities: Abilities,
         budget: Budget,
     ) -> Self {
         let state = State {
@@ -81,7 +82,7 @@ impl Session {
             has_ended: false,
         };
         let state = Mutex::new(state);
-        Self { id, principal, revision, capabilities, budget, state }
+        Self { id, principal, revision, abilities, budget, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::os::clock::Random;
-use serde_json::Value;
 
+use super::client::Abilities;
 use super::events::Budget;
 use super::fault::Fault;
 use super::session::Session;
@@ -51,7 +51,7 @@ impl Sessions {
         &self,
         principal: String,
         revision: &'static str,
-        capabilities: Value,
+        abilities: Abilities,
     ) -> Result<Arc<Session>, Fault> {
         let mut bytes = [0; 24];
         self.random.fill(&mut bytes);
@@ -69,7 +69,7 @@ impl Sessions {
             };
             evicted = by_id.remove(&oldest);
         }
-        let session = Arc::new(Session::new(id, principal, revision, capabilities, budget));
+        let session = Arc::new(Session::new(id, principal, revision, abilities, budget));
         by_id.insert(session.id.clone(), Arc::clone(&session));
         drop(by_id);
         if let Some(evicted) = evicted {
@@ -118,7 +118,6 @@ impl Sessions {
 mod tests {
     use super::*;
     use engine::os::clock::SystemRandom;
-    use serde_json::json;
 
     const BOUNDS: Bounds = Bounds { all: 4, per_principal: 2, idle: Duration::from_secs(60) };
 
@@ -127,7 +126,7 @@ mod tests {
     }
 
     fn open(sessions: &Sessions, principal: &str) -> Result<Arc<Session>, Fault> {
-        sessions.open(principal.to_owned(), "2025-11-25", json!({}))
+        sessions.open(principal.to_owned(), "2025-11-25", Abilities::default())
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::client::{Client, capability_of};
+use super::client::{Abilities, Client, capability_of};
 use super::endpoint::Shared;
 use super::era::META_SERVER;
 use super::fault::Fault;
@@ -24,12 +24,12 @@ use crate::limits::{
 pub(super) enum Manner {
     /// As a revision with a handshake has it.
     Handshake {
-        /// What the client can do; null without a session.
-        capabilities: Value,
+        /// What the client can do; nothing without a session.
+        abilities: Abilities,
         session: Option<Arc<Session>>,
     },
     /// By itself.
-    PerRequest { capabilities: Value, level: Option<Level> },
+    PerRequest { abilities: Abilities, level: Option<Level> },
 }
 
 /// One request that is to be answered.
@@ -169,19 +169,18 @@ impl<H: Host> Work<H> {
         run: impl Fn(&Client<'_>) -> Result<Outcome, Fault>,
     ) -> Result<Value, Fault> {
         match &self.manner {
-            Manner::PerRequest { capabilities, level } => {
+            Manner::PerRequest { abilities, level } => {
                 let input = self.input()?;
-                let client = Client::new(&self.flight, capabilities, &self.params, *level, input);
+                let client = Client::new(&self.flight, *abilities, &self.params, *level, input);
                 match run(&client)? {
                     Outcome::Done(result) => Ok(result),
                     Outcome::NeedsInput(needed) => self.input_required(&client, needed),
                 }
             }
-            Manner::Handshake { capabilities, session } => {
+            Manner::Handshake { abilities, session } => {
                 let level = session.as_ref().map_or(Level::Info, |session| session.level());
                 let (input, level) = (Input::default(), Some(level));
-                let mut client =
-                    Client::new(&self.flight, capabilities, &self.params, level, input);
+                let mut client = Client::new(&self.flight, *abilities, &self.params, level, input);
                 for _ in 0..INPUT_ROUNDS_MAX {
                     match run(&client)? {
                         Outcome::Done(result) => return Ok(result),
