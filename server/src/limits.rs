@@ -222,8 +222,10 @@ pub const SESSION_CALLS_MAX: usize = 64;
 /// Questions of ours to one client that it has not answered yet.
 pub const SESSION_ASKS_MAX: usize = 16;
 
-/// Streams of one session whose events are kept for a client that comes again; the oldest goes first.
-pub const SESSION_STREAMS_MAX: usize = 16;
+/// Streams of one session that have ended, and whose events are kept for a client that comes again; the
+/// oldest goes first. One that is not over is never given up: there are as many as requests under way,
+/// and the one that GET opens.
+pub const SESSION_ENDED_STREAMS_MAX: usize = 16;
 
 /// Events kept of one stream for a client that lost it.
 pub const STREAM_EVENTS_KEPT_MAX: usize = 64;

@@ -141,8 +141,10 @@ impl<H: Host> Endpoint<H> {
         self.shared.listens.list_changed(list, method);
     }
 
-    /// Ends streams in good order and lets nothing wait any longer; for the end of the server.
+    /// Ends in good order what clients listen to, for the end of the server; what answers a request
+    /// comes to its own end.
     pub fn close(&self) {
+        self.shared.sessions.all().iter().for_each(|session| session.pause_own_stream());
         self.shared.listens.close(|id| per_request::listen_result(&self.shared.host, id));
     }
 

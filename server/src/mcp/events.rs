@@ -77,13 +77,15 @@ impl Events {
             has_ended: false,
         };
         if primes {
-            events.prime();
+            events.prime(0);
         }
         events
     }
 
-    fn prime(&mut self) {
-        let id = EventId { stream: self.number, place: 0 }.text();
+    /// `place` is that of the last event the client has: what it comes back with must bring only what
+    /// came after.
+    fn prime(&mut self, place: u64) {
+        let id = EventId { stream: self.number, place }.text();
         let retry = u64::try_from(STREAM_RETRY.as_millis()).unwrap_or(u64::MAX);
         let event = sse::Event {
             id: Some(&id),
@@ -142,11 +144,13 @@ impl Events {
     }
 
     /// The client is back: what came after `place` is sent again, as far as it is kept, and the
-    /// rest as it comes.
-    pub(super) fn resume(&mut self, sender: StreamSender, place: u64, primes: bool) {
+    /// rest as it comes. Without a place, only what comes from now on.
+    pub(super) fn resume(&mut self, sender: StreamSender, place: Option<u64>, primes: bool) {
         self.sender = Some(sender);
+        // No client has seen what was not sent yet.
+        let place = place.map_or(self.next - 1, |place| place.min(self.next - 1));
         if primes && !self.has_ended {
-            self.prime();
+            self.prime(place);
         }
         let missed = self.kept.iter().filter(|(at, _)| *at > place);
         let missed: Vec<u8> = missed.flat_map(|(_, bytes)| bytes.iter().copied()).collect();
@@ -189,6 +193,36 @@ impl Drop for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::loose::Loose;
+    use serde_json::json;
+
+    /// The ids of events that were sent since the last look, with data or without.
+    fn ids(loose: &Loose) -> Vec<String> {
+        let sent = loose.sent();
+        sent.lines().filter_map(|line| Some(line.strip_prefix("id: ")?.to_owned())).collect()
+    }
+
+    #[test]
+    fn what_was_seen_is_not_sent_again_however_often_a_stream_is_lost() {
+        let (sender, first) = Loose::open();
+        let mut events = Events::open(1, Budget::default(), sender, true);
+        assert!(events.push(&json!({})) && events.push(&json!({})));
+        assert_eq!(ids(&first), ["1-0", "1-1", "1-2"]);
+        for _ in 0..3 {
+            events.pause();
+            let (sender, again) = Loose::open();
+            events.resume(sender, Some(2), true);
+            assert_eq!(ids(&again), ["1-2"], "the id to come back with, and nothing twice");
+        }
+        events.pause();
+        assert!(events.push(&json!({})));
+        let (sender, again) = Loose::open();
+        events.resume(sender, Some(2), true);
+        assert_eq!(ids(&again), ["1-2", "1-3"]);
+        let (sender, again) = Loose::open();
+        events.resume(sender, Some(u64::MAX), true);
+        assert_eq!(ids(&again), ["1-3"], "an event that never was");
+    }
 
     #[test]
     fn ids_go_there_and_back() {

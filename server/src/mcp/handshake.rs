@@ -17,7 +17,7 @@ use super::line::Line;
 use super::listens::checked_uri;
 use super::log_level::Level;
 use super::message::{self, Message};
-use super::session::{Session, Unopened};
+use super::session::{Purpose, Session, Unopened};
 use super::work::{Manner, Work, declared};
 use crate::limits::BATCH_MESSAGES_MAX;
 use crate::net::{Call, Cancel, Reply, Response};
@@ -245,9 +245,12 @@ pub(super) fn get<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: &H::Cal
             return Err(Fault::server("not_acceptable", why).with_status(406));
         }
         let last = call.request.headers.get("last-event-id").filter(|last| !last.is_empty());
-        let sender = || {
+        let sender = |purpose| {
             let reply = reply.take().expect("a stream is opened once, and only here");
-            reply.stream(session.head())
+            match purpose {
+                Purpose::News => reply.stream(session.head()),
+                Purpose::Answer => reply.answer_by_stream(session.head()),
+            }
         };
         session.open_own_stream(last, sender).map_err(|unopened| match unopened {
             Unopened::Taken => {

@@ -142,6 +142,8 @@ struct State<C> {
     subscriptions: BTreeMap<u64, Subscription<C>>,
     listens: BTreeMap<u64, Listen>,
     next: u64,
+    /// The server ends.
+    is_closed: bool,
 }
 
 impl<C> State<C> {
@@ -175,7 +177,8 @@ fn too_many(what: &str) -> Fault {
 
 impl<C: Clone> Listens<C> {
     pub(super) fn new() -> Self {
-        let state = State { subscriptions: BTreeMap::new(), listens: BTreeMap::new(), next: 0 };
+        let (subscriptions, listens) = (BTreeMap::new(), BTreeMap::new());
+        let state = State { subscriptions, listens, next: 0, is_closed: false };
         Self { state: Mutex::new(state) }
     }
 
@@ -227,6 +230,11 @@ impl<C: Clone> Listens<C> {
         sender: impl FnOnce() -> StreamSender,
     ) -> Result<(), Fault> {
         let mut state = self.state();
+        if state.is_closed {
+            let fault =
+                Fault::server("closing_down", "the server is closing down; ask it again later");
+            return Err(fault.with_status(503));
+        }
         let own = |state: &State<C>| {
             state.listens.values().filter(|one| one.principal == principal).count()
         };
@@ -302,9 +310,10 @@ impl<C: Clone> Listens<C> {
         state.drop_gone();
     }
 
-    /// Ends every stream in good order. `result` is the frame that says so, for an id.
+    /// Ends every stream in good order; no more begin. `result` is the frame that says so, for an id.
     pub(super) fn close(&self, result: impl Fn(&Value) -> Value) {
         let mut state = self.state();
+        state.is_closed = true;
         for listen in std::mem::take(&mut state.listens).into_values() {
             let last = success(&listen.id, result(&listen.id));
             // Who is gone needs no end.
