@@ -243,6 +243,12 @@ pub const SUBSCRIPTIONS_PER_CLIENT_MAX: usize = 64;
 /// Resources followed by all clients together: each is looked at after each write.
 pub const SUBSCRIPTIONS_MAX: usize = 4_096;
 
+/// Those of one caller, so that none takes them all.
+pub const SUBSCRIPTIONS_PER_PRINCIPAL_MAX: usize = 512;
+
+/// Shortest time between two looks at what is followed; what is written meanwhile is looked at together.
+pub const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// Open `subscriptions/listen` streams.
 pub const LISTENS_MAX: usize = 1_024;
 
@@ -287,6 +293,7 @@ pub const COMPLETION_VALUES_MAX: usize = 100;
 const _: () = assert!(SESSIONS_PER_PRINCIPAL_MAX < SESSIONS_MAX);
 const _: () = assert!(STREAM_EVENTS_KEPT_BYTES_MAX <= EVENTS_KEPT_BYTES_MAX);
 const _: () = assert!(LISTENS_PER_PRINCIPAL_MAX < LISTENS_MAX && LISTENS_MAX < STREAMS_MAX);
-const _: () = assert!(SUBSCRIPTIONS_PER_CLIENT_MAX < SUBSCRIPTIONS_MAX);
+const _: () = assert!(SUBSCRIPTIONS_PER_CLIENT_MAX < SUBSCRIPTIONS_PER_PRINCIPAL_MAX);
+const _: () = assert!(SUBSCRIPTIONS_PER_PRINCIPAL_MAX < SUBSCRIPTIONS_MAX);
 const _: () = assert!(ASK_TIME_MAX.as_secs() < CALL_TIME_MAX.as_secs());
 const _: () = assert!(STREAM_COMMENT_EVERY.as_secs() < IDLE_TIMEOUT.as_secs());
