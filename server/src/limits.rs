@@ -210,7 +210,8 @@ pub const MESSAGE_ID_BYTES_MAX: usize = 256;
 pub const SESSIONS_MAX: usize = 4_096;
 
 /// Sessions of one caller. One more ends the one that was idle longest, whose client is told by 404
-/// to begin anew; so a client that never ends its sessions locks nobody out.
+/// to begin anew. Where all callers together have too many, that of the caller with the most ends; so
+/// clients that never end their sessions lock nobody out.
 pub const SESSIONS_PER_PRINCIPAL_MAX: usize = 512;
 
 /// How long a session lives without a request, a call under way or an open stream.
@@ -236,6 +237,13 @@ pub const STREAM_EVENTS_KEPT_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of kept events in all sessions together; beyond it nothing more is kept, and a client that
 /// lost its stream has to ask again.
 pub const EVENTS_KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Those of one caller's sessions, so that none takes resumption from the others.
+pub const EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How long the events of a stream that has ended are kept: a client that lost it comes again at once,
+/// and one that did not will never ask. Looked at with every `STREAM_COMMENT_EVERY`.
+pub const ENDED_STREAM_KEPT: Duration = Duration::from_secs(60);
 
 /// Resources that one session, or one `subscriptions/listen`, may follow.
 pub const SUBSCRIPTIONS_PER_CLIENT_MAX: usize = 64;
@@ -291,7 +299,8 @@ pub const LIST_CACHE_TIME: Duration = Duration::from_secs(60);
 pub const COMPLETION_VALUES_MAX: usize = 100;
 
 const _: () = assert!(SESSIONS_PER_PRINCIPAL_MAX < SESSIONS_MAX);
-const _: () = assert!(STREAM_EVENTS_KEPT_BYTES_MAX <= EVENTS_KEPT_BYTES_MAX);
+const _: () = assert!(STREAM_EVENTS_KEPT_BYTES_MAX <= EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX);
+const _: () = assert!(EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX < EVENTS_KEPT_BYTES_MAX);
 const _: () = assert!(LISTENS_PER_PRINCIPAL_MAX < LISTENS_MAX && LISTENS_MAX < STREAMS_MAX);
 const _: () = assert!(SUBSCRIPTIONS_PER_CLIENT_MAX < SUBSCRIPTIONS_PER_PRINCIPAL_MAX);
 const _: () = assert!(SUBSCRIPTIONS_PER_PRINCIPAL_MAX < SUBSCRIPTIONS_MAX);

@@ -193,11 +193,13 @@ fn schedule_tick<H: Host>(shared: &Arc<Shared<H>>) {
         // First, so that nothing that goes wrong below ends the row.
         schedule_tick(&shared);
         let comment = sse::comment("");
+        let now = Instant::now();
         for session in shared.sessions.all() {
             session.comment(&comment);
+            session.forget_stale(now);
         }
         shared.listens.comment(&comment);
-        shared.sessions.expire(Instant::now());
+        shared.sessions.expire(now);
     });
 }
 

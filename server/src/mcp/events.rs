@@ -6,27 +6,48 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use super::line;
 use crate::limits::{
-    EVENTS_KEPT_BYTES_MAX, STREAM_EVENTS_KEPT_BYTES_MAX, STREAM_EVENTS_KEPT_MAX, STREAM_RETRY,
+    ENDED_STREAM_KEPT, EVENTS_KEPT_BYTES_MAX, EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX,
+    STREAM_EVENTS_KEPT_BYTES_MAX, STREAM_EVENTS_KEPT_MAX, STREAM_RETRY,
 };
 use crate::net::{StreamSender, sse};
 
-/// Bytes kept in all sessions together.
+/// Bytes kept of one caller's sessions, and in all sessions together.
 #[derive(Clone, Default)]
-pub(super) struct Budget(Arc<AtomicUsize>);
+pub(super) struct Budget {
+    own: Arc<AtomicUsize>,
+    all: Arc<AtomicUsize>,
+}
 
 impl Budget {
+    /// Another caller's.
+    pub(super) fn of_another(&self) -> Self {
+        Self { own: Arc::default(), all: Arc::clone(&self.all) }
+    }
+
     fn take(&self, bytes: usize) -> bool {
-        let fits = |used: usize| Some(used + bytes).filter(|sum| *sum <= EVENTS_KEPT_BYTES_MAX);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+        let take = |used: &AtomicUsize, most: usize| {
+            let fits = |used: usize| Some(used + bytes).filter(|sum| *sum <= most);
+            used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+        };
+        if !take(&self.own, EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX) {
+            return false;
+        }
+        let has_room = take(&self.all, EVENTS_KEPT_BYTES_MAX);
+        if !has_room {
+            self.own.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        has_room
     }
 
     fn give_back(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::Relaxed);
+        self.own.fetch_sub(bytes, Ordering::Relaxed);
+        self.all.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -59,7 +80,7 @@ pub(super) struct Events {
     kept_bytes: usize,
     budget: Budget,
     sender: Option<StreamSender>,
-    has_ended: bool,
+    ended_at: Option<Instant>,
 }
 
 impl Events {
@@ -74,7 +95,7 @@ impl Events {
             kept_bytes: 0,
             budget,
             sender: Some(sender),
-            has_ended: false,
+            ended_at: None,
         };
         if primes {
             events.prime(0);
@@ -149,7 +170,7 @@ impl Events {
         self.sender = Some(sender);
         // No client has seen what was not sent yet.
         let place = place.map_or(self.next - 1, |place| place.min(self.next - 1));
-        if primes && !self.has_ended {
+        if primes && !self.has_ended() {
             self.prime(place);
         }
         let missed = self.kept.iter().filter(|(at, _)| *at > place);
@@ -157,7 +178,7 @@ impl Events {
         if !missed.is_empty() {
             self.send(&missed);
         }
-        if self.has_ended {
+        if self.has_ended() {
             self.sender = None;
         }
     }
@@ -169,13 +190,18 @@ impl Events {
 
     /// Everything is said.
     pub(super) fn end(&mut self) {
-        self.has_ended = true;
+        self.ended_at.get_or_insert_with(Instant::now);
         self.sender = None;
     }
 
     /// Whether everything is said.
     pub(super) fn has_ended(&self) -> bool {
-        self.has_ended
+        self.ended_at.is_some()
+    }
+
+    /// Whether everything was said so long ago that nobody will come for it.
+    pub(super) fn is_stale(&self, now: Instant) -> bool {
+        self.ended_at.is_some_and(|at| now.saturating_duration_since(at) > ENDED_STREAM_KEPT)
     }
 
     /// Whether somebody reads it now.
@@ -235,10 +261,18 @@ mod tests {
 
     #[test]
     fn the_budget_is_kept() {
-        let budget = Budget::default();
-        assert!(budget.take(EVENTS_KEPT_BYTES_MAX));
-        assert!(!budget.take(1));
-        budget.give_back(1);
-        assert!(budget.take(1));
+        let first = Budget::default();
+        assert!(first.take(EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX));
+        assert!(!first.take(1), "a caller has its share");
+        first.give_back(1);
+        assert!(first.take(1));
+        let shares = EVENTS_KEPT_BYTES_MAX / EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX;
+        for _ in 1..shares {
+            assert!(first.of_another().take(EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX));
+        }
+        let last = first.of_another();
+        assert!(!last.take(1), "and all together have theirs");
+        first.give_back(1);
+        assert!(last.take(1));
     }
 }

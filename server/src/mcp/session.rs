@@ -37,7 +37,8 @@ pub(super) struct Session {
     pub revision: &'static str,
     /// What the client said it can do.
     pub abilities: Abilities,
-    budget: Budget,
+    /// Of its caller.
+    pub budget: Budget,
     state: Mutex<State>,
 }
 
@@ -190,6 +191,11 @@ impl Session {
         self.state().streams.values_mut().for_each(|events| events.comment(bytes));
     }
 
+    /// Forgets streams that ended long ago.
+    pub(super) fn forget_stale(&self, now: Instant) {
+        self.state().streams.retain(|_, events| !events.is_stale(now));
+    }
+
     /// Closes the connection of the stream that GET opened, for the end of the server.
     pub(super) fn pause_own_stream(&self) {
         self.pause_stream(OWN_STREAM);
@@ -299,6 +305,7 @@ fn ask_number(id: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::ENDED_STREAM_KEPT;
     use crate::net::loose::Loose;
 
     fn session() -> Session {
@@ -329,9 +336,12 @@ mod tests {
             let last = format!("{number}-0");
             session.open_own_stream(Some(&last), |_| sender).map(|()| loose.sent())
         };
+        session.forget_stale(Instant::now());
         assert_eq!(resume(streams[0].0), Err(Unopened::UnknownEvent));
         let newest = streams.last().unwrap().0;
         assert!(resume(newest).unwrap().contains(&format!("id: {newest}-1\n")));
+        session.forget_stale(Instant::now() + 2 * ENDED_STREAM_KEPT);
+        assert_eq!(session.state().streams.len(), 1, "GET's goes on");
     }
 
     #[test]

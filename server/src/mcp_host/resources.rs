@@ -106,8 +106,9 @@ impl Named {
                 status.name().hash(&mut hasher);
                 for newer in snapshot.direct_successors(id).ok()? {
                     // What the caller may not know of changes nothing that it can see.
+                    let is_hidden = snapshot.status(newer).ok()? == Status::Tombstoned;
                     let newer = snapshot.item(newer).ok()?;
-                    if judged(parts, caller, &newer).0 != Verdict::Deny {
+                    if !is_hidden && judged(parts, caller, &newer).0 != Verdict::Deny {
                         newer.id.0.hash(&mut hasher);
                     }
                 }
@@ -172,7 +173,8 @@ fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolErro
     let snapshot = context.parts.workspace.store.snapshot();
     let mut answer = Answer::plain(json!({}), String::new());
     let (place, verdict, effect) = known(context, &snapshot, id, uri, &mut answer)?;
-    let shown = Value::Object(show::seed(&snapshot, place, verdict)?);
+    let shown =
+        Value::Object(show::seed(&snapshot, place, verdict, &|other| context.may_know(other))?);
     answer.structured = contents(uri, "application/json", &shown.to_string());
     answer.touched.push(touched(effect, id));
     Ok(answer)
