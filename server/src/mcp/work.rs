@@ -2,6 +2,7 @@
 //! of them may take.
 
 use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -60,7 +61,9 @@ impl<H: Host> Work<H> {
 
     fn run(self) {
         let _settled_whatever_happens = Settling(&self.flight);
-        let outcome = self.outcome();
+        // Caught here: an answer that is sent while a panic unwinds would break its stream off.
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.outcome()));
+        let outcome = outcome.unwrap_or_else(|_| Err(Fault::internal()));
         self.flight.answer(match self.manner {
             Manner::Handshake { .. } => outcome.map_err(Fault::handshake),
             Manner::PerRequest { .. } => {
