@@ -63,7 +63,8 @@ pub(super) fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
             }
             let old = snapshot.item(old)?;
             if !may_be_shown(context, &old, &mut answer) {
-                day.withheld += 1;
+                // One of today's is counted where it was recorded.
+                day.withheld += usize::from(day_of(old.recorded_at) != today);
                 continue;
             }
             day.superseded_count += 1;
