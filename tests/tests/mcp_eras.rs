@@ -861,8 +861,8 @@ fn the_calls_of_a_batch_share_one_time_bound() {
 fn a_call_of_a_batch_can_be_called_off_before_its_turn() {
     let bench = Bench::start(CALL_TIME_MAX);
     let session = Session::begin(&bench.at, "2025-03-26");
+    let asked = batch(&session, &["worker-1", "worker-2"]);
     thread::scope(|scope| {
-        let asked = batch(&session, &["worker-1", "worker-2"]);
         let waiting = scope.spawn(|| wire::ask(&bench.at, &asked));
         assert_eq!(bench.told(), ("worker-1".to_owned(), None));
         let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
