@@ -201,13 +201,18 @@ pub const BATCH_MESSAGES_MAX: usize = 64;
 /// name of ours has 60.
 pub const MISSPELT_CHARS_MAX: usize = 64;
 
+/// Longest id of a message, and longest progress token, in bytes: both are kept while a request is under
+/// way, and repeated with all that is said about it. Those of clients have been seen to be UUIDs.
+pub const MESSAGE_ID_BYTES_MAX: usize = 256;
+
 /// Sessions of clients that began with `initialize`, all callers together. An idle one holds less
-/// than a kilobyte.
+/// than a kilobyte, beside the events that are kept for it.
 pub const SESSIONS_MAX: usize = 4_096;
 
 /// Sessions of one caller. One more ends the one that was idle longest, whose client is told by 404
-/// to begin anew; so a client that never ends its sessions locks nobody out. Half of all, because a
-/// gateway with one credential has the sessions of everybody behind it.
+/// to begin anew. Where all callers together have too many, that of the caller with the most ends; so
+/// clients that never end their sessions lock nobody out. Half of all, because a gateway with one
+/// credential has the sessions of everybody behind it.
 pub const SESSIONS_PER_PRINCIPAL_MAX: usize = 2_048;
 
 /// How long a session lives without a request, a call under way or an open stream.
@@ -219,8 +224,10 @@ pub const SESSION_CALLS_MAX: usize = 64;
 /// Questions of ours to one client that it has not answered yet.
 pub const SESSION_ASKS_MAX: usize = 16;
 
-/// Streams of one session whose events are kept for a client that comes again; the oldest goes first.
-pub const SESSION_STREAMS_MAX: usize = 16;
+/// Streams of one session that have ended, and whose events are kept for a client that comes again; the
+/// oldest goes first. One that is not over is never given up: there are as many as requests under way,
+/// and the one that GET opens.
+pub const SESSION_ENDED_STREAMS_MAX: usize = 16;
 
 /// Events kept of one stream for a client that lost it.
 pub const STREAM_EVENTS_KEPT_MAX: usize = 64;
@@ -232,11 +239,24 @@ pub const STREAM_EVENTS_KEPT_BYTES_MAX: usize = 256 * 1024;
 /// lost its stream has to ask again.
 pub const EVENTS_KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Those of one caller's sessions, so that none takes resumption from the others.
+pub const EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How long the events of a stream that has ended are kept: a client that lost it comes again at once,
+/// and one that did not will never ask. Looked at with every `STREAM_COMMENT_EVERY`.
+pub const ENDED_STREAM_KEPT: Duration = Duration::from_secs(60);
+
 /// Resources that one session, or one `subscriptions/listen`, may follow.
 pub const SUBSCRIPTIONS_PER_CLIENT_MAX: usize = 64;
 
 /// Resources followed by all clients together: each is looked at after each write.
 pub const SUBSCRIPTIONS_MAX: usize = 4_096;
+
+/// Those of one caller, so that none takes them all.
+pub const SUBSCRIPTIONS_PER_PRINCIPAL_MAX: usize = 512;
+
+/// Shortest time between two looks at what is followed; what is written meanwhile is looked at together.
+pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Open `subscriptions/listen` streams.
 pub const LISTENS_MAX: usize = 1_024;
@@ -280,8 +300,10 @@ pub const LIST_CACHE_TIME: Duration = Duration::from_secs(60);
 pub const COMPLETION_VALUES_MAX: usize = 100;
 
 const _: () = assert!(SESSIONS_PER_PRINCIPAL_MAX < SESSIONS_MAX);
-const _: () = assert!(STREAM_EVENTS_KEPT_BYTES_MAX <= EVENTS_KEPT_BYTES_MAX);
+const _: () = assert!(STREAM_EVENTS_KEPT_BYTES_MAX <= EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX);
+const _: () = assert!(EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX < EVENTS_KEPT_BYTES_MAX);
 const _: () = assert!(LISTENS_PER_PRINCIPAL_MAX < LISTENS_MAX && LISTENS_MAX < STREAMS_MAX);
-const _: () = assert!(SUBSCRIPTIONS_PER_CLIENT_MAX < SUBSCRIPTIONS_MAX);
+const _: () = assert!(SUBSCRIPTIONS_PER_CLIENT_MAX < SUBSCRIPTIONS_PER_PRINCIPAL_MAX);
+const _: () = assert!(SUBSCRIPTIONS_PER_PRINCIPAL_MAX < SUBSCRIPTIONS_MAX);
 const _: () = assert!(ASK_TIME_MAX.as_secs() < CALL_TIME_MAX.as_secs());
 const _: () = assert!(STREAM_COMMENT_EVERY.as_secs() < IDLE_TIMEOUT.as_secs());

@@ -163,12 +163,13 @@ fn seeds(
     let view = context.parts.workspace.encoders.view();
     let snapshot = &view.snapshot;
     let outcome = recall_tool::run(context, &view, plan)?;
+    let knows: show::Knows<'_> = &|other| context.may_know(other);
     let mut seeds = Vec::with_capacity(outcome.items.len());
     for found in &outcome.items {
-        let mut seed = show::seed(snapshot, found.place, found.verdict)?;
+        let mut seed = show::seed(snapshot, found.place, found.verdict, knows)?;
         seed.insert("score".to_owned(), show::score(found.score));
         if plan.neighbours {
-            let neighbours = show::neighbours(snapshot, &found.neighbours)?;
+            let neighbours = show::neighbours(snapshot, &found.neighbours, knows)?;
             seed.insert("neighbors".to_owned(), neighbours);
         }
         seeds.push(Value::Object(seed));

@@ -473,17 +473,36 @@ fn a_drain_finishes_what_is_begun() {
     let stream = streaming.stream(sse::head());
     stream.send(b"data: 1\n\n").unwrap();
     listening.head();
+    let mut waiting = bench.connect();
+    waiting.say(&get("/answer"));
+    let (wanted, answering) = calls.recv_timeout(LONG).unwrap();
+    let answer = answering.answer_by_stream(sse::head());
+    answer.send(b"data: 2\n\n").unwrap();
+    waiting.head();
+    let mut late = bench.connect();
+    late.say(&get("/late"));
+    let (_, late_reply) = calls.recv_timeout(LONG).unwrap();
     bench.handle.drain();
     assert!(idle.is_closed());
     assert_eq!(listening.chunked_body(), b"data: 1\n\n");
     net_bench::until(|| call.cancel.is_raised());
+    // An answer that comes in pieces is brought to its end, one that begins only now as well.
+    assert!(!wanted.cancel.is_raised());
+    answer.send(b"data: 3\n\n").unwrap();
+    drop(answer);
+    assert_eq!(waiting.chunked_body(), b"data: 2\n\ndata: 3\n\n");
+    let late_answer = late_reply.answer_by_stream(sse::head());
+    late.head();
+    late_answer.send(b"data: 4\n\n").unwrap();
+    drop(late_answer);
+    assert_eq!(late.chunked_body(), b"data: 4\n\n");
     assert!(TcpStream::connect(bench.address).is_err());
     reply.send(Response::json(200, b"{}".to_vec()));
     let answer = working.answer();
     assert_eq!(answer.body, b"{}");
     assert!(answer.head.contains("connection: close"));
     assert!(working.is_closed());
-    drop((working, listening, idle));
+    drop((working, listening, waiting, late, idle));
     let drained = bench.stop();
     assert_eq!((drained.connections_cut_off, drained.workers_ended), (0, true));
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The official MCP conformance suite against the fixture binary: tests/campaigns/conformance.sh. Every scenario of the
 # stable suite, and every scored one of revisions 2025-11-25 and 2026-07-28 of the next one, must pass; there is no list
-# of expected failures. Versions are pinned in tests/conformance/package.json and installed into target/conformance.
+# of expected failures. Every package is pinned by version and hash in tests/conformance/package-lock.json, which names no
+# registry (npm install --package-lock-only --omit-lockfile-registry-resolved), and installed into target/conformance.
 # Prints a table; what the suite said and saved of each scenario stays in target/conformance/.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -22,13 +23,15 @@ trap cleanup EXIT
 [[ "$(uname -m)" == x86_64 ]] || skip "conformance: the pinned Node is one for x86-64"
 need npm npm
 mkdir -p "$home"
-cmp -s tests/conformance/package.json "$home/package.json" || {
-    rm -rf "$home/node_modules" "$home/package-lock.json"
-    cp tests/conformance/package.json "$home/package.json.new"
-    mv "$home/package.json.new" "$home/package.json"
-}
+for list in package.json package-lock.json; do
+    cmp -s "tests/conformance/$list" "$home/$list" || {
+        rm -rf "$home/node_modules"
+        cp "tests/conformance/$list" "$home/$list.new"
+        mv "$home/$list.new" "$home/$list"
+    }
+done
 if [[ ! -x "$home/node_modules/.bin/node" || ! -d "$home/node_modules/conformance-next" ]]; then
-    (cd "$home" && timeout "$install_seconds_max" npm install --silent --no-audit --no-fund >npm.log 2>&1) ||
+    (cd "$home" && timeout "$install_seconds_max" npm ci --silent --no-audit --no-fund >npm.log 2>&1) ||
         skip "conformance: npm cannot install the suite, see $home/npm.log"
 fi
 

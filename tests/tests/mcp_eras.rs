@@ -11,14 +11,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use engine::Durability;
 use engine::os::clock::SystemRandom;
+use engine::{Batch, Durability, TombstoneDraft};
 use serde_json::{Map, Value, json};
 use server::app::{self, Encoding, Settings};
 use server::limits::CALL_TIME_MAX;
 use server::mcp::{self, Capabilities, Endpoint, Fault, Host, Listing, Outcome, Page};
 use server::mcp_host::{Product, Visitor};
 use server::model::Silent;
+use server::names;
 use server::net::{self, Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
 use server::parts::{Caller, Parts};
 use server::pipeline::{LOCAL, Pipeline};
@@ -163,7 +164,14 @@ fn a_session_is_no_credential() {
     assert_eq!(wire::ask(service.hosted(), &ping()).status, 401);
     // The same caller may go on elsewhere.
     let bearer = format!("Bearer {}", service.credentials().bearer);
-    assert_eq!(wire::ask(service.hosted(), &ping().header("Authorization", &bearer)).status, 200);
+    let signed = || ping().header("Authorization", &bearer);
+    assert_eq!(wire::ask(service.hosted(), &signed()).status, 200);
+    // A page may ask where it comes from itself.
+    let own = format!("http://{}", service.hosted());
+    for (origin, status) in [(own.as_str(), 200), ("https://evil.example", 403), ("null", 403)] {
+        let answer = wire::ask(service.hosted(), &signed().header("Origin", origin));
+        assert_eq!(answer.status, status, "{origin}: {}", answer.text());
+    }
 }
 
 #[test]
@@ -205,6 +213,16 @@ fn followed_items_are_told_of_and_a_lost_stream_is_taken_up_again() {
     let mut again = session.stream(Some(&seen));
     // Superseding the second changes nothing about the first.
     assert_eq!(again.next_event().unwrap().1["params"], json!({"uri": other}));
+    let seen = again.last_id().unwrap().to_owned();
+    drop(again);
+    // Nobody is sent anything twice, or told another thing under the same id.
+    let lasting = remember("The north buoy is back.", None);
+    let mut anew = session.stream(None);
+    let lasting_uri = json!({"uri": format!("memory://item/{lasting}")});
+    session.result("resources/subscribe", &lasting_uri);
+    remember("The north buoy is blue.", Some(&lasting));
+    assert_eq!(anew.next_event().unwrap().1["params"], lasting_uri);
+    assert_ne!(anew.last_id().unwrap(), seen);
     session.result("resources/unsubscribe", &json!({"uri": other}));
     let unknown = Ask::get("/mcp").header("Accept", "text/event-stream");
     assert_eq!(session.send(unknown.header("Last-Event-ID", "77-1")).status, 400);
@@ -280,8 +298,11 @@ fn prompts_and_their_completions() {
     let found = complete(decision, "supersedes", &id);
     assert_eq!(found["completion"], json!({"values": [id], "total": 1, "hasMore": false}));
     let template = json!({"type": "ref/resource", "uri": "memory://document/{id}"});
+    let entries = || ledger_entries(service().local());
+    let before = entries();
     let found = complete(template, "id", "doc_");
     assert_eq!(found["completion"]["values"].as_array().unwrap().len(), 1, "{found}");
+    assert!(entries() > before, "what is told is in the ledger");
 }
 
 #[test]
@@ -405,6 +426,42 @@ fn the_end_of_the_server_ends_a_listening_stream_with_its_result() {
     let last = stream.next_event().unwrap().1;
     assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(0), &json!("complete")));
     assert!(stream.next_event().is_err(), "then it ends");
+}
+
+/// Entries of the ledger, as the page of metrics counts them.
+fn ledger_entries(at: &str) -> u64 {
+    let page = wire::ask(at, &Ask::get("/metrics")).text();
+    let line = page.lines().find_map(|line| line.strip_prefix("recalld_ledger_entries "));
+    line.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_brief_names_nothing_that_is_gone() {
+    let scratch = scratch();
+    let inside = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);
+    let remember = |text: &str, supersedes: Option<&str>| {
+        let arguments = json!({"text": text, "supersedes": supersedes});
+        let params = json!({"name": "brain_remember", "arguments": arguments});
+        let stored = wire::ask(&inside.at, &message("tools/call", &params)).json();
+        stored["result"]["structuredContent"]["item"]["id"].as_str().unwrap().to_owned()
+    };
+    let read = |uri: &str| {
+        let read = wire::ask(&inside.at, &message("resources/read", &json!({"uri": uri}))).json();
+        read["result"]["contents"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let old = remember("The vault is under the stairs.", None);
+    let new = remember("The vault is in the attic.", Some(&old));
+    let uri = format!("memory://item/{new}");
+    assert!(read("memory://brief/today").contains("Superseded today: 1\n\n- The vault is under"));
+    assert!(read(&uri).contains(&old));
+    let target = names::parse_item(&old).unwrap().0;
+    let stone = TombstoneDraft { target, by: "test".to_owned(), ..TombstoneDraft::default() };
+    let batch = Batch { tombstones: vec![stone], ..Batch::default() };
+    inside.parts.workspace.store.write(batch).unwrap();
+    let brief = read("memory://brief/today");
+    assert!(!brief.contains("under the stairs") && brief.contains("in the attic"), "{brief}");
+    assert!(brief.contains("Superseded today: 0"), "{brief}");
+    assert!(!read(&uri).contains(&old), "no other item names it either");
 }
 
 /// A service of this process, whose turns a test can hold.
@@ -602,7 +659,8 @@ fn without_the_scope_there_are_no_resources() {
 }
 
 /// A host of these tests: its tools wait until they are called off or let go, but for one that only
-/// heeds the latter, and one that panics.
+/// heeds the latter, and one that panics. Those of a worker wait on a worker, the others on threads of
+/// their own.
 struct Waiting {
     /// Told of a tool that begins, and, when it ends, whether it was called off.
     told: Mutex<Sender<(String, Option<bool>)>>,
@@ -636,8 +694,8 @@ impl Host for Waiting {
         true
     }
 
-    fn waits(&self, _: &str) -> bool {
-        true
+    fn waits(&self, tool: &str) -> bool {
+        !tool.starts_with("worker")
     }
 
     fn call_tool(
@@ -647,7 +705,7 @@ impl Host for Waiting {
         _: &Map<String, Value>,
         client: &mcp::Client<'_>,
     ) -> Result<Outcome, Fault> {
-        assert_ne!(name, "panic", "this tool panics on purpose");
+        assert!(!name.ends_with("panic"), "this tool panics on purpose");
         let tell = |what| self.told.lock().unwrap().send((name.to_owned(), what)).unwrap();
         tell(None);
         let is_deaf = name == "deaf";
@@ -718,12 +776,18 @@ impl Drop for Bench {
 }
 
 #[test]
-fn leaving_cancels_in_the_newest_revision_alone() {
+fn leaving_cancels_where_nobody_can_come_again() {
     let bench = Bench::start(CALL_TIME_MAX);
     let follow = |ask: &Ask| Client::open(&bench.at).unwrap().follow(ask);
     let streamed = |name: &str| json!({"name": name, "_meta": {"progressToken": 1}});
-    let old = follow(&message("tools/call", &streamed("old")));
+    let session = Session::begin(&bench.at, "2025-11-25");
+    let old = follow(&session.signed(message("tools/call", &streamed("old"))));
     assert_eq!(bench.told(), ("old".to_owned(), None));
+    // Without a session nobody could come again for the answer.
+    let plain = follow(&message("tools/call", &streamed("plain")));
+    assert_eq!(bench.told(), ("plain".to_owned(), None));
+    drop(plain);
+    assert_eq!(bench.told(), ("plain".to_owned(), Some(true)));
     let new = follow(&modern("tools/call", streamed("new")));
     assert_eq!(bench.told(), ("new".to_owned(), None));
     // The older one leaves first, so whatever that does is done when the newer one's leaving shows.
@@ -759,5 +823,95 @@ fn a_panic_is_answered_and_the_next_call_too() {
     ] {
         let answer = wire::ask(&bench.at, &ask);
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32603)));
+    }
+    let streamed = |name: &str| json!({"name": name, "_meta": {"progressToken": 1}});
+    for ask in [
+        message("tools/call", &streamed("panic")),
+        modern("tools/call", streamed("panic")),
+        message("tools/call", &streamed("worker-panic")),
+    ] {
+        let mut stream = Client::open(&bench.at).unwrap().follow(&ask);
+        assert_eq!(stream.next_event().unwrap().1["error"]["code"], -32603);
+        let end = stream.next_event().unwrap_err().to_string();
+        assert_eq!(end, "the stream ended", "in good order: the answer was read");
+    }
+}
+
+/// A batch of tool calls, whose ids are their places.
+fn batch(session: &Session, tools: &[&str]) -> Ask {
+    let call = |(id, name): (usize, &&str)| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
+    let calls: Vec<Value> = tools.iter().enumerate().map(call).collect();
+    session.signed(Ask::post("/mcp", &json!(calls)).header("Accept", ACCEPT))
+}
+
+#[test]
+fn the_calls_of_a_batch_share_one_time_bound() {
+    let bench = Bench::start(Duration::from_millis(200));
+    let session = Session::begin(&bench.at, "2025-03-26");
+    let answer = wire::ask(&bench.at, &batch(&session, &["worker-1", "worker-2", "worker-3"]));
+    let codes: Vec<Value> =
+        answer.json().as_array().unwrap().iter().map(|one| one["error"]["code"].clone()).collect();
+    assert_eq!(codes, [-32001, -32001, -32001]);
+    assert_eq!(bench.told(), ("worker-1".to_owned(), None));
+    assert_eq!(bench.told().0, "worker-1");
+    assert!(bench.tells.try_recv().is_err(), "the others never began");
+}
+
+#[test]
+fn a_call_of_a_batch_can_be_called_off_before_its_turn() {
+    let bench = Bench::start(CALL_TIME_MAX);
+    let session = Session::begin(&bench.at, "2025-03-26");
+    let asked = batch(&session, &["worker-1", "worker-2"]);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| wire::ask(&bench.at, &asked));
+        assert_eq!(bench.told(), ("worker-1".to_owned(), None));
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": {"requestId": 1}});
+        assert_eq!(session.send(Ask::post("/mcp", &note)).status, 202);
+        bench.let_go();
+        let answer = waiting.join().unwrap().json();
+        let ids: Vec<&Value> = answer.as_array().unwrap().iter().map(|one| &one["id"]).collect();
+        assert_eq!(ids, [0]);
+    });
+    assert_eq!(bench.told().0, "worker-1");
+    assert!(bench.tells.try_recv().is_err(), "the other never began");
+}
+
+#[test]
+fn a_lost_answer_is_taken_up_again_and_its_request_goes_on() {
+    let bench = Bench::start(CALL_TIME_MAX);
+    let session = Session::begin(&bench.at, "2025-11-25");
+    let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
+    let ask = session.signed(message("tools/call", &params));
+    let lost = Client::open(&bench.at).unwrap().follow(&ask);
+    assert_eq!(bench.told(), ("slow".to_owned(), None));
+    drop(lost);
+    let mut again = session.stream(Some("1-0"));
+    bench.let_go();
+    assert_eq!(again.next_event().unwrap().1["result"]["content"], json!([]));
+    assert_eq!(again.last_id(), Some("1-1"));
+    assert!(again.next_event().is_err(), "it has ended");
+}
+
+#[test]
+fn a_drain_lets_an_answer_come_to_its_end() {
+    let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
+    for has_session in [true, false] {
+        let bench = Bench::start(CALL_TIME_MAX);
+        let (ask, mut own) = if has_session {
+            let session = Session::begin(&bench.at, "2025-11-25");
+            (session.signed(message("tools/call", &params)), Some(session.stream(None)))
+        } else {
+            (modern("tools/call", params.clone()), None)
+        };
+        let mut stream = Client::open(&bench.at).unwrap().follow(&ask);
+        assert_eq!(bench.told(), ("slow".to_owned(), None));
+        bench.handle.drain();
+        if let Some(own) = &mut own {
+            assert!(own.next_event().is_err(), "what is only listened to ends at once");
+        }
+        bench.let_go();
+        assert_eq!(stream.next_event().unwrap().1["result"]["content"], json!([]));
+        assert_eq!(bench.told(), ("slow".to_owned(), Some(false)));
     }
 }

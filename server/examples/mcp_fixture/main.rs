@@ -180,6 +180,7 @@ impl Host for Fixture {
         _: &str,
         value: &str,
         _: &Value,
+        _: &Client<'_>,
     ) -> Result<Completion, Fault> {
         if let Completing::Prompt(name) = of
             && name != "test_prompt_with_arguments"

@@ -62,6 +62,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let port = places.local.map_or(0, |at| at.port());
     let pipeline = Pipeline::new(Arc::clone(&parts), port).map_err(Failure::could)?;
     let origins = Origins::new(args.allow_origin.clone());
+    let pipeline = pipeline.with_hosted_tls(identity.is_some());
     let pipeline = Arc::new(pipeline.counting(server.counters()).sharing_with(origins));
     let service = Arc::clone(&pipeline);
     thread::scope(|scope| {

@@ -18,7 +18,7 @@ use crate::net::Cancel;
 /// The client of one request.
 pub struct Client<'a> {
     flight: &'a Flight,
-    capabilities: &'a Value,
+    abilities: Abilities,
     progress_token: Option<&'a Value>,
     level: Option<Level>,
     input: Input,
@@ -71,6 +71,32 @@ impl From<AskError> for Fault {
     }
 }
 
+/// What a client declared it can be asked for. Only this is kept of its capabilities, which it may make
+/// as large as a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Abilities {
+    sampling: bool,
+    elicitation: bool,
+    roots: bool,
+}
+
+impl Abilities {
+    /// Of a client's capabilities.
+    pub(super) fn of(capabilities: &Value) -> Self {
+        let has = |name: &str| capabilities.get(name).is_some_and(Value::is_object);
+        Self { sampling: has("sampling"), elicitation: has("elicitation"), roots: has("roots") }
+    }
+
+    fn has(self, capability: &str) -> bool {
+        match capability {
+            "sampling" => self.sampling,
+            "elicitation" => self.elicitation,
+            "roots" => self.roots,
+            _ => false,
+        }
+    }
+}
+
 /// The capability that a client needs to answer a method.
 pub(super) fn capability_of(method: &str) -> Option<&'static str> {
     match method {
@@ -84,14 +110,14 @@ pub(super) fn capability_of(method: &str) -> Option<&'static str> {
 impl<'a> Client<'a> {
     pub(super) fn new(
         flight: &'a Flight,
-        capabilities: &'a Value,
+        abilities: Abilities,
         params: &'a Value,
         level: Option<Level>,
         input: Input,
     ) -> Self {
         let token = &params["_meta"]["progressToken"];
         let progress_token = (token.is_string() || token.is_number()).then_some(token);
-        Self { flight, capabilities, progress_token, level, input }
+        Self { flight, abilities, progress_token, level, input }
     }
 
     /// Raised when the work is to stop.
@@ -109,9 +135,9 @@ impl<'a> Client<'a> {
         self.cancel().is_raised() || Instant::now() >= self.deadline()
     }
 
-    /// Whether the client declared this capability.
+    /// Whether the client declared this capability: one of those that answer a question of ours.
     pub fn has(&self, capability: &str) -> bool {
-        self.capabilities.get(capability).is_some_and(Value::is_object)
+        self.abilities.has(capability)
     }
 
     /// What the client answered in the round before.
@@ -188,5 +214,22 @@ impl<'a> Client<'a> {
     /// where there is no session whose client could.
     pub fn pause(&self) -> bool {
         self.flight.pause()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abilities_are_what_is_declared_by_an_object() {
+        let declared = json!({"sampling": {}, "elicitation": {"form": {}}, "roots": true, "x": {}});
+        let abilities = Abilities::of(&declared);
+        assert_eq!(abilities, Abilities { sampling: true, elicitation: true, roots: false });
+        assert!(abilities.has("sampling") && abilities.has("elicitation"));
+        assert!(!abilities.has("roots") && !abilities.has("x"));
+        for nothing in [json!(null), json!([]), json!("sampling"), json!({})] {
+            assert_eq!(Abilities::of(&nothing), Abilities::default(), "{nothing}");
+        }
     }
 }

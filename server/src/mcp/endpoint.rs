@@ -20,9 +20,9 @@ use super::message::{self, Message};
 use super::seal::Seal;
 use super::sessions::{Bounds, Sessions};
 use super::threads::Threads;
-use super::timer::Timer;
+use super::timer::{Timer, caught};
 use super::{handshake, per_request};
-use crate::limits::STREAM_COMMENT_EVERY;
+use crate::limits::{LOOK_EVERY, STREAM_COMMENT_EVERY};
 use crate::log;
 use crate::net::{Call, Method, Reply, Response, sse};
 
@@ -82,9 +82,11 @@ impl Changes {
         self.changed.notify_one();
     }
 
-    /// Waits for news; false when there will be none.
-    fn wait(&self) -> bool {
-        let state = self.state();
+    /// Waits for news, and for so long at least; false when there will be none.
+    fn wait(&self, at_least: Duration) -> bool {
+        let goes_on = |news: &mut News| !news.closing;
+        let rested = self.changed.wait_timeout_while(self.state(), at_least, goes_on);
+        let (state, _) = rested.unwrap_or_else(PoisonError::into_inner);
         let quiet = |news: &mut News| !news.has_news && !news.closing;
         let waited = self.changed.wait_while(state, quiet);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
@@ -141,8 +143,10 @@ impl<H: Host> Endpoint<H> {
         self.shared.listens.list_changed(list, method);
     }
 
-    /// Ends streams in good order and lets nothing wait any longer; for the end of the server.
+    /// Ends in good order what clients listen to, for the end of the server; what answers a request
+    /// comes to its own end.
     pub fn close(&self) {
+        self.shared.sessions.all().iter().for_each(|session| session.pause_own_stream());
         self.shared.listens.close(|id| per_request::listen_result(&self.shared.host, id));
     }
 
@@ -186,20 +190,28 @@ fn schedule_tick<H: Host>(shared: &Arc<Shared<H>>) {
     let at = Instant::now() + STREAM_COMMENT_EVERY;
     shared.timer.schedule(at, move || {
         let Some(shared) = weak.upgrade() else { return };
+        // First, so that nothing that goes wrong below ends the row.
+        schedule_tick(&shared);
         let comment = sse::comment("");
+        let now = Instant::now();
         for session in shared.sessions.all() {
             session.comment(&comment);
+            session.forget_stale(now);
         }
         shared.listens.comment(&comment);
-        shared.sessions.expire(Instant::now());
-        schedule_tick(&shared);
+        shared.sessions.expire(now);
     });
 }
 
 fn look_for_changes<H: Host>(changes: &Changes, shared: &Weak<Shared<H>>) {
-    while changes.wait() {
+    let mut rest = Duration::ZERO;
+    while changes.wait(rest) {
         let Some(shared) = shared.upgrade() else { return };
-        shared.listens.look(|caller, uri| shared.host.version(caller, uri));
+        // Whatever is wrong with one look, there is another after the next commit.
+        caught("a look for changed resources panicked", || {
+            shared.listens.look(|followed| shared.host.versions(followed));
+        });
+        rest = LOOK_EVERY;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which era a request belongs to: the handshake revisions, or 2026-07-28 with its per-request
 //! envelope. Pure: the header and the body decide.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::fault::Fault;
 use super::message;
@@ -37,14 +37,14 @@ pub(super) struct Envelope<'a> {
     /// The revision, served or not.
     pub version: &'a str,
     /// What the client can do.
-    pub capabilities: &'a Map<String, Value>,
+    pub capabilities: &'a Value,
 }
 
 /// The envelope of a message's parameters, if it is whole.
 pub(super) fn envelope(params: &Value) -> Option<Envelope<'_>> {
     let meta = params.get("_meta")?;
     let version = meta.get(META_VERSION)?.as_str()?;
-    let capabilities = meta.get(META_CAPABILITIES)?.as_object()?;
+    let capabilities = meta.get(META_CAPABILITIES).filter(|given| given.is_object())?;
     Some(Envelope { version, capabilities })
 }
 

@@ -6,27 +6,48 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use super::line;
 use crate::limits::{
-    EVENTS_KEPT_BYTES_MAX, STREAM_EVENTS_KEPT_BYTES_MAX, STREAM_EVENTS_KEPT_MAX, STREAM_RETRY,
+    ENDED_STREAM_KEPT, EVENTS_KEPT_BYTES_MAX, EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX,
+    STREAM_EVENTS_KEPT_BYTES_MAX, STREAM_EVENTS_KEPT_MAX, STREAM_RETRY,
 };
 use crate::net::{StreamSender, sse};
 
-/// Bytes kept in all sessions together.
+/// Bytes kept of one caller's sessions, and in all sessions together.
 #[derive(Clone, Default)]
-pub(super) struct Budget(Arc<AtomicUsize>);
+pub(super) struct Budget {
+    own: Arc<AtomicUsize>,
+    all: Arc<AtomicUsize>,
+}
 
 impl Budget {
+    /// Another caller's.
+    pub(super) fn of_another(&self) -> Self {
+        Self { own: Arc::default(), all: Arc::clone(&self.all) }
+    }
+
     fn take(&self, bytes: usize) -> bool {
-        let fits = |used: usize| Some(used + bytes).filter(|sum| *sum <= EVENTS_KEPT_BYTES_MAX);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+        let take = |used: &AtomicUsize, most: usize| {
+            let fits = |used: usize| Some(used + bytes).filter(|sum| *sum <= most);
+            used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+        };
+        if !take(&self.own, EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX) {
+            return false;
+        }
+        let has_room = take(&self.all, EVENTS_KEPT_BYTES_MAX);
+        if !has_room {
+            self.own.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        has_room
     }
 
     fn give_back(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::Relaxed);
+        self.own.fetch_sub(bytes, Ordering::Relaxed);
+        self.all.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -59,7 +80,7 @@ pub(super) struct Events {
     kept_bytes: usize,
     budget: Budget,
     sender: Option<StreamSender>,
-    has_ended: bool,
+    ended_at: Option<Instant>,
 }
 
 impl Events {
@@ -74,16 +95,18 @@ impl Events {
             kept_bytes: 0,
             budget,
             sender: Some(sender),
-            has_ended: false,
+            ended_at: None,
         };
         if primes {
-            events.prime();
+            events.prime(0);
         }
         events
     }
 
-    fn prime(&mut self) {
-        let id = EventId { stream: self.number, place: 0 }.text();
+    /// `place` is that of the last event the client has: what it comes back with must bring only what
+    /// came after.
+    fn prime(&mut self, place: u64) {
+        let id = EventId { stream: self.number, place }.text();
         let retry = u64::try_from(STREAM_RETRY.as_millis()).unwrap_or(u64::MAX);
         let event = sse::Event {
             id: Some(&id),
@@ -142,18 +165,20 @@ impl Events {
     }
 
     /// The client is back: what came after `place` is sent again, as far as it is kept, and the
-    /// rest as it comes.
-    pub(super) fn resume(&mut self, sender: StreamSender, place: u64, primes: bool) {
+    /// rest as it comes. Without a place, only what comes from now on.
+    pub(super) fn resume(&mut self, sender: StreamSender, place: Option<u64>, primes: bool) {
         self.sender = Some(sender);
-        if primes && !self.has_ended {
-            self.prime();
+        // No client has seen what was not sent yet.
+        let place = place.map_or(self.next - 1, |place| place.min(self.next - 1));
+        if primes && !self.has_ended() {
+            self.prime(place);
         }
         let missed = self.kept.iter().filter(|(at, _)| *at > place);
         let missed: Vec<u8> = missed.flat_map(|(_, bytes)| bytes.iter().copied()).collect();
         if !missed.is_empty() {
             self.send(&missed);
         }
-        if self.has_ended {
+        if self.has_ended() {
             self.sender = None;
         }
     }
@@ -165,13 +190,18 @@ impl Events {
 
     /// Everything is said.
     pub(super) fn end(&mut self) {
-        self.has_ended = true;
+        self.ended_at.get_or_insert_with(Instant::now);
         self.sender = None;
     }
 
     /// Whether everything is said.
     pub(super) fn has_ended(&self) -> bool {
-        self.has_ended
+        self.ended_at.is_some()
+    }
+
+    /// Whether everything was said so long ago that nobody will come for it.
+    pub(super) fn is_stale(&self, now: Instant) -> bool {
+        self.ended_at.is_some_and(|at| now.saturating_duration_since(at) > ENDED_STREAM_KEPT)
     }
 
     /// Whether somebody reads it now.
@@ -189,6 +219,36 @@ impl Drop for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::loose::Loose;
+    use serde_json::json;
+
+    /// The ids of events that were sent since the last look, with data or without.
+    fn ids(loose: &Loose) -> Vec<String> {
+        let sent = loose.sent();
+        sent.lines().filter_map(|line| Some(line.strip_prefix("id: ")?.to_owned())).collect()
+    }
+
+    #[test]
+    fn what_was_seen_is_not_sent_again_however_often_a_stream_is_lost() {
+        let (sender, first) = Loose::open();
+        let mut events = Events::open(1, Budget::default(), sender, true);
+        assert!(events.push(&json!({})) && events.push(&json!({})));
+        assert_eq!(ids(&first), ["1-0", "1-1", "1-2"]);
+        for _ in 0..3 {
+            events.pause();
+            let (sender, again) = Loose::open();
+            events.resume(sender, Some(2), true);
+            assert_eq!(ids(&again), ["1-2"], "the id to come back with, and nothing twice");
+        }
+        events.pause();
+        assert!(events.push(&json!({})));
+        let (sender, again) = Loose::open();
+        events.resume(sender, Some(2), true);
+        assert_eq!(ids(&again), ["1-2", "1-3"]);
+        let (sender, again) = Loose::open();
+        events.resume(sender, Some(u64::MAX), true);
+        assert_eq!(ids(&again), ["1-3"], "an event that never was");
+    }
 
     #[test]
     fn ids_go_there_and_back() {
@@ -201,10 +261,18 @@ mod tests {
 
     #[test]
     fn the_budget_is_kept() {
-        let budget = Budget::default();
-        assert!(budget.take(EVENTS_KEPT_BYTES_MAX));
-        assert!(!budget.take(1));
-        budget.give_back(1);
-        assert!(budget.take(1));
+        let first = Budget::default();
+        assert!(first.take(EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX));
+        assert!(!first.take(1), "a caller has its share");
+        first.give_back(1);
+        assert!(first.take(1));
+        let shares = EVENTS_KEPT_BYTES_MAX / EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX;
+        for _ in 1..shares {
+            assert!(first.of_another().take(EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX));
+        }
+        let last = first.of_another();
+        assert!(!last.take(1), "and all together have theirs");
+        first.give_back(1);
+        assert!(last.take(1));
     }
 }

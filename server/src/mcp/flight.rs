@@ -35,14 +35,16 @@ pub(super) struct Start {
     pub session: Option<Arc<Session>>,
     /// Raised by whoever learns that the answer is not wanted.
     pub cancel: Cancel,
+    /// When it must have been answered.
+    pub deadline: Instant,
+    /// How long that is from its beginning, as it is told.
     pub limit: Duration,
 }
 
 impl Flight {
     /// Begins. Past its time it is answered with a fault, whatever its work does then.
     pub(super) fn begin(timer: &Arc<Timer>, start: Start) -> Result<Arc<Self>, Fault> {
-        let Start { id, line, session, cancel, limit } = start;
-        let deadline = Instant::now() + limit;
+        let Start { id, line, session, cancel, deadline, limit } = start;
         let flight = Arc::new(Self {
             id,
             line,
@@ -85,7 +87,7 @@ impl Flight {
 
     /// Says something before the answer.
     pub(super) fn say(&self, message: &Value) -> bool {
-        !self.settled.load(Ordering::Acquire) && self.line.say(message)
+        !self.is_settled() && self.line.say(message)
     }
 
     /// Closes the connection of its stream and goes on.
@@ -135,6 +137,11 @@ impl Flight {
     /// That answer is there, or waited for no longer.
     pub(super) fn waited_for(&self, ask: u64) {
         locked(&self.asking).retain(|other| *other != ask);
+    }
+
+    /// Whether it is answered, or called off.
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
     }
 
     fn settle(&self) -> bool {

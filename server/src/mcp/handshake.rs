@@ -4,9 +4,11 @@
 //! session is served as well, request by request, as far as nothing needs one.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use super::client::Abilities;
 use super::endpoint::{Shared, accepts, id_of, refusal, version_header};
 use super::era::{BATCH_REVISION, HANDSHAKE_LATEST, HANDSHAKE_REVISIONS};
 use super::fault::Fault;
@@ -16,7 +18,7 @@ use super::line::Line;
 use super::listens::checked_uri;
 use super::log_level::Level;
 use super::message::{self, Message};
-use super::session::{Session, Unopened};
+use super::session::{Purpose, Session, Unopened};
 use super::work::{Manner, Work, declared};
 use crate::limits::BATCH_MESSAGES_MAX;
 use crate::net::{Call, Cancel, Reply, Response};
@@ -46,6 +48,9 @@ pub(super) fn post<H: Host>(
         line.begin_stream();
     }
     let is_batch = body.is_array();
+    // All begin before the first is worked for: they share one time bound, and each can be called off.
+    let deadline = Instant::now() + shared.call_time_max;
+    let mut begun = Vec::new();
     for one in messages {
         match one {
             Message::Wrong { id, fault } => line.answer(400, message::failure(&id, &fault)),
@@ -62,37 +67,33 @@ pub(super) fn post<H: Host>(
                 line.answer(400, message::failure(id, &fault));
             }
             Message::Request { id, method, params } => {
-                let request = (id.clone(), method.to_owned(), params.clone());
-                begin(shared, caller.clone(), session.clone(), &line, request);
+                let start = Start {
+                    id: id.clone(),
+                    line: Arc::clone(&line),
+                    session: session.clone(),
+                    // Without a session nobody can come again for the answer, or call it off: leaving
+                    // is all that such a client can do. With one, leaving is no cancellation, so the
+                    // flag is the flight's own.
+                    cancel: session.as_ref().map_or_else(|| call.cancel.clone(), |_| Cancel::new()),
+                    deadline,
+                    limit: shared.call_time_max,
+                };
+                match Flight::begin(&shared.timer, start) {
+                    Err(fault) => line.answer(fault.status(), message::failure(id, &fault)),
+                    Ok(flight) => begun.push((flight, method, params)),
+                }
             }
         }
     }
-}
-
-fn begin<H: Host>(
-    shared: &Arc<Shared<H>>,
-    caller: H::Caller,
-    session: Option<Arc<Session>>,
-    line: &Arc<Line>,
-    (id, method, params): (Value, String, Value),
-) {
-    // The client's leaving is no cancellation here, so the flag is the flight's own.
-    let start = Start {
-        id: id.clone(),
-        line: Arc::clone(line),
-        session: session.clone(),
-        cancel: Cancel::new(),
-        limit: shared.call_time_max,
-    };
-    match Flight::begin(&shared.timer, start) {
-        Err(fault) => line.answer(fault.status(), message::failure(&id, &fault)),
-        Ok(flight) => {
-            let capabilities = session.as_ref().map(|session| session.capabilities.clone());
-            let capabilities = capabilities.unwrap_or_default();
-            let manner = Manner::Handshake { capabilities, session };
-            let shared = Arc::clone(shared);
-            Work { shared, caller, manner, flight, method, params }.start();
+    for (flight, method, params) in begun {
+        if flight.is_settled() {
+            continue;
         }
+        let abilities = session.as_ref().map(|session| session.abilities).unwrap_or_default();
+        let manner = Manner::Handshake { abilities, session: session.clone() };
+        let (method, params) = (method.to_owned(), params.clone());
+        let (shared, caller) = (Arc::clone(shared), caller.clone());
+        Work { shared, caller, manner, flight, method, params }.start();
     }
 }
 
@@ -118,8 +119,8 @@ fn admitted<H: Host>(
             asked.ok_or_else(|| Fault::invalid_params("protocolVersion is missing: a string"))?;
         let known = HANDSHAKE_REVISIONS.iter().find(|revision| **revision == asked);
         let revision = known.copied().unwrap_or(HANDSHAKE_LATEST);
-        let capabilities = params["capabilities"].clone();
-        return shared.sessions.open(principal, revision, capabilities).map(Some);
+        let abilities = Abilities::of(&params["capabilities"]);
+        return shared.sessions.open(principal, revision, abilities).map(Some);
     }
     let session = match session_header(call)? {
         None => None,
@@ -210,8 +211,8 @@ pub(super) fn method<H: Host>(
         "resources/subscribe" if has.subscribe => {
             let uri = checked_uri(&params["uri"])?;
             let session = session.ok_or_else(needs_session)?;
-            let version = host.version(&work.caller, &uri);
-            let version = version.ok_or_else(|| Fault::resource_not_found(&uri))?;
+            let (cancel, deadline) = (work.flight.cancel(), work.flight.deadline());
+            let version = host.follow(&work.caller, &uri, cancel, deadline)?;
             work.shared.listens.subscribe(session, work.caller.clone(), uri, version)?;
             // What changed between the look and the subscription is found now.
             work.shared.changes.note();
@@ -248,9 +249,12 @@ pub(super) fn get<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: &H::Cal
             return Err(Fault::server("not_acceptable", why).with_status(406));
         }
         let last = call.request.headers.get("last-event-id").filter(|last| !last.is_empty());
-        let sender = || {
+        let sender = |purpose| {
             let reply = reply.take().expect("a stream is opened once, and only here");
-            reply.stream(session.head())
+            match purpose {
+                Purpose::News => reply.stream(session.head()),
+                Purpose::Answer => reply.answer_by_stream(session.head()),
+            }
         };
         session.open_own_stream(last, sender).map_err(|unopened| match unopened {
             Unopened::Taken => {

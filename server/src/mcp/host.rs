@@ -3,10 +3,13 @@
 //! The library knows no tools, stores or tenants: whoever implements [`Host`] has them, and decides
 //! for each caller what exists.
 
+use std::time::Instant;
+
 use serde_json::{Map, Value};
 
 use super::client::Client;
 use super::fault::Fault;
+use crate::net::Cancel;
 
 /// Which features there are. What is `None` or false has no methods.
 #[derive(Debug, Clone, Copy, Default)]
@@ -107,7 +110,7 @@ pub enum Completing<'a> {
 /// Values for an argument.
 #[derive(Debug, Clone, Default)]
 pub struct Completion {
-    /// Best first; the library shows as many as the protocol allows.
+    /// Best first; the library shows as many as the protocol allows. One more says that there are more.
     pub values: Vec<String>,
     /// How many there are, where that is known.
     pub total: Option<usize>,
@@ -195,6 +198,26 @@ pub trait Host: Send + Sync + 'static {
         None
     }
 
+    /// The versions of these resources, each as its caller sees it, in their order; of one moment.
+    fn versions(&self, followed: &[(Self::Caller, String)]) -> Vec<Option<u64>> {
+        followed.iter().map(|(caller, uri)| self.version(caller, uri)).collect()
+    }
+
+    /// The version of a resource that a client is about to follow, once policy has let it.
+    ///
+    /// # Errors
+    /// There is none for this caller, or it cannot be told.
+    fn follow(
+        &self,
+        caller: &Self::Caller,
+        uri: &str,
+        cancel: &Cancel,
+        deadline: Instant,
+    ) -> Result<u64, Fault> {
+        let _ = (cancel, deadline);
+        self.version(caller, uri).ok_or_else(|| Fault::resource_not_found(uri))
+    }
+
     /// Prompts.
     fn prompts(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<Page, Fault> {
         let _ = caller;
@@ -221,8 +244,9 @@ pub trait Host: Send + Sync + 'static {
         argument: &str,
         value: &str,
         given: &Value,
+        client: &Client<'_>,
     ) -> Result<Completion, Fault> {
-        let _ = (caller, of, argument, value, given);
+        let _ = (caller, of, argument, value, given, client);
         Ok(Completion::default())
     }
 }

@@ -137,8 +137,10 @@ impl Line {
                 unreachable!("it was waiting a line ago, and we hold the lock")
             };
             state.way = match &self.session {
-                Some(session) => Way::Kept(session.open_stream(reply.stream(session.head()))),
-                None => Way::Streaming(reply.stream(sse::head())),
+                Some(session) => {
+                    Way::Kept(session.open_stream(reply.answer_by_stream(session.head())))
+                }
+                None => Way::Streaming(reply.answer_by_stream(sse::head())),
             };
             // What a batch has by now comes first.
             for answer in std::mem::take(&mut state.answers) {

@@ -13,7 +13,7 @@ use super::message::{notification, success};
 use super::session::Session;
 use crate::limits::{
     LISTENS_MAX, LISTENS_PER_PRINCIPAL_MAX, SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_PER_CLIENT_MAX,
-    URI_BYTES_MAX,
+    SUBSCRIPTIONS_PER_PRINCIPAL_MAX, URI_BYTES_MAX,
 };
 use crate::net::StreamSender;
 
@@ -50,6 +50,10 @@ impl Filter {
             let why = format!("notifications.resourceSubscriptions: at most {most} are possible");
             return Err(Fault::invalid_params(why));
         }
+        // A resource that is named twice is followed once.
+        let mut uris = uris;
+        uris.sort_unstable();
+        uris.dedup();
         Ok(Self {
             tools: changes("toolsListChanged", has.tools)?,
             prompts: changes("promptsListChanged", has.prompts)?,
@@ -112,6 +116,7 @@ impl Owner {
 /// One followed resource.
 struct Subscription<C> {
     owner: Owner,
+    principal: Arc<str>,
     caller: C,
     uri: String,
     version: Option<u64>,
@@ -142,6 +147,8 @@ struct State<C> {
     subscriptions: BTreeMap<u64, Subscription<C>>,
     listens: BTreeMap<u64, Listen>,
     next: u64,
+    /// The server ends.
+    is_closed: bool,
 }
 
 impl<C> State<C> {
@@ -159,12 +166,17 @@ impl<C> State<C> {
         });
     }
 
-    /// Whether there is room for so many subscriptions more.
-    fn has_room(&mut self, more: usize) -> bool {
-        if self.subscriptions.len() + more > SUBSCRIPTIONS_MAX {
+    /// Whether there is room for so many subscriptions more of this caller's.
+    fn has_room(&mut self, more: usize, principal: &str) -> bool {
+        let fits = |state: &Self| {
+            let own = state.subscriptions.values().filter(|one| &*one.principal == principal);
+            own.count() + more <= SUBSCRIPTIONS_PER_PRINCIPAL_MAX
+                && state.subscriptions.len() + more <= SUBSCRIPTIONS_MAX
+        };
+        if !fits(self) {
             self.drop_gone();
         }
-        self.subscriptions.len() + more <= SUBSCRIPTIONS_MAX
+        fits(self)
     }
 }
 
@@ -175,7 +187,8 @@ fn too_many(what: &str) -> Fault {
 
 impl<C: Clone> Listens<C> {
     pub(super) fn new() -> Self {
-        let state = State { subscriptions: BTreeMap::new(), listens: BTreeMap::new(), next: 0 };
+        let (subscriptions, listens) = (BTreeMap::new(), BTreeMap::new());
+        let state = State { subscriptions, listens, next: 0, is_closed: false };
         Self { state: Mutex::new(state) }
     }
 
@@ -201,13 +214,13 @@ impl<C: Clone> Listens<C> {
         if is_there {
             return Ok(());
         }
-        if count >= SUBSCRIPTIONS_PER_CLIENT_MAX || !state.has_room(1) {
+        if count >= SUBSCRIPTIONS_PER_CLIENT_MAX || !state.has_room(1, &session.principal) {
             return Err(too_many("subscriptions"));
         }
         let number = state.number();
         let owner = Owner::Session(Arc::downgrade(session));
-        let version = Some(version);
-        state.subscriptions.insert(number, Subscription { owner, caller, uri, version });
+        let (principal, version) = (session.principal.as_str().into(), Some(version));
+        state.subscriptions.insert(number, Subscription { owner, principal, caller, uri, version });
         Ok(())
     }
 
@@ -227,6 +240,11 @@ impl<C: Clone> Listens<C> {
         sender: impl FnOnce() -> StreamSender,
     ) -> Result<(), Fault> {
         let mut state = self.state();
+        if state.is_closed {
+            let fault =
+                Fault::server("closing_down", "the server is closing down; ask it again later");
+            return Err(fault.with_status(503));
+        }
         let own = |state: &State<C>| {
             state.listens.values().filter(|one| one.principal == principal).count()
         };
@@ -236,14 +254,16 @@ impl<C: Clone> Listens<C> {
         if state.listens.len() >= LISTENS_MAX || own(&state) >= LISTENS_PER_PRINCIPAL_MAX {
             return Err(too_many("open subscriptions/listen streams"));
         }
-        if !state.has_room(filter.uris.len()) {
+        if !state.has_room(filter.uris.len(), &principal) {
             return Err(too_many("subscriptions"));
         }
         let number = state.number();
         for (uri, version) in filter.uris.iter().cloned().zip(versions) {
             let (owner, caller) = (Owner::Listen(number), caller.clone());
-            let next = state.number();
-            state.subscriptions.insert(next, Subscription { owner, caller, uri, version });
+            let (next, principal) = (state.number(), principal.as_str().into());
+            state
+                .subscriptions
+                .insert(next, Subscription { owner, principal, caller, uri, version });
         }
         let listen = Listen { id, principal, filter, sender: sender() };
         let agreed = json!({"notifications": listen.filter.to_json()});
@@ -252,15 +272,19 @@ impl<C: Clone> Listens<C> {
         Ok(())
     }
 
-    /// Looks at every followed resource, and tells those whose version is another now.
-    pub(super) fn look(&self, version: impl Fn(&C, &str) -> Option<u64>) {
-        let followed: Vec<(u64, C, String)> = {
+    /// Looks at every followed resource, and tells those whose version is another now. `versions` gives
+    /// those of resources as these callers see them, in their order.
+    pub(super) fn look(&self, versions: impl FnOnce(&[(C, String)]) -> Vec<Option<u64>>) {
+        let (numbers, followed): (Vec<u64>, Vec<(C, String)>) = {
             let state = self.state();
             let each = state.subscriptions.iter();
-            each.map(|(number, one)| (*number, one.caller.clone(), one.uri.clone())).collect()
+            each.map(|(number, one)| (*number, (one.caller.clone(), one.uri.clone()))).unzip()
         };
-        for (number, caller, uri) in followed {
-            let now = version(&caller, &uri);
+        if followed.is_empty() {
+            return;
+        }
+        let versions = versions(&followed);
+        for ((number, (_, uri)), now) in numbers.into_iter().zip(followed).zip(versions) {
             let mut state = self.state();
             let Some(one) = state.subscriptions.get_mut(&number) else { continue };
             if std::mem::replace(&mut one.version, now) == now {
@@ -302,9 +326,10 @@ impl<C: Clone> Listens<C> {
         state.drop_gone();
     }
 
-    /// Ends every stream in good order. `result` is the frame that says so, for an id.
+    /// Ends every stream in good order; no more begin. `result` is the frame that says so, for an id.
     pub(super) fn close(&self, result: impl Fn(&Value) -> Value) {
         let mut state = self.state();
+        state.is_closed = true;
         for listen in std::mem::take(&mut state.listens).into_values() {
             let last = success(&listen.id, result(&listen.id));
             // Who is gone needs no end.
@@ -318,6 +343,7 @@ impl<C: Clone> Listens<C> {
 mod tests {
     use super::*;
     use crate::mcp::Listing;
+    use crate::net::loose::Loose;
 
     #[test]
     fn a_filter_is_what_is_asked_for_and_there() {
@@ -331,10 +357,10 @@ mod tests {
         };
         let asked = json!({
             "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": false,
-            "resourceSubscriptions": ["a://b"],
+            "resourceSubscriptions": ["a://c", "a://b", "a://c"],
         });
         let filter = Filter::of(&asked, &has).unwrap();
-        let agreed = json!({"toolsListChanged": true, "resourceSubscriptions": ["a://b"]});
+        let agreed = json!({"toolsListChanged": true, "resourceSubscriptions": ["a://b", "a://c"]});
         assert_eq!(filter.to_json(), agreed);
         let deaf = Capabilities { subscribe: false, ..has };
         assert_eq!(Filter::of(&asked, &deaf).unwrap().to_json(), json!({"toolsListChanged": true}));
@@ -348,5 +374,28 @@ mod tests {
         ] {
             assert!(Filter::of(&wrong, &has).is_err(), "{wrong}");
         }
+    }
+    #[test]
+    fn nobody_follows_so_much_that_others_cannot() {
+        let listens = Listens::<()>::new();
+        let listen = |principal: &str, uris: usize| {
+            let (sender, loose) = Loose::open();
+            let uris = (0..uris).map(|n| format!("a://{n}")).collect();
+            let filter = Filter { uris, ..Filter::default() };
+            let versions = vec![Some(1); filter.uris.len()];
+            let who = ((), principal.to_owned());
+            listens.listen(json!(1), who, filter, versions, || sender).map(|()| loose)
+        };
+        let full = SUBSCRIPTIONS_PER_PRINCIPAL_MAX / SUBSCRIPTIONS_PER_CLIENT_MAX;
+        let adas: Vec<_> =
+            (0..full).map(|_| listen("ada", SUBSCRIPTIONS_PER_CLIENT_MAX).unwrap()).collect();
+        assert_eq!(listen("ada", 1).err().unwrap().status(), 503);
+        let bobs = listen("bob", SUBSCRIPTIONS_PER_CLIENT_MAX).unwrap();
+        listens.look(|followed| vec![Some(2); followed.len()]);
+        assert_eq!(bobs.sent().matches("resources/updated").count(), SUBSCRIPTIONS_PER_CLIENT_MAX);
+        drop(adas);
+        assert!(listen("ada", 1).is_ok(), "who left is not counted");
+        listens.close(|_| json!({}));
+        assert_eq!(listen("bob", 1).err().unwrap().status(), 503, "nothing begins after the end");
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::fault::Fault;
+use crate::limits::MESSAGE_ID_BYTES_MAX;
 
 /// A message as it was received.
 #[derive(Debug, PartialEq)]
@@ -25,7 +26,7 @@ pub(super) enum Message<'a> {
     },
     /// A request.
     Request {
-        /// To be echoed: a string or an integer, 0 included.
+        /// To be echoed: a string, not too long, or an integer, 0 included.
         id: &'a Value,
         /// What is asked.
         method: &'a str,
@@ -45,7 +46,8 @@ impl<'a> Message<'a> {
     /// Tells what a value is.
     pub(super) fn of(value: &'a Value) -> Self {
         let id = value.get("id");
-        let is_usable = |id: &&Value| id.is_string() || id.is_i64() || id.is_u64();
+        let is_usable =
+            |id: &&Value| id.is_i64() || id.is_u64() || (id.is_string() && !is_too_long(id));
         let wrong = |why: &str| {
             let id = id.filter(is_usable).cloned().unwrap_or(Value::Null);
             Self::Wrong { id, fault: Fault::invalid_request(why) }
@@ -70,10 +72,23 @@ impl<'a> Message<'a> {
         }
         match id {
             None => Self::Notification { method, params },
-            Some(id) if is_usable(&id) => Self::Request { id, method, params },
-            Some(_) => wrong("id must be a string or an integer"),
+            Some(id) if !is_usable(&id) => {
+                let most = MESSAGE_ID_BYTES_MAX;
+                wrong(&format!("id must be a string of at most {most} bytes, or an integer"))
+            }
+            Some(_) if is_too_long(&params["_meta"]["progressToken"]) => {
+                let most = MESSAGE_ID_BYTES_MAX;
+                wrong(&format!(
+                    "progressToken must be a string of at most {most} bytes, or a number"
+                ))
+            }
+            Some(id) => Self::Request { id, method, params },
         }
     }
+}
+
+fn is_too_long(name: &Value) -> bool {
+    name.as_str().is_some_and(|name| name.len() > MESSAGE_ID_BYTES_MAX)
 }
 
 /// A good answer.
@@ -146,6 +161,24 @@ mod tests {
             let value = with(id.clone());
             assert!(matches!(Message::of(&value), Message::Wrong { .. }), "{id}");
         }
+    }
+
+    #[test]
+    fn ids_and_progress_tokens_are_short() {
+        let longest = "i".repeat(MESSAGE_ID_BYTES_MAX);
+        let named = |id: &str, token: &str| {
+            let params = json!({"_meta": {"progressToken": token}});
+            json!({"jsonrpc": "2.0", "id": id, "method": "ping", "params": params})
+        };
+        let fits = named(&longest, &longest);
+        assert!(matches!(Message::of(&fits), Message::Request { .. }));
+        let over = format!("{longest}i");
+        let long_id = named(&over, "t");
+        assert!(matches!(&Message::of(&long_id), Message::Wrong { id, .. } if id.is_null()));
+        let long_token = named("a", &over);
+        assert!(matches!(&Message::of(&long_token), Message::Wrong { id, .. } if *id == "a"));
+        let long_answer = json!({"jsonrpc": "2.0", "id": over, "result": {}});
+        assert!(matches!(Message::of(&long_answer), Message::Wrong { .. }));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Revision 2026-07-28: every request stands alone and says in `_meta` what it is.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use super::client::Abilities;
 use super::endpoint::{Shared, accepts, refusal};
 use super::era::{META_LOG_LEVEL, META_SERVER, META_SUBSCRIPTION, MODERN_REVISIONS, envelope};
 use super::fault::Fault;
@@ -55,6 +57,7 @@ pub(super) fn post<H: Host>(
         line: Arc::clone(&line),
         session: None,
         cancel: call.cancel.clone(),
+        deadline: Instant::now() + shared.call_time_max,
         limit: shared.call_time_max,
     };
     // Only a session can refuse a flight.
@@ -90,7 +93,8 @@ fn admitted<H: Host>(
     if !MODERN_REVISIONS.contains(&found.version) {
         return Err(Fault::unsupported_version(MODERN_REVISIONS, found.version));
     }
-    Ok(Manner::PerRequest { capabilities: Value::Object(found.capabilities.clone()), level })
+    let abilities = Abilities::of(found.capabilities);
+    Ok(Manner::PerRequest { abilities, level })
 }
 
 /// The methods that this era alone has, but for the one that listens.
@@ -144,12 +148,9 @@ fn listened<H: Host>(
     }
     let filter = Filter::of(&params["notifications"], &has)?;
     let principal = shared.host.principal(&caller);
-    let versions: Vec<_> =
-        filter.uris.iter().map(|uri| shared.host.version(&caller, uri)).collect();
-    if let Some((uri, _)) = filter.uris.iter().zip(&versions).find(|(_, version)| version.is_none())
-    {
-        return Err(Fault::resource_not_found(uri));
-    }
+    let deadline = Instant::now() + shared.call_time_max;
+    let follow = |uri: &String| shared.host.follow(&caller, uri, &call.cancel, deadline).map(Some);
+    let versions = filter.uris.iter().map(follow).collect::<Result<Vec<_>, Fault>>()?;
     let sender = || {
         let reply = reply.take().expect("a stream is opened once, and only here");
         reply.stream(sse::head())

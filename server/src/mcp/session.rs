@@ -10,11 +10,12 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use super::client::Abilities;
 use super::events::{Budget, EventId, Events};
 use super::fault::Fault;
 use super::flight::Flight;
 use super::log_level::Level;
-use crate::limits::{SESSION_ASKS_MAX, SESSION_CALLS_MAX, SESSION_STREAMS_MAX};
+use crate::limits::{SESSION_ASKS_MAX, SESSION_CALLS_MAX, SESSION_ENDED_STREAMS_MAX};
 use crate::net::{Head, Response, StreamSender, sse};
 
 const HEADER: &str = "mcp-session-id";
@@ -35,8 +36,9 @@ pub(super) struct Session {
     /// What was agreed.
     pub revision: &'static str,
     /// What the client said it can do.
-    pub capabilities: Value,
-    budget: Budget,
+    pub abilities: Abilities,
+    /// Of its caller.
+    pub budget: Budget,
     state: Mutex<State>,
 }
 
@@ -50,6 +52,15 @@ struct State {
     asks: HashMap<u64, Sender<Answered>>,
     next_ask: u64,
     has_ended: bool,
+}
+
+/// What a stream that GET opens is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// What belongs to no request, for as long as the client listens.
+    News,
+    /// The rest of an answer whose stream was lost.
+    Answer,
 }
 
 /// Why a GET stream does not open.
@@ -67,7 +78,7 @@ impl Session {
         id: String,
         principal: String,
         revision: &'static str,
-        capabilities: Value,
+        abilities: Abilities,
         budget: Budget,
     ) -> Self {
         let state = State {
@@ -81,7 +92,7 @@ impl Session {
             has_ended: false,
         };
         let state = Mutex::new(state);
-        Self { id, principal, revision, capabilities, budget, state }
+        Self { id, principal, revision, abilities, budget, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -132,15 +143,6 @@ impl Session {
         if state.has_ended {
             return number;
         }
-        while state.streams.len() >= SESSION_STREAMS_MAX {
-            // One that has ended, if there is one; else the oldest cannot be taken up again.
-            let posted = || state.streams.iter().filter(|(number, _)| **number != OWN_STREAM);
-            let ended = posted().find(|(_, events)| events.has_ended());
-            let Some(oldest) = ended.or_else(|| posted().next()).map(|(number, _)| *number) else {
-                break;
-            };
-            state.streams.remove(&oldest);
-        }
         let events = Events::open(number, self.budget.clone(), sender, self.primes());
         state.streams.insert(number, events);
         number
@@ -150,21 +152,27 @@ impl Session {
     pub(super) fn open_own_stream(
         &self,
         last: Option<&str>,
-        sender: impl FnOnce() -> StreamSender,
+        sender: impl FnOnce(Purpose) -> StreamSender,
     ) -> Result<(), Unopened> {
         let mut state = self.state();
         let Some(last) = last else {
-            if state.streams.get(&OWN_STREAM).is_some_and(Events::is_open) {
-                return Err(Unopened::Taken);
+            match state.streams.get_mut(&OWN_STREAM) {
+                Some(own) if own.is_open() => return Err(Unopened::Taken),
+                // Its ids go on: in a session, none may stand for two events.
+                Some(own) => own.resume(sender(Purpose::News), None, self.primes()),
+                None => {
+                    let (budget, primes) = (self.budget.clone(), self.primes());
+                    let own = Events::open(OWN_STREAM, budget, sender(Purpose::News), primes);
+                    state.streams.insert(OWN_STREAM, own);
+                }
             }
-            let next = Events::open(OWN_STREAM, self.budget.clone(), sender(), self.primes());
-            state.streams.insert(OWN_STREAM, next);
             return Ok(());
         };
         let found = EventId::parse(last)
-            .and_then(|id| Some((id.place, state.streams.get_mut(&id.stream)?)));
-        let (place, events) = found.ok_or(Unopened::UnknownEvent)?;
-        events.resume(sender(), place, self.primes());
+            .and_then(|id| Some((id.stream, id.place, state.streams.get_mut(&id.stream)?)));
+        let (stream, place, events) = found.ok_or(Unopened::UnknownEvent)?;
+        let purpose = if stream == OWN_STREAM { Purpose::News } else { Purpose::Answer };
+        events.resume(sender(purpose), Some(place), self.primes());
         Ok(())
     }
 
@@ -183,6 +191,16 @@ impl Session {
         self.state().streams.values_mut().for_each(|events| events.comment(bytes));
     }
 
+    /// Forgets streams that ended long ago.
+    pub(super) fn forget_stale(&self, now: Instant) {
+        self.state().streams.retain(|_, events| !events.is_stale(now));
+    }
+
+    /// Closes the connection of the stream that GET opened, for the end of the server.
+    pub(super) fn pause_own_stream(&self) {
+        self.pause_stream(OWN_STREAM);
+    }
+
     /// Closes a stream's connection; the stream goes on.
     pub(super) fn pause_stream(&self, stream: u64) {
         if let Some(events) = self.state().streams.get_mut(&stream) {
@@ -192,8 +210,14 @@ impl Session {
 
     /// Everything that belongs to this stream is said.
     pub(super) fn end_stream(&self, stream: u64) {
-        if let Some(events) = self.state().streams.get_mut(&stream) {
+        let mut state = self.state();
+        if let Some(events) = state.streams.get_mut(&stream) {
             events.end();
+        }
+        let ended = state.streams.iter().filter(|(_, events)| events.has_ended());
+        let ended: Vec<u64> = ended.map(|(number, _)| *number).collect();
+        for oldest in &ended[..ended.len().saturating_sub(SESSION_ENDED_STREAMS_MAX)] {
+            state.streams.remove(oldest);
         }
     }
 
@@ -276,4 +300,68 @@ pub(super) fn ask_id(number: u64) -> Value {
 
 fn ask_number(id: &str) -> Option<u64> {
     id.strip_prefix("ask-")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::ENDED_STREAM_KEPT;
+    use crate::net::loose::Loose;
+
+    fn session() -> Session {
+        let (id, principal) = ("s".to_owned(), "ada".to_owned());
+        Session::new(id, principal, "2025-11-25", Abilities::default(), Budget::default())
+    }
+
+    #[test]
+    fn no_stream_is_given_up_before_it_has_ended() {
+        let session = session();
+        let (sender, own) = Loose::open();
+        session.open_own_stream(None, |_| sender).unwrap();
+        let open = || {
+            let (sender, loose) = Loose::open();
+            (session.open_stream(sender), loose)
+        };
+        let streams: Vec<_> = (0..SESSION_CALLS_MAX).map(|_| open()).collect();
+        for (number, loose) in &streams {
+            assert!(session.push(*number, &json!({"of": number})), "stream {number}");
+            assert!(loose.sent().contains(&format!("{{\"of\":{number}}}")));
+            session.end_stream(*number);
+        }
+        assert!(session.tell(&json!({})) && own.sent().contains("id: 0-1\n"));
+        let kept = session.state().streams.len();
+        assert_eq!(kept, SESSION_ENDED_STREAMS_MAX + 1, "the last ones to end, and GET's");
+        let resume = |number: u64| {
+            let (sender, loose) = Loose::open();
+            let last = format!("{number}-0");
+            session.open_own_stream(Some(&last), |_| sender).map(|()| loose.sent())
+        };
+        session.forget_stale(Instant::now());
+        assert_eq!(resume(streams[0].0), Err(Unopened::UnknownEvent));
+        let newest = streams.last().unwrap().0;
+        assert!(resume(newest).unwrap().contains(&format!("id: {newest}-1\n")));
+        session.forget_stale(Instant::now() + 2 * ENDED_STREAM_KEPT);
+        assert_eq!(session.state().streams.len(), 1, "GET's goes on");
+    }
+
+    #[test]
+    fn an_event_has_its_id_alone() {
+        let session = session();
+        let open = |last: Option<&str>| {
+            let (sender, loose) = Loose::open();
+            session.open_own_stream(last, |_| sender).unwrap();
+            loose
+        };
+        let first = open(None);
+        assert!(session.tell(&json!({"n": 1})));
+        assert!(first.sent().contains("id: 0-1\n"));
+        drop(first);
+        let second = open(None);
+        assert!(session.tell(&json!({"n": 2})));
+        let sent = second.sent();
+        assert!(sent.contains("id: 0-2\n") && !sent.contains("{\"n\":1}"), "{sent}");
+        drop(second);
+        let third = open(Some("0-1"));
+        assert!(third.sent().contains("{\"n\":2}"), "what came after the event it names");
+    }
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::os::clock::Random;
-use serde_json::Value;
 
+use super::client::Abilities;
 use super::events::Budget;
 use super::fault::Fault;
 use super::session::Session;
@@ -46,30 +46,39 @@ impl Sessions {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session for a caller. Where there are too many, the caller's own that was idle longest ends.
+    /// A session for a caller. Where there are too many, one ends: of this caller's own, or, where all
+    /// callers together have too many, of the caller with the most; the one that was idle longest.
     pub(super) fn open(
         &self,
         principal: String,
         revision: &'static str,
-        capabilities: Value,
+        abilities: Abilities,
     ) -> Result<Arc<Session>, Fault> {
         let mut bytes = [0; 24];
         self.random.fill(&mut bytes);
         let id = URL_SAFE_NO_PAD.encode(bytes);
-        let budget = self.budget.clone();
         let mut by_id = self.by_id();
+        let others = by_id.values().find(|one| one.principal == principal);
+        let budget = others.map_or_else(|| self.budget.of_another(), |one| one.budget.clone());
         let own = by_id.values().filter(|one| one.principal == principal).count();
         let mut evicted = None;
         if own >= self.bounds.per_principal || by_id.len() >= self.bounds.all {
-            let own = by_id.values().filter(|one| one.principal == principal);
-            let idle = own.filter_map(|one| Some((one.idle_since()?, one.id.clone())));
-            let Some((_, oldest)) = idle.min() else {
+            let idle = |of: &str| {
+                let own = by_id.values().filter(|one| one.principal == of);
+                own.filter_map(|one| Some((one.idle_since()?, one.id.clone()))).min()
+            };
+            let victim = if own >= self.bounds.per_principal {
+                idle(&principal)
+            } else {
+                idle(&largest_holder(&by_id))
+            };
+            let Some((_, oldest)) = victim else {
                 let why = "too many sessions; end one, or try again later";
                 return Err(Fault::server("too_many_sessions", why).with_status(503));
             };
             evicted = by_id.remove(&oldest);
         }
-        let session = Arc::new(Session::new(id, principal, revision, capabilities, budget));
+        let session = Arc::new(Session::new(id, principal, revision, abilities, budget));
         by_id.insert(session.id.clone(), Arc::clone(&session));
         drop(by_id);
         if let Some(evicted) = evicted {
@@ -114,11 +123,20 @@ impl Sessions {
     }
 }
 
+/// The caller with the most sessions that could end.
+fn largest_holder(by_id: &HashMap<String, Arc<Session>>) -> String {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for session in by_id.values().filter(|session| session.idle_since().is_some()) {
+        *counts.entry(&session.principal).or_default() += 1;
+    }
+    let largest = counts.into_iter().max_by_key(|(_, count)| *count);
+    largest.map(|(principal, _)| principal.to_owned()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use engine::os::clock::SystemRandom;
-    use serde_json::json;
 
     const BOUNDS: Bounds = Bounds { all: 4, per_principal: 2, idle: Duration::from_secs(60) };
 
@@ -127,7 +145,7 @@ mod tests {
     }
 
     fn open(sessions: &Sessions, principal: &str) -> Result<Arc<Session>, Fault> {
-        sessions.open(principal.to_owned(), "2025-11-25", json!({}))
+        sessions.open(principal.to_owned(), "2025-11-25", Abilities::default())
     }
 
     #[test]
@@ -164,8 +182,9 @@ mod tests {
         assert!(sessions.find(&bobs.id, "bob").is_some());
         open(&sessions, "bob").unwrap();
         assert_eq!(sessions.all().len(), BOUNDS.all);
-        let refused = open(&sessions, "eve").err().unwrap();
-        assert_eq!(refused.status(), 503, "she has none of her own to end");
+        let eves = open(&sessions, "eve").unwrap();
+        assert_eq!(sessions.all().len(), BOUNDS.all, "one of those who have the most has ended");
+        assert!(sessions.find(&eves.id, "eve").is_some());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! entry while it is under way, and takes it back when it is answered.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -48,7 +49,7 @@ impl Shared {
             if due.is_some_and(|at| at <= now) {
                 if let Some((_, job)) = state.jobs.pop_first() {
                     drop(state);
-                    job();
+                    caught("a job of the timer panicked", job);
                     state = self.state();
                 }
                 continue;
@@ -59,6 +60,15 @@ impl Shared {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.jobs.clear();
+    }
+}
+
+/// Does `job`. A panic in it is said in the log at once, and goes no further: the thread has others to
+/// do.
+pub(super) fn caught(what: &'static str, job: impl FnOnce()) {
+    // What a job shares is behind locks that are taken whatever happened to their last holder.
+    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+        log::event(log::Level::Error, what, &[]);
     }
 }
 
@@ -131,6 +141,7 @@ mod tests {
         let never = timer.schedule(now + Duration::from_millis(10), tell("never"));
         timer.schedule(now + Duration::from_millis(30), tell("second"));
         timer.schedule(now + Duration::from_millis(20), tell("first"));
+        timer.schedule(now + Duration::from_millis(25), || panic!("this job panics on purpose"));
         timer.take_back(never);
         let wait = Duration::from_secs(20);
         assert_eq!(tells.recv_timeout(wait), Ok("first"));

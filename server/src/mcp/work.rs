@@ -2,16 +2,17 @@
 //! of them may take.
 
 use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::client::{Client, capability_of};
+use super::client::{Abilities, Client, capability_of};
 use super::endpoint::Shared;
 use super::era::META_SERVER;
 use super::fault::Fault;
 use super::flight::{Flight, Settling};
-use super::host::{Completing, Host, Input, Listing, NeedsInput, Outcome, Page};
+use super::host::{Completing, Completion, Host, Input, Listing, NeedsInput, Outcome, Page};
 use super::log_level::Level;
 use super::seal::Bound;
 use super::session::Session;
@@ -24,12 +25,12 @@ use crate::limits::{
 pub(super) enum Manner {
     /// As a revision with a handshake has it.
     Handshake {
-        /// What the client can do; null without a session.
-        capabilities: Value,
+        /// What the client can do; nothing without a session.
+        abilities: Abilities,
         session: Option<Arc<Session>>,
     },
     /// By itself.
-    PerRequest { capabilities: Value, level: Option<Level> },
+    PerRequest { abilities: Abilities, level: Option<Level> },
 }
 
 /// One request that is to be answered.
@@ -60,7 +61,9 @@ impl<H: Host> Work<H> {
 
     fn run(self) {
         let _settled_whatever_happens = Settling(&self.flight);
-        let outcome = self.outcome();
+        // Caught here: an answer that is sent while a panic unwinds would break its stream off.
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.outcome()));
+        let outcome = outcome.unwrap_or_else(|_| Err(Fault::internal()));
         self.flight.answer(match self.manner {
             Manner::Handshake { .. } => outcome.map_err(Fault::handshake),
             Manner::PerRequest { .. } => {
@@ -156,11 +159,11 @@ impl<H: Host> Work<H> {
         let argument = text(&self.params["argument"]["name"], "argument.name")?;
         let value = text(&self.params["argument"]["value"], "argument.value")?;
         let given = &self.params["context"]["arguments"];
-        let found = self.shared.host.complete(&self.caller, of, &argument, &value, given)?;
-        let total = found.total.unwrap_or(found.values.len());
-        let shown: Vec<String> = found.values.into_iter().take(COMPLETION_VALUES_MAX).collect();
-        let has_more = total > shown.len();
-        Ok(json!({"completion": {"values": shown, "total": total, "hasMore": has_more}}))
+        let host = &self.shared.host;
+        self.in_rounds(|client| {
+            let found = host.complete(&self.caller, of, &argument, &value, given, client)?;
+            Ok(Outcome::Done(completed(found)))
+        })
     }
 
     /// Runs what may need something from the client, until it does not.
@@ -169,19 +172,18 @@ impl<H: Host> Work<H> {
         run: impl Fn(&Client<'_>) -> Result<Outcome, Fault>,
     ) -> Result<Value, Fault> {
         match &self.manner {
-            Manner::PerRequest { capabilities, level } => {
+            Manner::PerRequest { abilities, level } => {
                 let input = self.input()?;
-                let client = Client::new(&self.flight, capabilities, &self.params, *level, input);
+                let client = Client::new(&self.flight, *abilities, &self.params, *level, input);
                 match run(&client)? {
                     Outcome::Done(result) => Ok(result),
                     Outcome::NeedsInput(needed) => self.input_required(&client, needed),
                 }
             }
-            Manner::Handshake { capabilities, session } => {
+            Manner::Handshake { abilities, session } => {
                 let level = session.as_ref().map_or(Level::Info, |session| session.level());
                 let (input, level) = (Input::default(), Some(level));
-                let mut client =
-                    Client::new(&self.flight, capabilities, &self.params, level, input);
+                let mut client = Client::new(&self.flight, *abilities, &self.params, level, input);
                 for _ in 0..INPUT_ROUNDS_MAX {
                     match run(&client)? {
                         Outcome::Done(result) => return Ok(result),
@@ -262,6 +264,19 @@ impl<H: Host> Work<H> {
     }
 }
 
+/// A completion as the protocol shows it. `total` stands there only where it is known.
+fn completed(mut found: Completion) -> Value {
+    let count = found.values.len();
+    found.values.truncate(COMPLETION_VALUES_MAX);
+    let has_more = found.total.unwrap_or(count) > found.values.len();
+    let mut shown = json!({"values": found.values, "hasMore": has_more});
+    // Without a total of the host's, what is all there is has been counted.
+    if let Some(total) = found.total.or_else(|| (!has_more).then_some(count)) {
+        shown["total"] = total.into();
+    }
+    json!({"completion": shown})
+}
+
 /// A page as the protocol shows it.
 fn listed(field: &str, page: Result<Page, Fault>) -> Result<Value, Fault> {
     let page = page?;
@@ -320,4 +335,24 @@ pub(super) fn declared(has: &super::Capabilities, with_logging: bool) -> Value {
         shown["logging"] = json!({});
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_completion_says_that_there_is_more_and_no_wrong_total() {
+        let of = |count: usize, total| {
+            let values = (0..count).map(|n| n.to_string()).collect();
+            let shown = completed(Completion { values, total })["completion"].take();
+            let length = shown["values"].as_array().unwrap().len();
+            (length, shown["total"].as_u64(), shown["hasMore"].as_bool().unwrap())
+        };
+        let most = COMPLETION_VALUES_MAX;
+        assert_eq!(of(3, None), (3, Some(3), false));
+        assert_eq!(of(most, None), (most, Some(most as u64), false));
+        assert_eq!(of(most + 1, None), (most, None, true));
+        assert_eq!(of(most, Some(10_000)), (most, Some(10_000), true));
+    }
 }

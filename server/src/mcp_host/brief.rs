@@ -1,14 +1,13 @@
 //! The day's brief: what was recorded and what was superseded today, in words.
 
-use engine::ledger::{Decision, Effect};
+use engine::ledger::Effect;
 use engine::{Micros, Status};
 use serde_json::json;
 
 use super::prompts::is_own;
-use super::resources::newest_first;
-use crate::govern::{Action, Verdict};
+use super::resources::{events_first, may_be_shown, newest_first};
 use crate::names;
-use crate::tools::{Answer, Context, ToolError, decision_of, touched};
+use crate::tools::{Answer, Context, ToolError, touched};
 
 /// Items that a brief names; the rest it counts.
 const NAMED_MAX: usize = 50;
@@ -47,14 +46,7 @@ pub(super) fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
         if day_of(item.recorded_at) != today || !is_shown {
             continue;
         }
-        let (verdict, rule) = context.judge(&item, Action::Read);
-        if verdict != Verdict::Allow {
-            let effect = if verdict == Verdict::Deny { Effect::Withheld } else { Effect::Redacted };
-            answer.touched.push(touched(effect, item.id));
-            if answer.decision != Decision::Deny {
-                answer.decision = decision_of(verdict);
-                answer.rule = rule;
-            }
+        if !may_be_shown(context, &item, &mut answer) {
             day.withheld += 1;
             continue;
         }
@@ -66,11 +58,18 @@ pub(super) fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
             day.recorded.push(line);
         }
         for old in snapshot.direct_predecessors(item.id)? {
-            day.superseded_count += 1;
+            if snapshot.status(old)? == Status::Tombstoned {
+                continue;
+            }
             let old = snapshot.item(old)?;
-            if day.superseded.len() < NAMED_MAX
-                && context.judge(&old, Action::Read).0 == Verdict::Allow
-            {
+            if !may_be_shown(context, &old, &mut answer) {
+                // One of today's is counted where it was recorded.
+                day.withheld += usize::from(day_of(old.recorded_at) != today);
+                continue;
+            }
+            day.superseded_count += 1;
+            if day.superseded.len() < NAMED_MAX {
+                answer.touched.push(touched(Effect::Read, old.id));
                 let (was, is) = (shortened(old.title), shortened(item.title));
                 let old_name = names::of_item(&old);
                 let new_name = names::of_item(&item);
@@ -78,6 +77,7 @@ pub(super) fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
             }
         }
     }
+    events_first(&mut answer);
     let counts = snapshot.counts()?;
     answer.text = written(&names::time(now), &day, (counts.items, counts.superseded));
     Ok(answer)

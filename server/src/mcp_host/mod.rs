@@ -8,12 +8,14 @@ mod prompts;
 mod resources;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
 use crate::mcp::{
     Capabilities, Client, Completing, Completion, Fault, Host, Level, Listing, Outcome, Page,
 };
+use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
 use crate::tools::{self, Answer, Context, Profile, Refused, Tool, ToolError, governed};
 
@@ -52,21 +54,15 @@ impl Product {
         Self { parts }
     }
 
-    /// Does `work` as a governed call of a client.
+    /// Does `work` as a governed call of a client, until it is called off or its time is over.
     fn governed(
         &self,
         caller: &Caller,
-        client: &Client<'_>,
+        (cancel, deadline): (&Cancel, Instant),
         (operation, arguments): (&'static str, &Value),
         work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
     ) -> Result<Answer, Refused> {
-        let context = Context {
-            parts: &self.parts,
-            caller,
-            cancel: client.cancel(),
-            deadline: client.deadline(),
-            progress: None,
-        };
+        let context = Context { parts: &self.parts, caller, cancel, deadline, progress: None };
         governed(&context, operation, arguments, false, work)
     }
 }
@@ -190,13 +186,43 @@ impl Host for Product {
         let not_found = || Fault::resource_not_found(uri);
         let named = resources::Named::of(caller, uri).ok_or_else(not_found)?;
         let operation = ("resources/read", &json!({"uri": uri}));
-        let read = self.governed(caller, client, operation, |context| named.read(context, uri));
+        let read =
+            self.governed(caller, until(client), operation, |context| named.read(context, uri));
         read.map(|answer| Outcome::Done(with_receipt(answer)))
             .map_err(|refused| fault_of(&refused.error).unwrap_or_else(not_found))
     }
 
     fn version(&self, Visitor { caller, .. }: &Visitor, uri: &str) -> Option<u64> {
-        resources::Named::of(caller, uri)?.version(&self.parts, caller)
+        let snapshot = self.parts.workspace.store.snapshot();
+        resources::Named::of(caller, uri)?.version(&snapshot, &self.parts, caller)
+    }
+
+    fn versions(&self, followed: &[(Visitor, String)]) -> Vec<Option<u64>> {
+        let snapshot = self.parts.workspace.store.snapshot();
+        let version = |(Visitor { caller, .. }, uri): &(Visitor, String)| {
+            resources::Named::of(caller, uri)?.version(&snapshot, &self.parts, caller)
+        };
+        followed.iter().map(version).collect()
+    }
+
+    fn follow(
+        &self,
+        Visitor { caller, .. }: &Visitor,
+        uri: &str,
+        cancel: &Cancel,
+        deadline: Instant,
+    ) -> Result<u64, Fault> {
+        let not_found = || Fault::resource_not_found(uri);
+        let named = resources::Named::of(caller, uri).ok_or_else(not_found)?;
+        let operation = ("resources/subscribe", &json!({"uri": uri}));
+        let mut version = None;
+        let followed = self.governed(caller, (cancel, deadline), operation, |context| {
+            let (found, answer) = named.follow(context, uri)?;
+            version = Some(found);
+            Ok(answer)
+        });
+        followed.map_err(|refused| fault_of(&refused.error).unwrap_or_else(not_found))?;
+        version.ok_or_else(not_found)
     }
 
     fn prompts(&self, _: &Visitor, cursor: Option<&str>) -> Result<Page, Fault> {
@@ -215,11 +241,10 @@ impl Host for Product {
             return Ok(Outcome::Done(prompt.show(None)));
         }
         let operation = ("prompts/get", &json!({"name": name}));
-        let read = self.governed(caller, client, operation, brief::today);
+        let read = self.governed(caller, until(client), operation, brief::today);
         match read {
             Ok(answer) => Ok(Outcome::Done(prompt.show(Some(&answer.text)))),
-            Err(refused) => Err(fault_of(&refused.error)
-                .unwrap_or_else(|| Fault::server("cancelled", refused.to_string()))),
+            Err(refused) => Err(call_fault(&refused)),
         }
     }
 
@@ -230,14 +255,26 @@ impl Host for Product {
         argument: &str,
         value: &str,
         _: &Value,
+        client: &Client<'_>,
     ) -> Result<Completion, Fault> {
         let wanted = match of {
             Completing::Prompt(name) => prompts::completing(name, argument)?,
             Completing::Resource(template) => resources::completing(template, argument)?,
         };
-        let found = wanted.complete(&self.parts, caller, value);
-        found.map_err(|damage| Fault::server("store_damaged", damage.to_string()))
+        let mut values = Vec::new();
+        if wanted != resources::Wanted::Nothing && resources::may_read(caller) {
+            let operation = ("completion/complete", &json!({"name": argument, "value": value}));
+            let found = self.governed(caller, until(client), operation, |context| {
+                wanted.complete(context, value, &mut values)
+            });
+            found.map_err(|refused| call_fault(&refused))?;
+        }
+        Ok(Completion { values, total: None })
     }
+}
+
+fn until<'a>(client: &'a Client<'_>) -> (&'a Cancel, Instant) {
+    (client.cancel(), client.deadline())
 }
 
 /// What only the operator can mend.
@@ -252,6 +289,11 @@ fn fault_of(error: &ToolError) -> Option<Fault> {
         error if is_ours(error) => Some(Fault::server(error.reason(), error.to_string())),
         _ => None,
     }
+}
+
+/// The fault of a call that names nothing which could be missing.
+fn call_fault(refused: &Refused) -> Fault {
+    fault_of(&refused.error).unwrap_or_else(|| Fault::server("cancelled", refused.to_string()))
 }
 
 /// A result whose receipt stands in `_meta`.

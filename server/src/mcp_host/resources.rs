@@ -10,11 +10,13 @@ use super::brief;
 use super::prompts;
 use crate::govern::{Action, Verdict, What, decide};
 use crate::limits::COMPLETION_VALUES_MAX;
-use crate::mcp::{Completion, Fault};
+use crate::mcp::Fault;
 use crate::names;
 use crate::parts::{Caller, Parts};
 use crate::recall::show;
-use crate::tools::{ANSWER_KIND, Answer, Context, Scope, ToolError, docstore, touched};
+use crate::tools::{
+    ANSWER_KIND, Answer, Context, Scope, ToolError, decision_of, docstore, touched,
+};
 
 /// Bytes of a document in one answer; docstore_get_document_tool reads what is longer in pieces.
 const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
@@ -60,10 +62,30 @@ impl Named {
         }
     }
 
+    /// Lets a client follow it, as reading it would: what policy denies is not there. Gives its version.
+    pub(super) fn follow(
+        self,
+        context: &Context<'_>,
+        uri: &str,
+    ) -> Result<(u64, Answer), ToolError> {
+        let snapshot = context.parts.workspace.store.snapshot();
+        let mut answer = Answer::plain(json!({}), String::new());
+        if let Self::Item(id) | Self::Document(id) = self {
+            let (_, _, effect) = known(context, &snapshot, id, uri, &mut answer)?;
+            answer.touched.push(touched(effect, id));
+        }
+        let version = self.version(&snapshot, context.parts, context.caller);
+        Ok((version.ok_or_else(|| missing(uri))?, answer))
+    }
+
     /// A number that is another one when the resource is superseded, tombstoned or erased, or, for
     /// the brief, when anything was written. `None` where there is none for this caller.
-    pub(super) fn version(self, parts: &Parts, caller: &Caller) -> Option<u64> {
-        let snapshot = parts.workspace.store.snapshot();
+    pub(super) fn version(
+        self,
+        snapshot: &Snapshot,
+        parts: &Parts,
+        caller: &Caller,
+    ) -> Option<u64> {
         let mut hasher = DefaultHasher::new();
         match self {
             Self::Brief => (brief::day_of(parts.clock.now()), snapshot.seq()).hash(&mut hasher),
@@ -83,7 +105,12 @@ impl Named {
                 }
                 status.name().hash(&mut hasher);
                 for newer in snapshot.direct_successors(id).ok()? {
-                    snapshot.id(newer).ok()?.0.hash(&mut hasher);
+                    // What the caller may not know of changes nothing that it can see.
+                    let is_hidden = snapshot.status(newer).ok()? == Status::Tombstoned;
+                    let newer = snapshot.item(newer).ok()?;
+                    if !is_hidden && judged(parts, caller, &newer).0 != Verdict::Deny {
+                        newer.id.0.hash(&mut hasher);
+                    }
                 }
             }
         }
@@ -91,7 +118,7 @@ impl Named {
     }
 }
 
-fn may_read(caller: &Caller) -> bool {
+pub(super) fn may_read(caller: &Caller) -> bool {
     caller.scopes.contains(&Scope::TenantRead)
 }
 
@@ -144,30 +171,69 @@ fn contents(uri: &str, mime: &str, text: &str) -> Value {
 
 fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolError> {
     let snapshot = context.parts.workspace.store.snapshot();
-    let why = || format!("there is no {uri}");
-    let missing = || ToolError::Missing { field: "uri", why: why() };
-    let place = snapshot.find(id)?.ok_or_else(missing)?;
+    let mut answer = Answer::plain(json!({}), String::new());
+    let (place, verdict, effect) = known(context, &snapshot, id, uri, &mut answer)?;
+    let shown =
+        Value::Object(show::seed(&snapshot, place, verdict, &|other| context.may_know(other))?);
+    answer.structured = contents(uri, "application/json", &shown.to_string());
+    answer.touched.push(touched(effect, id));
+    Ok(answer)
+}
+
+fn missing(uri: &str) -> ToolError {
+    ToolError::Missing { field: "uri", why: format!("there is no {uri}") }
+}
+
+/// An item that the caller may know of, and how far; `answer` takes the decision.
+fn known(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    id: ItemId,
+    uri: &str,
+    answer: &mut Answer,
+) -> Result<(Place, Verdict, Effect), ToolError> {
+    let place = snapshot.find(id)?.ok_or_else(|| missing(uri))?;
     let item = snapshot.item(place)?;
     if snapshot.status(place)? == Status::Tombstoned || item.kind == ANSWER_KIND {
-        return Err(missing());
+        return Err(missing(uri));
     }
     let (verdict, rule) = context.judge(&item, Action::Read);
     let effect = match verdict {
         Verdict::Deny => {
-            return Err(ToolError::Denied { field: "uri", why: why(), item: id, rule });
+            // In the words that a missing one gets.
+            let why = format!("there is no {uri}");
+            return Err(ToolError::Denied { field: "uri", why, item: id, rule });
         }
         Verdict::Redact => Effect::Redacted,
         Verdict::Allow => Effect::Read,
     };
-    let shown = Value::Object(show::seed(&snapshot, place, verdict)?);
-    let structured = contents(uri, "application/json", &shown.to_string());
-    let mut answer = Answer::plain(structured, String::new());
-    answer.touched.push(touched(effect, id));
+    answer.decision = decision_of(verdict);
     answer.rule = rule;
-    if verdict == Verdict::Redact {
-        answer.decision = Decision::Redact;
+    Ok((place, verdict, effect))
+}
+
+/// Whether policy lets something of an item be shown; where it does not, the answer's ledger entry says so.
+pub(super) fn may_be_shown(
+    context: &Context<'_>,
+    item: &ItemView<'_>,
+    answer: &mut Answer,
+) -> bool {
+    let (verdict, rule) = context.judge(item, Action::Read);
+    if verdict == Verdict::Allow {
+        return true;
     }
-    Ok(answer)
+    let effect = if verdict == Verdict::Deny { Effect::Withheld } else { Effect::Redacted };
+    answer.touched.push(touched(effect, item.id));
+    if answer.decision != Decision::Deny {
+        answer.decision = decision_of(verdict);
+        answer.rule = rule;
+    }
+    false
+}
+
+/// Puts what policy kept back before what was read: a ledger entry lists only so many.
+pub(super) fn events_first(answer: &mut Answer) {
+    answer.touched.sort_by_key(|touched| touched.effect == Effect::Read);
 }
 
 fn document(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolError> {
@@ -209,42 +275,45 @@ pub(super) fn completing(template: &str, variable: &str) -> Result<Wanted, Fault
 }
 
 impl Wanted {
-    /// Values that begin with `value`, the newest first, of what this caller may read.
+    /// Values that begin with `value`, the newest first, of what this caller may read: as many as are
+    /// shown, and one more where there are more.
     pub(super) fn complete(
         self,
-        parts: &Parts,
-        caller: &Caller,
+        context: &Context<'_>,
         value: &str,
-    ) -> Result<Completion, Damage> {
-        let mut found = Completion::default();
-        if self == Self::Nothing || !may_read(caller) {
-            return Ok(found);
-        }
-        let snapshot = parts.workspace.store.snapshot();
+        values: &mut Vec<String>,
+    ) -> Result<Answer, ToolError> {
+        let mut answer = Answer::plain(json!({}), String::new());
+        let snapshot = context.parts.workspace.store.snapshot();
         for place in newest_first(&snapshot)? {
-            if found.values.len() >= COMPLETION_VALUES_MAX {
+            if values.len() > COMPLETION_VALUES_MAX {
                 break;
             }
+            if context.is_over() {
+                return Err(ToolError::Cancelled);
+            }
             let item = snapshot.item(place)?;
-            let is_shown = prompts::is_own(item.kind)
-                && snapshot.status(place)? == Status::Current
-                && judged(parts, caller, &item).0 == Verdict::Allow;
-            if !is_shown {
+            if !prompts::is_own(item.kind) || snapshot.status(place)? != Status::Current {
                 continue;
             }
-            let candidates: Vec<String> = match self {
-                Self::Items => vec![names::of_item(&item)],
-                Self::Documents if item.kind == "document" => vec![names::of_item(&item)],
-                Self::Tags => item.tags.iter().map(|tag| (*tag).to_owned()).collect(),
-                Self::Documents | Self::Nothing => Vec::new(),
-            };
-            for candidate in candidates {
-                if candidate.starts_with(value) && !found.values.contains(&candidate) {
-                    found.values.push(candidate);
-                }
+            let mut new = self.of_item(&item);
+            new.retain(|candidate| candidate.starts_with(value) && !values.contains(candidate));
+            if !new.is_empty() && may_be_shown(context, &item, &mut answer) {
+                answer.touched.push(touched(Effect::Read, item.id));
+                values.extend(new);
             }
         }
-        Ok(found)
+        events_first(&mut answer);
+        Ok(answer)
+    }
+
+    fn of_item(self, item: &ItemView<'_>) -> Vec<String> {
+        match self {
+            Self::Items => vec![names::of_item(item)],
+            Self::Documents if item.kind == "document" => vec![names::of_item(item)],
+            Self::Tags => item.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            Self::Documents | Self::Nothing => Vec::new(),
+        }
     }
 }
 

@@ -240,10 +240,11 @@ impl Live {
         }
     }
 
-    /// The server closes down: the stream ends with what it has, nothing new begins.
+    /// The server closes down: nothing new begins, and a stream ends with what it has, unless it is an
+    /// answer that its sender will bring to its end.
     pub(super) fn drain(&mut self, now: Instant) {
         self.conn.drain();
-        if let Some((feed, _)) = self.stream.take() {
+        if let Some((feed, _)) = self.stream.take_if(|(feed, _)| !feed.is_answer) {
             let (pending, _) = feed.take();
             feed.close();
             self.give_up_call();

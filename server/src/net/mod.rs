@@ -16,6 +16,8 @@ mod event_loop;
 mod http;
 mod identity;
 mod live;
+#[cfg(test)]
+pub(crate) mod loose;
 mod mailbox;
 mod message;
 mod pool;

@@ -153,8 +153,19 @@ impl Reply {
 
     /// Answers the call by a stream of bytes, which ends when the sender is dropped. A 503 goes out
     /// in its place when there are too many streams; the sender then reports `Gone`.
-    pub fn stream(mut self, head: Head) -> StreamSender {
-        let feed = Arc::new(Feed::new(self.stream_backlog_bytes_max));
+    /// When the server closes down, it ends at once with what it has.
+    pub fn stream(self, head: Head) -> StreamSender {
+        self.streamed(head, false)
+    }
+
+    /// The same for an answer that comes in pieces: when the server closes down, its sender may still
+    /// bring it to its end, within the grace.
+    pub fn answer_by_stream(self, head: Head) -> StreamSender {
+        self.streamed(head, true)
+    }
+
+    fn streamed(mut self, head: Head, is_answer: bool) -> StreamSender {
+        let feed = Arc::new(Feed { is_answer, ..Feed::new(self.stream_backlog_bytes_max) });
         let head = self.dressed(head);
         let (name, mailbox) = self.to.take().expect("only send, stream and drop take it, once");
         mailbox.send(Note::Stream(name, head, Arc::clone(&feed)));
@@ -265,6 +276,8 @@ pub(super) struct Feed {
     /// Told when what was pending is taken, or will never be.
     taken: Condvar,
     backlog_bytes_max: usize,
+    /// Its sender ends it, in a drain as well.
+    pub(super) is_answer: bool,
 }
 
 #[derive(Default)]
@@ -279,7 +292,8 @@ struct FeedState {
 
 impl Feed {
     pub(super) fn new(backlog_bytes_max: usize) -> Feed {
-        Feed { state: Mutex::default(), taken: Condvar::new(), backlog_bytes_max }
+        let (state, taken) = (Mutex::default(), Condvar::new());
+        Feed { state, taken, backlog_bytes_max, is_answer: false }
     }
 
     /// Takes what is pending, and the end if it has been reached.

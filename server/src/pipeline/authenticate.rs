@@ -105,6 +105,33 @@ pub fn check_local(call: &Call, port: u16, listed: &Origins) -> Result<(), Refus
     Err(Refusal::new(403, "Requests from other origins are refused"))
 }
 
+/// MCP has servers look at `Origin` on every connection, and refuse a wrong one with 403 (revision
+/// 2025-11-25, Streamable HTTP, security warning). A page may ask the hosted listener from the address
+/// that the request was sent to, or from one of the `listed` origins. Where the listener has no TLS of
+/// its own (`speaks_tls`), what stands before it may, so that such an address may be of either scheme.
+pub(super) fn check_hosted_origin(
+    call: &Call,
+    speaks_tls: bool,
+    listed: &Origins,
+) -> Result<(), Refusal> {
+    let host = only(call, "host").unwrap_or_default();
+    let mut sent = call.request.headers.get_all("origin");
+    if sent.all(|origin| is_same_origin(origin, host, speaks_tls) || listed.contains(origin)) {
+        return Ok(());
+    }
+    Err(Refusal::new(403, "Requests from other origins are refused"))
+}
+
+/// Whether an origin is of this very `Host`; the port of the scheme may be left out of either.
+fn is_same_origin(origin: &str, host: &str, speaks_tls: bool) -> bool {
+    let of = |scheme: &str, port: &str| {
+        let authority = origin.strip_prefix(scheme)?.strip_prefix("://")?;
+        let bare = |text: &str| text.strip_suffix(port).unwrap_or(text).to_ascii_lowercase();
+        Some(!authority.is_empty() && bare(authority) == bare(host))
+    };
+    of("https", ":443") == Some(true) || (!speaks_tls && of("http", ":80") == Some(true))
+}
+
 /// Whether a host and port are this machine's own names and `port`; port 80 may be left out.
 fn is_local_authority(authority: &str, port: u16) -> bool {
     let (name, given) = match authority.rsplit_once(':') {
@@ -141,5 +168,31 @@ mod tests {
             assert!(!is_local_authority(host, 8788), "{host}");
         }
         assert!(is_local_authority("localhost", 80));
+    }
+
+    #[test]
+    fn an_origin_is_the_same_by_scheme_host_and_port() {
+        for (origin, host) in [
+            ("https://brain.example", "brain.example"),
+            ("https://brain.example", "Brain.Example:443"),
+            ("https://brain.example:8443", "brain.example:8443"),
+            ("https://[::1]:8443", "[::1]:8443"),
+        ] {
+            assert!(is_same_origin(origin, host, true), "{origin} at {host}");
+        }
+        assert!(is_same_origin("http://brain.example", "brain.example:80", false));
+        for (origin, host) in [
+            ("https://evil.example", "brain.example"),
+            ("https://brain.example.evil.example", "brain.example"),
+            ("https://brain.example:8443", "brain.example"),
+            ("https://brain.example/", "brain.example"),
+            ("http://brain.example", "brain.example"),
+            ("null", "null"),
+            ("null", "brain.example"),
+            ("https://", ""),
+            ("", ""),
+        ] {
+            assert!(!is_same_origin(origin, host, true), "{origin} at {host}");
+        }
     }
 }

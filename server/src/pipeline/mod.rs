@@ -41,6 +41,7 @@ pub const HOSTED: ListenerId = ListenerId(1);
 pub struct Pipeline {
     parts: Arc<Parts>,
     local_port: u16,
+    hosted_speaks_tls: bool,
     origins: Origins,
     meters: Meters,
     mcp: Endpoint<Product>,
@@ -59,13 +60,19 @@ impl Pipeline {
         let changes = mcp.changes();
         parts.workspace.store.tell_of_news(move || changes.note());
         let (meters, origins) = (Meters::default(), Origins::default());
-        Ok(Self { parts, local_port, origins, meters, mcp })
+        Ok(Self { parts, local_port, hosted_speaks_tls: false, origins, meters, mcp })
     }
 
     /// Lets pages of these origins ask too.
     #[must_use]
     pub fn sharing_with(self, origins: Origins) -> Self {
         Self { origins, ..self }
+    }
+
+    /// The same, whose hosted listener speaks TLS, or does not.
+    #[must_use]
+    pub fn with_hosted_tls(self, hosted_speaks_tls: bool) -> Self {
+        Self { hosted_speaks_tls, ..self }
     }
 
     /// The same, which also shows what the front end counts.
@@ -93,6 +100,9 @@ impl Pipeline {
     fn admitted(&self, call: &Call) -> Result<(&'static Target, Caller), Refusal> {
         self.check_listener(call)?;
         let route = route::find(call)?;
+        if call.listener == HOSTED && matches!(route.target, Target::Mcp) {
+            authenticate::check_hosted_origin(call, self.hosted_speaks_tls, &self.origins)?;
+        }
         let caller = authenticate::caller(&self.parts, route.gate, call)?;
         Ok((&route.target, caller))
     }

@@ -10,11 +10,16 @@ use crate::names;
 /// What stands in place of a redacted text.
 const REDACTED: &str = "[redacted by policy]";
 
-/// An item's fields as `POST /recall` gives them, without its score.
+/// Whether the caller may know that an item is there.
+pub type Knows<'a> = &'a dyn Fn(&ItemView<'_>) -> bool;
+
+/// An item's fields as `POST /recall` gives them, without its score. Others are named in them where
+/// they are not tombstoned and the caller `knows` them.
 pub fn seed(
     snapshot: &Snapshot,
     place: Place,
     verdict: Verdict,
+    knows: Knows<'_>,
 ) -> Result<Map<String, Value>, Damage> {
     let item = snapshot.item(place)?;
     let redacted = verdict != Verdict::Allow;
@@ -30,8 +35,8 @@ pub fn seed(
     shown.insert("tags".into(), if redacted { json!([]) } else { json!(item.tags) });
     shown.insert("status".into(), snapshot.status(place)?.name().into());
     let mut erased = Vec::new();
-    let newer = superseded_by(snapshot, place, &item, &mut erased)?;
-    let older = supersedes(snapshot, &item, &mut erased)?;
+    let newer = superseded_by(snapshot, place, &item, (knows, &mut erased))?;
+    let older = supersedes(snapshot, &item, (knows, &mut erased))?;
     shown.insert("superseded_by".into(), newer);
     shown.insert("supersedes".into(), older);
     if !erased.is_empty() {
@@ -51,17 +56,17 @@ fn superseded_by(
     snapshot: &Snapshot,
     place: Place,
     item: &ItemView<'_>,
-    erased: &mut Vec<Value>,
+    (knows, erased): (Knows<'_>, &mut Vec<Value>),
 ) -> Result<Value, Damage> {
     if snapshot.status(place)? != Status::Superseded {
         return Ok(Value::Null);
     }
-    let mut successors = snapshot.current_successors(item.id)?.places;
-    if successors.is_empty() {
-        successors = snapshot.direct_successors(item.id)?;
-    }
-    if let Some(&newest) = successors.last() {
-        return Ok(names::of_item(&snapshot.item(newest)?).into());
+    let standing = snapshot.current_successors(item.id)?.places;
+    let direct = snapshot.direct_successors(item.id)?;
+    for newest in standing.into_iter().rev().chain(direct.into_iter().rev()) {
+        if let Some(name) = name_of(snapshot, newest, knows)? {
+            return Ok(name.into());
+        }
     }
     match snapshot.erased_successors(item.id)?.last() {
         Some(&gone) => erased_name(snapshot, gone, erased),
@@ -73,17 +78,26 @@ fn superseded_by(
 fn supersedes(
     snapshot: &Snapshot,
     item: &ItemView<'_>,
-    erased: &mut Vec<Value>,
+    (knows, erased): (Knows<'_>, &mut Vec<Value>),
 ) -> Result<Value, Damage> {
     let mut ids = Vec::with_capacity(item.supersedes.len());
     for &id in &item.supersedes {
         match snapshot.find(id)? {
-            Some(place) => ids.push(names::of_item(&snapshot.item(place)?).into()),
+            Some(place) => ids.extend(name_of(snapshot, place, knows)?.map(Value::from)),
             None if snapshot.is_erased(id.0)? => ids.push(erased_name(snapshot, id, erased)?),
             None => {}
         }
     }
     Ok(Value::Array(ids))
+}
+
+/// The id of another item, if it may be named.
+fn name_of(snapshot: &Snapshot, place: Place, knows: Knows<'_>) -> Result<Option<String>, Damage> {
+    if snapshot.status(place)? == Status::Tombstoned {
+        return Ok(None);
+    }
+    let item = snapshot.item(place)?;
+    Ok(knows(&item).then(|| names::of_item(&item)))
 }
 
 /// All that is left of an erased item: its id, and when it was erased.
@@ -133,7 +147,11 @@ pub fn score(score: f32) -> Value {
 }
 
 /// A seed's neighbours.
-pub fn neighbours(snapshot: &Snapshot, found: &[NeighbourAt]) -> Result<Value, Damage> {
+pub fn neighbours(
+    snapshot: &Snapshot,
+    found: &[NeighbourAt],
+    knows: Knows<'_>,
+) -> Result<Value, Damage> {
     let mut shown = Vec::with_capacity(found.len());
     for neighbour in found {
         shown.push(json!({
@@ -141,7 +159,7 @@ pub fn neighbours(snapshot: &Snapshot, found: &[NeighbourAt]) -> Result<Value, D
             "relation": neighbour.relation,
             "direction": neighbour.direction.name(),
             "weight": score(neighbour.weight),
-            "item": seed(snapshot, neighbour.place, Verdict::Allow)?,
+            "item": seed(snapshot, neighbour.place, Verdict::Allow, knows)?,
         }));
     }
     Ok(Value::Array(shown))

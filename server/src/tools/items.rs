@@ -74,7 +74,7 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
     let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(REMEMBER, &key.0, raw));
     let encoders = &context.parts.workspace.encoders;
     let (store, View { snapshot, embedder }) = (encoders.store(), encoders.view());
-    if let Some(first) = first_answer(keyed.as_ref(), &snapshot)? {
+    if let Some(first) = first_answer(context, keyed.as_ref(), &snapshot)? {
         return Ok(first);
     }
     may_write(context, &snapshot, &wanted)?;
@@ -98,30 +98,34 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
         batch.items.push(keyed.remember(context, REMEMBER, &answer));
     }
     match encoders.write(batch) {
-        Ok(_) => stored(&store.snapshot(), &answer),
+        Ok(_) => stored(context, &store.snapshot(), &answer),
         // Another call with the same key came first: its answer is the answer, once it is on disk,
         // which is when snapshots show it.
         Err(WriteError::Refused { field: "ref", why }) => {
             store.sync()?;
-            first_answer(keyed.as_ref(), &store.snapshot())?
+            first_answer(context, keyed.as_ref(), &store.snapshot())?
                 .ok_or_else(|| ToolError::argument("idempotency_key", why))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-fn first_answer(keyed: Option<&Keyed>, snapshot: &Snapshot) -> Result<Option<Answer>, ToolError> {
+fn first_answer(
+    context: &Context<'_>,
+    keyed: Option<&Keyed>,
+    snapshot: &Snapshot,
+) -> Result<Option<Answer>, ToolError> {
     let first = keyed.map(|keyed| keyed.first_answer(snapshot)).transpose()?.flatten();
-    first.map(|first| stored(snapshot, &first)).transpose()
+    first.map(|first| stored(context, snapshot, &first)).transpose()
 }
 
 /// The answer about an item that is in the store.
-fn stored(snapshot: &Snapshot, answer: &Value) -> Result<Answer, ToolError> {
+fn stored(context: &Context<'_>, snapshot: &Snapshot, answer: &Value) -> Result<Answer, ToolError> {
     let id = names::parse_item(answer["id"].as_str().unwrap_or_default());
     let id = id.map_err(|error| ToolError::argument("idempotency_key", error.to_string()))?;
     let missing = || ToolError::Missing { field: "id", why: "the item is not there".to_owned() };
     let place = snapshot.find(id)?.ok_or_else(missing)?;
-    let item = show::seed(snapshot, place, Verdict::Allow)?;
+    let item = show::seed(snapshot, place, Verdict::Allow, &|other| context.may_know(other))?;
     let title = item["title"].as_str().unwrap_or_default();
     let mut text = format!("Remembered as {}: {title}", answer["id"].as_str().unwrap_or_default());
     for duplicate in answer["possible_duplicates"].as_array().into_iter().flatten() {

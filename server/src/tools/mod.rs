@@ -162,6 +162,11 @@ impl Context<'_> {
         })
     }
 
+    /// Whether the caller may know that an item is there, if only by its id.
+    pub fn may_know(&self, item: &ItemView<'_>) -> bool {
+        self.judge(item, Action::Read).0 != Verdict::Deny
+    }
+
     /// Whether the work is to stop: nobody waits for it any more.
     pub fn is_over(&self) -> bool {
         self.cancel.is_raised() || Instant::now() >= self.deadline

@@ -154,7 +154,8 @@ fn item_json(
     budget: &mut usize,
 ) -> Result<Value, ToolError> {
     let item = snapshot.item(found.place)?;
-    let seed = show::seed(snapshot, found.place, found.verdict)?;
+    let knows: show::Knows<'_> = &|other| context.may_know(other);
+    let seed = show::seed(snapshot, found.place, found.verdict, knows)?;
     let mut shown = json!({
         "id": seed["id"], "kind": seed["kind"], "title": seed["title"],
         "score": show::score(found.score), "status": seed["status"],
@@ -174,7 +175,7 @@ fn item_json(
     *budget -= end;
     shown[if end < text.len() { "snippet" } else { "text" }] = text[..end].into();
     if plan.neighbours {
-        shown["neighbors"] = show::neighbours(snapshot, &found.neighbours)?;
+        shown["neighbors"] = show::neighbours(snapshot, &found.neighbours, knows)?;
     }
     if plan.wants_place
         && found.verdict == Verdict::Allow

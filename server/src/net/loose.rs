@@ -1,0 +1,48 @@
+//! A stream without a connection, for tests of whoever sends by one.
+
+use std::sync::Arc;
+
+use mio::{Poll, Token, Waker};
+
+use super::mailbox::{Mailbox, Note};
+use super::reply::{Feed, Reply, StreamSender};
+use super::request_id::RequestId;
+use super::slots::Name;
+use super::sse;
+use crate::limits::STREAM_BACKLOG_BYTES_MAX;
+
+/// The reader's end. Dropped, the reader is gone.
+pub(crate) struct Loose {
+    feed: Arc<Feed>,
+    /// What the mailbox wakes.
+    _poll: Poll,
+}
+
+impl Loose {
+    /// Both ends.
+    pub(crate) fn open() -> (StreamSender, Loose) {
+        let poll = Poll::new().expect("a test has descriptors left");
+        let waker = Waker::new(poll.registry(), Token(0)).expect("the poll is new");
+        let mailbox = Arc::new(Mailbox::new(waker));
+        let (name, id) = (Name::from_number(0), RequestId::parse("test").expect("it is plain"));
+        let reply = Reply::new(name, Arc::clone(&mailbox), id, STREAM_BACKLOG_BYTES_MAX);
+        let sender = reply.stream(sse::head());
+        let mut notes = Vec::new();
+        mailbox.collect(&mut notes, false);
+        let Some(Note::Stream(_, _, feed)) = notes.pop() else {
+            unreachable!("a stream's first note is its opening")
+        };
+        (sender, Loose { feed, _poll: poll })
+    }
+
+    /// What was sent since the last look.
+    pub(crate) fn sent(&self) -> String {
+        String::from_utf8_lossy(&self.feed.take().0).into_owned()
+    }
+}
+
+impl Drop for Loose {
+    fn drop(&mut self) {
+        self.feed.close();
+    }
+}
