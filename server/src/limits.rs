@@ -132,6 +132,10 @@ pub const WORKERS_MIN: usize = 2;
 /// Most workers; beyond it threads only add switching.
 pub const WORKERS_MAX: usize = 256;
 
+/// Largest body that is looked into for a `ping` on the event loop, where every other connection waits
+/// for it: a message with a few fields beside the method, read in about a microsecond.
+pub const PING_BYTES_MAX: usize = 256;
+
 /// What `Retry-After` says when we are full.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 
