@@ -108,13 +108,13 @@ def machine():
 def lines(options, figures):
     """A line for each figure, as `records/` keeps them."""
     out, here = csv.writer(sys.stdout, lineterminator="\n"), machine()
-    out.writerow("bench case engine value unit runs cpu cores memory_gib kernel".split())
+    out.writerow("bench case engine value unit runs cpu cores memory_gib kernel filesystem".split())
     for (case, connections), of in figures.items():
         for name, turns in of.items():
             for at, (what, unit) in enumerate((("", "1/s"), (": 99th percentile", "us"), (": processor time", "us"))):
                 value = statistics.median(one[at] for one in turns)
                 value = round(value) if at == 0 else round(value, 1)
-                out.writerow(["http", f"{case}, {connections}{what}", name, value, unit, len(turns), *here])
+                out.writerow(["http", f"{case}, {connections}{what}", name, value, unit, len(turns), *here, "-"])
 
 
 def main():
