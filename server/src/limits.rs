@@ -119,6 +119,10 @@ pub const STREAM_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Calls waiting for a worker; one more is answered 503 at once.
 pub const QUEUE_MAX: usize = 512;
 
+/// Most event loops. One answers some 200,000 small requests a second on a core of its own; the other
+/// cores are for the work behind the requests.
+pub const LOOPS_MAX: usize = 4;
+
 /// Threads for the operator's jobs, which may take hours, or wait that long for their turn. They have
 /// threads of their own, so that calls always have the workers.
 pub const JOB_THREADS: usize = 8;
@@ -131,6 +135,10 @@ pub const WORKERS_MIN: usize = 2;
 
 /// Most workers; beyond it threads only add switching.
 pub const WORKERS_MAX: usize = 256;
+
+/// Largest body that is looked into for a `ping` on the event loop, where every other connection waits
+/// for it: a message with a few fields beside the method, read in about a microsecond.
+pub const PING_BYTES_MAX: usize = 256;
 
 /// What `Retry-After` says when we are full.
 pub const RETRY_AFTER_SECONDS: u32 = 1;

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "tests say what went wrong by panicking")]
 
 mod net_bench;
+mod net_loops;
 mod net_tls;
 
 use std::io::{ErrorKind, Read, Write};

@@ -13,6 +13,7 @@ use engine::os::clock::{Random, SystemRandom};
 use serde_json::{Value, json};
 use server::auth::{Credentials, Prefix, Verifier};
 use server::govern::{check, tenant_hash};
+use server::limits::PING_BYTES_MAX;
 use server::tools::Tool;
 use sha2::{Digest, Sha256};
 use tests::documents;
@@ -103,6 +104,10 @@ fn ping_is_answered_for_any_kind_of_id() {
         let answer = client().send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
         assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": id, "result": {}}));
         assert_eq!(answer.header("content-type"), Some("application/json"));
+        // The small one is answered on the event loop, the large one by a worker.
+        let meta = json!({"_meta": {"padding": "x".repeat(PING_BYTES_MAX)}});
+        let large = json!({"jsonrpc": "2.0", "id": id, "method": "ping", "params": meta});
+        assert_eq!(client().send(&large).body, answer.body);
     }
     for id in [json!(null), json!(1.5), json!([]), json!({})] {
         let answer = client().send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));

@@ -163,7 +163,7 @@ fn bind(
         limits: Limits::default(),
         wall_clock: SystemTime::now,
     };
-    let server = Server::bind_with(config, inherited).map_err(Failure::could)?;
+    let server = Server::bind_with(config, inherited).map_err(Failure::could)?.with_loops(cores);
     Ok(match identity {
         Some(identity) => server.with_tls(HOSTED, identity),
         None => server,

@@ -1,6 +1,7 @@
 //! The audit of one workspace: every governed call leaves an entry before its answer leaves.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -65,6 +66,8 @@ pub struct Audit {
 
 struct Shared {
     state: Mutex<State>,
+    /// What [`Audit::is_failing`] found last.
+    was_failing: AtomicBool,
     changed: Condvar,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
@@ -107,8 +110,9 @@ impl Audit {
             appended_micros: 0,
             closing: false,
         };
+        let (state, was_failing) = (Mutex::new(state), AtomicBool::new(false));
         let shared =
-            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), clock, random });
+            Arc::new(Shared { state, was_failing, changed: Condvar::new(), clock, random });
         let flusher = std::thread::Builder::new().name("ledger".to_owned()).spawn({
             let shared = Arc::clone(&shared);
             move || shared.flush_until_closed()
@@ -208,6 +212,17 @@ impl Audit {
             Some(ledger) => ledger.failure().map(str::to_owned),
             None => Some("the ledger is closed".to_owned()),
         }
+    }
+
+    /// Whether no more calls can be recorded, without waiting: while somebody is at work on the ledger,
+    /// perhaps on its disk, this is what was found last.
+    pub fn is_failing(&self) -> bool {
+        let Ok(state) = self.shared.state.try_lock() else {
+            return self.shared.was_failing.load(Ordering::Relaxed);
+        };
+        let is_failing = state.ledger.as_ref().is_none_or(|ledger| ledger.failure().is_some());
+        self.shared.was_failing.store(is_failing, Ordering::Relaxed);
+        is_failing
     }
 }
 

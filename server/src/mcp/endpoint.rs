@@ -22,7 +22,7 @@ use super::sessions::{Bounds, Sessions};
 use super::threads::Threads;
 use super::timer::{Timer, caught};
 use super::{handshake, per_request};
-use crate::limits::{LOOK_EVERY, STREAM_COMMENT_EVERY};
+use crate::limits::{LOOK_EVERY, PING_BYTES_MAX, STREAM_COMMENT_EVERY};
 use crate::log;
 use crate::net::{Call, Method, Reply, Response, sse};
 
@@ -33,6 +33,9 @@ pub struct Settings {
     /// Makes session ids and keys.
     pub random: Arc<dyn Random>,
 }
+
+/// The name of the method that is answered at once, as it stands in a message.
+const PING: &[u8] = b"\"ping\"";
 
 /// An MCP endpoint.
 pub struct Endpoint<H: Host> {
@@ -148,6 +151,23 @@ impl<H: Host> Endpoint<H> {
     pub fn close(&self) {
         self.shared.sessions.all().iter().for_each(|session| session.pause_own_stream());
         self.shared.listens.close(|id| per_request::listen_result(&self.shared.host, id));
+    }
+
+    /// The answer to a `ping` outside of sessions, which needs neither the host nor a caller: quick enough
+    /// for the event loop, and without a lock. `None` for everything else, which `serve` answers.
+    pub fn quick(call: &Call) -> Option<Response> {
+        let body = &call.request.body;
+        let may_be = call.request.method == Method::Post
+            && body.len() <= PING_BYTES_MAX
+            && body.windows(PING.len()).any(|bytes| bytes == PING);
+        if !may_be || !accepts(call).json {
+            return None;
+        }
+        let body = json_body(call).ok()?;
+        match era::era(version_header(call), &body) {
+            Ok(Era::Handshake) => handshake::quick(call, &body),
+            _ => None,
+        }
     }
 
     /// Answers a request. `caller` is who calls, as the transport found out.

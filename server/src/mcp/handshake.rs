@@ -14,7 +14,7 @@ use super::era::{BATCH_REVISION, HANDSHAKE_LATEST, HANDSHAKE_REVISIONS};
 use super::fault::Fault;
 use super::flight::{Flight, Start};
 use super::host::Host;
-use super::line::Line;
+use super::line::{Line, json_response};
 use super::listens::checked_uri;
 use super::log_level::Level;
 use super::message::{self, Message};
@@ -94,6 +94,21 @@ pub(super) fn post<H: Host>(
         let (method, params) = (method.to_owned(), params.clone());
         let (shared, caller) = (Arc::clone(shared), caller.clone());
         Work { shared, caller, manner, flight, method, params }.start();
+    }
+}
+
+/// The answer to a `ping` that names no session and wants no progress.
+pub(super) fn quick(call: &Call, body: &Value) -> Option<Response> {
+    let message = Message::of(body);
+    if check_version(call).is_err() || session_header(call) != Ok(None) || wants_progress(&message)
+    {
+        return None;
+    }
+    match message {
+        Message::Request { id, method: "ping", .. } => {
+            Some(json_response(200, &message::success(id, json!({}))))
+        }
+        _ => None,
     }
 }
 

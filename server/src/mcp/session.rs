@@ -113,12 +113,12 @@ impl Session {
 
     /// The head of a stream of this session.
     pub(super) fn head(&self) -> Head {
-        sse::head().header(HEADER, &*self.id)
+        sse::head().header(HEADER, self.id.clone())
     }
 
     /// An answer that names the session.
     pub(super) fn name_in(&self, response: Response) -> Response {
-        response.header(HEADER, &*self.id)
+        response.header(HEADER, self.id.clone())
     }
 
     /// How serious a log message must be.

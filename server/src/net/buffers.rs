@@ -51,10 +51,13 @@ impl Inbox {
     }
 }
 
-/// Bytes to send, in the buffers they were made in.
+/// Bytes to send, in the buffers they were made in. A usual answer is one buffer and costs no queue.
 #[derive(Default)]
 pub(super) struct Outbox {
-    buffers: VecDeque<Vec<u8>>,
+    /// The buffer that is being sent; empty when there is nothing to send.
+    first: Vec<u8>,
+    /// Those behind it.
+    more: VecDeque<Vec<u8>>,
     /// Bytes of the first buffer that are sent.
     sent: usize,
 }
@@ -62,33 +65,34 @@ pub(super) struct Outbox {
 impl Outbox {
     /// Adds a buffer; an empty one adds nothing.
     pub(super) fn push(&mut self, buffer: Vec<u8>) {
-        if !buffer.is_empty() {
-            self.buffers.push_back(buffer);
+        if self.first.is_empty() {
+            self.first = buffer;
+        } else if !buffer.is_empty() {
+            self.more.push_back(buffer);
         }
     }
 
     /// Forgets the first `count` bytes of `next`, which have been sent.
     pub(super) fn consume(&mut self, count: usize) {
         self.sent += count;
-        let first = self.buffers.front().map_or(0, Vec::len);
-        assert!(self.sent <= first, "no more is sent than was given");
-        if self.sent == first {
-            self.buffers.pop_front();
+        assert!(self.sent <= self.first.len(), "no more is sent than was given");
+        if self.sent == self.first.len() {
             self.sent = 0;
-        }
-        if self.buffers.is_empty() {
-            *self = Outbox::default();
+            self.first = self.more.pop_front().unwrap_or_default();
+            if self.more.is_empty() {
+                self.more = VecDeque::new();
+            }
         }
     }
 
     /// The bytes to send next; none when all is sent.
     pub(super) fn next(&self) -> &[u8] {
-        self.buffers.front().map_or(&[], |first| &first[self.sent..])
+        &self.first[self.sent..]
     }
 
     /// Whether all is sent.
     pub(super) fn is_empty(&self) -> bool {
-        self.buffers.is_empty()
+        self.first.is_empty()
     }
 }
 
@@ -125,6 +129,6 @@ mod tests {
         assert_eq!(outbox.next(), b"c");
         outbox.consume(1);
         assert!(outbox.is_empty() && outbox.next().is_empty());
-        assert_eq!(outbox.buffers.capacity(), 0);
+        assert_eq!((outbox.first.capacity(), outbox.more.capacity()), (0, 0));
     }
 }

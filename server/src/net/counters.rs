@@ -31,7 +31,17 @@ impl Gauge {
         self.0.store(now as u64, Ordering::Relaxed);
     }
 
-    /// What it was set to last.
+    /// One more; gives how many that makes.
+    pub(super) fn raise(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// One less.
+    pub(super) fn lower(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// What it is now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

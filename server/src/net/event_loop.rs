@@ -1,7 +1,8 @@
-//! The event loop: one thread that owns every socket and never waits for anything but events.
+//! An event loop: one thread that owns its sockets and never waits for anything but events.
 //!
-//! Owns listeners, connections and timers; knows when to look at which connection, and leaves what
-//! happens then to `live`.
+//! Owns connections and timers; knows when to look at which connection, and leaves what happens then
+//! to `live`. The first loop also owns the listeners, and gives new connections to the loops in turn;
+//! from then on a connection belongs to its loop and no other knows of it.
 
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
@@ -16,7 +17,7 @@ use super::conn::Conn;
 use super::date::Moment;
 use super::identity::Identity;
 use super::live::{Live, Shared, Turn, overloaded};
-use super::mailbox::Note;
+use super::mailbox::{Mailbox, Newcomer, Note};
 use super::render::{self, Exchange};
 use super::request_id::Numbering;
 use super::slots::{Name, Slots};
@@ -56,6 +57,8 @@ pub(super) struct LoopEnd {
 pub(super) struct EventLoop {
     poll: Poll,
     listeners: Vec<Listener>,
+    /// The loops that take new connections in turn with this one; none but at the first.
+    others: Vec<Arc<Mailbox>>,
     shared: Shared,
     slots: Slots<Live>,
     timers: Timers,
@@ -69,7 +72,8 @@ pub(super) struct EventLoop {
     grace_end: Option<Instant>,
 }
 
-/// What the loop is told beside its parts.
+/// What a loop is told beside its parts.
+#[derive(Clone, Copy)]
 pub(super) struct Settings {
     /// The wall clock, for `Date`.
     pub wall_clock: fn() -> SystemTime,
@@ -78,10 +82,12 @@ pub(super) struct Settings {
 }
 
 impl EventLoop {
-    /// A loop over `listeners`, which are registered with `poll`.
+    /// A loop over `listeners`, which are registered with `poll`. It shares new connections with
+    /// `others`.
     pub(super) fn new(
         poll: Poll,
         listeners: Vec<Listener>,
+        others: Vec<Arc<Mailbox>>,
         shared: Shared,
         settings: Settings,
     ) -> EventLoop {
@@ -89,6 +95,7 @@ impl EventLoop {
         EventLoop {
             poll,
             listeners,
+            others,
             shared,
             slots,
             timers: Timers::default(),
@@ -101,8 +108,8 @@ impl EventLoop {
         }
     }
 
-    /// Serves until a drain is asked for and done. Gives back what the connections shared.
-    pub(super) fn run(mut self) -> io::Result<(LoopEnd, Shared)> {
+    /// Serves until a drain is asked for and done.
+    pub(super) fn run(mut self) -> io::Result<LoopEnd> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut notes = Vec::new();
         loop {
@@ -110,8 +117,8 @@ impl EventLoop {
             if drain && self.grace_end.is_none() {
                 self.begin_drain();
             }
-            if let Some(end) = self.drained() {
-                return Ok((end, self.shared));
+            if let Some(end) = self.drained(notes.is_empty()) {
+                return Ok(end);
             }
             // Asked anew: the drain gave connections a turn, and they may want another.
             let timeout = if self.is_busy() || !notes.is_empty() {
@@ -128,7 +135,6 @@ impl EventLoop {
             self.handle(&events);
             self.accept();
             self.look_at_timers();
-            self.shared.count_streams();
         }
     }
 
@@ -150,8 +156,12 @@ impl EventLoop {
     /// What the workers sent.
     fn deliver(&mut self, notes: &mut Vec<Note>) {
         for note in notes.drain(..) {
-            let name = match &note {
-                Note::Answer(name, _) | Note::Stream(name, ..) | Note::Fed(name) => *name,
+            let name = match note {
+                Note::Newcomer(newcomer) => {
+                    self.welcome(*newcomer);
+                    continue;
+                }
+                Note::Answer(name, _) | Note::Stream(name, ..) | Note::Fed(name) => name,
             };
             // A connection that went meanwhile has raised its flag and closed its stream already.
             let Some(live) = self.slots.get_mut(name) else {
@@ -168,7 +178,7 @@ impl EventLoop {
                         live.drain(self.moment.now);
                     }
                 }
-                Note::Fed(_) => {}
+                Note::Fed(_) | Note::Newcomer(_) => {}
             }
             self.turn(name);
         }
@@ -214,7 +224,7 @@ impl EventLoop {
         if let Some(mut live) = self.slots.remove(name) {
             self.timers.disarm(name, &mut live.timer);
             live.release(&self.shared, self.moment.now);
-            self.shared.counters.open.set(self.slots.len());
+            self.shared.tally.leave();
         }
     }
 
@@ -254,44 +264,65 @@ impl EventLoop {
         }
     }
 
-    fn open(&mut self, listener: usize, mut socket: TcpStream, peer: SocketAddr) {
-        let (limits, now) = (Arc::clone(&self.shared.limits), self.moment.now);
+    /// Finds a loop for a connection.
+    fn open(&mut self, listener: usize, socket: TcpStream, peer: SocketAddr) {
         let Listener { id, identity, .. } = &self.listeners[listener];
         self.connections += 1;
         let (instance, connection) = (self.settings.instance, self.connections);
         let mut numbering = Numbering { instance, connection, requests: 0 };
         self.shared.counters.accepted.add(1);
-        if self.slots.len() >= limits.connections_max {
+        if !self.shared.tally.admit(self.shared.limits.connections_max) {
             self.shared.counters.turned_away.add(1);
             // A client of TLS could not read it, and a handshake is more than we have time for.
             let exchange = identity.is_none().then(|| Exchange::refused(numbering.next()));
             return turn_away(socket, exchange, &self.moment);
         }
+        let (listener, identity) = (*id, identity.clone());
+        let newcomer = Newcomer { listener, identity, peer, socket, numbering };
+        let turn = usize::try_from(connection % (self.others.len() as u64 + 1));
+        match self.others.get(turn.expect("less than the number of loops")) {
+            Some(other) => other.send(Note::Newcomer(Box::new(newcomer))),
+            None => self.welcome(newcomer),
+        }
+    }
+
+    /// Takes a connection that was admitted.
+    fn welcome(&mut self, newcomer: Newcomer) {
+        let Newcomer { listener, identity, peer, mut socket, numbering } = newcomer;
+        let (limits, now) = (Arc::clone(&self.shared.limits), self.moment.now);
         let registry = self.poll.registry();
         let opened = self.slots.insert(|name| {
             register(registry, &mut socket, name)?;
             let session = identity.as_ref().map(|identity| identity.session()).transpose();
             let tls = session.map_err(io::Error::other)?.map(|session| Tls::open(session, now));
             let conn = Conn::open(limits, numbering, now);
-            Ok::<_, io::Error>(Live::open(name, *id, peer, socket, conn, tls))
+            Ok::<_, io::Error>(Live::open(name, listener, peer, socket, conn, tls))
         });
         match opened {
             Some(Ok(name)) => {
-                self.shared.counters.open.set(self.slots.len());
+                if self.grace_end.is_some()
+                    && let Some(live) = self.slots.get_mut(name)
+                {
+                    live.drain(now);
+                }
                 self.turn(name);
             }
             Some(Err(error)) => {
+                self.shared.tally.leave();
                 let fields = [("error", Value::Text(&error))];
                 log::event(Level::Error, "could not watch a connection", &fields);
             }
-            None => unreachable!("places were counted above"),
+            None => unreachable!("there are places for all that are admitted"),
         }
     }
 
     /// Stops accepting and lets everything begun come to its end.
     fn begin_drain(&mut self) {
-        self.listeners.clear();
-        self.shared.service.drain();
+        if !self.listeners.is_empty() {
+            self.listeners.clear();
+            self.shared.service.drain();
+            self.others.iter().for_each(|other| other.drain());
+        }
         self.grace_end = Some(self.moment.now + self.shared.limits.drain_grace);
         for name in self.slots.names() {
             if let Some(live) = self.slots.get_mut(name) {
@@ -301,11 +332,11 @@ impl EventLoop {
         }
     }
 
-    /// Whether the drain is over: everyone is gone, or the grace is used up.
-    fn drained(&mut self) -> Option<LoopEnd> {
+    /// Whether the drain is over: everyone is gone and nobody is about to come, or the grace is used up.
+    fn drained(&mut self, all_delivered: bool) -> Option<LoopEnd> {
         let grace_end = self.grace_end?;
         let left = self.slots.names();
-        if !left.is_empty() && self.moment.now < grace_end {
+        if !(all_delivered && left.is_empty()) && self.moment.now < grace_end {
             return None;
         }
         left.iter().for_each(|name| self.remove(*name));

@@ -3,11 +3,9 @@
 //! Readiness is edge-triggered, so it is remembered here and forgotten only when the system says
 //! `WouldBlock`. A read or write that moved less than it could tells the same: epoll(7), question 9.
 
-use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,6 +23,7 @@ use super::render::AnswerFault;
 use super::reply::{Answered, Call, Cancel, End, Feed, Reply, Service};
 use super::request_id::RequestId;
 use super::slots::Name;
+use super::tally::{OpenStream, Tally};
 use super::tls::{Change, Tls};
 use crate::limits::{BODY_BYTES_SMALL, RETRY_AFTER_SECONDS, TURN_STEPS_MAX};
 use crate::log::{self, Level, Value};
@@ -48,26 +47,16 @@ impl Job {
     }
 }
 
-/// What all connections share.
+/// What all connections of a loop share; the mailbox is the loop's own, the rest is common to all loops.
 pub(super) struct Shared {
     pub service: Arc<dyn Service>,
-    pub pool: Pool<Job>,
+    pub pool: Arc<Pool<Job>>,
     /// Threads for calls that take long.
-    pub jobs: Pool<Job>,
+    pub jobs: Arc<Pool<Job>>,
     pub mailbox: Arc<Mailbox>,
     pub limits: Arc<Limits>,
-    /// One clone for every open stream: its count is how many there are.
-    pub streams: Rc<()>,
-    /// Bytes of all bodies in hand.
-    pub bodies_bytes: Cell<usize>,
+    pub tally: Arc<Tally>,
     pub counters: Arc<Counters>,
-}
-
-impl Shared {
-    /// Shows how many streams are open.
-    pub(super) fn count_streams(&self) {
-        self.counters.streams.set(Rc::strong_count(&self.streams) - 1);
-    }
 }
 
 /// What is remembered of a call until it is answered.
@@ -105,11 +94,11 @@ pub(super) struct Live {
     /// The system said that the client will send no more; only a read of nothing proves it.
     end_announced: bool,
     write_shut: bool,
-    /// What of `Shared::bodies_bytes` is this connection's.
+    /// What of the bodies in hand is this connection's.
     body_bytes: usize,
     asked: Option<Asked>,
     cancel: Option<Cancel>,
-    stream: Option<(Arc<Feed>, Rc<()>)>,
+    stream: Option<(Arc<Feed>, OpenStream)>,
 }
 
 // With `Conn` inside, this is what an idle connection costs beside the system's own part.
@@ -211,15 +200,15 @@ impl Live {
         shared: &Shared,
         moment: &Moment,
     ) {
-        if Rc::strong_count(&shared.streams) > shared.limits.streams_max {
+        let Some(open) = shared.tally.open_stream(shared.limits.streams_max) else {
             feed.close();
             shared.counters.overloaded.add(1);
             return self.answer(overloaded("too many streams"), shared, moment);
-        }
+        };
         self.count(Some(head.status), None, shared, moment.now);
         report(self.conn.begin_stream(head, moment));
         if self.conn.is_streaming() {
-            self.stream = Some((feed, Rc::clone(&shared.streams)));
+            self.stream = Some((feed, open));
         } else {
             feed.close();
             self.give_up_call();
@@ -302,7 +291,7 @@ impl Live {
         self.set_body_bytes(shared, self.conn.body_bytes());
         if self.conn.is_gathering()
             && self.body_bytes > BODY_BYTES_SMALL
-            && shared.bodies_bytes.get() > shared.limits.bodies_bytes_max
+            && shared.tally.bodies_bytes() > shared.limits.bodies_bytes_max
         {
             self.conn.turn_down(overloaded("too many large bodies at once"), moment);
             self.set_body_bytes(shared, 0);
@@ -310,7 +299,7 @@ impl Live {
     }
 
     fn set_body_bytes(&mut self, shared: &Shared, bytes: usize) {
-        shared.bodies_bytes.set(shared.bodies_bytes.get() - self.body_bytes + bytes);
+        shared.tally.count_bodies(self.body_bytes, bytes);
         self.body_bytes = bytes;
     }
 

@@ -3,16 +3,23 @@
 //! The loop is woken by the system only when it sleeps: a busy loop looks into the mailbox anyway
 //! before it sleeps, so most notes cost no system call.
 //!
+//! A loop tells another of new connections in the same way.
+//!
 //! Bounded without a count: a call sends one answer or opens one stream, and a stream has at most one
 //! note under way and one about its breaking, so there are at most three notes per call, and at most
-//! `connections_max` calls.
+//! `connections_max` calls and newcomers.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mio::Waker;
+use mio::net::TcpStream;
 
+use super::config::ListenerId;
+use super::identity::Identity;
 use super::message::{Head, Response};
 use super::reply::Feed;
+use super::request_id::Numbering;
 use super::slots::Name;
 use crate::log::{self, Level, Value};
 
@@ -21,9 +28,21 @@ pub(super) enum Note {
     /// The answer to the call of that connection.
     Answer(Name, Response),
     /// The call of that connection is answered by a stream.
-    Stream(Name, Head, std::sync::Arc<Feed>),
+    Stream(Name, Head, Arc<Feed>),
     /// The stream of that connection has news: bytes, its end, or both.
     Fed(Name),
+    /// A connection that was accepted and is to live here.
+    Newcomer(Box<Newcomer>),
+}
+
+/// A connection that was accepted and is not watched yet.
+pub(super) struct Newcomer {
+    pub listener: ListenerId,
+    /// Who we are to its client, where it speaks TLS.
+    pub identity: Option<Arc<Identity>>,
+    pub peer: SocketAddr,
+    pub socket: TcpStream,
+    pub numbering: Numbering,
 }
 
 /// What has arrived since the loop last looked.

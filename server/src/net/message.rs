@@ -211,7 +211,7 @@ pub struct Head {
     /// 200 to 599.
     pub status: u16,
     /// Fields in the order they will be sent.
-    pub headers: Vec<(Cow<'static, str>, String)>,
+    pub headers: Vec<(Cow<'static, str>, Cow<'static, str>)>,
 }
 
 impl Head {
@@ -222,7 +222,11 @@ impl Head {
 
     /// Adds a field.
     #[must_use]
-    pub fn header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Head {
+    pub fn header(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<Cow<'static, str>>,
+    ) -> Head {
         self.headers.push((name.into(), value.into()));
         self
     }
@@ -266,7 +270,7 @@ impl Response {
     pub fn header(
         mut self,
         name: impl Into<Cow<'static, str>>,
-        value: impl Into<String>,
+        value: impl Into<Cow<'static, str>>,
     ) -> Response {
         self.head = self.head.header(name, value);
         self

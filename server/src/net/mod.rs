@@ -1,4 +1,4 @@
-//! The HTTP/1.1 front end: one thread owns the sockets, a bounded pool does the work.
+//! The HTTP/1.1 front end: a few threads own the sockets, each its own, and a bounded pool does the work.
 //!
 //! Knows bytes, deadlines and calls; must not know tools, tenants or stores. The flow of one call:
 //! `event_loop` reads bytes into a `conn` (a state machine without a socket), which parses them by
@@ -27,6 +27,7 @@ mod request_id;
 mod server;
 mod slots;
 pub mod sse;
+mod tally;
 mod target;
 mod timers;
 mod tls;

@@ -108,7 +108,7 @@ impl<J: Send + 'static> Pool<J> {
 
     /// Lets the queue run empty and the workers end. Says whether they did before `deadline`; one
     /// that did not is left to itself.
-    pub(super) fn close(self, deadline: Instant) -> bool {
+    pub(super) fn close(&self, deadline: Instant) -> bool {
         let mut state = locked(&self.shared.state);
         state.closed = true;
         self.shared.work.notify_all();

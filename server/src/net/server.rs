@@ -1,11 +1,10 @@
 //! Starting and stopping the front end.
 
-use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
+use std::thread;
 use std::time::UNIX_EPOCH;
 
 use mio::net::TcpListener;
@@ -13,13 +12,14 @@ use mio::{Interest, Poll, Token, Waker};
 
 use super::config::{ListenerId, NetConfig};
 use super::counters::Counters;
-use super::event_loop::{EventLoop, Listener, Settings};
+use super::event_loop::{EventLoop, Listener, LoopEnd, Settings};
 use super::identity::Identity;
 use super::live::{Job, Shared};
 use super::mailbox::Mailbox;
 use super::pool::{Pool, Shown};
 use super::reply::Service;
-use crate::limits::{JOB_THREADS, LISTENERS_MAX, WORKERS_MAX};
+use super::tally::Tally;
+use crate::limits::{JOB_THREADS, LISTENERS_MAX, LOOPS_MAX, WORKERS_MAX};
 
 /// The waker's token: after those of all listeners, before those of all connections.
 const WAKER: Token = Token(LISTENERS_MAX);
@@ -114,6 +114,7 @@ pub struct Server {
     mailbox: Arc<Mailbox>,
     config: NetConfig,
     counters: Arc<Counters>,
+    loops: usize,
 }
 
 /// A socket that somebody else opened and listens with, such as the system's service manager.
@@ -149,8 +150,7 @@ impl Server {
         if let Some(name) = config.limits.fault() {
             return Err(BindError::Limit(name));
         }
-        let poll = Poll::new().map_err(BindError::System)?;
-        let waker = Waker::new(poll.registry(), WAKER).map_err(BindError::System)?;
+        let (poll, mailbox) = woken_poll().map_err(BindError::System)?;
         let mut sockets = Vec::with_capacity(count);
         for listen in &config.listeners {
             let fault = |error| BindError::Address(listen.address, error);
@@ -168,8 +168,8 @@ impl Server {
             registered.map_err(BindError::System)?;
             listeners.push(Listener::new(id, socket));
         }
-        let (mailbox, counters) = (Arc::new(Mailbox::new(waker)), Arc::default());
-        Ok(Server { poll, listeners, mailbox, config, counters })
+        let counters = Arc::default();
+        Ok(Server { poll, listeners, mailbox, config, counters, loops: 1 })
     }
 
     /// Has a listener speak TLS.
@@ -181,38 +181,61 @@ impl Server {
         self
     }
 
+    /// Spreads connections over so many event loops, each a thread, instead of one; at least 1 and at
+    /// most `LOOPS_MAX` are taken.
+    #[must_use]
+    pub fn with_loops(self, loops: usize) -> Server {
+        Server { loops: loops.clamp(1, LOOPS_MAX), ..self }
+    }
+
     /// What it counts.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }
 
-    /// Serves on this thread, and on the workers it starts, until a handle asks for a drain.
+    /// Serves on this thread, and on the loops and workers it starts, until a handle asks for a drain.
     ///
     /// # Errors
     /// See [`RunError`].
     pub fn run(self, service: Arc<dyn Service>) -> Result<Drained, RunError> {
-        let Server { poll, listeners, mailbox, config, counters } = self;
+        let Server { poll, listeners, mailbox, config, counters, loops } = self;
         let limits = Arc::new(config.limits);
         let start = |name, threads, queue_max, depth| {
             let service = Arc::clone(&service);
             let shown = Shown { counters: Arc::clone(&counters), depth };
             let counters = Arc::clone(&counters);
             let run = move |job: Job| job.run(&*service, &counters);
-            Pool::start(name, threads, queue_max, shown, run).map_err(RunError::Threads)
+            Pool::start(name, threads, queue_max, shown, run)
+                .map(Arc::new)
+                .map_err(RunError::Threads)
         };
         let pool = start("worker", config.workers, limits.queue_max, |all| &all.queue)?;
         let jobs = start("job", JOB_THREADS, limits.job_queue_max, |all| &all.jobs)?;
-        let (streams, bodies_bytes) = (Rc::new(()), Cell::new(0));
-        let shared =
-            Shared { service, pool, jobs, mailbox, limits, streams, bodies_bytes, counters };
+        let tally = Arc::new(Tally::new(Arc::clone(&counters)));
+        let share = |mailbox: &Arc<Mailbox>| Shared {
+            service: Arc::clone(&service),
+            pool: Arc::clone(&pool),
+            jobs: Arc::clone(&jobs),
+            mailbox: Arc::clone(mailbox),
+            limits: Arc::clone(&limits),
+            tally: Arc::clone(&tally),
+            counters: Arc::clone(&counters),
+        };
         // Two runs that begin within one microsecond of each other have the same; it is no secret.
         let since = (config.wall_clock)().duration_since(UNIX_EPOCH).unwrap_or_default();
         let low = since.as_micros() & u128::from(u32::MAX);
         let instance = u32::try_from(low).expect("masked to 32 bits");
         let settings = Settings { wall_clock: config.wall_clock, instance };
-        let event_loop = EventLoop::new(poll, listeners, shared, settings);
-        let (end, shared) = event_loop.run().map_err(RunError::Events)?;
-        let workers_ended = shared.pool.close(end.grace_end) & shared.jobs.close(end.grace_end);
+        let mut others = Others { mailboxes: Vec::new(), threads: Vec::new() };
+        for number in 1..loops {
+            let (poll, own) = woken_poll().map_err(RunError::Events)?;
+            let event_loop = EventLoop::new(poll, Vec::new(), Vec::new(), share(&own), settings);
+            others.start(number, event_loop, own, &mailbox).map_err(RunError::Threads)?;
+        }
+        let mailboxes = others.mailboxes.clone();
+        let first = EventLoop::new(poll, listeners, mailboxes, share(&mailbox), settings).run();
+        let end = others.end(first).map_err(RunError::Events)?;
+        let workers_ended = pool.close(end.grace_end) & jobs.close(end.grace_end);
         Ok(Drained { connections_cut_off: end.cut_off, workers_ended })
     }
 
@@ -227,6 +250,66 @@ impl Server {
     /// A way to end `run` from elsewhere.
     pub fn handle(&self) -> ShutdownHandle {
         ShutdownHandle { mailbox: Arc::clone(&self.mailbox) }
+    }
+}
+
+/// What a loop waits with, and the mailbox that wakes it.
+fn woken_poll() -> io::Result<(Poll, Arc<Mailbox>)> {
+    let poll = Poll::new()?;
+    let waker = Waker::new(poll.registry(), WAKER)?;
+    Ok((poll, Arc::new(Mailbox::new(waker))))
+}
+
+/// The loops beside the first. However this goes, they are told to drain.
+struct Others {
+    mailboxes: Vec<Arc<Mailbox>>,
+    threads: Vec<thread::JoinHandle<io::Result<LoopEnd>>>,
+}
+
+impl Others {
+    /// Starts one. When it ends, by a fault even, the `first` has to end too.
+    fn start(
+        &mut self,
+        number: usize,
+        event_loop: EventLoop,
+        own: Arc<Mailbox>,
+        first: &Arc<Mailbox>,
+    ) -> io::Result<()> {
+        let first = DrainsAtEnd(Arc::clone(first));
+        let thread = thread::Builder::new().name(format!("loop-{number}")).spawn(move || {
+            let _first = first;
+            event_loop.run()
+        })?;
+        self.mailboxes.push(own);
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Waits for all of them after the first has ended; a panic of one goes on here.
+    fn end(mut self, first: io::Result<LoopEnd>) -> io::Result<LoopEnd> {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.drain());
+        let threads = std::mem::take(&mut self.threads);
+        threads.into_iter().fold(first, |all, thread| {
+            let end = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let (all, end) = (all?, end?);
+            let grace_end = all.grace_end.max(end.grace_end);
+            Ok(LoopEnd { grace_end, cut_off: all.cut_off + end.cut_off })
+        })
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.drain());
+    }
+}
+
+/// Has a loop drain when this is dropped.
+struct DrainsAtEnd(Arc<Mailbox>);
+
+impl Drop for DrainsAtEnd {
+    fn drop(&mut self) {
+        self.0.drain();
     }
 }
 

@@ -219,6 +219,11 @@ pub(super) fn is_health(call: &Call) -> bool {
     matches!(call.request.method, Method::Get | Method::Head) && call.request.path() == "/health"
 }
 
+/// Whether this is for `/mcp` without a query.
+pub(super) fn is_plain_mcp(call: &Call) -> bool {
+    call.request.target == "/mcp"
+}
+
 /// Whether this asks for a job of the operator's.
 pub(super) fn is_job(call: &Call) -> bool {
     find(call).is_ok_and(|route| route.target.takes_long())

@@ -15,6 +15,9 @@ use server::net::{
 /// A bound that only a broken server reaches.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
+/// Event loops of a server: more than one, so that every test here shows that they do not mind each other.
+const LOOPS: usize = 2;
+
 /// A server on free ports, drained when dropped.
 pub(crate) struct Bench {
     pub(crate) address: SocketAddr,
@@ -70,7 +73,7 @@ impl Bench {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = [7, 9].map(|id| Listen { id: ListenerId(id), address }).to_vec();
         let config = NetConfig { listeners, workers, limits, wall_clock: SystemTime::now };
-        let server = Server::bind(config).unwrap();
+        let server = Server::bind(config).unwrap().with_loops(LOOPS);
         let server = match identity {
             Some(identity) => server.with_tls(ListenerId(9), identity),
             None => server,

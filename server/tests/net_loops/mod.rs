@@ -1,0 +1,77 @@
+//! More than one event loop: connections are spread, bounds and the drain are common to all.
+#![expect(clippy::unwrap_used, reason = "tests say what went wrong by panicking")]
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use server::net::{Call, Limits, Reply, Response, Service, StreamSender, sse};
+
+use crate::net_bench::{Bench, LONG, get};
+
+/// Holds up its event loop where it is asked to, which no real service does.
+struct Holding {
+    entered: Mutex<Sender<()>>,
+    released: Mutex<Receiver<()>>,
+}
+
+impl Service for Holding {
+    fn serve(&self, _: Call, reply: Reply) {
+        reply.send(Response::empty(204));
+    }
+
+    fn quick(&self, call: &Call) -> Option<Response> {
+        if call.request.target == "/hold" {
+            self.entered.lock().unwrap().send(()).unwrap();
+            self.released.lock().unwrap().recv_timeout(LONG).unwrap();
+        }
+        Some(Response::empty(204))
+    }
+}
+
+#[test]
+fn a_connection_of_another_loop_is_answered_meanwhile() {
+    let (enter, entered) = channel();
+    let (release, released) = channel();
+    let service = Holding { entered: Mutex::new(enter), released: Mutex::new(released) };
+    let bench = Bench::start(service, Limits::default(), 1);
+    // One after the other, so that it is known which was the first: they go to the loops in turn.
+    let mut clients = [bench.connect(), bench.connect()];
+    for client in &mut clients {
+        client.say(&get("/"));
+        assert_eq!(client.head_status(), 204);
+    }
+    let [held, other] = &mut clients;
+    held.say(&get("/hold"));
+    entered.recv_timeout(LONG).unwrap();
+    other.say(&get("/"));
+    assert_eq!(other.head_status(), 204);
+    release.send(()).unwrap();
+    assert_eq!(held.head_status(), 204);
+    assert_eq!(bench.counters.open.get(), 2);
+    assert_eq!(bench.stop().connections_cut_off, 0);
+}
+
+#[test]
+fn connections_and_streams_are_bounded_over_all_loops() {
+    let (give, given) = channel::<StreamSender>();
+    let give = Mutex::new(give);
+    let limits = Limits { connections_max: 3, streams_max: 1, ..Limits::default() };
+    let service = move |_: Call, reply: Reply| {
+        give.lock().unwrap().send(reply.stream(sse::head())).unwrap();
+    };
+    let bench = Bench::start(service, limits, 1);
+    let mut clients = [bench.connect(), bench.connect(), bench.connect()];
+    let mut statuses = Vec::new();
+    let mut streams = Vec::new();
+    for client in &mut clients {
+        client.say(&get("/"));
+        statuses.push(client.head_status());
+        streams.push(given.recv_timeout(LONG).unwrap());
+    }
+    assert_eq!(statuses, [200, 503, 503]);
+    assert_eq!(bench.connect().try_get(), Some(503));
+    assert_eq!(bench.counters.turned_away.get(), 1);
+    drop(streams);
+    drop(clients);
+    assert_eq!(bench.stop().connections_cut_off, 0);
+}
