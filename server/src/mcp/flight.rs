@@ -95,10 +95,16 @@ impl Flight {
         self.line.pause()
     }
 
-    /// The answer. The first settles it; others are dropped.
+    /// The answer. The first settles it; others are dropped. What comes after the time bound is late,
+    /// whether or not the timer has said so yet.
     pub(super) fn answer(&self, outcome: Result<Value, Fault>) {
+        let is_late = Instant::now() >= self.deadline;
         if self.settle() {
             match outcome {
+                Ok(_) if is_late => {
+                    let fault = Fault::timed_out(self.limit);
+                    self.line.answer(fault.status(), message::failure(&self.id, &fault));
+                }
                 Ok(result) => self.line.answer(200, message::success(&self.id, result)),
                 Err(fault) => {
                     self.line.answer(fault.status(), message::failure(&self.id, &fault));
@@ -137,6 +143,14 @@ impl Flight {
     /// That answer is there, or waited for no longer.
     pub(super) fn waited_for(&self, ask: u64) {
         locked(&self.asking).retain(|other| *other != ask);
+    }
+
+    /// Whether there is nothing left to do for it: it is answered, called off, or past its time bound.
+    pub(super) fn is_over(&self) -> bool {
+        if Instant::now() >= self.deadline {
+            self.time_out();
+        }
+        self.is_settled()
     }
 
     /// Whether it is answered, or called off.

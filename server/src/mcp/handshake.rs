@@ -53,7 +53,7 @@ pub(super) fn post<H: Host>(
     let mut begun = Vec::new();
     for one in messages {
         match one {
-            Message::Wrong { id, fault } => line.answer(400, message::failure(&id, &fault)),
+            Message::Wrong { id, fault } => begun.push(Begun::Refused(id, fault)),
             Message::Notification { method, params } => {
                 notified(session.as_ref(), method, params);
             }
@@ -64,7 +64,7 @@ pub(super) fn post<H: Host>(
             }
             Message::Request { id, method: "initialize", .. } if is_batch => {
                 let fault = Fault::invalid_request("initialize must not be in a batch");
-                line.answer(400, message::failure(id, &fault));
+                begun.push(Begun::Refused(id.clone(), fault));
             }
             Message::Request { id, method, params } => {
                 let start = Start {
@@ -79,14 +79,21 @@ pub(super) fn post<H: Host>(
                     limit: shared.call_time_max,
                 };
                 match Flight::begin(&shared.timer, start) {
-                    Err(fault) => line.answer(fault.status(), message::failure(id, &fault)),
-                    Ok(flight) => begun.push((flight, method, params)),
+                    Err(fault) => begun.push(Begun::Refused(id.clone(), fault)),
+                    Ok(flight) => begun.push(Begun::Flight(flight, method, params)),
                 }
             }
         }
     }
-    for (flight, method, params) in begun {
-        if flight.is_settled() {
+    for one in begun {
+        let (flight, method, params) = match one {
+            Begun::Refused(id, fault) => {
+                line.answer(fault.status(), message::failure(&id, &fault));
+                continue;
+            }
+            Begun::Flight(flight, method, params) => (flight, method, params),
+        };
+        if flight.is_over() {
             continue;
         }
         let abilities = session.as_ref().map(|session| session.abilities).unwrap_or_default();
@@ -95,6 +102,14 @@ pub(super) fn post<H: Host>(
         let (shared, caller) = (Arc::clone(shared), caller.clone());
         Work { shared, caller, manner, flight, method, params }.start();
     }
+}
+
+/// A message that is to be answered, in the order in which it came.
+enum Begun<'a> {
+    /// There is nothing to do for it.
+    Refused(Value, Fault),
+    /// It is under way.
+    Flight(Arc<Flight>, &'a str, &'a Value),
 }
 
 /// The answer to a `ping` that names no session and wants no progress.
