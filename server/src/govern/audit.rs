@@ -82,6 +82,13 @@ struct State {
     closing: bool,
 }
 
+impl State {
+    /// Why no more calls can be recorded; `None` while they can.
+    fn failure(&self) -> Option<&str> {
+        self.ledger.as_ref().map_or(Some("the ledger is closed"), Ledger::failure)
+    }
+}
+
 /// How many of these are sensitivity events.
 fn sensitive(touched: &[Touched]) -> u64 {
     let plain = |one: &&Touched| matches!(one.effect, Effect::Read | Effect::Written);
@@ -208,10 +215,7 @@ impl Audit {
 
     /// Why no more calls can be recorded; `None` while they can.
     pub fn failure(&self) -> Option<String> {
-        match &self.shared.state().ledger {
-            Some(ledger) => ledger.failure().map(str::to_owned),
-            None => Some("the ledger is closed".to_owned()),
-        }
+        self.shared.state().failure().map(str::to_owned)
     }
 
     /// Whether no more calls can be recorded, without waiting: while somebody is at work on the ledger,
@@ -220,7 +224,7 @@ impl Audit {
         let Ok(state) = self.shared.state.try_lock() else {
             return self.shared.was_failing.load(Ordering::Relaxed);
         };
-        let is_failing = state.ledger.as_ref().is_none_or(|ledger| ledger.failure().is_some());
+        let is_failing = state.failure().is_some();
         self.shared.was_failing.store(is_failing, Ordering::Relaxed);
         is_failing
     }

@@ -98,13 +98,11 @@ impl Flight {
     /// The answer. The first settles it; others are dropped. What comes after the time bound is late,
     /// whether or not the timer has said so yet.
     pub(super) fn answer(&self, outcome: Result<Value, Fault>) {
-        let is_late = Instant::now() >= self.deadline;
+        let outcome = outcome.and_then(|result| {
+            if self.is_late() { Err(Fault::timed_out(self.limit)) } else { Ok(result) }
+        });
         if self.settle() {
             match outcome {
-                Ok(_) if is_late => {
-                    let fault = Fault::timed_out(self.limit);
-                    self.line.answer(fault.status(), message::failure(&self.id, &fault));
-                }
                 Ok(result) => self.line.answer(200, message::success(&self.id, result)),
                 Err(fault) => {
                     self.line.answer(fault.status(), message::failure(&self.id, &fault));
@@ -147,10 +145,14 @@ impl Flight {
 
     /// Whether there is nothing left to do for it: it is answered, called off, or past its time bound.
     pub(super) fn is_over(&self) -> bool {
-        if Instant::now() >= self.deadline {
+        if self.is_late() {
             self.time_out();
         }
         self.is_settled()
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
     }
 
     /// Whether it is answered, or called off.

@@ -199,13 +199,17 @@ const fn mcp(method: Method) -> Route {
 
 /// The position of a request's row, for counting; one past the last where it has none.
 pub(super) fn position(call: &Call) -> u16 {
-    let method = match &call.request.method {
-        Method::Head => &Method::Get,
-        other => other,
-    };
-    let path = call.request.path();
+    let (method, path) = (asked(call), call.request.path());
     let at = ROUTES.iter().position(|route| route.method == *method && route.path == path);
     u16::try_from(at.unwrap_or(ROUTES.len())).expect("some dozens of routes")
+}
+
+/// The method whose row is meant: that of `GET` answers `HEAD` as well.
+fn asked(call: &Call) -> &Method {
+    match &call.request.method {
+        Method::Head => &Method::Get,
+        other => other,
+    }
 }
 
 /// Method and path of the row at that position.
@@ -216,7 +220,7 @@ pub(super) fn name(position: u16) -> (&'static str, &'static str) {
 
 /// Whether this is a plain `GET /health`.
 pub(super) fn is_health(call: &Call) -> bool {
-    matches!(call.request.method, Method::Get | Method::Head) && call.request.path() == "/health"
+    *asked(call) == Method::Get && call.request.path() == "/health"
 }
 
 /// Whether this is for `/mcp` without a query.
@@ -258,10 +262,7 @@ pub(super) fn methods(wanted: impl Fn(&Route) -> bool) -> Vec<&'static str> {
 /// The row of a request: 404 for an unknown path, 405 for a known one with another method.
 pub(super) fn find(call: &Call) -> Result<&'static Route, Refusal> {
     let here = |route: &Route| is_here(route, call);
-    let asked = match &call.request.method {
-        Method::Head => &Method::Get,
-        other => other,
-    };
+    let asked = asked(call);
     if let Some(route) = ROUTES.iter().find(|route| here(route) && route.method == *asked) {
         return Ok(route);
     }
