@@ -38,7 +38,8 @@ pub fn golden(name: &str) -> Files {
 /// The files of a store: a sealed segment with its state, or, if `logged`, all of it in a log.
 pub fn good(logged: bool) -> Files {
     let memory = MemoryDisk::default();
-    let store = Store::open(ground::still(Arc::new(memory.clone()), 1), Options::default()).expect("an empty store");
+    let store = Store::open(ground::still(Arc::new(memory.clone()), 1), Options::default())
+        .expect("an empty store");
     let dimensions = u32::try_from(WIDTH).expect("eight");
     store.bind_model(Model { fingerprint: [7; 32], dimensions }).expect("the first model");
     let source = SourceId(u128::MAX / 3);

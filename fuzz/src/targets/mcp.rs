@@ -104,6 +104,7 @@ impl Host for Small {
         _: &str,
         value: &str,
         _: &Value,
+        _: &Client<'_>,
     ) -> Result<Completion, Fault> {
         Ok(Completion { values: vec![value.to_owned(); 3], total: None })
     }

@@ -40,7 +40,7 @@ pub fn run(data: &[u8]) {
     let _damaged = view.verify();
     // Beside a good segment, every other row dropped.
     let other = PostingsView::open(good().as_ref(), ROWS).expect("nobody changed it");
-    let place = |first: u32| move |row: u32| (row % 2 == 0).then_some(first + row / 2);
+    let place = |first: u32| move |row: u32| row.is_multiple_of(2).then_some(first + row / 2);
     if let Ok(merged) = merge(&[(view, place(0)), (other, place(ROWS / 2))], ROWS) {
         PostingsView::open(merged.as_ref(), ROWS).expect("what a merge makes can be opened");
     }
