@@ -134,7 +134,7 @@ struct Listen {
 impl Listen {
     fn tell(&self, method: &str, mut params: Value) -> bool {
         params["_meta"][META_SUBSCRIPTION] = self.id.clone();
-        self.sender.send(&event(None, &notification(method, params))).is_ok()
+        self.sender.send(&event(None, &notification(method, params).to_string())).is_ok()
     }
 }
 
@@ -333,7 +333,7 @@ impl<C: Clone> Listens<C> {
         for listen in std::mem::take(&mut state.listens).into_values() {
             let last = success(&listen.id, result(&listen.id));
             // Who is gone needs no end.
-            let _gone = listen.sender.send(&event(None, &last));
+            let _gone = listen.sender.send(&event(None, &last.to_string()));
         }
         state.subscriptions.clear();
     }

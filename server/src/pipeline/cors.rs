@@ -11,6 +11,7 @@ use super::route::{self, Route};
 use super::{LOCAL, Refusal};
 use crate::limits::{ORIGIN_BYTES_MAX, PREFLIGHT_AGE};
 use crate::net::{Call, Method, Response};
+use crate::rest::LEFT_OUT;
 
 /// Fields that a page may send beside those that need no leave.
 const ALLOWED_FIELDS: [&str; 11] = [
@@ -28,8 +29,8 @@ const ALLOWED_FIELDS: [&str; 11] = [
 ];
 
 /// Fields of an answer that a page may read beside those that need no leave.
-const EXPOSED_FIELDS: [&str; 4] =
-    ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id"];
+const EXPOSED_FIELDS: [&str; 5] =
+    ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id", LEFT_OUT];
 
 /// An origin as browsers send it: scheme, host, and a port where it is not the scheme's own.
 #[derive(Debug, Clone, PartialEq, Eq)]

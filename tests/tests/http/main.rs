@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod large;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
