@@ -105,8 +105,8 @@ impl Origins {
         self.0.iter().any(|listed| listed.0 == origin)
     }
 
-    /// The fields that answers to this call carry. Where origins are listed, an answer of a shared route
-    /// depends on `Origin`, and says so to caches even when none was sent.
+    /// The fields that answers to this call carry. Where origins are listed, an answer depends on
+    /// `Origin`, and says so to caches even when none was sent.
     pub(super) fn fields(&self, call: &Call) -> Vec<(&'static str, String)> {
         if self.0.is_empty() || !route::is_shared(call) {
             return Vec::new();

@@ -538,6 +538,23 @@ fn a_body_that_is_too_large_is_refused() {
 }
 
 #[test]
+fn what_a_head_is_refused_for_is_told_under_the_clients_own_id() {
+    for (name, value, status) in [
+        ("Content-Length", "999999999", 413),
+        ("Expect", "a miracle", 417),
+        ("Transfer-Encoding", "gzip", 501),
+    ] {
+        let ask = Ask::new("POST", "/recall").header(name, value);
+        let own = ask.clone().header("X-Request-Id", "mine-1");
+        let answer = service().ask(&own);
+        assert_eq!((answer.status, answer.header("x-request-id")), (status, Some("mine-1")));
+        let odd = service().ask(&ask.header("X-Request-Id", "not one of ours!"));
+        assert_eq!(odd.status, status);
+        assert!(!odd.header("x-request-id").unwrap().contains(' '));
+    }
+}
+
+#[test]
 fn one_connection_serves_many_requests() {
     let service = service();
     let mut client = service.connect();
