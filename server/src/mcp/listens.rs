@@ -224,6 +224,13 @@ impl<C: Clone> Listens<C> {
         Ok(())
     }
 
+    /// How many streams are open, and how many resources are followed.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let mut state = self.state();
+        state.drop_gone();
+        (state.listens.len(), state.subscriptions.len())
+    }
+
     /// A session follows a resource no longer.
     pub(super) fn unsubscribe(&self, session: &Arc<Session>, uri: &str) {
         self.state().subscriptions.retain(|_, one| !(one.owner.is(session) && one.uri == uri));

@@ -121,7 +121,7 @@ impl Service for Pipeline {
         match admitted {
             Err(refusal) => reply.send(refusal.into()),
             Ok((target, caller)) => match target {
-                Target::Metrics => reply.send(self.meters.page(&self.parts)),
+                Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
                 Target::Api(operation) => {
                     reply.send(self.run(operation.run, &caller, &call));
                 }
