@@ -8,10 +8,9 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use server::pipeline::{Gate, ROUTES};
 use server::validate::{RecallRequest, SemanticRecallRequest, Shape};
-use tests::documents;
 use tests::mcp_client;
 use tests::schema::{assert_fits, assert_open};
-use tests::service::{Service, run, scratch};
+use tests::service::{Service, run, scratch, with_documents};
 use tests::wire::{self, Answer, Ask};
 
 const APP: &str = "https://app.example";
@@ -19,19 +18,7 @@ const OTHER_APP: &str = "http://localhost:3000";
 
 fn service() -> &'static Service {
     static SERVICE: OnceLock<Service> = OnceLock::new();
-    SERVICE.get_or_init(|| {
-        let scratch = scratch();
-        let folder = scratch.path().join("documents");
-        documents::write_all(&folder);
-        let folder = folder.to_str().unwrap();
-        let arguments = [
-            ["--hosted", "127.0.0.1:0"],
-            ["--ingest", folder],
-            ["--allow-origin", APP],
-            ["--allow-origin", OTHER_APP],
-        ];
-        Service::start_shared(scratch, arguments.as_flattened())
-    })
+    SERVICE.get_or_init(|| with_documents(&["--allow-origin", APP, "--allow-origin", OTHER_APP]))
 }
 
 fn listeners() -> [&'static str; 2] {
