@@ -1,10 +1,15 @@
 //! Followed resources, and the streams that tell of them.
 
+use engine::{Batch, ItemDraft, Micros};
 use serde_json::json;
+use server::limits::CALL_TIME_MAX;
+use server::names;
+use tests::sample::{hide, items, link, note, tombstones};
 use tests::service::{Service, scratch};
 use tests::wire::Ask;
 
-use super::{META, modern, remember, service, session};
+use super::inside::Inside;
+use super::{META, Session, modern, remember, service, session};
 
 #[test]
 fn followed_items_are_told_of_and_a_lost_stream_is_taken_up_again() {
@@ -76,4 +81,39 @@ fn the_end_of_the_server_ends_a_listening_stream_with_its_result() {
     let last = stream.next_event().unwrap().1;
     assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(0), &json!("complete")));
     assert!(stream.next_event().is_err(), "then it ends");
+}
+
+#[test]
+fn a_brief_is_told_of_when_it_says_something_else() {
+    let scratch = scratch();
+    let inside = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);
+    let store = &inside.parts.workspace.store;
+    let plain = |draft: ItemDraft| items([draft]);
+    // Of another day, so that a brief of today has nothing of it.
+    let long_ago = ItemDraft { recorded_at: Some(Micros(0)), ..note("The old light.") };
+    let old = store.write(plain(long_ago)).unwrap().items[0];
+    let session = Session::begin(&inside.at, "2025-11-25");
+    let mut stream = session.stream(None);
+    let brief = json!({"uri": "memory://brief/today"});
+    let other = json!({"uri": format!("memory://item/{}", names::item("note", old))});
+    for uri in [&brief, &other] {
+        assert_eq!(session.result("resources/subscribe", uri), json!({}));
+    }
+    let read = || session.result("resources/read", &brief)["contents"][0]["text"].to_string();
+    let listed = |text: &str| text.split_once("Recorded today").unwrap().1.to_owned();
+    let before = listed(&read());
+    // Parts of others, other days and links are nothing to a brief, and what is followed beside it is told.
+    store.write(plain(ItemDraft { kind: "chunk".to_owned(), ..note("A part.") })).unwrap();
+    let past = ItemDraft { recorded_at: Some(Micros(1)), ..note("The older light.") };
+    let past = store.write(plain(past)).unwrap().items[0];
+    store.write(Batch { edges: vec![link(past, old, 1.0)], ..Batch::default() }).unwrap();
+    store.write(tombstones([hide(old)])).unwrap();
+    assert_eq!(stream.next_event().unwrap().1["params"], other);
+    assert_eq!(listed(&read()), before);
+    let new = store.write(plain(note("The new light."))).unwrap().items[0];
+    assert_eq!(stream.next_event().unwrap().1["params"], brief);
+    assert_ne!(listed(&read()), before);
+    store.write(tombstones([hide(new)])).unwrap();
+    assert_eq!(stream.next_event().unwrap().1["params"], brief);
+    assert_eq!(listed(&read()), before);
 }
