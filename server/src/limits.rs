@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use engine::limits as stored;
+
 /// Largest request head (request line, header fields and the closing empty line).
 pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 
@@ -183,6 +185,27 @@ const _: () = assert!(LINGER_TIMEOUT.as_secs() < DRAIN_GRACE.as_secs());
 pub const API_BODY_BYTES_MAX: usize = 1024 * 1024;
 
 const _: () = assert!(API_BODY_BYTES_MAX <= BODY_BYTES_MAX);
+
+/// Items of one answer, as JSON. Holds the largest item there can be, so that the best one found is always
+/// given: its text and all else, however it is escaped, and the ids of `engine`'s `SUPERSEDES_MAX` others.
+/// What does not fit is left out, and the answer says how much. An answer to MCP, which is one message of
+/// a stream, stays below `STREAM_MESSAGE_BYTES_MAX` with room for what stands around it.
+pub const ANSWER_BYTES_MAX: usize = 12 * 1024 * 1024;
+
+const _: () = {
+    let text = TEXT_BYTES_MAX * JSON_ESCAPE_GROWTH_MAX;
+    let tags_and_gates =
+        2 * stored::LIST_MAX * (stored::NAME_BYTES_MAX * JSON_ESCAPE_GROWTH_MAX + 3);
+    // An id, and where that item was erased the id once more, with the time.
+    let replaced = stored::SUPERSEDES_MAX * 128;
+    let titles_and_names = 1024 * 1024;
+    assert!(text + tags_and_gates + replaced + titles_and_names <= ANSWER_BYTES_MAX);
+    assert!(ANSWER_BYTES_MAX + 2 * 1024 * 1024 <= STREAM_MESSAGE_BYTES_MAX);
+};
+
+/// Kinds, and modalities, that statistics count by name: the most frequent. An installation has some
+/// dozens; a client that makes up new ones all the time does not make `GET /stats` grow.
+pub const NAMES_COUNTED_MAX: usize = 256;
 
 /// Origins that an operator may list; more is a mistake, and each is compared with on every call.
 pub const ORIGINS_MAX: usize = 64;

@@ -138,7 +138,7 @@ pub fn ingest(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         Ok(wanted) => wanted,
         Err(error) => return reply.send(refuse(error).into()),
     };
-    let stream = reply.stream(sse::head());
+    let stream = reply.report_by_stream(sse::head());
     let tell = |done: u64, total: u64, name: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total, "file": name}));
     };
@@ -209,7 +209,7 @@ pub fn import(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         Ok(wanted) => wanted,
         Err(refusal) => return reply.send(refusal.into()),
     };
-    let stream = reply.stream(sse::head());
+    let stream = reply.report_by_stream(sse::head());
     let tell = |done: u64, total: u64, _: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total}));
     };
@@ -327,7 +327,7 @@ fn keep(
         Ok(raw) => raw,
         Err(refusal) => return reply.send(refusal.into()),
     };
-    let stream = reply.stream(sse::head());
+    let stream = reply.report_by_stream(sse::head());
     let tell = |done: u64, total: u64, what: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total, "what": what}));
     };
@@ -341,6 +341,8 @@ fn keep(
 /// Why an export ended before its end.
 enum Cut {
     Damaged(Damage),
+    /// The server closes down.
+    CalledOff,
     Gone,
 }
 
@@ -357,13 +359,16 @@ impl From<Gone> for Cut {
 }
 
 /// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
-pub fn export(parts: &Parts, caller: &Caller, reply: Reply) {
+pub fn export(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     if let Err(error) = record_export(&parts.workspace.audit, &caller.principal) {
         return reply.send(Refusal::unavailable(&error.to_string()).into());
     }
-    let stream = reply.stream(sse::head());
+    let stream = reply.report_by_stream(sse::head());
     let snapshot = parts.workspace.store.snapshot();
     let written = write::all(&snapshot, |lines| {
+        if call.cancel.is_raised() {
+            return Err(Cut::CalledOff);
+        }
         let text = std::str::from_utf8(lines).expect("lines are made of texts");
         let data = Some(text.trim_end_matches('\n'));
         let event = sse::Event { name: Some("lines"), data, ..sse::Event::default() };
@@ -374,6 +379,10 @@ pub fn export(parts: &Parts, caller: &Caller, reply: Reply) {
         Ok(lines) => event(&stream, "report", &lines.to_json()),
         Err(Cut::Damaged(damage)) => {
             event(&stream, "error", &json!({"detail": damage.to_string()}));
+        }
+        Err(Cut::CalledOff) => {
+            let detail = "the server closes down; the export is not whole";
+            event(&stream, "error", &json!({"detail": detail}));
         }
         Err(Cut::Gone) => {}
     }

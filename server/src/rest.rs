@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::embed::Embedder;
 use crate::limits::API_BODY_BYTES_MAX;
+use crate::metrics::Stage;
 use crate::net::{Call, Response};
 use crate::parts::{Caller, Parts};
 use crate::pipeline::refusal::Refusal;
@@ -24,6 +25,9 @@ use crate::validate::{self, Invalid};
 pub use openapi::openapi;
 pub use operations::Operation;
 pub use page::{docs, script, style};
+
+/// The header that says how many seeds and neighbours an answer had no room for.
+pub const LEFT_OUT: &str = "x-recalld-left-out";
 
 /// What answers an operation.
 pub type Run = fn(&Ask<'_>) -> Result<Response, Refusal>;
@@ -100,7 +104,7 @@ pub fn stats(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let answer = governed(&ask.context(), "GET /stats", &json!({}), false, |context| {
         Ok(Answer::plain(status::collect(context)?, String::new()))
     });
-    Ok(respond(without_receipt(answer.map_err(|refused| refuse(refused.error))?)))
+    Ok(respond(ask, without_receipt(answer.map_err(|refused| refuse(refused.error))?)))
 }
 
 /// `POST /recall`.
@@ -125,8 +129,9 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let answer = governed(&ask.context(), "POST /recall", &arguments, false, |context| {
         seeds(context, &plan, |seeds, _, _| json!({"seeds": seeds}))
     });
-    let mut answer = answer.map_err(|refused| refuse(refused.error))?;
-    Ok(respond(answer.structured["seeds"].take()))
+    let mut answer = answer.map_err(|refused| refuse(refused.error))?.structured;
+    let left_out = answer["left_out"].take();
+    Ok(complete_or_not(respond(ask, answer["seeds"].take()), &left_out))
 }
 
 /// `POST /semantic-recall`.
@@ -151,10 +156,12 @@ pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
             })
         })
     });
-    Ok(respond(without_receipt(answer.map_err(|refused| refuse(refused.error))?)))
+    let mut answer = without_receipt(answer.map_err(|refused| refuse(refused.error))?);
+    let left_out = answer.as_object_mut().and_then(|fields| fields.remove("left_out"));
+    Ok(complete_or_not(respond(ask, answer), &left_out.unwrap_or_default()))
 }
 
-/// Runs a plan and shows what it found as seeds.
+/// Runs a plan and shows what it found as seeds, and how many more there was no room for in `left_out`.
 fn seeds(
     context: &Context<'_>,
     plan: &Plan,
@@ -162,20 +169,24 @@ fn seeds(
 ) -> Result<Answer, ToolError> {
     let view = context.parts.workspace.encoders.view();
     let snapshot = &view.snapshot;
-    let outcome = recall_tool::run(context, &view, plan)?;
+    let mut outcome = recall_tool::run(context, &view, plan)?;
     let knows: show::Knows<'_> = &|other| context.may_know(other);
-    let mut seeds = Vec::with_capacity(outcome.items.len());
-    for found in &outcome.items {
+    let (seeds, left_out) = recall_tool::shown(context, snapshot, plan, &mut outcome, |found| {
         let mut seed = show::seed(snapshot, found.place, found.verdict, knows)?;
         seed.insert("score".to_owned(), show::score(found.score));
-        if plan.neighbours {
-            let neighbours = show::neighbours(snapshot, &found.neighbours, knows)?;
-            seed.insert("neighbors".to_owned(), neighbours);
-        }
-        seeds.push(Value::Object(seed));
-    }
-    let answer = Answer::plain(shape(seeds, &outcome, &view.embedder), String::new());
+        Ok(Value::Object(seed))
+    })?;
+    let mut answer = Answer::plain(shape(seeds, &outcome, &view.embedder), String::new());
+    answer.structured["left_out"] = left_out.into();
     recall_tool::account(snapshot, &outcome, answer)
+}
+
+/// The answer, which says how much there was no room for: in a header, because an array has no place for it.
+fn complete_or_not(answer: Response, left_out: &Value) -> Response {
+    match left_out.as_u64() {
+        None | Some(0) => answer,
+        Some(count) => answer.header(LEFT_OUT, count.to_string()),
+    }
 }
 
 /// The HTTP API's bodies have no receipt; the entry in the ledger is there all the same.
@@ -186,8 +197,11 @@ fn without_receipt(mut answer: Answer) -> Value {
     answer.structured
 }
 
-fn respond(body: Value) -> Response {
-    Response::json(200, body.to_string().into_bytes())
+fn respond(ask: &Ask<'_>, body: Value) -> Response {
+    let began = Instant::now();
+    let body = body.to_string().into_bytes();
+    ask.parts.stages.record(Stage::Render, began.elapsed());
+    Response::json(200, body)
 }
 
 fn unprocessable(invalid: &Invalid) -> Response {

@@ -480,6 +480,12 @@ fn a_drain_finishes_what_is_begun() {
     let answer = answering.answer_by_stream(sse::head());
     answer.send(b"data: 2\n\n").unwrap();
     waiting.head();
+    let mut job = bench.connect();
+    job.say(&get("/job"));
+    let (watched, working_on) = calls.recv_timeout(LONG).unwrap();
+    let report = working_on.report_by_stream(sse::head());
+    report.send(b"data: 5\n\n").unwrap();
+    job.head();
     let mut late = bench.connect();
     late.say(&get("/late"));
     let (_, late_reply) = calls.recv_timeout(LONG).unwrap();
@@ -492,6 +498,11 @@ fn a_drain_finishes_what_is_begun() {
     answer.send(b"data: 3\n\n").unwrap();
     drop(answer);
     assert_eq!(waiting.chunked_body(), b"data: 2\n\ndata: 3\n\n");
+    // What would take too long is called off, and says so.
+    net_bench::until(|| watched.cancel.is_raised());
+    report.send(b"data: called off\n\n").unwrap();
+    drop(report);
+    assert_eq!(job.chunked_body(), b"data: 5\n\ndata: called off\n\n");
     let late_answer = late_reply.answer_by_stream(sse::head());
     late.head();
     late_answer.send(b"data: 4\n\n").unwrap();
@@ -503,7 +514,7 @@ fn a_drain_finishes_what_is_begun() {
     assert_eq!(answer.body, b"{}");
     assert!(answer.head.contains("connection: close"));
     assert!(working.is_closed());
-    drop((working, listening, waiting, late, idle));
+    drop((working, listening, waiting, job, late, idle));
     let drained = bench.stop();
     assert_eq!((drained.connections_cut_off, drained.workers_ended), (0, true));
 }

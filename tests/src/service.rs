@@ -5,13 +5,41 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
+use engine::Durability;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use server::app::model_request;
+use server::app::{Encoding, Settings, model_request};
 use tempfile::TempDir;
 
+use crate::documents;
 use crate::wire::{self, Answer, Ask, Client};
+
+/// Settings of a service in this process: durable, with one thread to embed. `model` of `None` is the default.
+pub fn settings(data: &Path, model: Option<PathBuf>, call_time_max: Duration) -> Settings {
+    Settings {
+        data: data.to_owned(),
+        model,
+        encoding: Encoding { threads: 1, ..Encoding::detect() },
+        call_time_max,
+        durability: Durability::Sync,
+    }
+}
+
+/// A service for all tests of a process, with a hosted listener and the documents of `documents::write_all`
+/// ingested, which lie beneath its scratch folder.
+///
+/// # Panics
+/// As [`Service::start_shared`].
+pub fn with_documents(arguments: &[&str]) -> Service {
+    let scratch = scratch();
+    let folder = scratch.path().join("documents");
+    documents::write_all(&folder);
+    let folder = folder.to_str().expect("scratch folders have plain names");
+    let own = ["--hosted", "127.0.0.1:0", "--ingest", folder];
+    Service::start_shared(scratch, &[&own, arguments].concat())
+}
 
 /// `recalld`, built as this test was: in its target directory and profile, once per process.
 ///

@@ -7,12 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{
-    Batch, Durability, FullSpeed, ItemDraft, ItemView, Model, Options, Reencoder, Store, WriteError,
-};
+use engine::{Batch, FullSpeed, ItemDraft, ItemView, Model, Options, Reencoder, Store, WriteError};
 use half::f16;
 use serde_json::{Value, json};
-use server::app::{self, Encoding, Settings};
+use server::app;
 use server::embed::Embedder;
 use server::encoders::Encoders;
 use server::ingest::{Job, Report, Request, Roots};
@@ -22,7 +20,7 @@ use server::parts::Caller;
 use server::rest;
 use server::tools::{Context, status};
 use tests::ground;
-use tests::service::{scratch, write};
+use tests::service::{scratch, settings, write};
 use tests::sim::disk::{Fault, SimDisk};
 use tests::sim::state::DiskState;
 use tests::tiny_model::{self, Tiny};
@@ -184,13 +182,8 @@ fn a_job_keeps_no_embedding_of_a_model_that_the_store_has_left() {
 fn a_store_that_had_no_room_at_its_opening_is_served() {
     let scratch = scratch();
     let model = Tiny::new(1, 16).write(scratch.path(), "model");
-    let settings = Settings {
-        data: scratch.path().join("data"),
-        model: Some(model.clone()),
-        encoding: Encoding { threads: 1, ..Encoding::detect() },
-        call_time_max: Duration::from_secs(30),
-        durability: Durability::Sync,
-    };
+    let settings =
+        settings(&scratch.path().join("data"), Some(model.clone()), Duration::from_secs(30));
     let started = app::start(&settings, &mut Silent).unwrap();
     let mut parts = Arc::into_inner(started.parts).expect("nobody else has them");
     let embedder = Arc::new(tiny_model::embedder(&model));

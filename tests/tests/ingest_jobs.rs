@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use engine::ledger::{Effect, Outcome, Reader};
 use engine::os::disk::RealDisk;
 use engine::{
-    Batch, Direction, Durability, EdgeDraft, EdgeFilter, ItemDraft, ItemId, NEIGHBOURS_MAX,
-    Options, Record, Store,
+    Batch, Direction, EdgeDraft, EdgeFilter, ItemDraft, ItemId, NEIGHBOURS_MAX, Options, Record,
+    Store,
 };
 use serde_json::{Value, json};
-use server::app::{self, Encoding, Settings};
+use server::app;
 use server::encoders::Encoders;
 use server::ingest::{Job, Report, Request, Roots, document_of, uri};
 use server::model::Silent;
@@ -27,7 +27,7 @@ use server::tools::Context;
 use tests::failing_disk::FailingDisk;
 use tests::ground;
 use tests::mcp_client::McpClient;
-use tests::service::{Service, run_json, scratch, write};
+use tests::service::{Service, run_json, scratch, settings, write};
 use tests::tiny_model::{self, Tiny};
 
 fn ingest(service: &Service, arguments: &Value) -> Value {
@@ -364,13 +364,8 @@ fn linking_is_told_and_can_be_called_off() {
 fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     let scratch = scratch();
     let model = Tiny { layers: 2, ..Tiny::new(1, 16) }.write(scratch.path(), "model");
-    let settings = Settings {
-        data: scratch.path().join("data"),
-        model: Some(model.clone()),
-        encoding: Encoding { threads: 1, ..Encoding::detect() },
-        call_time_max: Duration::from_secs(30),
-        durability: Durability::Sync,
-    };
+    let settings =
+        settings(&scratch.path().join("data"), Some(model.clone()), Duration::from_secs(30));
     let started = app::start(&settings, &mut Silent).unwrap();
     let mut parts = Arc::into_inner(started.parts).expect("nobody else has them");
     let is_full = Arc::new(AtomicBool::new(false));

@@ -8,10 +8,9 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use server::pipeline::{Gate, ROUTES};
 use server::validate::{RecallRequest, SemanticRecallRequest, Shape};
-use tests::documents;
 use tests::mcp_client;
 use tests::schema::{assert_fits, assert_open};
-use tests::service::{Service, run, scratch};
+use tests::service::{Service, run, scratch, with_documents};
 use tests::wire::{self, Answer, Ask};
 
 const APP: &str = "https://app.example";
@@ -19,19 +18,7 @@ const OTHER_APP: &str = "http://localhost:3000";
 
 fn service() -> &'static Service {
     static SERVICE: OnceLock<Service> = OnceLock::new();
-    SERVICE.get_or_init(|| {
-        let scratch = scratch();
-        let folder = scratch.path().join("documents");
-        documents::write_all(&folder);
-        let folder = folder.to_str().unwrap();
-        let arguments = [
-            ["--hosted", "127.0.0.1:0"],
-            ["--ingest", folder],
-            ["--allow-origin", APP],
-            ["--allow-origin", OTHER_APP],
-        ];
-        Service::start_shared(scratch, arguments.as_flattened())
-    })
+    SERVICE.get_or_init(|| with_documents(&["--allow-origin", APP, "--allow-origin", OTHER_APP]))
 }
 
 fn listeners() -> [&'static str; 2] {
@@ -128,8 +115,10 @@ fn every_reference_leads_somewhere_and_every_example_fits() {
     walk(&description, &description);
     for (method, path, operation) in operations(&description) {
         let behind_gateway = operation["security"] != json!([]);
-        let mut statuses: BTreeSet<&str> =
-            BTreeSet::from(["200", "400", "403", "404", "405", "408", "413", "431", "500", "503"]);
+        let mut statuses: BTreeSet<&str> = BTreeSet::from([
+            "200", "400", "403", "404", "405", "408", "413", "417", "431", "500", "501", "503",
+            "505",
+        ]);
         if behind_gateway {
             statuses.extend(["401", "422", "429"]);
             let needed = json!([{"gatewayClientId": [], "gatewayClientSecret": [], "bearer": []}]);
@@ -154,7 +143,8 @@ fn assert_described(description: &Value, method: &str, path: &str, ask: &Ask, st
     }
     let schema = &told["content"]["application/json"]["schema"];
     assert_fits(&format!("{method} {path}"), &answer.json(), schema, description);
-    for name in told["headers"].as_object().into_iter().flat_map(|headers| headers.keys()) {
+    let headers = told["headers"].as_object().into_iter().flatten();
+    for (name, _) in headers.filter(|(_, header)| header["required"] != false) {
         assert!(answer.header(name).is_some(), "{method} {path} {status} lacks {name}");
     }
 }
@@ -268,6 +258,9 @@ fn the_page_loads_nothing_from_elsewhere_and_runs_nothing_of_its_own() {
     assert!(page.contains("<script src=\"/docs/page.js\" defer></script>"));
 }
 
+const EXPOSED: [&str; 5] =
+    ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id", "x-recalld-left-out"];
+
 const PREFLIGHT: [(&str, &str); 2] = [
     ("Access-Control-Request-Method", "POST"),
     ("Access-Control-Request-Headers", "authorization,content-type,x-gateway-client-id"),
@@ -344,6 +337,7 @@ fn a_listed_origin_may_ask_and_read() {
                 (200, service().signed(Ask::post("/recall", &body))),
                 (422, service().signed(Ask::post("/recall", &json!({})))),
                 (405, Ask::get("/recall")),
+                (404, Ask::get("/nothing")),
                 (200, service().signed(mcp_client::ask(&ping(None)))),
                 (200, service().signed(mcp_client::ask(&ping(Some("t"))))),
             ];
@@ -353,7 +347,7 @@ fn a_listed_origin_may_ask_and_read() {
                 assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
                 assert_eq!(answer.header("vary"), Some("Origin"));
                 let exposed = words(&answer, "access-control-expose-headers");
-                for field in ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id"] {
+                for field in EXPOSED {
                     assert!(exposed.iter().any(|one| one == field), "{field} of {exposed:?}");
                 }
                 assert_eq!(answer.header("access-control-allow-credentials"), None);
@@ -390,6 +384,12 @@ fn nobody_elses_page_is_told_anything() {
     }
     let twice = Ask::get("/health").header("Origin", APP).header("Origin", "https://evil.example");
     assert_tells_no_page(&wire::ask(service().hosted(), &twice));
+    // Nor is a path that there is not told from the operator's, where those are not.
+    for path in ["/nothing", "/operator/export"] {
+        let hosted = wire::ask(service().hosted(), &Ask::get(path).header("Origin", APP));
+        assert_eq!((hosted.status, hosted.header("vary")), (404, Some("Origin")), "{path}");
+        assert_eq!(hosted.header("access-control-allow-origin"), Some(APP), "{path}");
+    }
     // The operator's routes are for programs of this machine, and for no page at all.
     let preflight =
         Ask::new("OPTIONS", "/operator/export").header("Origin", APP).headers(&PREFLIGHT);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::Micros;
 use engine::ledger::{
     AppendError, Decision, Draft, Effect, Ledger, LedgerOpenError, OpenWith, Outcome, ReadError,
-    Touched,
+    Reader, Touched,
 };
 use engine::os::clock::{Clock, Random};
 use serde_json::{Value, json};
@@ -62,6 +62,17 @@ impl Receipt {
 pub struct Audit {
     shared: Arc<Shared>,
     flusher: Option<JoinHandle<()>>,
+    /// Sensitivity events before this process opened the ledger. A lock of its own: while they are
+    /// counted, calls are recorded.
+    past: Mutex<Past>,
+}
+
+/// What the ledger held when it was opened.
+enum Past {
+    /// Nobody has asked yet.
+    Uncounted(Reader),
+    /// So many sensitivity events.
+    Counted(u64),
 }
 
 struct Shared {
@@ -75,8 +86,8 @@ struct Shared {
 
 struct State {
     ledger: Option<Ledger>,
-    /// Sensitivity events so far, once somebody has asked.
-    events: Option<u64>,
+    /// Sensitivity events since the ledger was opened.
+    events: u64,
     /// When the oldest entry that may not be on disk was appended.
     appended_micros: u64,
     closing: bool,
@@ -111,12 +122,11 @@ impl Audit {
     ) -> Result<Self, LedgerOpenError> {
         let tenant = Sha256::digest(workspace.as_bytes()).into();
         let with = OpenWith { tenant, seal: Box::new(signer), anchor: None };
-        let state = State {
-            ledger: Some(Ledger::open(folder, with)?),
-            events: None,
-            appended_micros: 0,
-            closing: false,
-        };
+        let ledger = Ledger::open(folder, with)?;
+        // An end of its own: what comes later is counted as it comes.
+        let past = ledger.reader().map_err(LedgerOpenError::Read)?;
+        let past = Mutex::new(Past::Uncounted(past));
+        let state = State { ledger: Some(ledger), events: 0, appended_micros: 0, closing: false };
         let (state, was_failing) = (Mutex::new(state), AtomicBool::new(false));
         let shared =
             Arc::new(Shared { state, was_failing, changed: Condvar::new(), clock, random });
@@ -124,7 +134,7 @@ impl Audit {
             let shared = Arc::clone(&shared);
             move || shared.flush_until_closed()
         });
-        Ok(Self { shared, flusher: flusher.ok() })
+        Ok(Self { shared, flusher: flusher.ok(), past })
     }
 
     /// Records a call. `at_once` waits for the disk, as writes do.
@@ -152,9 +162,7 @@ impl Audit {
         if was_synced {
             state.appended_micros = draft.at_micros;
         }
-        if let Some(events) = &mut state.events {
-            *events += sensitive(&trace.touched);
-        }
+        state.events += sensitive(&trace.touched);
         drop(state);
         if let Some(ticket) = ticket {
             let done = ticket.run(); // others append while the disk works
@@ -172,19 +180,27 @@ impl Audit {
     }
 
     /// How many items were withheld, redacted, raised, lowered or erased, in all calls so far. The
-    /// first call reads the ledger through; from then on they are counted as they come.
+    /// first to ask reads what the ledger held when it was opened; nobody else waits for that but
+    /// those who ask the same.
     pub fn sensitivity_events(&self) -> Result<u64, ReadError> {
-        let mut state = self.shared.state();
-        if let Some(events) = state.events {
-            return Ok(events);
-        }
+        let before = self.events_before(|| {})?;
+        Ok(before + self.shared.state().events)
+    }
+
+    /// Those of the calls before the ledger was opened. `each` runs beside the counting, once for each
+    /// entry that is read.
+    fn events_before(&self, mut each: impl FnMut()) -> Result<u64, ReadError> {
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = match &*past {
+            Past::Counted(events) => return Ok(*events),
+            Past::Uncounted(reader) => reader,
+        };
         let mut events = 0;
-        if let Some(ledger) = &state.ledger {
-            for entry in ledger.reader()?.entries(1)? {
-                events += sensitive(&entry?.touched);
-            }
+        for entry in reader.entries(1)? {
+            events += sensitive(&entry?.touched);
+            each();
         }
-        state.events = Some(events);
+        *past = Past::Counted(events);
         Ok(events)
     }
 
@@ -279,5 +295,58 @@ impl Shared {
                 log::event(Level::Error, "the ledger could not be synced", &fields);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::os::clock::{SystemClock, SystemRandom};
+
+    use super::*;
+
+    fn open(folder: &Path) -> Audit {
+        let signer = Signer::from_seed(&[5; 32]);
+        Audit::open(folder, "local", signer, Arc::new(SystemClock), Arc::new(SystemRandom)).unwrap()
+    }
+
+    /// Records a call that withheld two items, redacted one and read one.
+    fn record(audit: &Audit) {
+        let touched = [Effect::Withheld, Effect::Withheld, Effect::Redacted, Effect::Read]
+            .map(|effect| Touched { effect, item: [7; 16] });
+        let trace = Trace {
+            tool: "recall",
+            principal: "ada".to_owned(),
+            arguments: [0; 32],
+            decision: Decision::Deny,
+            rule: "rule".to_owned(),
+            touched: touched.to_vec(),
+            outcome: Outcome::Done,
+        };
+        audit.record(&trace, false).unwrap();
+    }
+
+    #[test]
+    fn sensitivity_events_are_counted_across_restarts_and_hold_up_no_call() {
+        let folder = std::env::temp_dir().join(format!("recalld-audit-{}", std::process::id()));
+        let audit = open(&folder);
+        assert_eq!(audit.sensitivity_events().unwrap(), 0);
+        (0..5).for_each(|_| record(&audit));
+        assert_eq!(audit.sensitivity_events().unwrap(), 15);
+        drop(audit);
+
+        let audit = open(&folder);
+        record(&audit); // before anybody asks
+        let mut beside = 0;
+        let before = audit.events_before(|| {
+            // In the middle of the count: recorded, and counted once.
+            assert!(audit.shared.state.try_lock().is_ok(), "the count holds what calls need");
+            record(&audit);
+            beside += 1;
+        });
+        assert_eq!((before.unwrap(), beside), (15, 5));
+        assert_eq!(audit.sensitivity_events().unwrap(), 15 + 6 * 3);
+        drop(audit);
+        assert_eq!(open(&folder).sensitivity_events().unwrap(), 11 * 3);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

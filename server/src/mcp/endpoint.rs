@@ -55,6 +55,17 @@ pub(super) struct Shared<H: Host> {
     pub changes: Arc<Changes>,
 }
 
+/// What lives in an endpoint at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    /// Sessions of clients that began with `initialize`.
+    pub sessions: usize,
+    /// Open `subscriptions/listen` streams.
+    pub listens: usize,
+    /// Resources that either of them follow.
+    pub subscriptions: usize,
+}
+
 /// Says that resources may have changed. Cheap and without waiting; news that come faster than they
 /// are looked at are looked at together.
 #[derive(Default)]
@@ -125,6 +136,12 @@ impl<H: Host> Endpoint<H> {
     /// The host.
     pub fn host(&self) -> &H {
         &self.shared.host
+    }
+
+    /// What lives in it now.
+    pub fn figures(&self) -> Figures {
+        let (listens, subscriptions) = self.shared.listens.counts();
+        Figures { sessions: self.shared.sessions.count(), listens, subscriptions }
     }
 
     /// Tells the endpoint of changes.

@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
+use super::fault::Fault;
+use super::message;
 use super::session::Session;
+use crate::limits::ANSWER_BYTES_MAX;
 use crate::net::{Reply, Response, StreamSender, sse};
 
 /// What a client takes.
@@ -44,8 +47,10 @@ pub(super) struct Line {
 
 struct State {
     way: Way,
-    /// Answers that wait for the others of their batch.
-    answers: Vec<Value>,
+    /// Answers that wait for the others of their batch, as JSON.
+    answers: Vec<String>,
+    /// Bytes of these.
+    answers_bytes: usize,
     /// Requests that are not settled.
     open: usize,
     status: u16,
@@ -72,7 +77,8 @@ impl Line {
         open: usize,
     ) -> Self {
         let way = Way::Waiting(reply);
-        let state = Mutex::new(State { way, answers: Vec::new(), open, status: 200 });
+        let (answers, answers_bytes) = (Vec::new(), 0);
+        let state = Mutex::new(State { way, answers, answers_bytes, open, status: 200 });
         Self { accepts, session, is_batch, state }
     }
 
@@ -84,7 +90,7 @@ impl Line {
     /// Says something before the end. A client that takes no stream does not hear it.
     pub(super) fn say(&self, message: &Value) -> bool {
         let mut state = self.state();
-        self.as_stream(&mut state) && self.push(&mut state, message)
+        self.as_stream(&mut state) && self.push(&mut state, &message.to_string())
     }
 
     /// Answers one request. `status` counts where nothing else is answered.
@@ -95,14 +101,29 @@ impl Line {
         }
         match state.way {
             Way::Waiting(_) => {
-                state.answers.push(message);
+                self.keep(&mut state, &message);
                 state.status = status;
             }
             _ => {
-                self.push(&mut state, &message);
+                self.push(&mut state, &message.to_string());
             }
         }
         self.settle(state);
+    }
+
+    /// Keeps an answer for the end. One that is too much beside the others of its batch is kept from its
+    /// client, who is told to ask for it by itself.
+    fn keep(&self, state: &mut State, message: &Value) {
+        let mut answer = message.to_string();
+        if self.is_batch && state.answers_bytes + answer.len() > ANSWER_BYTES_MAX {
+            let why = format!(
+                "the answers of one batch have at most {ANSWER_BYTES_MAX} bytes; ask for this by itself"
+            );
+            let fault = Fault::server("answer_too_large", why);
+            answer = message::failure(&message["id"], &fault).to_string();
+        }
+        state.answers_bytes += answer.len();
+        state.answers.push(answer);
     }
 
     /// One request will have no answer: the client has called it off.
@@ -150,7 +171,7 @@ impl Line {
         matches!(state.way, Way::Streaming(_) | Way::Kept(_))
     }
 
-    fn push(&self, state: &mut State, message: &Value) -> bool {
+    fn push(&self, state: &mut State, message: &str) -> bool {
         match (&state.way, &self.session) {
             (Way::Streaming(sender), _) => sender.send(&event(None, message)).is_ok(),
             (Way::Kept(number), Some(session)) => session.push(*number, message),
@@ -170,9 +191,9 @@ impl Line {
                     None => Response::empty(202),
                     Some(last) if self.is_batch => {
                         answers.push(last);
-                        json_response(200, &Value::Array(answers))
+                        Response::json(200, format!("[{}]", answers.join(",")).into_bytes())
                     }
-                    Some(only) => json_response(state.status, &only),
+                    Some(only) => Response::json(state.status, only.into_bytes()),
                 };
                 reply.send(match session {
                     Some(session) => session.name_in(response),
@@ -191,9 +212,8 @@ pub(super) fn json_response(status: u16, body: &Value) -> Response {
 }
 
 /// A message as an event.
-pub(super) fn event(id: Option<&str>, message: &Value) -> Vec<u8> {
-    let data = message.to_string();
-    let event = sse::Event { name: Some("message"), id, data: Some(&data), ..Default::default() };
+pub(super) fn event(id: Option<&str>, message: &str) -> Vec<u8> {
+    let event = sse::Event { name: Some("message"), id, data: Some(message), ..Default::default() };
     event.encode().expect("our names and ids are one line each")
 }
 

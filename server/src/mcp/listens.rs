@@ -134,7 +134,7 @@ struct Listen {
 impl Listen {
     fn tell(&self, method: &str, mut params: Value) -> bool {
         params["_meta"][META_SUBSCRIPTION] = self.id.clone();
-        self.sender.send(&event(None, &notification(method, params))).is_ok()
+        self.sender.send(&event(None, &notification(method, params).to_string())).is_ok()
     }
 }
 
@@ -222,6 +222,13 @@ impl<C: Clone> Listens<C> {
         let (principal, version) = (session.principal.as_str().into(), Some(version));
         state.subscriptions.insert(number, Subscription { owner, principal, caller, uri, version });
         Ok(())
+    }
+
+    /// How many streams are open, and how many resources are followed.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let mut state = self.state();
+        state.drop_gone();
+        (state.listens.len(), state.subscriptions.len())
     }
 
     /// A session follows a resource no longer.
@@ -333,7 +340,7 @@ impl<C: Clone> Listens<C> {
         for listen in std::mem::take(&mut state.listens).into_values() {
             let last = success(&listen.id, result(&listen.id));
             // Who is gone needs no end.
-            let _gone = listen.sender.send(&event(None, &last));
+            let _gone = listen.sender.send(&event(None, &last.to_string()));
         }
         state.subscriptions.clear();
     }

@@ -28,7 +28,7 @@ mod timer;
 mod work;
 
 pub use client::{AskError, Client};
-pub use endpoint::{Changes, Endpoint, Settings, refusal};
+pub use endpoint::{Changes, Endpoint, Figures, Settings, refusal};
 pub use era::{HANDSHAKE_LATEST, HANDSHAKE_REVISIONS, MODERN_REVISIONS};
 pub use fault::Fault;
 pub use host::{

@@ -177,13 +177,13 @@ impl Session {
     }
 
     /// Sends a message by a stream; false where nobody will ever hear it.
-    pub(super) fn push(&self, stream: u64, message: &Value) -> bool {
+    pub(super) fn push(&self, stream: u64, message: &str) -> bool {
         self.state().streams.get_mut(&stream).is_some_and(|events| events.push(message))
     }
 
     /// Sends a message that belongs to no request, by the stream that GET opened.
     pub(super) fn tell(&self, message: &Value) -> bool {
-        self.push(OWN_STREAM, message)
+        self.push(OWN_STREAM, &message.to_string())
     }
 
     /// Sends a comment by every open stream, which shows who has left.
@@ -324,7 +324,7 @@ mod tests {
         };
         let streams: Vec<_> = (0..SESSION_CALLS_MAX).map(|_| open()).collect();
         for (number, loose) in &streams {
-            assert!(session.push(*number, &json!({"of": number})), "stream {number}");
+            assert!(session.push(*number, &json!({"of": number}).to_string()), "stream {number}");
             assert!(loose.sent().contains(&format!("{{\"of\":{number}}}")));
             session.end_stream(*number);
         }

@@ -117,6 +117,11 @@ impl Sessions {
         over.iter().for_each(|session| session.end());
     }
 
+    /// How many there are now.
+    pub(super) fn count(&self) -> usize {
+        self.by_id().len()
+    }
+
     /// Every session there is now.
     pub(super) fn all(&self) -> Vec<Arc<Session>> {
         self.by_id().values().cloned().collect()

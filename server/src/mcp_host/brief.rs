@@ -1,11 +1,13 @@
 //! The day's brief: what was recorded and what was superseded today, in words.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use engine::ledger::Effect;
-use engine::{Micros, Status};
+use engine::{Damage, ItemView, Micros, Place, Snapshot, Status};
 use serde_json::json;
 
 use super::prompts::is_own;
-use super::resources::{events_first, may_be_shown, newest_first};
+use super::resources::{LOOKED_THROUGH_MAX, events_first, may_be_shown};
 use crate::names;
 use crate::tools::{Answer, Context, ToolError, touched};
 
@@ -16,8 +18,43 @@ const TITLE_CHARS: usize = 120;
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// The day of a moment, counted from 1970-01-01 (UTC).
-pub(super) fn day_of(at: Micros) -> i64 {
+fn day_of(at: Micros) -> i64 {
     at.0.div_euclid(DAY_MICROS)
+}
+
+/// What was recorded on the day of `now`, the newest first.
+fn places_of_day(snapshot: &Snapshot, now: Micros) -> Result<Vec<Place>, Damage> {
+    let begin = day_of(now).saturating_mul(DAY_MICROS);
+    let mut places =
+        snapshot.places_recorded(Micros(begin)..Micros(begin.saturating_add(DAY_MICROS)))?;
+    places.reverse();
+    places.truncate(LOOKED_THROUGH_MAX);
+    Ok(places)
+}
+
+/// The item at a place, if a brief of its day has it.
+fn of_brief(snapshot: &Snapshot, place: Place) -> Result<Option<ItemView<'_>>, Damage> {
+    let item = snapshot.item(place)?;
+    let is_shown = is_own(item.kind) && snapshot.status(place)? != Status::Tombstoned;
+    Ok(is_shown.then_some(item))
+}
+
+/// A number that is another one when the brief is: on another day, when one of the day's items comes or
+/// goes, or what one of them supersedes goes. Whoever asks, and whatever is withheld from them: a brief
+/// says how much that is. How much is remembered in all is no news.
+pub(super) fn version(snapshot: &Snapshot, now: Micros) -> Result<u64, Damage> {
+    let mut hasher = DefaultHasher::new();
+    day_of(now).hash(&mut hasher);
+    for place in places_of_day(snapshot, now)? {
+        let Some(item) = of_brief(snapshot, place)? else { continue };
+        item.id.0.hash(&mut hasher);
+        for old in snapshot.direct_predecessors(item.id)? {
+            if snapshot.status(old)? != Status::Tombstoned {
+                snapshot.id(old)?.0.hash(&mut hasher);
+            }
+        }
+    }
+    Ok(hasher.finish())
 }
 
 /// What of today's items stands in the brief.
@@ -37,15 +74,11 @@ pub(super) fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
     let today = day_of(now);
     let mut answer = Answer::plain(json!({}), String::new());
     let mut day = Day::default();
-    for place in newest_first(&snapshot)? {
+    for place in places_of_day(&snapshot, now)? {
         if context.is_over() {
             return Err(ToolError::Cancelled);
         }
-        let item = snapshot.item(place)?;
-        let is_shown = is_own(item.kind) && snapshot.status(place)? != Status::Tombstoned;
-        if day_of(item.recorded_at) != today || !is_shown {
-            continue;
-        }
+        let Some(item) = of_brief(&snapshot, place)? else { continue };
         if !may_be_shown(context, &item, &mut answer) {
             day.withheld += 1;
             continue;

@@ -194,13 +194,15 @@ impl Host for Product {
 
     fn version(&self, Visitor { caller, .. }: &Visitor, uri: &str) -> Option<u64> {
         let snapshot = self.parts.workspace.store.snapshot();
-        resources::Named::of(caller, uri)?.version(&snapshot, &self.parts, caller)
+        let look = resources::Look::at(&snapshot, &self.parts);
+        resources::Named::of(caller, uri)?.version(&look, caller)
     }
 
     fn versions(&self, followed: &[(Visitor, String)]) -> Vec<Option<u64>> {
         let snapshot = self.parts.workspace.store.snapshot();
+        let look = resources::Look::at(&snapshot, &self.parts);
         let version = |(Visitor { caller, .. }, uri): &(Visitor, String)| {
-            resources::Named::of(caller, uri)?.version(&snapshot, &self.parts, caller)
+            resources::Named::of(caller, uri)?.version(&look, caller)
         };
         followed.iter().map(version).collect()
     }

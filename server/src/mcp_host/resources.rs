@@ -1,5 +1,6 @@
 //! Memories as resources: `memory://item/{id}`, `memory://document/{id}`, `memory://brief/today`.
 
+use std::cell::OnceCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use engine::ledger::{Decision, Effect};
@@ -74,21 +75,17 @@ impl Named {
             let (_, _, effect) = known(context, &snapshot, id, uri, &mut answer)?;
             answer.touched.push(touched(effect, id));
         }
-        let version = self.version(&snapshot, context.parts, context.caller);
+        let version = self.version(&Look::at(&snapshot, context.parts), context.caller);
         Ok((version.ok_or_else(|| missing(uri))?, answer))
     }
 
     /// A number that is another one when the resource is superseded, tombstoned or erased, or, for
-    /// the brief, when anything was written. `None` where there is none for this caller.
-    pub(super) fn version(
-        self,
-        snapshot: &Snapshot,
-        parts: &Parts,
-        caller: &Caller,
-    ) -> Option<u64> {
+    /// the brief, when it says something else. `None` where there is none for this caller.
+    pub(super) fn version(self, at: &Look<'_>, caller: &Caller) -> Option<u64> {
+        let Look { snapshot, parts, .. } = at;
         let mut hasher = DefaultHasher::new();
         match self {
-            Self::Brief => (brief::day_of(parts.clock.now()), snapshot.seq()).hash(&mut hasher),
+            Self::Brief => return at.brief(),
             Self::Item(id) | Self::Document(id) => {
                 let place = snapshot.find(id).ok()??;
                 let item = snapshot.item(place).ok()?;
@@ -115,6 +112,26 @@ impl Named {
             }
         }
         Some(hasher.finish())
+    }
+}
+
+/// One look at the versions of what is followed.
+pub(super) struct Look<'a> {
+    snapshot: &'a Snapshot,
+    parts: &'a Parts,
+    /// The brief's version, once somebody has asked: it is the same for all.
+    brief: OnceCell<Option<u64>>,
+}
+
+impl<'a> Look<'a> {
+    /// A look at a snapshot.
+    pub(super) fn at(snapshot: &'a Snapshot, parts: &'a Parts) -> Self {
+        Self { snapshot, parts, brief: OnceCell::new() }
+    }
+
+    fn brief(&self) -> Option<u64> {
+        let version = || brief::version(self.snapshot, self.parts.clock.now()).ok();
+        *self.brief.get_or_init(version)
     }
 }
 
@@ -318,10 +335,10 @@ impl Wanted {
 }
 
 /// Items that completions and briefs look through.
-const LOOKED_THROUGH_MAX: usize = 100_000;
+pub(super) const LOOKED_THROUGH_MAX: usize = 100_000;
 
 /// The items that were written last, the newest first.
-pub(super) fn newest_first(snapshot: &Snapshot) -> Result<impl Iterator<Item = Place>, Damage> {
+fn newest_first(snapshot: &Snapshot) -> Result<impl Iterator<Item = Place>, Damage> {
     let count = usize::try_from(snapshot.counts()?.items).unwrap_or(usize::MAX);
     let skipped = count.saturating_sub(LOOKED_THROUGH_MAX);
     let places: Vec<Place> = snapshot.places()?.skip(skipped).collect();

@@ -169,6 +169,7 @@ impl Opening<'_> {
         // A file that changed while it was read may be neither what it was nor what it is.
         if let Some(source) = before.filter(|before| source().as_ref() == Some(before))
             && files.weights.len() >= KEPT_BYTES_MIN
+            && tried != Some(sha256)
             && let Err(error) = shelf.remember(&source, &sha256)
         {
             let list = shelf.list();

@@ -110,9 +110,6 @@ impl Shelf {
 
     /// Remembers what a file of weights hashed to, and forgets those that are gone.
     pub(super) fn remember(&self, source: &Source, sha256: &Sha256) -> io::Result<()> {
-        if self.known_hash(source).as_ref() == Some(sha256) {
-            return Ok(());
-        }
         let _turn = self.take_turn()?;
         let mut sources = self.sources();
         sources.retain(|(known, _)| known.path != source.path && Path::new(&known.path).exists());

@@ -244,11 +244,16 @@ impl Conn {
 
     /// Refuses the request that is being read, and closes, whatever phase it is in.
     pub(super) fn turn_down(&mut self, answer: Response, moment: &Moment) {
+        self.turn_down_as(None, answer, moment);
+    }
+
+    /// The same of a request that may have brought an id in a head that was not accepted.
+    fn turn_down_as(&mut self, id: Option<RequestId>, answer: Response, moment: &Moment) {
         self.inbox = Inbox::default();
         self.refused = Some(answer.head.status);
         let id = match &self.phase {
             Phase::Body(gathering) => gathering.id,
-            _ => self.numbering.next(),
+            _ => id.unwrap_or_else(|| self.numbering.next()),
         };
         self.write_answer(Exchange::refused(id), answer, moment)
             .expect("our own answers are well formed");
@@ -470,7 +475,7 @@ impl Conn {
     /// Answers what the client did wrong and closes: after a fault nobody knows where the next
     /// request would begin.
     fn refuse(&mut self, fault: &Fault, moment: &Moment) {
-        self.turn_down(fault.response(), moment);
+        self.turn_down_as(fault.id, fault.response(), moment);
     }
 
     /// Queues bytes, and starts the write clock when nothing was waiting.

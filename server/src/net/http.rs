@@ -19,32 +19,37 @@ pub(super) struct Fault {
     pub status: u16,
     /// Our own words for the client; never holds what the client sent.
     pub detail: Cow<'static, str>,
+    /// The id that the client brought, where the head was understood that far.
+    pub id: Option<RequestId>,
 }
 
 impl Fault {
+    fn new(status: u16, detail: impl Into<Cow<'static, str>>) -> Fault {
+        Fault { status, detail: detail.into(), id: None }
+    }
+
     /// 400, with what was wrong.
     pub(super) fn bad(what: &str) -> Fault {
-        Fault { status: 400, detail: format!("Bad Request: {what}").into() }
+        Fault::new(400, format!("Bad Request: {what}"))
     }
 
     /// 413.
     pub(super) fn body_too_large() -> Fault {
-        Fault { status: 413, detail: "Content Too Large".into() }
+        Fault::new(413, "Content Too Large")
     }
 
     /// 431; `part` is what was too large.
     pub(super) fn head_too_large(part: &str) -> Fault {
-        let detail = format!("Request Header Fields Too Large: {part}").into();
-        Fault { status: 431, detail }
+        Fault::new(431, format!("Request Header Fields Too Large: {part}"))
     }
 
     /// 408.
     pub(super) fn too_slow() -> Fault {
-        Fault { status: 408, detail: "Request Timeout".into() }
+        Fault::new(408, "Request Timeout")
     }
 
     fn not_implemented(what: &str) -> Fault {
-        Fault { status: 501, detail: format!("Not Implemented: {what}").into() }
+        Fault::new(501, format!("Not Implemented: {what}"))
     }
 
     /// The answer to send.
@@ -126,12 +131,29 @@ pub(super) fn parse_head(bytes: &[u8], limits: &Limits) -> Result<RequestHead, F
     for field in parsed.headers.iter() {
         headers.push(field.name, field.value);
     }
+    let id = headers.get(request_id::FIELD).and_then(RequestId::parse);
+    let path = parsed.path.unwrap_or_default();
+    understand(Parsed { method, path, version, headers, id }, limits)
+        .map_err(|fault| Fault { id, ..fault })
+}
+
+/// A head by its grammar alone.
+struct Parsed<'a> {
+    method: Method,
+    path: &'a str,
+    version: Version,
+    headers: Headers,
+    id: Option<RequestId>,
+}
+
+/// What a head means.
+fn understand(parsed: Parsed<'_>, limits: &Limits) -> Result<RequestHead, Fault> {
+    let Parsed { method, path, version, mut headers, id } = parsed;
     check_host(&headers, version)?;
-    let target = target(parsed.path.unwrap_or_default(), &method, &mut headers)?;
+    let target = target(path, &method, &mut headers)?;
     let framing = framing(&headers, version, limits)?;
     let expects_continue = expectation(&headers, version)?;
     let keep_alive = keep_alive(&headers, version);
-    let id = headers.get(request_id::FIELD).and_then(RequestId::parse);
     Ok(RequestHead { method, target, version, headers, framing, id, keep_alive, expects_continue })
 }
 
@@ -141,7 +163,7 @@ fn head_fault(error: httparse::Error, bytes: &[u8]) -> Fault {
         httparse::Error::HeaderName => Fault::bad("odd header field name"),
         httparse::Error::HeaderValue => Fault::bad("odd header field value"),
         httparse::Error::Version if names_other_version(bytes) => {
-            Fault { status: 505, detail: "HTTP Version Not Supported: use HTTP/1.1".into() }
+            Fault::new(505, "HTTP Version Not Supported: use HTTP/1.1")
         }
         _ => Fault::bad("odd request line"),
     }
@@ -270,8 +292,7 @@ fn expectation(headers: &Headers, version: Version) -> Result<bool, Fault> {
     if values.all(|value| value.eq_ignore_ascii_case("100-continue")) {
         return Ok(expects);
     }
-    let detail = "Expectation Failed: only 100-continue is known".into();
-    Err(Fault { status: 417, detail })
+    Err(Fault::new(417, "Expectation Failed: only 100-continue is known"))
 }
 
 /// RFC 9112, section 9.3.

@@ -20,7 +20,7 @@ use super::mailbox::Mailbox;
 use super::message::{Head, Request, Response};
 use super::pool::Pool;
 use super::render::AnswerFault;
-use super::reply::{Answered, Call, Cancel, End, Feed, Reply, Service};
+use super::reply::{Answered, Call, Cancel, End, Feed, OnDrain, Reply, Service};
 use super::request_id::RequestId;
 use super::slots::Name;
 use super::tally::{OpenStream, Tally};
@@ -230,16 +230,23 @@ impl Live {
     }
 
     /// The server closes down: nothing new begins, and a stream ends with what it has, unless it is an
-    /// answer that its sender will bring to its end.
+    /// answer that its sender will bring to its end, or to an end that says that it was called off.
     pub(super) fn drain(&mut self, now: Instant) {
         self.conn.drain();
-        if let Some((feed, _)) = self.stream.take_if(|(feed, _)| !feed.is_answer) {
-            let (pending, _) = feed.take();
-            feed.close();
-            self.give_up_call();
-            self.conn.feed(pending, now);
-            self.conn.end_stream(now);
+        match self.stream.as_ref().map(|(feed, _)| feed.on_drain) {
+            None | Some(OnDrain::Finish) => {}
+            Some(OnDrain::CallOff) => self.give_up_call(),
+            Some(OnDrain::End) => self.end_stream(now),
         }
+    }
+
+    fn end_stream(&mut self, now: Instant) {
+        let Some((feed, _)) = self.stream.take() else { return };
+        let (pending, _) = feed.take();
+        feed.close();
+        self.give_up_call();
+        self.conn.feed(pending, now);
+        self.conn.end_stream(now);
     }
 
     /// The connection goes: tells whoever works for it.

@@ -155,17 +155,24 @@ impl Reply {
     /// in its place when there are too many streams; the sender then reports `Gone`.
     /// When the server closes down, it ends at once with what it has.
     pub fn stream(self, head: Head) -> StreamSender {
-        self.streamed(head, false)
+        self.streamed(head, OnDrain::End)
     }
 
     /// The same for an answer that comes in pieces: when the server closes down, its sender may still
     /// bring it to its end, within the grace.
     pub fn answer_by_stream(self, head: Head) -> StreamSender {
-        self.streamed(head, true)
+        self.streamed(head, OnDrain::Finish)
     }
 
-    fn streamed(mut self, head: Head, is_answer: bool) -> StreamSender {
-        let feed = Arc::new(Feed { is_answer, ..Feed::new(self.stream_backlog_bytes_max) });
+    /// The same for an answer that would take too long: when the server closes down, its call is called
+    /// off, and its sender says so before it ends the stream, within the grace. One that does not is cut
+    /// off, so that in no case a client takes a part for the whole.
+    pub fn report_by_stream(self, head: Head) -> StreamSender {
+        self.streamed(head, OnDrain::CallOff)
+    }
+
+    fn streamed(mut self, head: Head, on_drain: OnDrain) -> StreamSender {
+        let feed = Arc::new(Feed { on_drain, ..Feed::new(self.stream_backlog_bytes_max) });
         let head = self.dressed(head);
         let (name, mailbox) = self.to.take().expect("only send, stream and drop take it, once");
         mailbox.send(Note::Stream(name, head, Arc::clone(&feed)));
@@ -276,8 +283,18 @@ pub(super) struct Feed {
     /// Told when what was pending is taken, or will never be.
     taken: Condvar,
     backlog_bytes_max: usize,
-    /// Its sender ends it, in a drain as well.
-    pub(super) is_answer: bool,
+    pub(super) on_drain: OnDrain,
+}
+
+/// What becomes of a stream when the server closes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnDrain {
+    /// It ends at once, with what it has.
+    End,
+    /// Its sender brings it to its end.
+    Finish,
+    /// Its call is called off, and its sender says so at its end.
+    CallOff,
 }
 
 #[derive(Default)]
@@ -293,7 +310,7 @@ struct FeedState {
 impl Feed {
     pub(super) fn new(backlog_bytes_max: usize) -> Feed {
         let (state, taken) = (Mutex::default(), Condvar::new());
-        Feed { state, taken, backlog_bytes_max, is_answer: false }
+        Feed { state, taken, backlog_bytes_max, on_drain: OnDrain::End }
     }
 
     /// Takes what is pending, and the end if it has been reached.

@@ -11,6 +11,7 @@ use super::route::{self, Route};
 use super::{LOCAL, Refusal};
 use crate::limits::{ORIGIN_BYTES_MAX, PREFLIGHT_AGE};
 use crate::net::{Call, Method, Response};
+use crate::rest::LEFT_OUT;
 
 /// Fields that a page may send beside those that need no leave.
 const ALLOWED_FIELDS: [&str; 11] = [
@@ -28,8 +29,8 @@ const ALLOWED_FIELDS: [&str; 11] = [
 ];
 
 /// Fields of an answer that a page may read beside those that need no leave.
-const EXPOSED_FIELDS: [&str; 4] =
-    ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id"];
+const EXPOSED_FIELDS: [&str; 5] =
+    ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id", LEFT_OUT];
 
 /// An origin as browsers send it: scheme, host, and a port where it is not the scheme's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,8 +105,8 @@ impl Origins {
         self.0.iter().any(|listed| listed.0 == origin)
     }
 
-    /// The fields that answers to this call carry. Where origins are listed, an answer of a shared route
-    /// depends on `Origin`, and says so to caches even when none was sent.
+    /// The fields that answers to this call carry. Where origins are listed, an answer depends on
+    /// `Origin`, and says so to caches even when none was sent.
     pub(super) fn fields(&self, call: &Call) -> Vec<(&'static str, String)> {
         if self.0.is_empty() || !route::is_shared(call) {
             return Vec::new();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::route::{self, ROUTES};
+use crate::mcp::Figures;
 use crate::metrics::{Kind, Latencies, Page, Stage};
 use crate::net::{Answered, Counter, Counters, Response};
 use crate::parts::Parts;
@@ -54,12 +55,13 @@ impl Meters {
     }
 
     /// The page.
-    pub(super) fn page(&self, parts: &Parts) -> Response {
+    pub(super) fn page(&self, parts: &Parts, figures: Figures) -> Response {
         let mut page = Page::default();
         self.calls(&mut page);
         if let Some(net) = &self.net {
             front_end(&mut page, net);
         }
+        mcp(&mut page, figures);
         stages(&mut page, parts);
         store(&mut page, parts);
         encoder(&mut page, parts);
@@ -138,6 +140,16 @@ fn front_end(page: &mut Page, net: &Counters) {
     let help = "How long calls waited for a thread.";
     page.family("recalld_queue_wait_seconds", Kind::Histogram, help);
     page.histogram(&[], &net.queue_wait);
+}
+
+fn mcp(page: &mut Page, figures: Figures) {
+    for (name, help, value) in [
+        ("recalld_mcp_sessions", "Sessions of MCP clients.", figures.sessions),
+        ("recalld_mcp_listens", "Open subscriptions/listen streams.", figures.listens),
+        ("recalld_mcp_subscriptions", "Followed resources, by client.", figures.subscriptions),
+    ] {
+        page.single(name, Kind::Gauge, help, value as u64);
+    }
 }
 
 fn stages(page: &mut Page, parts: &Parts) {

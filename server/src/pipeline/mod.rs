@@ -121,7 +121,7 @@ impl Service for Pipeline {
         match admitted {
             Err(refusal) => reply.send(refusal.into()),
             Ok((target, caller)) => match target {
-                Target::Metrics => reply.send(self.meters.page(&self.parts)),
+                Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
                 Target::Api(operation) => {
                     reply.send(self.run(operation.run, &caller, &call));
                 }
@@ -135,7 +135,7 @@ impl Service for Pipeline {
                 },
                 Target::OperatorIngest => operator::ingest(&self.parts, &caller, &call, reply),
                 Target::OperatorImport => operator::import(&self.parts, &caller, &call, reply),
-                Target::OperatorExport => operator::export(&self.parts, &caller, reply),
+                Target::OperatorExport => operator::export(&self.parts, &caller, &call, reply),
                 Target::OperatorJob(run) => run(&self.parts, &caller, &call, reply),
             },
         }

@@ -238,9 +238,11 @@ pub(super) fn is_here(route: &Route, call: &Call) -> bool {
     route.path == call.request.path() && (!route.local_only || call.listener == LOCAL)
 }
 
-/// Whether pages of other origins may be given leave to ask this path.
+/// Whether pages of other origins may be given leave to ask this path. One that is not here is no secret:
+/// they may learn as much, and on the hosted listener it must not be told from the operator's.
 pub(super) fn is_shared(call: &Call) -> bool {
-    ROUTES.iter().any(|route| is_here(route, call) && cors::is_shareable(route))
+    let mut here = ROUTES.iter().filter(|route| is_here(route, call)).peekable();
+    here.peek().is_none() || here.any(cors::is_shareable)
 }
 
 /// The methods of the rows that are wanted, in order of the alphabet: each once, with `HEAD` beside `GET`, and

@@ -9,6 +9,7 @@ mod arbitrate;
 mod evidence;
 mod fuse;
 mod lanes;
+mod room;
 mod route;
 pub mod show;
 
@@ -19,6 +20,7 @@ use kernels::Kernels;
 
 pub use evidence::{MapEvidence, Witness, map_evidence};
 pub use lanes::{Lane, LaneReport};
+pub use room::Room;
 pub use route::{Bounds, Plan, Question};
 
 use crate::embed::Embedder;

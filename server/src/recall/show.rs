@@ -3,7 +3,7 @@
 use engine::{Damage, ItemId, ItemView, Place, Snapshot, Span, Status, hex};
 use serde_json::{Map, Value, json};
 
-use super::NeighbourAt;
+use super::{NeighbourAt, Room};
 use crate::govern::Verdict;
 use crate::names;
 
@@ -146,21 +146,29 @@ pub fn score(score: f32) -> Value {
     json!((f64::from(score) * 1e6).round() / 1e6)
 }
 
-/// A seed's neighbours.
+/// A seed's neighbours, as far as there is room.
 pub fn neighbours(
     snapshot: &Snapshot,
     found: &[NeighbourAt],
     knows: Knows<'_>,
+    room: &mut Room,
 ) -> Result<Value, Damage> {
     let mut shown = Vec::with_capacity(found.len());
-    for neighbour in found {
-        shown.push(json!({
+    for (at, neighbour) in found.iter().enumerate() {
+        if room.is_over() {
+            room.leave_out(found.len() - at);
+            break;
+        }
+        let neighbour = json!({
             "edge_id": names::edge(neighbour.edge),
             "relation": neighbour.relation,
             "direction": neighbour.direction.name(),
             "weight": score(neighbour.weight),
             "item": seed(snapshot, neighbour.place, Verdict::Allow, knows)?,
-        }));
+        });
+        if room.takes(&neighbour) {
+            shown.push(neighbour);
+        }
     }
     Ok(Value::Array(shown))
 }

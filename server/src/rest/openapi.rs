@@ -113,10 +113,17 @@ fn of(route: &Route, operation: &Operation) -> Value {
 fn answer(operation: &Operation) -> Value {
     let one = schemas::reference(operation.schema);
     let schema = if operation.list { json!({"type": "array", "items": one}) } else { one };
-    json!({
+    let mut shown = json!({
         "description": operation.answers,
         "content": {"application/json": {"schema": schema, "example": parsed(operation.example)}},
-    })
+    });
+    if operation.body.is_some() {
+        shown["headers"]["X-Recalld-Left-Out"] = json!({
+            "description": "How many items and neighbors the answer had no room for, where there were any.",
+            "required": false, "schema": {"type": "integer", "minimum": 1},
+        });
+    }
+    shown
 }
 
 fn parsed(example: &str) -> Value {
@@ -199,6 +206,14 @@ static REFUSALS: &[Shared] = &[
         headers: &[],
     },
     Shared {
+        status: 417,
+        name: "ExpectationFailed",
+        about: "`Expect` asks for something else than `100-continue`.",
+        behind_gateway: false,
+        detail: "Expectation Failed: only 100-continue is known",
+        headers: &[],
+    },
+    Shared {
         status: 422,
         name: "Unprocessable",
         about: "The body or a parameter is not what the operation takes.",
@@ -231,12 +246,28 @@ static REFUSALS: &[Shared] = &[
         headers: &[],
     },
     Shared {
+        status: 501,
+        name: "NotImplemented",
+        about: "The body has a transfer coding other than `chunked`.",
+        behind_gateway: false,
+        detail: "Not Implemented: the only transfer coding is chunked",
+        headers: &[],
+    },
+    Shared {
         status: 503,
         name: "Unavailable",
         about: "Overloaded, or something that every call needs is not there now.",
         behind_gateway: false,
         detail: "Service Unavailable: the queue is full",
         headers: &[RETRY_AFTER],
+    },
+    Shared {
+        status: 505,
+        name: "VersionNotSupported",
+        about: "The request line names a version other than HTTP/1.1 and HTTP/1.0.",
+        behind_gateway: false,
+        detail: "HTTP Version Not Supported: use HTTP/1.1",
+        headers: &[],
     },
 ];
 

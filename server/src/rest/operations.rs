@@ -80,7 +80,7 @@ pub static RECALL: Operation = Operation {
     about: "Ranks memory items by the words of the query (BM25), best first. With `graph` each item comes with \
             its strongest neighbors. With `prefer_replacements` a superseded item that matches brings its \
             current replacement in above it. Items that policy denies are left out; of items that it \
-            redacts, title, text and tags are.",
+            redacts, title, text and tags are. An answer holds at most 12 MiB of items.",
     body: Some(Body {
         name: "RecallRequest",
         about: "A question by words.",
@@ -108,7 +108,7 @@ pub static SEMANTIC_RECALL: Operation = Operation {
     id: "semantic_recall",
     summary: "Recall by meaning",
     about: "Encodes the query and gives the exact nearest items by cosine similarity. Scores have six decimals; \
-            equal scores are in order of id. Vectors are never given.",
+            equal scores are in order of id. Vectors are never given. An answer holds at most 12 MiB of items.",
     body: Some(Body {
         name: "SemanticRecallRequest",
         about: "A question by meaning.",

@@ -135,13 +135,14 @@ fn stats() -> Value {
             "tombstoned": count("Items that were taken back."),
             "by_kind": counts("Items of each kind."),
             "by_modality": counts("Items of each modality."),
+            "names_left_out": count("Kinds and modalities beyond the most frequent, where there are any."),
             "embedding_rows": count("Stored vectors."),
             "segments": count("Parts of the store."),
             "bytes_on_disk": count("Bytes of all files of the store."),
             "store": object("How the store is.", store, &["why"]),
             "recall_latency_ms": object("Milliseconds; null before the first recall.", latency, &[]),
         }),
-        &[],
+        &["names_left_out"],
     )
 }
 

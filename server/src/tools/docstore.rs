@@ -75,27 +75,26 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     };
     let item = snapshot.item(place)?;
     may_read(context, &item, &wanted)?;
-    let text = text_of(&snapshot, &item)?;
     let offset = usize::try_from(wanted.offset.0).unwrap_or(usize::MAX);
-    if offset > text.len() {
-        let why = format!("is {offset}; the text has {} bytes", text.len());
+    let part = part_of(&snapshot, &item, offset, TEXT_BYTES_MAX)?;
+    if offset > part.of_bytes {
+        let why = format!("is {offset}; the text has {} bytes", part.of_bytes);
         return Err(ToolError::argument("offset", why));
     }
-    let start = text.floor_char_boundary(offset);
-    let end = text.floor_char_boundary((start + TEXT_BYTES_MAX).min(text.len()));
+    let preview: String = part.text.chars().take(PREVIEW_CHARS).collect();
+    let end = part.start + part.text.len();
     let mut structured = metadata(&snapshot, place, &item)?;
-    structured["text"] = text[start..end].into();
-    structured["offset"] = start.into();
-    structured["truncated"] = (end < text.len()).into();
-    if end < text.len() {
+    structured["text"] = part.text.into();
+    structured["offset"] = part.start.into();
+    structured["truncated"] = (end < part.of_bytes).into();
+    if end < part.of_bytes {
         structured["next_offset"] = end.into();
     }
-    let preview: String = text[start..end].chars().take(PREVIEW_CHARS).collect();
     let readable = format!(
         "{} ({}, {} bytes of text)\n{preview}",
         item.title,
         structured["path"].as_str().unwrap_or_default(),
-        text.len()
+        part.of_bytes
     );
     Ok(Answer::plain(structured, readable).touching(Effect::Read, [item.id]))
 }
@@ -108,10 +107,8 @@ pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answ
     let place = by_id(&snapshot, Id(id))?;
     let item = snapshot.item(place)?;
     may_read(context, &item, &wanted)?;
-    let mut text = text_of(&snapshot, &item)?;
-    let end = text.floor_char_boundary(bytes_max.min(text.len()));
-    let is_cut = end < text.len();
-    text.truncate(end);
+    let Part { text, of_bytes, .. } = part_of(&snapshot, &item, 0, bytes_max)?;
+    let is_cut = text.len() < of_bytes;
     let format = metadata(&snapshot, place, &item)?["format"].take();
     let structured = json!({"text": text, "format": format, "truncated": is_cut});
     Ok(Answer::plain(structured, String::new()).touching(Effect::Read, [item.id]))
@@ -170,17 +167,58 @@ fn nothing_from(path: &str) -> String {
     format!("no document was ingested from `{path}`")
 }
 
-/// A document's text is that of its chunks, one after another.
-fn text_of(snapshot: &Snapshot, document: &ItemView<'_>) -> Result<String, ToolError> {
-    let Some(source) = document.source else { return Ok(String::new()) };
-    let mut text = String::new();
+/// A part of a document's text, between characters.
+#[derive(Default)]
+struct Part {
+    start: usize,
+    text: String,
+    /// Bytes of the whole text.
+    of_bytes: usize,
+}
+
+/// At most `bytes_max` bytes from `offset` of a document's text, which is that of its chunks, one after
+/// another. Of a long document only the part is copied.
+fn part_of(
+    snapshot: &Snapshot,
+    document: &ItemView<'_>,
+    offset: usize,
+    bytes_max: usize,
+) -> Result<Part, ToolError> {
+    let mut part = Part::default();
+    let Some(source) = document.source else { return Ok(part) };
     for place in snapshot.items_of_source(source)? {
         let item = snapshot.item(place)?;
-        if item.kind == "chunk" && snapshot.status(place)? != Status::Tombstoned {
-            text.push_str(item.text);
+        if item.kind != "chunk" || snapshot.status(place)? == Status::Tombstoned {
+            continue;
+        }
+        part.add(item.text, offset, bytes_max);
+    }
+    Ok(part)
+}
+
+impl Part {
+    /// Adds the chunk that comes next.
+    fn add(&mut self, chunk: &str, offset: usize, bytes_max: usize) {
+        let begins = self.of_bytes;
+        self.of_bytes += chunk.len();
+        if self.of_bytes <= offset {
+            self.start = self.of_bytes; // nothing of this one, unless the text ends here
+            return;
+        }
+        let from = if begins <= offset {
+            let from = chunk.floor_char_boundary(offset - begins);
+            self.start = begins + from;
+            from
+        } else {
+            0
+        };
+        let is_next = self.start + self.text.len() == begins + from;
+        if is_next {
+            let room = bytes_max - self.text.len();
+            self.text
+                .push_str(&chunk[from..chunk.floor_char_boundary((from + room).min(chunk.len()))]);
         }
     }
-    Ok(text)
 }
 
 fn metadata(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result<Value, ToolError> {
@@ -201,4 +239,27 @@ fn metadata(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result<Va
         "ingested_at": names::time(item.recorded_at),
         "status": snapshot.status(place)?.name(),
     })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_what_slicing_the_whole_text_gives() {
+        let chunks = ["abc", "", "\u{e9}\u{e9}", "d", "\u{1f600}xyz"];
+        let whole = chunks.concat();
+        for offset in 0..=whole.len() + 1 {
+            for bytes_max in 0..=whole.len() + 1 {
+                let mut part = Part::default();
+                chunks.iter().for_each(|chunk| part.add(chunk, offset, bytes_max));
+                assert_eq!(part.of_bytes, whole.len());
+                if offset <= whole.len() {
+                    let start = whole.floor_char_boundary(offset);
+                    let end = whole.floor_char_boundary((start + bytes_max).min(whole.len()));
+                    assert_eq!((part.start, &*part.text), (start, &whole[start..end]));
+                }
+            }
+        }
+    }
 }

@@ -11,9 +11,10 @@ use super::results::{Kind, always};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError, decision_of, touched};
 use crate::encoders::View;
 use crate::govern::{Verdict, mint, tenant_hash};
+use crate::limits::ANSWER_BYTES_MAX;
 use crate::metrics::Stage;
 use crate::names;
-use crate::recall::{self, Bounds, Lane, Means, Outcome, Plan, Question, Recalled, show};
+use crate::recall::{self, Bounds, Lane, Means, Outcome, Plan, Question, Recalled, Room, show};
 
 /// Bytes of one item's text in an answer; what is longer is shown as a snippet.
 const TEXT_BYTES_MAX: usize = 4 << 10;
@@ -68,22 +69,50 @@ fn arbitrate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answer, ToolError> {
     let view = context.parts.workspace.encoders.view();
     let snapshot = &view.snapshot;
-    let outcome = run(context, &view, plan)?;
+    let mut outcome = run(context, &view, plan)?;
     let mut budget = outcome.bounds.max_bytes;
-    let mut items = Vec::with_capacity(outcome.items.len());
-    let began = Instant::now();
-    for found in &outcome.items {
-        items.push(item_json(context, snapshot, plan, found, compact, &mut budget)?);
-    }
+    let (items, left_out) = shown(context, snapshot, plan, &mut outcome, |found| {
+        item_json(context, snapshot, plan, found, compact, &mut budget)
+    })?;
     let rendering = Instant::now();
-    context.parts.stages.record(Stage::Evidence, rendering - began);
     let text = readable(&items, &outcome);
     let cut = items.iter().any(|item| item.get("snippet").is_some());
     let structured = json!({
-        "items": items, "conflicts": [], "routing": routing(&outcome, cut),
+        "items": items, "conflicts": [], "routing": routing(&outcome, cut, left_out),
     });
     context.parts.stages.record(Stage::Render, rendering.elapsed());
     account(snapshot, &outcome, Answer::plain(structured, text))
+}
+
+/// What was found, each dressed by `dress`, best first, with its neighbours where the plan has them: as
+/// many as an answer may hold, items before neighbours, and how many of both that leaves out. What is
+/// left out is no longer part of the outcome, so it does not count as read.
+pub fn shown(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &mut Outcome,
+    mut dress: impl FnMut(&Recalled) -> Result<Value, ToolError>,
+) -> Result<(Vec<Value>, usize), ToolError> {
+    let began = Instant::now();
+    let mut room = Room::of(ANSWER_BYTES_MAX);
+    let mut items = Vec::with_capacity(outcome.items.len());
+    for found in &outcome.items {
+        let item = dress(found)?;
+        if !room.takes(&item) {
+            break;
+        }
+        items.push(item);
+    }
+    for (at, gone) in outcome.items.drain(items.len()..).enumerate() {
+        room.leave_out(usize::from(at > 0) + gone.neighbours.len()); // the first was counted
+    }
+    let knows: show::Knows<'_> = &|other| context.may_know(other);
+    for (item, found) in items.iter_mut().zip(&outcome.items).filter(|_| plan.neighbours) {
+        item["neighbors"] = show::neighbours(snapshot, &found.neighbours, knows, &mut room)?;
+    }
+    context.parts.stages.record(Stage::Evidence, began.elapsed());
+    Ok((items, room.left_out()))
 }
 
 /// Runs a plan for a caller, and remembers how long it took.
@@ -174,9 +203,6 @@ fn item_json(
     let end = text.floor_char_boundary(room);
     *budget -= end;
     shown[if end < text.len() { "snippet" } else { "text" }] = text[..end].into();
-    if plan.neighbours {
-        shown["neighbors"] = show::neighbours(snapshot, &found.neighbours, knows)?;
-    }
     if plan.wants_place
         && found.verdict == Verdict::Allow
         && let Some(evidence) = recall::map_evidence(snapshot, &context.parts.roots(), &item)?
@@ -211,8 +237,8 @@ fn bounds_json(bounds: &Bounds) -> Value {
     })
 }
 
-/// What ran, within which bounds. `cut` says that a text was shortened.
-fn routing(outcome: &Outcome, cut: bool) -> Value {
+/// What ran, within which bounds. `cut` says that a text was shortened, `left_out` how much had no room.
+fn routing(outcome: &Outcome, cut: bool, left_out: usize) -> Value {
     let millis = |took: std::time::Duration| (took.as_secs_f64() * 1e6).round() / 1e3;
     let lanes: Vec<Value> = outcome
         .lanes
@@ -224,11 +250,15 @@ fn routing(outcome: &Outcome, cut: bool) -> Value {
             })
         })
         .collect();
-    json!({
+    let mut routing = json!({
         "route": outcome.route, "lanes": lanes, "bounds": bounds_json(&outcome.bounds),
         "withheld": outcome.withheld.len(), "took_ms": millis(outcome.took),
-        "truncated": outcome.cut_short || cut,
-    })
+        "truncated": outcome.cut_short || cut || left_out > 0,
+    });
+    if left_out > 0 {
+        routing["left_out"] = left_out.into();
+    }
+    routing
 }
 
 /// The same facts, short enough to read.

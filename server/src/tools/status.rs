@@ -1,11 +1,14 @@
 //! status: how the service is.
 
+use std::collections::BTreeMap;
+
 use engine::{Seq, Store};
 use serde_json::{Map, Value, json};
 
 use super::args::args;
-use super::results::{Kind, always};
+use super::results::{Kind, always, sometimes};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
+use crate::limits::NAMES_COUNTED_MAX;
 
 args! {
     /// What `recall_stats` takes: nothing.
@@ -29,6 +32,7 @@ pub(super) static FAMILY: Family = Family {
             always("tombstoned", Kind::Integer),
             always("by_kind", Kind::Object),
             always("by_modality", Kind::Object),
+            sometimes("names_left_out", Kind::Integer),
             always("embedding_rows", Kind::Integer),
             always("segments", Kind::Integer),
             always("bytes_on_disk", Kind::Integer),
@@ -67,18 +71,36 @@ pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
     let events = workspace.audit.sensitivity_events();
     let events = events.map_err(|error| ToolError::Unaudited(error.to_string()))?;
     let latency = |share| workspace.recalls.percentile_ms(share);
-    Ok(json!({
+    let (by_kind, kinds_left_out) = most_frequent(census.kinds);
+    let (by_modality, modalities_left_out) = most_frequent(census.modalities);
+    let mut shown = json!({
         "memory_items": counts.items, "edges": counts.edges, "sources": counts.sources,
         "sensitivity_events": events,
         "superseded": counts.superseded, "tombstoned": counts.tombstoned,
-        "by_kind": census.kinds, "by_modality": census.modalities,
+        "by_kind": by_kind, "by_modality": by_modality,
         "embedding_rows": counts.vectors, "segments": counts.parts,
         "bytes_on_disk": workspace.store.bytes_on_disk(),
         "store": store_part(&workspace.store, snapshot.seq()),
         "recall_latency_ms": {
             "p50": latency(0.50), "p95": latency(0.95), "p99": latency(0.99),
         },
-    }))
+    });
+    if kinds_left_out + modalities_left_out > 0 {
+        shown["names_left_out"] = (kinds_left_out + modalities_left_out).into();
+    }
+    Ok(shown)
+}
+
+/// The names that are counted most often, and how many others there are.
+fn most_frequent(counts: BTreeMap<String, u64>) -> (BTreeMap<String, u64>, usize) {
+    let left_out = counts.len().saturating_sub(NAMES_COUNTED_MAX);
+    if left_out == 0 {
+        return (counts, 0);
+    }
+    let mut all: Vec<(String, u64)> = counts.into_iter().collect();
+    all.sort_by(|(_, left), (_, right)| right.cmp(left)); // names of equal count stay in their order
+    all.truncate(NAMES_COUNTED_MAX);
+    (all.into_iter().collect(), left_out)
 }
 
 /// How the store is: its newest commit, whether it takes writes, or why it takes none, and what still
@@ -92,4 +114,21 @@ fn store_part(store: &Store, seq: Seq) -> Value {
         part["why"] = json!(why);
     }
     part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_frequent_names_are_counted() {
+        let of = |names: usize| -> BTreeMap<String, u64> {
+            (0..names).map(|n| (format!("kind {n:03}"), u64::from(n % 300 == 0) + 1)).collect()
+        };
+        assert_eq!(most_frequent(of(NAMES_COUNTED_MAX)), (of(NAMES_COUNTED_MAX), 0));
+        let (most, left_out) = most_frequent(of(NAMES_COUNTED_MAX + 45));
+        assert_eq!((most.len(), left_out), (NAMES_COUNTED_MAX, 45));
+        assert_eq!((most["kind 300"], most["kind 000"]), (2, 2));
+        assert!(!most.contains_key("kind 299"));
+    }
 }

@@ -88,6 +88,17 @@ fn the_page_keeps_the_format_and_counts_what_happened() {
     };
     call("brain_remember", json!({"text": "The zither is in the attic.", "kind": "fact"}));
     call("retrieval_arbitrate_tool", json!({"query": "where is the zither?"}));
+    let ask = |method: &str, params| {
+        let body = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
+        Ask::post("/mcp", &body)
+    };
+    let begin = json!({"protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}});
+    let begun = wire::ask(service.local(), &ask("initialize", begin));
+    let session = begun.header("mcp-session-id").unwrap();
+    let follow = ask("resources/subscribe", json!({"uri": "memory://brief/today"}));
+    let followed = wire::ask(service.local(), &follow.header("Mcp-Session-Id", session));
+    assert_eq!(followed.json()["result"], json!({}), "{}", followed.text());
     assert_eq!(wire::ask(hosted, &Ask::get("/health")).status, 200);
     assert_eq!(wire::ask(hosted, &Ask::get("/metrics")).status, 404);
     assert_eq!(wire::ask(hosted, &Ask::get("/zither")).status, 404);
@@ -108,7 +119,7 @@ fn the_page_keeps_the_format_and_counts_what_happened() {
             "recalld_http_requests_total{{route=\"{route}\",method=\"{method}\",code=\"{code}\"}}"
         )
     };
-    wanted(&total("/mcp", "POST", "2xx"), 2.0);
+    wanted(&total("/mcp", "POST", "2xx"), 4.0);
     wanted(&total("/health", "GET", "2xx"), 1.0);
     // The one of an address that is not there, and the one of a wrong method.
     wanted(&total("other", "other", "4xx"), 2.0);
@@ -116,10 +127,13 @@ fn the_page_keeps_the_format_and_counts_what_happened() {
     for stage in ["encode", "words", "meaning", "graph", "fuse", "evidence", "render"] {
         wanted(&format!("recalld_stage_duration_seconds_count{{stage=\"{stage}\"}}"), 1.0);
     }
-    wanted("recalld_stage_duration_seconds_count{stage=\"ledger\"}", 2.0);
+    wanted("recalld_stage_duration_seconds_count{stage=\"ledger\"}", 3.0);
+    for (name, value) in [("sessions", 1.0), ("listens", 0.0), ("subscriptions", 1.0)] {
+        wanted(&format!("recalld_mcp_{name}"), value);
+    }
     wanted("recalld_store_records{record=\"items\"}", 1.0);
     wanted("recalld_store_records{record=\"embeddings\"}", 1.0);
-    wanted("recalld_ledger_entries", 2.0);
+    wanted("recalld_ledger_entries", 3.0);
     wanted("recalld_store_takes_writes", 1.0);
     for some in [
         "recalld_store_syncs_total",

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod large;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -10,7 +12,7 @@ use std::sync::OnceLock;
 use half::f16;
 use serde_json::{Value, json};
 use tests::mcp_client::{self, McpClient};
-use tests::service::{Service, scratch};
+use tests::service::{Service, with_documents};
 use tests::wire::{self, Answer, Ask};
 use tests::{documents, original_model};
 
@@ -21,19 +23,8 @@ const CHALLENGE_WRONG: &str = "Bearer error=\"invalid_token\"";
 fn service() -> &'static Service {
     static SERVICE: OnceLock<Service> = OnceLock::new();
     SERVICE.get_or_init(|| {
-        let scratch = scratch();
-        let folder = scratch.path().join("documents");
-        documents::write_all(&folder);
         let specification = documents::specification();
-        let arguments = [
-            "--hosted",
-            "127.0.0.1:0",
-            "--ingest",
-            folder.to_str().unwrap(),
-            "--ingest",
-            specification.to_str().unwrap(),
-        ];
-        Service::start_shared(scratch, &arguments)
+        with_documents(&["--ingest", specification.to_str().unwrap()])
     })
 }
 
@@ -533,6 +524,23 @@ fn a_body_that_is_too_large_is_refused() {
     // Announced and never sent: refused by its length alone.
     let announced = Ask::new("POST", "/recall").header("Content-Length", "999999999");
     assert_eq!(service.ask(&service.signed(announced)).status, 413);
+}
+
+#[test]
+fn what_a_head_is_refused_for_is_told_under_the_clients_own_id() {
+    for (name, value, status) in [
+        ("Content-Length", "999999999", 413),
+        ("Expect", "a miracle", 417),
+        ("Transfer-Encoding", "gzip", 501),
+    ] {
+        let ask = Ask::get("/stats").header(name, value);
+        let own = ask.clone().header("X-Request-Id", "mine-1");
+        let answer = service().ask(&own);
+        assert_eq!((answer.status, answer.header("x-request-id")), (status, Some("mine-1")));
+        let odd = service().ask(&ask.header("X-Request-Id", "not one of ours!"));
+        assert_eq!(odd.status, status);
+        assert!(!odd.header("x-request-id").unwrap().contains(' '));
+    }
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! MCP of the real program without sessions. Here is what all tests share; what is held to it stands beside.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod answers;
+mod catalog;
+mod files;
+mod memories;
+mod recall;
+mod transport;
+
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+use server::tools::Tool;
+use tests::documents;
+use tests::mcp_client::McpClient;
+use tests::schema::rows;
+use tests::service::{Service, scratch, write};
+
+const RECALL: &str = "retrieval_arbitrate_tool";
+const REMEMBER: &str = "brain_remember";
+const INGEST: &str = "ingest_paths_tool";
+const DOCUMENT: &str = "docstore_get_document_tool";
+const STATS: &str = "recall_stats";
+const TOOLS: [&str; 5] = [RECALL, DOCUMENT, REMEMBER, STATS, INGEST];
+
+struct Shared {
+    service: Service,
+    folder: std::path::PathBuf,
+}
+
+fn shared() -> &'static Shared {
+    static SHARED: OnceLock<Shared> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let scratch = scratch();
+        let folder = scratch.path().canonicalize().unwrap().join("documents");
+        documents::write_all(&folder);
+        write(&folder, "codes.txt", documents::code_book());
+        let service = Service::start_shared(scratch, &["--ingest", folder.to_str().unwrap()]);
+        Shared { service, folder }
+    })
+}
+
+fn client() -> McpClient {
+    McpClient::open(&shared().service)
+}
+
+fn request(method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+}
+
+fn tool_call(tool: &str, arguments: &Value) -> Value {
+    request("tools/call", &json!({"name": tool, "arguments": arguments}))
+}
+
+fn listed() -> Vec<Value> {
+    client().request("tools/list", &json!({}))["result"]["tools"].as_array().unwrap().clone()
+}
+
+/// A call of each tool. What a row gives as its example works here, where `README.md` was ingested.
+fn examples() -> Vec<(&'static str, Value)> {
+    let folder = shared().folder.to_str().unwrap();
+    let example = |row: &'static Tool| match row.name {
+        // Many files, for many notes of progress.
+        INGEST => (INGEST, json!({"paths": [folder], "dry_run": true})),
+        name => (name, serde_json::from_str(row.example).unwrap()),
+    };
+    rows().map(example).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

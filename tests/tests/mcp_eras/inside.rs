@@ -1,0 +1,87 @@
+//! A service of this process, which a test can look into.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
+
+use server::app;
+use server::limits::CALL_TIME_MAX;
+use server::mcp::{self, Endpoint};
+use server::mcp_host::{Product, Visitor};
+use server::model::Silent;
+use server::net::{self, Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
+use server::parts::{Caller, Parts};
+use server::pipeline::{LOCAL, Pipeline};
+
+use tests::service::settings;
+
+/// A service of this process, whose turns a test can hold.
+pub(super) struct Inside {
+    pub(super) parts: Arc<Parts>,
+    pub(super) at: String,
+    pub(super) handle: ShutdownHandle,
+    pub(super) thread: Option<JoinHandle<()>>,
+}
+
+impl Inside {
+    pub(super) fn start(data: &Path, call_time_max: Duration) -> Self {
+        let settings = settings(data, None, call_time_max);
+        let parts = app::start(&settings, &mut Silent).unwrap().parts;
+        Self::serve(parts, |parts, port| Arc::new(Pipeline::new(Arc::clone(parts), port).unwrap()))
+    }
+
+    /// Another service of the same parts, whose callers are all this one.
+    pub(super) fn beside_for(&self, caller: Caller) -> Self {
+        Self::serve(Arc::clone(&self.parts), |parts, _| {
+            let random = Arc::clone(&parts.random);
+            let settings = mcp::Settings { call_time_max: CALL_TIME_MAX, random };
+            let endpoint = Endpoint::start(Product::new(Arc::clone(parts)), settings).unwrap();
+            Arc::new(For { endpoint, caller })
+        })
+    }
+
+    pub(super) fn serve(
+        parts: Arc<Parts>,
+        service: impl FnOnce(&Arc<Parts>, u16) -> Arc<dyn net::Service>,
+    ) -> Self {
+        let address: SocketAddr = ([127, 0, 0, 1], 0).into();
+        let server = Server::bind(NetConfig {
+            listeners: vec![Listen { id: LOCAL, address }],
+            workers: 2,
+            limits: Limits::default(),
+            wall_clock: SystemTime::now,
+        })
+        .unwrap();
+        let at = server.addresses().unwrap()[0].1;
+        let handle = server.handle();
+        let service = service(&parts, at.port());
+        let thread = Some(thread::spawn(move || {
+            server.run(service).unwrap();
+        }));
+        Self { parts, at: at.to_string(), handle, thread }
+    }
+}
+
+/// An endpoint for one caller.
+pub(super) struct For {
+    pub(super) endpoint: Endpoint<Product>,
+    pub(super) caller: Caller,
+}
+
+impl net::Service for For {
+    fn serve(&self, call: Call, reply: Reply) {
+        let visitor = Visitor::of(self.caller.clone(), call.request.query()).unwrap();
+        self.endpoint.serve(&call, visitor, reply);
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.handle.drain();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
