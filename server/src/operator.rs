@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::Damage;
 use engine::ledger::{AppendError, Decision, Effect, Outcome};
+use engine::{Damage, SearchError, Stop};
 use rustix::fs::OFlags;
 use serde_json::{Map, Value, json};
 
@@ -37,7 +37,7 @@ use crate::ingest::Roots;
 use crate::ingest::job::Request;
 use crate::lines::import::ImportError;
 use crate::lines::{self, write};
-use crate::net::{Call, Gone, Reply, Response, StreamSender, sse};
+use crate::net::{Call, Cancel, Gone, Reply, Response, StreamSender, sse};
 use crate::parts::{Caller, Parts};
 use crate::pipeline::refusal::Refusal;
 use crate::recall::{Plan, Question};
@@ -344,9 +344,12 @@ enum Cut {
     Gone,
 }
 
-impl From<Damage> for Cut {
-    fn from(damage: Damage) -> Self {
-        Self::Damaged(damage)
+impl From<SearchError> for Cut {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Damaged(damage) => Self::Damaged(damage),
+            _ => Self::Gone,
+        }
     }
 }
 
@@ -357,12 +360,13 @@ impl From<Gone> for Cut {
 }
 
 /// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
-pub fn export(parts: &Parts, caller: &Caller, reply: Reply) {
+pub fn export(parts: &Parts, caller: &Caller, cancel: Cancel, reply: Reply) {
     if let Err(error) = record_export(&parts.workspace.audit, &caller.principal) {
         return reply.send(Refusal::unavailable(&error.to_string()).into());
     }
     let stream = reply.stream(sse::head());
-    let snapshot = parts.workspace.store.snapshot();
+    let stop = Stop::when(move || cancel.is_raised());
+    let snapshot = parts.workspace.store.snapshot().until(stop);
     let written = write::all(&snapshot, |lines| {
         let text = std::str::from_utf8(lines).expect("lines are made of texts");
         let data = Some(text.trim_end_matches('\n'));

@@ -32,15 +32,13 @@ struct Day {
 
 /// Today's brief, as Markdown in the answer's text.
 pub(super) fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
-    let snapshot = context.parts.workspace.store.snapshot();
+    let snapshot = context.snapshot();
     let now = context.parts.clock.now();
     let today = day_of(now);
     let mut answer = Answer::plain(json!({}), String::new());
     let mut day = Day::default();
     for place in newest_first(&snapshot)? {
-        if context.is_over() {
-            return Err(ToolError::Cancelled);
-        }
+        snapshot.check()?;
         let item = snapshot.item(place)?;
         let is_shown = is_own(item.kind) && snapshot.status(place)? != Status::Tombstoned;
         if day_of(item.recorded_at) != today || !is_shown {

@@ -135,7 +135,9 @@ impl Service for Pipeline {
                 },
                 Target::OperatorIngest => operator::ingest(&self.parts, &caller, &call, reply),
                 Target::OperatorImport => operator::import(&self.parts, &caller, &call, reply),
-                Target::OperatorExport => operator::export(&self.parts, &caller, reply),
+                Target::OperatorExport => {
+                    operator::export(&self.parts, &caller, call.cancel.clone(), reply)
+                }
                 Target::OperatorJob(run) => run(&self.parts, &caller, &call, reply),
             },
         }
