@@ -182,7 +182,8 @@ fn stopped(snapshot: &Snapshot, read: &Read<'_>, wait: Duration) -> Option<Durat
 fn main() -> Outcome<()> {
     let rows = std::env::args().nth(1).ok_or("wanted: ROWS")?.parse()?;
     let folder = tempfile::tempdir()?;
-    let options = Options { durability: Durability::Interval(Duration::from_secs(1)), ..Options::default() };
+    let options =
+        Options { durability: Durability::Interval(Duration::from_secs(1)), ..Options::default() };
     let store = Store::open(Ground::real(folder.path())?, options)?;
     let mut numbers = Numbers(0x5eed);
     let began = Instant::now();

@@ -102,7 +102,7 @@ fn stopped_at<T>(
 /// A store, an item with many edges, and one that is three steps away from it.
 fn filled() -> (Scratch, ItemId, ItemId) {
     let scratch = Scratch::unmerged();
-    scratch.store().bind_model(MODEL).unwrap();
+    scratch.store().bind_model(MODEL).expect("a new store takes a model");
     let mut made = Vec::with_capacity(ITEMS);
     while made.len() < ITEMS {
         let drafts = (0..1_000).map(|at| engine::ItemDraft {

@@ -260,7 +260,9 @@ impl<'a> Walk<'a> {
             }
         }
         let mut shown = Vec::with_capacity(found.len());
+        let mut steps = self.snapshot.stop.each(EDGES_TOGETHER);
         for (place, candidate) in found {
+            steps.step()?;
             if candidate.shown {
                 let id = self.parts[candidate.part as usize].item(candidate.node)?;
                 shown.push((Reverse(Strength(candidate.weight)), id, place, candidate));
@@ -270,6 +272,11 @@ impl<'a> Walk<'a> {
         let distance = self.nodes.last().map_or(0, |node| node.distance) + 1;
         let begin = self.nodes.len();
         for (_, id, place, it) in shown {
+            steps.step()?;
+            if self.nodes.len() >= self.limits.nodes {
+                self.truncated = true;
+                break;
+            }
             let step = Step {
                 edge: self.edge(&it)?,
                 weight: it.weight,
