@@ -33,6 +33,51 @@ impl fmt::Display for Damage {
 
 impl std::error::Error for Damage {}
 
+/// Why a search, a walk or a count gave nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// Stored bytes break a rule of the format.
+    Damaged(Damage),
+    /// Its [`Stop`](crate::Stop) said that it is not wanted any more.
+    Interrupted,
+}
+
+impl SearchError {
+    /// See [`Remedy`].
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Damaged(_) => Remedy::Restore,
+            Self::Interrupted => Remedy::RetryLater,
+        }
+    }
+
+    /// The same damage with the name of the file it was found in.
+    pub(crate) fn within(self, name: impl FnOnce(Damage) -> Damage) -> Self {
+        match self {
+            Self::Damaged(damage) => Self::Damaged(name(damage)),
+            Self::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+impl fmt::Display for SearchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged(damage) => damage.fmt(f),
+            Self::Interrupted => write!(f, "it was called off"),
+        }
+    }
+}
+
+impl std::error::Error for SearchError {}
+
+impl From<Damage> for SearchError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
 /// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -24,11 +24,12 @@ mod reading;
 mod record;
 mod segment;
 mod state;
+mod stop;
 mod store;
 mod top;
 pub mod words;
 
-pub use error::{Damage, DiskError, OpenError, Remedy, WriteError};
+pub use error::{Damage, DiskError, OpenError, Remedy, SearchError, WriteError};
 pub use ids::{EdgeId, ItemId, NotAnId, Row, Seq, SourceId, StoreId};
 pub use item::{
     Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft, Unwritten,
@@ -57,5 +58,6 @@ pub use reading::snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
 pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
 pub use reading::walk::{Record, Records, Target};
 pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
+pub use stop::Stop;
 pub use store::{Figures, Ground, OPEN_ATTEMPTS_MAX, Options, Reader, Store, Written};
 pub use top::Top;

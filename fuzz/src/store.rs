@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use encoder::Kernels;
 use engine::{
-    Batch, Damage, EdgeDraft, EdgeFilter, Filter, FullSpeed, ItemDraft, ItemId, Model,
-    NEIGHBOURS_MAX, OpenError, Options, SourceDraft, SourceId, Span, Store, TombstoneDraft,
+    Batch, EdgeDraft, EdgeFilter, Filter, FullSpeed, ItemDraft, ItemId, Model, NEIGHBOURS_MAX,
+    OpenError, Options, SearchError, SourceDraft, SourceId, Span, Store, TombstoneDraft,
     WalkLimits,
 };
 use half::f16;
@@ -134,7 +134,7 @@ pub fn read_all(store: &Store) {
         }
     }
     for place in places.take(64) {
-        let _: Result<(), Damage> = (|| {
+        let _: Result<(), SearchError> = (|| {
             let item = snapshot.item(place)?;
             snapshot.status(place)?;
             snapshot.embedding(place)?;

@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::Damage;
 use engine::ledger::{AppendError, Decision, Effect, Outcome};
+use engine::{Damage, SearchError, Stop};
 use rustix::fs::OFlags;
 use serde_json::{Map, Value, json};
 
@@ -346,9 +346,12 @@ enum Cut {
     Gone,
 }
 
-impl From<Damage> for Cut {
-    fn from(damage: Damage) -> Self {
-        Self::Damaged(damage)
+impl From<SearchError> for Cut {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Damaged(damage) => Self::Damaged(damage),
+            _ => Self::CalledOff,
+        }
     }
 }
 
@@ -364,7 +367,9 @@ pub fn export(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         return reply.send(Refusal::unavailable(&error.to_string()).into());
     }
     let stream = reply.report_by_stream(sse::head());
-    let snapshot = parts.workspace.store.snapshot();
+    let cancel = call.cancel.clone();
+    let stop = Stop::when(move || cancel.is_raised());
+    let snapshot = parts.workspace.store.snapshot().until(stop);
     let written = write::all(&snapshot, |lines| {
         if call.cancel.is_raised() {
             return Err(Cut::CalledOff);

@@ -167,7 +167,7 @@ fn seeds(
     plan: &Plan,
     shape: impl FnOnce(Vec<Value>, &Outcome, &Embedder) -> Value,
 ) -> Result<Answer, ToolError> {
-    let view = context.parts.workspace.encoders.view();
+    let view = context.view();
     let snapshot = &view.snapshot;
     let mut outcome = recall_tool::run(context, &view, plan)?;
     let knows: show::Knows<'_> = &|other| context.may_know(other);

@@ -2,7 +2,8 @@
 # Real MCP clients against the program: tests/campaigns/clients.sh [ERA...], with ERA `handshake` (revisions that begin
 # with `initialize`) or `per-request` (2026-07-28); both by default. `recalld serve` on a free port and a scratch folder;
 # the Python, TypeScript and Rust clients and the Inspector's command line each connect, list, recall, write, find again,
-# misspell and leave; tests/clients/judge.py says what differs. Packages are installed by name and version into
+# misspell, read resources and
+# prompts, complete, follow, call a job off, take a stream up again where they can, and leave; tests/clients/judge.py says what differs. Packages are installed by name and version into
 # target/clients.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -61,12 +62,22 @@ birds=(wren teal knot ruff smew dunlin curlew plover merlin linnet petrel gannet
 newest=2025-11-25
 [[ " ${eras[*]} " != *" per-request "* ]] || newest=2026-07-28
 
+# documents NAME: a folder of so many files that ingesting them can be called off on the way.
+documents() {
+    mkdir "$scratch/documents/$1"
+    for number in {1..400}; do
+        printf '# %s %d\n\nOn day %d the %s flew %d miles along the coast, and was seen from %d boats.\n' \
+            "$1" "$number" "$number" "$1" $((number * 3)) $((number % 7)) >"$scratch/documents/$1/$number.md"
+    done
+}
+
 # account CLIENT ERA COMMAND...: runs it with URL, ERA and WORD behind, and keeps what it tells.
 account() {
     local client="$1" era="$2" word="${birds[0]}" began expected=2025-11-25
     shift 2
     birds=("${birds[@]:1}")
     case "$era" in per-request) expected=2026-07-28 ;; auto) expected=$newest ;; esac
+    documents "$word"
     began=$(date +%s%N)
     HOME="$scratch/home" timeout 180 "$@" "$url" "$era" "$word" >"$scratch/account" 2>"$scratch/error" ||
         fail "$client, $era: $(tail -c 3000 "$scratch/error")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How much memory an idle connection takes, plain and with TLS: connections are opened, each has had one answer, and then
-# rests; what the server holds more than before, divided by their number. Ends with 1 when a plain one takes 4 KiB or more.
+# rests; what the server holds more than before, divided by their number. Ends with 1 when one takes 4 KiB or more.
 #   tests/campaigns/idle.sh [CONNECTIONS [PROGRAM]]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -3,8 +3,9 @@
 # tests/campaigns/sanitizers.sh [address|thread]... Both where none is named. Needs a nightly toolchain;
 # ThreadSanitizer also its component rust-src, since the standard library must be built with it (an uninstrumented
 # one gives false alarms). Beside the engine's own tests, those of stores that are written, read, sealed and
-# compacted at the same time. The kernels' run at every level of this CPU, on one thread and on several; what is
-# written in assembler (the matrix units) no sanitizer sees into.
+# compacted at the same time, and under ThreadSanitizer those of the way of many batches into a store. The kernels' run
+# at every level of this CPU, on one thread and on several; what is written in assembler (the matrix units) no
+# sanitizer sees into.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/campaigns/tools.sh
@@ -23,6 +24,8 @@ under() {
     # The golden stores are exported by the program, which would be built without the sanitizer's flags.
     "${tests[@]}" -p tests --test store --test model --test reader --test failing_disk \
         --test regressions -- --skip golden_stores_read_as_they_are_exported
+    # The threads between who makes batches and the store.
+    [[ "$name" != thread ]] || "${tests[@]}" -p server --lib inflow
     unset RUSTFLAGS RUSTDOCFLAGS
 }
 

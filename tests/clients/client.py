@@ -8,9 +8,12 @@ import json
 import sys
 
 from mcp import Client
+from mcp import types
+from mcp.shared.message import ClientMessageMetadata
 from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation
 
+BRIEF = "memory://brief/today"
 MODES = {"handshake": "legacy", "per-request": "2026-07-28", "auto": "auto"}
 
 
@@ -32,10 +35,95 @@ async def refusal(client, tool):
     return None
 
 
+async def updated(client, updates, write):
+    """The URI that a client which follows the brief is told of once something is written."""
+    if client.protocol_version == "2026-07-28":
+        async with client.listen(resource_subscriptions=[BRIEF]) as followed:
+            await write()
+            return (await anext(aiter(followed))).uri
+    await client.subscribe_resource(BRIEF)
+    while True:
+        # The stream that brings it may not be open at the first write.
+        await write()
+        try:
+            return await asyncio.wait_for(updates.get(), 1)
+        except TimeoutError:
+            pass
+
+
+async def called_off(client, word):
+    """Calls a long job off as soon as it has told how far it is; what it has left to do then."""
+    begun = asyncio.Event()
+
+    async def progress(*_):
+        begun.set()
+
+    job = asyncio.create_task(client.call_tool(
+        "ingest_paths_tool", {"paths": [word]}, progress_callback=progress))
+    await begun.wait()
+    job.cancel()
+    ended = (await asyncio.gather(job, return_exceptions=True))[0]
+    again = await call(client, "ingest_paths_tool", {"paths": [word], "dry_run": True})
+    return {"ended": isinstance(ended, asyncio.CancelledError), "again": again}
+
+
+async def resumed(client):
+    """The answer of a call, and what comes of its stream when it is taken up again at its first event."""
+    tokens = []
+
+    async def keep(token):
+        tokens.append(token)
+
+    async def progress(*_):
+        pass
+
+    async def ask(**hints):
+        params = types.CallToolRequestParams(
+            name="retrieval_arbitrate_tool", arguments={"query": "what does the lamp burn?"})
+        result = await client.session.send_request(
+            types.CallToolRequest(params=params), types.CallToolResult,
+            metadata=ClientMessageMetadata(**hints), progress_callback=progress)
+        return result.structured_content["receipt"]["receipt_id"]
+
+    first = await ask(on_resumption_token_update=keep)
+    return [first, await ask(resumption_token=tokens[0])]
+
+
+async def beyond_tools(client, updates, word, item):
+    """Resources, prompts, completions, and what goes on while a call is under way."""
+    by_request = client.protocol_version == "2026-07-28"
+    uri = f"memory://item/{item}"
+    templates = (await client.list_resource_templates()).resource_templates
+    prompt = await client.get_prompt("consult-memory-first", {"question": f"where is the {word}?"})
+    tag = types.PromptReference(name="record-a-decision")
+    completed = await client.complete(tag, {"name": "tag", "value": word})
+    told = {
+        "resource": (await client.read_resource(BRIEF)).contents[0].text,
+        "templates": [template.uri_template for template in templates],
+        "template": (await client.read_resource(uri)).contents[0].text,
+        "prompt": prompt.messages[0].content.text,
+        "completed": completed.completion.values,
+        "updated": await updated(client, updates, lambda: call(client, "brain_remember", {
+            "text": f"A {word} was seen at noon."})),
+        "called_off": await called_off(client, word),
+    }
+    if not by_request:
+        await client.set_logging_level("debug")
+        told["logging"] = True
+        told["resumed"] = await resumed(client)
+    return told
+
+
 async def account(url, mode, word):
     told = {}
     info = Implementation(name="python", version="1")
-    async with Client(f"{url}/mcp", mode=mode, client_info=info) as client:
+    updates = asyncio.Queue()
+
+    async def heard(message):
+        if isinstance(message, types.ResourceUpdatedNotification):
+            updates.put_nowait(str(message.params.uri))
+
+    async with Client(f"{url}/mcp", mode=mode, client_info=info, message_handler=heard) as client:
         told["protocol"] = client.protocol_version
         told["server"] = client.server_info.name if client.server_info else None
         told["instructions"] = client.instructions
@@ -57,6 +145,8 @@ async def account(url, mode, word):
             told["resources"] = len((await client.list_resources()).resources)
         if told["blind"] or capabilities.prompts is not None:
             told["prompts"] = len((await client.list_prompts()).prompts)
+        item = told["remember"]["structured"]["item"]["id"]
+        told |= await beyond_tools(client, updates, word, item)
     async with Client(f"{url}/mcp?profile=core", mode=mode, client_info=info) as client:
         told["core"] = [tool.name for tool in (await client.list_tools()).tools]
     told["ended"] = True

@@ -46,6 +46,11 @@ def main():
         "misspelt": call(recall, status=TOOL_ERROR, quary="lamp"),
         "resources": len(run("resources/list")[0]["resources"]),
         "prompts": len(run("prompts/list")[0]["prompts"]),
+        "resource": run("resources/read", "--uri", "memory://brief/today")[0]["contents"][0]["text"],
+        "templates": [template["uriTemplate"]
+                      for template in run("resources/templates/list")[0]["resourceTemplates"]],
+        "prompt": run("prompts/get", "--prompt-name", "consult-memory-first", "--prompt-args",
+                      f"question=where is the {word}?")[0]["messages"][0]["content"]["text"],
         "core": [tool["name"] for tool in run("tools/list", path="/mcp?profile=core")[0]["tools"]],
         "ended": True,
     }

@@ -9,6 +9,7 @@ MISSPELT = "arguments: `quary` is not an argument; did you mean `query`?"
 UNKNOWN = {"code": -32602, "message": "Unknown tool: brain_rember; did you mean `brain_remember`?"}
 TOKEN_CHARS = 152
 # The brief; and the prompts that are listed in format-spec/mcp.md.
+TEMPLATES = ["memory://item/{id}", "memory://document/{id}"]
 OFFERED = {"resources": 1, "prompts": 3}
 
 
@@ -38,7 +39,32 @@ def checks(told, catalog, first):
     yield "misspelt tool", told["unknown"] == (None if inspector else UNKNOWN), told["unknown"]
     for name, count in OFFERED.items():
         yield name, told[name] == count, told[name]
+    yield from beyond_tools(told, inspector)
     yield "ended", told["ended"] is True, told["ended"]
+
+
+def beyond_tools(told, inspector):
+    """The same of resources, prompts, completions, and of what goes on while a call is under way."""
+    word, resource, prompt = told["word"], told["resource"], told["prompt"]
+    yield "resource", resource.startswith("# Brief of "), resource
+    yield "templates", told["templates"] == TEMPLATES, told["templates"]
+    yield "prompt", f"where is the {word}?" in prompt, prompt
+    if inspector:
+        return
+    yield "template", word in json.loads(told["template"])["text"], told["template"]
+    yield "completed", told["completed"] == [word], told["completed"]
+    yield "updated", told["updated"] == "memory://brief/today", told["updated"]
+    off, again = told["called_off"], told["called_off"]["again"]
+    # The job has let go of its turn, and has not done all.
+    yield ("called off", off["ended"] and not again["error"]
+           and again["structured"]["unchanged"] < again["structured"]["files"], off)
+    if told["protocol"] == "2026-07-28":
+        return  # which has neither a level to set nor streams to take up again
+    yield "log level", told["logging"] is True, told["logging"]
+    # rmcp takes streams up again by itself, and offers no way to ask for it.
+    if not told["client"].startswith("rmcp"):
+        one, same = told["resumed"]
+        yield "resumed", one == same and bool(one), told["resumed"]
 
 
 def main():

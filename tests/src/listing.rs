@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::{
     Damage, EdgeFilter, EdgeId, EdgeView, Filter, ItemId, ItemView, Micros, NEIGHBOURS_MAX, Place,
-    Snapshot, SourceId, SourceView,
+    SearchError, Snapshot, SourceId, SourceView,
 };
 use kernels::Kernels;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ impl Asked {
     pub fn of<'a>(
         snapshot: &Snapshot,
         written: impl IntoIterator<Item = &'a engine::Written>,
-    ) -> Result<Self, Damage> {
+    ) -> Result<Self, SearchError> {
         let mut asked = Self { query: vec![0.25, -0.5, 1.0, 2.0], ..Self::default() };
         for one in written {
             asked.sources.extend(&one.sources);
@@ -45,7 +45,7 @@ impl Asked {
 
 /// All of a snapshot. Ids stand as their text; places and numbers of parts are left out, since
 /// sealing changes those.
-pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, Damage> {
+pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, SearchError> {
     let mut items = Vec::new();
     let mut sources = asked.sources.clone();
     let mut erased = BTreeSet::new();
@@ -113,7 +113,7 @@ pub fn ids(snapshot: &Snapshot, places: &[Place]) -> Result<Vec<ItemId>, Damage>
     places.iter().map(|&place| snapshot.id(place)).collect()
 }
 
-fn texts(snapshot: &Snapshot, places: &[Place]) -> Result<Vec<String>, Damage> {
+fn texts(snapshot: &Snapshot, places: &[Place]) -> Result<Vec<String>, SearchError> {
     Ok(ids(snapshot, places)?.iter().map(ItemId::to_string).collect())
 }
 
@@ -121,7 +121,11 @@ fn time(at: Option<Micros>) -> Value {
     at.map_or(json!(null), |at| json!(at.0))
 }
 
-fn listed_item(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result<Value, Damage> {
+fn listed_item(
+    snapshot: &Snapshot,
+    place: Place,
+    item: &ItemView<'_>,
+) -> Result<Value, SearchError> {
     let embedding = snapshot.embedding(place)?;
     let by_ref = match item.reference {
         Some(reference) => snapshot.find_ref(reference)?.map(|at| snapshot.id(at)).transpose()?,
@@ -161,11 +165,11 @@ fn listed_item(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result
         "searchable": item.searchable,
         "content_sha256": engine::hex(&item.content_sha256),
         "embedding": embedding.map(|row| row.iter().map(|h| h.to_f32()).collect::<Vec<_>>()),
-        "neighbours": neighbours.collect::<Result<Vec<_>, Damage>>()?,
+        "neighbours": neighbours.collect::<Result<Vec<_>, SearchError>>()?,
     }))
 }
 
-fn listed_source(snapshot: &Snapshot, source: &SourceView<'_>) -> Result<Value, Damage> {
+fn listed_source(snapshot: &Snapshot, source: &SourceView<'_>) -> Result<Value, SearchError> {
     let versions = snapshot.sources_of_uri(source.uri)?;
     Ok(json!({
         "id": source.id.to_string(),
@@ -201,7 +205,7 @@ fn listed_edge(edge: &EdgeView<'_>) -> Value {
 }
 
 /// What the searches give, best first. Scores are left out: CPUs may differ in their last bits.
-fn found(snapshot: &Snapshot, asked: &Asked) -> Result<Value, Damage> {
+fn found(snapshot: &Snapshot, asked: &Asked) -> Result<Value, SearchError> {
     let everything = Filter::default();
     let ids = |hits: Vec<engine::Hit>| {
         texts(snapshot, &hits.into_iter().map(|hit| hit.place).collect::<Vec<_>>())

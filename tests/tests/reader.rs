@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use engine::{Damage, FullSpeed, Snapshot, Store};
+use engine::{FullSpeed, SearchError, Snapshot, Store};
 use server::lines::write;
 use tests::golden::Golden;
 use tests::sample::{self, Seals};
@@ -41,7 +41,7 @@ fn written(snapshot: &Snapshot) -> String {
     let take = |lines: &[u8]| {
         assert!(lines.ends_with(b"\n"), "whole lines");
         out.extend_from_slice(lines);
-        Ok::<_, Damage>(())
+        Ok::<_, SearchError>(())
     };
     write::all(snapshot, take).unwrap();
     String::from_utf8(out).unwrap()

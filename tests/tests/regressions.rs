@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use engine::{EdgeFilter, ItemId, NEIGHBOURS_MAX, Store};
+use engine::{EdgeFilter, ItemId, NEIGHBOURS_MAX, SearchError, Store};
 use tests::golden::Golden;
 use tests::ground;
 use tests::memory_disk::{Files, MemoryDisk};
@@ -40,7 +40,8 @@ fn a_node_whose_row_is_another_item_is_damage() {
     let ground = ground::still(Arc::new(MemoryDisk::holding(files)), 2);
     let store = Store::open(ground, ground::unmerged()).unwrap();
     let snapshot = store.snapshot();
-    let damage = snapshot.neighbours(ids[0], NEIGHBOURS_MAX, &EdgeFilter::default()).unwrap_err();
+    let error = snapshot.neighbours(ids[0], NEIGHBOURS_MAX, &EdgeFilter::default()).unwrap_err();
+    let SearchError::Damaged(damage) = error else { panic!("{error}") };
     assert_eq!(damage.rule, "SEG-18", "{damage}");
 }
 

@@ -9,7 +9,7 @@ mod walk;
 
 use std::cmp::Ordering;
 
-use crate::error::Damage;
+use crate::error::{Damage, SearchError};
 use crate::ids::{EdgeId, ItemId, Row};
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::EdgeView;
@@ -22,6 +22,9 @@ pub use walk::{
 
 /// Neighbours of one item that are given at once: the strongest of them, however many there are.
 pub const NEIGHBOURS_MAX: usize = 4096;
+
+/// Edges that are looked at between two looks at whether the walk is still wanted.
+const EDGES_TOGETHER: u32 = 1024;
 
 /// Which way an edge runs, seen from an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,22 +113,27 @@ impl Snapshot {
     /// does not show.
     ///
     /// All edges of the item are looked at; memory is that of `limit` of them.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
     pub fn neighbours(
         &self,
         id: ItemId,
         limit: usize,
         which: &EdgeFilter,
-    ) -> Result<Vec<Neighbour<'_>>, Damage> {
+    ) -> Result<Vec<Neighbour<'_>>, SearchError> {
         let mut best: Top<Strength, Key> = Top::new(limit.min(NEIGHBOURS_MAX));
         if best.is_closed() || self.find(id)?.is_none() {
             return Ok(Vec::new());
         }
+        let mut steps = self.stop.each(EDGES_TOGETHER);
         for (at, part) in (0u32..).zip(self.parts.iter()) {
             let edges = PartEdges::of(self, which, part)?;
             let Some(node) = edges.node_of(id)? else { continue };
             for &direction in which.directions() {
                 for row in edges.rows(node, direction)? {
                     let row = row?;
+                    steps.step()?;
                     if !edges.admits(row)? {
                         continue;
                     }
@@ -144,7 +152,8 @@ impl Snapshot {
                 }
             }
         }
-        best.into_sorted().into_iter().map(|(_, key)| self.neighbour(key)).collect()
+        let best = best.into_sorted().into_iter();
+        Ok(best.map(|(_, key)| self.neighbour(key)).collect::<Result<_, _>>()?)
     }
 
     fn neighbour(&self, (_, direction, at, row): Key) -> Result<Neighbour<'_>, Damage> {

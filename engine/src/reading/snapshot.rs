@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::error::Damage;
+use crate::error::{Damage, SearchError};
 use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
 use crate::item::Sensitivity;
 use crate::layout::{
@@ -20,6 +20,10 @@ use crate::os::clock::Micros;
 use crate::part::Part;
 use crate::reading::moment::{Moment, Times};
 use crate::segment::{EdgeView, ItemView, SourceView, TombstoneView, View};
+use crate::stop::Stop;
+
+/// Rows that are counted between two looks at whether the counts are still wanted.
+const ROWS_TOGETHER: u32 = 1 << 14;
 
 /// Where an item lies in one snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,18 +95,35 @@ pub struct Snapshot {
     /// Which of a writer's snapshots it is.
     pub(crate) view: u64,
     pub(crate) moment: Moment,
+    /// When what is read of it is to end early.
+    pub(crate) stop: Stop,
 }
 
 impl Snapshot {
     /// These parts as of commit `seq`, which is their newest, at no moment in particular.
     pub(crate) fn of(parts: &[Part], seq: Seq, model: Option<Model>) -> Self {
-        Self { parts: parts.into(), seq, model, moment: Moment::default(), view: 0 }
+        let (moment, stop) = (Moment::default(), Stop::default());
+        Self { parts: parts.into(), seq, model, moment, stop, view: 0 }
     }
 
     /// The same commit, looked at from another moment. Places stay good between the two; those of
     /// items that `moment` does not know are answered for as if it did.
     pub fn at(&self, moment: Moment) -> Self {
         Self { moment, ..self.clone() }
+    }
+
+    /// The same; reads of it whose work grows with the store end once `stop` says so.
+    #[must_use]
+    pub fn until(self, stop: Stop) -> Self {
+        Self { stop, ..self }
+    }
+
+    /// Whether what is read of it is still wanted: for loops over what it gives.
+    ///
+    /// # Errors
+    /// [`SearchError::Interrupted`] where it is not.
+    pub fn check(&self) -> Result<(), SearchError> {
+        self.stop.check()
     }
 
     /// From when it looks.
@@ -122,7 +143,10 @@ impl Snapshot {
 
     /// How many of each there are. Counts what is in the states at once, and row by row where the
     /// snapshot looks from an earlier time.
-    pub fn counts(&self) -> Result<Counts, Damage> {
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn counts(&self) -> Result<Counts, SearchError> {
         let mut counts = Counts { parts: self.parts.len() as u64, ..Counts::default() };
         for part in self.parts.iter() {
             match self.moment.as_of {
@@ -133,10 +157,12 @@ impl Snapshot {
         Ok(counts)
     }
 
-    fn count_known(&self, part: &Part, counts: &mut Counts) -> Result<(), Damage> {
+    fn count_known(&self, part: &Part, counts: &mut Counts) -> Result<(), SearchError> {
+        let mut steps = self.stop.each(ROWS_TOGETHER);
         let (segment, header) = (&*part.segment, part.segment.header());
         let times = Times::of_items(self.moment, segment)?;
         for row in 0..header.items {
+            steps.step()?;
             if !times.knows(row)? {
                 continue;
             }
@@ -148,10 +174,12 @@ impl Snapshot {
             }
         }
         for &row in segment.view::<u32>(VECTOR_ITEM)?.all()? {
+            steps.step()?;
             counts.vectors += u64::from(times.knows(row)?);
         }
         let times = Times::of_edges(self.moment, segment)?;
         for row in 0..header.edges {
+            steps.step()?;
             let shown = !part.state.edges_tombstoned.contains(row) && times.knows(row)?;
             counts.edges += u64::from(shown);
         }
@@ -423,12 +451,16 @@ impl Snapshot {
     }
 
     /// How many items that are not tombstoned there are of each kind and each modality.
-    pub fn census(&self) -> Result<Census, Damage> {
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn census(&self) -> Result<Census, SearchError> {
         let mut census = Census::default();
         for it in self.parts.iter() {
             let times = Times::of_items(self.moment, &it.segment)?;
-            count_codes(it, &times, ITEM_KIND, &mut census.kinds)?;
-            count_codes(it, &times, ITEM_MODALITY, &mut census.modalities)?;
+            let count = |column, into| count_codes(it, &times, &self.stop, column, into);
+            count(ITEM_KIND, &mut census.kinds)?;
+            count(ITEM_MODALITY, &mut census.modalities)?;
         }
         Ok(census)
     }
@@ -450,11 +482,14 @@ fn count_all(part: &Part, counts: &mut Counts) {
 fn count_codes(
     part: &Part,
     times: &Times<'_>,
+    stop: &Stop,
     column: Column,
     into: &mut BTreeMap<String, u64>,
-) -> Result<(), Damage> {
+) -> Result<(), SearchError> {
+    let mut steps = stop.each(ROWS_TOGETHER);
     let mut counts = vec![0u64; part.segment.header().symbols as usize];
     for (row, &code) in (0..).zip(part.segment.view::<u32>(column)?.all()?) {
+        steps.step()?;
         if !part.state.tombstoned.contains(row) && times.knows(row)? {
             let unknown = || Damage::new("SEG-12", format!("row {row}: there is no symbol {code}"));
             *counts.get_mut(code as usize).ok_or_else(unknown)? += 1;

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::error::Damage;
+use crate::error::{Damage, SearchError};
 use crate::ids::{EdgeId, ItemId, Row, Seq};
 use crate::layout::{Column, EDGE_SEQ, ITEM_KIND, ITEM_SEQ, SOURCE_SEQ, TOMBSTONE_SEQ};
 use crate::part::Part;
@@ -39,13 +39,15 @@ pub enum Target<'a> {
     Gone,
 }
 
+/// Tombstones that are looked up between two looks at whether the walk is still wanted: each in every part.
+const ROWS_TOGETHER: u32 = 64;
 /// The tables, in their order within a commit.
 const SEQS: [Column; 4] = [SOURCE_SEQ, ITEM_SEQ, EDGE_SEQ, TOMBSTONE_SEQ];
 const SOURCES: usize = 0;
 const ITEMS: usize = 1;
 const EDGES: usize = 2;
 
-/// Every row of a snapshot in commit order. Ends after damage.
+/// Every row of a snapshot in commit order. Ends after damage, and where the snapshot's stop says so.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     snapshot: &'a Snapshot,
@@ -58,7 +60,7 @@ pub struct Records<'a> {
     gone: Option<Gone<Place>>,
     /// Tombstones of what is gone that come next.
     ahead: VecDeque<Place>,
-    /// Whether the last row was given, or damage ended it.
+    /// Whether the last row was given, or an error ended it.
     is_done: bool,
 }
 
@@ -78,10 +80,12 @@ impl Snapshot {
     }
 
     /// Tombstones of what has no row any more.
-    fn gone(&self) -> Result<Gone<Place>, Damage> {
+    fn gone(&self) -> Result<Gone<Place>, SearchError> {
         let mut gone = Gone::default();
+        let mut steps = self.stop.each(ROWS_TOGETHER);
         for (part, it) in (0u32..).zip(self.parts.iter()) {
             for row in 0..it.segment.header().tombstones {
+                steps.step()?;
                 let target = it.segment.tombstone_target(row)?;
                 if self.find_row(ItemId(target))?.is_none() && !self.has_edge(EdgeId(target))? {
                     let replaced = it.segment.replaced_by_erased(row)?;
@@ -151,14 +155,15 @@ impl<'a> Records<'a> {
         })
     }
 
-    fn step(&mut self) -> Result<Option<Record<'a>>, Damage> {
+    fn step(&mut self) -> Result<Option<Record<'a>>, SearchError> {
+        self.snapshot.check()?;
         let mut gone = match self.gone.take() {
             Some(gone) => gone,
             None => self.snapshot.gone()?,
         };
         let step = self.step_with(&mut gone);
         self.gone = Some(gone);
-        step
+        Ok(step?)
     }
 
     fn step_with(&mut self, gone: &mut Gone<Place>) -> Result<Option<Record<'a>>, Damage> {
@@ -196,7 +201,7 @@ impl<'a> Records<'a> {
 }
 
 impl<'a> Iterator for Records<'a> {
-    type Item = Result<Record<'a>, Damage>;
+    type Item = Result<Record<'a>, SearchError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_done {

@@ -18,6 +18,7 @@ use super::posting::Posting;
 use super::query::{QUERY_TERMS_MAX, Query};
 use super::view::{Entry, PostingsView};
 use super::{Damage, damage};
+use crate::stop::Stop;
 
 /// Parts of one unit of score.
 const SCALE: f32 = (1 << 17) as f32;
@@ -133,6 +134,7 @@ pub struct Ranker {
     /// Terms that occur somewhere, with the greatest score each can approach, in whole parts.
     pub(super) terms: Vec<RankedTerm>,
     pub(super) formula: Formula,
+    pub(super) stop: Stop,
 }
 
 /// One term of a [`Ranker`].
@@ -196,7 +198,14 @@ impl Ranker {
                 }
             })
             .collect();
-        Self { terms, formula: Formula { title_weight, norms: Box::new(norms) } }
+        let formula = Formula { title_weight, norms: Box::new(norms) };
+        Self { terms, formula, stop: Stop::default() }
+    }
+
+    /// The same; its searches end once `stop` says so.
+    #[must_use]
+    pub fn until(self, stop: Stop) -> Self {
+        Self { stop, ..self }
     }
 }
 

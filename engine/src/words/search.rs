@@ -14,6 +14,8 @@ use super::bytes::Bytes;
 use super::layout::BLOCK_ROWS;
 use super::list_cursor::{Cursor, Field};
 use super::view::PostingsView;
+use crate::error::SearchError;
+use crate::stop::Stop;
 use crate::top::Top;
 
 /// Rows of one window: sums of 16 KiB stay in the first-level cache.
@@ -36,6 +38,12 @@ const STRIDE: usize = 16;
 /// Up to so many essential postings in a window, counted by whole blocks, rows are remembered rather
 /// than all sums scanned.
 const SPARSE_POSTINGS: usize = WINDOW / 8;
+
+/// Blocks of one list that are scored between two looks at whether the search is still wanted.
+const BLOCKS_TOGETHER: u32 = 64;
+
+/// The same in windows, each of which may hold many blocks of many lists.
+const WINDOWS_TOGETHER: u32 = 4;
 
 /// What looking up one row costs, in postings added up.
 const LOOKUP_COST: usize = 4;
@@ -118,7 +126,8 @@ impl Ranker {
     /// (smaller first) and is what `top` returns.
     ///
     /// # Errors
-    /// [`Damage`] in the lists that were read; what `top` holds by then is not an answer.
+    /// [`SearchError`]: damage in the lists that were read, or the ranker's stop; what `top` holds by then is
+    /// not an answer.
     pub fn search<B: Bytes, K: Ord>(
         &self,
         found: &Found<B>,
@@ -126,7 +135,7 @@ impl Ranker {
         mut wanted: impl FnMut(u32) -> bool,
         mut key: impl FnMut(u32) -> K,
         top: &mut Top<Score, K>,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), SearchError> {
         let field = Field { view: &found.view, formula: &self.formula };
         self.open(&field, found, scratch)?;
         let mut offer = |sum: u32, row: u32, top: &mut Top<Score, K>| {
@@ -137,8 +146,8 @@ impl Ranker {
         match scratch.cursors.as_mut_slice() {
             [] => {}
             _ if top.is_closed() => {}
-            [only] => field.search_list(only, top, &mut offer)?,
-            _ => field.search_windows(scratch, top, &mut offer)?,
+            [only] => field.search_list(&self.stop, only, top, &mut offer)?,
+            _ => field.search_windows(&self.stop, scratch, top, &mut offer)?,
         }
         scratch.unfinished = false;
         Ok(())
@@ -150,12 +159,13 @@ impl Ranker {
         field: &Field<'_, B>,
         found: &Found<B>,
         scratch: &mut Scratch,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), SearchError> {
         scratch.spare.append(&mut scratch.cursors);
         if std::mem::replace(&mut scratch.unfinished, true) {
             scratch.sums.fill(0);
         }
         for term in &self.terms {
+            self.stop.check()?;
             let Some(entry) = found.entries.get(term.index).copied().flatten() else { continue };
             let list = found.view.list(entry)?;
             let mut cursor = scratch.spare.pop().unwrap_or_else(|| Cursor::new(list));
@@ -245,11 +255,14 @@ impl<B: Bytes> Field<'_, B> {
     /// read.
     fn search_list<K: Ord>(
         &self,
+        stop: &Stop,
         cursor: &mut Cursor,
         top: &mut Top<Score, K>,
         offer: &mut impl FnMut(u32, u32, &mut Top<Score, K>),
-    ) -> Result<(), Damage> {
+    ) -> Result<(), SearchError> {
+        let mut steps = stop.each(BLOCKS_TOGETHER);
         for block in 0..cursor.blocks.len() {
+            steps.step()?;
             if cursor.blocks[block].1 < floor(top) {
                 continue;
             }
@@ -269,12 +282,15 @@ impl<B: Bytes> Field<'_, B> {
     /// A question of several terms, window by window.
     fn search_windows<K: Ord>(
         &self,
+        stop: &Stop,
         scratch: &mut Scratch,
         top: &mut Top<Score, K>,
         offer: &mut impl FnMut(u32, u32, &mut Top<Score, K>),
-    ) -> Result<(), Damage> {
+    ) -> Result<(), SearchError> {
         let (mut start, mut narrow_until) = (0, 0);
+        let mut steps = stop.each(WINDOWS_TOGETHER);
         while let Some(first) = next_row(&mut scratch.cursors, start) {
+            steps.step()?;
             // Windows begin at multiples of the narrow one, and where there are postings.
             start = first - first % WINDOW_ROWS;
             // Most of a wide window that has too many is in the next one, too: that is not planned again.

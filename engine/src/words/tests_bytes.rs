@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::tests::{Row, build, open, rows};
 use super::*;
 use crate::Top;
+use crate::error::SearchError;
 
 /// A column with a hole in it, as a damaged page makes one.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +53,10 @@ fn holed<'a>(
     }
 }
 
-fn answer<B: Bytes>(view: &PostingsView<B>, question: &str) -> Result<Vec<(Score, u32)>, Damage> {
+fn answer<B: Bytes>(
+    view: &PostingsView<B>,
+    question: &str,
+) -> Result<Vec<(Score, u32)>, SearchError> {
     let query = Query::parse(&mut Analyzer::new(), question);
     let mut stats = Stats::new(&query);
     let found = stats.add(*view, &query)?;
@@ -105,10 +109,11 @@ fn a_hole_fails_the_questions_that_need_it_and_no_other() {
                         assert_eq!(found, answer(&sound, question).unwrap());
                         right += 1;
                     }
-                    Err(damage) => {
+                    Err(SearchError::Damaged(damage)) => {
                         assert_eq!(damage.rule, "SEG-06");
                         failed += 1;
                     }
+                    Err(other) => panic!("nobody stopped it: {other}"),
                 }
             }
             assert_eq!(view.verify().unwrap_err().rule, "SEG-06", "a full check sees every hole");

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use engine::Damage;
+use engine::{Damage, SearchError};
 
 use super::Failure;
 
@@ -25,6 +25,15 @@ impl From<io::Error> for Cut {
 impl From<Damage> for Cut {
     fn from(damage: Damage) -> Self {
         Self::Damaged(damage)
+    }
+}
+
+impl From<SearchError> for Cut {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Damaged(damage) => Self::Damaged(damage),
+            other => Self::Other(Failure::could(other)),
+        }
     }
 }
 

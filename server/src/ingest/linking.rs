@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use engine::{
-    Batch, Damage, Direction, EdgeDraft, EdgeFilter, ItemId, NEIGHBOURS_MAX, Snapshot, Status,
-    Store,
+    Batch, Damage, Direction, EdgeDraft, EdgeFilter, ItemId, NEIGHBOURS_MAX, SearchError, Snapshot,
+    Status, Store,
 };
 
 use super::job::JobError;
@@ -147,7 +147,7 @@ impl<'a> Linking<'a> {
 
 /// Whether an edge is there. Links to what is superseded are passed over, so that those of many old
 /// versions are not in the way; unless `to` is itself superseded, by something else than its file.
-fn is_linked(snapshot: &Snapshot, from: ItemId, to: ItemId) -> Result<bool, Damage> {
+fn is_linked(snapshot: &Snapshot, from: ItemId, to: ItemId) -> Result<bool, SearchError> {
     let Some(place) = snapshot.find(to)? else { return Ok(false) };
     let current_only = snapshot.status(place)? == Status::Current;
     let which = EdgeFilter { current_only, ..links(Direction::Out) };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use engine::{Damage, ItemId, WriteError};
+use engine::{Damage, ItemId, SearchError, WriteError};
 use serde_json::{Value, json};
 
 use crate::names;
@@ -105,6 +105,8 @@ pub enum JobError {
     Write(WriteError),
     /// Stored bytes are damaged.
     Damaged(Damage),
+    /// A look at the store was called off.
+    Interrupted,
 }
 
 impl fmt::Display for JobError {
@@ -113,6 +115,7 @@ impl fmt::Display for JobError {
             Self::Request { field, why } => write!(f, "{field}: {why}"),
             Self::Write(error) => error.fmt(f),
             Self::Damaged(damage) => damage.fmt(f),
+            Self::Interrupted => SearchError::Interrupted.fmt(f),
         }
     }
 }
@@ -122,6 +125,15 @@ impl std::error::Error for JobError {}
 impl From<WriteError> for JobError {
     fn from(error: WriteError) -> Self {
         Self::Write(error)
+    }
+}
+
+impl From<SearchError> for JobError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Damaged(damage) => Self::Damaged(damage),
+            _ => Self::Interrupted,
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-use engine::{Damage, WriteError};
+use engine::{Damage, SearchError, WriteError};
 
 use super::pass::Pass;
 use super::plan::{At, Plan};
@@ -37,6 +37,15 @@ impl From<io::Error> for ImportError {
 impl From<Damage> for ImportError {
     fn from(damage: Damage) -> Self {
         Self::Damaged(damage)
+    }
+}
+
+impl From<SearchError> for ImportError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Damaged(damage) => Self::Damaged(damage),
+            _ => Self::Cancelled,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 
 use engine::{
     Damage, Direction, EdgeDraft, EdgeFilter, EdgeId, ItemDraft, ItemId, ItemView, NEIGHBOURS_MAX,
-    Snapshot, SourceDraft, SourceId, SourceView, Status, Store, TombstoneDraft,
+    SearchError, Snapshot, SourceDraft, SourceId, SourceView, Status, Store, TombstoneDraft,
 };
 
 use super::import::{Import, ImportError};
@@ -36,6 +36,12 @@ impl From<ImportError> for Refusal {
 impl From<Damage> for Refusal {
     fn from(damage: Damage) -> Self {
         Self::End(damage.into())
+    }
+}
+
+impl From<SearchError> for Refusal {
+    fn from(error: SearchError) -> Self {
+        Self::End(error.into())
     }
 }
 

@@ -1,8 +1,8 @@
 //! Rows of a store as lines (`format-spec/export.md`).
 
 use engine::{
-    Damage, EdgeView, ItemId, ItemView, Record, Salvage, Snapshot, SourceId, SourceView, Span,
-    Status, Target, TombstoneView, hex,
+    Damage, EdgeView, ItemId, ItemView, Record, Salvage, SearchError, Snapshot, SourceId,
+    SourceView, Span, Status, Target, TombstoneView, hex,
 };
 
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ pub fn salvaged(salvage: &Salvage, record: &Record<'_>, out: &mut Vec<u8>) -> Re
 }
 
 /// Hands all lines of a snapshot to `take`, some at a time and each whole.
-pub fn all<E: From<Damage>>(
+pub fn all<E: From<SearchError>>(
     snapshot: &Snapshot,
     mut take: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<Lines, E> {
@@ -95,7 +95,7 @@ pub fn all<E: From<Damage>>(
     let mut chunk = Vec::with_capacity(CHUNK_BYTES);
     for record in snapshot.records() {
         let record = record?;
-        line(snapshot, &record, &mut chunk)?;
+        line(snapshot, &record, &mut chunk).map_err(SearchError::from)?;
         lines.count(&record);
         if chunk.len() >= CHUNK_BYTES {
             take(&chunk)?;

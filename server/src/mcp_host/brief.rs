@@ -69,15 +69,13 @@ struct Day {
 
 /// Today's brief, as Markdown in the answer's text.
 pub(super) fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
-    let snapshot = context.parts.workspace.store.snapshot();
+    let snapshot = context.snapshot();
     let now = context.parts.clock.now();
     let today = day_of(now);
     let mut answer = Answer::plain(json!({}), String::new());
     let mut day = Day::default();
     for place in places_of_day(&snapshot, now)? {
-        if context.is_over() {
-            return Err(ToolError::Cancelled);
-        }
+        snapshot.check()?;
         let Some(item) = of_brief(&snapshot, place)? else { continue };
         if !may_be_shown(context, &item, &mut answer) {
             day.withheld += 1;

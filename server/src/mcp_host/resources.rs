@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use engine::ledger::{Decision, Effect};
-use engine::{Damage, ItemId, ItemView, Place, Snapshot, Status};
+use engine::{ItemId, ItemView, Place, SearchError, Snapshot, Status};
 use serde_json::{Value, json};
 
 use super::brief;
@@ -69,7 +69,7 @@ impl Named {
         context: &Context<'_>,
         uri: &str,
     ) -> Result<(u64, Answer), ToolError> {
-        let snapshot = context.parts.workspace.store.snapshot();
+        let snapshot = context.snapshot();
         let mut answer = Answer::plain(json!({}), String::new());
         if let Self::Item(id) | Self::Document(id) = self {
             let (_, _, effect) = known(context, &snapshot, id, uri, &mut answer)?;
@@ -187,7 +187,7 @@ fn contents(uri: &str, mime: &str, text: &str) -> Value {
 }
 
 fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolError> {
-    let snapshot = context.parts.workspace.store.snapshot();
+    let snapshot = context.snapshot();
     let mut answer = Answer::plain(json!({}), String::new());
     let (place, verdict, effect) = known(context, &snapshot, id, uri, &mut answer)?;
     let shown =
@@ -301,14 +301,12 @@ impl Wanted {
         values: &mut Vec<String>,
     ) -> Result<Answer, ToolError> {
         let mut answer = Answer::plain(json!({}), String::new());
-        let snapshot = context.parts.workspace.store.snapshot();
+        let snapshot = context.snapshot();
         for place in newest_first(&snapshot)? {
             if values.len() > COMPLETION_VALUES_MAX {
                 break;
             }
-            if context.is_over() {
-                return Err(ToolError::Cancelled);
-            }
+            snapshot.check()?;
             let item = snapshot.item(place)?;
             if !prompts::is_own(item.kind) || snapshot.status(place)? != Status::Current {
                 continue;
@@ -337,9 +335,10 @@ impl Wanted {
 /// Items that completions and briefs look through.
 pub(super) const LOOKED_THROUGH_MAX: usize = 100_000;
 
-/// The items that were written last, the newest first.
-fn newest_first(snapshot: &Snapshot) -> Result<impl Iterator<Item = Place>, Damage> {
-    let count = usize::try_from(snapshot.counts()?.items).unwrap_or(usize::MAX);
+/// The items that were written last, the newest first; tombstoned ones too.
+fn newest_first(snapshot: &Snapshot) -> Result<impl Iterator<Item = Place>, SearchError> {
+    let counts = snapshot.counts()?;
+    let count = usize::try_from(counts.items + counts.tombstoned).unwrap_or(usize::MAX);
     let skipped = count.saturating_sub(LOOKED_THROUGH_MAX);
     let places: Vec<Place> = snapshot.places()?.skip(skipped).collect();
     Ok(places.into_iter().rev())

@@ -50,6 +50,18 @@ pub(super) struct Tls {
     stage: Stage,
     /// When the handshake began.
     since: Instant,
+    /// What is under way; an idle connection has none.
+    traffic: Option<Box<Traffic>>,
+    /// The client will send no more, and whether the connection knows.
+    ended: bool,
+    end_told: bool,
+    /// Why it failed, for the log.
+    fault: Option<Box<rustls::Error>>,
+}
+
+/// Bytes that have come and are not read, or are said and not sent.
+#[derive(Default)]
+struct Traffic {
     /// Ciphertext that is not a whole record or handshake message yet.
     incoming: Inbox,
     /// Plaintext that the connection had no room for.
@@ -58,15 +70,18 @@ pub(super) struct Tls {
     unsent_bytes: usize,
     /// Plaintext of the connection's that `outgoing` holds.
     covered_bytes: usize,
-    /// The client will send no more, and whether the connection knows.
-    ended: bool,
-    end_told: bool,
-    /// Why it failed, for the log.
-    fault: Option<rustls::Error>,
 }
 
-// Keys are beside it. Measured with them, by tests/campaigns/idle.sh: 4.2 KB for an idle connection.
-const _: () = assert!(size_of::<Tls>() <= 4096);
+impl Traffic {
+    fn is_over(&self) -> bool {
+        self.incoming.is_empty() && self.plain.is_empty() && self.outgoing.is_empty()
+    }
+}
+
+// With what `rustls` has beside it (two ciphers' keys and tables of 560 bytes each, a list of 640 for
+// handshake messages, the key schedule) its part of an idle connection is 3.4 KB in TLS 1.3. All of one
+// takes less than 4 KiB (tests/campaigns/idle.sh), which leaves us little.
+const _: () = assert!(size_of::<Tls>() <= size_of::<UnbufferedServerConnection>() + 48);
 
 impl Tls {
     /// A connection that has said nothing yet.
@@ -75,11 +90,7 @@ impl Tls {
             session,
             stage: Stage::Fresh,
             since: now,
-            incoming: Inbox::default(),
-            plain: Inbox::default(),
-            outgoing: Outbox::default(),
-            unsent_bytes: 0,
-            covered_bytes: 0,
+            traffic: None,
             ended: false,
             end_told: false,
             fault: None,
@@ -91,7 +102,10 @@ impl Tls {
         match self.stage {
             Stage::Failed => conn.room(),
             // What the connection throws away while it lingers comes through here all the same.
-            _ => TLS_RECEIVED_BYTES_MAX - self.incoming.len() - self.plain.len(),
+            _ => {
+                let held = |traffic: &Traffic| traffic.incoming.len() + traffic.plain.len();
+                TLS_RECEIVED_BYTES_MAX - self.traffic.as_deref().map_or(0, held)
+            }
         }
     }
 
@@ -110,7 +124,7 @@ impl Tls {
         if self.stage == Stage::Fresh {
             self.stage = Stage::Handshake;
         }
-        self.incoming.push(bytes);
+        self.traffic().incoming.push(bytes);
         let before = self.stage;
         if let Err(error) = self.read_records() {
             self.fail(error, conn, now);
@@ -133,12 +147,18 @@ impl Tls {
 
     /// Gives the connection what it has room for. Says whether there was any.
     pub(super) fn hand_over(&mut self, conn: &mut Conn, now: Instant) -> bool {
-        let count = conn.room().min(self.plain.len());
-        if count > 0 {
-            conn.receive(&self.plain.rest()[..count], now);
-            self.plain.consume(count);
+        let mut count = 0;
+        if let Some(traffic) = &mut self.traffic {
+            let plain = &mut traffic.plain;
+            count = conn.room().min(plain.len());
+            if count > 0 {
+                conn.receive(&plain.rest()[..count], now);
+                plain.consume(count);
+            }
         }
-        if self.ended && self.plain.is_empty() && !self.end_told {
+        let is_read = self.traffic.as_ref().is_none_or(|traffic| traffic.plain.is_empty());
+        self.rest();
+        if self.ended && is_read && !self.end_told {
             self.end_told = true;
             conn.end(now);
             return true;
@@ -149,7 +169,7 @@ impl Tls {
     /// Encrypts what the connection wants to say, once everything before it is sent.
     pub(super) fn seal(&mut self, conn: &mut Conn, now: Instant) -> Change {
         let plain = conn.output();
-        if self.stage != Stage::Open || plain.is_empty() || !self.outgoing.is_empty() {
+        if self.stage != Stage::Open || plain.is_empty() || !self.is_quiet() {
             return Change::None;
         }
         let plain = &plain[..plain.len().min(TLS_SEALED_BYTES_MAX)];
@@ -168,7 +188,7 @@ impl Tls {
             Some(Ok(length)) => {
                 sealed.truncate(length);
                 self.queue(sealed);
-                self.covered_bytes = count;
+                self.traffic().covered_bytes = count;
                 Change::None
             }
             // The keys are used up, which takes more than any client has patience for, or the
@@ -197,21 +217,23 @@ impl Tls {
 
     /// The next bytes for the socket; empty when there are none.
     pub(super) fn output(&self) -> &[u8] {
-        self.outgoing.next()
+        self.traffic.as_ref().map_or(&[], |traffic| traffic.outgoing.next())
     }
 
     /// Whether all is sent.
     pub(super) fn is_quiet(&self) -> bool {
-        self.outgoing.is_empty()
+        self.traffic.as_ref().is_none_or(|traffic| traffic.outgoing.is_empty())
     }
 
     /// The socket took `count` bytes of `output`.
     pub(super) fn wrote(&mut self, count: usize, conn: &mut Conn, now: Instant) {
-        self.outgoing.consume(count);
-        self.unsent_bytes -= count;
-        if self.outgoing.is_empty() && self.covered_bytes > 0 {
-            conn.wrote(std::mem::take(&mut self.covered_bytes), now);
+        let Some(traffic) = &mut self.traffic else { return };
+        traffic.outgoing.consume(count);
+        traffic.unsent_bytes -= count;
+        if traffic.outgoing.is_empty() && traffic.covered_bytes > 0 {
+            conn.wrote(std::mem::take(&mut traffic.covered_bytes), now);
         }
+        self.rest();
     }
 
     /// Since when the client has been asked for its handshake; `None` once it is done.
@@ -221,13 +243,14 @@ impl Tls {
 
     /// Why it failed.
     pub(super) fn fault(&self) -> Option<&rustls::Error> {
-        self.fault.as_ref()
+        self.fault.as_deref()
     }
 
     /// Goes through what has arrived as far as it is whole.
     fn read_records(&mut self) -> Result<(), rustls::Error> {
         loop {
-            let Tls { session, incoming, plain, .. } = self;
+            let Tls { session, traffic, .. } = self;
+            let Traffic { incoming, plain, .. } = &mut **traffic.get_or_insert_default();
             let UnbufferedStatus { discard, state, .. } =
                 session.process_tls_records(incoming.rest_mut());
             let mut used = discard;
@@ -264,21 +287,21 @@ impl Tls {
                 // Early data, which we never allow, and states of a later version.
                 _ => return Err(rustls::Error::HandshakeNotComplete),
             };
-            self.incoming.consume(used);
+            incoming.consume(used);
             if self.ended {
                 // After its `close_notify` a client has nothing to say (RFC 8446, section 6.1).
-                self.incoming = Inbox::default();
+                *incoming = Inbox::default();
             }
             encoded.into_iter().for_each(|bytes| self.queue(bytes));
-            if self.unsent_bytes > TLS_UNSENT_BYTES_MAX {
+            if self.traffic().unsent_bytes > TLS_UNSENT_BYTES_MAX {
                 return Err(rustls::Error::General("unread protocol messages".to_owned()));
             }
             if !is_more {
                 break;
             }
         }
-        if self.incoming.len() + self.plain.len() >= TLS_RECEIVED_BYTES_MAX && self.plain.is_empty()
-        {
+        let Traffic { incoming, plain, .. } = self.traffic();
+        if plain.is_empty() && incoming.len() >= TLS_RECEIVED_BYTES_MAX {
             return Err(rustls::Error::General("a message that is too long".to_owned()));
         }
         Ok(())
@@ -291,7 +314,9 @@ impl Tls {
             &mut rustls::unbuffered::WriteTraffic<'_, rustls::server::ServerConnectionData>,
         ) -> T,
     ) -> Option<T> {
-        let status = self.session.process_tls_records(self.incoming.rest_mut());
+        let Tls { session, traffic, .. } = self;
+        let arrived = traffic.as_mut().map_or(&mut [][..], |it| it.incoming.rest_mut());
+        let status = session.process_tls_records(arrived);
         // All that had arrived was gone through when it came, so this is no other state than that.
         match status.state {
             Ok(ConnectionState::WriteTraffic(mut writer)) => Some(work(&mut writer)),
@@ -302,24 +327,39 @@ impl Tls {
     /// Takes what is left to say, the alert above all that tells the client why, and has the connection wind up.
     fn fail(&mut self, error: rustls::Error, conn: &mut Conn, now: Instant) {
         self.stage = Stage::Failed;
-        self.fault = Some(error);
-        self.covered_bytes = 0;
+        self.fault = Some(Box::new(error));
+        self.traffic().covered_bytes = 0;
         // Behind what was begun of the handshake: the alert may be in the keys that it agrees on. Asked
         // for only while there is something, for else the same bytes would be read and fail again.
         while self.session.wants_write() {
-            let status = self.session.process_tls_records(self.incoming.rest_mut());
+            let Tls { session, traffic, .. } = self;
+            let incoming = &mut traffic.get_or_insert_default().incoming;
+            let status = session.process_tls_records(incoming.rest_mut());
             let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state else { break };
             let alert = encode(|out| data.encode(out));
             alert.into_iter().for_each(|alert| self.queue(alert));
         }
-        self.incoming = Inbox::default();
-        self.plain = Inbox::default();
+        let traffic = self.traffic();
+        (traffic.incoming, traffic.plain) = Default::default();
+        self.rest();
         conn.break_off(now);
     }
 
     fn queue(&mut self, bytes: Vec<u8>) {
-        self.unsent_bytes += bytes.len();
-        self.outgoing.push(bytes);
+        let traffic = self.traffic();
+        traffic.unsent_bytes += bytes.len();
+        traffic.outgoing.push(bytes);
+    }
+
+    fn traffic(&mut self) -> &mut Traffic {
+        self.traffic.get_or_insert_default()
+    }
+
+    /// Gives the memory of what is under way back, if there is nothing.
+    fn rest(&mut self) {
+        if self.traffic.as_ref().is_some_and(|traffic| traffic.is_over()) {
+            self.traffic = None;
+        }
     }
 }
 

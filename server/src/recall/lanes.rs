@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{Damage, EdgeFilter, Place};
+use engine::{EdgeFilter, Place, SearchError};
 
 use super::{Means, Plan};
 
@@ -58,15 +58,15 @@ pub(super) struct Ran {
 /// Seeds that the graph lane starts from, of each other lane.
 const GRAPH_SEEDS: usize = 5;
 
-/// Runs the plan's lanes one after another; none is begun after the deadline, or when nobody waits
-/// for the answer any more.
-pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran, Damage> {
+/// Runs the plan's lanes one after another; none is begun after the plan's deadline.
+pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran, SearchError> {
     let mut ran =
         Ran { candidates: Vec::new(), reports: Vec::new(), cut_short: false, encode: None };
     let lanes =
         [(Lane::Words, plan.words), (Lane::Meaning, plan.meaning), (Lane::Graph, plan.graph)];
     for (lane, _) in lanes.into_iter().filter(|(_, wanted)| *wanted) {
-        if began.elapsed() > plan.bounds.deadline || (means.is_over)() {
+        means.snapshot.check()?;
+        if began.elapsed() > plan.bounds.deadline {
             ran.cut_short = true;
             break;
         }
@@ -83,7 +83,7 @@ pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran,
     Ok(ran)
 }
 
-fn words(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, Damage> {
+fn words(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, SearchError> {
     let hits =
         means.snapshot.search_words(&plan.text, plan.bounds.candidate_limit, &plan.filter)?;
     Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
@@ -93,7 +93,7 @@ fn meaning(
     means: &Means<'_>,
     plan: &Plan,
     encode: &mut Option<Duration>,
-) -> Result<Vec<(Place, f32)>, Damage> {
+) -> Result<Vec<(Place, f32)>, SearchError> {
     let began = Instant::now();
     let query = means.embedder.embed(&plan.text);
     *encode = Some(began.elapsed());
@@ -107,7 +107,7 @@ fn graph(
     means: &Means<'_>,
     plan: &Plan,
     others: &[Candidates],
-) -> Result<Vec<(Place, f32)>, Damage> {
+) -> Result<Vec<(Place, f32)>, SearchError> {
     let mut reached: Vec<(Place, f32)> = Vec::new();
     let current = EdgeFilter { current_only: true, ..EdgeFilter::default() };
     for candidates in others {

@@ -15,7 +15,7 @@ pub mod show;
 
 use std::time::{Duration, Instant};
 
-use engine::{Damage, EdgeFilter, ItemView, NEIGHBOURS_MAX, Place, Snapshot};
+use engine::{Damage, EdgeFilter, ItemView, NEIGHBOURS_MAX, Place, SearchError, Snapshot};
 use kernels::Kernels;
 
 pub use evidence::{MapEvidence, Witness, map_evidence};
@@ -28,7 +28,7 @@ use crate::govern::{Action, Decision, Rules, Verdict, What, Who, decide};
 
 /// What recall works with.
 pub struct Means<'a> {
-    /// The store at one moment.
+    /// The store at one moment. Its stop ends the recall.
     pub snapshot: &'a Snapshot,
     /// The encoder of the snapshot's model.
     pub embedder: &'a Embedder,
@@ -38,8 +38,6 @@ pub struct Means<'a> {
     pub rules: &'a Rules,
     /// Who asks.
     pub who: &'a Who<'a>,
-    /// Whether nobody waits for the answer any more.
-    pub is_over: &'a dyn Fn() -> bool,
 }
 
 impl Means<'_> {
@@ -121,7 +119,10 @@ pub struct Outcome {
 }
 
 /// Runs a plan.
-pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, Damage> {
+///
+/// # Errors
+/// Damage, or the snapshot's stop.
+pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
     let ran = lanes::run(means, plan, began)?;
     let fusing = Instant::now();
@@ -148,6 +149,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, Damage> {
         if outcome.items.len() == plan.bounds.limit {
             break;
         }
+        means.snapshot.check()?;
         gate(means, candidate, &mut outcome)?;
     }
     outcome.fuse = fusing.elapsed();
@@ -183,7 +185,11 @@ fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<
 }
 
 /// The strongest current neighbours of each seed, none that is itself a seed or that policy denies.
-fn add_neighbours(means: &Means<'_>, limit: usize, outcome: &mut Outcome) -> Result<(), Damage> {
+fn add_neighbours(
+    means: &Means<'_>,
+    limit: usize,
+    outcome: &mut Outcome,
+) -> Result<(), SearchError> {
     let seeds: Vec<Place> = outcome.items.iter().map(|item| item.place).collect();
     let current = EdgeFilter { current_only: true, ..EdgeFilter::default() };
     for recalled in &mut outcome.items {

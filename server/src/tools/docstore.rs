@@ -64,7 +64,7 @@ pub(super) static FAMILY: Family = Family {
 
 fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = GetDocument::parse(raw)?;
-    let snapshot = context.parts.workspace.store.snapshot();
+    let snapshot = context.snapshot();
     let place = match (&wanted.document_id, &wanted.path) {
         (Some(id), None) => by_id(&snapshot, *id)?,
         (None, Some(path)) => by_path(context, &snapshot, &path.0)?,
@@ -103,7 +103,7 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
 /// read.
 pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answer, ToolError> {
     let wanted = GetDocument { document_id: Some(Id(id)), path: None, offset: Int(0) };
-    let snapshot = context.parts.workspace.store.snapshot();
+    let snapshot = context.snapshot();
     let place = by_id(&snapshot, Id(id))?;
     let item = snapshot.item(place)?;
     may_read(context, &item, &wanted)?;
@@ -187,6 +187,7 @@ fn part_of(
     let mut part = Part::default();
     let Some(source) = document.source else { return Ok(part) };
     for place in snapshot.items_of_source(source)? {
+        snapshot.check()?;
         let item = snapshot.item(place)?;
         if item.kind != "chunk" || snapshot.status(place)? == Status::Tombstoned {
             continue;

@@ -122,6 +122,7 @@ pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Re
             JobError::Request { field, why } => ToolError::argument(field, why),
             JobError::Write(error) => error.into(),
             JobError::Damaged(damage) => damage.into(),
+            JobError::Interrupted => ToolError::Cancelled,
         };
         error.after(report.items, report.documents)
     })

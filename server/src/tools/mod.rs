@@ -23,9 +23,12 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, Outcome, Touched};
-use engine::{Damage, ItemId, ItemView, Remedy, Sensitivity, WriteError};
+use engine::{
+    Damage, ItemId, ItemView, Remedy, SearchError, Sensitivity, Snapshot, Stop, WriteError,
+};
 use serde_json::{Map, Value, json};
 
+use crate::encoders::View;
 use crate::govern::{Action, Verdict, What, decide};
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
@@ -169,8 +172,29 @@ impl Context<'_> {
 
     /// Whether the work is to stop: nobody waits for it any more.
     pub fn is_over(&self) -> bool {
-        self.cancel.is_raised() || Instant::now() >= self.deadline
+        is_over(self.cancel, self.deadline)
     }
+
+    /// The same, for those that know no calls.
+    fn stop(&self) -> Stop {
+        let (cancel, deadline) = (self.cancel.clone(), self.deadline);
+        Stop::when(move || is_over(&cancel, deadline))
+    }
+
+    /// The store as of the last acknowledged write; long reads of it end when the call is over.
+    pub fn snapshot(&self) -> Snapshot {
+        self.parts.workspace.store.snapshot().until(self.stop())
+    }
+
+    /// The same, with the encoder that belongs to it.
+    pub fn view(&self) -> View {
+        let View { snapshot, embedder } = self.parts.workspace.encoders.view();
+        View { snapshot: snapshot.until(self.stop()), embedder }
+    }
+}
+
+fn is_over(cancel: &Cancel, deadline: Instant) -> bool {
+    cancel.is_raised() || Instant::now() >= deadline
 }
 
 /// What a tool gives.
@@ -343,6 +367,16 @@ impl std::error::Error for ToolError {}
 impl From<Damage> for ToolError {
     fn from(damage: Damage) -> Self {
         Self::Damaged(damage)
+    }
+}
+
+impl From<SearchError> for ToolError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Damaged(damage) => Self::Damaged(damage),
+            // Where it was the time that ran out, the call is told so when its outcome is recorded.
+            _ => Self::Cancelled,
+        }
     }
 }
 

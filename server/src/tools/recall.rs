@@ -67,7 +67,7 @@ fn arbitrate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 
 /// Runs a plan for a caller and dresses the outcome as a governed answer.
 pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answer, ToolError> {
-    let view = context.parts.workspace.encoders.view();
+    let view = context.view();
     let snapshot = &view.snapshot;
     let mut outcome = run(context, &view, plan)?;
     let mut budget = outcome.bounds.max_bytes;
@@ -124,7 +124,6 @@ pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, T
             kernels: &context.parts.encoding.kernels,
             rules: &context.parts.rules,
             who,
-            is_over: &|| context.is_over(),
         };
         recall::recall(&means, plan)
     })?;

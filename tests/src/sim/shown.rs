@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{
     Damage, Direction, EdgeDraft, EdgeFilter, EdgeId, EdgeView, Filter, ItemDraft, ItemId,
-    ItemView, Model, NEIGHBOURS_MAX, Seq, Snapshot, SourceDraft, SourceId, SourceView,
+    ItemView, Model, NEIGHBOURS_MAX, SearchError, Seq, Snapshot, SourceDraft, SourceId, SourceView,
     TombstoneDraft,
 };
 
@@ -98,7 +98,7 @@ pub struct Names {
 
 impl Shown {
     /// Reads all of a snapshot. Also checks that every item is found by its id.
-    pub fn of(snapshot: &Snapshot, names: &Names) -> Result<Self, Damage> {
+    pub fn of(snapshot: &Snapshot, names: &Names) -> Result<Self, SearchError> {
         let counts = snapshot.counts()?;
         let mut shown = Self {
             seq: snapshot.seq(),
@@ -124,7 +124,7 @@ impl Shown {
         for place in snapshot.places()? {
             let view = snapshot.item(place)?;
             if snapshot.find(view.id)? != Some(place) {
-                return Err(Damage::new("none", format!("{} is not where it is", view.id)));
+                return Err(Damage::new("none", format!("{} is not where it is", view.id)).into());
             }
             targets.push(view.id.0);
             let embedding = snapshot.embedding(place)?;
@@ -251,7 +251,7 @@ fn ids(snapshot: &Snapshot, places: Vec<engine::Place>) -> Result<Vec<ItemId>, D
     places.into_iter().map(|place| snapshot.id(place)).collect()
 }
 
-fn found(snapshot: &Snapshot, current_only: bool) -> Result<Vec<ItemId>, Damage> {
+fn found(snapshot: &Snapshot, current_only: bool) -> Result<Vec<ItemId>, SearchError> {
     let filter = Filter { current_only, ..Filter::default() };
     let hits = snapshot.search_words(EVERYONE, ALL, &filter)?;
     let mut found = ids(snapshot, hits.into_iter().map(|hit| hit.place).collect())?;

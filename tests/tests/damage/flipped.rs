@@ -191,7 +191,8 @@ fn a_flipped_byte_of_a_large_segment_is_noticed_by_whoever_reads_its_page() {
         let Ok(store) = opened else { continue };
         late += 1;
         let error = listing(&store.snapshot(), &asked).expect_err(&format!("byte {at}"));
-        assert_eq!(error.rule, "SEG-06", "{error}");
+        let engine::SearchError::Damaged(damage) = error else { panic!("{error}") };
+        assert_eq!(damage.rule, "SEG-06", "{damage}");
     }
     assert!(late > 50, "only {late} flips came as far as a reader");
     let disk = MemoryDisk::holding(files);

@@ -9,6 +9,7 @@ mod inside;
 mod per_request;
 mod resources;
 mod sessions;
+mod tasks;
 mod waiting;
 
 use std::sync::OnceLock;

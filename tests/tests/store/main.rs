@@ -12,5 +12,6 @@ mod retired;
 mod scratch;
 mod searches;
 mod snapshots;
+mod stops;
 mod times;
 mod writes;

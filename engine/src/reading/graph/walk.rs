@@ -12,8 +12,8 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use super::places::PlaceMap;
-use super::{Direction, EdgeFilter, PartEdges, Strength};
-use crate::error::Damage;
+use super::{Direction, EDGES_TOGETHER, EdgeFilter, PartEdges, Strength};
+use crate::error::{Damage, SearchError};
 use crate::ids::{EdgeId, ItemId, Row};
 use crate::reading::snapshot::{Place, Snapshot, Status};
 
@@ -91,13 +91,16 @@ impl Snapshot {
     /// The items within `hops` (at most [`HOPS_MAX`]) of `seeds`. Seeds that are not there or
     /// tombstoned are left out; what the moment or `which` does not show is neither given nor walked
     /// through.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
     pub fn neighbourhood(
         &self,
         seeds: &[ItemId],
         hops: usize,
         which: &EdgeFilter,
         limits: WalkLimits,
-    ) -> Result<Neighbourhood, Damage> {
+    ) -> Result<Neighbourhood, SearchError> {
         let mut walk = Walk::begin(self, seeds, which, limits, None)?;
         for _ in 0..hops.min(HOPS_MAX) {
             if walk.level.is_empty() {
@@ -110,6 +113,9 @@ impl Snapshot {
 
     /// A shortest way of at most `hops` (at most [`HOPS_MAX`]) steps. Walks from both ends, so that
     /// each side goes only half as deep, with half of the limits each.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
     pub fn path(
         &self,
         from: ItemId,
@@ -117,7 +123,7 @@ impl Snapshot {
         hops: usize,
         which: &EdgeFilter,
         limits: WalkLimits,
-    ) -> Result<Path, Damage> {
+    ) -> Result<Path, SearchError> {
         let limits = WalkLimits { nodes: limits.nodes / 2, edges: limits.edges / 2 };
         let back =
             EdgeFilter { direction: which.direction.map(Direction::reversed), ..which.clone() };
@@ -245,7 +251,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes one hop further.
-    fn expand(&mut self) -> Result<(), Damage> {
+    fn expand(&mut self) -> Result<(), SearchError> {
         let mut found = PlaceMap::default();
         for at in self.level.clone() {
             if !self.look_around(at, &mut found)? {
@@ -254,7 +260,9 @@ impl<'a> Walk<'a> {
             }
         }
         let mut shown = Vec::with_capacity(found.len());
+        let mut steps = self.snapshot.stop.each(EDGES_TOGETHER);
         for (place, candidate) in found {
+            steps.step()?;
             if candidate.shown {
                 let id = self.parts[candidate.part as usize].item(candidate.node)?;
                 shown.push((Reverse(Strength(candidate.weight)), id, place, candidate));
@@ -264,6 +272,11 @@ impl<'a> Walk<'a> {
         let distance = self.nodes.last().map_or(0, |node| node.distance) + 1;
         let begin = self.nodes.len();
         for (_, id, place, it) in shown {
+            steps.step()?;
+            if self.nodes.len() >= self.limits.nodes {
+                self.truncated = true;
+                break;
+            }
             let step = Step {
                 edge: self.edge(&it)?,
                 weight: it.weight,
@@ -283,8 +296,10 @@ impl<'a> Walk<'a> {
         &mut self,
         before: usize,
         found: &mut PlaceMap<Candidate>,
-    ) -> Result<bool, Damage> {
+    ) -> Result<bool, SearchError> {
         let (id, known_node) = (self.nodes[before].id, self.trails[before].node);
+        let mut steps = self.snapshot.stop.each(EDGES_TOGETHER);
+        steps.step()?; // many items may have few edges each
         let mut starts = Vec::with_capacity(self.parts.len());
         for (part, edges) in (0u32..).zip(&self.parts) {
             starts.push(match known_node {
@@ -297,6 +312,7 @@ impl<'a> Walk<'a> {
                 let Some(start) = starts[part as usize] else { continue };
                 for row in edges.rows(start, direction)? {
                     let row = row?;
+                    steps.step()?;
                     if self.edges_seen == self.limits.edges {
                         return Ok(false);
                     }

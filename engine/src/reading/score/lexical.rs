@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::Hit;
-use crate::error::Damage;
+use crate::error::{Damage, SearchError};
 use crate::ids::Row;
 use crate::layout::ITEM_ID;
 use crate::reading::snapshot::{Filter, PartFilter, Place, Snapshot};
@@ -17,12 +17,15 @@ thread_local! {
 
 impl Snapshot {
     /// The `limit` items that answer the words of `question` best, equal ones in order of id.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
     pub fn search_words(
         &self,
         question: &str,
         limit: usize,
         filter: &Filter,
-    ) -> Result<Vec<Hit>, Damage> {
+    ) -> Result<Vec<Hit>, SearchError> {
         WORKING.with_borrow_mut(|(analyzer, scratch)| {
             let query = Query::parse(analyzer, question);
             let mut stats = Stats::new(&query);
@@ -33,6 +36,7 @@ impl Snapshot {
                 found.push(here.map_err(|damage| it.segment.words_damage(damage))?);
             }
             let ranker = Ranker::new(&query, &stats, Parameters::default());
+            let ranker = ranker.until(self.stop.clone());
             // The search asks through plain closures; what goes wrong in them waits here.
             let fault = Fault::default();
             let mut top = Top::new(limit);
@@ -47,12 +51,12 @@ impl Snapshot {
                     |row: Row| (fault.or(ids.get(row as usize), u128::MAX), Place { part, row });
                 ranker
                     .search(found, scratch, wanted, key, &mut top)
-                    .map_err(|damage| it.segment.words_damage(damage))?;
+                    .map_err(|error| error.within(|damage| it.segment.words_damage(damage)))?;
             }
             let best = top.into_sorted().into_iter();
             let hits = best.map(|(score, (_, place))| Hit { place, score: score.to_f32() });
             let hits = hits.collect();
-            fault.0.into_inner().map_or(Ok(hits), Err)
+            fault.0.into_inner().map_or(Ok(hits), |damage| Err(damage.into()))
         })
     }
 }

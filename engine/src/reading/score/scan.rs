@@ -11,17 +11,20 @@ use kernels::Kernels;
 
 use super::Hit;
 use super::bound::QueryCodes;
-use crate::error::Damage;
+use crate::error::{Damage, SearchError};
 use crate::ids::{ItemId, Row};
 use crate::limits::DIMENSIONS_MAX;
 use crate::part::Part;
 use crate::reading::snapshot::{Filter, PartFilter, Place, Snapshot};
 use crate::segment::{Embeddings, Segment};
+use crate::stop::Stop;
 use crate::top::Top;
 
 /// Rows whose scores or bounds are made before the best of them are looked at: those numbers stay
 /// in the first-level cache.
 const BLOCK_ROWS: usize = 256;
+/// Blocks between two looks at whether the scan is still wanted: at 384 dimensions less than a millisecond.
+const BLOCKS_TOGETHER: u32 = 32;
 /// A query is padded with zeros to a multiple of this, which is one of every row's width.
 const QUERY_ALIGN: usize = 64;
 
@@ -51,13 +54,16 @@ impl Snapshot {
     /// not to be among them.
     ///
     /// `query` is as wide as the store's model; otherwise nothing is found.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
     pub fn nearest(
         &self,
         kernels: &Kernels,
         query: &[f32],
         limit: usize,
         filter: &Filter,
-    ) -> Result<Vec<Hit>, Damage> {
+    ) -> Result<Vec<Hit>, SearchError> {
         let mut top = Top::new(limit);
         if let (Some(question), true) = (Question::of(*kernels, query), limit > 0) {
             for (at, part) in (0u32..).zip(self.parts.iter()) {
@@ -126,6 +132,7 @@ impl Question {
 pub(super) struct Searched<'a> {
     segment: &'a Segment,
     at: u32,
+    stop: &'a Stop,
     admitted: PartFilter<'a>,
     pub(super) embeddings: Embeddings<'a>,
 }
@@ -140,17 +147,24 @@ impl<'a> Searched<'a> {
         Ok(Self {
             segment: &part.segment,
             at,
+            stop: &snapshot.stop,
             admitted: PartFilter::of(snapshot, filter, part)?,
             embeddings: part.segment.embeddings()?,
         })
     }
 
     /// Scores every row.
-    pub(super) fn scan_halves(&self, question: &Question, top: &mut Best) -> Result<(), Damage> {
+    pub(super) fn scan_halves(
+        &self,
+        question: &Question,
+        top: &mut Best,
+    ) -> Result<(), SearchError> {
         let embeddings = &self.embeddings;
         let query = &question.query[..embeddings.row_halves];
         let mut scores = [0.0; BLOCK_ROWS];
+        let mut steps = self.stop.each(BLOCKS_TOGETHER);
         for first in (0..embeddings.len()).step_by(BLOCK_ROWS) {
+            steps.step()?;
             let end = (first + BLOCK_ROWS).min(embeddings.len());
             let scores = &mut scores[..end - first];
             question.kernels.dot_rows(query, embeddings.halves(first, end)?, scores);
@@ -168,7 +182,11 @@ impl<'a> Searched<'a> {
 
     /// Makes a bound for every row of its codes, and scores those that may be among the best. Gives
     /// how many that were.
-    pub(super) fn scan_codes(&self, question: &Question, top: &mut Best) -> Result<usize, Damage> {
+    pub(super) fn scan_codes(
+        &self,
+        question: &Question,
+        top: &mut Best,
+    ) -> Result<usize, SearchError> {
         let (embeddings, coded) = (&self.embeddings, &self.embeddings.coded);
         let codes = question.codes.as_ref().expect("`gains_from` looked for them");
         let query = &question.query[..embeddings.row_halves];
@@ -176,7 +194,9 @@ impl<'a> Searched<'a> {
         let mut bounds = [0.0; BLOCK_ROWS];
         let mut floor = floor_of(top);
         let mut scored = 0;
+        let mut steps = self.stop.each(BLOCKS_TOGETHER);
         for first in (0..embeddings.len()).step_by(BLOCK_ROWS) {
+            steps.step()?;
             let end = (first + BLOCK_ROWS).min(embeddings.len());
             let (products, bounds) = (&mut products[..end - first], &mut bounds[..end - first]);
             let rows = &coded.codes[first * coded.row_codes..end * coded.row_codes];

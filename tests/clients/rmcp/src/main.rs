@@ -2,17 +2,55 @@
 //! or `auto`. Does what every client here does, and prints its account as one line of JSON
 //! (../README.md).
 
+#![expect(
+    deprecated,
+    reason = "the level of logs and following are so since 2026-07-28, and served"
+)]
+
 use std::error::Error;
 use std::time::Duration;
 
-use rmcp::model::{CallToolRequestParams, CallToolResult, ClientConfig, ProtocolVersion};
-use rmcp::service::{RoleClient, RunningService, ServiceError};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, GetPromptRequestParams,
+    LoggingLevel, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams,
+    ResourceUpdatedNotificationParam, ServerNotification, SetLevelRequestParams,
+    SubscribeRequestParams, SubscriptionFilter,
+};
+use rmcp::service::{
+    NotificationContext, PeerRequestOptions, RoleClient, RunningService, ServiceError,
+};
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::{ClientLifecycleMode, ClientServiceExt};
+use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt};
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 type Failure = Box<dyn Error + Send + Sync>;
-type Client = RunningService<RoleClient, ClientConfig>;
+type Client = RunningService<RoleClient, Ears>;
+
+const BRIEF: &str = "memory://brief/today";
+
+/// What the server says by itself.
+enum Heard {
+    Progress,
+    Updated(String),
+}
+
+/// Hands on what the server says by itself.
+struct Ears(UnboundedSender<Heard>);
+
+impl ClientHandler for Ears {
+    async fn on_progress(&self, _: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let _nobody_listens = self.0.send(Heard::Progress);
+    }
+
+    async fn on_resource_updated(
+        &self,
+        params: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let _nobody_listens = self.0.send(Heard::Updated(params.uri));
+    }
+}
 
 /// Longest that the whole account may take: a server that hangs is a finding, not a wait.
 const ACCOUNT_TIME_MAX: Duration = Duration::from_secs(60);
@@ -28,9 +66,10 @@ fn lifecycle(era: &str) -> Result<ClientLifecycleMode, Failure> {
     }
 }
 
-async fn connected(url: &str, era: &str) -> Result<Client, Failure> {
+async fn connected(url: &str, era: &str) -> Result<(Client, UnboundedReceiver<Heard>), Failure> {
     let transport = StreamableHttpClientTransport::from_uri(url);
-    Ok(ClientConfig::default().serve_with_lifecycle(transport, lifecycle(era)?).await?)
+    let (tell, heard) = unbounded_channel();
+    Ok((Ears(tell).serve_with_lifecycle(transport, lifecycle(era)?).await?, heard))
 }
 
 fn request(tool: &str, arguments: Value) -> CallToolRequestParams {
@@ -58,8 +97,87 @@ async fn refusal(client: &Client, tool: &str) -> Result<Value, Failure> {
     }
 }
 
+/// The URI that a client which follows the brief is told of once something is written.
+async fn updated(
+    client: &Client,
+    heard: &mut UnboundedReceiver<Heard>,
+    by_request: bool,
+    word: &str,
+) -> Result<String, Failure> {
+    let note = json!({"text": format!("A {word} was seen at noon.")});
+    if by_request {
+        let filter = SubscriptionFilter::builder().resource_subscription(BRIEF).build();
+        let mut followed = client.listen(filter).await?;
+        call(client, "brain_remember", note).await?;
+        let told = followed.next().await?;
+        followed.cancel().await?;
+        return match told {
+            Some(ServerNotification::ResourceUpdatedNotification(it)) => Ok(it.params.uri),
+            other => Err(format!("no update but {other:?}").into()),
+        };
+    }
+    client.subscribe(SubscribeRequestParams::new(BRIEF)).await?;
+    loop {
+        // The stream that brings it may not be open at the first write.
+        call(client, "brain_remember", note.clone()).await?;
+        match tokio::time::timeout(Duration::from_secs(1), heard.recv()).await {
+            Ok(Some(Heard::Updated(uri))) => return Ok(uri),
+            Ok(None) => return Err("the client has ended".into()),
+            Ok(Some(Heard::Progress)) | Err(_) => {}
+        }
+    }
+}
+
+/// Calls a long job off as soon as it has told how far it is; what it has left to do then.
+async fn called_off(
+    client: &Client,
+    heard: &mut UnboundedReceiver<Heard>,
+    word: &str,
+) -> Result<Value, Failure> {
+    let params = request("ingest_paths_tool", json!({"paths": [word]}));
+    let job = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    let job = client.send_cancellable_request(job, PeerRequestOptions::no_options()).await?;
+    while !matches!(heard.recv().await.ok_or("the client has ended")?, Heard::Progress) {}
+    job.cancel(None).await?;
+    let again = json!({"paths": [word], "dry_run": true});
+    Ok(json!({"ended": true, "again": call(client, "ingest_paths_tool", again).await?}))
+}
+
+/// Resources, prompts, completions, and what goes on while a call is under way.
+async fn beyond_tools(
+    client: &Client,
+    heard: &mut UnboundedReceiver<Heard>,
+    by_request: bool,
+    word: &str,
+    item: &str,
+) -> Result<Value, Failure> {
+    let read = async |uri: &str| {
+        let read = client.read_resource(ReadResourceRequestParams::new(uri)).await?;
+        Ok::<_, Failure>(serde_json::to_value(read)?["contents"][0]["text"].take())
+    };
+    let arguments = json!({"question": format!("where is the {word}?")});
+    let prompt = GetPromptRequestParams::new("consult-memory-first")
+        .with_arguments(arguments.as_object().cloned().unwrap_or_default());
+    let prompt = serde_json::to_value(client.get_prompt(prompt).await?)?;
+    let templates = client.list_all_resource_templates().await?.into_iter();
+    let templates: Vec<String> = templates.map(|it| it.uri_template.clone()).collect();
+    let mut told = json!({
+        "resource": read(BRIEF).await?, "templates": templates,
+        "template": read(&format!("memory://item/{item}")).await?,
+        "prompt": prompt["messages"][0]["content"]["text"],
+        "completed": client.complete_prompt_simple("record-a-decision", "tag", word).await?,
+        "updated": updated(client, heard, by_request, word).await?,
+        "called_off": called_off(client, heard, word).await?,
+    });
+    if !by_request {
+        client.set_level(SetLevelRequestParams::new(LoggingLevel::Debug)).await?;
+        told["logging"] = true.into();
+    }
+    Ok(told)
+}
+
 async fn account(url: &str, era: &str, word: &str) -> Result<Value, Failure> {
-    let client = connected(&format!("{url}/mcp"), era).await?;
+    let (client, mut heard) = connected(&format!("{url}/mcp"), era).await?;
     let peer = client.peer_info().ok_or("the server did not introduce itself")?;
     let peer = serde_json::to_value(&*peer)?;
     let recall = "retrieval_arbitrate_tool";
@@ -86,8 +204,14 @@ async fn account(url: &str, era: &str, word: &str) -> Result<Value, Failure> {
     if has("prompts") {
         told["prompts"] = client.list_all_prompts().await?.len().into();
     }
+    let item = told["remember"]["structured"]["item"]["id"].as_str().unwrap_or_default().to_owned();
+    let by_request = told["protocol"] == "2026-07-28";
+    let more = beyond_tools(&client, &mut heard, by_request, word, &item).await?;
+    told.as_object_mut()
+        .ok_or("an account is an object")?
+        .extend(more.as_object().cloned().unwrap_or_default());
     client.cancel().await?;
-    let core = connected(&format!("{url}/mcp?profile=core"), era).await?;
+    let (core, _) = connected(&format!("{url}/mcp?profile=core"), era).await?;
     let names = core.list_all_tools().await?.into_iter().map(|tool| tool.name.into_owned());
     told["core"] = names.collect::<Vec<String>>().into();
     core.cancel().await?;

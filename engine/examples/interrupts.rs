@@ -1,0 +1,226 @@
+//! How long a read goes on once it is not wanted any more: `interrupts ROWS`, for
+//! tests/campaigns/cancel.sh.
+//!
+//! A store of synthetic items in a scratch folder; then each read whose work grows with the store,
+//! whole, and many times stopped at moments spread over its length. Ends with 1 where one goes on for
+//! longer than [`WORST_MAX`].
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::{
+    Batch, Direction, Durability, EdgeDraft, EdgeFilter, Filter, Ground, ItemDraft, ItemId, Micros,
+    Model, Moment, NEIGHBOURS_MAX, Options, SearchError, Snapshot, Stop, Store, TombstoneDraft,
+    WalkLimits,
+};
+use half::f16;
+use kernels::Kernels;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Longest that a stopped read may go on: what a worker may take to be free again.
+const WORST_MAX: Duration = Duration::from_secs(1);
+const WIDTH: u16 = 384;
+const BATCH: usize = 4_000;
+/// Words of the vocabulary, and of each text.
+const WORDS: u64 = 20_000;
+const TEXT_WORDS: usize = 40;
+/// One item in so many is hidden.
+const HIDDEN_AMONG: usize = 20;
+/// Times that each read is stopped.
+const TRIALS: u32 = 40;
+
+/// Numbers that repeat (Marsaglia's xorshift).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Between -1 and 1.
+    #[expect(clippy::cast_precision_loss, reason = "noise")]
+    fn noise(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
+    }
+
+    fn vector(&mut self) -> Vec<f32> {
+        (0..WIDTH).map(|_| self.noise()).collect()
+    }
+
+    /// Few words are in many texts, and many in few.
+    fn word(&mut self) -> u64 {
+        (self.next() % WORDS) * (self.next() % WORDS) / WORDS
+    }
+
+    fn item(&mut self) -> ItemDraft {
+        let words: Vec<String> = (0..TEXT_WORDS).map(|_| format!("w{}", self.word())).collect();
+        ItemDraft {
+            kind: "note".to_owned(),
+            modality: "text".to_owned(),
+            text: words.join(" "),
+            searchable: true,
+            embedding: self.vector().into_iter().map(f16::from_f32).collect(),
+            ..ItemDraft::default()
+        }
+    }
+}
+
+fn link(from: ItemId, to: ItemId, weight: f32) -> EdgeDraft {
+    EdgeDraft {
+        id: None,
+        from,
+        to,
+        relation: "links_to".to_owned(),
+        weight,
+        source: None,
+        recorded_at: None,
+        recorded_by: String::new(),
+        valid_from: None,
+        valid_to: None,
+        note: String::new(),
+    }
+}
+
+/// A store, and an item that is linked with every other one.
+fn filled(store: &Store, rows: usize, numbers: &mut Numbers) -> Outcome<ItemId> {
+    store.bind_model(Model { fingerprint: [1; 32], dimensions: u32::from(WIDTH) })?;
+    let mut made = Vec::with_capacity(rows);
+    while made.len() < rows {
+        let items = (0..BATCH.min(rows - made.len())).map(|_| numbers.item()).collect();
+        made.extend(store.write(Batch { items, ..Batch::default() })?.items);
+    }
+    let (hub, others) = made.split_first().ok_or("no rows")?;
+    for part in others.chunks(BATCH) {
+        let mut edges: Vec<_> =
+            part.iter().map(|&id| link(*hub, id, numbers.noise().abs())).collect();
+        edges.extend(part.windows(2).map(|pair| link(pair[0], pair[1], 0.5)));
+        store.write(Batch { edges, ..Batch::default() })?;
+    }
+    let hidden: Vec<ItemId> = others.iter().copied().step_by(HIDDEN_AMONG).collect();
+    for part in hidden.chunks(BATCH) {
+        let stone = |id: &ItemId| TombstoneDraft { target: id.0, ..TombstoneDraft::default() };
+        store.write(Batch { tombstones: part.iter().map(stone).collect(), ..Batch::default() })?;
+    }
+    store.seal()?;
+    Ok(*hub)
+}
+
+/// One read.
+type Read<'a> = Box<dyn Fn(&Snapshot) -> Result<(), SearchError> + Sync + 'a>;
+
+fn reads(hub: ItemId, query: &[f32]) -> Vec<(&'static str, Read<'_>)> {
+    let kernels = Kernels::detect();
+    let none = || Filter { kinds: vec!["nothing".to_owned()], ..Filter::default() };
+    let out = || EdgeFilter { direction: Some(Direction::Out), ..EdgeFilter::default() };
+    let long: String = (0..64).map(|word| format!("w{word} ")).collect();
+    vec![
+        (
+            "meaning",
+            Box::new(move |at| at.nearest(&kernels, query, 50, &Filter::default()).map(drop)),
+        ),
+        // Nothing is admitted, so no bound passes over anything.
+        (
+            "meaning, nothing found",
+            Box::new(move |at| at.nearest(&kernels, query, 50, &none()).map(drop)),
+        ),
+        ("two words", Box::new(|at| at.search_words("w1 w2", 50, &Filter::default()).map(drop))),
+        ("64 words", Box::new(move |at| at.search_words(&long, 50, &Filter::default()).map(drop))),
+        (
+            "64 words, nothing found",
+            Box::new(move |at| {
+                let long: String = (0..64).map(|word| format!("w{word} ")).collect();
+                at.search_words(&long, 50, &none()).map(drop)
+            }),
+        ),
+        (
+            "neighbours",
+            Box::new(move |at| {
+                at.neighbours(hub, NEIGHBOURS_MAX, &EdgeFilter::default()).map(drop)
+            }),
+        ),
+        (
+            "neighbourhood",
+            Box::new(move |at| {
+                at.neighbourhood(&[hub], 6, &out(), WalkLimits::default()).map(drop)
+            }),
+        ),
+        ("counts", Box::new(|at| at.counts().map(drop))),
+        (
+            "counts of an earlier time",
+            Box::new(|at| {
+                let moment = Moment { as_of: Some(Micros(i64::MAX)), ..Moment::default() };
+                at.at(moment).counts().map(drop)
+            }),
+        ),
+        ("census", Box::new(|at| at.census().map(drop))),
+        ("all records", Box::new(|at| at.records().try_for_each(|record| record.map(drop)))),
+    ]
+}
+
+/// How long a read went on after it was stopped `wait` after its beginning; nothing where it was done.
+fn stopped(snapshot: &Snapshot, read: &Read<'_>, wait: Duration) -> Option<Duration> {
+    let unwanted = Arc::new(AtomicBool::new(false));
+    let heard = Arc::clone(&unwanted);
+    let snapshot = snapshot.clone().until(Stop::when(move || heard.load(Ordering::Relaxed)));
+    thread::scope(|scope| {
+        let reading = scope.spawn(|| (read(&snapshot), Instant::now()));
+        thread::sleep(wait);
+        let raised = Instant::now();
+        unwanted.store(true, Ordering::Relaxed);
+        let (ended, at) = reading.join().expect("a read does not panic");
+        (ended == Err(SearchError::Interrupted)).then(|| at.saturating_duration_since(raised))
+    })
+}
+
+fn main() -> Outcome<()> {
+    let rows = std::env::args().nth(1).ok_or("wanted: ROWS")?.parse()?;
+    let folder = tempfile::tempdir()?;
+    let options =
+        Options { durability: Durability::Interval(Duration::from_secs(1)), ..Options::default() };
+    let store = Store::open(Ground::real(folder.path())?, options)?;
+    let mut numbers = Numbers(0x5eed);
+    let began = Instant::now();
+    let hub = filled(&store, rows, &mut numbers)?;
+    println!("{rows} rows, made in {:.1} s", began.elapsed().as_secs_f32());
+    let query = numbers.vector();
+    let snapshot = store.snapshot();
+    let mut slow = Vec::new();
+    println!(
+        "{:26} {:>10} {:>8} {:>16} {:>16}",
+        "read", "whole", "stopped", "then, middle", "then, worst"
+    );
+    for (name, read) in reads(hub, &query) {
+        read(&snapshot)?; // from here on it is in memory
+        let began = Instant::now();
+        read(&snapshot)?;
+        let whole = began.elapsed();
+        let mut then: Vec<Duration> = (0..TRIALS)
+            .filter_map(|trial| stopped(&snapshot, &read, whole * trial / TRIALS))
+            .collect();
+        then.sort_unstable();
+        let (middle, worst) = (then.get(then.len() / 2), then.last());
+        let told = |took: Option<&Duration>| {
+            took.map_or("-".to_owned(), |took| format!("{:.3} ms", took.as_secs_f64() * 1e3))
+        };
+        println!(
+            "{name:26} {:>10} {:>8} {:>16} {:>16}",
+            told(Some(&whole)),
+            then.len(),
+            told(middle),
+            told(worst)
+        );
+        slow.extend(worst.filter(|worst| **worst > WORST_MAX).map(|_| name));
+    }
+    if slow.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("too slow to stop: {}", slow.join(", ")).into())
+    }
+}
