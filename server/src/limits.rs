@@ -26,7 +26,8 @@ pub const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// the memory and small ones still pass.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Largest body that is taken even when `BODIES_BYTES_MAX` is reached.
+/// Largest body that is taken without asking the service by the head alone, and even when
+/// `BODIES_BYTES_MAX` is reached.
 pub const BODY_BYTES_SMALL: usize = 16 * 1024;
 
 /// Longest request id that is taken from a client; ours are shorter.
@@ -97,8 +98,10 @@ pub const HALF_CLOSED_GRACE: Duration = Duration::from_millis(250);
 /// before it has read the answer (RFC 9112, section 9.6).
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Most bytes thrown away while draining a connection we closed.
-pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes thrown away while draining a connection we closed: the largest body, for a client that
+/// sends it whole before it looks at the answer that the head alone has got. They cost no memory, and no
+/// more than `LINGER_TIMEOUT`.
+pub const LINGER_BYTES_MAX: usize = BODY_BYTES_MAX;
 
 /// Most connections at a time, all listeners together.
 pub const CONNECTIONS_MAX: usize = 16_384;

@@ -13,14 +13,14 @@ use mio::event::Event;
 use mio::net::TcpStream;
 
 use super::config::{Limits, ListenerId};
-use super::conn::Conn;
+use super::conn::{Arrived, Conn};
 use super::counters::Counters;
 use super::date::Moment;
 use super::mailbox::Mailbox;
 use super::message::{Head, Request, Response};
 use super::pool::Pool;
 use super::render::AnswerFault;
-use super::reply::{Answered, Call, Cancel, End, Feed, Reply, Service};
+use super::reply::{Admission, Answered, Call, Cancel, End, Feed, Reply, Service};
 use super::request_id::RequestId;
 use super::slots::Name;
 use super::tally::{OpenStream, Tally};
@@ -150,12 +150,14 @@ impl Live {
         for _ in 0..TURN_STEPS_MAX {
             let has_read = self.read(buffer, shared, moment);
             let was_full = self.conn.room() == 0;
-            let request = self.conn.advance(moment);
+            let arrived = self.conn.advance(moment);
             // What the system said about a full connection holds still: it says it once.
             let has_room_again = was_full && self.conn.room() > 0;
-            let has_called = request.is_some();
-            if let Some(request) = request {
-                self.start(request, shared, moment);
+            let has_called = arrived.is_some();
+            match arrived {
+                Some(Arrived::Call(request)) => self.start(request, shared, moment),
+                Some(Arrived::Head(request, bytes)) => self.judge(request, bytes, shared, moment),
+                None => {}
             }
             self.count_body(shared, moment);
             if let Some(status) = self.conn.take_refused() {
@@ -289,13 +291,15 @@ impl Live {
     /// Keeps the count of body bytes, and refuses a large body when there are too many.
     fn count_body(&mut self, shared: &Shared, moment: &Moment) {
         self.set_body_bytes(shared, self.conn.body_bytes());
-        if self.conn.is_gathering()
-            && self.body_bytes > BODY_BYTES_SMALL
-            && shared.tally.bodies_bytes() > shared.limits.bodies_bytes_max
-        {
-            self.conn.turn_down(overloaded("too many large bodies at once"), moment);
+        if self.conn.is_gathering() && Live::is_one_too_large(self.body_bytes, shared) {
+            self.conn.turn_down(too_many_bodies(), moment);
             self.set_body_bytes(shared, 0);
         }
+    }
+
+    /// Whether a body of so many bytes is large, and there are too many of them.
+    fn is_one_too_large(bytes: usize, shared: &Shared) -> bool {
+        bytes > BODY_BYTES_SMALL && shared.tally.bodies_bytes() > shared.limits.bodies_bytes_max
     }
 
     fn set_body_bytes(&mut self, shared: &Shared, bytes: usize) {
@@ -423,13 +427,42 @@ impl Live {
         }
     }
 
+    /// A request as the service sees it.
+    fn call(&self, request: Request) -> Call {
+        let (listener, peer) = (self.listener, self.peer);
+        let id = self.conn.request_id().expect("a request that was given has a name");
+        // Asked anew: an answer on the loop takes less time than the loop's own clock moves in.
+        Call { id, listener, peer, request, arrived: Instant::now(), cancel: Cancel::new() }
+    }
+
+    /// Asks the service whether a request may have its body.
+    fn judge(&mut self, request: Request, body_bytes: usize, shared: &Shared, moment: &Moment) {
+        let call = self.call(request);
+        let (id, arrived, service) = (call.id, call.arrived, &shared.service);
+        let judged = || (service.route(&call), service.admit(&call, body_bytes));
+        let judged = log::for_request(id.as_str(), || catch_unwind(AssertUnwindSafe(judged)));
+        let (route, admission) = judged.unwrap_or_else(|_| {
+            report_panic(&id);
+            (0, Admission::Answer(Response::internal(&id)))
+        });
+        match admission {
+            Admission::UpTo(_) if Live::is_one_too_large(body_bytes, shared) => {
+                self.conn.turn_down(too_many_bodies(), moment);
+            }
+            Admission::UpTo(bytes_max) => self.conn.admit(call.request, bytes_max, moment),
+            Admission::Answer(response) => {
+                self.asked = Some(Asked { id, route, arrived });
+                let (status, bytes) = (response.head.status, response.body.len());
+                self.count(Some(status), Some(bytes), shared, Instant::now());
+                report(self.conn.decline(response, moment));
+            }
+        }
+    }
+
     /// Answers a call here if the service can, else gives it to a worker, or to a thread for jobs.
     fn start(&mut self, request: Request, shared: &Shared, moment: &Moment) {
-        let cancel = Cancel::new();
-        // Asked anew: an answer on the loop takes less time than the loop's own clock moves in.
-        let (listener, peer, arrived) = (self.listener, self.peer, Instant::now());
-        let id = self.conn.request_id().expect("a request that was given has a name");
-        let call = Call { id, listener, peer, request, arrived, cancel: cancel.clone() };
+        let call = self.call(request);
+        let (id, arrived, cancel) = (call.id, call.arrived, call.cancel.clone());
         let service = &shared.service;
         let asked = &mut self.asked;
         let triage = || {
@@ -447,8 +480,7 @@ impl Live {
             }
             Ok(Err(response)) => return self.answer(response, shared, moment),
             Err(_) => {
-                let fields = [("request_id", Value::Text(&id))];
-                log::event(Level::Error, "a quick call panicked and was answered 500", &fields);
+                report_panic(&id);
                 return self.answer(Response::internal(&id), shared, moment);
             }
         };
@@ -492,6 +524,16 @@ impl Live {
 pub(super) fn overloaded(why: &str) -> Response {
     Response::detail(503, &format!("Service Unavailable: {why}"))
         .header("retry-after", RETRY_AFTER_SECONDS.to_string())
+}
+
+fn too_many_bodies() -> Response {
+    overloaded("too many large bodies at once")
+}
+
+/// A service panicked on the event loop; the panic hook has printed where.
+fn report_panic(id: &RequestId) {
+    let fields = [("request_id", Value::Text(id))];
+    log::event(Level::Error, "a quick call panicked and was answered 500", &fields);
 }
 
 /// An answer that could not be sent is a fault of ours that only the log can tell.

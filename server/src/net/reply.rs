@@ -29,6 +29,16 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// Whether a call may have a body that is not small, or whose client waits to be told to go on. Asked
+    /// on the event loop, as `quick` is, before that body is taken, so that nobody fills the memory with
+    /// bodies of calls that will be refused. `call` is as it will be, with an empty body in its place, of
+    /// which `body_bytes` at least are to come. Asked again when a body of unknown length is to become
+    /// longer than was said.
+    fn admit(&self, call: &Call, body_bytes: usize) -> Admission {
+        let _ = (call, body_bytes);
+        Admission::UpTo(usize::MAX)
+    }
+
     /// The server is closing down: streams that were kept open are to end now, in good order. Called
     /// once, on the event loop; it must not wait.
     fn drain(&self) {}
@@ -52,6 +62,15 @@ pub trait Service: Send + Sync + 'static {
     fn answered(&self, answered: &Answered) {
         let _ = answered;
     }
+}
+
+/// What becomes of a call whose body has not been taken.
+#[derive(Debug)]
+pub enum Admission {
+    /// It may have a body of so many bytes.
+    UpTo(usize),
+    /// It is answered without its body; the connection closes.
+    Answer(Response),
 }
 
 /// How a call ended.

@@ -12,6 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use super::*;
 use crate::net::config::Limits;
+use crate::net::conn::Arrived;
 use crate::net::date::Moment;
 use crate::net::identity::Identity;
 use crate::net::message::{Head, Response};
@@ -68,7 +69,7 @@ impl Bench {
                 let bytes: Vec<u8> = spoilt.collect();
                 assert!(bytes.len() <= tls.room(&conn));
                 tls.receive(&bytes, &mut conn, moment.now);
-                if let Some(request) = conn.advance(&moment) {
+                if let Some(Arrived::Call(request)) = conn.advance(&moment) {
                     let answer = Response { head: Head::new(200), body: request.target.into() };
                     conn.respond(answer, &moment).unwrap();
                 }
