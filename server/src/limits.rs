@@ -30,6 +30,15 @@ pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// `BODIES_BYTES_MAX` is reached.
 pub const BODY_BYTES_SMALL: usize = 16 * 1024;
 
+/// Bytes that connections hold beside bodies, all together: what has arrived and is not read yet, and
+/// answers that are not sent yet, those of TLS and of streams included. Beyond it a connection with more
+/// than `WAITING_BYTES_SMALL` is not read on, a larger answer is 503, and a stream with a larger backlog
+/// is cut off, so that many clients that send ahead, or do not read, cannot use up the memory.
+pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// What each connection may hold, of either kind, even then: the longest head fits.
+pub const WAITING_BYTES_SMALL: usize = HEAD_BYTES_MAX;
+
 /// Longest request id that is taken from a client; ours are shorter.
 pub const REQUEST_ID_BYTES_MAX: usize = 64;
 
@@ -58,8 +67,11 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a TLS handshake may take, from the connection to its end. As long as a request head.
 pub const HANDSHAKE_TIMEOUT: Duration = HEAD_TIMEOUT;
 
-/// Bytes received and not yet given to the connection, with TLS: one read, and a record (RFC 8446,
-/// section 5.2: 16 KiB and 256 bytes) that was not whole before it. A handshake message, which may
+/// Largest record with its header (RFC 8446, section 5.2).
+pub const TLS_RECORD_BYTES_MAX: usize = 16 * 1024 + 256 + 5;
+
+/// Bytes received and not yet given to the connection, with TLS: one read, and a record that was not
+/// whole before it. A handshake message, which may
 /// come in many records, has to fit as well.
 pub const TLS_RECEIVED_BYTES_MAX: usize = 96 * 1024;
 
@@ -169,7 +181,9 @@ pub const LISTENERS_MAX: usize = 16;
 
 const _: () = assert!(HEAD_BYTES_MAX <= PIPELINED_BYTES_MAX, "an unfinished head must fit");
 const _: () = assert!(READ_BYTES_MAX <= PIPELINED_BYTES_MAX);
-const _: () = assert!(READ_BYTES_MAX + 16 * 1024 + 256 + 5 <= TLS_RECEIVED_BYTES_MAX);
+const _: () = assert!(READ_BYTES_MAX + TLS_RECORD_BYTES_MAX <= TLS_RECEIVED_BYTES_MAX);
+const _: () = assert!(HEAD_BYTES_MAX <= WAITING_BYTES_SMALL, "an unfinished head must fit");
+const _: () = assert!(WAITING_BYTES_SMALL < PIPELINED_BYTES_MAX);
 const _: () = assert!(TEXT_BYTES_MAX * JSON_ESCAPE_GROWTH_MAX + 2 * 1024 * 1024 <= BODY_BYTES_MAX);
 const _: () = assert!(BODY_BYTES_SMALL < BODY_BYTES_MAX && BODY_BYTES_MAX < BODIES_BYTES_MAX);
 const _: () = assert!(CHUNK_LINE_BYTES_MAX <= CHUNK_EXTENSION_BYTES_MAX);

@@ -353,6 +353,16 @@ impl Conn {
         self.body_bytes
     }
 
+    /// Bytes that have arrived and are not read.
+    pub(super) fn unread_bytes(&self) -> usize {
+        self.inbox.len()
+    }
+
+    /// Bytes that are said and not sent.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.outbox.len()
+    }
+
     /// What the request is called that the service has, or is asked about.
     pub(super) fn request_id(&self) -> Option<RequestId> {
         match &self.phase {

@@ -271,7 +271,7 @@ impl EventLoop {
         let (instance, connection) = (self.settings.instance, self.connections);
         let mut numbering = Numbering { instance, connection, requests: 0 };
         self.shared.counters.accepted.add(1);
-        if !self.shared.tally.admit(self.shared.limits.connections_max) {
+        if !self.shared.tally.admit() {
             self.shared.counters.turned_away.add(1);
             // A client of TLS could not read it, and a handshake is more than we have time for.
             let exchange = identity.is_none().then(|| Exchange::refused(numbering.next()));

@@ -25,7 +25,10 @@ use super::request_id::RequestId;
 use super::slots::Name;
 use super::tally::{OpenStream, Tally};
 use super::tls::{Change, Tls};
-use crate::limits::{BODY_BYTES_SMALL, RETRY_AFTER_SECONDS, TURN_STEPS_MAX};
+use crate::limits::{
+    BODY_BYTES_SMALL, RETRY_AFTER_SECONDS, TLS_RECORD_BYTES_MAX, TURN_STEPS_MAX,
+    WAITING_BYTES_SMALL,
+};
 use crate::log::{self, Level, Value};
 
 /// A call on its way to a worker.
@@ -96,6 +99,8 @@ pub(super) struct Live {
     write_shut: bool,
     /// What of the bodies in hand is this connection's.
     body_bytes: usize,
+    /// The same of what waits, unread or unsent.
+    waiting_bytes: usize,
     asked: Option<Asked>,
     cancel: Option<Cancel>,
     stream: Option<(Arc<Feed>, OpenStream)>,
@@ -128,6 +133,7 @@ impl Live {
             end_announced: false,
             write_shut: false,
             body_bytes: 0,
+            waiting_bytes: 0,
             asked: None,
             cancel: None,
             stream: None,
@@ -147,12 +153,19 @@ impl Live {
 
     /// Reads, serves and writes until nothing moves or the others must have their turn.
     pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
+        let turn = self.steps(buffer, shared, moment);
+        self.set_waiting_bytes(shared, self.unread_bytes() + self.unsent_bytes());
+        turn
+    }
+
+    fn steps(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
         for _ in 0..TURN_STEPS_MAX {
             let has_read = self.read(buffer, shared, moment);
-            let was_full = self.conn.room() == 0;
+            let was_full = (self.conn.room() == 0, self.room(shared) == 0);
             let arrived = self.conn.advance(moment);
             // What the system said about a full connection holds still: it says it once.
-            let has_room_again = was_full && self.conn.room() > 0;
+            let has_room_again =
+                was_full.0 && self.conn.room() > 0 || was_full.1 && self.room(shared) > 0;
             let has_called = arrived.is_some();
             match arrived {
                 Some(Arrived::Call(request)) => self.start(request, shared, moment),
@@ -175,6 +188,13 @@ impl Live {
     /// The call in flight is answered.
     pub(super) fn answer(&mut self, response: Response, shared: &Shared, moment: &Moment) {
         self.cancel = None;
+        let has_room = response.body.len() <= WAITING_BYTES_SMALL || !shared.tally.is_brimful();
+        let response = if has_room {
+            response
+        } else {
+            shared.counters.overloaded.add(1);
+            overloaded("too many answers wait for slow readers")
+        };
         self.count(Some(response.head.status), Some(response.body.len()), shared, Instant::now());
         let outcome = self.conn.respond(response, moment);
         report(outcome);
@@ -202,7 +222,7 @@ impl Live {
         shared: &Shared,
         moment: &Moment,
     ) {
-        let Some(open) = shared.tally.open_stream(shared.limits.streams_max) else {
+        let Some(open) = shared.tally.open_stream() else {
             feed.close();
             shared.counters.overloaded.add(1);
             return self.answer(overloaded("too many streams"), shared, moment);
@@ -248,6 +268,7 @@ impl Live {
     pub(super) fn release(mut self, shared: &Shared, now: Instant) {
         self.say_farewell();
         self.set_body_bytes(shared, 0);
+        self.set_waiting_bytes(shared, 0);
         self.count(None, None, shared, now);
         if let Some((feed, _)) = self.stream.take() {
             feed.close();
@@ -299,12 +320,39 @@ impl Live {
 
     /// Whether a body of so many bytes is large, and there are too many of them.
     fn is_one_too_large(bytes: usize, shared: &Shared) -> bool {
-        bytes > BODY_BYTES_SMALL && shared.tally.bodies_bytes() > shared.limits.bodies_bytes_max
+        bytes > BODY_BYTES_SMALL && shared.tally.has_too_many_bodies()
     }
 
     fn set_body_bytes(&mut self, shared: &Shared, bytes: usize) {
         shared.tally.count_bodies(self.body_bytes, bytes);
         self.body_bytes = bytes;
+    }
+
+    fn set_waiting_bytes(&mut self, shared: &Shared, bytes: usize) {
+        shared.tally.count_waiting(self.waiting_bytes, bytes);
+        self.waiting_bytes = bytes;
+    }
+
+    fn unread_bytes(&self) -> usize {
+        self.conn.unread_bytes() + self.tls.as_ref().map_or(0, |tls| tls.unread_bytes())
+    }
+
+    fn unsent_bytes(&self) -> usize {
+        self.conn.unsent_bytes() + self.tls.as_ref().map_or(0, |tls| tls.unsent_bytes())
+    }
+
+    /// How many bytes may be read now. Where too many wait, what is not small waits with its client: an
+    /// unfinished head, and a record that holds it, always fit, so whatever fills the rest is requests
+    /// ahead of their turn, which comes with the answer to the one before them.
+    fn room(&self, shared: &Shared) -> usize {
+        let (room, allowance) = match &self.tls {
+            None => (self.conn.room(), WAITING_BYTES_SMALL),
+            Some(tls) => (tls.room(&self.conn), WAITING_BYTES_SMALL + TLS_RECORD_BYTES_MAX),
+        };
+        if room == 0 || !shared.tally.is_brimful() {
+            return room;
+        }
+        room.min(allowance.saturating_sub(self.unread_bytes()))
     }
 
     fn give_up_call(&mut self) {
@@ -316,14 +364,8 @@ impl Live {
     /// One read. Says whether something came of it.
     fn read(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> bool {
         let now = moment.now;
-        let (room, handed_over) = match &mut self.tls {
-            None => (self.conn.room(), false),
-            Some(tls) => {
-                let handed_over = tls.hand_over(&mut self.conn, now);
-                (tls.room(&self.conn), handed_over)
-            }
-        };
-        let room = room.min(buffer.len());
+        let handed_over = self.tls.as_mut().is_some_and(|tls| tls.hand_over(&mut self.conn, now));
+        let room = self.room(shared).min(buffer.len());
         if !self.readable || room == 0 {
             return handed_over;
         }
@@ -485,7 +527,8 @@ impl Live {
             }
         };
         let backlog = shared.limits.stream_backlog_bytes_max;
-        let reply = Reply::new(self.name, Arc::clone(&shared.mailbox), id, backlog);
+        let (mailbox, tally) = (Arc::clone(&shared.mailbox), Arc::clone(&shared.tally));
+        let reply = Reply::new(self.name, mailbox, id, backlog, tally);
         match pool.submit(Job { call, reply }) {
             Ok(()) => self.cancel = Some(cancel),
             Err(job) => {

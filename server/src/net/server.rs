@@ -211,7 +211,7 @@ impl Server {
         };
         let pool = start("worker", config.workers, limits.queue_max, |all| &all.queue)?;
         let jobs = start("job", JOB_THREADS, limits.job_queue_max, |all| &all.jobs)?;
-        let tally = Arc::new(Tally::new(Arc::clone(&counters)));
+        let tally = Arc::new(Tally::new(Arc::clone(&counters), Arc::clone(&limits)));
         let share = |mailbox: &Arc<Mailbox>| Shared {
             service: Arc::clone(&service),
             pool: Arc::clone(&pool),

@@ -55,7 +55,6 @@ pub(super) struct Tls {
     /// Plaintext that the connection had no room for.
     plain: Inbox,
     outgoing: Outbox,
-    unsent_bytes: usize,
     /// Plaintext of the connection's that `outgoing` holds.
     covered_bytes: usize,
     /// The client will send no more, and whether the connection knows.
@@ -78,7 +77,6 @@ impl Tls {
             incoming: Inbox::default(),
             plain: Inbox::default(),
             outgoing: Outbox::default(),
-            unsent_bytes: 0,
             covered_bytes: 0,
             ended: false,
             end_told: false,
@@ -91,7 +89,7 @@ impl Tls {
         match self.stage {
             Stage::Failed => conn.room(),
             // What the connection throws away while it lingers comes through here all the same.
-            _ => TLS_RECEIVED_BYTES_MAX - self.incoming.len() - self.plain.len(),
+            _ => TLS_RECEIVED_BYTES_MAX - self.unread_bytes(),
         }
     }
 
@@ -208,10 +206,19 @@ impl Tls {
     /// The socket took `count` bytes of `output`.
     pub(super) fn wrote(&mut self, count: usize, conn: &mut Conn, now: Instant) {
         self.outgoing.consume(count);
-        self.unsent_bytes -= count;
         if self.outgoing.is_empty() && self.covered_bytes > 0 {
             conn.wrote(std::mem::take(&mut self.covered_bytes), now);
         }
+    }
+
+    /// Bytes that have arrived and that the connection has not been given.
+    pub(super) fn unread_bytes(&self) -> usize {
+        self.incoming.len() + self.plain.len()
+    }
+
+    /// Ciphertext that is not sent; the connection still counts its plaintext.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.outgoing.len()
     }
 
     /// Since when the client has been asked for its handshake; `None` once it is done.
@@ -270,15 +277,14 @@ impl Tls {
                 self.incoming = Inbox::default();
             }
             encoded.into_iter().for_each(|bytes| self.queue(bytes));
-            if self.unsent_bytes > TLS_UNSENT_BYTES_MAX {
+            if self.outgoing.len() > TLS_UNSENT_BYTES_MAX {
                 return Err(rustls::Error::General("unread protocol messages".to_owned()));
             }
             if !is_more {
                 break;
             }
         }
-        if self.incoming.len() + self.plain.len() >= TLS_RECEIVED_BYTES_MAX && self.plain.is_empty()
-        {
+        if self.unread_bytes() >= TLS_RECEIVED_BYTES_MAX && self.plain.is_empty() {
             return Err(rustls::Error::General("a message that is too long".to_owned()));
         }
         Ok(())
@@ -318,7 +324,6 @@ impl Tls {
     }
 
     fn queue(&mut self, bytes: Vec<u8>) {
-        self.unsent_bytes += bytes.len();
         self.outgoing.push(bytes);
     }
 }

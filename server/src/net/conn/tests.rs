@@ -9,11 +9,7 @@ use crate::limits;
 use crate::net::message::Method;
 
 #[path = "../../../../tests/src/hostile.rs"]
-#[expect(
-    unreachable_pub,
-    dead_code,
-    reason = "a public module of another package, which uses all of it"
-)]
+#[expect(unreachable_pub, reason = "a public module of another package, which uses all of it")]
 mod hostile;
 mod judged;
 
@@ -198,10 +194,14 @@ fn play(case: &Case, cut: usize) {
     };
     let at = format!("{}, cut at {cut}", case.name);
     let mut bench = Bench::new();
-    // Whom the service would refuse by the head: all but MCP, and that, too, without a bearer.
-    let is_open = case.listener == "local";
+    // Whom the service would refuse by the head: all but MCP, and that, too, by what its listener checks.
+    let is_local = case.listener == "local";
     bench.judge = Box::new(move |request, _| {
-        let is_known = is_open || request.headers.get("authorization") == Some("Bearer bearer");
+        let field = |name| request.headers.get(name);
+        let is_known = match is_local {
+            true => field("host") == Some("localhost:80") && field("origin").is_none(),
+            false => field("authorization") == Some("Bearer bearer"),
+        };
         if request.path() == "/mcp" && is_known { Ok(usize::MAX) } else { Err(200) }
     });
     let mut wanted = Vec::new();

@@ -108,7 +108,7 @@ fn every_size_of_pieces_gives_the_same_answer() {
         assert!(read.starts_with("HTTP/1.1 200 OK\r\n") && read.ends_with("/path"), "{piece}");
         assert_eq!(tls.stage, Stage::Open);
         // An idle connection keeps no bytes.
-        assert_eq!((tls.incoming.capacity(), tls.plain.capacity(), tls.unsent_bytes), (0, 0, 0));
+        assert_eq!((tls.incoming.capacity(), tls.plain.capacity(), tls.unsent_bytes()), (0, 0, 0));
     }
 }
 
