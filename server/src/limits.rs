@@ -118,6 +118,14 @@ pub const LINGER_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// Most connections at a time, all listeners together.
 pub const CONNECTIONS_MAX: usize = 16_384;
 
+/// Places for connections that only the local listener takes, so that its operator gets in while the
+/// hosted one is full: some clients, their streams, and whoever scrapes.
+pub const CONNECTIONS_LOCAL_RESERVED: usize = 256;
+
+/// Connections of one peer address on the hosted listener, where no setting says otherwise: a sixteenth
+/// of all, so that one peer does not take the places of the others. A gateway in front is one peer.
+pub const PEER_CONNECTIONS_DEFAULT: usize = 1_024;
+
 /// Descriptors beside those of connections: segments, logs, backups, the encoder's files.
 pub const DESCRIPTORS_BESIDE: usize = 1_024;
 
@@ -188,6 +196,7 @@ const _: () = assert!(TEXT_BYTES_MAX * JSON_ESCAPE_GROWTH_MAX + 2 * 1024 * 1024 
 const _: () = assert!(BODY_BYTES_SMALL < BODY_BYTES_MAX && BODY_BYTES_MAX < BODIES_BYTES_MAX);
 const _: () = assert!(CHUNK_LINE_BYTES_MAX <= CHUNK_EXTENSION_BYTES_MAX);
 const _: () = assert!(STREAMS_MAX < CONNECTIONS_MAX);
+const _: () = assert!(PEER_CONNECTIONS_DEFAULT + CONNECTIONS_LOCAL_RESERVED < CONNECTIONS_MAX);
 const _: () = assert!(QUEUE_MAX < CONNECTIONS_MAX);
 const _: () = assert!(JOB_THREADS + JOB_QUEUE_MAX < CONNECTIONS_MAX);
 const _: () = assert!(WORKERS_MIN <= WORKERS_MAX);

@@ -18,6 +18,15 @@ pub struct Listen {
     pub address: SocketAddr,
 }
 
+/// What of the places for connections a listener has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Those that no other listener takes.
+    pub reserved: usize,
+    /// Most that one peer has: an IPv4 address, or the 64-bit prefix that one site of IPv6 has at least.
+    pub per_peer_max: usize,
+}
+
 /// What `Server::bind` needs.
 #[derive(Clone, Debug)]
 pub struct NetConfig {

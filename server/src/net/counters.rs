@@ -61,8 +61,10 @@ impl Gauge {
 pub struct Counters {
     /// Connections that were accepted.
     pub accepted: Counter,
-    /// Connections that were answered 503 because there were too many.
+    /// Connections that were answered 503, or closed, because there were too many.
     pub turned_away: Counter,
+    /// The same, because their peer had too many.
+    pub turned_away_of_peer: Counter,
     /// Connections that are open.
     pub open: Gauge,
     /// Streams that are open.

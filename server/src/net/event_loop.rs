@@ -18,6 +18,7 @@ use super::date::Moment;
 use super::identity::Identity;
 use super::live::{Live, Shared, Turn, overloaded};
 use super::mailbox::{Mailbox, Newcomer, Note};
+use super::places::Full;
 use super::render::{self, Exchange};
 use super::request_id::Numbering;
 use super::slots::{Name, Slots};
@@ -224,7 +225,6 @@ impl EventLoop {
         if let Some(mut live) = self.slots.remove(name) {
             self.timers.disarm(name, &mut live.timer);
             live.release(&self.shared, self.moment.now);
-            self.shared.tally.leave();
         }
     }
 
@@ -271,14 +271,22 @@ impl EventLoop {
         let (instance, connection) = (self.settings.instance, self.connections);
         let mut numbering = Numbering { instance, connection, requests: 0 };
         self.shared.counters.accepted.add(1);
-        if !self.shared.tally.admit() {
-            self.shared.counters.turned_away.add(1);
-            // A client of TLS could not read it, and a handshake is more than we have time for.
-            let exchange = identity.is_none().then(|| Exchange::refused(numbering.next()));
-            return turn_away(socket, exchange, &self.moment);
-        }
+        let place = match self.shared.room.take(*id, peer.ip()) {
+            Ok(place) => place,
+            Err(full) => {
+                let counters = &self.shared.counters;
+                let (counter, why) = match full {
+                    Full::All => (&counters.turned_away, "too many connections"),
+                    Full::Peer => (&counters.turned_away_of_peer, "too many connections of yours"),
+                };
+                counter.add(1);
+                // A client of TLS could not read it, and a handshake is more than we have time for.
+                let exchange = identity.is_none().then(|| Exchange::refused(numbering.next()));
+                return turn_away(socket, exchange, why, &self.moment);
+            }
+        };
         let (listener, identity) = (*id, identity.clone());
-        let newcomer = Newcomer { listener, identity, peer, socket, numbering };
+        let newcomer = Newcomer { listener, identity, peer, socket, numbering, place };
         let turn = usize::try_from(connection % (self.others.len() as u64 + 1));
         match self.others.get(turn.expect("less than the number of loops")) {
             Some(other) => other.send(Note::Newcomer(Box::new(newcomer))),
@@ -288,7 +296,7 @@ impl EventLoop {
 
     /// Takes a connection that was admitted.
     fn welcome(&mut self, newcomer: Newcomer) {
-        let Newcomer { listener, identity, peer, mut socket, numbering } = newcomer;
+        let Newcomer { listener, identity, peer, mut socket, numbering, place } = newcomer;
         let (limits, now) = (Arc::clone(&self.shared.limits), self.moment.now);
         let registry = self.poll.registry();
         let opened = self.slots.insert(|name| {
@@ -296,7 +304,7 @@ impl EventLoop {
             let session = identity.as_ref().map(|identity| identity.session()).transpose();
             let tls = session.map_err(io::Error::other)?.map(|session| Tls::open(session, now));
             let conn = Conn::open(limits, numbering, now);
-            Ok::<_, io::Error>(Live::open(name, listener, peer, socket, conn, tls))
+            Ok::<_, io::Error>(Live::open(name, listener, peer, socket, place, conn, tls))
         });
         match opened {
             Some(Ok(name)) => {
@@ -308,7 +316,6 @@ impl EventLoop {
                 self.turn(name);
             }
             Some(Err(error)) => {
-                self.shared.tally.leave();
                 let fields = [("error", Value::Text(&error))];
                 log::event(Level::Error, "could not watch a connection", &fields);
             }
@@ -360,11 +367,11 @@ fn register(registry: &Registry, socket: &mut TcpStream, name: Name) -> io::Resu
     registry.register(socket, Token(name.to_number()), Interest::READABLE | Interest::WRITABLE)
 }
 
-/// Tells a client that we are full, as far as its socket takes it at once.
-fn turn_away(socket: TcpStream, exchange: Option<Exchange>, moment: &Moment) {
+/// Tells a client that we are full, and how, as far as its socket takes it at once.
+fn turn_away(socket: TcpStream, exchange: Option<Exchange>, why: &str, moment: &Moment) {
     use std::io::Write;
     if let Some(exchange) = exchange {
-        let answer = overloaded("too many connections");
+        let answer = overloaded(why);
         let (bytes, _) =
             render::response(exchange, answer, moment).expect("our own answers are well formed");
         // Best effort: whoever overloads us does not get more of our time.

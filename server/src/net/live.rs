@@ -18,6 +18,7 @@ use super::counters::Counters;
 use super::date::Moment;
 use super::mailbox::Mailbox;
 use super::message::{Head, Request, Response};
+use super::places::{Place, Room};
 use super::pool::Pool;
 use super::render::AnswerFault;
 use super::reply::{Admission, Answered, Call, Cancel, End, Feed, Reply, Service};
@@ -59,6 +60,7 @@ pub(super) struct Shared {
     pub mailbox: Arc<Mailbox>,
     pub limits: Arc<Limits>,
     pub tally: Arc<Tally>,
+    pub room: Arc<Room>,
     pub counters: Arc<Counters>,
 }
 
@@ -88,6 +90,8 @@ pub(super) struct Live {
     listener: ListenerId,
     peer: SocketAddr,
     socket: TcpStream,
+    /// Given back with the connection.
+    _place: Place,
     conn: Conn,
     /// Between the two, on a listener that speaks TLS. Its own allocation: it is much larger, and
     /// most installations have it done by a gateway.
@@ -116,6 +120,7 @@ impl Live {
         listener: ListenerId,
         peer: SocketAddr,
         socket: TcpStream,
+        place: Place,
         conn: Conn,
         tls: Option<Tls>,
     ) -> Live {
@@ -126,6 +131,7 @@ impl Live {
             listener,
             peer,
             socket,
+            _place: place,
             conn,
             tls: tls.map(Box::new),
             readable: false,

@@ -21,6 +21,7 @@ mod live;
 pub(crate) mod loose;
 mod mailbox;
 mod message;
+mod places;
 mod pool;
 mod render;
 mod reply;
@@ -33,7 +34,7 @@ mod target;
 mod timers;
 mod tls;
 
-pub use config::{Limits, Listen, ListenerId, NetConfig};
+pub use config::{Limits, Listen, ListenerId, NetConfig, Places};
 pub use counters::{Counter, Counters, Depth, Gauge, Refused};
 pub use identity::{Identity, IdentityError};
 pub use message::{Head, Headers, Method, Request, Response, Version};

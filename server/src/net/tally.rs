@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::config::Limits;
 use super::counters::Counters;
 
-/// Connections, streams, bodies in hand and bytes that wait, of all loops: the counters that are shown,
+/// Streams, bodies in hand and bytes that wait, of all loops: the counters that are shown,
 /// held to their bounds.
 pub(super) struct Tally {
     counters: Arc<Counters>,
@@ -27,23 +27,9 @@ impl Tally {
         Tally { counters, limits }
     }
 
-    /// Counts one more connection, unless there are `connections_max`.
-    pub(super) fn admit(&self) -> bool {
-        // Counted before it is looked at, so that two loops together never admit one too many.
-        let is_admitted = self.counters.open.raise() <= self.limits.connections_max as u64;
-        if !is_admitted {
-            self.leave();
-        }
-        is_admitted
-    }
-
-    /// A connection that was admitted is gone.
-    pub(super) fn leave(&self) {
-        self.counters.open.lower();
-    }
-
     /// Counts one more stream; `None` when there are `streams_max`.
     pub(super) fn open_stream(&self) -> Option<OpenStream> {
+        // Counted before it is looked at, so that two loops together never admit one too many.
         let is_admitted = self.counters.streams.raise() <= self.limits.streams_max as u64;
         let stream = OpenStream(Arc::clone(&self.counters));
         is_admitted.then_some(stream)
@@ -82,17 +68,12 @@ mod tests {
     #[test]
     fn bounds_hold_for_all_together() {
         let limits = Limits {
-            connections_max: 2,
             streams_max: 1,
             bodies_bytes_max: 3,
             waiting_bytes_max: 4,
             ..Limits::default()
         };
         let (tally, counters) = tally(limits);
-        assert_eq!([(); 3].map(|()| tally.admit()), [true, true, false]);
-        tally.leave();
-        assert!(tally.admit() && counters.open.get() == 2);
-
         let one = tally.open_stream();
         assert!(one.is_some() && tally.open_stream().is_none() && counters.streams.get() == 1);
         drop(one);
