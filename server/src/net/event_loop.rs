@@ -16,6 +16,7 @@ use super::config::ListenerId;
 use super::conn::Conn;
 use super::date::Moment;
 use super::identity::Identity;
+use super::line::Line;
 use super::live::{Live, Shared, Turn, overloaded};
 use super::mailbox::{Mailbox, Newcomer, Note};
 use super::places::Full;
@@ -24,7 +25,9 @@ use super::request_id::Numbering;
 use super::slots::{Name, Slots};
 use super::timers::Timers;
 use super::tls::Tls;
-use crate::limits::{ACCEPT_BURST_MAX, ACCEPT_RETRY, EVENTS_MAX, READ_BYTES_MAX};
+use crate::limits::{
+    ACCEPT_BURST_MAX, ACCEPT_RETRY, EVENTS_MAX, HANDSHAKES_PER_PASS, READ_BYTES_MAX,
+};
 use crate::log::{self, Level, Value};
 
 /// A socket that accepts connections. Its token is its index.
@@ -65,6 +68,8 @@ pub(super) struct EventLoop {
     timers: Timers,
     /// Connections that had their turn and could go on. Each at most once.
     again: Vec<Name>,
+    /// Handshakes that wait for the next pass.
+    handshakes: Line,
     buffer: Box<[u8]>,
     settings: Settings,
     /// Connections so far, for the names of their requests.
@@ -101,6 +106,7 @@ impl EventLoop {
             slots,
             timers: Timers::default(),
             again: Vec::new(),
+            handshakes: Line::default(),
             buffer: vec![0; READ_BYTES_MAX].into_boxed_slice(),
             connections: 0,
             moment: Moment::at(Instant::now(), (settings.wall_clock)()),
@@ -131,8 +137,10 @@ impl EventLoop {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => self.moment.advance(Instant::now(), (self.settings.wall_clock)()),
             }
+            self.shared.handshakes_left.set(HANDSHAKES_PER_PASS);
             self.deliver(&mut notes);
             self.go_on();
+            self.shake_hands();
             self.handle(&events);
             self.accept();
             self.look_at_timers();
@@ -195,6 +203,19 @@ impl EventLoop {
         }
     }
 
+    /// The handshakes that wait, as many as a pass takes. Whoever waits longest is first, before those
+    /// that only come now.
+    fn shake_hands(&mut self) {
+        while self.shared.handshakes_left.get() > 0
+            && let Some(name) = self.handshakes.next()
+        {
+            if let Some(live) = self.slots.get_mut(name) {
+                live.in_line = None;
+                self.turn(name);
+            }
+        }
+    }
+
     fn look_at_timers(&mut self) {
         while let Some(name) = self.timers.take_due(self.moment.now) {
             if let Some(live) = self.slots.get_mut(name) {
@@ -212,9 +233,13 @@ impl EventLoop {
         if live.is_closed() {
             return self.remove(name);
         }
-        if turn == Turn::Again && !live.queued {
-            live.queued = true;
-            self.again.push(name);
+        match turn {
+            Turn::Again if !live.queued => {
+                live.queued = true;
+                self.again.push(name);
+            }
+            Turn::Later => self.handshakes.join(name, &mut live.in_line),
+            Turn::Again | Turn::Rest => {}
         }
         if let Some(deadline) = live.deadline(&self.shared.limits) {
             self.timers.arm(name, &mut live.timer, deadline);
@@ -224,6 +249,7 @@ impl EventLoop {
     fn remove(&mut self, name: Name) {
         if let Some(mut live) = self.slots.remove(name) {
             self.timers.disarm(name, &mut live.timer);
+            self.handshakes.leave(&mut live.in_line);
             live.release(&self.shared, self.moment.now);
         }
     }
@@ -352,7 +378,9 @@ impl EventLoop {
 
     /// Whether something can be done without waiting for the system.
     fn is_busy(&self) -> bool {
-        !self.again.is_empty() || self.listeners.iter().any(|listener| listener.ready)
+        !self.again.is_empty()
+            || !self.handshakes.is_empty()
+            || self.listeners.iter().any(|listener| listener.ready)
     }
 
     fn next_deadline(&self) -> Option<Instant> {

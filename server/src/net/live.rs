@@ -3,6 +3,7 @@
 //! Readiness is edge-triggered, so it is remembered here and forgotten only when the system says
 //! `WouldBlock`. A read or write that moved less than it could tells the same: epoll(7), question 9.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -62,6 +63,8 @@ pub(super) struct Shared {
     pub tally: Arc<Tally>,
     pub room: Arc<Room>,
     pub counters: Arc<Counters>,
+    /// Handshakes that may still cost something in this pass of the loop.
+    pub handshakes_left: Cell<usize>,
 }
 
 /// What is remembered of a call until it is answered.
@@ -78,6 +81,8 @@ pub(super) enum Turn {
     Rest,
     /// More could be done at once; the others go first.
     Again,
+    /// A handshake could go on, and this pass of the loop has done its share of them.
+    Later,
 }
 
 /// An open connection.
@@ -86,6 +91,8 @@ pub(super) struct Live {
     pub timer: Option<Instant>,
     /// Whether it stands in the loop's list of those that go on.
     pub queued: bool,
+    /// Its place in the line of handshakes that wait for the next pass.
+    pub in_line: Option<u64>,
     name: Name,
     listener: ListenerId,
     peer: SocketAddr,
@@ -127,6 +134,7 @@ impl Live {
         Live {
             timer: None,
             queued: false,
+            in_line: None,
             name,
             listener,
             peer,
@@ -160,8 +168,16 @@ impl Live {
     /// Reads, serves and writes until nothing moves or the others must have their turn.
     pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
         let turn = self.steps(buffer, shared, moment);
+        let turn = if self.is_held_back(shared) { Turn::Later } else { turn };
         self.set_waiting_bytes(shared, self.unread_bytes() + self.unsent_bytes());
         turn
+    }
+
+    /// Whether a handshake waits for the next pass: what costs its client little to ask for must not hold
+    /// up those who are past it.
+    fn is_held_back(&self, shared: &Shared) -> bool {
+        let is_shaking_hands = self.tls.as_ref().is_some_and(|tls| tls.is_shaking_hands());
+        is_shaking_hands && self.readable && shared.handshakes_left.get() == 0
     }
 
     fn steps(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
@@ -372,7 +388,7 @@ impl Live {
         let now = moment.now;
         let handed_over = self.tls.as_mut().is_some_and(|tls| tls.hand_over(&mut self.conn, now));
         let room = self.room(shared).min(buffer.len());
-        if !self.readable || room == 0 {
+        if !self.readable || room == 0 || self.is_held_back(shared) {
             return handed_over;
         }
         match self.socket.read(&mut buffer[..room]) {
@@ -404,6 +420,9 @@ impl Live {
             return self.conn.turn_down(answer, moment);
         }
         let change = tls.receive(bytes, &mut self.conn, moment.now);
+        if tls.take_worked() {
+            shared.handshakes_left.update(|left| left.saturating_sub(1));
+        }
         self.note_tls(change, shared);
     }
 

@@ -16,6 +16,7 @@ mod event_loop;
 mod gathering;
 mod http;
 mod identity;
+mod line;
 mod live;
 #[cfg(test)]
 pub(crate) mod loose;

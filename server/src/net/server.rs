@@ -1,5 +1,6 @@
 //! Starting and stopping the front end.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -20,7 +21,7 @@ use super::places::Room;
 use super::pool::{Pool, Shown};
 use super::reply::Service;
 use super::tally::Tally;
-use crate::limits::{JOB_THREADS, LISTENERS_MAX, LOOPS_MAX, WORKERS_MAX};
+use crate::limits::{HANDSHAKES_PER_PASS, JOB_THREADS, LISTENERS_MAX, LOOPS_MAX, WORKERS_MAX};
 
 /// The waker's token: after those of all listeners, before those of all connections.
 const WAKER: Token = Token(LISTENERS_MAX);
@@ -239,6 +240,7 @@ impl Server {
             tally: Arc::clone(&tally),
             room: Arc::clone(&room),
             counters: Arc::clone(&counters),
+            handshakes_left: Cell::new(HANDSHAKES_PER_PASS),
         };
         // Two runs that begin within one microsecond of each other have the same; it is no secret.
         let since = (config.wall_clock)().duration_since(UNIX_EPOCH).unwrap_or_default();

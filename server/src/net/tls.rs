@@ -62,6 +62,8 @@ pub(super) struct Tls {
     end_told: bool,
     /// Why it failed, for the log.
     fault: Option<rustls::Error>,
+    /// What was received last took the handshake through a costly step.
+    has_worked: bool,
 }
 
 // Keys are beside it. Measured with them, by tests/campaigns/idle.sh: 4.2 KB for an idle connection.
@@ -81,6 +83,7 @@ impl Tls {
             ended: false,
             end_told: false,
             fault: None,
+            has_worked: false,
         }
     }
 
@@ -97,6 +100,16 @@ impl Tls {
     pub(super) fn is_plain_http(&self, bytes: &[u8]) -> bool {
         // A method begins with a capital letter, a record with a number below 32.
         self.stage == Stage::Fresh && bytes.first().is_some_and(u8::is_ascii_uppercase)
+    }
+
+    /// Whether what arrives next may cost a signature, or an agreement of keys.
+    pub(super) fn is_shaking_hands(&self) -> bool {
+        matches!(self.stage, Stage::Fresh | Stage::Handshake)
+    }
+
+    /// Whether what was received last has cost one.
+    pub(super) fn take_worked(&mut self) -> bool {
+        std::mem::take(&mut self.has_worked)
     }
 
     /// Takes bytes from the socket, at most `room` of them, and gives the connection what they hold.
@@ -122,7 +135,7 @@ impl Tls {
     /// The client closed its sending half of the socket.
     pub(super) fn end(&mut self, conn: &mut Conn, now: Instant) {
         self.ended = true;
-        if matches!(self.stage, Stage::Fresh | Stage::Handshake) {
+        if self.is_shaking_hands() {
             conn.lose();
         } else {
             self.hand_over(conn, now);
@@ -223,7 +236,7 @@ impl Tls {
 
     /// Since when the client has been asked for its handshake; `None` once it is done.
     pub(super) fn handshake_since(&self) -> Option<Instant> {
-        matches!(self.stage, Stage::Fresh | Stage::Handshake).then_some(self.since)
+        self.is_shaking_hands().then_some(self.since)
     }
 
     /// Why it failed.
@@ -233,6 +246,7 @@ impl Tls {
 
     /// Goes through what has arrived as far as it is whole.
     fn read_records(&mut self) -> Result<(), rustls::Error> {
+        let mut is_answered = false;
         loop {
             let Tls { session, incoming, plain, .. } = self;
             let UnbufferedStatus { discard, state, .. } =
@@ -249,6 +263,7 @@ impl Tls {
                     true
                 }
                 ConnectionState::EncodeTlsData(mut data) => {
+                    is_answered = true;
                     encoded = encode(|out| data.encode(out));
                     true
                 }
@@ -284,6 +299,9 @@ impl Tls {
                 break;
             }
         }
+        // To a hello, that is: with the end of the handshake only tickets are said. That the client is
+        // asked for another hello counts as well, lest it come as a gift.
+        self.has_worked |= is_answered && self.session.is_handshaking();
         if self.unread_bytes() >= TLS_RECEIVED_BYTES_MAX && self.plain.is_empty() {
             return Err(rustls::Error::General("a message that is too long".to_owned()));
         }
