@@ -482,7 +482,9 @@ impl Inside {
             durability: Durability::Sync,
         };
         let parts = app::start(&settings, &mut Silent).unwrap().parts;
-        Self::serve(parts, |parts, port| Arc::new(Pipeline::new(Arc::clone(parts), port).unwrap()))
+        Self::serve(parts, |parts, port| {
+            Arc::new(Pipeline::new(Arc::clone(parts), &[port]).unwrap())
+        })
     }
 
     /// Another service of the same parts, whose callers are all this one.

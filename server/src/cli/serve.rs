@@ -1,5 +1,6 @@
 //! `recalld serve`.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,8 +62,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let later = EraseLater::start(Arc::clone(&parts), every);
     let later = later.map_err(Failure::could)?;
     let addresses = Addresses::of(&server, identity.is_some())?;
-    let port = addresses.local.map_or(0, |at| at.port());
-    let pipeline = Pipeline::new(Arc::clone(&parts), port).map_err(Failure::could)?;
+    let pipeline = Pipeline::new(Arc::clone(&parts), &addresses.local_ports);
+    let pipeline = pipeline.map_err(Failure::could)?;
     let origins = Origins::new(args.allow_origin.clone());
     let pipeline = pipeline.with_hosted_tls(identity.is_some());
     let pipeline = Arc::new(pipeline.counting(server.counters()).sharing_with(origins));
@@ -94,6 +95,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
 /// Where the server listens.
 struct Addresses {
     local: Option<SocketAddr>,
+    /// Of all its sockets: a service manager may hand over several.
+    local_ports: Vec<u16>,
     hosted: Option<SocketAddr>,
     hosted_scheme: &'static str,
 }
@@ -103,8 +106,10 @@ impl Addresses {
         let addresses = server.addresses().map_err(Failure::could)?;
         let address =
             |id: ListenerId| addresses.iter().find(|(of, _)| *of == id).map(|(_, at)| *at);
+        let locals = addresses.iter().filter(|(of, _)| *of == LOCAL);
+        let local_ports = locals.map(|(_, at)| at.port()).collect();
         let hosted_scheme = if is_secured { "https" } else { "http" };
-        Ok(Addresses { local: address(LOCAL), hosted: address(HOSTED), hosted_scheme })
+        Ok(Addresses { local: address(LOCAL), local_ports, hosted: address(HOSTED), hosted_scheme })
     }
 
     fn local_url(&self) -> Option<String> {
@@ -152,9 +157,18 @@ fn bind(
         return Err(Failure::Usage(why.to_owned()));
     }
     let locals = inherited.iter().filter(|socket| socket.id == LOCAL);
-    let mut locals = locals.filter_map(|socket| socket.socket.local_addr().ok());
+    let locals: io::Result<Vec<SocketAddr>> =
+        locals.map(|socket| socket.socket.local_addr()).collect();
+    let locals = locals.map_err(|error| {
+        Failure::Usage(format!(
+            "a socket named `local` was handed over that does not tell its address: {error}; it must \
+             be of a loopback address"
+        ))
+    })?;
     let given = listeners.iter().find(|listen| listen.id == LOCAL).map(|listen| listen.address);
-    if locals.any(|at| !at.ip().is_loopback()) || given.is_some_and(|at| !at.ip().is_loopback()) {
+    if locals.iter().any(|at| !at.ip().is_loopback())
+        || given.is_some_and(|at| !at.ip().is_loopback())
+    {
         let why = "--local must be a loopback address: /mcp is token-free there; use --hosted";
         return Err(Failure::Usage(why.to_owned()));
     }

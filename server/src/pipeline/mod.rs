@@ -41,7 +41,7 @@ pub const HOSTED: ListenerId = ListenerId(1);
 /// The service, as the network front end sees it.
 pub struct Pipeline {
     parts: Arc<Parts>,
-    local_port: u16,
+    local_ports: Box<[u16]>,
     hosted_speaks_tls: bool,
     origins: Origins,
     meters: Meters,
@@ -49,19 +49,20 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Serves calls with these parts. `local_port` is the local listener's; calls that come from
-    /// it must name it.
+    /// Serves calls with these parts. `local_ports` are those of the local listener's sockets; calls
+    /// that come from it must name one.
     ///
     /// # Errors
     /// The system gives no threads.
-    pub fn new(parts: Arc<Parts>, local_port: u16) -> io::Result<Self> {
+    pub fn new(parts: Arc<Parts>, local_ports: &[u16]) -> io::Result<Self> {
         let settings =
             mcp::Settings { call_time_max: parts.call_time_max, random: Arc::clone(&parts.random) };
         let mcp = Endpoint::start(Product::new(Arc::clone(&parts)), settings)?;
         let changes = mcp.changes();
         parts.workspace.store.tell_of_news(move || changes.note());
         let (meters, origins) = (Meters::default(), Origins::default());
-        Ok(Self { parts, local_port, hosted_speaks_tls: false, origins, meters, mcp })
+        let local_ports = local_ports.into();
+        Ok(Self { parts, local_ports, hosted_speaks_tls: false, origins, meters, mcp })
     }
 
     /// Lets pages of these origins ask too.
@@ -85,7 +86,7 @@ impl Pipeline {
     /// Refuses whom the local listener is not for.
     fn check_listener(&self, call: &Call) -> Result<(), Refusal> {
         if call.listener == LOCAL {
-            check_local(call, self.local_port, &self.origins)?;
+            check_local(call, &self.local_ports, &self.origins)?;
         }
         Ok(())
     }
