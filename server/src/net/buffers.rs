@@ -137,7 +137,8 @@ mod tests {
         outbox.consume(1);
         assert_eq!(outbox.next(), b"c");
         outbox.consume(1);
-        assert!(outbox.is_empty() && outbox.next().is_empty() && outbox.len() == 0);
+        assert!(outbox.is_empty() && outbox.next().is_empty());
+        assert_eq!(outbox.len(), 0);
         assert_eq!((outbox.first.capacity(), outbox.more.capacity()), (0, 0));
     }
 }

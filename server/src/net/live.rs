@@ -3,7 +3,6 @@
 //! Readiness is edge-triggered, so it is remembered here and forgotten only when the system says
 //! `WouldBlock`. A read or write that moved less than it could tells the same: epoll(7), question 9.
 
-use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,57 +14,18 @@ use mio::net::TcpStream;
 
 use super::config::{Limits, ListenerId};
 use super::conn::{Arrived, Conn};
-use super::counters::Counters;
 use super::date::Moment;
-use super::mailbox::Mailbox;
 use super::message::{Head, Request, Response};
-use super::places::{Place, Room};
-use super::pool::Pool;
+use super::places::Place;
 use super::render::AnswerFault;
-use super::reply::{Admission, Answered, Call, Cancel, End, Feed, Reply, Service};
+use super::reply::{Admission, Answered, Call, Cancel, End, Feed, Reply};
 use super::request_id::RequestId;
+use super::shared::{Job, Shared, overloaded};
 use super::slots::Name;
-use super::tally::{OpenStream, Tally};
+use super::tally::OpenStream;
 use super::tls::{Change, Tls};
-use crate::limits::{
-    BODY_BYTES_SMALL, RETRY_AFTER_SECONDS, TLS_RECORD_BYTES_MAX, TURN_STEPS_MAX,
-    WAITING_BYTES_SMALL,
-};
+use crate::limits::{BODY_BYTES_SMALL, TLS_RECORD_BYTES_MAX, TURN_STEPS_MAX, WAITING_BYTES_SMALL};
 use crate::log::{self, Level, Value};
-
-/// A call on its way to a worker.
-pub(super) struct Job {
-    pub call: Call,
-    pub reply: Reply,
-}
-
-impl Job {
-    /// Lets the service answer. A call whose client left while it waited is not begun: under load
-    /// that is work nobody wants, before work that somebody does.
-    pub(super) fn run(self, service: &dyn Service, counters: &Counters) {
-        counters.queue_wait.record(self.call.arrived.elapsed());
-        if self.call.cancel.is_raised() {
-            return self.reply.send(overloaded("the client left before its turn"));
-        }
-        let id = self.call.id;
-        log::for_request(id.as_str(), || service.serve(self.call, self.reply));
-    }
-}
-
-/// What all connections of a loop share; the mailbox is the loop's own, the rest is common to all loops.
-pub(super) struct Shared {
-    pub service: Arc<dyn Service>,
-    pub pool: Arc<Pool<Job>>,
-    /// Threads for calls that take long.
-    pub jobs: Arc<Pool<Job>>,
-    pub mailbox: Arc<Mailbox>,
-    pub limits: Arc<Limits>,
-    pub tally: Arc<Tally>,
-    pub room: Arc<Room>,
-    pub counters: Arc<Counters>,
-    /// Handshakes that may still cost something in this pass of the loop.
-    pub handshakes_left: Cell<usize>,
-}
 
 /// What is remembered of a call until it is answered.
 struct Asked {
@@ -586,12 +546,6 @@ impl Live {
             }
         }
     }
-}
-
-/// 503 with `Retry-After`; `why` is our own words.
-pub(super) fn overloaded(why: &str) -> Response {
-    Response::detail(503, &format!("Service Unavailable: {why}"))
-        .header("retry-after", RETRY_AFTER_SECONDS.to_string())
 }
 
 fn too_many_bodies() -> Response {

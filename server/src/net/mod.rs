@@ -28,6 +28,7 @@ mod render;
 mod reply;
 mod request_id;
 mod server;
+mod shared;
 mod slots;
 pub mod sse;
 mod tally;

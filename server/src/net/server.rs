@@ -15,11 +15,11 @@ use super::config::{ListenerId, NetConfig, Places};
 use super::counters::Counters;
 use super::event_loop::{EventLoop, Listener, LoopEnd, Settings};
 use super::identity::Identity;
-use super::live::{Job, Shared};
 use super::mailbox::Mailbox;
 use super::places::Room;
 use super::pool::{Pool, Shown};
 use super::reply::Service;
+use super::shared::{Job, Shared};
 use super::tally::Tally;
 use crate::limits::{HANDSHAKES_PER_PASS, JOB_THREADS, LISTENERS_MAX, LOOPS_MAX, WORKERS_MAX};
 

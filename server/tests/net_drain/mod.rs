@@ -1,5 +1,4 @@
 //! A server that closes down: what is begun comes to its end, within the grace.
-#![expect(clippy::unwrap_used, reason = "tests say what went wrong by panicking")]
 
 use std::net::TcpStream;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Answers that are streams: how they flow, end, and are bounded.
-#![expect(clippy::unwrap_used, reason = "tests say what went wrong by panicking")]
 
 use std::time::Duration;
 
