@@ -29,6 +29,7 @@ pub mod operator;
 pub mod parts;
 pub mod pipeline;
 pub mod recall;
+mod regular_file;
 pub mod rest;
 mod roots;
 pub mod tools;

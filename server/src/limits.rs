@@ -28,8 +28,18 @@ pub const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// the memory and small ones still pass.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Largest body that is taken even when `BODIES_BYTES_MAX` is reached.
+/// Largest body that is taken without asking the service by the head alone, and even when
+/// `BODIES_BYTES_MAX` is reached.
 pub const BODY_BYTES_SMALL: usize = 16 * 1024;
+
+/// Bytes that connections hold beside bodies, all together: what has arrived and is not read yet, and
+/// answers that are not sent yet, those of TLS and of streams included. Beyond it a connection with more
+/// than `WAITING_BYTES_SMALL` is not read on, a larger answer is 503, and a stream with a larger backlog
+/// is cut off, so that many clients that send ahead, or do not read, cannot use up the memory.
+pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// What each connection may hold, of either kind, even then: the longest head fits.
+pub const WAITING_BYTES_SMALL: usize = HEAD_BYTES_MAX;
 
 /// Longest request id that is taken from a client; ours are shorter.
 pub const REQUEST_ID_BYTES_MAX: usize = 64;
@@ -59,8 +69,16 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a TLS handshake may take, from the connection to its end. As long as a request head.
 pub const HANDSHAKE_TIMEOUT: Duration = HEAD_TIMEOUT;
 
-/// Bytes received and not yet given to the connection, with TLS: one read, and a record (RFC 8446,
-/// section 5.2: 16 KiB and 256 bytes) that was not whole before it. A handshake message, which may
+/// Largest record with its header (RFC 8446, section 5.2).
+pub const TLS_RECORD_BYTES_MAX: usize = 16 * 1024 + 256 + 5;
+
+/// TLS handshakes that one pass of an event loop takes through a costly step (a signature, an agreement
+/// of keys); the others wait for the next pass. Each holds up all other connections of the loop for 0.1 ms
+/// with a key of ECDSA P-256, and for 0.6 ms with one of RSA-2048 (format-spec/operation.md).
+pub const HANDSHAKES_PER_PASS: usize = 4;
+
+/// Bytes received and not yet given to the connection, with TLS: one read, and a record that was not
+/// whole before it. A handshake message, which may
 /// come in many records, has to fit as well.
 pub const TLS_RECEIVED_BYTES_MAX: usize = 96 * 1024;
 
@@ -99,11 +117,21 @@ pub const HALF_CLOSED_GRACE: Duration = Duration::from_millis(250);
 /// before it has read the answer (RFC 9112, section 9.6).
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Most bytes thrown away while draining a connection we closed.
-pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes thrown away while draining a connection we closed: the largest body, for a client that
+/// sends it whole before it looks at the answer that the head alone has got. They cost no memory, and no
+/// more than `LINGER_TIMEOUT`.
+pub const LINGER_BYTES_MAX: usize = BODY_BYTES_MAX;
 
 /// Most connections at a time, all listeners together.
 pub const CONNECTIONS_MAX: usize = 16_384;
+
+/// Places for connections that only the local listener takes, so that its operator gets in while the
+/// hosted one is full: some clients, their streams, and whoever scrapes.
+pub const CONNECTIONS_LOCAL_RESERVED: usize = 256;
+
+/// Connections of one peer address on the hosted listener, where no setting says otherwise: a sixteenth
+/// of all, so that one peer does not take the places of the others. A gateway in front is one peer.
+pub const PEER_CONNECTIONS_DEFAULT: usize = 1_024;
 
 /// Descriptors beside those of connections: segments, logs, backups, the encoder's files.
 pub const DESCRIPTORS_BESIDE: usize = 1_024;
@@ -168,11 +196,14 @@ pub const LISTENERS_MAX: usize = 16;
 
 const _: () = assert!(HEAD_BYTES_MAX <= PIPELINED_BYTES_MAX, "an unfinished head must fit");
 const _: () = assert!(READ_BYTES_MAX <= PIPELINED_BYTES_MAX);
-const _: () = assert!(READ_BYTES_MAX + 16 * 1024 + 256 + 5 <= TLS_RECEIVED_BYTES_MAX);
+const _: () = assert!(READ_BYTES_MAX + TLS_RECORD_BYTES_MAX <= TLS_RECEIVED_BYTES_MAX);
+const _: () = assert!(HEAD_BYTES_MAX <= WAITING_BYTES_SMALL, "an unfinished head must fit");
+const _: () = assert!(WAITING_BYTES_SMALL < PIPELINED_BYTES_MAX);
 const _: () = assert!(TEXT_BYTES_MAX * JSON_ESCAPE_GROWTH_MAX + 2 * 1024 * 1024 <= BODY_BYTES_MAX);
 const _: () = assert!(BODY_BYTES_SMALL < BODY_BYTES_MAX && BODY_BYTES_MAX < BODIES_BYTES_MAX);
 const _: () = assert!(CHUNK_LINE_BYTES_MAX <= CHUNK_EXTENSION_BYTES_MAX);
 const _: () = assert!(STREAMS_MAX < CONNECTIONS_MAX);
+const _: () = assert!(PEER_CONNECTIONS_DEFAULT + CONNECTIONS_LOCAL_RESERVED < CONNECTIONS_MAX);
 const _: () = assert!(QUEUE_MAX < CONNECTIONS_MAX);
 const _: () = assert!(JOB_THREADS + JOB_QUEUE_MAX < CONNECTIONS_MAX);
 const _: () = assert!(WORKERS_MIN <= WORKERS_MAX);

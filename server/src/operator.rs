@@ -19,9 +19,8 @@ mod restore;
 mod told_disk;
 mod trusted;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -29,7 +28,6 @@ use std::time::{Duration, Instant};
 
 use engine::ledger::{AppendError, Decision, Effect, Outcome};
 use engine::{Damage, SearchError, Stop};
-use rustix::fs::OFlags;
 use serde_json::{Map, Value, json};
 
 use crate::govern::{Audit, Trace, hash_arguments};
@@ -42,12 +40,12 @@ use crate::parts::{Caller, Parts};
 use crate::pipeline::refusal::Refusal;
 use crate::recall::{Plan, Question};
 use crate::rest::{Ask, refuse};
-use crate::roots;
 use crate::tools::args::{Int, List, Text, args};
 use crate::tools::{
     Answer, BY_SCOPE, Context, Refused, ToolError, governed, ingest as ingest_tool,
     recall as recall_tool,
 };
+use crate::{regular_file, roots};
 
 pub use backup::{Backup, backup, real_path};
 pub use compact::compact;
@@ -232,15 +230,9 @@ pub fn import(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     }
 }
 
-/// Opens a file that has an end and can be read twice. Opening anything else, such as a pipe that
-/// nobody writes to, could take for ever.
 fn regular(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(io::Error::other("is not a regular file; copy it into one, or give `-` its lines"))
+    let why = "is not a regular file; copy it into one, or give `-` its lines";
+    regular_file::open(path)?.ok_or_else(|| io::Error::other(why))
 }
 
 /// Imports a file of this machine. One import or ingest runs at a time: two that read the same rows

@@ -69,12 +69,13 @@ impl Ask<'_> {
 
     fn body(&self) -> Result<&[u8], Refusal> {
         let body = &self.call.request.body;
-        if body.len() > API_BODY_BYTES_MAX {
-            let detail = format!("Body too large: at most {API_BODY_BYTES_MAX} bytes are allowed");
-            return Err(Refusal::new(413, &detail));
-        }
-        Ok(body)
+        if body.len() > API_BODY_BYTES_MAX { Err(body_too_large()) } else { Ok(body) }
     }
+}
+
+/// The answer to a body of more than `API_BODY_BYTES_MAX`, whether it was read or not.
+pub(crate) fn body_too_large() -> Refusal {
+    Refusal::new(413, &format!("Body too large: at most {API_BODY_BYTES_MAX} bytes are allowed"))
 }
 
 /// `GET /health`.

@@ -5,11 +5,13 @@
 #![expect(clippy::unwrap_used, reason = "tests say what went wrong by panicking")]
 
 mod net_bench;
+mod net_drain;
 mod net_loops;
+mod net_memory;
+mod net_streams;
 mod net_tls;
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -17,8 +19,7 @@ use std::time::Duration;
 use net_bench::{Bench, Client, LONG, get};
 use server::limits::JOB_THREADS;
 use server::net::{
-    Call, Head, Limits, Listen, ListenerId, NetConfig, Reply, Response, Server, Service,
-    StreamSender, Version, sse,
+    Call, Head, Limits, Listen, ListenerId, NetConfig, Reply, Response, Server, Service, Version,
 };
 
 /// Answers with method, target and body.
@@ -385,181 +386,6 @@ fn a_half_closed_client_still_gets_its_answer() {
 }
 
 #[test]
-fn a_stream_flows_ends_and_notices_its_client_leave() {
-    let (service, calls) = desk();
-    let bench = Bench::start(service, Limits::default(), 2);
-    let mut client = bench.connect();
-    client.say(&get("/events"));
-    let (_, reply) = calls.recv_timeout(LONG).unwrap();
-    let stream = reply.stream(sse::head());
-    assert!(client.head().contains("content-type: text/event-stream"));
-    for i in 0..100 {
-        let data = i.to_string();
-        let event = sse::Event { data: Some(&data), ..sse::Event::default() };
-        stream.send(&event.encode().unwrap()).unwrap();
-    }
-    drop(stream);
-    let text = String::from_utf8(client.chunked_body()).unwrap();
-    let wanted: String = (0..100).map(|i| format!("data: {i}\n\n")).collect();
-    assert_eq!(text, wanted);
-
-    // The same connection goes on, and leaves in the middle of the next stream.
-    client.say(&get("/events"));
-    let (call, reply) = calls.recv_timeout(LONG).unwrap();
-    let stream = reply.stream(sse::head());
-    stream.send(b": hello\n\n").unwrap();
-    client.head();
-    drop(client);
-    net_bench::until(|| call.cancel.is_raised() && stream.is_gone());
-    assert!(stream.send(b": nobody\n\n").is_err());
-}
-
-#[test]
-fn a_slow_reader_is_cut_off_by_backlog_and_by_time() {
-    let open = |limits| -> (Bench, Client, Call, StreamSender) {
-        let (service, calls) = desk();
-        let bench = Bench::start(service, limits, 2);
-        let mut client = bench.connect();
-        client.say(&get("/events"));
-        let (call, reply) = calls.recv_timeout(LONG).unwrap();
-        (bench, client, call, reply.stream(sse::head()))
-    };
-    let piece = [b'x'; 10_000];
-    let limits = Limits { stream_backlog_bytes_max: 100_000, ..Limits::default() };
-    assert!(limits.write_timeout > LONG, "only the backlog may end the first stream");
-    let (_bench, backlog, call, stream) = open(limits);
-    net_bench::until(|| stream.send(&piece).is_err());
-    net_bench::until(|| call.cancel.is_raised());
-    drop(backlog);
-
-    // One message more than the socket takes, then silence: only time can tell.
-    let limits = Limits { write_timeout: Duration::from_millis(50), ..Limits::default() };
-    let (_bench, timed, call, stream) = open(limits);
-    stream.send(&vec![b'x'; 16_000_000]).unwrap();
-    net_bench::until(|| call.cancel.is_raised());
-    assert!(stream.is_gone());
-    drop(timed);
-}
-
-#[test]
-fn streams_are_capped() {
-    let (service, calls) = desk();
-    let bench = Bench::start(service, Limits { streams_max: 1, ..Limits::default() }, 2);
-    let (mut first, mut second) = (bench.connect(), bench.connect());
-    first.say(&get("/events"));
-    let one = calls.recv_timeout(LONG).unwrap().1.stream(sse::head());
-    assert_eq!(first.head_status(), 200);
-    second.say(&get("/events"));
-    let two = calls.recv_timeout(LONG).unwrap().1.stream(sse::head());
-    assert_eq!(second.answer().status(), 503);
-    net_bench::until(|| two.is_gone());
-    drop(one);
-    assert_eq!(first.chunked_body(), b"");
-    second.say(&get("/events"));
-    let _three = calls.recv_timeout(LONG).unwrap().1.stream(sse::head());
-    assert_eq!(second.head_status(), 200);
-}
-
-#[test]
-fn a_drain_finishes_what_is_begun() {
-    let (service, calls) = desk();
-    let bench = Bench::start(service, Limits::default(), 2);
-    let mut idle = bench.connect();
-    let mut working = bench.connect();
-    let mut listening = bench.connect();
-    working.say(&get("/work"));
-    let (_, reply) = calls.recv_timeout(LONG).unwrap();
-    listening.say(&get("/events"));
-    let (call, streaming) = calls.recv_timeout(LONG).unwrap();
-    let stream = streaming.stream(sse::head());
-    stream.send(b"data: 1\n\n").unwrap();
-    listening.head();
-    let mut waiting = bench.connect();
-    waiting.say(&get("/answer"));
-    let (wanted, answering) = calls.recv_timeout(LONG).unwrap();
-    let answer = answering.answer_by_stream(sse::head());
-    answer.send(b"data: 2\n\n").unwrap();
-    waiting.head();
-    let mut job = bench.connect();
-    job.say(&get("/job"));
-    let (watched, working_on) = calls.recv_timeout(LONG).unwrap();
-    let report = working_on.report_by_stream(sse::head());
-    report.send(b"data: 5\n\n").unwrap();
-    job.head();
-    let mut late = bench.connect();
-    late.say(&get("/late"));
-    let (_, late_reply) = calls.recv_timeout(LONG).unwrap();
-    bench.handle.drain();
-    assert!(idle.is_closed());
-    assert_eq!(listening.chunked_body(), b"data: 1\n\n");
-    net_bench::until(|| call.cancel.is_raised());
-    // An answer that comes in pieces is brought to its end, one that begins only now as well.
-    assert!(!wanted.cancel.is_raised());
-    answer.send(b"data: 3\n\n").unwrap();
-    drop(answer);
-    assert_eq!(waiting.chunked_body(), b"data: 2\n\ndata: 3\n\n");
-    // What would take too long is called off, and says so.
-    net_bench::until(|| watched.cancel.is_raised());
-    report.send(b"data: called off\n\n").unwrap();
-    drop(report);
-    assert_eq!(job.chunked_body(), b"data: 5\n\ndata: called off\n\n");
-    let late_answer = late_reply.answer_by_stream(sse::head());
-    late.head();
-    late_answer.send(b"data: 4\n\n").unwrap();
-    drop(late_answer);
-    assert_eq!(late.chunked_body(), b"data: 4\n\n");
-    assert!(TcpStream::connect(bench.address).is_err());
-    reply.send(Response::json(200, b"{}".to_vec()));
-    let answer = working.answer();
-    assert_eq!(answer.body, b"{}");
-    assert!(answer.head.contains("connection: close"));
-    assert!(working.is_closed());
-    drop((working, listening, waiting, job, late, idle));
-    let drained = bench.stop();
-    assert_eq!((drained.connections_cut_off, drained.workers_ended), (0, true));
-}
-
-#[test]
-fn a_drain_does_not_wait_for_ever() {
-    let limits = Limits { drain_grace: Duration::from_millis(30), ..Limits::default() };
-    let (service, calls) = desk();
-    let bench = Bench::start(service, limits, 1);
-    let mut client = bench.connect();
-    client.say(&get("/work"));
-    let (call, reply) = calls.recv_timeout(LONG).unwrap();
-    assert_eq!(bench.stop().connections_cut_off, 1);
-    assert!(call.cancel.is_raised());
-    assert!(client.is_closed());
-    reply.send(Response::empty(204));
-}
-
-#[test]
-fn all_bodies_together_are_bounded_and_small_ones_pass() {
-    let (service, calls) = desk();
-    let bench = Bench::start(service, Limits { bodies_bytes_max: 100_000, ..Limits::default() }, 2);
-    let post = |text: &str| {
-        let length = text.len();
-        format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{text}")
-    };
-    // The first body stays in hand until its call is answered.
-    let large = post(&"x".repeat(100_000));
-    let (mut first, mut second, mut third) = (bench.connect(), bench.connect(), bench.connect());
-    first.say(&large);
-    let (_, reply) = calls.recv_timeout(LONG).unwrap();
-    second.say(&large[..large.len() - 1]);
-    assert_eq!(second.answer().status(), 503);
-    assert!(second.is_closed());
-    third.say(&post("small"));
-    calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
-    assert_eq!(third.head_status(), 204);
-    reply.send(Response::empty(204));
-    assert_eq!(first.head_status(), 204);
-    third.say(&large);
-    calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
-    assert_eq!(third.head_status(), 204);
-}
-
-#[test]
 fn one_connection_too_many_is_turned_away() {
     let bench = Bench::start(Echo, Limits { connections_max: 1, ..Limits::default() }, 1);
     let mut first = bench.connect();
@@ -623,23 +449,4 @@ fn a_reset_in_every_phase_hurts_nobody() {
     let mut client = bench.connect();
     client.say(whole);
     assert_eq!(client.answer().body, b"POST / abc");
-}
-
-#[test]
-fn a_client_that_never_reads_stops_being_read() {
-    let bench = Bench::start(Echo, Limits::default(), 2);
-    let client = bench.connect();
-    client.socket.set_nonblocking(true).unwrap();
-    let request = get(&format!("/{}", "x".repeat(8_000)));
-    // Answers pile up in the socket buffers, then the server stops reading, then we cannot write.
-    let blocked = (0..100_000).any(|_| {
-        matches!((&client.socket).write(request.as_bytes()), Err(error) if error.kind() == ErrorKind::WouldBlock)
-            && { std::thread::yield_now(); true }
-    });
-    assert!(blocked);
-    let mut other = bench.connect();
-    other.say(&get("/other"));
-    assert_eq!(other.answer().body, b"GET /other ");
-    let mut byte = [0];
-    net_bench::until(|| (&client.socket).read(&mut byte).is_ok_and(|count| count == 1));
 }

@@ -338,6 +338,7 @@ def main():
             text = " ".join(dice.choice(WORDS) for _ in range(80))
             (folder / f"page-{number}.md").write_text(f"# Page {number}\n\n{text}\n")
         command = [program, "serve", "--json", "--local", "127.0.0.1:0", "--hosted", "127.0.0.1:0",
+                   "--peer-connections", "16384",
                    "--ingest", str(folder), "--data", data]
         with open(f"{place}/said", "w") as said, serving.serve(command, stderr=said) as (server, ready):
             shown = subprocess.run([program, "credentials", "show", "--json", "--data", data],

@@ -54,7 +54,8 @@ def main():
             check=True, capture_output=True)
         os.chmod(key, 0o600)
         command = [program, "serve", "--json", "--local", "127.0.0.1:0", "--hosted", "127.0.0.1:0",
-                   "--tls-cert", certificate, "--tls-key", key, "--data", f"{folder}/data"]
+                   "--tls-cert", certificate, "--tls-key", key, "--data", f"{folder}/data",
+                   "--peer-connections", "16384"]
         contexts = {
             "plain": None,
             "TLS 1.3": ssl.create_default_context(cafile=certificate),

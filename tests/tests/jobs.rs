@@ -112,7 +112,7 @@ impl Running {
         let server = Server::bind(config).unwrap();
         let local = server.addresses().unwrap()[0].1;
         let handle = server.handle();
-        let pipeline = Arc::new(Pipeline::new(Arc::clone(&parts), local.port()).unwrap());
+        let pipeline = Arc::new(Pipeline::new(Arc::clone(&parts), &[local.port()]).unwrap());
         let thread = Some(std::thread::spawn(move || server.run(pipeline).unwrap()));
         let (credentials, _) = app::credentials(data).unwrap();
         let shown = credentials.show();

@@ -201,7 +201,7 @@ struct Local {
 
 impl Service for Local {
     fn serve(&self, call: Call, reply: Reply) {
-        if let Err(refusal) = check_local(&call, self.port, &Origins::default()) {
+        if let Err(refusal) = check_local(&call, &[self.port], &Origins::default()) {
             return reply.send(refusal.into());
         }
         if call.request.path() != "/mcp" {

@@ -33,7 +33,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::Durability;
 
 use crate::app::{self, Encoding, Settings, StartError, Started};
-use crate::limits::{BACKUP_ERASURES_EVERY, CALL_TIME_MAX, SYNC_INTERVAL};
+use crate::limits::{
+    BACKUP_ERASURES_EVERY, CALL_TIME_MAX, CONNECTIONS_MAX, PEER_CONNECTIONS_DEFAULT, SYNC_INTERVAL,
+};
 use crate::log;
 use crate::model::{Bar, Unit};
 use crate::pipeline::Origin;
@@ -132,6 +134,15 @@ struct ServeArgs {
     /// local /mcp asks for no token.
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<Origin>,
+    /// Most connections of one address (of IPv6, of one /64) on the hosted listener. Behind a gateway all
+    /// connections are the gateway's: raise it there.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = PEER_CONNECTIONS_DEFAULT as u64,
+        value_parser = clap::value_parser!(u64).range(1..=CONNECTIONS_MAX as u64)
+    )]
+    peer_connections: u64,
     /// Certificates of the hosted listener: a PEM file, the server's own first. Read again on SIGHUP.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,

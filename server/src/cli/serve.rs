@@ -1,5 +1,6 @@
 //! `recalld serve`.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,11 +16,13 @@ use super::systemd::{self, Notifier};
 use super::tell::{say, tell_line};
 use super::{Failure, ServeArgs, descriptors, ingest};
 use crate::app::{self, Settings, Started};
-use crate::limits::{ORIGINS_MAX, WORKERS_MAX, WORKERS_MIN};
+use crate::limits::{
+    CONNECTIONS_LOCAL_RESERVED, CONNECTIONS_MAX, ORIGINS_MAX, WORKERS_MAX, WORKERS_MIN,
+};
 use crate::log::{self, Level, Value};
 use crate::model::{Bar, Unit};
 use crate::net::{
-    Cancel, Drained, Identity, Inherited, Limits, Listen, ListenerId, NetConfig, Server,
+    Cancel, Drained, Identity, Inherited, Limits, Listen, ListenerId, NetConfig, Places, Server,
 };
 use crate::operator::EraseLater;
 use crate::parts::Parts;
@@ -58,16 +61,16 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let every = Duration::from_secs(args.backup_erasures_every);
     let later = EraseLater::start(Arc::clone(&parts), every);
     let later = later.map_err(Failure::could)?;
-    let places = Places::of(&server, identity.is_some())?;
-    let port = places.local.map_or(0, |at| at.port());
-    let pipeline = Pipeline::new(Arc::clone(&parts), port).map_err(Failure::could)?;
+    let addresses = Addresses::of(&server, identity.is_some())?;
+    let pipeline = Pipeline::new(Arc::clone(&parts), &addresses.local_ports);
+    let pipeline = pipeline.map_err(Failure::could)?;
     let origins = Origins::new(args.allow_origin.clone());
     let pipeline = pipeline.with_hosted_tls(identity.is_some());
     let pipeline = Arc::new(pipeline.counting(server.counters()).sharing_with(origins));
     let service = Arc::clone(&pipeline);
     thread::scope(|scope| {
         let serving = scope.spawn(|| server.run(service));
-        let begun = begin(args, &parts, &places, &stopping);
+        let begun = begin(args, &parts, &addresses, &stopping);
         match &begun {
             Ok(_) if !stopping.is_raised() => notifier.ready(),
             Ok(_) => {}
@@ -90,19 +93,23 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 /// Where the server listens.
-struct Places {
+struct Addresses {
     local: Option<SocketAddr>,
+    /// Of all its sockets: a service manager may hand over several.
+    local_ports: Vec<u16>,
     hosted: Option<SocketAddr>,
     hosted_scheme: &'static str,
 }
 
-impl Places {
-    fn of(server: &Server, is_secured: bool) -> Result<Places, Failure> {
+impl Addresses {
+    fn of(server: &Server, is_secured: bool) -> Result<Addresses, Failure> {
         let addresses = server.addresses().map_err(Failure::could)?;
         let address =
             |id: ListenerId| addresses.iter().find(|(of, _)| *of == id).map(|(_, at)| *at);
+        let locals = addresses.iter().filter(|(of, _)| *of == LOCAL);
+        let local_ports = locals.map(|(_, at)| at.port()).collect();
         let hosted_scheme = if is_secured { "https" } else { "http" };
-        Ok(Places { local: address(LOCAL), hosted: address(HOSTED), hosted_scheme })
+        Ok(Addresses { local: address(LOCAL), local_ports, hosted: address(HOSTED), hosted_scheme })
     }
 
     fn local_url(&self) -> Option<String> {
@@ -150,9 +157,18 @@ fn bind(
         return Err(Failure::Usage(why.to_owned()));
     }
     let locals = inherited.iter().filter(|socket| socket.id == LOCAL);
-    let mut locals = locals.filter_map(|socket| socket.socket.local_addr().ok());
+    let locals: io::Result<Vec<SocketAddr>> =
+        locals.map(|socket| socket.socket.local_addr()).collect();
+    let locals = locals.map_err(|error| {
+        Failure::Usage(format!(
+            "a socket named `local` was handed over that does not tell its address: {error}; it must \
+             be of a loopback address"
+        ))
+    })?;
     let given = listeners.iter().find(|listen| listen.id == LOCAL).map(|listen| listen.address);
-    if locals.any(|at| !at.ip().is_loopback()) || given.is_some_and(|at| !at.ip().is_loopback()) {
+    if locals.iter().any(|at| !at.ip().is_loopback())
+        || given.is_some_and(|at| !at.ip().is_loopback())
+    {
         let why = "--local must be a loopback address: /mcp is token-free there; use --hosted";
         return Err(Failure::Usage(why.to_owned()));
     }
@@ -163,7 +179,13 @@ fn bind(
         limits: Limits::default(),
         wall_clock: SystemTime::now,
     };
+    let has_local = is_inherited(LOCAL) || args.local.0.is_some();
     let server = Server::bind_with(config, inherited).map_err(Failure::could)?.with_loops(cores);
+    let local = Places { reserved: CONNECTIONS_LOCAL_RESERVED, per_peer_max: CONNECTIONS_MAX };
+    let per_peer_max = usize::try_from(args.peer_connections).expect("at most CONNECTIONS_MAX");
+    let hosted = Places { reserved: 0, per_peer_max };
+    let server = if has_local { server.with_places(LOCAL, local) } else { server };
+    let server = server.with_places(HOSTED, hosted);
     Ok(match identity {
         Some(identity) => server.with_tls(HOSTED, identity),
         None => server,
@@ -207,14 +229,14 @@ fn say_created(started: &Started) {
 fn begin(
     args: &ServeArgs,
     parts: &Parts,
-    places: &Places,
+    addresses: &Addresses,
     stopping: &Cancel,
 ) -> Result<Option<Announcement>, Failure> {
-    let announced = places.local_url().and_then(|url| announce(&parts.data, &url));
+    let announced = addresses.local_url().and_then(|url| announce(&parts.data, &url));
     if let Some(why) = parts.workspace.store.stopped() {
         say(&format_args!("the store takes no writes: {why}"));
         say(&"questions are answered; free some space on that disk, then start again");
-        say_ready(args, parts, places)?;
+        say_ready(args, parts, addresses)?;
         return Ok(announced);
     }
     if !args.ingest.is_empty() {
@@ -230,7 +252,7 @@ fn begin(
         say(&answer.text);
     }
     parts.workspace.store.seal().map_err(Failure::could)?;
-    say_ready(args, parts, places)?;
+    say_ready(args, parts, addresses)?;
     Ok(announced)
 }
 
@@ -240,9 +262,9 @@ fn announce(data: &Path, local: &str) -> Option<Announcement> {
     announced.inspect_err(|error| say(&format_args!("serving.json: {error}"))).ok()
 }
 
-fn say_ready(args: &ServeArgs, parts: &Parts, places: &Places) -> Result<(), Failure> {
+fn say_ready(args: &ServeArgs, parts: &Parts, addresses: &Addresses) -> Result<(), Failure> {
     let url = |url: Option<String>| url.unwrap_or_else(|| "off".to_owned());
-    let (local, hosted) = (url(places.local_url()), url(places.hosted_url()));
+    let (local, hosted) = (url(addresses.local_url()), url(addresses.hosted_url()));
     let data = parts.data.display().to_string();
     if args.common.json {
         tell_line(&json!({"ready": true, "local": local, "hosted": hosted, "data": data}))

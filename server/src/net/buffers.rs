@@ -60,11 +60,14 @@ pub(super) struct Outbox {
     more: VecDeque<Vec<u8>>,
     /// Bytes of the first buffer that are sent.
     sent: usize,
+    /// Bytes of all buffers that are not.
+    unsent: usize,
 }
 
 impl Outbox {
     /// Adds a buffer; an empty one adds nothing.
     pub(super) fn push(&mut self, buffer: Vec<u8>) {
+        self.unsent += buffer.len();
         if self.first.is_empty() {
             self.first = buffer;
         } else if !buffer.is_empty() {
@@ -76,6 +79,7 @@ impl Outbox {
     pub(super) fn consume(&mut self, count: usize) {
         self.sent += count;
         assert!(self.sent <= self.first.len(), "no more is sent than was given");
+        self.unsent -= count;
         if self.sent == self.first.len() {
             self.sent = 0;
             self.first = self.more.pop_front().unwrap_or_default();
@@ -88,6 +92,11 @@ impl Outbox {
     /// The bytes to send next; none when all is sent.
     pub(super) fn next(&self) -> &[u8] {
         &self.first[self.sent..]
+    }
+
+    /// How many bytes are not sent.
+    pub(super) fn len(&self) -> usize {
+        self.unsent
     }
 
     /// Whether all is sent.
@@ -124,11 +133,12 @@ mod tests {
         let mut outbox = Outbox::default();
         [&b"ab"[..], b"", b"c"].into_iter().for_each(|buffer| outbox.push(buffer.to_vec()));
         outbox.consume(1);
-        assert_eq!(outbox.next(), b"b");
+        assert_eq!((outbox.next(), outbox.len()), (&b"b"[..], 2));
         outbox.consume(1);
         assert_eq!(outbox.next(), b"c");
         outbox.consume(1);
         assert!(outbox.is_empty() && outbox.next().is_empty());
+        assert_eq!(outbox.len(), 0);
         assert_eq!((outbox.first.capacity(), outbox.more.capacity()), (0, 0));
     }
 }

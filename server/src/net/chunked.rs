@@ -16,6 +16,8 @@ const SIZE_DIGITS_MAX: usize = 16;
 pub(super) struct Chunked {
     state: State,
     body_bytes_max: usize,
+    /// How long the body may become before somebody is asked.
+    granted: usize,
     line_bytes: usize,
     extension_bytes: usize,
     trailer_bytes: usize,
@@ -23,10 +25,23 @@ pub(super) struct Chunked {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Size { value: usize, digits: usize },
-    Extension { value: usize },
-    SizeEnd { value: usize },
-    Data { left: usize },
+    Size {
+        value: usize,
+        digits: usize,
+    },
+    Extension {
+        value: usize,
+    },
+    SizeEnd {
+        value: usize,
+    },
+    /// A chunk was announced that goes beyond what is granted.
+    Held {
+        value: usize,
+    },
+    Data {
+        left: usize,
+    },
     DataCr,
     DataEnd,
     TrailerStart,
@@ -38,11 +53,13 @@ enum State {
 }
 
 impl Chunked {
-    /// A decoder for a body of at most `body_bytes_max`.
-    pub(super) fn new(body_bytes_max: usize) -> Chunked {
+    /// A decoder for a body of at most `body_bytes_max`, which stops before a chunk that goes beyond
+    /// what is `granted`.
+    pub(super) fn new(body_bytes_max: usize, granted: usize) -> Chunked {
         Chunked {
             state: State::Size { value: 0, digits: 0 },
             body_bytes_max,
+            granted,
             line_bytes: 0,
             extension_bytes: 0,
             trailer_bytes: 0,
@@ -54,8 +71,27 @@ impl Chunked {
         self.state == State::Done
     }
 
-    /// Reads from `input`, appends to `body`, and returns how many bytes were used. It stops behind
-    /// the end of the body; what follows belongs to the next request.
+    /// The size of the chunk that waits for `grant`.
+    pub(super) fn held(&self) -> Option<usize> {
+        match self.state {
+            State::Held { value } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The body, of which there are `body_bytes`, may become as long as `granted`. A chunk that goes
+    /// beyond that as well stays held.
+    pub(super) fn grant(&mut self, granted: usize, body_bytes: usize) {
+        self.granted = granted;
+        if let State::Held { value } = self.state
+            && value <= granted.saturating_sub(body_bytes)
+        {
+            self.state = State::Data { left: value };
+        }
+    }
+
+    /// Reads from `input`, appends to `body`, and returns how many bytes were used. It stops before a
+    /// chunk that is held, and behind the end of the body; what follows belongs to the next request.
     pub(super) fn read(&mut self, input: &[u8], body: &mut Vec<u8>) -> Result<usize, Fault> {
         let mut used = 0;
         while let Some(byte) = input.get(used).copied() {
@@ -67,7 +103,7 @@ impl Chunked {
                 self.state = if left == 0 { State::DataCr } else { State::Data { left } };
                 continue;
             }
-            if self.is_done() {
+            if self.is_done() || self.held().is_some() {
                 break;
             }
             self.state = self.next(byte, body.len())?;
@@ -94,7 +130,11 @@ impl Chunked {
                 if value > self.body_bytes_max - body_bytes {
                     return Err(Fault::body_too_large());
                 }
-                Ok(if value == 0 { State::TrailerStart } else { State::Data { left: value } })
+                Ok(match value {
+                    0 => State::TrailerStart,
+                    _ if value > self.granted.saturating_sub(body_bytes) => State::Held { value },
+                    _ => State::Data { left: value },
+                })
             }
             State::DataCr => {
                 expect(byte, b'\r', "chunk data longer than its size")?;
@@ -179,7 +219,7 @@ mod tests {
 
     /// Feeds `input` in two pieces, split at `at`.
     fn decode(input: &[u8], at: usize) -> Result<(Vec<u8>, usize, bool), Fault> {
-        let mut decoder = Chunked::new(100);
+        let mut decoder = Chunked::new(100, 100);
         let mut body = Vec::new();
         let used = decoder.read(&input[..at], &mut body)?;
         if used < at {
@@ -248,6 +288,23 @@ mod tests {
                 let fault = decode(input, at).expect_err(&text);
                 assert_eq!(fault.status, *status, "{text:?} split at {at}: {}", fault.detail);
             }
+        }
+    }
+
+    #[test]
+    fn a_chunk_beyond_what_is_granted_is_held_at_its_size_line() {
+        let input = b"3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n";
+        let held_at = b"3\r\nabc\r\n3\r\n".len();
+        for at in 0..=input.len() {
+            let (mut decoder, mut body) = (Chunked::new(100, 5), Vec::new());
+            let mut used = decoder.read(&input[..at], &mut body).unwrap();
+            used += decoder.read(&input[used..], &mut body).unwrap();
+            assert_eq!((used, decoder.held(), body.len()), (held_at, Some(3), 3), "cut at {at}");
+            decoder.grant(5, body.len());
+            assert_eq!(decoder.held(), Some(3));
+            decoder.grant(6, body.len());
+            used += decoder.read(&input[used..], &mut body).unwrap();
+            assert_eq!((used, decoder.is_done(), &body[..]), (input.len(), true, &b"abcdef"[..]));
         }
     }
 

@@ -18,6 +18,15 @@ pub struct Listen {
     pub address: SocketAddr,
 }
 
+/// What of the places for connections a listener has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Those that no other listener takes.
+    pub reserved: usize,
+    /// Most that one peer has: an IPv4 address, or the 64-bit prefix that one site of IPv6 has at least.
+    pub per_peer_max: usize,
+}
+
 /// What `Server::bind` needs.
 #[derive(Clone, Debug)]
 pub struct NetConfig {
@@ -40,6 +49,7 @@ pub struct Limits {
     pub headers_max: usize,
     pub body_bytes_max: usize,
     pub bodies_bytes_max: usize,
+    pub waiting_bytes_max: usize,
     pub pipelined_bytes_max: usize,
     pub handshake_timeout: Duration,
     pub idle_timeout: Duration,
@@ -63,6 +73,7 @@ impl Default for Limits {
             headers_max: limits::HEADERS_MAX,
             body_bytes_max: limits::BODY_BYTES_MAX,
             bodies_bytes_max: limits::BODIES_BYTES_MAX,
+            waiting_bytes_max: limits::WAITING_BYTES_MAX,
             pipelined_bytes_max: limits::PIPELINED_BYTES_MAX,
             handshake_timeout: limits::HANDSHAKE_TIMEOUT,
             idle_timeout: limits::IDLE_TIMEOUT,
@@ -90,6 +101,7 @@ impl Limits {
             ("headers_max", self.headers_max, top.headers_max),
             ("body_bytes_max", self.body_bytes_max, top.body_bytes_max),
             ("bodies_bytes_max", self.bodies_bytes_max, top.bodies_bytes_max),
+            ("waiting_bytes_max", self.waiting_bytes_max, top.waiting_bytes_max),
             ("pipelined_bytes_max", self.pipelined_bytes_max, top.pipelined_bytes_max),
             ("connections_max", self.connections_max, top.connections_max),
             ("streams_max", self.streams_max, top.streams_max),

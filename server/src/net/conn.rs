@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::buffers::{Inbox, Outbox};
-use super::chunked::Chunked;
 use super::config::Limits;
 use super::date::Moment;
-use super::http::{self, Fault, Framing, RequestHead};
+use super::gathering::Gathering;
+use super::http::{self, Fault, RequestHead};
 use super::message::{Head, Request, Response, Version};
 use super::render::{self, AnswerFault, Exchange};
 use super::request_id::{Numbering, RequestId};
@@ -23,8 +23,10 @@ use crate::limits::{
 enum Phase {
     /// Between requests, or gathering a request head.
     Head,
+    /// The service is being asked whether the request may have its body.
+    Judged(Box<Gathering>),
     /// Head accepted, the body still to come.
-    Body(Box<Gathering>),
+    Body(Box<Incoming>),
     /// The service has the call.
     Working(Exchange),
     /// An answer waits for the socket.
@@ -46,16 +48,20 @@ enum After {
 }
 
 /// A request whose body is being read.
-struct Gathering {
-    head: RequestHead,
-    id: RequestId,
-    body: Vec<u8>,
-    reader: BodyReader,
+struct Incoming {
+    /// All but the body.
+    request: Request,
+    gathering: Gathering,
 }
 
-enum BodyReader {
-    Length { left: usize },
-    Chunked(Chunked),
+/// What `advance` has for the service.
+#[derive(Debug)]
+pub(super) enum Arrived {
+    /// The head of a request, whose body will have at least so many bytes and is not to be taken unasked.
+    /// `admit` or `decline` goes on, at once.
+    Head(Request, usize),
+    /// A whole request, to be answered by `respond` or `begin_stream`.
+    Call(Request),
 }
 
 /// One connection. See the module comment.
@@ -138,16 +144,16 @@ impl Conn {
         }
     }
 
-    /// Reads on in what has arrived. Gives a request when one is complete; it must be answered by
-    /// `respond` or `begin_stream` before the next one is given.
-    pub(super) fn advance(&mut self, moment: &Moment) -> Option<Request> {
+    /// Reads on in what has arrived. Gives a request when one is complete, or when it must be asked
+    /// about; the next one is given when it is answered.
+    pub(super) fn advance(&mut self, moment: &Moment) -> Option<Arrived> {
         let step = match self.phase {
             Phase::Head => self.read_head(moment),
             Phase::Body(_) => self.read_body(moment.now),
             _ => return None,
         };
         match step {
-            Ok(Some(request)) => return Some(request),
+            Ok(Some(arrived)) => return Some(arrived),
             Ok(None) => {}
             Err(fault) => {
                 self.refuse(&fault, moment);
@@ -162,6 +168,31 @@ impl Conn {
             }
         }
         None
+    }
+
+    /// The request that was asked about may have a body of `bytes_max`.
+    pub(super) fn admit(&mut self, request: Request, bytes_max: usize, moment: &Moment) {
+        let Some(mut gathering) = self.take_judged() else { return };
+        let granted = gathering.grant(bytes_max);
+        self.phase = Phase::Body(Box::new(Incoming { request, gathering: *gathering }));
+        match granted {
+            Ok(true) => self.outbox.push(render::CONTINUE.to_vec()),
+            Ok(false) => {}
+            Err(fault) => self.refuse(&fault, moment),
+        }
+    }
+
+    /// The request that was asked about is answered without its body, which may be under way: the
+    /// connection closes. A fault is as that of `respond`.
+    pub(super) fn decline(
+        &mut self,
+        response: Response,
+        moment: &Moment,
+    ) -> Result<(), AnswerFault> {
+        let Some(gathering) = self.take_judged() else { return Ok(()) };
+        self.inbox = Inbox::default();
+        let exchange = Exchange { keep_alive: false, ..gathering.exchange };
+        self.write_answer(exchange, response, moment)
     }
 
     /// Answers the call in flight. An answer that must not be sent becomes a 500, and its fault is
@@ -235,7 +266,9 @@ impl Conn {
     pub(super) fn expire(&mut self, moment: &Moment) {
         match self.phase {
             Phase::Head if self.inbox.is_empty() => self.phase = Phase::Closed,
-            Phase::Head | Phase::Body(_) => self.refuse(&Fault::too_slow(), moment),
+            Phase::Head | Phase::Judged(_) | Phase::Body(_) => {
+                self.refuse(&Fault::too_slow(), moment);
+            }
             Phase::Working(_) => self.abandoned = true,
             Phase::Writing(_) | Phase::Streaming { .. } => self.lose(),
             _ => self.phase = Phase::Closed,
@@ -252,7 +285,8 @@ impl Conn {
         self.inbox = Inbox::default();
         self.refused = Some(answer.head.status);
         let id = match &self.phase {
-            Phase::Body(gathering) => gathering.id,
+            Phase::Body(incoming) => incoming.gathering.exchange.id,
+            Phase::Judged(gathering) => gathering.exchange.id,
             _ => id.unwrap_or_else(|| self.numbering.next()),
         };
         self.write_answer(Exchange::refused(id), answer, moment)
@@ -304,7 +338,9 @@ impl Conn {
         match self.phase {
             Phase::Head if self.inbox.is_empty() => Some(self.since + limits.idle_timeout),
             Phase::Head => Some(self.since + limits.head_timeout),
-            Phase::Body(_) => Some(self.paced(limits.body_timeout, BODY_BYTES_PER_SECOND_MIN)),
+            Phase::Judged(_) | Phase::Body(_) => {
+                Some(self.paced(limits.body_timeout, BODY_BYTES_PER_SECOND_MIN))
+            }
             Phase::Working(_) if self.peer_ended && !self.abandoned => {
                 Some(self.since + limits.half_closed_grace)
             }
@@ -322,10 +358,21 @@ impl Conn {
         self.body_bytes
     }
 
-    /// What the call in flight is called.
+    /// Bytes that have arrived and are not read.
+    pub(super) fn unread_bytes(&self) -> usize {
+        self.inbox.len()
+    }
+
+    /// Bytes that are said and not sent.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// What the request is called that the service has, or is asked about.
     pub(super) fn request_id(&self) -> Option<RequestId> {
         match &self.phase {
             Phase::Working(exchange) => Some(exchange.id),
+            Phase::Judged(gathering) => Some(gathering.exchange.id),
             _ => None,
         }
     }
@@ -365,7 +412,7 @@ impl Conn {
         self.abandoned
     }
 
-    fn read_head(&mut self, moment: &Moment) -> Result<Option<Request>, Fault> {
+    fn read_head(&mut self, moment: &Moment) -> Result<Option<Arrived>, Fault> {
         // RFC 9112, section 2.2: an empty line before a request is ignored. Some clients end a body
         // with one too many. None of this counts as the start of a request.
         while self.scanned == 0 && self.inbox.rest().starts_with(b"\r\n") {
@@ -384,60 +431,66 @@ impl Conn {
         self.inbox.consume(end);
         self.scanned = 0;
         let id = head.id.unwrap_or_else(|| self.numbering.next());
-        let reader = match head.framing {
-            Framing::Length(0) => return Ok(Some(self.call(head, id, Vec::new(), moment.now))),
-            Framing::Length(left) => BodyReader::Length { left },
-            Framing::Chunked => BodyReader::Chunked(Chunked::new(self.limits.body_bytes_max)),
+        let exchange = Exchange::of(&head, id);
+        let RequestHead { method, target, version, headers, framing, expects_continue, .. } = head;
+        let request = Request { method, target, version, headers, body: Vec::new() };
+        let gathering = Gathering::of(framing, exchange, expects_continue, &self.limits);
+        let Some(gathering) = gathering else {
+            return Ok(Some(self.call(request, exchange, moment.now)));
         };
-        if head.expects_continue {
-            self.outbox.push(render::CONTINUE.to_vec());
-        }
-        // The body grows with what arrives: announcing megabytes costs us nothing.
-        self.phase = Phase::Body(Box::new(Gathering { head, id, body: Vec::new(), reader }));
         self.start_clock(moment.now);
+        if let Some(bytes) = gathering.unasked() {
+            self.phase = Phase::Judged(Box::new(gathering));
+            return Ok(Some(Arrived::Head(request, bytes)));
+        }
+        self.phase = Phase::Body(Box::new(Incoming { request, gathering }));
         self.read_body(moment.now)
     }
 
-    fn read_body(&mut self, now: Instant) -> Result<Option<Request>, Fault> {
-        let Phase::Body(gathering) = &mut self.phase else { return Ok(None) };
-        let bytes = self.inbox.rest();
-        let (used, done) = match &mut gathering.reader {
-            BodyReader::Length { left } => {
-                let used = bytes.len().min(*left);
-                gathering.body.extend_from_slice(&bytes[..used]);
-                *left -= used;
-                (used, *left == 0)
-            }
-            BodyReader::Chunked(chunked) => {
-                let used = chunked.read(bytes, &mut gathering.body)?;
-                (used, chunked.is_done())
-            }
-        };
+    fn read_body(&mut self, now: Instant) -> Result<Option<Arrived>, Fault> {
+        let Phase::Body(incoming) = &mut self.phase else { return Ok(None) };
+        let gathering = &mut incoming.gathering;
+        let used = gathering.read(self.inbox.rest())?;
         self.inbox.consume(used);
-        self.body_bytes = gathering.body.len();
+        self.body_bytes = gathering.bytes();
         if self.body_bytes > self.moved {
             self.moved = self.body_bytes;
             self.moved_at = now;
         }
-        if !done {
+        let unasked = gathering.unasked();
+        if unasked.is_none() && !gathering.is_whole() {
             return Ok(None);
         }
-        match std::mem::replace(&mut self.phase, Phase::Closed) {
-            Phase::Body(whole) => {
-                let Gathering { head, id, body, .. } = *whole;
-                Ok(Some(self.call(head, id, body, now)))
-            }
-            _ => unreachable!("the phase was matched above and nothing changed it"),
+        let Phase::Body(incoming) = std::mem::replace(&mut self.phase, Phase::Closed) else {
+            unreachable!("the phase was matched above and nothing changed it")
+        };
+        let Incoming { mut request, gathering } = *incoming;
+        if let Some(bytes) = unasked {
+            self.phase = Phase::Judged(Box::new(gathering));
+            return Ok(Some(Arrived::Head(request, bytes)));
         }
+        let exchange = gathering.exchange;
+        request.body = gathering.into_body();
+        Ok(Some(self.call(request, exchange, now)))
     }
 
     /// Hands a whole request out and waits for its answer.
-    fn call(&mut self, head: RequestHead, id: RequestId, body: Vec<u8>, now: Instant) -> Request {
-        self.phase = Phase::Working(Exchange::of(&head, id));
+    fn call(&mut self, request: Request, exchange: Exchange, now: Instant) -> Arrived {
+        self.phase = Phase::Working(exchange);
         self.since = now;
         self.abandoned = false;
-        let RequestHead { method, target, version, headers, .. } = head;
-        Request { method, target, version, headers, body }
+        Arrived::Call(request)
+    }
+
+    /// The body that the service was asked about.
+    fn take_judged(&mut self) -> Option<Box<Gathering>> {
+        if !matches!(self.phase, Phase::Judged(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut self.phase, Phase::Closed) {
+            Phase::Judged(gathering) => Some(gathering),
+            _ => unreachable!("the phase was matched above and nothing changed it"),
+        }
     }
 
     /// The exchange as it ends: a closing server keeps no connection.

@@ -31,6 +31,15 @@ impl Gauge {
         self.0.store(now as u64, Ordering::Relaxed);
     }
 
+    /// Goes from `before` to `now` for one of many that share it.
+    pub(super) fn shift(&self, before: usize, now: usize) {
+        if now > before {
+            self.0.fetch_add((now - before) as u64, Ordering::Relaxed);
+        } else if now < before {
+            self.0.fetch_sub((before - now) as u64, Ordering::Relaxed);
+        }
+    }
+
     /// One more; gives how many that makes.
     pub(super) fn raise(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
@@ -52,19 +61,25 @@ impl Gauge {
 pub struct Counters {
     /// Connections that were accepted.
     pub accepted: Counter,
-    /// Connections that were answered 503 because there were too many.
+    /// Connections that were answered 503, or closed, because there were too many.
     pub turned_away: Counter,
+    /// The same, because their peer had too many.
+    pub turned_away_of_peer: Counter,
     /// Connections that are open.
     pub open: Gauge,
     /// Streams that are open.
     pub streams: Gauge,
+    /// Bytes of all bodies in hand, until their calls are answered.
+    pub bodies_bytes: Gauge,
+    /// Bytes that have arrived and are not read, or are said and not sent, of all connections.
+    pub waiting_bytes: Gauge,
     /// Bytes read from sockets, TLS included.
     pub bytes_in: Counter,
     /// Bytes written to sockets, TLS included.
     pub bytes_out: Counter,
     /// Requests that were refused before they were calls: malformed, too large, too slow.
     pub refused: Refused,
-    /// Calls that found the workers' queue full, or all streams taken.
+    /// Calls that found the workers' queue full, all streams taken, or no room for their answer.
     pub overloaded: Counter,
     /// TLS handshakes that came to their end.
     pub handshakes: Counter,

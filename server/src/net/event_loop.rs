@@ -16,14 +16,19 @@ use super::config::ListenerId;
 use super::conn::Conn;
 use super::date::Moment;
 use super::identity::Identity;
-use super::live::{Live, Shared, Turn, overloaded};
+use super::line::Line;
+use super::live::{Live, Turn};
 use super::mailbox::{Mailbox, Newcomer, Note};
+use super::places::Full;
 use super::render::{self, Exchange};
 use super::request_id::Numbering;
+use super::shared::{Shared, overloaded};
 use super::slots::{Name, Slots};
 use super::timers::Timers;
 use super::tls::Tls;
-use crate::limits::{ACCEPT_BURST_MAX, ACCEPT_RETRY, EVENTS_MAX, READ_BYTES_MAX};
+use crate::limits::{
+    ACCEPT_BURST_MAX, ACCEPT_RETRY, EVENTS_MAX, HANDSHAKES_PER_PASS, READ_BYTES_MAX,
+};
 use crate::log::{self, Level, Value};
 
 /// A socket that accepts connections. Its token is its index.
@@ -64,6 +69,8 @@ pub(super) struct EventLoop {
     timers: Timers,
     /// Connections that had their turn and could go on. Each at most once.
     again: Vec<Name>,
+    /// Handshakes that wait for the next pass.
+    handshakes: Line,
     buffer: Box<[u8]>,
     settings: Settings,
     /// Connections so far, for the names of their requests.
@@ -100,6 +107,7 @@ impl EventLoop {
             slots,
             timers: Timers::default(),
             again: Vec::new(),
+            handshakes: Line::default(),
             buffer: vec![0; READ_BYTES_MAX].into_boxed_slice(),
             connections: 0,
             moment: Moment::at(Instant::now(), (settings.wall_clock)()),
@@ -130,8 +138,10 @@ impl EventLoop {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => self.moment.advance(Instant::now(), (self.settings.wall_clock)()),
             }
+            self.shared.handshakes_left.set(HANDSHAKES_PER_PASS);
             self.deliver(&mut notes);
             self.go_on();
+            self.shake_hands();
             self.handle(&events);
             self.accept();
             self.look_at_timers();
@@ -194,6 +204,19 @@ impl EventLoop {
         }
     }
 
+    /// The handshakes that wait, as many as a pass takes. Whoever waits longest is first, before those
+    /// that only come now.
+    fn shake_hands(&mut self) {
+        while self.shared.handshakes_left.get() > 0
+            && let Some(name) = self.handshakes.next()
+        {
+            if let Some(live) = self.slots.get_mut(name) {
+                live.in_line = None;
+                self.turn(name);
+            }
+        }
+    }
+
     fn look_at_timers(&mut self) {
         while let Some(name) = self.timers.take_due(self.moment.now) {
             if let Some(live) = self.slots.get_mut(name) {
@@ -211,9 +234,13 @@ impl EventLoop {
         if live.is_closed() {
             return self.remove(name);
         }
-        if turn == Turn::Again && !live.queued {
-            live.queued = true;
-            self.again.push(name);
+        match turn {
+            Turn::Again if !live.queued => {
+                live.queued = true;
+                self.again.push(name);
+            }
+            Turn::Later => self.handshakes.join(name, &mut live.in_line),
+            Turn::Again | Turn::Rest => {}
         }
         if let Some(deadline) = live.deadline(&self.shared.limits) {
             self.timers.arm(name, &mut live.timer, deadline);
@@ -223,8 +250,8 @@ impl EventLoop {
     fn remove(&mut self, name: Name) {
         if let Some(mut live) = self.slots.remove(name) {
             self.timers.disarm(name, &mut live.timer);
+            self.handshakes.leave(&mut live.in_line);
             live.release(&self.shared, self.moment.now);
-            self.shared.tally.leave();
         }
     }
 
@@ -271,14 +298,22 @@ impl EventLoop {
         let (instance, connection) = (self.settings.instance, self.connections);
         let mut numbering = Numbering { instance, connection, requests: 0 };
         self.shared.counters.accepted.add(1);
-        if !self.shared.tally.admit(self.shared.limits.connections_max) {
-            self.shared.counters.turned_away.add(1);
-            // A client of TLS could not read it, and a handshake is more than we have time for.
-            let exchange = identity.is_none().then(|| Exchange::refused(numbering.next()));
-            return turn_away(socket, exchange, &self.moment);
-        }
+        let place = match self.shared.room.take(*id, peer.ip()) {
+            Ok(place) => place,
+            Err(full) => {
+                let counters = &self.shared.counters;
+                let (counter, why) = match full {
+                    Full::All => (&counters.turned_away, "too many connections"),
+                    Full::Peer => (&counters.turned_away_of_peer, "too many connections of yours"),
+                };
+                counter.add(1);
+                // A client of TLS could not read it, and a handshake is more than we have time for.
+                let exchange = identity.is_none().then(|| Exchange::refused(numbering.next()));
+                return turn_away(socket, exchange, why, &self.moment);
+            }
+        };
         let (listener, identity) = (*id, identity.clone());
-        let newcomer = Newcomer { listener, identity, peer, socket, numbering };
+        let newcomer = Newcomer { listener, identity, peer, socket, numbering, place };
         let turn = usize::try_from(connection % (self.others.len() as u64 + 1));
         match self.others.get(turn.expect("less than the number of loops")) {
             Some(other) => other.send(Note::Newcomer(Box::new(newcomer))),
@@ -288,7 +323,7 @@ impl EventLoop {
 
     /// Takes a connection that was admitted.
     fn welcome(&mut self, newcomer: Newcomer) {
-        let Newcomer { listener, identity, peer, mut socket, numbering } = newcomer;
+        let Newcomer { listener, identity, peer, mut socket, numbering, place } = newcomer;
         let (limits, now) = (Arc::clone(&self.shared.limits), self.moment.now);
         let registry = self.poll.registry();
         let opened = self.slots.insert(|name| {
@@ -296,7 +331,7 @@ impl EventLoop {
             let session = identity.as_ref().map(|identity| identity.session()).transpose();
             let tls = session.map_err(io::Error::other)?.map(|session| Tls::open(session, now));
             let conn = Conn::open(limits, numbering, now);
-            Ok::<_, io::Error>(Live::open(name, listener, peer, socket, conn, tls))
+            Ok::<_, io::Error>(Live::open(name, listener, peer, socket, place, conn, tls))
         });
         match opened {
             Some(Ok(name)) => {
@@ -308,7 +343,6 @@ impl EventLoop {
                 self.turn(name);
             }
             Some(Err(error)) => {
-                self.shared.tally.leave();
                 let fields = [("error", Value::Text(&error))];
                 log::event(Level::Error, "could not watch a connection", &fields);
             }
@@ -345,7 +379,9 @@ impl EventLoop {
 
     /// Whether something can be done without waiting for the system.
     fn is_busy(&self) -> bool {
-        !self.again.is_empty() || self.listeners.iter().any(|listener| listener.ready)
+        !self.again.is_empty()
+            || !self.handshakes.is_empty()
+            || self.listeners.iter().any(|listener| listener.ready)
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -360,11 +396,11 @@ fn register(registry: &Registry, socket: &mut TcpStream, name: Name) -> io::Resu
     registry.register(socket, Token(name.to_number()), Interest::READABLE | Interest::WRITABLE)
 }
 
-/// Tells a client that we are full, as far as its socket takes it at once.
-fn turn_away(socket: TcpStream, exchange: Option<Exchange>, moment: &Moment) {
+/// Tells a client that we are full, and how, as far as its socket takes it at once.
+fn turn_away(socket: TcpStream, exchange: Option<Exchange>, why: &str, moment: &Moment) {
     use std::io::Write;
     if let Some(exchange) = exchange {
-        let answer = overloaded("too many connections");
+        let answer = overloaded(why);
         let (bytes, _) =
             render::response(exchange, answer, moment).expect("our own answers are well formed");
         // Best effort: whoever overloads us does not get more of our time.

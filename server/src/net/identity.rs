@@ -5,7 +5,6 @@
 //! settings it began with, so a change reaches the next one and disturbs none.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,7 @@ use rustls::server::{NoServerSessionStorage, ProducesTickets, UnbufferedServerCo
 
 use crate::limits::TLS_FILE_BYTES_MAX;
 use crate::log::{self, Level, Value};
+use crate::regular_file;
 
 /// Mode bits that let anyone at all at a file.
 const MODE_OTHERS: u32 = 0o007;
@@ -32,6 +32,8 @@ const MODE_GROUP: u32 = 0o070;
 pub enum IdentityError {
     /// The file cannot be read.
     Read(PathBuf, io::Error),
+    /// What is there is no regular file: reading it might never end.
+    NotRegular(PathBuf),
     /// The file is larger than `TLS_FILE_BYTES_MAX`.
     TooLarge(PathBuf),
     /// The file is not PEM.
@@ -59,6 +61,11 @@ impl fmt::Display for IdentityError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(path, error) => write!(out, "{}: {error}", path.display()),
+            Self::NotRegular(path) => write!(
+                out,
+                "{}: not a regular file; copy the certificate or key into one",
+                path.display()
+            ),
             Self::TooLarge(path) => write!(
                 out,
                 "{}: larger than {TLS_FILE_BYTES_MAX} bytes, so it is no certificate or key",
@@ -192,7 +199,8 @@ fn settings(
 /// A file's bytes and its mode, of the same open file.
 fn read(path: &Path) -> Result<(Vec<u8>, u32), IdentityError> {
     let failed = |error| IdentityError::Read(path.to_owned(), error);
-    let file = File::open(path).map_err(failed)?;
+    let file = regular_file::open(path).map_err(failed)?;
+    let file = file.ok_or_else(|| IdentityError::NotRegular(path.to_owned()))?;
     let mode = file.metadata().map_err(failed)?.mode();
     let mut bytes = Vec::new();
     file.take(TLS_FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;

@@ -13,51 +13,19 @@ use mio::event::Event;
 use mio::net::TcpStream;
 
 use super::config::{Limits, ListenerId};
-use super::conn::Conn;
-use super::counters::Counters;
+use super::conn::{Arrived, Conn};
 use super::date::Moment;
-use super::mailbox::Mailbox;
 use super::message::{Head, Request, Response};
-use super::pool::Pool;
+use super::places::Place;
 use super::render::AnswerFault;
-use super::reply::{Answered, Call, Cancel, End, Feed, OnDrain, Reply, Service};
+use super::reply::{Admission, Answered, Call, Cancel, End, Feed, OnDrain, Reply};
 use super::request_id::RequestId;
+use super::shared::{Job, Shared, overloaded};
 use super::slots::Name;
-use super::tally::{OpenStream, Tally};
+use super::tally::OpenStream;
 use super::tls::{Change, Tls};
-use crate::limits::{BODY_BYTES_SMALL, RETRY_AFTER_SECONDS, TURN_STEPS_MAX};
+use crate::limits::{BODY_BYTES_SMALL, TLS_RECORD_BYTES_MAX, TURN_STEPS_MAX, WAITING_BYTES_SMALL};
 use crate::log::{self, Level, Value};
-
-/// A call on its way to a worker.
-pub(super) struct Job {
-    pub call: Call,
-    pub reply: Reply,
-}
-
-impl Job {
-    /// Lets the service answer. A call whose client left while it waited is not begun: under load
-    /// that is work nobody wants, before work that somebody does.
-    pub(super) fn run(self, service: &dyn Service, counters: &Counters) {
-        counters.queue_wait.record(self.call.arrived.elapsed());
-        if self.call.cancel.is_raised() {
-            return self.reply.send(overloaded("the client left before its turn"));
-        }
-        let id = self.call.id;
-        log::for_request(id.as_str(), || service.serve(self.call, self.reply));
-    }
-}
-
-/// What all connections of a loop share; the mailbox is the loop's own, the rest is common to all loops.
-pub(super) struct Shared {
-    pub service: Arc<dyn Service>,
-    pub pool: Arc<Pool<Job>>,
-    /// Threads for calls that take long.
-    pub jobs: Arc<Pool<Job>>,
-    pub mailbox: Arc<Mailbox>,
-    pub limits: Arc<Limits>,
-    pub tally: Arc<Tally>,
-    pub counters: Arc<Counters>,
-}
 
 /// What is remembered of a call until it is answered.
 struct Asked {
@@ -73,6 +41,8 @@ pub(super) enum Turn {
     Rest,
     /// More could be done at once; the others go first.
     Again,
+    /// A handshake could go on, and this pass of the loop has done its share of them.
+    Later,
 }
 
 /// An open connection.
@@ -81,10 +51,14 @@ pub(super) struct Live {
     pub timer: Option<Instant>,
     /// Whether it stands in the loop's list of those that go on.
     pub queued: bool,
+    /// Its place in the line of handshakes that wait for the next pass.
+    pub in_line: Option<u64>,
     name: Name,
     listener: ListenerId,
     peer: SocketAddr,
     socket: TcpStream,
+    /// Given back with the connection.
+    _place: Place,
     conn: Conn,
     /// Between the two, on a listener that speaks TLS. Its own allocation: it is much larger, and
     /// most installations have it done by a gateway.
@@ -96,6 +70,8 @@ pub(super) struct Live {
     write_shut: bool,
     /// What of the bodies in hand is this connection's.
     body_bytes: usize,
+    /// The same of what waits, unread or unsent.
+    waiting_bytes: usize,
     asked: Option<Asked>,
     cancel: Option<Cancel>,
     stream: Option<(Arc<Feed>, OpenStream)>,
@@ -111,16 +87,19 @@ impl Live {
         listener: ListenerId,
         peer: SocketAddr,
         socket: TcpStream,
+        place: Place,
         conn: Conn,
         tls: Option<Tls>,
     ) -> Live {
         Live {
             timer: None,
             queued: false,
+            in_line: None,
             name,
             listener,
             peer,
             socket,
+            _place: place,
             conn,
             tls: tls.map(Box::new),
             readable: false,
@@ -128,6 +107,7 @@ impl Live {
             end_announced: false,
             write_shut: false,
             body_bytes: 0,
+            waiting_bytes: 0,
             asked: None,
             cancel: None,
             stream: None,
@@ -147,15 +127,32 @@ impl Live {
 
     /// Reads, serves and writes until nothing moves or the others must have their turn.
     pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
+        let turn = self.steps(buffer, shared, moment);
+        let turn = if self.is_held_back(shared) { Turn::Later } else { turn };
+        self.set_waiting_bytes(shared, self.unread_bytes() + self.unsent_bytes());
+        turn
+    }
+
+    /// Whether a handshake waits for the next pass: what costs its client little to ask for must not hold
+    /// up those who are past it.
+    fn is_held_back(&self, shared: &Shared) -> bool {
+        let is_shaking_hands = self.tls.as_ref().is_some_and(|tls| tls.is_shaking_hands());
+        is_shaking_hands && self.readable && shared.handshakes_left.get() == 0
+    }
+
+    fn steps(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
         for _ in 0..TURN_STEPS_MAX {
             let has_read = self.read(buffer, shared, moment);
-            let was_full = self.conn.room() == 0;
-            let request = self.conn.advance(moment);
+            let was_full = (self.conn.room() == 0, self.room(shared) == 0);
+            let arrived = self.conn.advance(moment);
             // What the system said about a full connection holds still: it says it once.
-            let has_room_again = was_full && self.conn.room() > 0;
-            let has_called = request.is_some();
-            if let Some(request) = request {
-                self.start(request, shared, moment);
+            let has_room_again =
+                was_full.0 && self.conn.room() > 0 || was_full.1 && self.room(shared) > 0;
+            let has_called = arrived.is_some();
+            match arrived {
+                Some(Arrived::Call(request)) => self.start(request, shared, moment),
+                Some(Arrived::Head(request, bytes)) => self.judge(request, bytes, shared, moment),
+                None => {}
             }
             self.count_body(shared, moment);
             if let Some(status) = self.conn.take_refused() {
@@ -173,6 +170,13 @@ impl Live {
     /// The call in flight is answered.
     pub(super) fn answer(&mut self, response: Response, shared: &Shared, moment: &Moment) {
         self.cancel = None;
+        let has_room = response.body.len() <= WAITING_BYTES_SMALL || !shared.tally.is_brimful();
+        let response = if has_room {
+            response
+        } else {
+            shared.counters.overloaded.add(1);
+            overloaded("too many answers wait for slow readers")
+        };
         self.count(Some(response.head.status), Some(response.body.len()), shared, Instant::now());
         let outcome = self.conn.respond(response, moment);
         report(outcome);
@@ -200,7 +204,7 @@ impl Live {
         shared: &Shared,
         moment: &Moment,
     ) {
-        let Some(open) = shared.tally.open_stream(shared.limits.streams_max) else {
+        let Some(open) = shared.tally.open_stream() else {
             feed.close();
             shared.counters.overloaded.add(1);
             return self.answer(overloaded("too many streams"), shared, moment);
@@ -253,6 +257,7 @@ impl Live {
     pub(super) fn release(mut self, shared: &Shared, now: Instant) {
         self.say_farewell();
         self.set_body_bytes(shared, 0);
+        self.set_waiting_bytes(shared, 0);
         self.count(None, None, shared, now);
         if let Some((feed, _)) = self.stream.take() {
             feed.close();
@@ -296,18 +301,47 @@ impl Live {
     /// Keeps the count of body bytes, and refuses a large body when there are too many.
     fn count_body(&mut self, shared: &Shared, moment: &Moment) {
         self.set_body_bytes(shared, self.conn.body_bytes());
-        if self.conn.is_gathering()
-            && self.body_bytes > BODY_BYTES_SMALL
-            && shared.tally.bodies_bytes() > shared.limits.bodies_bytes_max
-        {
-            self.conn.turn_down(overloaded("too many large bodies at once"), moment);
+        if self.conn.is_gathering() && Live::is_one_too_large(self.body_bytes, shared) {
+            self.conn.turn_down(too_many_bodies(), moment);
             self.set_body_bytes(shared, 0);
         }
+    }
+
+    /// Whether a body of so many bytes is large, and there are too many of them.
+    fn is_one_too_large(bytes: usize, shared: &Shared) -> bool {
+        bytes > BODY_BYTES_SMALL && shared.tally.has_too_many_bodies()
     }
 
     fn set_body_bytes(&mut self, shared: &Shared, bytes: usize) {
         shared.tally.count_bodies(self.body_bytes, bytes);
         self.body_bytes = bytes;
+    }
+
+    fn set_waiting_bytes(&mut self, shared: &Shared, bytes: usize) {
+        shared.tally.count_waiting(self.waiting_bytes, bytes);
+        self.waiting_bytes = bytes;
+    }
+
+    fn unread_bytes(&self) -> usize {
+        self.conn.unread_bytes() + self.tls.as_ref().map_or(0, |tls| tls.unread_bytes())
+    }
+
+    fn unsent_bytes(&self) -> usize {
+        self.conn.unsent_bytes() + self.tls.as_ref().map_or(0, |tls| tls.unsent_bytes())
+    }
+
+    /// How many bytes may be read now. Where too many wait, what is not small waits with its client: an
+    /// unfinished head, and a record that holds it, always fit, so whatever fills the rest is requests
+    /// ahead of their turn, which comes with the answer to the one before them.
+    fn room(&self, shared: &Shared) -> usize {
+        let (room, allowance) = match &self.tls {
+            None => (self.conn.room(), WAITING_BYTES_SMALL),
+            Some(tls) => (tls.room(&self.conn), WAITING_BYTES_SMALL + TLS_RECORD_BYTES_MAX),
+        };
+        if room == 0 || !shared.tally.is_brimful() {
+            return room;
+        }
+        room.min(allowance.saturating_sub(self.unread_bytes()))
     }
 
     fn give_up_call(&mut self) {
@@ -319,15 +353,9 @@ impl Live {
     /// One read. Says whether something came of it.
     fn read(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> bool {
         let now = moment.now;
-        let (room, handed_over) = match &mut self.tls {
-            None => (self.conn.room(), false),
-            Some(tls) => {
-                let handed_over = tls.hand_over(&mut self.conn, now);
-                (tls.room(&self.conn), handed_over)
-            }
-        };
-        let room = room.min(buffer.len());
-        if !self.readable || room == 0 {
+        let handed_over = self.tls.as_mut().is_some_and(|tls| tls.hand_over(&mut self.conn, now));
+        let room = self.room(shared).min(buffer.len());
+        if !self.readable || room == 0 || self.is_held_back(shared) {
             return handed_over;
         }
         match self.socket.read(&mut buffer[..room]) {
@@ -359,6 +387,9 @@ impl Live {
             return self.conn.turn_down(answer, moment);
         }
         let change = tls.receive(bytes, &mut self.conn, moment.now);
+        if tls.take_worked() {
+            shared.handshakes_left.update(|left| left.saturating_sub(1));
+        }
         self.note_tls(change, shared);
     }
 
@@ -430,13 +461,42 @@ impl Live {
         }
     }
 
+    /// A request as the service sees it.
+    fn call(&self, request: Request) -> Call {
+        let (listener, peer) = (self.listener, self.peer);
+        let id = self.conn.request_id().expect("a request that was given has a name");
+        // Asked anew: an answer on the loop takes less time than the loop's own clock moves in.
+        Call { id, listener, peer, request, arrived: Instant::now(), cancel: Cancel::new() }
+    }
+
+    /// Asks the service whether a request may have its body.
+    fn judge(&mut self, request: Request, body_bytes: usize, shared: &Shared, moment: &Moment) {
+        let call = self.call(request);
+        let (id, arrived, service) = (call.id, call.arrived, &shared.service);
+        let judged = || (service.route(&call), service.admit(&call, body_bytes));
+        let judged = log::for_request(id.as_str(), || catch_unwind(AssertUnwindSafe(judged)));
+        let (route, admission) = judged.unwrap_or_else(|_| {
+            report_panic(&id);
+            (0, Admission::Answer(Response::internal(&id)))
+        });
+        match admission {
+            Admission::UpTo(_) if Live::is_one_too_large(body_bytes, shared) => {
+                self.conn.turn_down(too_many_bodies(), moment);
+            }
+            Admission::UpTo(bytes_max) => self.conn.admit(call.request, bytes_max, moment),
+            Admission::Answer(response) => {
+                self.asked = Some(Asked { id, route, arrived });
+                let (status, bytes) = (response.head.status, response.body.len());
+                self.count(Some(status), Some(bytes), shared, Instant::now());
+                report(self.conn.decline(response, moment));
+            }
+        }
+    }
+
     /// Answers a call here if the service can, else gives it to a worker, or to a thread for jobs.
     fn start(&mut self, request: Request, shared: &Shared, moment: &Moment) {
-        let cancel = Cancel::new();
-        // Asked anew: an answer on the loop takes less time than the loop's own clock moves in.
-        let (listener, peer, arrived) = (self.listener, self.peer, Instant::now());
-        let id = self.conn.request_id().expect("a request that was given has a name");
-        let call = Call { id, listener, peer, request, arrived, cancel: cancel.clone() };
+        let call = self.call(request);
+        let (id, arrived, cancel) = (call.id, call.arrived, call.cancel.clone());
         let service = &shared.service;
         let asked = &mut self.asked;
         let triage = || {
@@ -454,13 +514,13 @@ impl Live {
             }
             Ok(Err(response)) => return self.answer(response, shared, moment),
             Err(_) => {
-                let fields = [("request_id", Value::Text(&id))];
-                log::event(Level::Error, "a quick call panicked and was answered 500", &fields);
+                report_panic(&id);
                 return self.answer(Response::internal(&id), shared, moment);
             }
         };
         let backlog = shared.limits.stream_backlog_bytes_max;
-        let reply = Reply::new(self.name, Arc::clone(&shared.mailbox), id, backlog);
+        let (mailbox, tally) = (Arc::clone(&shared.mailbox), Arc::clone(&shared.tally));
+        let reply = Reply::new(self.name, mailbox, id, backlog, tally);
         match pool.submit(Job { call, reply }) {
             Ok(()) => self.cancel = Some(cancel),
             Err(job) => {
@@ -495,10 +555,14 @@ impl Live {
     }
 }
 
-/// 503 with `Retry-After`; `why` is our own words.
-pub(super) fn overloaded(why: &str) -> Response {
-    Response::detail(503, &format!("Service Unavailable: {why}"))
-        .header("retry-after", RETRY_AFTER_SECONDS.to_string())
+fn too_many_bodies() -> Response {
+    overloaded("too many large bodies at once")
+}
+
+/// A service panicked on the event loop; the panic hook has printed where.
+fn report_panic(id: &RequestId) {
+    let fields = [("request_id", Value::Text(id))];
+    log::event(Level::Error, "a quick call panicked and was answered 500", &fields);
 }
 
 /// An answer that could not be sent is a fault of ours that only the log can tell.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use mio::{Poll, Token, Waker};
 
+use super::config::Limits;
 use super::mailbox::{Mailbox, Note};
 use super::reply::{Feed, Reply, StreamSender};
 use super::request_id::RequestId;
 use super::slots::Name;
 use super::sse;
+use super::tally::Tally;
 use crate::limits::STREAM_BACKLOG_BYTES_MAX;
 
 /// The reader's end. Dropped, the reader is gone.
@@ -25,7 +27,8 @@ impl Loose {
         let waker = Waker::new(poll.registry(), Token(0)).expect("the poll is new");
         let mailbox = Arc::new(Mailbox::new(waker));
         let (name, id) = (Name::from_number(0), RequestId::parse("test").expect("it is plain"));
-        let reply = Reply::new(name, Arc::clone(&mailbox), id, STREAM_BACKLOG_BYTES_MAX);
+        let tally = Arc::new(Tally::new(Arc::default(), Arc::new(Limits::default())));
+        let reply = Reply::new(name, Arc::clone(&mailbox), id, STREAM_BACKLOG_BYTES_MAX, tally);
         let sender = reply.stream(sse::head());
         let mut notes = Vec::new();
         mailbox.collect(&mut notes, false);

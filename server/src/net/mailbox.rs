@@ -18,6 +18,7 @@ use mio::net::TcpStream;
 use super::config::ListenerId;
 use super::identity::Identity;
 use super::message::{Head, Response};
+use super::places::Place;
 use super::reply::Feed;
 use super::request_id::Numbering;
 use super::slots::Name;
@@ -43,6 +44,7 @@ pub(super) struct Newcomer {
     pub peer: SocketAddr,
     pub socket: TcpStream,
     pub numbering: Numbering,
+    pub place: Place,
 }
 
 /// What has arrived since the loop last looked.

@@ -2,7 +2,7 @@
 //!
 //! Knows bytes, deadlines and calls; must not know tools, tenants or stores. The flow of one call:
 //! `event_loop` reads bytes into a `conn` (a state machine without a socket), which parses them by
-//! `http` and `chunked` into a [`Request`]; the [`Service`] answers it through its [`Reply`] on a
+//! `http`, `gathering` and `chunked` into a [`Request`]; the [`Service`] answers it through its [`Reply`] on a
 //! worker of the `pool`; the answer comes back by the `mailbox`, `render` turns it into bytes, and
 //! the loop writes them.
 
@@ -13,18 +13,22 @@ mod conn;
 mod counters;
 mod date;
 mod event_loop;
+mod gathering;
 mod http;
 mod identity;
+mod line;
 mod live;
 #[cfg(test)]
 pub(crate) mod loose;
 mod mailbox;
 mod message;
+mod places;
 mod pool;
 mod render;
 mod reply;
 mod request_id;
 mod server;
+mod shared;
 mod slots;
 pub mod sse;
 mod tally;
@@ -32,11 +36,11 @@ mod target;
 mod timers;
 mod tls;
 
-pub use config::{Limits, Listen, ListenerId, NetConfig};
+pub use config::{Limits, Listen, ListenerId, NetConfig, Places};
 pub use counters::{Counter, Counters, Depth, Gauge, Refused};
 pub use identity::{Identity, IdentityError};
 pub use message::{Head, Headers, Method, Request, Response, Version};
-pub use reply::{Answered, Call, Cancel, Gone, Reply, Service, StreamSender};
+pub use reply::{Admission, Answered, Call, Cancel, Gone, Reply, Service, StreamSender};
 pub use request_id::RequestId;
 pub use server::{BindError, Drained, Inherited, RunError, Server, ShutdownHandle};
 pub use target::{PercentError, percent_decode};

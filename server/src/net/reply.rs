@@ -13,7 +13,8 @@ use super::mailbox::{Mailbox, Note, locked};
 use super::message::{Head, Request, Response};
 use super::request_id::RequestId;
 use super::slots::Name;
-use crate::limits::STREAM_MESSAGE_BYTES_MAX;
+use super::tally::Tally;
+use crate::limits::{STREAM_MESSAGE_BYTES_MAX, WAITING_BYTES_SMALL};
 
 /// What answers calls.
 pub trait Service: Send + Sync + 'static {
@@ -27,6 +28,16 @@ pub trait Service: Send + Sync + 'static {
     fn quick(&self, call: &Call) -> Option<Response> {
         let _ = call;
         None
+    }
+
+    /// Whether a call may have a body that is not small, or whose client waits to be told to go on. Asked
+    /// on the event loop, as `quick` is, before that body is taken, so that nobody fills the memory with
+    /// bodies of calls that will be refused. `call` is as it will be, with an empty body in its place, of
+    /// which `body_bytes` at least are to come. Asked again when a body of unknown length is to become
+    /// longer than was said.
+    fn admit(&self, call: &Call, body_bytes: usize) -> Admission {
+        let _ = (call, body_bytes);
+        Admission::UpTo(usize::MAX)
     }
 
     /// The server is closing down: streams that were kept open are to end now, in good order. Called
@@ -52,6 +63,15 @@ pub trait Service: Send + Sync + 'static {
     fn answered(&self, answered: &Answered) {
         let _ = answered;
     }
+}
+
+/// What becomes of a call whose body has not been taken.
+#[derive(Debug)]
+pub enum Admission {
+    /// It may have a body of so many bytes.
+    UpTo(usize),
+    /// It is answered without its body; the connection closes.
+    Answer(Response),
 }
 
 /// How a call ended.
@@ -116,6 +136,8 @@ pub struct Reply {
     to: Option<(Name, Arc<Mailbox>)>,
     id: RequestId,
     stream_backlog_bytes_max: usize,
+    /// Counts what a stream has waiting.
+    tally: Arc<Tally>,
     /// What every answer carries beside its own fields.
     fields: Vec<(&'static str, String)>,
 }
@@ -127,8 +149,9 @@ impl Reply {
         mailbox: Arc<Mailbox>,
         id: RequestId,
         stream_backlog_bytes_max: usize,
+        tally: Arc<Tally>,
     ) -> Reply {
-        Reply { to: Some((name, mailbox)), id, stream_backlog_bytes_max, fields: Vec::new() }
+        Reply { to: Some((name, mailbox)), id, stream_backlog_bytes_max, tally, fields: Vec::new() }
     }
 
     /// Adds fields to the answer, whatever it will be: a response, a stream, or the 500 of a panic.
@@ -172,7 +195,8 @@ impl Reply {
     }
 
     fn streamed(mut self, head: Head, on_drain: OnDrain) -> StreamSender {
-        let feed = Arc::new(Feed { on_drain, ..Feed::new(self.stream_backlog_bytes_max) });
+        let tally = Arc::clone(&self.tally);
+        let feed = Arc::new(Feed::new(self.stream_backlog_bytes_max, tally, on_drain));
         let head = self.dressed(head);
         let (name, mailbox) = self.to.take().expect("only send, stream and drop take it, once");
         mailbox.send(Note::Stream(name, head, Arc::clone(&feed)));
@@ -223,7 +247,8 @@ pub struct StreamSender {
 
 impl StreamSender {
     /// Sends bytes. Never waits: a client that lets more than `STREAM_BACKLOG_BYTES_MAX` pile up is
-    /// cut off, and so is a stream with a message over `STREAM_MESSAGE_BYTES_MAX`.
+    /// cut off, and so is a stream with a message over `STREAM_MESSAGE_BYTES_MAX`. Where
+    /// `WAITING_BYTES_MAX` is reached, so is one with more than `WAITING_BYTES_SMALL`.
     ///
     /// # Errors
     /// [`Gone`] when nobody will read it; nothing more need be sent.
@@ -283,6 +308,7 @@ pub(super) struct Feed {
     /// Told when what was pending is taken, or will never be.
     taken: Condvar,
     backlog_bytes_max: usize,
+    tally: Arc<Tally>,
     pub(super) on_drain: OnDrain,
 }
 
@@ -308,9 +334,9 @@ struct FeedState {
 }
 
 impl Feed {
-    pub(super) fn new(backlog_bytes_max: usize) -> Feed {
+    pub(super) fn new(backlog_bytes_max: usize, tally: Arc<Tally>, on_drain: OnDrain) -> Feed {
         let (state, taken) = (Mutex::default(), Condvar::new());
-        Feed { state, taken, backlog_bytes_max, on_drain: OnDrain::End }
+        Feed { state, taken, backlog_bytes_max, tally, on_drain }
     }
 
     /// Takes what is pending, and the end if it has been reached.
@@ -318,7 +344,7 @@ impl Feed {
         let mut state = locked(&self.state);
         state.noted = false;
         self.taken.notify_all();
-        (std::mem::take(&mut state.pending), state.end)
+        (self.empty(&mut state), state.end)
     }
 
     /// Whether the connection must break, whatever is still unsent.
@@ -330,8 +356,14 @@ impl Feed {
     pub(super) fn close(&self) {
         let mut state = locked(&self.state);
         state.gone = true;
-        state.pending = Vec::new();
+        self.empty(&mut state);
         self.taken.notify_all();
+    }
+
+    /// What was pending, which counts here no longer.
+    fn empty(&self, state: &mut FeedState) -> Vec<u8> {
+        self.tally.count_waiting(state.pending.len(), 0);
+        std::mem::take(&mut state.pending)
     }
 
     /// Waits until nothing is pending. The loop takes or closes every feed in the end: it keeps the
@@ -348,12 +380,14 @@ impl Feed {
         if state.gone {
             return (false, Err(Gone));
         }
-        let fits = state.pending.len() + bytes.len() <= self.backlog_bytes_max
-            || (state.pending.is_empty() && bytes.len() <= STREAM_MESSAGE_BYTES_MAX);
-        if fits {
+        let (before, after) = (state.pending.len(), state.pending.len() + bytes.len());
+        let fits = after <= self.backlog_bytes_max
+            || (before == 0 && bytes.len() <= STREAM_MESSAGE_BYTES_MAX);
+        if fits && (after <= WAITING_BYTES_SMALL || !self.tally.is_brimful()) {
             state.pending.extend_from_slice(bytes);
+            self.tally.count_waiting(before, after);
         } else {
-            state.pending = Vec::new();
+            self.empty(&mut state);
             state.gone = true;
             state.end = Some(End::Broken);
             // The loop leaves a feed alone while the socket is full; this it must know at once.
@@ -376,10 +410,19 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::config::Limits;
+    use crate::net::counters::Counters;
+
+    /// A feed with a backlog of ten bytes, where so many bytes may wait in all.
+    fn fresh(waiting_bytes_max: usize) -> (Feed, Arc<Counters>) {
+        let counters: Arc<Counters> = Arc::default();
+        let limits = Arc::new(Limits { waiting_bytes_max, ..Limits::default() });
+        (Feed::new(10, Arc::new(Tally::new(Arc::clone(&counters), limits)), OnDrain::End), counters)
+    }
 
     #[test]
     fn one_note_until_the_loop_has_looked() {
-        let feed = Feed::new(10);
+        let (feed, _) = fresh(1000);
         assert_eq!(feed.push(b"ab"), (true, Ok(())));
         assert_eq!(feed.push(b"cd"), (false, Ok(())));
         assert_eq!(feed.take(), (b"abcd".to_vec(), None));
@@ -390,21 +433,21 @@ mod tests {
 
     #[test]
     fn a_backlog_is_cut_off_and_one_large_message_is_not() {
-        let feed = Feed::new(10);
+        let (feed, _) = fresh(1000);
         assert_eq!(feed.push(&[b'x'; 50]), (true, Ok(())));
         assert!(!feed.is_broken());
         assert_eq!(feed.push(b"y"), (true, Err(Gone)));
         assert!(feed.is_broken());
         assert_eq!(feed.take(), (Vec::new(), Some(End::Broken)));
         assert_eq!(feed.push(b"z"), (false, Err(Gone)));
-        let feed = Feed::new(10);
+        let (feed, _) = fresh(1000);
         let huge = vec![b'x'; STREAM_MESSAGE_BYTES_MAX + 1];
         assert_eq!(feed.push(&huge), (true, Err(Gone)));
     }
 
     #[test]
     fn a_sender_in_turn_waits_for_the_loop_and_for_the_end() {
-        let feed = Feed::new(10);
+        let (feed, _) = fresh(1000);
         feed.wait_until_taken();
         assert_eq!(feed.push(b"ab"), (true, Ok(())));
         std::thread::scope(|scope| {
@@ -422,9 +465,35 @@ mod tests {
 
     #[test]
     fn a_closed_feed_takes_nothing() {
-        let feed = Feed::new(10);
+        let (feed, _) = fresh(1000);
         feed.close();
         assert_eq!(feed.push(b"a"), (false, Err(Gone)));
         assert!(!feed.finish(End::Clean));
+    }
+
+    #[test]
+    fn what_is_pending_counts_until_it_is_taken_or_given_up() {
+        let (one, counters) = fresh(1000);
+        assert_eq!(one.push(b"abc").1, Ok(()));
+        assert_eq!(one.push(b"de").1, Ok(()));
+        assert_eq!(counters.waiting_bytes.get(), 5);
+        one.take();
+        assert_eq!(counters.waiting_bytes.get(), 0);
+        assert_eq!(one.push(b"abc").1, Ok(()));
+        one.close();
+        assert_eq!(counters.waiting_bytes.get(), 0);
+    }
+
+    #[test]
+    fn a_stream_that_is_no_small_one_is_cut_off_where_too_much_waits() {
+        let (feed, counters) = fresh(1);
+        // The first of all finds nothing waiting.
+        assert_eq!(feed.push(&[b'x'; WAITING_BYTES_SMALL + 1]).1, Ok(()));
+        assert_eq!(feed.push(b"y").1, Err(Gone));
+        assert!(feed.is_broken() && counters.waiting_bytes.get() == 0);
+        let (feed, counters) = fresh(1);
+        assert_eq!(feed.push(b"x").1, Ok(()));
+        assert_eq!(feed.push(b"small").1, Ok(()));
+        assert_eq!(counters.waiting_bytes.get(), 6);
     }
 }

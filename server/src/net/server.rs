@@ -1,5 +1,6 @@
 //! Starting and stopping the front end.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -10,16 +11,17 @@ use std::time::UNIX_EPOCH;
 use mio::net::TcpListener;
 use mio::{Interest, Poll, Token, Waker};
 
-use super::config::{ListenerId, NetConfig};
+use super::config::{ListenerId, NetConfig, Places};
 use super::counters::Counters;
 use super::event_loop::{EventLoop, Listener, LoopEnd, Settings};
 use super::identity::Identity;
-use super::live::{Job, Shared};
 use super::mailbox::Mailbox;
+use super::places::Room;
 use super::pool::{Pool, Shown};
 use super::reply::Service;
+use super::shared::{Job, Shared};
 use super::tally::Tally;
-use crate::limits::{JOB_THREADS, LISTENERS_MAX, LOOPS_MAX, WORKERS_MAX};
+use crate::limits::{HANDSHAKES_PER_PASS, JOB_THREADS, LISTENERS_MAX, LOOPS_MAX, WORKERS_MAX};
 
 /// The waker's token: after those of all listeners, before those of all connections.
 const WAKER: Token = Token(LISTENERS_MAX);
@@ -115,6 +117,7 @@ pub struct Server {
     config: NetConfig,
     counters: Arc<Counters>,
     loops: usize,
+    places: Vec<(ListenerId, Places)>,
 }
 
 /// A socket that somebody else opened and listens with, such as the system's service manager.
@@ -169,7 +172,8 @@ impl Server {
             listeners.push(Listener::new(id, socket));
         }
         let counters = Arc::default();
-        Ok(Server { poll, listeners, mailbox, config, counters, loops: 1 })
+        let places = Vec::new();
+        Ok(Server { poll, listeners, mailbox, config, counters, loops: 1, places })
     }
 
     /// Has a listener speak TLS.
@@ -178,6 +182,19 @@ impl Server {
         for one in self.listeners.iter_mut().filter(|one| one.id == listener) {
             one.identity = Some(Arc::clone(identity));
         }
+        self
+    }
+
+    /// Keeps places for the connections of a listener, or bounds those of each of its peers. Said once
+    /// for a listener, which must be there: what is kept is kept from the others.
+    ///
+    /// # Panics
+    /// When places are kept that there are not.
+    #[must_use]
+    pub fn with_places(mut self, listener: ListenerId, places: Places) -> Server {
+        self.places.push((listener, places));
+        let reserved: usize = self.places.iter().map(|(_, places)| places.reserved).sum();
+        assert!(reserved < self.config.limits.connections_max, "places are left for everyone");
         self
     }
 
@@ -198,7 +215,7 @@ impl Server {
     /// # Errors
     /// See [`RunError`].
     pub fn run(self, service: Arc<dyn Service>) -> Result<Drained, RunError> {
-        let Server { poll, listeners, mailbox, config, counters, loops } = self;
+        let Server { poll, listeners, mailbox, config, counters, loops, places } = self;
         let limits = Arc::new(config.limits);
         let start = |name, threads, queue_max, depth| {
             let service = Arc::clone(&service);
@@ -211,7 +228,9 @@ impl Server {
         };
         let pool = start("worker", config.workers, limits.queue_max, |all| &all.queue)?;
         let jobs = start("job", JOB_THREADS, limits.job_queue_max, |all| &all.jobs)?;
-        let tally = Arc::new(Tally::new(Arc::clone(&counters)));
+        let tally = Arc::new(Tally::new(Arc::clone(&counters), Arc::clone(&limits)));
+        let room = Room::new(Arc::clone(&counters), limits.connections_max, &places);
+        let room = Arc::new(room);
         let share = |mailbox: &Arc<Mailbox>| Shared {
             service: Arc::clone(&service),
             pool: Arc::clone(&pool),
@@ -219,7 +238,9 @@ impl Server {
             mailbox: Arc::clone(mailbox),
             limits: Arc::clone(&limits),
             tally: Arc::clone(&tally),
+            room: Arc::clone(&room),
             counters: Arc::clone(&counters),
+            handshakes_left: Cell::new(HANDSHAKES_PER_PASS),
         };
         // Two runs that begin within one microsecond of each other have the same; it is no secret.
         let since = (config.wall_clock)().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,14 +1,15 @@
 //! What all loops count together, because its bounds are the server's and not a loop's.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::config::Limits;
 use super::counters::Counters;
 
-/// Connections, streams and bodies in hand, of all loops. The first two are what is shown of them, too.
+/// Streams, bodies in hand and bytes that wait, of all loops: the counters that are shown,
+/// held to their bounds.
 pub(super) struct Tally {
     counters: Arc<Counters>,
-    bodies_bytes: AtomicUsize,
+    limits: Arc<Limits>,
 }
 
 /// Stands for one open stream.
@@ -22,44 +23,36 @@ impl Drop for OpenStream {
 
 impl Tally {
     /// Nothing is open yet.
-    pub(super) fn new(counters: Arc<Counters>) -> Tally {
-        Tally { counters, bodies_bytes: AtomicUsize::new(0) }
-    }
-
-    /// Counts one more connection, unless there are `connections_max`.
-    pub(super) fn admit(&self, connections_max: usize) -> bool {
-        // Counted before it is looked at, so that two loops together never admit one too many.
-        let is_admitted = self.counters.open.raise() <= connections_max as u64;
-        if !is_admitted {
-            self.leave();
-        }
-        is_admitted
-    }
-
-    /// A connection that was admitted is gone.
-    pub(super) fn leave(&self) {
-        self.counters.open.lower();
+    pub(super) fn new(counters: Arc<Counters>, limits: Arc<Limits>) -> Tally {
+        Tally { counters, limits }
     }
 
     /// Counts one more stream; `None` when there are `streams_max`.
-    pub(super) fn open_stream(&self, streams_max: usize) -> Option<OpenStream> {
-        let is_admitted = self.counters.streams.raise() <= streams_max as u64;
+    pub(super) fn open_stream(&self) -> Option<OpenStream> {
+        // Counted before it is looked at, so that two loops together never admit one too many.
+        let is_admitted = self.counters.streams.raise() <= self.limits.streams_max as u64;
         let stream = OpenStream(Arc::clone(&self.counters));
         is_admitted.then_some(stream)
     }
 
     /// A connection has `now` bytes of bodies in hand where it had `before`.
     pub(super) fn count_bodies(&self, before: usize, now: usize) {
-        if now > before {
-            self.bodies_bytes.fetch_add(now - before, Ordering::Relaxed);
-        } else if now < before {
-            self.bodies_bytes.fetch_sub(before - now, Ordering::Relaxed);
-        }
+        self.counters.bodies_bytes.shift(before, now);
     }
 
-    /// Bytes of all bodies in hand.
-    pub(super) fn bodies_bytes(&self) -> usize {
-        self.bodies_bytes.load(Ordering::Relaxed)
+    /// Whether there are more bytes of bodies in hand than there may be.
+    pub(super) fn has_too_many_bodies(&self) -> bool {
+        self.counters.bodies_bytes.get() > self.limits.bodies_bytes_max as u64
+    }
+
+    /// A connection, or the feed of a stream, holds `now` bytes unread or unsent where it held `before`.
+    pub(super) fn count_waiting(&self, before: usize, now: usize) {
+        self.counters.waiting_bytes.shift(before, now);
+    }
+
+    /// Whether so many bytes wait that nobody may add to them what is not small.
+    pub(super) fn is_brimful(&self) -> bool {
+        self.counters.waiting_bytes.get() >= self.limits.waiting_bytes_max as u64
     }
 }
 
@@ -67,22 +60,37 @@ impl Tally {
 mod tests {
     use super::*;
 
+    fn tally(limits: Limits) -> (Tally, Arc<Counters>) {
+        let counters: Arc<Counters> = Arc::default();
+        (Tally::new(Arc::clone(&counters), Arc::new(limits)), counters)
+    }
+
     #[test]
     fn bounds_hold_for_all_together() {
-        let counters: Arc<Counters> = Arc::default();
-        let tally = Tally::new(Arc::clone(&counters));
-        assert_eq!([(); 3].map(|()| tally.admit(2)), [true, true, false]);
-        tally.leave();
-        assert!(tally.admit(2) && counters.open.get() == 2);
-
-        let one = tally.open_stream(1);
-        assert!(one.is_some() && tally.open_stream(1).is_none() && counters.streams.get() == 1);
+        let limits = Limits {
+            streams_max: 1,
+            bodies_bytes_max: 3,
+            waiting_bytes_max: 4,
+            ..Limits::default()
+        };
+        let (tally, counters) = tally(limits);
+        let one = tally.open_stream();
+        assert!(one.is_some() && tally.open_stream().is_none() && counters.streams.get() == 1);
         drop(one);
-        assert!(tally.open_stream(1).is_some() && counters.streams.get() == 0);
+        assert!(tally.open_stream().is_some() && counters.streams.get() == 0);
 
         tally.count_bodies(0, 5);
         tally.count_bodies(0, 3);
         tally.count_bodies(5, 1);
-        assert_eq!(tally.bodies_bytes(), 4);
+        assert!(counters.bodies_bytes.get() == 4 && tally.has_too_many_bodies());
+        tally.count_bodies(1, 0);
+        assert!(!tally.has_too_many_bodies());
+
+        tally.count_waiting(0, 3);
+        assert!(!tally.is_brimful());
+        tally.count_waiting(0, 1);
+        assert!(tally.is_brimful());
+        tally.count_waiting(3, 0);
+        assert!(!tally.is_brimful() && counters.waiting_bytes.get() == 1);
     }
 }

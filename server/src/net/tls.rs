@@ -57,6 +57,8 @@ pub(super) struct Tls {
     end_told: bool,
     /// Why it failed, for the log.
     fault: Option<Box<rustls::Error>>,
+    /// What was received last took the handshake through a costly step.
+    has_worked: bool,
 }
 
 /// Bytes that have come and are not read, or are said and not sent.
@@ -67,7 +69,6 @@ struct Traffic {
     /// Plaintext that the connection had no room for.
     plain: Inbox,
     outgoing: Outbox,
-    unsent_bytes: usize,
     /// Plaintext of the connection's that `outgoing` holds.
     covered_bytes: usize,
 }
@@ -94,6 +95,7 @@ impl Tls {
             ended: false,
             end_told: false,
             fault: None,
+            has_worked: false,
         }
     }
 
@@ -102,10 +104,7 @@ impl Tls {
         match self.stage {
             Stage::Failed => conn.room(),
             // What the connection throws away while it lingers comes through here all the same.
-            _ => {
-                let held = |traffic: &Traffic| traffic.incoming.len() + traffic.plain.len();
-                TLS_RECEIVED_BYTES_MAX - self.traffic.as_deref().map_or(0, held)
-            }
+            _ => TLS_RECEIVED_BYTES_MAX - self.unread_bytes(),
         }
     }
 
@@ -113,6 +112,16 @@ impl Tls {
     pub(super) fn is_plain_http(&self, bytes: &[u8]) -> bool {
         // A method begins with a capital letter, a record with a number below 32.
         self.stage == Stage::Fresh && bytes.first().is_some_and(u8::is_ascii_uppercase)
+    }
+
+    /// Whether what arrives next may cost a signature, or an agreement of keys.
+    pub(super) fn is_shaking_hands(&self) -> bool {
+        matches!(self.stage, Stage::Fresh | Stage::Handshake)
+    }
+
+    /// Whether what was received last has cost one.
+    pub(super) fn take_worked(&mut self) -> bool {
+        std::mem::take(&mut self.has_worked)
     }
 
     /// Takes bytes from the socket, at most `room` of them, and gives the connection what they hold.
@@ -138,7 +147,7 @@ impl Tls {
     /// The client closed its sending half of the socket.
     pub(super) fn end(&mut self, conn: &mut Conn, now: Instant) {
         self.ended = true;
-        if matches!(self.stage, Stage::Fresh | Stage::Handshake) {
+        if self.is_shaking_hands() {
             conn.lose();
         } else {
             self.hand_over(conn, now);
@@ -229,16 +238,26 @@ impl Tls {
     pub(super) fn wrote(&mut self, count: usize, conn: &mut Conn, now: Instant) {
         let Some(traffic) = &mut self.traffic else { return };
         traffic.outgoing.consume(count);
-        traffic.unsent_bytes -= count;
         if traffic.outgoing.is_empty() && traffic.covered_bytes > 0 {
             conn.wrote(std::mem::take(&mut traffic.covered_bytes), now);
         }
         self.rest();
     }
 
+    /// Bytes that have arrived and that the connection has not been given.
+    pub(super) fn unread_bytes(&self) -> usize {
+        let unread = |traffic: &Traffic| traffic.incoming.len() + traffic.plain.len();
+        self.traffic.as_deref().map_or(0, unread)
+    }
+
+    /// Ciphertext that is not sent; the connection still counts its plaintext.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.traffic.as_deref().map_or(0, |traffic| traffic.outgoing.len())
+    }
+
     /// Since when the client has been asked for its handshake; `None` once it is done.
     pub(super) fn handshake_since(&self) -> Option<Instant> {
-        matches!(self.stage, Stage::Fresh | Stage::Handshake).then_some(self.since)
+        self.is_shaking_hands().then_some(self.since)
     }
 
     /// Why it failed.
@@ -248,6 +267,7 @@ impl Tls {
 
     /// Goes through what has arrived as far as it is whole.
     fn read_records(&mut self) -> Result<(), rustls::Error> {
+        let mut is_answered = false;
         loop {
             let Tls { session, traffic, .. } = self;
             let Traffic { incoming, plain, .. } = &mut **traffic.get_or_insert_default();
@@ -265,6 +285,7 @@ impl Tls {
                     true
                 }
                 ConnectionState::EncodeTlsData(mut data) => {
+                    is_answered = true;
                     encoded = encode(|out| data.encode(out));
                     true
                 }
@@ -293,13 +314,16 @@ impl Tls {
                 *incoming = Inbox::default();
             }
             encoded.into_iter().for_each(|bytes| self.queue(bytes));
-            if self.traffic().unsent_bytes > TLS_UNSENT_BYTES_MAX {
+            if self.traffic().outgoing.len() > TLS_UNSENT_BYTES_MAX {
                 return Err(rustls::Error::General("unread protocol messages".to_owned()));
             }
             if !is_more {
                 break;
             }
         }
+        // To a hello, that is: with the end of the handshake only tickets are said. That the client is
+        // asked for another hello counts as well, lest it come as a gift.
+        self.has_worked |= is_answered && self.session.is_handshaking();
         let Traffic { incoming, plain, .. } = self.traffic();
         if plain.is_empty() && incoming.len() >= TLS_RECEIVED_BYTES_MAX {
             return Err(rustls::Error::General("a message that is too long".to_owned()));
@@ -346,9 +370,7 @@ impl Tls {
     }
 
     fn queue(&mut self, bytes: Vec<u8>) {
-        let traffic = self.traffic();
-        traffic.unsent_bytes += bytes.len();
-        traffic.outgoing.push(bytes);
+        self.traffic().outgoing.push(bytes);
     }
 
     fn traffic(&mut self) -> &mut Traffic {

@@ -84,19 +84,21 @@ fn bearer(parts: &Parts, call: &Call) -> Result<Caller, Refusal> {
 
 /// The local listener is for programs of this machine that mean it: a peer that is not loopback, a
 /// `Host` that names another machine (DNS rebinding) and a page of another origin are refused.
-/// `port` is the listener's own; pages of the `listed` origins may ask as well.
-pub fn check_local(call: &Call, port: u16, listed: &Origins) -> Result<(), Refusal> {
+/// `ports` are those of the listener's sockets; pages of the `listed` origins may ask as well.
+pub fn check_local(call: &Call, ports: &[u16], listed: &Origins) -> Result<(), Refusal> {
     if !call.peer.ip().is_loopback() {
         return Err(Refusal::new(403, "The local listener answers this machine only"));
     }
-    if !only(call, "host").is_some_and(|host| is_local_authority(host, port)) {
-        let detail = format!("Host must be localhost, 127.0.0.1 or [::1], with port {port}");
+    if !only(call, "host").is_some_and(|host| is_local_authority(host, ports)) {
+        let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+        let ports = ports.join(" or ");
+        let detail = format!("Host must be localhost, 127.0.0.1 or [::1], with port {ports}");
         return Err(Refusal::new(403, &detail));
     }
     // A page must come from this very listener, or from where the operator said.
     let is_welcome = |origin: &str| {
         let authority = origin.strip_prefix("http://");
-        authority.is_some_and(|authority| is_local_authority(authority, port))
+        authority.is_some_and(|authority| is_local_authority(authority, ports))
             || (listed.contains(origin) && route::is_shared(call))
     };
     if call.request.headers.get_all("origin").all(is_welcome) {
@@ -132,14 +134,14 @@ fn is_same_origin(origin: &str, host: &str, speaks_tls: bool) -> bool {
     of("https", ":443") == Some(true) || (!speaks_tls && of("http", ":80") == Some(true))
 }
 
-/// Whether a host and port are this machine's own names and `port`; port 80 may be left out.
-fn is_local_authority(authority: &str, port: u16) -> bool {
+/// Whether a host and port are this machine's own names and one of `ports`; port 80 may be left out.
+fn is_local_authority(authority: &str, ports: &[u16]) -> bool {
     let (name, given) = match authority.rsplit_once(':') {
         Some((name, given)) if !given.contains(']') => (name, given.parse().ok()),
         _ => (authority, Some(80)),
     };
     let named = matches!(name, "127.0.0.1" | "[::1]") || name.eq_ignore_ascii_case("localhost");
-    named && given == Some(port)
+    named && given.is_some_and(|given| ports.contains(&given))
 }
 
 #[cfg(test)]
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn only_names_of_this_machine_with_the_right_port_are_local() {
         for host in ["localhost:8788", "LOCALHOST:8788", "127.0.0.1:8788", "[::1]:8788"] {
-            assert!(is_local_authority(host, 8788), "{host}");
+            assert!(is_local_authority(host, &[8788]), "{host}");
         }
         for host in [
             "",
@@ -165,9 +167,15 @@ mod tests {
             "user@localhost:8788",
             "::1:8788",
         ] {
-            assert!(!is_local_authority(host, 8788), "{host}");
+            assert!(!is_local_authority(host, &[8788]), "{host}");
         }
-        assert!(is_local_authority("localhost", 80));
+        assert!(is_local_authority("localhost", &[80]));
+        // Each of two sockets is reached by its own port.
+        for host in ["localhost:8788", "127.0.0.1:9000"] {
+            assert!(is_local_authority(host, &[8788, 9000]), "{host}");
+        }
+        assert!(!is_local_authority("localhost:9001", &[8788, 9000]));
+        assert!(!is_local_authority("localhost:8788", &[]));
     }
 
     #[test]

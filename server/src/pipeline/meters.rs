@@ -109,19 +109,20 @@ fn front_end(page: &mut Page, net: &Counters) {
     for (name, kind, help, value) in [
         ("recalld_connections", Gauge, "Open connections.", net.open.get()),
         ("recalld_connections_accepted_total", Counter, "Connections.", net.accepted.get()),
-        (
-            "recalld_connections_turned_away_total",
-            Counter,
-            "Connections beyond the most that may be open.",
-            net.turned_away.get(),
-        ),
         ("recalld_streams", Gauge, "Open streams.", net.streams.get()),
+        ("recalld_bodies_bytes", Gauge, "Bodies in memory.", net.bodies_bytes.get()),
+        (
+            "recalld_waiting_bytes",
+            Gauge,
+            "Bytes of connections that are not read, or not sent.",
+            net.waiting_bytes.get(),
+        ),
         ("recalld_received_bytes_total", Counter, "Bytes from sockets.", net.bytes_in.get()),
         ("recalld_sent_bytes_total", Counter, "Bytes to sockets.", net.bytes_out.get()),
         (
             "recalld_overloaded_total",
             Counter,
-            "Calls that found their queue full, or all streams taken.",
+            "Calls that found their queue full, all streams taken, or no room for their answer.",
             net.overloaded.get(),
         ),
         ("recalld_tls_handshakes_total", Counter, "Done.", net.handshakes.get()),
@@ -134,6 +135,10 @@ fn front_end(page: &mut Page, net: &Counters) {
     ] {
         page.single(name, kind, help, value);
     }
+    let help = "Connections beyond the most that may be open, of all peers or of one.";
+    page.family("recalld_connections_turned_away_total", Counter, help);
+    page.count(&[("why", "full")], net.turned_away.get());
+    page.count(&[("why", "peer")], net.turned_away_of_peer.get());
     page.family("recalld_queue_length", Gauge, "Calls that wait for a thread.");
     page.count(&[("queue", "calls")], net.queue.get());
     page.count(&[("queue", "jobs")], net.jobs.get());

@@ -16,11 +16,12 @@ use std::time::Instant;
 
 use serde_json::Value as Json;
 
+use crate::limits::{API_BODY_BYTES_MAX, BODY_BYTES_MAX};
 use crate::log::{self, Value};
 use crate::mcp::{self, Endpoint};
 use crate::mcp_host::{Product, Visitor};
 use crate::metrics::Stage;
-use crate::net::{Answered, Call, Counters, ListenerId, Reply, Response, Service};
+use crate::net::{Admission, Answered, Call, Counters, ListenerId, Reply, Response, Service};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest;
@@ -40,7 +41,7 @@ pub const HOSTED: ListenerId = ListenerId(1);
 /// The service, as the network front end sees it.
 pub struct Pipeline {
     parts: Arc<Parts>,
-    local_port: u16,
+    local_ports: Box<[u16]>,
     hosted_speaks_tls: bool,
     origins: Origins,
     meters: Meters,
@@ -48,19 +49,20 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Serves calls with these parts. `local_port` is the local listener's; calls that come from
-    /// it must name it.
+    /// Serves calls with these parts. `local_ports` are those of the local listener's sockets; calls
+    /// that come from it must name one.
     ///
     /// # Errors
     /// The system gives no threads.
-    pub fn new(parts: Arc<Parts>, local_port: u16) -> io::Result<Self> {
+    pub fn new(parts: Arc<Parts>, local_ports: &[u16]) -> io::Result<Self> {
         let settings =
             mcp::Settings { call_time_max: parts.call_time_max, random: Arc::clone(&parts.random) };
         let mcp = Endpoint::start(Product::new(Arc::clone(&parts)), settings)?;
         let changes = mcp.changes();
         parts.workspace.store.tell_of_news(move || changes.note());
         let (meters, origins) = (Meters::default(), Origins::default());
-        Ok(Self { parts, local_port, hosted_speaks_tls: false, origins, meters, mcp })
+        let local_ports = local_ports.into();
+        Ok(Self { parts, local_ports, hosted_speaks_tls: false, origins, meters, mcp })
     }
 
     /// Lets pages of these origins ask too.
@@ -84,9 +86,39 @@ impl Pipeline {
     /// Refuses whom the local listener is not for.
     fn check_listener(&self, call: &Call) -> Result<(), Refusal> {
         if call.listener == LOCAL {
-            check_local(call, self.local_port, &self.origins)?;
+            check_local(call, &self.local_ports, &self.origins)?;
         }
         Ok(())
+    }
+
+    /// Answers OPTIONS.
+    fn options(&self, call: &Call) -> Response {
+        let answer = self.check_listener(call).and_then(|()| self.origins.options(call));
+        answer.unwrap_or_else(Response::from)
+    }
+
+    /// An answer that does not go by a [`Reply`], with the fields that one would add.
+    fn shared(&self, call: &Call, answer: Response) -> Response {
+        let fields = self.origins.fields(call).into_iter();
+        fields.fold(answer, |answer, (name, value)| answer.header(name, value))
+    }
+
+    /// The answer to a call whose body is not read, or how long that body may be.
+    fn judged(&self, call: &Call, body_bytes: usize) -> Result<usize, Response> {
+        if cors::is_options(call) {
+            return Err(self.options(call));
+        }
+        let (target, _) = self.admitted(call)?;
+        match target {
+            // Anyone may ask these, on any listener; they read no body, so none is taken.
+            Target::Api(_) if route::is_health(call) => Err(rest::health(&self.parts)),
+            Target::Document(answer) => Err(answer()),
+            Target::Api(operation) if operation.body.is_some() => match body_bytes {
+                0..=API_BODY_BYTES_MAX => Ok(API_BODY_BYTES_MAX),
+                _ => Err(rest::body_too_large().into()),
+            },
+            _ => Ok(BODY_BYTES_MAX),
+        }
     }
 
     /// What an operation makes of a call.
@@ -112,8 +144,7 @@ impl Service for Pipeline {
     fn serve(&self, call: Call, reply: Reply) {
         let reply = reply.with_fields(self.origins.fields(&call));
         if cors::is_options(&call) {
-            let answer = self.check_listener(&call).and_then(|()| self.origins.options(&call));
-            return reply.send(answer.unwrap_or_else(Response::from));
+            return reply.send(self.options(&call));
         }
         let began = Instant::now();
         let admitted = self.admitted(&call);
@@ -152,12 +183,16 @@ impl Service for Pipeline {
             return None;
         };
         self.check_listener(call).ok()?;
-        Some(
-            self.origins
-                .fields(call)
-                .into_iter()
-                .fold(answer, |answer, (name, value)| answer.header(name, value)),
-        )
+        Some(self.shared(call, answer))
+    }
+
+    /// From the head alone: route, listener, `Host`, `Origin` and credentials, which are compared as
+    /// hashes and need no disk.
+    fn admit(&self, call: &Call, body_bytes: usize) -> Admission {
+        match self.judged(call, body_bytes) {
+            Ok(bytes_max) => Admission::UpTo(bytes_max),
+            Err(answer) => Admission::Answer(self.shared(call, answer)),
+        }
     }
 
     /// A job of one who may ask for it; everybody else is refused by a worker, and takes no thread or

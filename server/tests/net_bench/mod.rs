@@ -69,15 +69,24 @@ impl Bench {
         workers: usize,
         identity: Option<&Arc<Identity>>,
     ) -> Bench {
+        Bench::start_where(service, limits, workers, |server| match identity {
+            Some(identity) => server.with_tls(ListenerId(9), identity),
+            None => server,
+        })
+    }
+
+    /// The same; `settle` says what else the server, whose listeners are 7 and 9, is told.
+    pub(crate) fn start_where<Kind>(
+        service: impl IntoService<Kind>,
+        limits: Limits,
+        workers: usize,
+        settle: impl FnOnce(Server) -> Server,
+    ) -> Bench {
         let service = service.into_service();
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = [7, 9].map(|id| Listen { id: ListenerId(id), address }).to_vec();
         let config = NetConfig { listeners, workers, limits, wall_clock: SystemTime::now };
-        let server = Server::bind(config).unwrap().with_loops(LOOPS);
-        let server = match identity {
-            Some(identity) => server.with_tls(ListenerId(9), identity),
-            None => server,
-        };
+        let server = settle(Server::bind(config).unwrap().with_loops(LOOPS));
         let counters = server.counters();
         let addresses = server.addresses().unwrap();
         let handle = server.handle();

@@ -4,9 +4,10 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use server::net::{Call, Limits, Reply, Response, Service, StreamSender, sse};
+use server::net::{Call, Limits, ListenerId, Places, Reply, Response, Service, StreamSender, sse};
 
-use crate::net_bench::{Bench, LONG, get};
+use crate::Echo;
+use crate::net_bench::{Bench, Client, LONG, get, until};
 
 /// Holds up its event loop where it is asked to, which no real service does.
 struct Holding {
@@ -74,4 +75,31 @@ fn connections_and_streams_are_bounded_over_all_loops() {
     drop(streams);
     drop(clients);
     assert_eq!(bench.stop().connections_cut_off, 0);
+}
+
+#[test]
+fn one_listener_and_one_peer_leave_places_to_the_others() {
+    let limits = Limits { connections_max: 5, ..Limits::default() };
+    let bench = Bench::start_where(Echo, limits, 1, |server| {
+        server
+            .with_places(ListenerId(7), Places { reserved: 2, per_peer_max: 5 })
+            .with_places(ListenerId(9), Places { reserved: 0, per_peer_max: 2 })
+    });
+    let [(_, kept), (_, bounded)] = bench.addresses[..] else { panic!("two listeners") };
+    let mut hosted = [Client::connect(bounded), Client::connect(bounded)];
+    hosted.iter_mut().for_each(|client| assert_eq!(client.try_get(), Some(200)));
+    let mut refused = Client::connect(bounded);
+    let answer = refused.answer();
+    assert!(answer.status() == 503 && answer.head.contains("retry-after: 1"));
+    assert!(refused.is_closed());
+    assert_eq!(bench.counters.turned_away_of_peer.get(), 1);
+    // The other listener bounds nobody, and has what is left.
+    let mut local = [kept; 3].map(Client::connect);
+    local.iter_mut().for_each(|client| assert_eq!(client.try_get(), Some(200)));
+    assert_eq!(Client::connect(kept).answer().status(), 503);
+    assert_eq!(bench.counters.turned_away.get(), 1);
+    drop(hosted);
+    until(|| Client::connect(bounded).try_get() == Some(200));
+    drop(local);
+    until(|| bench.counters.open.get() == 0);
 }

@@ -100,6 +100,13 @@ fn bad_files_are_named_with_their_fault() {
     expect(said(&certificate, &absent), &absent, "No such file");
     expect(said(&key, &key), &key, "no certificate");
     expect(said(&certificate, &certificate), &certificate, "everyone");
+    // Nobody writes to it: whoever opened it as a file would wait for ever.
+    let pipe = files.folder.join("pipe.pem");
+    let mode = rustix::fs::Mode::from_bits_truncate(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    expect(said(&pipe, &key), &pipe, "not a regular file");
+    expect(said(&certificate, &pipe), &pipe, "not a regular file");
+    expect(said(&files.folder, &key), &files.folder, "not a regular file");
     for (text, why) in [
         ("", "no certificate"),
         ("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", "not base64"),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
+use server::limits::HANDSHAKES_PER_PASS;
 use server::net::{Identity, Limits, Response, sse};
 
 use crate::net_bench::{Bench, LONG, get, until};
@@ -86,6 +87,29 @@ fn a_second_connection_resumes_and_a_change_of_keys_is_followed() {
                 assert_eq!(client.answer().1, b"GET /again ");
             }
         }
+    }
+}
+
+#[test]
+fn more_handshakes_than_a_pass_takes_are_all_answered() {
+    let (_bench, address, files, _) = secured(Limits::default());
+    let settings = files.settings();
+    let mut open = TlsClient::connect(address, &settings);
+    open.say(get("/before").as_bytes());
+    assert_eq!(open.answer().1, b"GET /before ");
+    let hello = TlsClient::hello(&settings);
+    let mut crowd: Vec<TcpStream> =
+        (0..16 * HANDSHAKES_PER_PASS).map(|_| connect(address)).collect();
+    crowd.iter_mut().for_each(|socket| socket.write_all(&hello).unwrap());
+    // Some leave while they stand in the line.
+    crowd.truncate(12 * HANDSHAKES_PER_PASS);
+    open.say(get("/meanwhile").as_bytes());
+    assert_eq!(open.answer().1, b"GET /meanwhile ");
+    for mut socket in crowd {
+        let mut kind = [0];
+        socket.read_exact(&mut kind).unwrap();
+        // A handshake record (RFC 8446, section 5.1): the server's hello.
+        assert_eq!(kind, [22]);
     }
 }
 

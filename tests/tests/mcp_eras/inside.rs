@@ -29,7 +29,9 @@ impl Inside {
     pub(super) fn start(data: &Path, call_time_max: Duration) -> Self {
         let settings = settings(data, None, call_time_max);
         let parts = app::start(&settings, &mut Silent).unwrap().parts;
-        Self::serve(parts, |parts, port| Arc::new(Pipeline::new(Arc::clone(parts), port).unwrap()))
+        Self::serve(parts, |parts, port| {
+            Arc::new(Pipeline::new(Arc::clone(parts), &[port]).unwrap())
+        })
     }
 
     /// Another service of the same parts, whose callers are all this one.

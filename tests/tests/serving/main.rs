@@ -62,6 +62,28 @@ fn sockets_are_taken_over_and_the_manager_is_told() {
 }
 
 #[test]
+fn each_of_two_local_sockets_is_reached_by_its_own_port() {
+    let folder = scratch();
+    let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = sockets.each_ref().map(|socket| socket.local_addr().unwrap().to_string());
+    let [first, second] = sockets;
+    let service = Launched::with_sockets(
+        &folder.path().join("data"),
+        &["--hosted", "off"],
+        [("LISTEN_FDS", "2"), ("LISTEN_FDNAMES", "local:local")],
+        (first, second),
+    );
+    for address in &addresses {
+        assert_eq!(wire::ask(address, &Ask::get("/health")).status, 200, "{address}");
+    }
+    let mut client = Client::open(&addresses[1]).unwrap();
+    client.write(b"GET /health HTTP/1.1\r\nHost: localhost:1\r\n\r\n").unwrap();
+    let refused = client.read(false).unwrap();
+    assert!(refused.status == 403 && refused.text().contains(" or "), "{}", refused.text());
+    assert_eq!(service.terminate().code(), Some(0));
+}
+
+#[test]
 fn sockets_of_other_names_and_of_other_machines_are_refused() {
     let folder = scratch();
     for (names, wanted) in [("local:other", "`other`"), ("hosted:local", "loopback")] {

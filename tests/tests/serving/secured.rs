@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConnection, StreamOwned};
@@ -76,6 +77,13 @@ fn a_certificate_is_served_and_read_again_on_sighup() {
     service.until_said("recalld: error: the new certificate cannot be used; the old one stays");
     service.until_said(&certificate);
     assert_eq!(before.health().as_deref(), OK);
+    assert_eq!(Secured::open(hosted, &new).health().as_deref(), OK);
+
+    // A pipe that nobody writes to, in the certificate's place, keeps nobody: signals are still heard.
+    fs::remove_file(&certificate).unwrap();
+    mknodat(CWD, &certificate, FileType::Fifo, Mode::from_bits_truncate(0o600), 0).unwrap();
+    reload(&service, &manager);
+    service.until_said("not a regular file");
     assert_eq!(Secured::open(hosted, &new).health().as_deref(), OK);
     drop(before);
     assert_eq!(service.terminate().code(), Some(0));

@@ -9,16 +9,16 @@ use crate::limits;
 use crate::net::message::Method;
 
 #[path = "../../../../tests/src/hostile.rs"]
-#[expect(
-    unreachable_pub,
-    dead_code,
-    reason = "a public module of another package, which uses all of it"
-)]
+#[expect(unreachable_pub, reason = "a public module of another package, which uses all of it")]
 mod hostile;
+mod judged;
 
 use hostile::{Case, Names, Step};
 
 const NUMBERING: Numbering = Numbering { instance: 1, connection: 2, requests: 0 };
+
+/// Gives the most bytes of a body, or the status of a refusal.
+type Judge = dyn Fn(&Request, usize) -> Result<usize, u16>;
 
 /// A connection, its clock, and what it has said so far.
 struct Bench {
@@ -26,6 +26,9 @@ struct Bench {
     moment: Moment,
     said: Vec<u8>,
     calls: Vec<Request>,
+    judge: Box<Judge>,
+    /// The sizes that it was asked about.
+    asked: Vec<usize>,
 }
 
 impl Bench {
@@ -36,7 +39,8 @@ impl Bench {
     fn limited(limits: Limits) -> Bench {
         let moment = Moment::at(Instant::now(), UNIX_EPOCH);
         let conn = Conn::open(Arc::new(limits), NUMBERING, moment.now);
-        Bench { conn, moment, said: Vec::new(), calls: Vec::new() }
+        let judge = Box::new(|_: &Request, _| Ok(usize::MAX));
+        Bench { conn, moment, said: Vec::new(), calls: Vec::new(), judge, asked: Vec::new() }
     }
 
     /// Feeds bytes and answers every call with its own method, target and body.
@@ -55,9 +59,17 @@ impl Bench {
 
     fn serve(&mut self) {
         loop {
-            let call = self.conn.advance(&self.moment);
-            let served = call.is_some();
-            if let Some(request) = call {
+            let arrived = self.conn.advance(&self.moment);
+            let served = arrived.is_some();
+            if let Some(Arrived::Head(request, bytes)) = arrived {
+                self.asked.push(bytes);
+                match (self.judge)(&request, bytes) {
+                    Ok(bytes_max) => self.conn.admit(request, bytes_max, &self.moment),
+                    Err(status) => {
+                        self.conn.decline(Response::empty(status), &self.moment).unwrap();
+                    }
+                }
+            } else if let Some(Arrived::Call(request)) = arrived {
                 let mut body = format!("{} {} ", request.method, request.target).into_bytes();
                 body.extend(&request.body);
                 let answer = Response { head: Head::new(200), body };
@@ -182,6 +194,16 @@ fn play(case: &Case, cut: usize) {
     };
     let at = format!("{}, cut at {cut}", case.name);
     let mut bench = Bench::new();
+    // Whom the service would refuse by the head: all but MCP, and that, too, by what its listener checks.
+    let is_local = case.listener == "local";
+    bench.judge = Box::new(move |request, _| {
+        let field = |name| request.headers.get(name);
+        let is_known = match is_local {
+            true => field("host") == Some("localhost:80") && field("origin").is_none(),
+            false => field("authorization") == Some("Bearer bearer"),
+        };
+        if request.path() == "/mcp" && is_known { Ok(usize::MAX) } else { Err(200) }
+    });
     let mut wanted = Vec::new();
     let mut before = 0;
     for step in &case.steps {
@@ -201,7 +223,9 @@ fn play(case: &Case, cut: usize) {
     let mut wanted: Vec<u16> =
         wanted.iter().map(|status| if *status == 100 { 100 } else { 200 }).collect();
     let served = wanted.iter().filter(|status| **status == 200).count();
-    assert_eq!(bench.calls.len(), served, "{at}: {}", bench.text());
+    let declined =
+        usize::from(case.closes && bench.calls.len() < served && !bench.asked.is_empty());
+    assert_eq!(bench.calls.len() + declined, served, "{at}: {}", bench.text());
     wanted.extend(fault);
     assert_eq!(bench.statuses(), wanted, "{at}: {}", bench.text());
     if fault.is_some() {
@@ -315,7 +339,7 @@ fn a_half_closed_client_is_answered_and_then_let_go() {
 
     let mut bench = Bench::new();
     bench.conn.receive(&GET.repeat(2), bench.moment.now);
-    let first = bench.conn.advance(&bench.moment).unwrap();
+    let Some(Arrived::Call(first)) = bench.conn.advance(&bench.moment) else { panic!("a call") };
     assert_eq!(first.method, Method::Get);
     bench.later(Duration::from_secs(100));
     bench.conn.end(bench.moment.now);
