@@ -215,6 +215,23 @@ fn the_data_directory_is_private_and_credentials_stay() {
     }
 }
 
+/// A bound may be lowered and not raised, and the refusal says what is allowed.
+#[test]
+fn the_bounds_of_a_server_are_held_to_their_range() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    for (flag, range) in [("--call-time", "1..=120"), ("--peer-connections", "1..=16384")] {
+        for wrong in ["0", "16385", "soon"] {
+            let refused = run(&data, &["serve", flag, wrong]);
+            let said = String::from_utf8(refused.stderr).unwrap();
+            assert_eq!(refused.status.code(), Some(2), "{flag} {wrong}: {said}");
+            assert!(said.contains(flag) && said.contains(wrong), "{said}");
+            assert!(wrong == "soon" || said.contains(range), "{said}");
+        }
+    }
+    assert!(!data.exists());
+}
+
 /// The level and the precision are forced by flags or variables, and shown; what there is not is
 /// refused before anything is opened. Vectors of one precision find those of another.
 #[test]

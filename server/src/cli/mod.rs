@@ -143,6 +143,14 @@ struct ServeArgs {
         value_parser = clap::value_parser!(u64).range(1..=CONNECTIONS_MAX as u64)
     )]
     peer_connections: u64,
+    /// How long a tool call may take, in seconds.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = CALL_TIME_MAX.as_secs(),
+        value_parser = clap::value_parser!(u64).range(1..=CALL_TIME_MAX.as_secs())
+    )]
+    call_time: u64,
     /// Certificates of the hosted listener: a PEM file, the server's own first. Read again on SIGHUP.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,

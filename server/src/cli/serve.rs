@@ -41,7 +41,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let server = bind(args, inherited, identity.as_ref())?;
     check_folders(args)?;
     let durability = args.durability.durability();
-    let settings = Settings { durability, ..args.common.settings()? };
+    let call_time_max = Duration::from_secs(args.call_time);
+    let settings = Settings { durability, call_time_max, ..args.common.settings()? };
     // From here on SIGTERM is heard, and acted upon as soon as the parts stand.
     let stopping = Cancel::new();
     let handle = server.handle();
