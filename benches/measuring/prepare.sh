@@ -1,21 +1,8 @@
 # What the commands of benches/*/run have in common; they source it.
 
-# packages FOLDER LIST...: a virtual environment in FOLDER/venv with the packages of the lists. A list is
-# installed once; another one, or one that was cut short, is installed again. Sets `python`.
-packages() {
-    local folder="$1" list done_list
-    shift
-    python="$folder/venv/bin/python"
-    [[ -x "$python" ]] || python3 -m venv "$folder/venv"
-    for list in "$@"; do
-        done_list="$folder/$(basename "$list").installed"
-        if ! cmp -s "$list" "$done_list"; then
-            echo "installing $(basename "$list") into a folder of its own" >&2
-            "$python" -m pip install --quiet --disable-pip-version-check -r "$list" >&2
-            cp "$list" "$done_list"
-        fi
-    done
-}
+# python_environment, which ends with 77 where packages cannot be installed.
+# shellcheck source=tests/campaigns/tools.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../tests/campaigns/tools.sh"
 
 # built ARGUMENT...: builds as released, and prints where the programs lie: cargo says it, so that any target
 # directory does.
