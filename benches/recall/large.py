@@ -51,7 +51,7 @@ def measure(before: list[str], programs: Programs, small: Corpus, large: Corpus,
             folder: Path, rounds: int, seconds: float, gate: Gate, real_time: bool) -> Found:
     exact = exact_answers(before, programs, large, asked[:RECALL_QUESTIONS], folder)
     log = folder / "servers.log"
-    few = Ours(before, programs, small, log)
+    few = Ours(before, programs, small, log, [OPTION, "exact"])
     many = Ours(before, programs, large, log, [OPTION, "approximate"])
     turns = Turns()
     try:

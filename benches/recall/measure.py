@@ -187,20 +187,19 @@ class Run:
     def ten_times(self) -> list[Bar]:
         asked, rows = self.asked, self.corpus.rows * 10
         many = corpus.made(self.folder, self.programs, rows, edges=False)
-        found, store = [], alone.Store(self.before, self.programs, many, self.folder)
+        store = alone.Store(self.before, self.programs, many, self.folder)
         try:
             times = alone.scan(self.before, store, many, self.questions.runs, self.folder, asked.rounds,
                                QUICK_COUNT, self.gate, kinds=(alone.EXACT,))
         finally:
             store.close()
         alone.tell(self.report, f"Exact top 10 of {rows} rows, 1 thread", f"top 10 of {rows}", times)
-        found += bars.of_scan(times, rows)
         if not knows(self.programs, large.OPTION):
-            return found + list(bars.of_large(None, f"this build has no {large.OPTION}"))
+            return list(bars.of_large(None, f"this build has no {large.OPTION}"))
         result = large.measure(self.before, self.programs, self.corpus, many, self.questions.runs,
                                self.folder, asked.rounds, asked.seconds, self.gate, asked.real_time)
         large.tell(self.report, self.corpus, many, result)
-        return found + list(bars.of_large(result, ""))
+        return list(bars.of_large(result, ""))
 
 
 if __name__ == "__main__":
