@@ -12,7 +12,7 @@ from report import Report, shown, table
 from scheduling import first_in_line
 from servers import Asked, Ours
 
-WARM_UP = 20
+WARM_UP, ACCOUNTS = 20, 50
 CLIENTS = 8
 
 
@@ -45,7 +45,7 @@ class Turns:
 
     of: dict[tuple[str, str], list[Turn]] = field(default_factory=dict)
     memory: dict[tuple[str, str], float] = field(default_factory=dict)
-    lanes: list[str] = field(default_factory=list)
+    accounts: dict[str, float] = field(default_factory=dict)  # what our server says took so many ms
 
     def servers(self) -> list[str]:
         return list(dict.fromkeys(server for _, server in self.of))
@@ -110,9 +110,6 @@ def warm_up(servers: list[Asked], supply: Supply, turns: Turns) -> None:
             if case.peers or isinstance(server, Ours):
                 answers = server.answers(map(case.message(server), some))
                 check(case, server, answers)
-                if case is GOVERNED:
-                    lanes = answers[0]["result"]["structuredContent"]["routing"]["lanes"]
-                    turns.lanes = [lane["lane"] for lane in lanes]
     for server in servers:
         turns.memory[server.name, "after a warm-up of each route"] = server.anonymous_mebibytes()
 
@@ -156,7 +153,22 @@ def measure(servers: list[Asked], questions: Questions, rounds: int, seconds: fl
             supply.give_back(case.kind, max(0, most - asked))
     for server in servers:
         turns.memory[server.name, "after load"] = server.anonymous_mebibytes()
+        if isinstance(server, Ours):
+            turns.accounts = accounts(server, supply)
     return turns
+
+
+def accounts(server: Ours, supply: Supply) -> dict[str, float]:
+    """What took how long by the server's own account: semantic recall, the governed path and its lanes."""
+    took: dict[str, list[float]] = {}
+    for answer in server.answers(map(server.semantic, supply.take("runs", ACCOUNTS))):
+        took.setdefault("semantic", []).append(answer["took_ms"])
+    for answer in server.answers(map(server.arbitrate, supply.take("runs", ACCOUNTS))):
+        routing = answer["result"]["structuredContent"]["routing"]
+        took.setdefault("governed", []).append(routing["took_ms"])
+        for lane in routing["lanes"]:
+            took.setdefault(f"{lane['lane']} lane", []).append(lane["took_ms"])
+    return {what: statistics.median(values) for what, values in took.items()}
 
 
 def first_answers(start: Callable[[], Asked], questions: list[str], real_time: bool) -> list[float]:
@@ -199,4 +211,5 @@ def tell(report: Report, turns: Turns, first: dict[str, list[float]]) -> None:
             report.add("recall", f"anonymous memory {when}", server, f"{value:.4g}", "MiB", 1)
     report.say("### The service over HTTP\n")
     report.say(table(["in brackets: ours to it", *servers], rows))
-    report.say(f"Lanes of the governed path: {', '.join(turns.lanes) or 'not said'}.\n")
+    said = ", ".join(f"{what} {shown(took)}" for what, took in turns.accounts.items())
+    report.say(f"By our server's own account, milliseconds: {said}.\n")
