@@ -81,7 +81,7 @@ class Store:
 def scan(before: list[str], store: Store, corpus: Corpus, asked: list[str], folder: Path, rounds: int,
          count: int, gate: Gate, kinds: tuple[str, ...] = KINDS) -> Times:
     """The exact top ten; `count` questions in each round."""
-    vectors, ids, times = store.embed(asked[:rounds * count], folder), corpus.ids(), Times()
+    vectors, ids, times = store.embed(asked[:rounds * count], corpus.folder), corpus.ids(), Times()
     command = [*before, sys.executable, str(HERE / "peer" / "scan.py"), str(corpus.dump), *kinds]
     peer = Process("faiss", command, 1, folder / "worker.log")
     try:

@@ -13,7 +13,7 @@ from quiet import Gate
 from report import Report, shown, table
 from scheduling import first_in_line
 from servers import Ours
-from service import Turns, p50
+from service import p50
 
 OPTION = "--search-mode"
 RECALL_QUESTIONS = 200
@@ -42,7 +42,7 @@ def exact_answers(before: list[str], programs: Programs, corpus: Corpus, asked: 
     """From the store itself, without a server."""
     store = alone.Store(before, programs, corpus, folder)
     try:
-        return store.nearest(store.embed(asked, folder), 0, len(asked))["ids"]
+        return store.nearest(store.embed(asked, corpus.folder), 0, len(asked))["ids"]
     finally:
         store.close()
 
@@ -53,7 +53,7 @@ def measure(before: list[str], programs: Programs, small: Corpus, large: Corpus,
     log = folder / "servers.log"
     few = Ours(before, programs, small, log, [OPTION, "exact"])
     many = Ours(before, programs, large, log, [OPTION, "approximate"])
-    turns = Turns()
+    times: dict[str, list[float]] = {"few": [], "many": []}
     try:
         few.wait()
         many.wait()
@@ -68,18 +68,18 @@ def measure(before: list[str], programs: Programs, small: Corpus, large: Corpus,
         for number in range(rounds):
             print(f"large: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
             taken = 0
-            for server in (few, many) if number % 2 else (many, few):
+            sides = [("few", few), ("many", many)]
+            for side, server in sides if number % 2 else reversed(sides):
                 gate.wait()
                 with first_in_line(real_time):
                     turn = drive(server.port, map(server.semantic, rest), 1, seconds)
                 taken = max(taken, len(turn.milliseconds))
-                turns.of.setdefault(("", "few" if server is few else "many"), []).append(turn)
+                times[side].append(p50(turn))
             rest = rest[taken:]
     finally:
         few.stop()
         many.stop()
-    times = [[p50(turn) for turn in turns.of["", name]] for name in ("few", "many")]
-    return Found(*times, alone.overlap(exact, found), waited)
+    return Found(times["few"], times["many"], alone.overlap(exact, found), waited)
 
 
 def wait_for_index(server: Ours) -> float:

@@ -150,7 +150,7 @@ class Run:
     def over_http(self) -> list[Bar]:
         asked, first = self.asked, {}
         graphs.build(self.model, self.folder)
-        variants = asked.peer or (["2 x 1"] if asked.quick else list(PEERS))
+        variants = asked.peer or (["2x1"] if asked.quick else list(PEERS))
         starts = {variant: self.peer(variant) for variant in variants}
         turns = service.Turns()
         if self.wants("start"):

@@ -18,7 +18,7 @@ START_SECONDS = 60.0
 REVISION = "2025-11-25"
 GATEWAY = ("x-gateway-client-id", "x-gateway-client-secret")
 # Questions worked on at once, and threads for each.
-PEERS = {"2 x 1": (2, 1), "1 x 2": (1, 2)}
+PEERS = {"2x1": (2, 1), "1x2": (1, 2)}
 
 
 class Asked(Server):
