@@ -63,7 +63,7 @@ class Corpus:
 
 def made(folder: Path, programs: Programs, rows: int, edges: bool = True) -> Corpus:
     """A corpus of made-up items. One without edges is for scans alone, and has no peer but faiss."""
-    corpus = Corpus(folder / f"made-{rows}", rows)
+    corpus = Corpus(folder / (f"made-{rows}" if edges else f"made-{rows}-vectors"), rows)
     if not _is_done(corpus, programs):
         count = str(EDGES_PER_ROW * rows if edges else 0)
         _begin(corpus, f"making {rows} items")
