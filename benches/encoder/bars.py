@@ -1,38 +1,13 @@
 """What was promised, and whether it is kept."""
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from bar import Bar
 from faithful import Likeness
-from report import Report, table
 from scifact import PUBLISHED, Found
 from speed import BATCH, Case, Times
 
 FULL, WHOLE = ("f32", "f16"), "f32 or f16 weights"
 SCIFACT_SLACK = 0.003
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One promise: a value that is at most, or at least, some other."""
-
-    what: str
-    wanted: float
-    value: float | None  # None: not measured in this run
-    at_most: bool = False
-    digits: int = 2
-    remark: str = ""
-
-    @property
-    def verdict(self) -> str:
-        if self.value is None:
-            return "not measured"
-        short = self.value - self.wanted if self.at_most else self.wanted - self.value
-        return "PASS" if short <= 0 else f"missed by {short:.{self.digits}g}"
-
-    def row(self) -> list[str]:
-        value = "" if self.value is None else f"{self.value:.{self.digits + 2}g}"
-        sign = "<=" if self.at_most else ">="
-        return [self.what, f"{sign} {self.wanted}", value, f"**{self.verdict}**", self.remark]
 
 
 def of_likeness(found: list[Likeness]) -> Iterator[Bar]:
@@ -112,11 +87,3 @@ def of_scifact(found: list[Found]) -> Iterator[Bar]:
         if it.side.who == "ours":
             yield Bar(f"SciFact, {it.side.name}: nDCG@10 from {PUBLISHED}", SCIFACT_SLACK,
                       abs(it.ndcg - PUBLISHED), True, digits=2, remark=f"{it.ndcg:.4f}")
-
-
-def tell(report: Report, bars: list[Bar], quick: bool) -> None:
-    report.say("### The bars\n")
-    if quick:
-        report.say("A quick run: too few rounds, sentences and documents for a verdict.\n")
-    heads = ["bar", "wanted", "measured", "verdict", "remark"]
-    report.say(table(heads, (bar.row() for bar in bars)))

@@ -3,6 +3,8 @@ import platform
 import subprocess
 from pathlib import Path
 
+from report import flags
+
 SOURCE = Path(__file__).resolve().with_name("hold.c")
 # For each level: what a processor must have for it, and what is hidden, as Linux names them.
 NEEDED = {"avx512": "avx512_vnni", "avx2": "avx2"}
@@ -11,16 +13,6 @@ WIDER = {"avx512": {"amx_tile"}, "avx2": {"avx512f", "avx_vnni", "amx_tile"}}
 
 class Impossible(Exception):
     """Says why a peer cannot be held to a level here."""
-
-
-def flags() -> set[str]:
-    """What the processor has, as Linux names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return set()
-    found = next((line for line in lines if line.startswith("flags")), "")
-    return set(found.partition(":")[2].split())
 
 
 def library(folder: Path, level: str) -> Path | None:

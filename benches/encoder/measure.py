@@ -4,6 +4,7 @@ import signal
 import sys
 from pathlib import Path
 
+import bar
 import bars
 import faithful
 import graphs
@@ -11,8 +12,9 @@ import holding
 import scifact
 import speed
 import texts
-from report import Report
-from workers import Place, Side, WorkerError, start
+from process import WorkerError
+from report import Report, flags
+from workers import Place, Side, start
 
 ROUNDS, QUICK_ROUNDS = 7, 1
 
@@ -48,8 +50,9 @@ def main() -> None:
     except (WorkerError, OSError) as error:
         raise SystemExit(f"run: {error}") from None
     if promises:
-        bars.tell(report, promises, asked.quick)
-    report.machine()
+        quick = "A quick run: too few rounds, sentences and documents for a verdict."
+        bar.tell(report, promises, quick if asked.quick else "")
+    report.machine(("onnxruntime", "numpy", "openvino"))
 
 
 class Run:
@@ -72,8 +75,8 @@ class Run:
         self.model = texts.tokenizer(self.place.model, self.ready["tokens_max"])
         graphs.build(self.place.model, asked.folder)
 
-    def all(self) -> list[bars.Bar]:
-        found: list[bars.Bar] = []
+    def all(self) -> list[bar.Bar]:
+        found: list[bar.Bar] = []
         if self.asked.only in (None, "faithful"):
             found += self.faithful()
         if self.asked.only in (None, "speed"):
@@ -82,13 +85,13 @@ class Run:
             found += self.scifact()
         return found
 
-    def faithful(self) -> list[bars.Bar]:
+    def faithful(self) -> list[bar.Bar]:
         levels = [self.asked.level] if self.asked.level else self.ready["levels"]
         found = faithful.measure(self.place, self.model, levels, self.precisions, self.asked.quick)
         faithful.tell(self.report, found, self.asked.quick)
         return list(bars.of_likeness(found))
 
-    def speed(self) -> list[bars.Bar]:
+    def speed(self) -> list[bar.Bar]:
         rounds = self.asked.rounds or (QUICK_ROUNDS if self.asked.quick else ROUNDS)
         sides = speed.sides_of(self.ready["level"], self.precisions, self.asked.more_peers, "")
         why = {}
@@ -124,13 +127,13 @@ class Run:
         if said["own"] != told or not told[holding.NEEDED[level]] or any(
                 told[name] for name in hidden & told.keys()):
             raise holding.Impossible(f"cpuid still says {said}")
-        has = " ".join(sorted(told.keys() & holding.flags()))
+        has = " ".join(sorted(told.keys() & flags()))
         left = " ".join(sorted(name for name in told if told[name]))
         self.report.say(
             f"Held to {level}: this processor has {has}; a held process and a thread of its are told "
             f"{left} ({said['answered']} answers until it was ready).\n")
 
-    def scifact(self) -> list[bars.Bar]:
+    def scifact(self) -> list[bar.Bar]:
         data = scifact.read(self.asked.scifact, self.asked.quick)
         sides = [Side("ours", precision, self.ready["level"], 2) for precision in self.precisions]
         if self.asked.more_peers:

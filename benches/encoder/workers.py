@@ -1,21 +1,12 @@
-"""Processes that are measured: ours and the peers, each pinned to as many CPUs as it has threads."""
-import json
-import os
-import subprocess
+"""Processes that are measured: ours and the peers."""
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import graphs
+from process import Process
 
 HERE = Path(__file__).resolve().parent
-CLOSE_SECONDS = 5.0
-# Libraries that would start threads of their own.
-THREADS_OF_LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-class WorkerError(Exception):
-    """A process did not start or ended; says why."""
 
 
 @dataclass(frozen=True)
@@ -44,46 +35,13 @@ class Place:
     holding: Path | None = None  # the library to preload; None: this machine has no use for it
 
 
-class Worker:
-    """One process: a JSON line in, a JSON line out."""
+class Worker(Process):
+    """One process for a side."""
 
     def __init__(self, side: Side, command: list[str], folder: Path, preload: Path | None) -> None:
-        cpus = sorted(os.sched_getaffinity(0))[:side.threads]
-        environment = dict(os.environ) | {name: str(side.threads) for name in THREADS_OF_LIBRARIES}
-        if preload:
-            environment |= {"LD_PRELOAD": str(preload), "HOLD_TO": side.held}
         self.side = side
-        self.log = folder / "worker.log"
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=log, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
-        self.ready = self.read()["ready"]
-
-    def ask(self, request: dict) -> dict:
-        assert self.process.stdin
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def read(self) -> dict:
-        assert self.process.stdout
-        line = self.process.stdout.readline()
-        if not line:
-            raise WorkerError(f"{self.side.name} ended; its last words are in {self.log.name}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise WorkerError(f"{self.side.name}: {answer['error']}")
-        return answer
-
-    def close(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        try:
-            self.process.wait(CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:  # in the middle of something nobody waits for
-            self.process.kill()
-            self.process.wait()
+        more = {"LD_PRELOAD": str(preload), "HOLD_TO": side.held} if preload else {}
+        super().__init__(side.name, command, side.threads, folder / "worker.log", more)
 
 
 def start(side: Side, place: Place) -> Worker:

@@ -5,13 +5,13 @@ import csv
 import os
 import platform
 import re
-import shutil
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from listening import scheduled
 from servers import PING, start_all, stop_all
 
 CASES = {"GET /health": ("/health", None), "POST /mcp": ("/mcp", PING)}
@@ -42,7 +42,7 @@ def arguments():
     return options
 
 
-def turn(options, scheduled, server, path, body, connections, threads):
+def turn(options, before, server, path, body, connections, threads):
     """Requests a second, the 99th percentile in us, and the server's processor time for each request in us."""
     script = Path(options.folder, "post.lua")
     if body:
@@ -51,19 +51,19 @@ def turn(options, scheduled, server, path, body, connections, threads):
         )
     command = [options.wrk, "--latency", "-t", str(min(threads, connections)), "-c", str(connections)]
     command += ["-d", f"{options.seconds}s", *(["-s", str(script)] if body else [])]
-    before, began = server.seconds(), time.monotonic()
+    worked, began = server.seconds(), time.monotonic()
     done = subprocess.run(
-        [*scheduled, *command, f"http://127.0.0.1:{server.port}{path}"], capture_output=True, text=True, check=True
+        [*before, *command, f"http://127.0.0.1:{server.port}{path}"], capture_output=True, text=True, check=True
     )
     took = time.monotonic() - began
     rate, late = FIGURE.search(done.stdout), LATE.search(done.stdout)
     if not rate or not late or WRONG.search(done.stdout):
         raise SystemExit(f"{server.name}, {path}, {connections} connections:\n{done.stdout}{done.stderr}")
     rate = float(rate[1])
-    return rate, float(late[1]) * MICROS[late[2]], (server.seconds() - before) / (rate * took) * 1e6
+    return rate, float(late[1]) * MICROS[late[2]], (server.seconds() - worked) / (rate * took) * 1e6
 
 
-def measure(options, scheduled, servers, threads):
+def measure(options, before, servers, threads):
     """The figures of every turn, by point and server. Another one begins in each round."""
     figures = {}
     for number in range(options.rounds):
@@ -71,7 +71,7 @@ def measure(options, scheduled, servers, threads):
         for case, (path, body) in CASES.items():
             for connections in CONNECTIONS:
                 for server in order:
-                    said = turn(options, scheduled, server, path, body, connections, threads)
+                    said = turn(options, before, server, path, body, connections, threads)
                     figures.setdefault((case, connections), {}).setdefault(server.name, []).append(said)
                     print(f"{case}, {connections}: {server.name} {said[0]:.0f}/s", file=sys.stderr)
                     time.sleep(options.pause)
@@ -119,13 +119,11 @@ def lines(options, figures):
 
 def main():
     options, threads = arguments(), os.cpu_count()
-    scheduled = ["chrt", "-f", "10"] if options.real_time else []
-    if options.real_time and (not shutil.which("chrt") or subprocess.run([*scheduled, "true"]).returncode):
-        raise SystemExit("--real-time: this user may not run anything under `chrt -f 10`")
-    servers, folder = start_all(options, scheduled, threads)
+    before = scheduled(options.real_time)
+    servers, folder = start_all(options, before, threads)
     try:
         chosen = [one for one in servers if not options.only or one.name in options.only]
-        figures = measure(options, scheduled, chosen, threads)
+        figures = measure(options, before, chosen, threads)
     finally:
         stop_all(servers, folder)
     report(figures)

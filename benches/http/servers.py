@@ -1,14 +1,13 @@
 """The servers that are compared: how each is started, and that all answer alike."""
 
-import http.client
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
+
+from listening import Server, free_port
 
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}, separators=(",", ":"))
 PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
@@ -39,56 +38,6 @@ http {{
     }}
 }}
 """
-
-
-class Server:
-    """A process that answers on `port`."""
-
-    def __init__(self, name, command, port, **options):
-        self.name, self.port = name, port
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
-
-    def ask(self, method, path, body=None):
-        """Status, fields (names in lower case) and body of one answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        fields = {"content-type": "application/json"} if body else {}
-        connection.request(method, path, body, fields)
-        answer = connection.getresponse()
-        said = answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
-        connection.close()
-        return said
-
-    def wait(self):
-        """Waits until it answers."""
-        for _ in range(200):
-            try:
-                return self.ask("GET", "/health")
-            except OSError:
-                if self.process.poll() is not None:
-                    break
-                time.sleep(0.05)
-        raise SystemExit(f"{self.name} does not answer on port {self.port}")
-
-    def seconds(self):
-        """Processor time of the process and its children so far."""
-        ids = [self.process.pid]
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        ids += children.read_text().split()
-        ticks = 0
-        for one in ids:
-            fields = Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(30)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def start_all(options, scheduled, threads):

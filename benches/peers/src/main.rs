@@ -4,6 +4,7 @@
 //! error. What is compared, and what is fair about it, is in `benches/README.md`.
 
 mod append;
+mod ask;
 mod corpus;
 mod graph;
 mod machine;
@@ -83,6 +84,16 @@ enum Act {
         #[arg(long)]
         store: PathBuf,
     },
+    /// tantivy's side of `benches/recall`: answers lines on standard input.
+    #[command(hide = true)]
+    Ask {
+        /// The documents: an object with `title` and `text` on each line.
+        #[arg(long)]
+        documents: PathBuf,
+        /// Their index; made where there is none.
+        #[arg(long)]
+        index: PathBuf,
+    },
 }
 
 const SMALL: u64 = 1_000;
@@ -104,6 +115,9 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Outcome<()> {
     if let Act::MemoryOfOne { task, store } = arguments.act {
         return memory::of_one(task, &store);
+    }
+    if let Act::Ask { documents, index } = arguments.act {
+        return ask::answer_lines(&documents, &index);
     }
     let program = std::env::current_exe()?;
     let beside = program.parent().ok_or("this program lies nowhere")?;

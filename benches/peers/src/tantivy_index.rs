@@ -69,20 +69,30 @@ impl TantivyWriter {
             .single_segment_index_writer(MmapDirectory::open(folder)?, WRITER_BYTES)?;
         Ok(Self { writer: Mutex::new(Some(writer)), words, number })
     }
+
+    /// Adds one document.
+    pub fn add(&self, number: u64, title: &str, text: &str) -> Outcome<()> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = writer.as_mut().ok_or("the index is finished")?;
+        writer.add_document(self.document(number, title, text))?;
+        Ok(())
+    }
+
+    /// A word of the title counts as two, as in ours and in SQLite's question.
+    fn document(&self, number: u64, title: &str, text: &str) -> TantivyDocument {
+        let mut document = TantivyDocument::new();
+        document.add_text(self.words, format!("{title}\n{title}\n{text}"));
+        document.add_u64(self.number, number);
+        document
+    }
 }
 
 impl Appender for TantivyWriter {
     fn append(&self, items: &[Item]) -> Outcome<()> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let writer = writer.as_mut().ok_or("the index is finished")?;
-        for item in items {
-            let mut document = TantivyDocument::new();
-            // A word of the title counts as two, as in ours and in SQLite's question.
-            document.add_text(self.words, format!("{0}\n{0}\n{1}", item.title, item.text));
-            document.add_u64(self.number, item.number);
-            writer.add_document(document)?;
-        }
-        Ok(())
+        let document = |item: &Item| self.document(item.number, &item.title, &item.text);
+        items.iter().try_for_each(|item| Ok(writer.add_document(document(item))?))
     }
 
     fn finish(&self) -> Outcome<()> {
@@ -123,14 +133,9 @@ impl Tantivy {
     pub fn segments(&self) -> usize {
         self.numbers.len()
     }
-}
 
-impl Reader for Tantivy {
-    fn text_bytes(&self, _number: u64) -> Outcome<usize> {
-        Err("the index holds no texts".into())
-    }
-
-    fn best(&self, question: &str, limit: usize) -> Outcome<Vec<u128>> {
+    /// Numbers of the `limit` documents that answer a question best, best first.
+    pub fn best_numbers(&self, question: &str, limit: usize) -> Outcome<Vec<u64>> {
         let mut clauses: Vec<Box<dyn Query>> = Vec::new();
         self.analyser.borrow_mut().token_stream(question).process(&mut |token| {
             let term = Term::from_field_text(self.words, &token.text);
@@ -139,10 +144,21 @@ impl Reader for Tantivy {
         let query = BooleanQuery::union(clauses);
         let best = TopDocs::with_limit(limit).order_by_score();
         let best = self.searcher.search(&query, &best)?;
-        let id = |address: tantivy::DocAddress| {
+        let number = |address: tantivy::DocAddress| {
             let number = self.numbers[address.segment_ord as usize].first(address.doc_id);
-            Ok(id_of(number.ok_or("a document without a number")?))
+            Ok(number.ok_or("a document without a number")?)
         };
-        best.into_iter().map(|(_, address)| id(address)).collect()
+        best.into_iter().map(|(_, address)| number(address)).collect()
+    }
+}
+
+impl Reader for Tantivy {
+    fn text_bytes(&self, _number: u64) -> Outcome<usize> {
+        Err("the index holds no texts".into())
+    }
+
+    fn best(&self, question: &str, limit: usize) -> Outcome<Vec<u128>> {
+        let numbers = self.best_numbers(question, limit)?;
+        Ok(numbers.into_iter().map(id_of).collect())
     }
 }

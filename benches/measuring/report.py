@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import holding
-
 CSV_HEAD = "bench,case,engine,value,unit,runs,cpu,cores,memory_gib,kernel,filesystem"
 TELLING = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_tile")
 
@@ -33,6 +31,11 @@ def _field(file: str, name: str) -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
 
 
+def flags() -> set[str]:
+    """What the processor has, as Linux names it."""
+    return set(_field("/proc/cpuinfo", "flags").split())
+
+
 def load() -> str:
     """The load averages of the last 1, 5 and 15 minutes."""
     return " ".join(f"{value:.1f}" for value in os.getloadavg())
@@ -51,12 +54,12 @@ class Report:
     def say(self, markdown: str = "") -> None:
         print(markdown, flush=True)
 
-    def machine(self) -> None:
-        """What it was measured on and with."""
+    def machine(self, packages: Sequence[str]) -> None:
+        """What it was measured on, and with which packages of Python."""
         memory = int(_field("/proc/meminfo", "MemTotal").removesuffix(" kB") or 0)
         cpu = _field("/proc/cpuinfo", "model name").replace(",", " ") or platform.processor()
-        has = " ".join(name for name in TELLING if name in holding.flags())
-        versions = [f"{name} {_version(name)}" for name in ("onnxruntime", "numpy", "openvino")]
+        has = " ".join(name for name in TELLING if name in flags())
+        versions = [f"{name} {_version(name)}" for name in packages]
         self.say(f"Machine: {cpu} ({has}), {os.cpu_count()} cores, {-(-memory // (1 << 20))} GiB, "
                  f"Linux {platform.release()}. Load average (1, 5, 15 minutes) at the start: "
                  f"{self.load_at_start}, at the end: {load()}. Python {platform.python_version()}, "

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import load_file
@@ -166,8 +167,8 @@ def path_of(folder: Path, graph: str, precision: str) -> Path:
 def build(model: Path, folder: Path) -> None:
     """Builds what is not there yet for these weights, this file's text and the peer's version."""
     hashed = hashlib.sha256((model / "model.safetensors").read_bytes())
-    for decides in (Path(__file__), Path(__file__).with_name("requirements.txt")):
-        hashed.update(decides.read_bytes())
+    hashed.update(Path(__file__).read_bytes())
+    hashed.update(f"{onnx.__version__} {onnxruntime.__version__}".encode())
     stamp = folder / "graphs" / "built-from"
     if stamp.exists() and stamp.read_text() == hashed.hexdigest():
         return

@@ -1,0 +1,89 @@
+//! Our side of `benches/recall`: makes data directories, tells what is in them, and times the store's
+//! own answers without a server around it.
+//!
+//! ```text
+//! recall_worker make --data DIR --rows N --edges M     a data directory with made-up items
+//! recall_worker dump --data DIR --folder OUT           its items, edges and vectors, for the peers
+//! recall_worker ask --data DIR                         answers lines; `ask.rs` has the protocol
+//! ```
+//!
+//! A data directory is one that `recalld serve` opens: its store is bound to the encoder that the
+//! server would use. Knows nothing of the peers or of what the figures are for.
+
+mod ask;
+mod dump;
+mod made;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use engine::Durability;
+use server::app::{self, Encoding, Settings};
+use server::model::Silent;
+use server::parts::Parts;
+
+/// Whatever goes wrong ends a measurement; it is said once.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Parser)]
+#[command(about = "Stores for benches/recall, and their answers; started by benches/recall/run")]
+struct Arguments {
+    #[command(subcommand)]
+    act: Act,
+}
+
+#[derive(Subcommand)]
+enum Act {
+    /// Makes a data directory with made-up items.
+    Make {
+        #[arg(long)]
+        data: PathBuf,
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+        rows: u32,
+        #[arg(long, default_value_t = 0)]
+        edges: u32,
+    },
+    /// Writes what a data directory holds into files that a peer reads.
+    Dump {
+        #[arg(long)]
+        data: PathBuf,
+        #[arg(long)]
+        folder: PathBuf,
+        /// Ids and vectors, but neither items nor edges.
+        #[arg(long)]
+        vectors_only: bool,
+    },
+    /// Answers lines on standard input.
+    Ask {
+        #[arg(long)]
+        data: PathBuf,
+    },
+}
+
+fn main() -> std::process::ExitCode {
+    let outcome = match Arguments::parse().act {
+        Act::Make { data, rows, edges } => made::make(&data, rows, edges),
+        Act::Dump { data, folder, vectors_only } => dump::dump(&data, &folder, vectors_only),
+        Act::Ask { data } => ask::answer_lines(&data),
+    };
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("recall_worker: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+/// The parts of a data directory, as a server opens them; made where there is none.
+fn open(data: &Path) -> Result<std::sync::Arc<Parts>, Failure> {
+    let settings = Settings {
+        data: data.to_owned(),
+        model: None,
+        encoding: Encoding::detect(),
+        call_time_max: Duration::from_secs(120),
+        durability: Durability::Sync,
+    };
+    Ok(app::start(&settings, &mut Silent)?.parts)
+}

@@ -1,0 +1,108 @@
+"""Ten times the rows: the approximate search beside the exact one on the smaller store, over HTTP, and how
+many of the exact ten nearest it finds."""
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import alone
+from client import drive
+from corpus import Corpus, Programs
+from quiet import Gate
+from report import Report, shown, table
+from scheduling import first_in_line
+from servers import Ours
+from service import p50
+
+OPTION = "--search-mode"
+RECALL_QUESTIONS = 200
+WARM_UP = 50
+# The index is built in the background: it is there when the server has had nothing to do for a while.
+IDLE_WINDOWS, WINDOW_SECONDS, IDLE_SHARE = 3, 5.0, 0.05
+PATIENCE_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """Over HTTP: rounds of both, in milliseconds, and the share of the exact answers that were found."""
+
+    exact: list[float]
+    approximate: list[float]
+    recall: float
+    waited: float  # seconds for the index
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(many / few for many, few in zip(self.approximate, self.exact))
+
+
+def exact_answers(before: list[str], programs: Programs, corpus: Corpus, asked: list[str],
+                  folder: Path) -> list[list[str]]:
+    """From the store itself, without a server."""
+    store = alone.Store(before, programs, corpus, folder)
+    try:
+        return store.nearest(store.embed(asked, corpus.folder), 0, len(asked))["ids"]
+    finally:
+        store.close()
+
+
+def measure(before: list[str], programs: Programs, small: Corpus, large: Corpus, asked: list[str],
+            folder: Path, rounds: int, seconds: float, gate: Gate, real_time: bool) -> Found:
+    exact = exact_answers(before, programs, large, asked[:RECALL_QUESTIONS], folder)
+    log = folder / "servers.log"
+    few = Ours(before, programs, small, log, [OPTION, "exact"])
+    many = Ours(before, programs, large, log, [OPTION, "approximate"])
+    times: dict[str, list[float]] = {"few": [], "many": []}
+    try:
+        few.wait()
+        many.wait()
+        waited = wait_for_index(many)
+        limit = alone.BEST
+        answers = many.answers(many.semantic(text, limit) for text in asked[:RECALL_QUESTIONS])
+        found = [[item["id"] for item in answer["results"]] for answer in answers]
+        rest = asked[RECALL_QUESTIONS:]
+        for server in (few, many):
+            server.answers(map(server.semantic, rest[:WARM_UP]))
+        rest = rest[WARM_UP:]
+        for number in range(rounds):
+            print(f"large: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
+            taken = 0
+            sides = [("few", few), ("many", many)]
+            for side, server in sides if number % 2 else reversed(sides):
+                gate.wait()
+                with first_in_line(real_time):
+                    turn = drive(server.port, map(server.semantic, rest), 1, seconds)
+                taken = max(taken, len(turn.milliseconds))
+                times[side].append(p50(turn))
+            rest = rest[taken:]
+    finally:
+        few.stop()
+        many.stop()
+    return Found(times["few"], times["many"], alone.overlap(exact, found), waited)
+
+
+def wait_for_index(server: Ours) -> float:
+    """Seconds until the server was idle for a while."""
+    start, idle = time.monotonic(), 0
+    while idle < IDLE_WINDOWS and time.monotonic() - start < PATIENCE_SECONDS:
+        worked = server.seconds()
+        time.sleep(WINDOW_SECONDS)
+        share = (server.seconds() - worked) / WINDOW_SECONDS
+        idle = idle + 1 if share < IDLE_SHARE else 0
+    return time.monotonic() - start
+
+
+def tell(report: Report, small: Corpus, large: Corpus, found: Found) -> None:
+    few, many = statistics.median(found.exact), statistics.median(found.approximate)
+    report.say("### Ten times the rows, POST /semantic-recall, 1 client\n")
+    report.say(table(
+        ["", "p50, ms", "to the exact one", f"recall@{alone.BEST}"],
+        [[f"{small.rows} rows, exact", shown(few), "", ""],
+         [f"{large.rows} rows, approximate", shown(many), f"{found.ratio:.2f}", f"{found.recall:.4f}"]]))
+    report.say(f"The server was idle {found.waited:.0f} s after it was ready.\n")
+    runs = len(found.exact)
+    report.add("recall", f"{small.rows} rows exact: p50", "ours", f"{few:.4g}", "ms", runs)
+    report.add("recall", f"{large.rows} rows approximate: p50", "ours", f"{many:.4g}", "ms", runs)
+    report.add("recall", f"{large.rows} rows approximate: recall@{alone.BEST}", "ours",
+               f"{found.recall:.4f}", "share", RECALL_QUESTIONS)
