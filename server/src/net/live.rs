@@ -387,9 +387,8 @@ impl Live {
             return self.conn.turn_down(answer, moment);
         }
         let change = tls.receive(bytes, &mut self.conn, moment.now);
-        if tls.take_worked() {
-            shared.handshakes_left.update(|left| left.saturating_sub(1));
-        }
+        let worked = tls.take_worked();
+        shared.handshakes_left.update(|left| left.saturating_sub(worked));
         self.note_tls(change, shared);
     }
 

@@ -57,8 +57,8 @@ pub(super) struct Tls {
     end_told: bool,
     /// Why it failed, for the log.
     fault: Option<Box<rustls::Error>>,
-    /// What was received last took the handshake through a costly step.
-    has_worked: bool,
+    /// Costly steps that what was received last took the handshake through.
+    worked: u8,
 }
 
 /// Bytes that have come and are not read, or are said and not sent.
@@ -95,7 +95,7 @@ impl Tls {
             ended: false,
             end_told: false,
             fault: None,
-            has_worked: false,
+            worked: 0,
         }
     }
 
@@ -119,9 +119,9 @@ impl Tls {
         matches!(self.stage, Stage::Fresh | Stage::Handshake)
     }
 
-    /// Whether what was received last has cost one.
-    pub(super) fn take_worked(&mut self) -> bool {
-        std::mem::take(&mut self.has_worked)
+    /// How many of them what was received last has cost, whatever became of it.
+    pub(super) fn take_worked(&mut self) -> usize {
+        usize::from(std::mem::take(&mut self.worked))
     }
 
     /// Takes bytes from the socket, at most `room` of them, and gives the connection what they hold.
@@ -267,15 +267,28 @@ impl Tls {
 
     /// Goes through what has arrived as far as it is whole.
     fn read_records(&mut self) -> Result<(), rustls::Error> {
-        let mut is_answered = false;
+        // What is said in one flight costs once, however many records it is.
+        let mut is_saying = false;
         loop {
+            let is_shaking_hands = self.is_shaking_hands();
             let Tls { session, traffic, .. } = self;
             let Traffic { incoming, plain, .. } = &mut **traffic.get_or_insert_default();
             let UnbufferedStatus { discard, state, .. } =
                 session.process_tls_records(incoming.rest_mut());
             let mut used = discard;
             let mut encoded = None;
-            let is_more = match state? {
+            let state = match state {
+                Ok(state) => state,
+                Err(error) => {
+                    self.count_failure(is_shaking_hands);
+                    return Err(error);
+                }
+            };
+            let has_said = std::mem::replace(
+                &mut is_saying,
+                matches!(state, ConnectionState::EncodeTlsData(_)),
+            );
+            let is_more = match state {
                 ConnectionState::ReadTraffic(mut traffic) => {
                     while let Some(record) = traffic.next_record() {
                         let record = record?;
@@ -285,7 +298,6 @@ impl Tls {
                     true
                 }
                 ConnectionState::EncodeTlsData(mut data) => {
-                    is_answered = true;
                     encoded = encode(|out| data.encode(out));
                     true
                 }
@@ -309,6 +321,12 @@ impl Tls {
                 _ => return Err(rustls::Error::HandshakeNotComplete),
             };
             incoming.consume(used);
+            // Now, and not at the end: what stands behind a hello may be garbage. With the end of the
+            // handshake only tickets are said. That the client is asked for another hello counts as well,
+            // lest it come as a gift.
+            if is_saying && (!has_said || used > 0) && self.session.is_handshaking() {
+                self.worked = self.worked.saturating_add(1);
+            }
             if self.ended {
                 // After its `close_notify` a client has nothing to say (RFC 8446, section 6.1).
                 *incoming = Inbox::default();
@@ -321,14 +339,18 @@ impl Tls {
                 break;
             }
         }
-        // To a hello, that is: with the end of the handshake only tickets are said. That the client is
-        // asked for another hello counts as well, lest it come as a gift.
-        self.has_worked |= is_answered && self.session.is_handshaking();
         let Traffic { incoming, plain, .. } = self.traffic();
         if plain.is_empty() && incoming.len() >= TLS_RECEIVED_BYTES_MAX {
             return Err(rustls::Error::General("a message that is too long".to_owned()));
         }
         Ok(())
+    }
+
+    /// A handshake that fails may have cost before it did; where nothing has been counted yet, that counts.
+    fn count_failure(&mut self, is_shaking_hands: bool) {
+        if is_shaking_hands {
+            self.worked = self.worked.max(1);
+        }
     }
 
     /// What the session lets us write with; `None` where it lets us not.

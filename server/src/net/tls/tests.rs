@@ -72,7 +72,7 @@ impl Bench {
                 let bytes: Vec<u8> = spoilt.collect();
                 assert!(bytes.len() <= tls.room(&conn));
                 tls.receive(&bytes, &mut conn, moment.now);
-                self.worked.update(|sum| sum + usize::from(tls.take_worked()));
+                self.worked.update(|sum| sum + tls.take_worked());
                 if let Some(Arrived::Call(request)) = conn.advance(&moment) {
                     let answer = Response { head: Head::new(200), body: request.target.into() };
                     conn.respond(answer, &moment).unwrap();
@@ -116,6 +116,40 @@ fn every_size_of_pieces_gives_the_same_answer() {
         // An idle connection keeps no bytes.
         assert!(tls.traffic.is_none(), "an idle connection holds no buffers");
     }
+}
+
+/// A server's side that has received a client's hello and then `more`, all at once.
+fn greeted(bench: &Bench, more: &[u8]) -> Tls {
+    let moment = Moment::at(Instant::now(), UNIX_EPOCH);
+    let numbering = Numbering { instance: 1, connection: 1, requests: 0 };
+    let mut conn = Conn::open(Arc::new(Limits::default()), numbering, moment.now);
+    let mut tls = Tls::open(bench.identity.session().unwrap(), moment.now);
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = ClientConnection::new(Arc::clone(&bench.settings), name).unwrap();
+    let mut flight = Vec::new();
+    client.write_tls(&mut flight).unwrap();
+    flight.extend(more);
+    tls.receive(&flight, &mut conn, moment.now);
+    tls
+}
+
+#[test]
+fn a_hello_counts_whatever_stands_behind_it() {
+    let bench = Bench::new("garbage");
+    // A record of no type that there is, and one of a handshake message that makes no sense.
+    for garbage in [&[99, 9, 9, 0, 1, 0][..], &[22, 3, 3, 0, 4, 255, 0, 0, 0]] {
+        let mut tls = greeted(&bench, garbage);
+        assert_eq!((tls.stage, tls.take_worked()), (Stage::Failed, 1));
+    }
+    let mut tls = greeted(&bench, &[]);
+    assert_eq!((tls.stage, tls.take_worked(), tls.take_worked()), (Stage::Handshake, 1, 0));
+}
+
+#[test]
+fn a_handshake_that_fails_counts() {
+    let bench = Bench::new("failed");
+    let (_, mut tls) = bench.exchange(10_000, |place, byte| if place == 5 { 255 } else { byte });
+    assert_eq!((tls.stage, bench.worked.take(), tls.take_worked()), (Stage::Failed, 1, 0));
 }
 
 #[test]
