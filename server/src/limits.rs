@@ -72,9 +72,10 @@ pub const HANDSHAKE_TIMEOUT: Duration = HEAD_TIMEOUT;
 /// Largest record with its header (RFC 8446, section 5.2).
 pub const TLS_RECORD_BYTES_MAX: usize = 16 * 1024 + 256 + 5;
 
-/// TLS handshakes that one pass of an event loop takes through a costly step (a signature, an agreement
-/// of keys); the others wait for the next pass. Each holds up all other connections of the loop for 0.1 ms
-/// with a key of ECDSA P-256, and for 0.6 ms with one of RSA-2048 (format-spec/operation.md).
+/// Costly steps of TLS handshakes (a signature; in TLS 1.2 the agreement of keys behind it, too) that one
+/// pass of an event loop does; the others wait for the next pass. The costliest holds up all other
+/// connections of the loop for 0.1 ms with a key of ECDSA P-256, and for 0.6 ms with one of RSA-2048
+/// (format-spec/operation.md).
 pub const HANDSHAKES_PER_PASS: usize = 4;
 
 /// Bytes received and not yet given to the connection, with TLS: one read, and a record that was not

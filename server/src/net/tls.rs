@@ -8,6 +8,7 @@
 
 use std::time::Instant;
 
+use rustls::ProtocolVersion;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
@@ -324,7 +325,12 @@ impl Tls {
             // Now, and not at the end: what stands behind a hello may be garbage. With the end of the
             // handshake only tickets are said. That the client is asked for another hello counts as well,
             // lest it come as a gift.
-            if is_saying && (!has_said || used > 0) && self.session.is_handshaking() {
+            let is_answer = is_saying && (!has_said || used > 0) && session.is_handshaking();
+            // In TLS 1.2 what goes beyond the hello has the client's part of the keys in it (RFC 5246,
+            // section 7.4.7), which costs as much, and no answer until the end shows it. Whatever of it
+            // takes the handshake on counts; in TLS 1.3 there is nothing of the kind.
+            let is_agreement = is_shaking_hands && !is_answer && used > 0 && is_of_tls12(session);
+            if is_answer || is_agreement {
                 self.worked = self.worked.saturating_add(1);
             }
             if self.ended {
@@ -346,10 +352,11 @@ impl Tls {
         Ok(())
     }
 
-    /// A handshake that fails may have cost before it did; where nothing has been counted yet, that counts.
+    /// A handshake that fails may have cost before it did: where nothing has been counted yet, that counts,
+    /// and in TLS 1.2 in any case, for behind the hello may have stood the client's part of the keys.
     fn count_failure(&mut self, is_shaking_hands: bool) {
-        if is_shaking_hands {
-            self.worked = self.worked.max(1);
+        if is_shaking_hands && (self.worked == 0 || is_of_tls12(&self.session)) {
+            self.worked = self.worked.saturating_add(1);
         }
     }
 
@@ -405,6 +412,10 @@ impl Tls {
             self.traffic = None;
         }
     }
+}
+
+fn is_of_tls12(session: &UnbufferedServerConnection) -> bool {
+    session.protocol_version() == Some(ProtocolVersion::TLSv1_2)
 }
 
 /// A handshake record in a buffer of its size.
