@@ -32,9 +32,9 @@ pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// `BODIES_BYTES_MAX` is reached.
 pub const BODY_BYTES_SMALL: usize = 16 * 1024;
 
-/// Bytes that connections hold beside bodies, all together: what has arrived and is not read yet, and
-/// answers that are not sent yet, those of TLS and of streams included. Beyond it a connection with more
-/// than `WAITING_BYTES_SMALL` is not read on, a larger answer is 503, and a stream with a larger backlog
+/// Bytes of memory that connections hold beside bodies, all together: for what has arrived and is not read
+/// yet, and for answers until their last byte is sent, those of TLS and of streams included. Beyond it a
+/// connection with more than `WAITING_BYTES_SMALL` is not read on, a larger answer is 503, and a stream with a larger backlog
 /// is cut off, so that many clients that send ahead, or do not read, cannot use up the memory.
 pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
 

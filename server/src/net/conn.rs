@@ -363,9 +363,9 @@ impl Conn {
         self.inbox.len()
     }
 
-    /// Bytes that are said and not sent.
-    pub(super) fn unsent_bytes(&self) -> usize {
-        self.outbox.len()
+    /// Bytes of memory held for what is not read, and for what is said and not sent.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.inbox.held() + self.outbox.held()
     }
 
     /// What the request is called that the service has, or is asked about.

@@ -70,7 +70,7 @@ pub(super) struct Live {
     write_shut: bool,
     /// What of the bodies in hand is this connection's.
     body_bytes: usize,
-    /// The same of what waits, unread or unsent.
+    /// The same of the memory held for what waits, unread or unsent.
     waiting_bytes: usize,
     asked: Option<Asked>,
     cancel: Option<Cancel>,
@@ -129,7 +129,7 @@ impl Live {
     pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
         let turn = self.steps(buffer, shared, moment);
         let turn = if self.is_held_back(shared) { Turn::Later } else { turn };
-        self.set_waiting_bytes(shared, self.unread_bytes() + self.unsent_bytes());
+        self.set_waiting_bytes(shared, self.held_bytes());
         turn
     }
 
@@ -326,8 +326,8 @@ impl Live {
         self.conn.unread_bytes() + self.tls.as_ref().map_or(0, |tls| tls.unread_bytes())
     }
 
-    fn unsent_bytes(&self) -> usize {
-        self.conn.unsent_bytes() + self.tls.as_ref().map_or(0, |tls| tls.unsent_bytes())
+    fn held_bytes(&self) -> usize {
+        self.conn.held_bytes() + self.tls.as_ref().map_or(0, |tls| tls.held_bytes())
     }
 
     /// How many bytes may be read now. Where too many wait, what is not small waits with its client: an

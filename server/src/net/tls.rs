@@ -251,9 +251,11 @@ impl Tls {
         self.traffic.as_deref().map_or(0, unread)
     }
 
-    /// Ciphertext that is not sent; the connection still counts its plaintext.
-    pub(super) fn unsent_bytes(&self) -> usize {
-        self.traffic.as_deref().map_or(0, |traffic| traffic.outgoing.len())
+    /// Bytes of memory held for these, and for ciphertext that is not sent; the connection still counts its
+    /// plaintext.
+    pub(super) fn held_bytes(&self) -> usize {
+        let held = |it: &Traffic| it.incoming.held() + it.plain.held() + it.outgoing.held();
+        self.traffic.as_deref().map_or(0, held)
     }
 
     /// Since when the client has been asked for its handshake; `None` once it is done.
@@ -338,7 +340,7 @@ impl Tls {
                 *incoming = Inbox::default();
             }
             encoded.into_iter().for_each(|bytes| self.queue(bytes));
-            if self.traffic().outgoing.len() > TLS_UNSENT_BYTES_MAX {
+            if self.traffic().outgoing.held() > TLS_UNSENT_BYTES_MAX {
                 return Err(rustls::Error::General("unread protocol messages".to_owned()));
             }
             if !is_more {

@@ -159,7 +159,7 @@ fn pipelined_requests_are_answered_in_order_and_buffers_given_back() {
     let mut bench = Bench::new();
     bench.feed(&GET.repeat(100));
     assert_eq!(bench.statuses(), vec![200; 100]);
-    assert_eq!(bench.conn.inbox.capacity(), 0);
+    assert_eq!(bench.conn.inbox.held(), 0);
     assert_eq!(bench.conn.deadline(), Some(bench.moment.now + limits::IDLE_TIMEOUT));
 }
 

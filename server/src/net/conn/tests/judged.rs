@@ -40,7 +40,7 @@ fn a_declined_body_is_answered_at_once_and_thrown_away() {
     assert!(bench.text().contains("connection: close\r\n"));
     assert!(bench.conn.is_lingering() && bench.calls.is_empty());
     bench.feed(&[b'x'; 60_000]);
-    assert_eq!((bench.conn.inbox.capacity(), bench.conn.body_bytes()), (0, 0));
+    assert_eq!((bench.conn.inbox.held(), bench.conn.body_bytes()), (0, 0));
     bench.expire_after(limits::LINGER_TIMEOUT);
     assert!(bench.conn.is_closed());
 }
