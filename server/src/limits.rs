@@ -23,7 +23,8 @@ pub const JSON_ESCAPE_GROWTH_MAX: usize = 6;
 /// 2 MiB for everything around it.
 pub const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Bytes of all bodies together, from their first byte until their call is answered. Beyond it a
+/// Bytes of all bodies together, from their first byte until their call is answered and nobody has it any
+/// more, be its client there or not. Beyond it a
 /// body larger than `BODY_BYTES_SMALL` is refused with 503, so that many large bodies cannot use up
 /// the memory and small ones still pass.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -34,8 +35,9 @@ pub const BODY_BYTES_SMALL: usize = 16 * 1024;
 
 /// Bytes of memory that connections hold beside bodies, all together: for what has arrived and is not read
 /// yet, and for answers until their last byte is sent, those of TLS and of streams included. Beyond it a
-/// connection with more than `WAITING_BYTES_SMALL` is not read on, a larger answer is 503, and a stream with a larger backlog
-/// is cut off, so that many clients that send ahead, or do not read, cannot use up the memory.
+/// connection with more than `WAITING_BYTES_SMALL` is not read on, a larger answer is 503, and a stream with
+/// a larger backlog is cut off, so that many clients that send ahead, or do not read, cannot use up the
+/// memory.
 pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// What each connection may hold, of either kind, even then: the longest head fits.

@@ -79,7 +79,7 @@ pub(super) struct Conn {
     moved: usize,
     /// When the last of them moved.
     moved_at: Instant,
-    /// Body bytes of the request in hand, until it is answered.
+    /// Body bytes of the request that is being read.
     body_bytes: usize,
     peer_ended: bool,
     abandoned: bool,
@@ -222,7 +222,6 @@ impl Conn {
             }
         };
         let after = if exchange.keep_alive { After::KeepAlive } else { After::Close };
-        self.body_bytes = 0;
         self.say(bytes, moment.now);
         self.phase =
             if bodiless { Phase::Writing(after) } else { Phase::Streaming { chunked, after } };
@@ -353,7 +352,7 @@ impl Conn {
         }
     }
 
-    /// Body bytes of the request in hand, whether still arriving or with the service.
+    /// Body bytes of the request that is being read. Those of a call that was given count with it.
     pub(super) fn body_bytes(&self) -> usize {
         self.body_bytes
     }
@@ -477,6 +476,7 @@ impl Conn {
     /// Hands a whole request out and waits for its answer.
     fn call(&mut self, request: Request, exchange: Exchange, now: Instant) -> Arrived {
         self.phase = Phase::Working(exchange);
+        self.body_bytes = 0;
         self.since = now;
         self.abandoned = false;
         Arrived::Call(request)

@@ -22,7 +22,7 @@ use super::reply::{Admission, Answered, Call, Cancel, End, Feed, OnDrain, Reply}
 use super::request_id::RequestId;
 use super::shared::{Job, Shared, overloaded};
 use super::slots::Name;
-use super::tally::OpenStream;
+use super::tally::{HeldBody, OpenStream};
 use super::tls::{Change, Tls};
 use crate::limits::{BODY_BYTES_SMALL, TLS_RECORD_BYTES_MAX, TURN_STEPS_MAX, WAITING_BYTES_SMALL};
 use crate::log::{self, Level, Value};
@@ -68,8 +68,10 @@ pub(super) struct Live {
     /// The system said that the client will send no more; only a read of nothing proves it.
     end_announced: bool,
     write_shut: bool,
-    /// What of the bodies in hand is this connection's.
+    /// What of the bodies in hand is this connection's, as long as it arrives.
     body_bytes: usize,
+    /// That of the call in flight.
+    held_body: Option<Arc<HeldBody>>,
     /// The same of the memory held for what waits, unread or unsent.
     waiting_bytes: usize,
     asked: Option<Asked>,
@@ -107,6 +109,7 @@ impl Live {
             end_announced: false,
             write_shut: false,
             body_bytes: 0,
+            held_body: None,
             waiting_bytes: 0,
             asked: None,
             cancel: None,
@@ -170,6 +173,7 @@ impl Live {
     /// The call in flight is answered.
     pub(super) fn answer(&mut self, response: Response, shared: &Shared, moment: &Moment) {
         self.cancel = None;
+        self.held_body = None;
         let has_room = response.body.len() <= WAITING_BYTES_SMALL || !shared.tally.is_brimful();
         let response = if has_room {
             response
@@ -211,6 +215,7 @@ impl Live {
         };
         self.count(Some(head.status), None, shared, moment.now);
         report(self.conn.begin_stream(head, moment));
+        self.held_body = None;
         if self.conn.is_streaming() {
             self.stream = Some((feed, open));
         } else {
@@ -461,16 +466,17 @@ impl Live {
     }
 
     /// A request as the service sees it.
-    fn call(&self, request: Request) -> Call {
+    fn call(&self, request: Request, body: Option<Arc<HeldBody>>) -> Call {
         let (listener, peer) = (self.listener, self.peer);
         let id = self.conn.request_id().expect("a request that was given has a name");
         // Asked anew: an answer on the loop takes less time than the loop's own clock moves in.
-        Call { id, listener, peer, request, arrived: Instant::now(), cancel: Cancel::new() }
+        let (arrived, cancel) = (Instant::now(), Cancel::new());
+        Call { id, listener, peer, request, arrived, cancel, _body: body }
     }
 
     /// Asks the service whether a request may have its body.
     fn judge(&mut self, request: Request, body_bytes: usize, shared: &Shared, moment: &Moment) {
-        let call = self.call(request);
+        let call = self.call(request, None);
         let (id, arrived, service) = (call.id, call.arrived, &shared.service);
         let judged = || (service.route(&call), service.admit(&call, body_bytes));
         let judged = log::for_request(id.as_str(), || catch_unwind(AssertUnwindSafe(judged)));
@@ -494,7 +500,10 @@ impl Live {
 
     /// Answers a call here if the service can, else gives it to a worker, or to a thread for jobs.
     fn start(&mut self, request: Request, shared: &Shared, moment: &Moment) {
-        let call = self.call(request);
+        // From here on the body counts with the call, for that may last longer than the connection.
+        self.set_body_bytes(shared, 0);
+        self.held_body = shared.tally.hold_body(request.body.len());
+        let call = self.call(request, self.held_body.clone());
         let (id, arrived, cancel) = (call.id, call.arrived, call.cancel.clone());
         let service = &shared.service;
         let asked = &mut self.asked;

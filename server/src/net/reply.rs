@@ -13,7 +13,7 @@ use super::mailbox::{Mailbox, Note, locked};
 use super::message::{Head, Request, Response};
 use super::request_id::RequestId;
 use super::slots::Name;
-use super::tally::Tally;
+use super::tally::{HeldBody, Tally};
 use crate::limits::{STREAM_MESSAGE_BYTES_MAX, WAITING_BYTES_SMALL};
 
 /// What answers calls.
@@ -108,6 +108,8 @@ pub struct Call {
     pub arrived: Instant,
     /// Raised when the client is gone.
     pub cancel: Cancel,
+    /// The body counts as long as the call is kept, whatever becomes of its connection.
+    pub(super) _body: Option<Arc<HeldBody>>,
 }
 
 /// Says whether a call's answer is still wanted. Clones speak of the same call.

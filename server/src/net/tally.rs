@@ -1,5 +1,6 @@
 //! What all loops count together, because its bounds are the server's and not a loop's.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::config::Limits;
@@ -21,6 +22,25 @@ impl Drop for OpenStream {
     }
 }
 
+/// Stands for a whole body, with the service or on its way there: counted until the last that has a part in
+/// it, the connection that waits for the answer or whoever has the call, lets go.
+pub(super) struct HeldBody {
+    tally: Arc<Tally>,
+    bytes: usize,
+}
+
+impl Drop for HeldBody {
+    fn drop(&mut self) {
+        self.tally.count_bodies(self.bytes, 0);
+    }
+}
+
+impl fmt::Debug for HeldBody {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} bytes", self.bytes)
+    }
+}
+
 impl Tally {
     /// Nothing is open yet.
     pub(super) fn new(counters: Arc<Counters>, limits: Arc<Limits>) -> Tally {
@@ -38,6 +58,15 @@ impl Tally {
     /// A connection has `now` bytes of bodies in hand where it had `before`.
     pub(super) fn count_bodies(&self, before: usize, now: usize) {
         self.counters.bodies_bytes.shift(before, now);
+    }
+
+    /// Counts a whole body; `None` where there is none.
+    pub(super) fn hold_body(self: &Arc<Tally>, bytes: usize) -> Option<Arc<HeldBody>> {
+        if bytes == 0 {
+            return None;
+        }
+        self.count_bodies(0, bytes);
+        Some(Arc::new(HeldBody { tally: Arc::clone(self), bytes }))
     }
 
     /// Whether there are more bytes of bodies in hand than there may be.
