@@ -40,6 +40,17 @@ pub const BODY_BYTES_SMALL: usize = 16 * 1024;
 /// memory.
 pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// Of these, what one peer of the hosted listener may hold before the same is true for it alone: an
+/// eighth, so that some slow readers do not make it full for the others. Two of the largest answers.
+pub const WAITING_BYTES_PEER_MAX: usize = 32 * 1024 * 1024;
+
+/// Of these, what is kept for the local listener: two of the largest answers.
+pub const WAITING_BYTES_LOCAL_RESERVED: usize = 32 * 1024 * 1024;
+
+/// What may be added to `WAITING_BYTES_MAX` by messages of streams whose readers have taken all before
+/// them, so that an answer that has begun breaks off only where such readers, too, are many.
+pub const WAITING_BYTES_PROMPT_MAX: usize = 64 * 1024 * 1024;
+
 /// What each connection may hold, of either kind, even then: the longest head fits.
 pub const WAITING_BYTES_SMALL: usize = HEAD_BYTES_MAX;
 
@@ -111,6 +122,10 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Slowest pace at which a client may take an answer once `WRITE_TIMEOUT` is used up.
 pub const WRITE_BYTES_PER_SECOND_MIN: usize = 16 * 1024;
+
+/// How long an answer, or a message of a stream, may take to be sent, however steadily its client reads: it
+/// is held meanwhile. The largest, of 12 MiB, needs 42 KB/s.
+pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// How long a client that closed its sending half is still worked for. It may only have said that
 /// nothing more will come (`nc`, `shutdown`), or be gone; only time tells the two apart.
@@ -211,6 +226,8 @@ const _: () = assert!(QUEUE_MAX < CONNECTIONS_MAX);
 const _: () = assert!(JOB_THREADS + JOB_QUEUE_MAX < CONNECTIONS_MAX);
 const _: () = assert!(WORKERS_MIN <= WORKERS_MAX);
 const _: () = assert!(STREAM_BACKLOG_BYTES_MAX <= STREAM_MESSAGE_BYTES_MAX);
+const _: () = assert!(WAITING_BYTES_PEER_MAX + WAITING_BYTES_LOCAL_RESERVED < WAITING_BYTES_MAX);
+const _: () = assert!(WRITE_TIMEOUT.as_secs() < ANSWER_TIME_MAX.as_secs());
 const _: () = assert!(HEAD_TIMEOUT.as_secs() < IDLE_TIMEOUT.as_secs());
 const _: () = assert!(LINGER_TIMEOUT.as_secs() < DRAIN_GRACE.as_secs());
 

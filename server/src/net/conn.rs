@@ -16,7 +16,8 @@ use super::message::{Head, Request, Response, Version};
 use super::render::{self, AnswerFault, Exchange};
 use super::request_id::{Numbering, RequestId};
 use crate::limits::{
-    BODY_BYTES_PER_SECOND_MIN, LINGER_BYTES_MAX, READ_BYTES_MAX, WRITE_BYTES_PER_SECOND_MIN,
+    ANSWER_TIME_MAX, BODY_BYTES_PER_SECOND_MIN, LINGER_BYTES_MAX, READ_BYTES_MAX,
+    WRITE_BYTES_PER_SECOND_MIN,
 };
 
 /// Where one connection stands.
@@ -346,7 +347,8 @@ impl Conn {
             Phase::Working(_) | Phase::Closed => None,
             Phase::Streaming { .. } if self.outbox.is_empty() => None,
             Phase::Writing(_) | Phase::Streaming { .. } => {
-                Some(self.paced(limits.write_timeout, WRITE_BYTES_PER_SECOND_MIN))
+                let paced = self.paced(limits.write_timeout, WRITE_BYTES_PER_SECOND_MIN);
+                Some(paced.min(self.since + ANSWER_TIME_MAX))
             }
             Phase::Lingering { .. } => Some(self.since + limits.linger_timeout),
         }

@@ -58,7 +58,7 @@ pub(super) struct Live {
     peer: SocketAddr,
     socket: TcpStream,
     /// Given back with the connection.
-    _place: Place,
+    place: Place,
     conn: Conn,
     /// Between the two, on a listener that speaks TLS. Its own allocation: it is much larger, and
     /// most installations have it done by a gateway.
@@ -101,7 +101,7 @@ impl Live {
             listener,
             peer,
             socket,
-            _place: place,
+            place,
             conn,
             tls: tls.map(Box::new),
             readable: false,
@@ -132,7 +132,7 @@ impl Live {
     pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
         let turn = self.steps(buffer, shared, moment);
         let turn = if self.is_held_back(shared) { Turn::Later } else { turn };
-        self.set_waiting_bytes(shared, self.held_bytes());
+        self.set_waiting_bytes(self.held_bytes());
         turn
     }
 
@@ -146,11 +146,11 @@ impl Live {
     fn steps(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
         for _ in 0..TURN_STEPS_MAX {
             let has_read = self.read(buffer, shared, moment);
-            let was_full = (self.conn.room() == 0, self.room(shared) == 0);
+            let was_full = (self.conn.room() == 0, self.room() == 0);
             let arrived = self.conn.advance(moment);
             // What the system said about a full connection holds still: it says it once.
             let has_room_again =
-                was_full.0 && self.conn.room() > 0 || was_full.1 && self.room(shared) > 0;
+                was_full.0 && self.conn.room() > 0 || was_full.1 && self.room() > 0;
             let has_called = arrived.is_some();
             match arrived {
                 Some(Arrived::Call(request)) => self.start(request, shared, moment),
@@ -174,13 +174,9 @@ impl Live {
     pub(super) fn answer(&mut self, response: Response, shared: &Shared, moment: &Moment) {
         self.cancel = None;
         self.held_body = None;
-        let has_room = response.body.len() <= WAITING_BYTES_SMALL || !shared.tally.is_brimful();
-        let response = if has_room {
-            response
-        } else {
-            shared.counters.overloaded.add(1);
-            overloaded("too many answers wait for slow readers")
-        };
+        let has_room =
+            response.body.len() <= WAITING_BYTES_SMALL || !self.place.account().is_brimful();
+        let response = if has_room { response } else { too_many_answers(shared) };
         self.count(Some(response.head.status), Some(response.body.len()), shared, Instant::now());
         let outcome = self.conn.respond(response, moment);
         report(outcome);
@@ -213,6 +209,11 @@ impl Live {
             shared.counters.overloaded.add(1);
             return self.answer(overloaded("too many streams"), shared, moment);
         };
+        // Before its head is sent, its client can still be told.
+        if feed.has_overflowed() {
+            let response = too_many_answers(shared);
+            return self.answer(response, shared, moment);
+        }
         self.count(Some(head.status), None, shared, moment.now);
         report(self.conn.begin_stream(head, moment));
         self.held_body = None;
@@ -262,7 +263,7 @@ impl Live {
     pub(super) fn release(mut self, shared: &Shared, now: Instant) {
         self.say_farewell();
         self.set_body_bytes(shared, 0);
-        self.set_waiting_bytes(shared, 0);
+        self.set_waiting_bytes(0);
         self.count(None, None, shared, now);
         if let Some((feed, _)) = self.stream.take() {
             feed.close();
@@ -322,8 +323,8 @@ impl Live {
         self.body_bytes = bytes;
     }
 
-    fn set_waiting_bytes(&mut self, shared: &Shared, bytes: usize) {
-        shared.tally.count_waiting(self.waiting_bytes, bytes);
+    fn set_waiting_bytes(&mut self, bytes: usize) {
+        self.place.account().count_waiting(self.waiting_bytes, bytes);
         self.waiting_bytes = bytes;
     }
 
@@ -338,12 +339,12 @@ impl Live {
     /// How many bytes may be read now. Where too many wait, what is not small waits with its client: an
     /// unfinished head, and a record that holds it, always fit, so whatever fills the rest is requests
     /// ahead of their turn, which comes with the answer to the one before them.
-    fn room(&self, shared: &Shared) -> usize {
+    fn room(&self) -> usize {
         let (room, allowance) = match &self.tls {
             None => (self.conn.room(), WAITING_BYTES_SMALL),
             Some(tls) => (tls.room(&self.conn), WAITING_BYTES_SMALL + TLS_RECORD_BYTES_MAX),
         };
-        if room == 0 || !shared.tally.is_brimful() {
+        if room == 0 || !self.place.account().is_brimful() {
             return room;
         }
         room.min(allowance.saturating_sub(self.unread_bytes()))
@@ -359,7 +360,7 @@ impl Live {
     fn read(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> bool {
         let now = moment.now;
         let handed_over = self.tls.as_mut().is_some_and(|tls| tls.hand_over(&mut self.conn, now));
-        let room = self.room(shared).min(buffer.len());
+        let room = self.room().min(buffer.len());
         if !self.readable || room == 0 || self.is_held_back(shared) {
             return handed_over;
         }
@@ -527,8 +528,8 @@ impl Live {
             }
         };
         let backlog = shared.limits.stream_backlog_bytes_max;
-        let (mailbox, tally) = (Arc::clone(&shared.mailbox), Arc::clone(&shared.tally));
-        let reply = Reply::new(self.name, mailbox, id, backlog, tally);
+        let (mailbox, account) = (Arc::clone(&shared.mailbox), self.place.account().clone());
+        let reply = Reply::new(self.name, mailbox, id, backlog, account);
         match pool.submit(Job { call, reply }) {
             Ok(()) => self.cancel = Some(cancel),
             Err(job) => {
@@ -561,6 +562,11 @@ impl Live {
             }
         }
     }
+}
+
+fn too_many_answers(shared: &Shared) -> Response {
+    shared.counters.overloaded.add(1);
+    overloaded("too many answers wait for slow readers")
 }
 
 fn too_many_bodies() -> Response {

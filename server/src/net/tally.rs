@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::config::Limits;
 use super::counters::Counters;
 
-/// Streams, bodies in hand and bytes that wait, of all loops: the counters that are shown,
-/// held to their bounds.
+/// Streams and bodies in hand, of all loops: the counters that are shown, held to their bounds.
 pub(super) struct Tally {
     counters: Arc<Counters>,
     limits: Arc<Limits>,
@@ -73,16 +72,6 @@ impl Tally {
     pub(super) fn has_too_many_bodies(&self) -> bool {
         self.counters.bodies_bytes.get() > self.limits.bodies_bytes_max as u64
     }
-
-    /// A connection, or the feed of a stream, holds `now` bytes unread or unsent where it held `before`.
-    pub(super) fn count_waiting(&self, before: usize, now: usize) {
-        self.counters.waiting_bytes.shift(before, now);
-    }
-
-    /// Whether so many bytes wait that nobody may add to them what is not small.
-    pub(super) fn is_brimful(&self) -> bool {
-        self.counters.waiting_bytes.get() >= self.limits.waiting_bytes_max as u64
-    }
 }
 
 #[cfg(test)]
@@ -96,12 +85,7 @@ mod tests {
 
     #[test]
     fn bounds_hold_for_all_together() {
-        let limits = Limits {
-            streams_max: 1,
-            bodies_bytes_max: 3,
-            waiting_bytes_max: 4,
-            ..Limits::default()
-        };
+        let limits = Limits { streams_max: 1, bodies_bytes_max: 3, ..Limits::default() };
         let (tally, counters) = tally(limits);
         let one = tally.open_stream();
         assert!(one.is_some() && tally.open_stream().is_none() && counters.streams.get() == 1);
@@ -114,12 +98,5 @@ mod tests {
         assert!(counters.bodies_bytes.get() == 4 && tally.has_too_many_bodies());
         tally.count_bodies(1, 0);
         assert!(!tally.has_too_many_bodies());
-
-        tally.count_waiting(0, 3);
-        assert!(!tally.is_brimful());
-        tally.count_waiting(0, 1);
-        assert!(tally.is_brimful());
-        tally.count_waiting(3, 0);
-        assert!(!tally.is_brimful() && counters.waiting_bytes.get() == 1);
     }
 }

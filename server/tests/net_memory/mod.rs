@@ -4,9 +4,9 @@
 use std::io::{ErrorKind, Read, Write};
 
 use server::limits::WAITING_BYTES_SMALL;
-use server::net::{Admission, Call, Limits, Reply, Response, Service};
+use server::net::{Admission, Call, Limits, ListenerId, Places, Reply, Response, Service};
 
-use crate::net_bench::{self, Bench, LONG, get};
+use crate::net_bench::{self, Bench, Client, LONG, get};
 use crate::{Echo, desk};
 
 #[test]
@@ -133,6 +133,25 @@ fn answers_that_nobody_takes_are_bounded_and_small_ones_pass() {
     net_bench::until(|| bench.counters.waiting_bytes.get() == 0);
     other.say(&get("/20000"));
     assert_eq!(other.answer().body.len(), 20_000);
+}
+
+#[test]
+fn a_peer_that_holds_its_share_is_full_for_itself_alone() {
+    let bench = Bench::start_where(sized, Limits::default(), 2, |server| {
+        let places = Places { waiting_bytes_per_peer_max: 1_000_000, ..Places::default() };
+        server.with_places(ListenerId(9), places)
+    });
+    let [(_, local), (_, hosted)] = bench.addresses[..] else { panic!("two listeners") };
+    let (mut slow, mut other) = (Client::connect(hosted), Client::connect(hosted));
+    slow.say(&get("/16000000"));
+    net_bench::until(|| bench.counters.waiting_bytes.get() >= 1_000_000);
+    other.say(&get("/20000"));
+    assert_eq!(other.answer().status(), 503);
+    other.say(&get("/10000"));
+    assert_eq!(other.answer().body.len(), 10_000);
+    let mut elsewhere = Client::connect(local);
+    elsewhere.say(&get("/20000"));
+    assert_eq!(elsewhere.answer().body.len(), 20_000);
 }
 
 #[test]
