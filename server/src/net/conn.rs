@@ -266,7 +266,7 @@ impl Conn {
     pub(super) fn expire(&mut self, moment: &Moment) {
         match self.phase {
             Phase::Head if self.inbox.is_empty() => self.phase = Phase::Closed,
-            Phase::Head | Phase::Judged(_) | Phase::Body(_) => {
+            Phase::Head | Phase::Body(_) => {
                 self.refuse(&Fault::too_slow(), moment);
             }
             Phase::Working(_) => self.abandoned = true,
@@ -338,12 +338,12 @@ impl Conn {
         match self.phase {
             Phase::Head if self.inbox.is_empty() => Some(self.since + limits.idle_timeout),
             Phase::Head => Some(self.since + limits.head_timeout),
-            Phase::Judged(_) | Phase::Body(_) => {
-                Some(self.paced(limits.body_timeout, BODY_BYTES_PER_SECOND_MIN))
-            }
+            Phase::Body(_) => Some(self.paced(limits.body_timeout, BODY_BYTES_PER_SECOND_MIN)),
             Phase::Working(_) if self.peer_ended && !self.abandoned => {
                 Some(self.since + limits.half_closed_grace)
             }
+            // Whoever was given the head goes on at once, so no time passes in it.
+            Phase::Judged(_) => None,
             Phase::Working(_) | Phase::Closed => None,
             Phase::Streaming { .. } if self.outbox.is_empty() => None,
             Phase::Writing(_) | Phase::Streaming { .. } => {

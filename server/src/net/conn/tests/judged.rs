@@ -46,6 +46,18 @@ fn a_declined_body_is_answered_at_once_and_thrown_away() {
 }
 
 #[test]
+fn no_time_passes_while_a_head_is_judged() {
+    let mut bench = Bench::new();
+    bench.conn.receive(post("Content-Length: 100000\r\n").as_bytes(), bench.moment.now);
+    let Some(Arrived::Head(request, _)) = bench.conn.advance(&bench.moment) else {
+        panic!("a head")
+    };
+    assert_eq!(bench.conn.deadline(), None);
+    bench.conn.admit(request, usize::MAX, &bench.moment);
+    assert_eq!(bench.conn.deadline(), Some(bench.moment.now + limits::BODY_TIMEOUT));
+}
+
+#[test]
 fn an_expectation_is_judged_before_it_is_met() {
     for framing in ["Content-Length: 2\r\n", "Transfer-Encoding: chunked\r\n"] {
         let head = post(&format!("Expect: 100-continue\r\n{framing}"));
