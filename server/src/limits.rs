@@ -23,7 +23,8 @@ pub const JSON_ESCAPE_GROWTH_MAX: usize = 6;
 /// 2 MiB for everything around it.
 pub const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Bytes of all bodies together, from their first byte until their call is answered. Beyond it a
+/// Bytes of all bodies together, from their first byte until their call is answered and nobody has it any
+/// more, be its client there or not. Beyond it a
 /// body larger than `BODY_BYTES_SMALL` is refused with 503, so that many large bodies cannot use up
 /// the memory and small ones still pass.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -32,11 +33,23 @@ pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// `BODIES_BYTES_MAX` is reached.
 pub const BODY_BYTES_SMALL: usize = 16 * 1024;
 
-/// Bytes that connections hold beside bodies, all together: what has arrived and is not read yet, and
-/// answers that are not sent yet, those of TLS and of streams included. Beyond it a connection with more
-/// than `WAITING_BYTES_SMALL` is not read on, a larger answer is 503, and a stream with a larger backlog
-/// is cut off, so that many clients that send ahead, or do not read, cannot use up the memory.
+/// Bytes of memory that connections hold beside bodies, all together: for what has arrived and is not read
+/// yet, and for answers until their last byte is sent, those of TLS and of streams included. Beyond it a
+/// connection with more than `WAITING_BYTES_SMALL` is not read on, a larger answer is 503, and a stream with
+/// a larger backlog is cut off, so that many clients that send ahead, or do not read, cannot use up the
+/// memory.
 pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Of these, what one peer of the hosted listener may hold before the same is true for it alone: an
+/// eighth, so that some slow readers do not make it full for the others. Two of the largest answers.
+pub const WAITING_BYTES_PEER_MAX: usize = 32 * 1024 * 1024;
+
+/// Of these, what is kept for the local listener: two of the largest answers.
+pub const WAITING_BYTES_LOCAL_RESERVED: usize = 32 * 1024 * 1024;
+
+/// What may be added to `WAITING_BYTES_MAX` by messages of streams whose readers have taken all before
+/// them, so that an answer that has begun breaks off only where such readers, too, are many.
+pub const WAITING_BYTES_PROMPT_MAX: usize = 64 * 1024 * 1024;
 
 /// What each connection may hold, of either kind, even then: the longest head fits.
 pub const WAITING_BYTES_SMALL: usize = HEAD_BYTES_MAX;
@@ -72,9 +85,10 @@ pub const HANDSHAKE_TIMEOUT: Duration = HEAD_TIMEOUT;
 /// Largest record with its header (RFC 8446, section 5.2).
 pub const TLS_RECORD_BYTES_MAX: usize = 16 * 1024 + 256 + 5;
 
-/// TLS handshakes that one pass of an event loop takes through a costly step (a signature, an agreement
-/// of keys); the others wait for the next pass. Each holds up all other connections of the loop for 0.1 ms
-/// with a key of ECDSA P-256, and for 0.6 ms with one of RSA-2048 (format-spec/operation.md).
+/// Costly steps of TLS handshakes (a signature; in TLS 1.2 the agreement of keys behind it, too) that one
+/// pass of an event loop does; the others wait for the next pass. The costliest holds up all other
+/// connections of the loop for 0.1 ms with a key of ECDSA P-256, and for 0.6 ms with one of RSA-2048
+/// (format-spec/operation.md).
 pub const HANDSHAKES_PER_PASS: usize = 4;
 
 /// Bytes received and not yet given to the connection, with TLS: one read, and a record that was not
@@ -108,6 +122,10 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Slowest pace at which a client may take an answer once `WRITE_TIMEOUT` is used up.
 pub const WRITE_BYTES_PER_SECOND_MIN: usize = 16 * 1024;
+
+/// How long an answer, or a message of a stream, may take to be sent, however steadily its client reads: it
+/// is held meanwhile. The largest, of 12 MiB, needs 42 KB/s.
+pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// How long a client that closed its sending half is still worked for. It may only have said that
 /// nothing more will come (`nc`, `shutdown`), or be gone; only time tells the two apart.
@@ -208,6 +226,8 @@ const _: () = assert!(QUEUE_MAX < CONNECTIONS_MAX);
 const _: () = assert!(JOB_THREADS + JOB_QUEUE_MAX < CONNECTIONS_MAX);
 const _: () = assert!(WORKERS_MIN <= WORKERS_MAX);
 const _: () = assert!(STREAM_BACKLOG_BYTES_MAX <= STREAM_MESSAGE_BYTES_MAX);
+const _: () = assert!(WAITING_BYTES_PEER_MAX + WAITING_BYTES_LOCAL_RESERVED < WAITING_BYTES_MAX);
+const _: () = assert!(WRITE_TIMEOUT.as_secs() < ANSWER_TIME_MAX.as_secs());
 const _: () = assert!(HEAD_TIMEOUT.as_secs() < IDLE_TIMEOUT.as_secs());
 const _: () = assert!(LINGER_TIMEOUT.as_secs() < DRAIN_GRACE.as_secs());
 

@@ -17,7 +17,8 @@ use super::tell::{say, tell_line};
 use super::{Failure, ServeArgs, descriptors, ingest};
 use crate::app::{self, Settings, Started};
 use crate::limits::{
-    CONNECTIONS_LOCAL_RESERVED, CONNECTIONS_MAX, ORIGINS_MAX, WORKERS_MAX, WORKERS_MIN,
+    CONNECTIONS_LOCAL_RESERVED, ORIGINS_MAX, WAITING_BYTES_LOCAL_RESERVED, WAITING_BYTES_PEER_MAX,
+    WORKERS_MAX, WORKERS_MIN,
 };
 use crate::log::{self, Level, Value};
 use crate::model::{Bar, Unit};
@@ -182,9 +183,14 @@ fn bind(
     };
     let has_local = is_inherited(LOCAL) || args.local.0.is_some();
     let server = Server::bind_with(config, inherited).map_err(Failure::could)?.with_loops(cores);
-    let local = Places { reserved: CONNECTIONS_LOCAL_RESERVED, per_peer_max: CONNECTIONS_MAX };
+    let local = Places {
+        reserved: CONNECTIONS_LOCAL_RESERVED,
+        waiting_bytes_reserved: WAITING_BYTES_LOCAL_RESERVED,
+        ..Places::default()
+    };
     let per_peer_max = usize::try_from(args.peer_connections).expect("at most CONNECTIONS_MAX");
-    let hosted = Places { reserved: 0, per_peer_max };
+    let waiting_bytes_per_peer_max = WAITING_BYTES_PEER_MAX;
+    let hosted = Places { per_peer_max, waiting_bytes_per_peer_max, ..Places::default() };
     let server = if has_local { server.with_places(LOCAL, local) } else { server };
     let server = server.with_places(HOSTED, hosted);
     Ok(match identity {

@@ -40,6 +40,11 @@ impl Inbox {
         &mut self.bytes[self.start..]
     }
 
+    /// Bytes of memory that are held for it.
+    pub(super) fn held(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// How many bytes have not been read.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.start
@@ -60,17 +65,20 @@ pub(super) struct Outbox {
     more: VecDeque<Vec<u8>>,
     /// Bytes of the first buffer that are sent.
     sent: usize,
-    /// Bytes of all buffers that are not.
-    unsent: usize,
+    /// Bytes of memory that all buffers hold: each until its last byte is sent.
+    held: usize,
 }
 
 impl Outbox {
     /// Adds a buffer; an empty one adds nothing.
     pub(super) fn push(&mut self, buffer: Vec<u8>) {
-        self.unsent += buffer.len();
+        if buffer.is_empty() {
+            return;
+        }
+        self.held += buffer.capacity();
         if self.first.is_empty() {
             self.first = buffer;
-        } else if !buffer.is_empty() {
+        } else {
             self.more.push_back(buffer);
         }
     }
@@ -79,9 +87,9 @@ impl Outbox {
     pub(super) fn consume(&mut self, count: usize) {
         self.sent += count;
         assert!(self.sent <= self.first.len(), "no more is sent than was given");
-        self.unsent -= count;
         if self.sent == self.first.len() {
             self.sent = 0;
+            self.held -= self.first.capacity();
             self.first = self.more.pop_front().unwrap_or_default();
             if self.more.is_empty() {
                 self.more = VecDeque::new();
@@ -94,22 +102,15 @@ impl Outbox {
         &self.first[self.sent..]
     }
 
-    /// How many bytes are not sent.
-    pub(super) fn len(&self) -> usize {
-        self.unsent
+    /// Bytes of memory that are held for what is not sent. More than what is not sent: a buffer goes as
+    /// a whole.
+    pub(super) fn held(&self) -> usize {
+        self.held
     }
 
     /// Whether all is sent.
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_empty()
-    }
-}
-
-#[cfg(test)]
-impl Inbox {
-    /// Bytes of memory held.
-    pub(super) fn capacity(&self) -> usize {
-        self.bytes.capacity()
     }
 }
 
@@ -125,7 +126,7 @@ mod tests {
         inbox.push(b"de");
         assert_eq!((inbox.rest(), inbox.len()), (&b"cde"[..], 3));
         inbox.consume(3);
-        assert_eq!((inbox.is_empty(), inbox.capacity()), (true, 0));
+        assert_eq!((inbox.is_empty(), inbox.held()), (true, 0));
     }
 
     #[test]
@@ -133,12 +134,30 @@ mod tests {
         let mut outbox = Outbox::default();
         [&b"ab"[..], b"", b"c"].into_iter().for_each(|buffer| outbox.push(buffer.to_vec()));
         outbox.consume(1);
-        assert_eq!((outbox.next(), outbox.len()), (&b"b"[..], 2));
+        assert_eq!(outbox.next(), b"b");
         outbox.consume(1);
         assert_eq!(outbox.next(), b"c");
         outbox.consume(1);
         assert!(outbox.is_empty() && outbox.next().is_empty());
-        assert_eq!(outbox.len(), 0);
+        assert_eq!(outbox.held(), 0);
         assert_eq!((outbox.first.capacity(), outbox.more.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_held_counts_whole_until_it_is_let_go() {
+        let mut outbox = Outbox::default();
+        outbox.push(vec![b'x'; 1000]);
+        let mut roomy = Vec::with_capacity(300);
+        roomy.push(b'y');
+        outbox.push(roomy);
+        assert_eq!(outbox.held(), 1300);
+        outbox.consume(999);
+        assert_eq!(outbox.held(), 1300, "all but the last byte is sent and nothing is free");
+        outbox.consume(1);
+        assert_eq!(outbox.held(), 300);
+        let mut inbox = Inbox::default();
+        inbox.push(&[0; 1000]);
+        inbox.consume(999);
+        assert_eq!((inbox.len(), inbox.held()), (1, 1000));
     }
 }

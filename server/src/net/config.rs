@@ -18,13 +18,29 @@ pub struct Listen {
     pub address: SocketAddr,
 }
 
-/// What of the places for connections a listener has.
+/// What of the places for connections a listener has, and of the memory for what waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
     /// Those that no other listener takes.
     pub reserved: usize,
     /// Most that one peer has: an IPv4 address, or the 64-bit prefix that one site of IPv6 has at least.
     pub per_peer_max: usize,
+    /// Bytes that its connections may have waiting, unread or unsent, whatever those of others have.
+    pub waiting_bytes_reserved: usize,
+    /// Most of them that one peer has waiting before nothing large is added.
+    pub waiting_bytes_per_peer_max: usize,
+}
+
+/// Nothing is kept, and nothing bounded beside what bounds all together.
+impl Default for Places {
+    fn default() -> Places {
+        Places {
+            reserved: 0,
+            per_peer_max: usize::MAX,
+            waiting_bytes_reserved: 0,
+            waiting_bytes_per_peer_max: usize::MAX,
+        }
+    }
 }
 
 /// What `Server::bind` needs.

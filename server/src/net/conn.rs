@@ -16,7 +16,8 @@ use super::message::{Head, Request, Response, Version};
 use super::render::{self, AnswerFault, Exchange};
 use super::request_id::{Numbering, RequestId};
 use crate::limits::{
-    BODY_BYTES_PER_SECOND_MIN, LINGER_BYTES_MAX, READ_BYTES_MAX, WRITE_BYTES_PER_SECOND_MIN,
+    ANSWER_TIME_MAX, BODY_BYTES_PER_SECOND_MIN, LINGER_BYTES_MAX, READ_BYTES_MAX,
+    WRITE_BYTES_PER_SECOND_MIN,
 };
 
 /// Where one connection stands.
@@ -79,7 +80,7 @@ pub(super) struct Conn {
     moved: usize,
     /// When the last of them moved.
     moved_at: Instant,
-    /// Body bytes of the request in hand, until it is answered.
+    /// Body bytes of the request that is being read.
     body_bytes: usize,
     peer_ended: bool,
     abandoned: bool,
@@ -222,7 +223,6 @@ impl Conn {
             }
         };
         let after = if exchange.keep_alive { After::KeepAlive } else { After::Close };
-        self.body_bytes = 0;
         self.say(bytes, moment.now);
         self.phase =
             if bodiless { Phase::Writing(after) } else { Phase::Streaming { chunked, after } };
@@ -266,7 +266,7 @@ impl Conn {
     pub(super) fn expire(&mut self, moment: &Moment) {
         match self.phase {
             Phase::Head if self.inbox.is_empty() => self.phase = Phase::Closed,
-            Phase::Head | Phase::Judged(_) | Phase::Body(_) => {
+            Phase::Head | Phase::Body(_) => {
                 self.refuse(&Fault::too_slow(), moment);
             }
             Phase::Working(_) => self.abandoned = true,
@@ -338,22 +338,23 @@ impl Conn {
         match self.phase {
             Phase::Head if self.inbox.is_empty() => Some(self.since + limits.idle_timeout),
             Phase::Head => Some(self.since + limits.head_timeout),
-            Phase::Judged(_) | Phase::Body(_) => {
-                Some(self.paced(limits.body_timeout, BODY_BYTES_PER_SECOND_MIN))
-            }
+            Phase::Body(_) => Some(self.paced(limits.body_timeout, BODY_BYTES_PER_SECOND_MIN)),
             Phase::Working(_) if self.peer_ended && !self.abandoned => {
                 Some(self.since + limits.half_closed_grace)
             }
+            // Whoever was given the head goes on at once, so no time passes in it.
+            Phase::Judged(_) => None,
             Phase::Working(_) | Phase::Closed => None,
             Phase::Streaming { .. } if self.outbox.is_empty() => None,
             Phase::Writing(_) | Phase::Streaming { .. } => {
-                Some(self.paced(limits.write_timeout, WRITE_BYTES_PER_SECOND_MIN))
+                let paced = self.paced(limits.write_timeout, WRITE_BYTES_PER_SECOND_MIN);
+                Some(paced.min(self.since + ANSWER_TIME_MAX))
             }
             Phase::Lingering { .. } => Some(self.since + limits.linger_timeout),
         }
     }
 
-    /// Body bytes of the request in hand, whether still arriving or with the service.
+    /// Body bytes of the request that is being read. Those of a call that was given count with it.
     pub(super) fn body_bytes(&self) -> usize {
         self.body_bytes
     }
@@ -363,9 +364,9 @@ impl Conn {
         self.inbox.len()
     }
 
-    /// Bytes that are said and not sent.
-    pub(super) fn unsent_bytes(&self) -> usize {
-        self.outbox.len()
+    /// Bytes of memory held for what is not read, and for what is said and not sent.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.inbox.held() + self.outbox.held()
     }
 
     /// What the request is called that the service has, or is asked about.
@@ -477,6 +478,7 @@ impl Conn {
     /// Hands a whole request out and waits for its answer.
     fn call(&mut self, request: Request, exchange: Exchange, now: Instant) -> Arrived {
         self.phase = Phase::Working(exchange);
+        self.body_bytes = 0;
         self.since = now;
         self.abandoned = false;
         Arrived::Call(request)

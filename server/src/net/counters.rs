@@ -69,9 +69,9 @@ pub struct Counters {
     pub open: Gauge,
     /// Streams that are open.
     pub streams: Gauge,
-    /// Bytes of all bodies in hand, until their calls are answered.
+    /// Bytes of all bodies in hand, until their calls are answered and nobody has them.
     pub bodies_bytes: Gauge,
-    /// Bytes that have arrived and are not read, or are said and not sent, of all connections.
+    /// Memory held for what has arrived and is not read, or is said and not sent, of all connections.
     pub waiting_bytes: Gauge,
     /// Bytes read from sockets, TLS included.
     pub bytes_in: Counter,

@@ -22,7 +22,7 @@ use super::reply::{Admission, Answered, Call, Cancel, End, Feed, OnDrain, Reply}
 use super::request_id::RequestId;
 use super::shared::{Job, Shared, overloaded};
 use super::slots::Name;
-use super::tally::OpenStream;
+use super::tally::{HeldBody, OpenStream};
 use super::tls::{Change, Tls};
 use crate::limits::{BODY_BYTES_SMALL, TLS_RECORD_BYTES_MAX, TURN_STEPS_MAX, WAITING_BYTES_SMALL};
 use crate::log::{self, Level, Value};
@@ -58,7 +58,7 @@ pub(super) struct Live {
     peer: SocketAddr,
     socket: TcpStream,
     /// Given back with the connection.
-    _place: Place,
+    place: Place,
     conn: Conn,
     /// Between the two, on a listener that speaks TLS. Its own allocation: it is much larger, and
     /// most installations have it done by a gateway.
@@ -68,9 +68,11 @@ pub(super) struct Live {
     /// The system said that the client will send no more; only a read of nothing proves it.
     end_announced: bool,
     write_shut: bool,
-    /// What of the bodies in hand is this connection's.
+    /// What of the bodies in hand is this connection's, as long as it arrives.
     body_bytes: usize,
-    /// The same of what waits, unread or unsent.
+    /// That of the call in flight.
+    held_body: Option<Arc<HeldBody>>,
+    /// The same of the memory held for what waits, unread or unsent.
     waiting_bytes: usize,
     asked: Option<Asked>,
     cancel: Option<Cancel>,
@@ -99,7 +101,7 @@ impl Live {
             listener,
             peer,
             socket,
-            _place: place,
+            place,
             conn,
             tls: tls.map(Box::new),
             readable: false,
@@ -107,6 +109,7 @@ impl Live {
             end_announced: false,
             write_shut: false,
             body_bytes: 0,
+            held_body: None,
             waiting_bytes: 0,
             asked: None,
             cancel: None,
@@ -129,7 +132,7 @@ impl Live {
     pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
         let turn = self.steps(buffer, shared, moment);
         let turn = if self.is_held_back(shared) { Turn::Later } else { turn };
-        self.set_waiting_bytes(shared, self.unread_bytes() + self.unsent_bytes());
+        self.set_waiting_bytes(self.held_bytes());
         turn
     }
 
@@ -143,11 +146,11 @@ impl Live {
     fn steps(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
         for _ in 0..TURN_STEPS_MAX {
             let has_read = self.read(buffer, shared, moment);
-            let was_full = (self.conn.room() == 0, self.room(shared) == 0);
+            let was_full = (self.conn.room() == 0, self.room() == 0);
             let arrived = self.conn.advance(moment);
             // What the system said about a full connection holds still: it says it once.
             let has_room_again =
-                was_full.0 && self.conn.room() > 0 || was_full.1 && self.room(shared) > 0;
+                was_full.0 && self.conn.room() > 0 || was_full.1 && self.room() > 0;
             let has_called = arrived.is_some();
             match arrived {
                 Some(Arrived::Call(request)) => self.start(request, shared, moment),
@@ -170,13 +173,10 @@ impl Live {
     /// The call in flight is answered.
     pub(super) fn answer(&mut self, response: Response, shared: &Shared, moment: &Moment) {
         self.cancel = None;
-        let has_room = response.body.len() <= WAITING_BYTES_SMALL || !shared.tally.is_brimful();
-        let response = if has_room {
-            response
-        } else {
-            shared.counters.overloaded.add(1);
-            overloaded("too many answers wait for slow readers")
-        };
+        self.held_body = None;
+        let has_room =
+            response.body.len() <= WAITING_BYTES_SMALL || !self.place.account().is_brimful();
+        let response = if has_room { response } else { too_many_answers(shared) };
         self.count(Some(response.head.status), Some(response.body.len()), shared, Instant::now());
         let outcome = self.conn.respond(response, moment);
         report(outcome);
@@ -209,8 +209,14 @@ impl Live {
             shared.counters.overloaded.add(1);
             return self.answer(overloaded("too many streams"), shared, moment);
         };
+        // Before its head is sent, its client can still be told.
+        if feed.has_overflowed() {
+            let response = too_many_answers(shared);
+            return self.answer(response, shared, moment);
+        }
         self.count(Some(head.status), None, shared, moment.now);
         report(self.conn.begin_stream(head, moment));
+        self.held_body = None;
         if self.conn.is_streaming() {
             self.stream = Some((feed, open));
         } else {
@@ -257,7 +263,7 @@ impl Live {
     pub(super) fn release(mut self, shared: &Shared, now: Instant) {
         self.say_farewell();
         self.set_body_bytes(shared, 0);
-        self.set_waiting_bytes(shared, 0);
+        self.set_waiting_bytes(0);
         self.count(None, None, shared, now);
         if let Some((feed, _)) = self.stream.take() {
             feed.close();
@@ -317,8 +323,8 @@ impl Live {
         self.body_bytes = bytes;
     }
 
-    fn set_waiting_bytes(&mut self, shared: &Shared, bytes: usize) {
-        shared.tally.count_waiting(self.waiting_bytes, bytes);
+    fn set_waiting_bytes(&mut self, bytes: usize) {
+        self.place.account().count_waiting(self.waiting_bytes, bytes);
         self.waiting_bytes = bytes;
     }
 
@@ -326,19 +332,19 @@ impl Live {
         self.conn.unread_bytes() + self.tls.as_ref().map_or(0, |tls| tls.unread_bytes())
     }
 
-    fn unsent_bytes(&self) -> usize {
-        self.conn.unsent_bytes() + self.tls.as_ref().map_or(0, |tls| tls.unsent_bytes())
+    fn held_bytes(&self) -> usize {
+        self.conn.held_bytes() + self.tls.as_ref().map_or(0, |tls| tls.held_bytes())
     }
 
     /// How many bytes may be read now. Where too many wait, what is not small waits with its client: an
     /// unfinished head, and a record that holds it, always fit, so whatever fills the rest is requests
     /// ahead of their turn, which comes with the answer to the one before them.
-    fn room(&self, shared: &Shared) -> usize {
+    fn room(&self) -> usize {
         let (room, allowance) = match &self.tls {
             None => (self.conn.room(), WAITING_BYTES_SMALL),
             Some(tls) => (tls.room(&self.conn), WAITING_BYTES_SMALL + TLS_RECORD_BYTES_MAX),
         };
-        if room == 0 || !shared.tally.is_brimful() {
+        if room == 0 || !self.place.account().is_brimful() {
             return room;
         }
         room.min(allowance.saturating_sub(self.unread_bytes()))
@@ -354,7 +360,7 @@ impl Live {
     fn read(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> bool {
         let now = moment.now;
         let handed_over = self.tls.as_mut().is_some_and(|tls| tls.hand_over(&mut self.conn, now));
-        let room = self.room(shared).min(buffer.len());
+        let room = self.room().min(buffer.len());
         if !self.readable || room == 0 || self.is_held_back(shared) {
             return handed_over;
         }
@@ -387,9 +393,8 @@ impl Live {
             return self.conn.turn_down(answer, moment);
         }
         let change = tls.receive(bytes, &mut self.conn, moment.now);
-        if tls.take_worked() {
-            shared.handshakes_left.update(|left| left.saturating_sub(1));
-        }
+        let worked = tls.take_worked();
+        shared.handshakes_left.update(|left| left.saturating_sub(worked));
         self.note_tls(change, shared);
     }
 
@@ -462,16 +467,17 @@ impl Live {
     }
 
     /// A request as the service sees it.
-    fn call(&self, request: Request) -> Call {
+    fn call(&self, request: Request, body: Option<Arc<HeldBody>>) -> Call {
         let (listener, peer) = (self.listener, self.peer);
         let id = self.conn.request_id().expect("a request that was given has a name");
         // Asked anew: an answer on the loop takes less time than the loop's own clock moves in.
-        Call { id, listener, peer, request, arrived: Instant::now(), cancel: Cancel::new() }
+        let (arrived, cancel) = (Instant::now(), Cancel::new());
+        Call { id, listener, peer, request, arrived, cancel, _body: body }
     }
 
     /// Asks the service whether a request may have its body.
     fn judge(&mut self, request: Request, body_bytes: usize, shared: &Shared, moment: &Moment) {
-        let call = self.call(request);
+        let call = self.call(request, None);
         let (id, arrived, service) = (call.id, call.arrived, &shared.service);
         let judged = || (service.route(&call), service.admit(&call, body_bytes));
         let judged = log::for_request(id.as_str(), || catch_unwind(AssertUnwindSafe(judged)));
@@ -495,7 +501,10 @@ impl Live {
 
     /// Answers a call here if the service can, else gives it to a worker, or to a thread for jobs.
     fn start(&mut self, request: Request, shared: &Shared, moment: &Moment) {
-        let call = self.call(request);
+        // From here on the body counts with the call, for that may last longer than the connection.
+        self.set_body_bytes(shared, 0);
+        self.held_body = shared.tally.hold_body(request.body.len());
+        let call = self.call(request, self.held_body.clone());
         let (id, arrived, cancel) = (call.id, call.arrived, call.cancel.clone());
         let service = &shared.service;
         let asked = &mut self.asked;
@@ -519,8 +528,8 @@ impl Live {
             }
         };
         let backlog = shared.limits.stream_backlog_bytes_max;
-        let (mailbox, tally) = (Arc::clone(&shared.mailbox), Arc::clone(&shared.tally));
-        let reply = Reply::new(self.name, mailbox, id, backlog, tally);
+        let (mailbox, account) = (Arc::clone(&shared.mailbox), self.place.account().clone());
+        let reply = Reply::new(self.name, mailbox, id, backlog, account);
         match pool.submit(Job { call, reply }) {
             Ok(()) => self.cancel = Some(cancel),
             Err(job) => {
@@ -553,6 +562,11 @@ impl Live {
             }
         }
     }
+}
+
+fn too_many_answers(shared: &Shared) -> Response {
+    shared.counters.overloaded.add(1);
+    overloaded("too many answers wait for slow readers")
 }
 
 fn too_many_bodies() -> Response {

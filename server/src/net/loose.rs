@@ -1,16 +1,17 @@
 //! A stream without a connection, for tests of whoever sends by one.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use mio::{Poll, Token, Waker};
 
-use super::config::Limits;
+use super::config::{Limits, ListenerId};
 use super::mailbox::{Mailbox, Note};
+use super::places::Room;
 use super::reply::{Feed, Reply, StreamSender};
 use super::request_id::RequestId;
 use super::slots::Name;
 use super::sse;
-use super::tally::Tally;
 use crate::limits::STREAM_BACKLOG_BYTES_MAX;
 
 /// The reader's end. Dropped, the reader is gone.
@@ -27,8 +28,10 @@ impl Loose {
         let waker = Waker::new(poll.registry(), Token(0)).expect("the poll is new");
         let mailbox = Arc::new(Mailbox::new(waker));
         let (name, id) = (Name::from_number(0), RequestId::parse("test").expect("it is plain"));
-        let tally = Arc::new(Tally::new(Arc::default(), Arc::new(Limits::default())));
-        let reply = Reply::new(name, Arc::clone(&mailbox), id, STREAM_BACKLOG_BYTES_MAX, tally);
+        let room = Arc::new(Room::new(Arc::default(), &Limits::default(), &[]));
+        let place = room.take(ListenerId(0), IpAddr::from([127, 0, 0, 1]));
+        let account = place.expect("the room is new").account().clone();
+        let reply = Reply::new(name, Arc::clone(&mailbox), id, STREAM_BACKLOG_BYTES_MAX, account);
         let sender = reply.stream(sse::head());
         let mut notes = Vec::new();
         mailbox.collect(&mut notes, false);

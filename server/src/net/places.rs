@@ -1,4 +1,5 @@
-//! Who gets a place for a connection: all together, each listener, each peer.
+//! Who gets a place for a connection, and how much whoever has one may make us hold: all together, each
+//! listener, each peer.
 //!
 //! Knows counts and addresses; must not know sockets. A place is given back when it is dropped, by
 //! whichever loop has it.
@@ -8,9 +9,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::config::{ListenerId, Places};
-use super::counters::Counters;
+use super::config::{Limits, ListenerId, Places};
+use super::counters::{Counters, Gauge};
 use super::mailbox::locked;
+use crate::limits::WAITING_BYTES_PROMPT_MAX;
 
 /// Bits of an IPv6 address that tell sites apart (RFC 4291, section 2.5.4).
 const PREFIX_BITS: u32 = 64;
@@ -24,57 +26,79 @@ pub(super) enum Full {
     Peer,
 }
 
-/// All places.
+/// All places, and what whoever has one makes us hold.
 pub(super) struct Room {
     counters: Arc<Counters>,
     connections_max: usize,
-    /// One for each listener that was told of, by its id.
+    waiting_bytes_max: usize,
+    /// One for each listener that was told of, and the last for all others.
     shares: Vec<Share>,
-    /// Taken by listeners without a share of their own.
-    common: AtomicUsize,
 }
 
 struct Share {
-    id: ListenerId,
+    id: Option<ListenerId>,
     places: Places,
     taken: AtomicUsize,
-    /// How many each peer has; at most one entry for each place that is taken.
-    peers: Mutex<HashMap<IpAddr, usize>>,
+    /// Bytes that its connections and their streams hold unread or unsent.
+    waiting: Gauge,
+    /// One entry for each that has a place at least.
+    peers: Mutex<HashMap<IpAddr, Arc<Peer>>>,
+}
+
+/// A peer at a listener.
+struct Peer {
+    address: IpAddr,
+    /// Changes under the lock of its share alone.
+    places: AtomicUsize,
+    /// What of the share's is this peer's.
+    waiting: Gauge,
+}
+
+/// Whose account it is that bytes wait: a peer's, at a listener. Clones speak of the same.
+#[derive(Clone)]
+pub(super) struct Account {
+    room: Arc<Room>,
+    share: usize,
+    peer: Arc<Peer>,
 }
 
 /// A connection's place.
-pub(super) struct Place {
-    room: Arc<Room>,
-    share: Option<usize>,
-    peer: IpAddr,
-}
+pub(super) struct Place(Account);
 
 impl Room {
     /// No place is taken.
     pub(super) fn new(
         counters: Arc<Counters>,
-        connections_max: usize,
+        limits: &Limits,
         shares: &[(ListenerId, Places)],
     ) -> Room {
-        let shares = shares.iter().map(|(id, places)| Share {
-            id: *id,
-            places: *places,
+        let told = shares.iter().map(|(id, places)| (Some(*id), *places));
+        let shares = told.chain([(None, Places::default())]).map(|(id, places)| Share {
+            id,
+            places,
             taken: AtomicUsize::new(0),
+            waiting: Gauge::default(),
             peers: Mutex::default(),
         });
-        Room { counters, connections_max, shares: shares.collect(), common: AtomicUsize::new(0) }
+        Room {
+            counters,
+            connections_max: limits.connections_max,
+            waiting_bytes_max: limits.waiting_bytes_max,
+            shares: shares.collect(),
+        }
     }
 
     /// A place for a peer at a listener. Only the loop that accepts asks; the others only give back.
     pub(super) fn take(self: &Arc<Room>, id: ListenerId, peer: IpAddr) -> Result<Place, Full> {
-        let share = self.shares.iter().position(|share| share.id == id);
-        let peer = site(peer);
-        self.of(share).fetch_add(1, Ordering::Relaxed);
+        let share = self.shares.iter().position(|share| share.id == Some(id));
+        let share = share.unwrap_or(self.shares.len() - 1);
+        let at = &self.shares[share];
+        at.taken.fetch_add(1, Ordering::Relaxed);
         self.counters.open.raise();
+        let (peer, has) = at.enter(site(peer));
         // From here on it is given back however this ends.
-        let place = Place { room: Arc::clone(self), share, peer };
-        let peer_has = share.map_or(0, |at| self.shares[at].enter(peer));
-        if share.is_some_and(|at| peer_has > self.shares[at].places.per_peer_max) {
+        let place = Place(Account { room: Arc::clone(self), share, peer });
+        if has > at.places.per_peer_max {
             return Err(Full::Peer);
         }
         if self.claimed() > self.connections_max {
@@ -87,41 +111,80 @@ impl Room {
     fn claimed(&self) -> usize {
         let claimed =
             |share: &Share| share.taken.load(Ordering::Relaxed).max(share.places.reserved);
-        self.common.load(Ordering::Relaxed) + self.shares.iter().map(claimed).sum::<usize>()
+        self.shares.iter().map(claimed).sum()
     }
 
-    fn of(&self, share: Option<usize>) -> &AtomicUsize {
-        share.map_or(&self.common, |at| &self.shares[at].taken)
+    /// The same of bytes that wait.
+    fn claimed_bytes(&self) -> u64 {
+        let claimed =
+            |share: &Share| share.waiting.get().max(share.places.waiting_bytes_reserved as u64);
+        self.shares.iter().map(claimed).sum()
     }
 }
 
 impl Share {
     /// Counts one more of a peer's, and gives how many that makes.
-    fn enter(&self, peer: IpAddr) -> usize {
+    fn enter(&self, address: IpAddr) -> (Arc<Peer>, usize) {
         let mut peers = locked(&self.peers);
-        let has = peers.entry(peer).or_default();
-        *has += 1;
-        *has
+        let fresh = || Peer { address, places: AtomicUsize::new(0), waiting: Gauge::default() };
+        let peer = peers.entry(address).or_insert_with(|| Arc::new(fresh()));
+        let has = peer.places.fetch_add(1, Ordering::Relaxed) + 1;
+        (Arc::clone(peer), has)
     }
 
-    fn leave(&self, peer: IpAddr) {
+    fn leave(&self, peer: &Peer) {
         let mut peers = locked(&self.peers);
-        if let Some(has) = peers.get_mut(&peer) {
-            *has -= 1;
-            if *has == 0 {
-                peers.remove(&peer);
-            }
+        if peer.places.fetch_sub(1, Ordering::Relaxed) == 1 {
+            peers.remove(&peer.address);
         }
+    }
+}
+
+impl Account {
+    /// A connection, or the feed of a stream, holds `now` bytes unread or unsent where it held `before`.
+    pub(super) fn count_waiting(&self, before: usize, now: usize) {
+        let Room { counters, shares, .. } = &*self.room;
+        for gauge in [&counters.waiting_bytes, &shares[self.share].waiting, &self.peer.waiting] {
+            gauge.shift(before, now);
+        }
+    }
+
+    /// Whether so many bytes wait that nothing may be added here that is not small: the peer holds what
+    /// one may, or all together do; but what is kept for a listener, it has.
+    pub(super) fn is_brimful(&self) -> bool {
+        self.holds_all_it_may(0)
+    }
+
+    /// The same for what a reader gets who has taken everything before it.
+    pub(super) fn is_brimful_to_the_prompt(&self) -> bool {
+        self.holds_all_it_may(WAITING_BYTES_PROMPT_MAX)
+    }
+
+    fn holds_all_it_may(&self, beyond: usize) -> bool {
+        let Room { shares, waiting_bytes_max, .. } = &*self.room;
+        let Share { places, waiting, .. } = &shares[self.share];
+        if self.peer.waiting.get() >= places.waiting_bytes_per_peer_max as u64 {
+            return true;
+        }
+        waiting.get() >= places.waiting_bytes_reserved as u64
+            && self.room.claimed_bytes() >= (*waiting_bytes_max + beyond) as u64
+    }
+}
+
+impl Place {
+    /// Whose it is.
+    pub(super) fn account(&self) -> &Account {
+        &self.0
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(at) = self.share {
-            self.room.shares[at].leave(self.peer);
-        }
-        self.room.of(self.share).fetch_sub(1, Ordering::Relaxed);
-        self.room.counters.open.lower();
+        let Account { room, share, peer } = &self.0;
+        let share = &room.shares[*share];
+        share.leave(peer);
+        share.taken.fetch_sub(1, Ordering::Relaxed);
+        room.counters.open.lower();
     }
 }
 
@@ -148,10 +211,11 @@ mod tests {
     fn room() -> (Arc<Room>, Arc<Counters>) {
         let counters: Arc<Counters> = Arc::default();
         let shares = [
-            (LOCAL, Places { reserved: 2, per_peer_max: 100 }),
-            (HOSTED, Places { reserved: 0, per_peer_max: 3 }),
+            (LOCAL, Places { reserved: 2, per_peer_max: 100, ..Places::default() }),
+            (HOSTED, Places { reserved: 0, per_peer_max: 3, ..Places::default() }),
         ];
-        (Arc::new(Room::new(Arc::clone(&counters), 6, &shares)), counters)
+        let limits = Limits { connections_max: 6, ..Limits::default() };
+        (Arc::new(Room::new(Arc::clone(&counters), &limits, &shares)), counters)
     }
 
     fn peer(number: u8) -> IpAddr {
@@ -201,5 +265,42 @@ mod tests {
         assert!(!same("2001:db8:1:2::1", "2001:db8:1:3::1"));
         assert!(same("::ffff:192.0.2.1", "192.0.2.1"));
         assert!(!same("192.0.2.1", "192.0.2.2"));
+    }
+
+    fn account(room: &Arc<Room>, listener: ListenerId, number: u8) -> Place {
+        room.take(listener, peer(number)).expect("there are places for all")
+    }
+
+    /// Where 100 bytes may wait, 30 of them kept for one listener, and a peer of the other has 40.
+    fn narrow() -> (Arc<Room>, Arc<Counters>) {
+        let counters: Arc<Counters> = Arc::default();
+        let shares = [
+            (LOCAL, Places { waiting_bytes_reserved: 30, ..Places::default() }),
+            (HOSTED, Places { waiting_bytes_per_peer_max: 40, ..Places::default() }),
+        ];
+        let limits = Limits { waiting_bytes_max: 100, ..Limits::default() };
+        (Arc::new(Room::new(Arc::clone(&counters), &limits, &shares)), counters)
+    }
+
+    #[test]
+    fn one_peer_does_not_make_it_brimful_for_the_others() {
+        let (room, counters) = narrow();
+        let [first, again, other] = [1, 1, 2].map(|number| account(&room, HOSTED, number));
+        first.account().count_waiting(0, 40);
+        assert!(first.account().is_brimful() && again.account().is_brimful(), "of one peer");
+        assert!(!other.account().is_brimful());
+        first.account().count_waiting(40, 39);
+        assert!(!again.account().is_brimful());
+        // With 70 of the 100 all but what is kept waits.
+        other.account().count_waiting(0, 31);
+        let (third, local) = (account(&room, HOSTED, 3), account(&room, LOCAL, 1));
+        assert!(third.account().is_brimful() && !third.account().is_brimful_to_the_prompt());
+        assert!(!local.account().is_brimful());
+        assert!(account(&room, OTHER, 1).account().is_brimful());
+        local.account().count_waiting(0, 30);
+        assert!(local.account().is_brimful());
+        assert_eq!(counters.waiting_bytes.get(), 100);
+        other.account().count_waiting(31, 0);
+        assert!(!local.account().is_brimful() && !third.account().is_brimful());
     }
 }

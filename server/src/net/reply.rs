@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use super::config::ListenerId;
 use super::mailbox::{Mailbox, Note, locked};
 use super::message::{Head, Request, Response};
+use super::places::Account;
 use super::request_id::RequestId;
 use super::slots::Name;
-use super::tally::Tally;
+use super::tally::HeldBody;
 use crate::limits::{STREAM_MESSAGE_BYTES_MAX, WAITING_BYTES_SMALL};
 
 /// What answers calls.
@@ -108,6 +109,8 @@ pub struct Call {
     pub arrived: Instant,
     /// Raised when the client is gone.
     pub cancel: Cancel,
+    /// The body counts as long as the call is kept, whatever becomes of its connection.
+    pub(super) _body: Option<Arc<HeldBody>>,
 }
 
 /// Says whether a call's answer is still wanted. Clones speak of the same call.
@@ -137,7 +140,7 @@ pub struct Reply {
     id: RequestId,
     stream_backlog_bytes_max: usize,
     /// Counts what a stream has waiting.
-    tally: Arc<Tally>,
+    account: Account,
     /// What every answer carries beside its own fields.
     fields: Vec<(&'static str, String)>,
 }
@@ -149,9 +152,10 @@ impl Reply {
         mailbox: Arc<Mailbox>,
         id: RequestId,
         stream_backlog_bytes_max: usize,
-        tally: Arc<Tally>,
+        account: Account,
     ) -> Reply {
-        Reply { to: Some((name, mailbox)), id, stream_backlog_bytes_max, tally, fields: Vec::new() }
+        let to = Some((name, mailbox));
+        Reply { to, id, stream_backlog_bytes_max, account, fields: Vec::new() }
     }
 
     /// Adds fields to the answer, whatever it will be: a response, a stream, or the 500 of a panic.
@@ -195,8 +199,8 @@ impl Reply {
     }
 
     fn streamed(mut self, head: Head, on_drain: OnDrain) -> StreamSender {
-        let tally = Arc::clone(&self.tally);
-        let feed = Arc::new(Feed::new(self.stream_backlog_bytes_max, tally, on_drain));
+        let account = self.account.clone();
+        let feed = Arc::new(Feed::new(self.stream_backlog_bytes_max, account, on_drain));
         let head = self.dressed(head);
         let (name, mailbox) = self.to.take().expect("only send, stream and drop take it, once");
         mailbox.send(Note::Stream(name, head, Arc::clone(&feed)));
@@ -248,7 +252,8 @@ pub struct StreamSender {
 impl StreamSender {
     /// Sends bytes. Never waits: a client that lets more than `STREAM_BACKLOG_BYTES_MAX` pile up is
     /// cut off, and so is a stream with a message over `STREAM_MESSAGE_BYTES_MAX`. Where
-    /// `WAITING_BYTES_MAX` is reached, so is one with more than `WAITING_BYTES_SMALL`.
+    /// `WAITING_BYTES_MAX` is reached, so is one with more than `WAITING_BYTES_SMALL`, unless its reader has
+    /// taken everything before it (`WAITING_BYTES_PROMPT_MAX`).
     ///
     /// # Errors
     /// [`Gone`] when nobody will read it; nothing more need be sent.
@@ -308,7 +313,7 @@ pub(super) struct Feed {
     /// Told when what was pending is taken, or will never be.
     taken: Condvar,
     backlog_bytes_max: usize,
-    tally: Arc<Tally>,
+    account: Account,
     pub(super) on_drain: OnDrain,
 }
 
@@ -329,22 +334,33 @@ struct FeedState {
     end: Option<End>,
     /// Nobody will read what is sent.
     gone: bool,
+    /// What the loop took last is under way to the reader.
+    is_taking: bool,
     /// A note is under way to the loop; it will find everything that came after, too.
     noted: bool,
 }
 
 impl Feed {
-    pub(super) fn new(backlog_bytes_max: usize, tally: Arc<Tally>, on_drain: OnDrain) -> Feed {
+    pub(super) fn new(backlog_bytes_max: usize, account: Account, on_drain: OnDrain) -> Feed {
         let (state, taken) = (Mutex::default(), Condvar::new());
-        Feed { state, taken, backlog_bytes_max, tally, on_drain }
+        Feed { state, taken, backlog_bytes_max, account, on_drain }
     }
 
-    /// Takes what is pending, and the end if it has been reached.
+    /// Takes what is pending, and the end if it has been reached. Asked when all that was taken before is
+    /// sent.
     pub(super) fn take(&self) -> (Vec<u8>, Option<End>) {
         let mut state = locked(&self.state);
         state.noted = false;
         self.taken.notify_all();
-        (self.empty(&mut state), state.end)
+        let pending = self.empty(&mut state);
+        state.is_taking = !pending.is_empty();
+        (pending, state.end)
+    }
+
+    /// Whether it broke because it had no room for what was sent.
+    pub(super) fn has_overflowed(&self) -> bool {
+        let state = locked(&self.state);
+        state.gone && state.end == Some(End::Broken)
     }
 
     /// Whether the connection must break, whatever is still unsent.
@@ -362,7 +378,7 @@ impl Feed {
 
     /// What was pending, which counts here no longer.
     fn empty(&self, state: &mut FeedState) -> Vec<u8> {
-        self.tally.count_waiting(state.pending.len(), 0);
+        self.account.count_waiting(state.pending.capacity(), 0);
         std::mem::take(&mut state.pending)
     }
 
@@ -383,9 +399,15 @@ impl Feed {
         let (before, after) = (state.pending.len(), state.pending.len() + bytes.len());
         let fits = after <= self.backlog_bytes_max
             || (before == 0 && bytes.len() <= STREAM_MESSAGE_BYTES_MAX);
-        if fits && (after <= WAITING_BYTES_SMALL || !self.tally.is_brimful()) {
+        // A reader who has taken everything so far is not made to pay for those who have not.
+        let is_prompt = before == 0 && !state.is_taking;
+        let is_welcome = after <= WAITING_BYTES_SMALL
+            || !self.account.is_brimful()
+            || (is_prompt && !self.account.is_brimful_to_the_prompt());
+        if fits && is_welcome {
+            let held = state.pending.capacity();
             state.pending.extend_from_slice(bytes);
-            self.tally.count_waiting(before, after);
+            self.account.count_waiting(held, state.pending.capacity());
         } else {
             self.empty(&mut state);
             state.gone = true;
@@ -410,14 +432,49 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::config::Limits;
-    use crate::net::counters::Counters;
+    use std::net::IpAddr;
 
-    /// A feed with a backlog of ten bytes, where so many bytes may wait in all.
-    fn fresh(waiting_bytes_max: usize) -> (Feed, Arc<Counters>) {
+    use crate::limits::WAITING_BYTES_PROMPT_MAX;
+    use crate::net::config::{Limits, Places};
+    use crate::net::counters::Counters;
+    use crate::net::places::Room;
+
+    /// A feed with a backlog of ten bytes, of a peer that may have so many bytes waiting.
+    fn fresh(waiting_bytes_per_peer_max: usize) -> (Feed, Arc<Counters>) {
+        let bounded = Places { waiting_bytes_per_peer_max, ..Places::default() };
+        fresh_where(bounded, Limits::default())
+    }
+
+    fn fresh_where(places: Places, limits: Limits) -> (Feed, Arc<Counters>) {
         let counters: Arc<Counters> = Arc::default();
-        let limits = Arc::new(Limits { waiting_bytes_max, ..Limits::default() });
-        (Feed::new(10, Arc::new(Tally::new(Arc::clone(&counters), limits)), OnDrain::End), counters)
+        let room = Room::new(Arc::clone(&counters), &limits, &[(ListenerId(0), places)]);
+        let place = Arc::new(room).take(ListenerId(0), IpAddr::from([192, 0, 2, 1])).unwrap();
+        (Feed::new(10, place.account().clone(), OnDrain::End), counters)
+    }
+
+    #[test]
+    fn a_prompt_reader_gets_a_large_message_where_too_much_waits() {
+        let limits = Limits { waiting_bytes_max: 1, ..Limits::default() };
+        let (feed, _counters) = fresh_where(Places::default(), limits);
+        feed.account.count_waiting(0, 1);
+        let large = vec![b'x'; WAITING_BYTES_SMALL + 1];
+        for _ in 0..3 {
+            assert_eq!(feed.push(&large).1, Ok(()));
+            // Taken, and then sent.
+            assert_eq!(feed.take().0.len(), large.len());
+            assert!(feed.take().0.is_empty());
+        }
+        // Not while the one before it is under way.
+        assert_eq!(feed.push(&large).1, Ok(()));
+        feed.take();
+        assert!(!feed.has_overflowed());
+        assert_eq!(feed.push(&large).1, Err(Gone));
+        assert!(feed.has_overflowed());
+        // Nor for ever.
+        let limits = Limits { waiting_bytes_max: 1, ..Limits::default() };
+        let (feed, _counters) = fresh_where(Places::default(), limits);
+        feed.account.count_waiting(0, WAITING_BYTES_PROMPT_MAX + 1);
+        assert_eq!(feed.push(&large).1, Err(Gone));
     }
 
     #[test]
@@ -476,7 +533,9 @@ mod tests {
         let (one, counters) = fresh(1000);
         assert_eq!(one.push(b"abc").1, Ok(()));
         assert_eq!(one.push(b"de").1, Ok(()));
-        assert_eq!(counters.waiting_bytes.get(), 5);
+        let held = locked(&one.state).pending.capacity() as u64;
+        assert_eq!(counters.waiting_bytes.get(), held);
+        assert!(held >= 5);
         one.take();
         assert_eq!(counters.waiting_bytes.get(), 0);
         assert_eq!(one.push(b"abc").1, Ok(()));
@@ -494,6 +553,6 @@ mod tests {
         let (feed, counters) = fresh(1);
         assert_eq!(feed.push(b"x").1, Ok(()));
         assert_eq!(feed.push(b"small").1, Ok(()));
-        assert_eq!(counters.waiting_bytes.get(), 6);
+        assert!(counters.waiting_bytes.get() >= 6 && !feed.is_broken());
     }
 }

@@ -185,16 +185,20 @@ impl Server {
         self
     }
 
-    /// Keeps places for the connections of a listener, or bounds those of each of its peers. Said once
-    /// for a listener, which must be there: what is kept is kept from the others.
+    /// Keeps places for the connections of a listener, or bounds those of each of its peers; and of what may
+    /// wait, unread or unsent, likewise. Said once for a listener. What is kept is kept from the others,
+    /// so nothing should be for one that is not there; a bound for such a one means nothing.
     ///
     /// # Panics
-    /// When places are kept that there are not.
+    /// When places, or bytes, are kept that there are not.
     #[must_use]
     pub fn with_places(mut self, listener: ListenerId, places: Places) -> Server {
         self.places.push((listener, places));
         let reserved: usize = self.places.iter().map(|(_, places)| places.reserved).sum();
         assert!(reserved < self.config.limits.connections_max, "places are left for everyone");
+        let bytes: usize =
+            self.places.iter().map(|(_, places)| places.waiting_bytes_reserved).sum();
+        assert!(bytes < self.config.limits.waiting_bytes_max, "bytes are left for everyone");
         self
     }
 
@@ -229,7 +233,7 @@ impl Server {
         let pool = start("worker", config.workers, limits.queue_max, |all| &all.queue)?;
         let jobs = start("job", JOB_THREADS, limits.job_queue_max, |all| &all.jobs)?;
         let tally = Arc::new(Tally::new(Arc::clone(&counters), Arc::clone(&limits)));
-        let room = Room::new(Arc::clone(&counters), limits.connections_max, &places);
+        let room = Room::new(Arc::clone(&counters), &limits, &places);
         let room = Arc::new(room);
         let share = |mailbox: &Arc<Mailbox>| Shared {
             service: Arc::clone(&service),

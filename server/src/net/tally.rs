@@ -1,12 +1,12 @@
 //! What all loops count together, because its bounds are the server's and not a loop's.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::config::Limits;
 use super::counters::Counters;
 
-/// Streams, bodies in hand and bytes that wait, of all loops: the counters that are shown,
-/// held to their bounds.
+/// Streams and bodies in hand, of all loops: the counters that are shown, held to their bounds.
 pub(super) struct Tally {
     counters: Arc<Counters>,
     limits: Arc<Limits>,
@@ -18,6 +18,25 @@ pub(super) struct OpenStream(Arc<Counters>);
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.streams.lower();
+    }
+}
+
+/// Stands for a whole body, with the service or on its way there: counted until the last that has a part in
+/// it, the connection that waits for the answer or whoever has the call, lets go.
+pub(super) struct HeldBody {
+    tally: Arc<Tally>,
+    bytes: usize,
+}
+
+impl Drop for HeldBody {
+    fn drop(&mut self) {
+        self.tally.count_bodies(self.bytes, 0);
+    }
+}
+
+impl fmt::Debug for HeldBody {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} bytes", self.bytes)
     }
 }
 
@@ -40,19 +59,18 @@ impl Tally {
         self.counters.bodies_bytes.shift(before, now);
     }
 
+    /// Counts a whole body; `None` where there is none.
+    pub(super) fn hold_body(self: &Arc<Tally>, bytes: usize) -> Option<Arc<HeldBody>> {
+        if bytes == 0 {
+            return None;
+        }
+        self.count_bodies(0, bytes);
+        Some(Arc::new(HeldBody { tally: Arc::clone(self), bytes }))
+    }
+
     /// Whether there are more bytes of bodies in hand than there may be.
     pub(super) fn has_too_many_bodies(&self) -> bool {
         self.counters.bodies_bytes.get() > self.limits.bodies_bytes_max as u64
-    }
-
-    /// A connection, or the feed of a stream, holds `now` bytes unread or unsent where it held `before`.
-    pub(super) fn count_waiting(&self, before: usize, now: usize) {
-        self.counters.waiting_bytes.shift(before, now);
-    }
-
-    /// Whether so many bytes wait that nobody may add to them what is not small.
-    pub(super) fn is_brimful(&self) -> bool {
-        self.counters.waiting_bytes.get() >= self.limits.waiting_bytes_max as u64
     }
 }
 
@@ -67,12 +85,7 @@ mod tests {
 
     #[test]
     fn bounds_hold_for_all_together() {
-        let limits = Limits {
-            streams_max: 1,
-            bodies_bytes_max: 3,
-            waiting_bytes_max: 4,
-            ..Limits::default()
-        };
+        let limits = Limits { streams_max: 1, bodies_bytes_max: 3, ..Limits::default() };
         let (tally, counters) = tally(limits);
         let one = tally.open_stream();
         assert!(one.is_some() && tally.open_stream().is_none() && counters.streams.get() == 1);
@@ -85,12 +98,5 @@ mod tests {
         assert!(counters.bodies_bytes.get() == 4 && tally.has_too_many_bodies());
         tally.count_bodies(1, 0);
         assert!(!tally.has_too_many_bodies());
-
-        tally.count_waiting(0, 3);
-        assert!(!tally.is_brimful());
-        tally.count_waiting(0, 1);
-        assert!(tally.is_brimful());
-        tally.count_waiting(3, 0);
-        assert!(!tally.is_brimful() && counters.waiting_bytes.get() == 1);
     }
 }

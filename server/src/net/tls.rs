@@ -8,6 +8,7 @@
 
 use std::time::Instant;
 
+use rustls::ProtocolVersion;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
@@ -57,8 +58,8 @@ pub(super) struct Tls {
     end_told: bool,
     /// Why it failed, for the log.
     fault: Option<Box<rustls::Error>>,
-    /// What was received last took the handshake through a costly step.
-    has_worked: bool,
+    /// Costly steps that what was received last took the handshake through.
+    worked: u8,
 }
 
 /// Bytes that have come and are not read, or are said and not sent.
@@ -95,7 +96,7 @@ impl Tls {
             ended: false,
             end_told: false,
             fault: None,
-            has_worked: false,
+            worked: 0,
         }
     }
 
@@ -119,9 +120,9 @@ impl Tls {
         matches!(self.stage, Stage::Fresh | Stage::Handshake)
     }
 
-    /// Whether what was received last has cost one.
-    pub(super) fn take_worked(&mut self) -> bool {
-        std::mem::take(&mut self.has_worked)
+    /// How many of them what was received last has cost, whatever became of it.
+    pub(super) fn take_worked(&mut self) -> usize {
+        usize::from(std::mem::take(&mut self.worked))
     }
 
     /// Takes bytes from the socket, at most `room` of them, and gives the connection what they hold.
@@ -250,9 +251,11 @@ impl Tls {
         self.traffic.as_deref().map_or(0, unread)
     }
 
-    /// Ciphertext that is not sent; the connection still counts its plaintext.
-    pub(super) fn unsent_bytes(&self) -> usize {
-        self.traffic.as_deref().map_or(0, |traffic| traffic.outgoing.len())
+    /// Bytes of memory held for these, and for ciphertext that is not sent; the connection still counts its
+    /// plaintext.
+    pub(super) fn held_bytes(&self) -> usize {
+        let held = |it: &Traffic| it.incoming.held() + it.plain.held() + it.outgoing.held();
+        self.traffic.as_deref().map_or(0, held)
     }
 
     /// Since when the client has been asked for its handshake; `None` once it is done.
@@ -267,15 +270,28 @@ impl Tls {
 
     /// Goes through what has arrived as far as it is whole.
     fn read_records(&mut self) -> Result<(), rustls::Error> {
-        let mut is_answered = false;
+        // What is said in one flight costs once, however many records it is.
+        let mut is_saying = false;
         loop {
+            let is_shaking_hands = self.is_shaking_hands();
             let Tls { session, traffic, .. } = self;
             let Traffic { incoming, plain, .. } = &mut **traffic.get_or_insert_default();
             let UnbufferedStatus { discard, state, .. } =
                 session.process_tls_records(incoming.rest_mut());
             let mut used = discard;
             let mut encoded = None;
-            let is_more = match state? {
+            let state = match state {
+                Ok(state) => state,
+                Err(error) => {
+                    self.count_failure(is_shaking_hands);
+                    return Err(error);
+                }
+            };
+            let has_said = std::mem::replace(
+                &mut is_saying,
+                matches!(state, ConnectionState::EncodeTlsData(_)),
+            );
+            let is_more = match state {
                 ConnectionState::ReadTraffic(mut traffic) => {
                     while let Some(record) = traffic.next_record() {
                         let record = record?;
@@ -285,7 +301,6 @@ impl Tls {
                     true
                 }
                 ConnectionState::EncodeTlsData(mut data) => {
-                    is_answered = true;
                     encoded = encode(|out| data.encode(out));
                     true
                 }
@@ -309,26 +324,42 @@ impl Tls {
                 _ => return Err(rustls::Error::HandshakeNotComplete),
             };
             incoming.consume(used);
+            // Now, and not at the end: what stands behind a hello may be garbage. With the end of the
+            // handshake only tickets are said. That the client is asked for another hello counts as well,
+            // lest it come as a gift.
+            let is_answer = is_saying && (!has_said || used > 0) && session.is_handshaking();
+            // In TLS 1.2 what goes beyond the hello has the client's part of the keys in it (RFC 5246,
+            // section 7.4.7), which costs as much, and no answer until the end shows it. Whatever of it
+            // takes the handshake on counts; in TLS 1.3 there is nothing of the kind.
+            let is_agreement = is_shaking_hands && !is_answer && used > 0 && is_of_tls12(session);
+            if is_answer || is_agreement {
+                self.worked = self.worked.saturating_add(1);
+            }
             if self.ended {
                 // After its `close_notify` a client has nothing to say (RFC 8446, section 6.1).
                 *incoming = Inbox::default();
             }
             encoded.into_iter().for_each(|bytes| self.queue(bytes));
-            if self.traffic().outgoing.len() > TLS_UNSENT_BYTES_MAX {
+            if self.traffic().outgoing.held() > TLS_UNSENT_BYTES_MAX {
                 return Err(rustls::Error::General("unread protocol messages".to_owned()));
             }
             if !is_more {
                 break;
             }
         }
-        // To a hello, that is: with the end of the handshake only tickets are said. That the client is
-        // asked for another hello counts as well, lest it come as a gift.
-        self.has_worked |= is_answered && self.session.is_handshaking();
         let Traffic { incoming, plain, .. } = self.traffic();
         if plain.is_empty() && incoming.len() >= TLS_RECEIVED_BYTES_MAX {
             return Err(rustls::Error::General("a message that is too long".to_owned()));
         }
         Ok(())
+    }
+
+    /// A handshake that fails may have cost before it did: where nothing has been counted yet, that counts,
+    /// and in TLS 1.2 in any case, for behind the hello may have stood the client's part of the keys.
+    fn count_failure(&mut self, is_shaking_hands: bool) {
+        if is_shaking_hands && (self.worked == 0 || is_of_tls12(&self.session)) {
+            self.worked = self.worked.saturating_add(1);
+        }
     }
 
     /// What the session lets us write with; `None` where it lets us not.
@@ -383,6 +414,10 @@ impl Tls {
             self.traffic = None;
         }
     }
+}
+
+fn is_of_tls12(session: &UnbufferedServerConnection) -> bool {
+    session.protocol_version() == Some(ProtocolVersion::TLSv1_2)
 }
 
 /// A handshake record in a buffer of its size.

@@ -82,8 +82,11 @@ fn one_listener_and_one_peer_leave_places_to_the_others() {
     let limits = Limits { connections_max: 5, ..Limits::default() };
     let bench = Bench::start_where(Echo, limits, 1, |server| {
         server
-            .with_places(ListenerId(7), Places { reserved: 2, per_peer_max: 5 })
-            .with_places(ListenerId(9), Places { reserved: 0, per_peer_max: 2 })
+            .with_places(
+                ListenerId(7),
+                Places { reserved: 2, per_peer_max: 5, ..Places::default() },
+            )
+            .with_places(ListenerId(9), Places { per_peer_max: 2, ..Places::default() })
     });
     let [(_, kept), (_, bounded)] = bench.addresses[..] else { panic!("two listeners") };
     let mut hosted = [Client::connect(bounded), Client::connect(bounded)];

@@ -4,9 +4,9 @@
 use std::io::{ErrorKind, Read, Write};
 
 use server::limits::WAITING_BYTES_SMALL;
-use server::net::{Admission, Call, Limits, Reply, Response, Service};
+use server::net::{Admission, Call, Limits, ListenerId, Places, Reply, Response, Service};
 
-use crate::net_bench::{self, Bench, LONG, get};
+use crate::net_bench::{self, Bench, Client, LONG, get};
 use crate::{Echo, desk};
 
 #[test]
@@ -33,6 +33,23 @@ fn all_bodies_together_are_bounded_and_small_ones_pass() {
     third.say(&large);
     calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
     assert_eq!(third.head_status(), 204);
+}
+
+#[test]
+fn a_body_counts_while_somebody_has_it_though_its_client_left() {
+    let (service, calls) = desk();
+    let bench = Bench::start(service, Limits::default(), 1);
+    let mut client = bench.connect();
+    let post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n".to_owned();
+    client.say(&(get("/unread") + &post + &"x".repeat(100_000)));
+    calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
+    let (call, reply) = calls.recv_timeout(LONG).unwrap();
+    client.leave_by_reset();
+    net_bench::until(|| call.cancel.is_raised() && bench.counters.open.get() == 0);
+    drop(reply);
+    assert_eq!(bench.counters.bodies_bytes.get(), 100_000);
+    drop(call);
+    net_bench::until(|| bench.counters.bodies_bytes.get() == 0);
 }
 
 /// Refuses by the head whatever is for `/none`, and gives everything else 100,000 bytes.
@@ -86,7 +103,7 @@ fn a_large_body_is_judged_before_it_is_sent() {
         client.say(&body[..100_000]);
         assert_eq!(client.answer().body, b"100000");
     }
-    assert_eq!(bench.counters.bodies_bytes.get(), 0);
+    net_bench::until(|| bench.counters.bodies_bytes.get() == 0);
 }
 
 /// Answers with as many bytes as the target names.
@@ -116,6 +133,25 @@ fn answers_that_nobody_takes_are_bounded_and_small_ones_pass() {
     net_bench::until(|| bench.counters.waiting_bytes.get() == 0);
     other.say(&get("/20000"));
     assert_eq!(other.answer().body.len(), 20_000);
+}
+
+#[test]
+fn a_peer_that_holds_its_share_is_full_for_itself_alone() {
+    let bench = Bench::start_where(sized, Limits::default(), 2, |server| {
+        let places = Places { waiting_bytes_per_peer_max: 1_000_000, ..Places::default() };
+        server.with_places(ListenerId(9), places)
+    });
+    let [(_, local), (_, hosted)] = bench.addresses[..] else { panic!("two listeners") };
+    let (mut slow, mut other) = (Client::connect(hosted), Client::connect(hosted));
+    slow.say(&get("/16000000"));
+    net_bench::until(|| bench.counters.waiting_bytes.get() >= 1_000_000);
+    other.say(&get("/20000"));
+    assert_eq!(other.answer().status(), 503);
+    other.say(&get("/10000"));
+    assert_eq!(other.answer().body.len(), 10_000);
+    let mut elsewhere = Client::connect(local);
+    elsewhere.say(&get("/20000"));
+    assert_eq!(elsewhere.answer().body.len(), 20_000);
 }
 
 #[test]

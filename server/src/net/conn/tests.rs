@@ -159,7 +159,7 @@ fn pipelined_requests_are_answered_in_order_and_buffers_given_back() {
     let mut bench = Bench::new();
     bench.feed(&GET.repeat(100));
     assert_eq!(bench.statuses(), vec![200; 100]);
-    assert_eq!(bench.conn.inbox.capacity(), 0);
+    assert_eq!(bench.conn.inbox.held(), 0);
     assert_eq!(bench.conn.deadline(), Some(bench.moment.now + limits::IDLE_TIMEOUT));
 }
 
@@ -325,6 +325,29 @@ fn an_answer_nobody_takes_closes_the_connection() {
     let wait = Duration::from_secs(3);
     assert_eq!(bench.conn.deadline(), Some(bench.moment.now + wait));
     bench.later(wait);
+    bench.conn.expire(&bench.moment);
+    assert!(bench.conn.is_closed());
+}
+
+#[test]
+fn an_answer_that_is_taken_at_the_slowest_pace_has_an_end_too() {
+    let mut bench = Bench::new();
+    bench.conn.receive(GET, bench.moment.now);
+    assert!(bench.conn.advance(&bench.moment).is_some());
+    let answer = Response { head: Head::new(200), body: vec![b'x'; 16_000_000] };
+    bench.conn.respond(answer, &bench.moment).unwrap();
+    let head = bench.conn.output().len();
+    bench.conn.wrote(head, bench.moment.now);
+    let end = bench.moment.now + limits::ANSWER_TIME_MAX;
+    // So much in a second that time is earned faster than it passes.
+    let mut taken = 0;
+    while bench.moment.now < end {
+        assert!(bench.conn.deadline().unwrap() <= end);
+        bench.later(Duration::from_secs(1));
+        bench.conn.wrote(2 * limits::WRITE_BYTES_PER_SECOND_MIN, bench.moment.now);
+        taken += 2 * limits::WRITE_BYTES_PER_SECOND_MIN;
+    }
+    assert_eq!((bench.conn.output().len(), bench.conn.deadline()), (16_000_000 - taken, Some(end)));
     bench.conn.expire(&bench.moment);
     assert!(bench.conn.is_closed());
 }

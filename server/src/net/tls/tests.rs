@@ -9,7 +9,8 @@ use std::time::UNIX_EPOCH;
 
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::version::TLS12;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 
 use super::*;
 use crate::net::config::Limits;
@@ -29,6 +30,10 @@ struct Bench {
 
 impl Bench {
     fn new(name: &str) -> Bench {
+        Bench::of(name, rustls::DEFAULT_VERSIONS)
+    }
+
+    fn of(name: &str, versions: &[&'static SupportedProtocolVersion]) -> Bench {
         let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let folder = std::env::temp_dir().join(format!("recalld-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -41,7 +46,7 @@ impl Bench {
         let mut roots = RootCertStore::empty();
         roots.add(pair.cert.der().clone()).unwrap();
         let settings = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
@@ -72,7 +77,7 @@ impl Bench {
                 let bytes: Vec<u8> = spoilt.collect();
                 assert!(bytes.len() <= tls.room(&conn));
                 tls.receive(&bytes, &mut conn, moment.now);
-                self.worked.update(|sum| sum + usize::from(tls.take_worked()));
+                self.worked.update(|sum| sum + tls.take_worked());
                 if let Some(Arrived::Call(request)) = conn.advance(&moment) {
                     let answer = Response { head: Head::new(200), body: request.target.into() };
                     conn.respond(answer, &moment).unwrap();
@@ -116,6 +121,54 @@ fn every_size_of_pieces_gives_the_same_answer() {
         // An idle connection keeps no bytes.
         assert!(tls.traffic.is_none(), "an idle connection holds no buffers");
     }
+}
+
+/// A server's side that has received a client's hello and then `more`, all at once.
+fn greeted(bench: &Bench, more: &[u8]) -> Tls {
+    let moment = Moment::at(Instant::now(), UNIX_EPOCH);
+    let numbering = Numbering { instance: 1, connection: 1, requests: 0 };
+    let mut conn = Conn::open(Arc::new(Limits::default()), numbering, moment.now);
+    let mut tls = Tls::open(bench.identity.session().unwrap(), moment.now);
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = ClientConnection::new(Arc::clone(&bench.settings), name).unwrap();
+    let mut flight = Vec::new();
+    client.write_tls(&mut flight).unwrap();
+    flight.extend(more);
+    tls.receive(&flight, &mut conn, moment.now);
+    tls
+}
+
+#[test]
+fn a_hello_counts_whatever_stands_behind_it() {
+    let bench = Bench::new("garbage");
+    // A record of no type that there is, and one of a handshake message that makes no sense.
+    for garbage in [&[99, 9, 9, 0, 1, 0][..], &[22, 3, 3, 0, 4, 255, 0, 0, 0]] {
+        let mut tls = greeted(&bench, garbage);
+        assert_eq!((tls.stage, tls.take_worked()), (Stage::Failed, 1));
+    }
+    let mut tls = greeted(&bench, &[]);
+    assert_eq!((tls.stage, tls.take_worked(), tls.take_worked()), (Stage::Handshake, 1, 0));
+}
+
+#[test]
+fn the_agreement_of_tls12_counts_and_so_does_one_that_fails() {
+    let bench = Bench::of("agreement", &[&TLS12]);
+    bench.exchange(100_000, |_, byte| byte);
+    assert_eq!(bench.worked.take(), 2, "the hello, and the client's flight");
+    // A hello, and behind it the client's part of the keys (32 bytes of X25519): alone, and with garbage
+    // after it. Two costly steps, whatever becomes of them.
+    let part = [&[16, 0, 0, 33, 32][..], &[9; 32]].concat();
+    let record = [&[22, 3, 3, 0, 37][..], &part].concat();
+    for more in [record.clone(), [&record[..], &[99, 9, 9, 0, 1, 0]].concat()] {
+        assert_eq!(greeted(&bench, &more).take_worked(), 2);
+    }
+}
+
+#[test]
+fn a_handshake_that_fails_counts() {
+    let bench = Bench::new("failed");
+    let (_, mut tls) = bench.exchange(10_000, |place, byte| if place == 5 { 255 } else { byte });
+    assert_eq!((tls.stage, bench.worked.take(), tls.take_worked()), (Stage::Failed, 1, 0));
 }
 
 #[test]

@@ -40,9 +40,21 @@ fn a_declined_body_is_answered_at_once_and_thrown_away() {
     assert!(bench.text().contains("connection: close\r\n"));
     assert!(bench.conn.is_lingering() && bench.calls.is_empty());
     bench.feed(&[b'x'; 60_000]);
-    assert_eq!((bench.conn.inbox.capacity(), bench.conn.body_bytes()), (0, 0));
+    assert_eq!((bench.conn.inbox.held(), bench.conn.body_bytes()), (0, 0));
     bench.expire_after(limits::LINGER_TIMEOUT);
     assert!(bench.conn.is_closed());
+}
+
+#[test]
+fn no_time_passes_while_a_head_is_judged() {
+    let mut bench = Bench::new();
+    bench.conn.receive(post("Content-Length: 100000\r\n").as_bytes(), bench.moment.now);
+    let Some(Arrived::Head(request, _)) = bench.conn.advance(&bench.moment) else {
+        panic!("a head")
+    };
+    assert_eq!(bench.conn.deadline(), None);
+    bench.conn.admit(request, usize::MAX, &bench.moment);
+    assert_eq!(bench.conn.deadline(), Some(bench.moment.now + limits::BODY_TIMEOUT));
 }
 
 #[test]
