@@ -19,7 +19,7 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use engine::{Damage, Filter, Hit, Snapshot};
+use engine::{Damage, Filter, Hit, SearchError, Snapshot};
 use serde_json::{Value, json};
 use server::embed::Embedder;
 use server::names;
@@ -138,7 +138,7 @@ impl<'a> Asked<'a> {
 fn timed<Q>(
     snapshot: &Snapshot,
     questions: &[Q],
-    ask: impl Fn(&Q) -> Result<Vec<Hit>, Damage>,
+    ask: impl Fn(&Q) -> Result<Vec<Hit>, SearchError>,
 ) -> Result<Value, Failure> {
     let mut milliseconds = Vec::with_capacity(questions.len());
     let mut ids = Vec::with_capacity(questions.len());
