@@ -340,6 +340,10 @@ pub const SUBSCRIPTIONS_PER_PRINCIPAL_MAX: usize = 512;
 /// Shortest time between two looks at what is followed; what is written meanwhile is looked at together.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// A look takes at most one part in so many of a thread's time, however much is followed and however fast
+/// it changes: the next one comes that much later.
+pub const LOOK_SHARE: u32 = 10;
+
 /// Open `subscriptions/listen` streams.
 pub const LISTENS_MAX: usize = 1_024;
 

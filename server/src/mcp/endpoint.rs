@@ -22,7 +22,7 @@ use super::sessions::{Bounds, Sessions};
 use super::threads::Threads;
 use super::timer::{Timer, caught};
 use super::{handshake, per_request};
-use crate::limits::{LOOK_EVERY, PING_BYTES_MAX, STREAM_COMMENT_EVERY};
+use crate::limits::{LOOK_EVERY, LOOK_SHARE, PING_BYTES_MAX, STREAM_COMMENT_EVERY};
 use crate::log;
 use crate::net::{Call, Method, Reply, Response, sse};
 
@@ -244,11 +244,12 @@ fn look_for_changes<H: Host>(changes: &Changes, shared: &Weak<Shared<H>>) {
     let mut rest = Duration::ZERO;
     while changes.wait(rest) {
         let Some(shared) = shared.upgrade() else { return };
+        let began = Instant::now();
         // Whatever is wrong with one look, there is another after the next commit.
         caught("a look for changed resources panicked", || {
             shared.listens.look(|followed| shared.host.versions(followed));
         });
-        rest = LOOK_EVERY;
+        rest = LOOK_EVERY.max(began.elapsed() * LOOK_SHARE);
     }
 }
 
