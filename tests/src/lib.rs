@@ -1,6 +1,7 @@
 //! What the whole-system tests share: a still ground and disks in memory for the engine; the real
 //! program, a client's side of the wire and documents for the service.
 
+pub mod bare_mcp;
 pub mod documents;
 pub mod failing_disk;
 pub mod golden;

@@ -7,20 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use engine::os::clock::SystemRandom;
 use engine::{Durability, Filter, Options, SearchError, Snapshot, Stop, Store};
 use kernels::Kernels;
 use serde_json::{Map, Value, json};
 use server::app::{self, Encoding, Settings};
-use server::mcp::{self, Capabilities, Client, Endpoint, Fault, Host, Listing, Outcome, Page};
+use server::mcp::{Client, Fault, Outcome};
 use server::model::Silent;
-use server::net::{self, Call, Cancel, Limits, Listen, NetConfig, Reply, Server};
+use server::net::Cancel;
 use server::parts::Caller;
-use server::pipeline::LOCAL;
 use server::recall::{Plan, Question};
 use server::tools::{Context, ToolError, recall};
+use tests::bare_mcp::{BareMcp, Tools};
 use tests::ground;
 use tests::mcp_client::ACCEPT;
 use tests::memory_disk::MemoryDisk;
@@ -43,36 +42,9 @@ struct Scanning {
     told: Mutex<Sender<Ended>>,
 }
 
-impl Host for Scanning {
-    type Caller = ();
-
-    fn principal(&self, (): &()) -> String {
-        "anyone".to_owned()
-    }
-
-    fn server_info(&self) -> Value {
-        json!({"name": "scanning", "version": "1"})
-    }
-
-    fn instructions(&self) -> Option<String> {
-        None
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { tools: Some(Listing::default()), ..Capabilities::default() }
-    }
-
-    fn tools(&self, (): &(), cursor: Option<&str>) -> Result<Page, Fault> {
-        Page::only(Vec::new(), cursor)
-    }
-
-    fn has_tool(&self, (): &(), _: &str) -> bool {
-        true
-    }
-
+impl Tools for Scanning {
     fn call_tool(
         &self,
-        (): &(),
         _: &str,
         arguments: &Map<String, Value>,
         client: &Client<'_>,
@@ -92,14 +64,6 @@ impl Host for Scanning {
         let ended = (asked.load(Ordering::SeqCst), found.map(drop));
         self.told.lock().unwrap().send(ended).unwrap();
         Ok(Outcome::Done(json!({"content": []})))
-    }
-}
-
-struct Bare(Endpoint<Scanning>);
-
-impl net::Service for Bare {
-    fn serve(&self, call: Call, reply: Reply) {
-        self.0.serve(&call, (), reply);
     }
 }
 
@@ -126,32 +90,18 @@ fn a_scan_past_its_time_ends_and_its_only_worker_takes_the_next_call() {
     let host = Scanning { snapshot: filled(), told: Mutex::new(told) };
     // Long enough for a scan that nobody holds, on a machine that does other things as well.
     let call_time_max = Duration::from_secs(2);
-    let settings = mcp::Settings { call_time_max, random: Arc::new(SystemRandom) };
-    let endpoint = Endpoint::start(host, settings).unwrap();
-    let server = Server::bind(NetConfig {
-        listeners: vec![Listen { id: LOCAL, address: ([127, 0, 0, 1], 0).into() }],
-        workers: 1,
-        limits: Limits::default(),
-        wall_clock: SystemTime::now,
-    })
-    .unwrap();
-    let at = server.addresses().unwrap()[0].1.to_string();
-    let handle = server.handle();
-    let serving = thread::spawn(move || server.run(Arc::new(Bare(endpoint))).unwrap());
+    let server = BareMcp::start(host, 1, call_time_max);
     let heard = || tells.recv_timeout(Duration::from_secs(60)).unwrap();
 
-    let late = wire::ask(&at, &scan(&json!({"held": true}))).json();
+    let late = wire::ask(&server.at, &scan(&json!({"held": true}))).json();
     assert_eq!(late["error"]["code"], -32001, "{late}");
     assert_eq!(late["error"]["data"]["limit_ms"], 2_000);
     assert_eq!(heard(), (2, Err(SearchError::Interrupted)), "it went no further than it was");
-    let next = wire::ask(&at, &scan(&json!({}))).json();
+    let next = wire::ask(&server.at, &scan(&json!({}))).json();
     assert_eq!(next["result"]["content"], json!([]), "{next}");
     let (asked, ended) = heard();
     assert!(asked > 2, "the scan that was cut short had asked {asked} times, had it been let");
     assert_eq!(ended, Ok(()));
-
-    handle.drain();
-    serving.join().unwrap();
 }
 
 /// What a tool reads from ends with its call, be it called off or late.

@@ -3,14 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::Duration;
 
-use engine::os::clock::SystemRandom;
 use serde_json::{Map, Value, json};
-use server::mcp::{self, Capabilities, Endpoint, Fault, Host, Listing, Outcome, Page};
-use server::net::{self, Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
-use server::pipeline::LOCAL;
+use server::mcp::{Client, Fault, Outcome};
+use tests::bare_mcp::{BareMcp, Tools};
 
 /// A host of these tests: its tools wait until they are called off or let go, but for one that only
 /// heeds the latter, and one that panics. Those of a worker wait on a worker, the others on threads of
@@ -21,43 +19,16 @@ pub(super) struct Waiting {
     pub(super) let_go: Arc<AtomicBool>,
 }
 
-impl Host for Waiting {
-    type Caller = ();
-
-    fn principal(&self, (): &()) -> String {
-        "anyone".to_owned()
-    }
-
-    fn server_info(&self) -> Value {
-        json!({"name": "waiting", "version": "1"})
-    }
-
-    fn instructions(&self) -> Option<String> {
-        None
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { tools: Some(Listing::default()), ..Capabilities::default() }
-    }
-
-    fn tools(&self, (): &(), cursor: Option<&str>) -> Result<Page, Fault> {
-        Page::only(Vec::new(), cursor)
-    }
-
-    fn has_tool(&self, (): &(), _: &str) -> bool {
-        true
-    }
-
+impl Tools for Waiting {
     fn waits(&self, tool: &str) -> bool {
         !tool.starts_with("worker")
     }
 
     fn call_tool(
         &self,
-        (): &(),
         name: &str,
         _: &Map<String, Value>,
-        client: &mcp::Client<'_>,
+        client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
         assert!(!name.ends_with("panic"), "this tool panics on purpose");
         let tell = |what| self.told.lock().unwrap().send((name.to_owned(), what)).unwrap();
@@ -71,21 +42,11 @@ impl Host for Waiting {
     }
 }
 
-pub(super) struct Bare(Endpoint<Waiting>);
-
-impl net::Service for Bare {
-    fn serve(&self, call: Call, reply: Reply) {
-        self.0.serve(&call, (), reply);
-    }
-}
-
 /// A running server of that host, with workers for two calls.
 pub(super) struct Bench {
-    pub(super) at: String,
+    pub(super) server: BareMcp,
     pub(super) tells: Receiver<(String, Option<bool>)>,
     pub(super) let_go: Arc<AtomicBool>,
-    pub(super) handle: ShutdownHandle,
-    pub(super) thread: Option<JoinHandle<()>>,
 }
 
 impl Bench {
@@ -93,21 +54,8 @@ impl Bench {
         let (told, tells) = mpsc::channel();
         let let_go = Arc::new(AtomicBool::new(false));
         let host = Waiting { told: Mutex::new(told), let_go: Arc::clone(&let_go) };
-        let settings = mcp::Settings { call_time_max, random: Arc::new(SystemRandom) };
-        let endpoint = Endpoint::start(host, settings).unwrap();
-        let server = Server::bind(NetConfig {
-            listeners: vec![Listen { id: LOCAL, address: ([127, 0, 0, 1], 0).into() }],
-            workers: 2,
-            limits: Limits::default(),
-            wall_clock: SystemTime::now,
-        })
-        .unwrap();
-        let at = server.addresses().unwrap()[0].1.to_string();
-        let handle = server.handle();
-        let thread = Some(thread::spawn(move || {
-            server.run(Arc::new(Bare(endpoint))).unwrap();
-        }));
-        Self { at, tells, let_go, handle, thread }
+        let server = BareMcp::start(host, 2, call_time_max);
+        Self { server, tells, let_go }
     }
 
     pub(super) fn told(&self) -> (String, Option<bool>) {
@@ -121,10 +69,6 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        self.let_go();
-        self.handle.drain();
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
+        self.let_go(); // before the server, which is dropped next, waits for them
     }
 }

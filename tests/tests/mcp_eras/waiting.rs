@@ -14,9 +14,9 @@ use super::{Session, message, modern};
 #[test]
 fn leaving_cancels_where_nobody_can_come_again() {
     let bench = Bench::start(CALL_TIME_MAX);
-    let follow = |ask: &Ask| Client::open(&bench.at).unwrap().follow(ask);
+    let follow = |ask: &Ask| Client::open(&bench.server.at).unwrap().follow(ask);
     let streamed = |name: &str| json!({"name": name, "_meta": {"progressToken": 1}});
-    let session = Session::begin(&bench.at, "2025-11-25");
+    let session = Session::begin(&bench.server.at, "2025-11-25");
     let old = follow(&session.signed(message("tools/call", &streamed("old"))));
     assert_eq!(bench.told(), ("old".to_owned(), None));
     // Without a session nobody could come again for the answer.
@@ -41,7 +41,7 @@ fn work_that_hears_nothing_is_answered_for_when_its_time_is_over() {
         message("tools/call", &json!({"name": "deaf"})),
         modern("tools/call", json!({"name": "deaf"})),
     ] {
-        let answer = wire::ask(&bench.at, &ask);
+        let answer = wire::ask(&bench.server.at, &ask);
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32001)));
         assert_eq!(answer.json()["error"]["data"]["limit_ms"], 100);
         assert_eq!(bench.told(), ("deaf".to_owned(), None), "it began, and goes on");
@@ -57,7 +57,7 @@ fn a_panic_is_answered_and_the_next_call_too() {
         message("tools/call", &json!({"name": "panic"})),
         modern("tools/call", json!({"name": "panic"})),
     ] {
-        let answer = wire::ask(&bench.at, &ask);
+        let answer = wire::ask(&bench.server.at, &ask);
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32603)));
     }
     let streamed = |name: &str| json!({"name": name, "_meta": {"progressToken": 1}});
@@ -66,7 +66,7 @@ fn a_panic_is_answered_and_the_next_call_too() {
         modern("tools/call", streamed("panic")),
         message("tools/call", &streamed("worker-panic")),
     ] {
-        let mut stream = Client::open(&bench.at).unwrap().follow(&ask);
+        let mut stream = Client::open(&bench.server.at).unwrap().follow(&ask);
         assert_eq!(stream.next_event().unwrap().1["error"]["code"], -32603);
         let end = stream.next_event().unwrap_err().to_string();
         assert_eq!(end, "the stream ended", "in good order: the answer was read");
@@ -83,8 +83,9 @@ fn batch(session: &Session, tools: &[&str]) -> Ask {
 #[test]
 fn the_calls_of_a_batch_share_one_time_bound() {
     let bench = Bench::start(Duration::from_millis(200));
-    let session = Session::begin(&bench.at, "2025-03-26");
-    let answer = wire::ask(&bench.at, &batch(&session, &["worker-1", "worker-2", "worker-3"]));
+    let session = Session::begin(&bench.server.at, "2025-03-26");
+    let answer =
+        wire::ask(&bench.server.at, &batch(&session, &["worker-1", "worker-2", "worker-3"]));
     let codes: Vec<Value> =
         answer.json().as_array().unwrap().iter().map(|one| one["error"]["code"].clone()).collect();
     assert_eq!(codes, [-32001, -32001, -32001]);
@@ -96,10 +97,10 @@ fn the_calls_of_a_batch_share_one_time_bound() {
 #[test]
 fn a_call_of_a_batch_can_be_called_off_before_its_turn() {
     let bench = Bench::start(CALL_TIME_MAX);
-    let session = Session::begin(&bench.at, "2025-03-26");
+    let session = Session::begin(&bench.server.at, "2025-03-26");
     let asked = batch(&session, &["worker-1", "worker-2"]);
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| wire::ask(&bench.at, &asked));
+        let waiting = scope.spawn(|| wire::ask(&bench.server.at, &asked));
         assert_eq!(bench.told(), ("worker-1".to_owned(), None));
         let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
             "params": {"requestId": 1}});
@@ -116,10 +117,10 @@ fn a_call_of_a_batch_can_be_called_off_before_its_turn() {
 #[test]
 fn a_lost_answer_is_taken_up_again_and_its_request_goes_on() {
     let bench = Bench::start(CALL_TIME_MAX);
-    let session = Session::begin(&bench.at, "2025-11-25");
+    let session = Session::begin(&bench.server.at, "2025-11-25");
     let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
     let ask = session.signed(message("tools/call", &params));
-    let lost = Client::open(&bench.at).unwrap().follow(&ask);
+    let lost = Client::open(&bench.server.at).unwrap().follow(&ask);
     assert_eq!(bench.told(), ("slow".to_owned(), None));
     drop(lost);
     let mut again = session.stream(Some("1-0"));
@@ -135,14 +136,14 @@ fn a_drain_lets_an_answer_come_to_its_end() {
     for has_session in [true, false] {
         let bench = Bench::start(CALL_TIME_MAX);
         let (ask, mut own) = if has_session {
-            let session = Session::begin(&bench.at, "2025-11-25");
+            let session = Session::begin(&bench.server.at, "2025-11-25");
             (session.signed(message("tools/call", &params)), Some(session.stream(None)))
         } else {
             (modern("tools/call", params.clone()), None)
         };
-        let mut stream = Client::open(&bench.at).unwrap().follow(&ask);
+        let mut stream = Client::open(&bench.server.at).unwrap().follow(&ask);
         assert_eq!(bench.told(), ("slow".to_owned(), None));
-        bench.handle.drain();
+        bench.server.drain();
         if let Some(own) = &mut own {
             assert!(own.next_event().is_err(), "what is only listened to ends at once");
         }
