@@ -206,11 +206,13 @@ impl Live {
     ) {
         let Some(open) = shared.tally.open_stream() else {
             feed.close();
+            self.give_up_call();
             shared.counters.overloaded.add(1);
             return self.answer(overloaded("too many streams"), shared, moment);
         };
         // Before its head is sent, its client can still be told.
         if feed.has_overflowed() {
+            self.give_up_call();
             let response = too_many_answers(shared);
             return self.answer(response, shared, moment);
         }

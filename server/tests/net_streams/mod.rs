@@ -73,9 +73,11 @@ fn streams_are_capped() {
     let one = calls.recv_timeout(LONG).unwrap().1.stream(sse::head());
     assert_eq!(first.head_status(), 200);
     second.say(&get("/events"));
-    let two = calls.recv_timeout(LONG).unwrap().1.stream(sse::head());
+    let (call, reply) = calls.recv_timeout(LONG).unwrap();
+    let two = reply.stream(sse::head());
     assert_eq!(second.answer().status(), 503);
     net_bench::until(|| two.is_gone());
+    assert!(call.cancel.is_raised(), "nobody will read what this call works for");
     drop(one);
     assert_eq!(first.chunked_body(), b"");
     second.say(&get("/events"));
