@@ -10,16 +10,14 @@ use std::sync::Arc;
 
 use crate::error::{Damage, SearchError};
 use crate::ids::{EdgeId, ItemId, Row, Seq, SourceId};
-use crate::item::Sensitivity;
 use crate::layout::{
-    Column, ITEM_FLAGS, ITEM_KIND, ITEM_MODALITY, ITEM_RECORDED_AT, ITEM_SENSITIVITY,
-    SOURCE_RECORDED_AT, VECTOR_ITEM,
+    Column, ITEM_KIND, ITEM_MODALITY, ITEM_RECORDED_AT, SOURCE_RECORDED_AT, VECTOR_ITEM,
 };
 use crate::manifest::Model;
 use crate::os::clock::Micros;
 use crate::part::Part;
 use crate::reading::moment::{Moment, Times};
-use crate::segment::{EdgeView, ItemView, SourceView, TombstoneView, View};
+use crate::segment::{EdgeView, ItemView, SourceView, TombstoneView};
 use crate::stop::Stop;
 
 /// Rows that are counted between two looks at whether the counts are still wanted.
@@ -71,19 +69,6 @@ pub struct Counts {
     pub vectors: u64,
     /// Sealed segments and parts of the tail.
     pub parts: u64,
-}
-
-/// Which items a search may give.
-#[derive(Debug, Clone, Default)]
-pub struct Filter {
-    /// Only this modality.
-    pub modality: Option<String>,
-    /// Only these kinds; all where empty.
-    pub kinds: Vec<String>,
-    /// Nothing more sensitive than this.
-    pub sensitivity_max: Option<Sensitivity>,
-    /// Only items that no newer one replaces.
-    pub current_only: bool,
 }
 
 /// A frozen view of a store.
@@ -508,79 +493,4 @@ pub struct Census {
     pub kinds: BTreeMap<String, u64>,
     /// By modality.
     pub modalities: BTreeMap<String, u64>,
-}
-
-/// A [`Filter`] in the terms of one part: codes instead of names.
-pub(crate) struct PartFilter<'a> {
-    snapshot: &'a Snapshot,
-    part: &'a Part,
-    times: Times<'a>,
-    current_only: bool,
-    modality: Option<(View<'a, u32>, Option<u32>)>,
-    kinds: Option<(View<'a, u32>, Vec<u32>)>,
-    sensitivity: Option<(View<'a, u8>, u8)>,
-    flags: View<'a, u8>,
-}
-
-impl<'a> PartFilter<'a> {
-    pub(crate) fn of(
-        snapshot: &'a Snapshot,
-        filter: &Filter,
-        part: &'a Part,
-    ) -> Result<Self, Damage> {
-        let segment = &*part.segment;
-        let modality = match &filter.modality {
-            Some(name) => Some((segment.view(ITEM_MODALITY)?, segment.symbol_code(name)?)),
-            None => None,
-        };
-        let kinds = if filter.kinds.is_empty() {
-            None
-        } else {
-            let codes = filter.kinds.iter().map(|kind| segment.symbol_code(kind));
-            let codes = codes.collect::<Result<Vec<_>, _>>()?;
-            Some((segment.view(ITEM_KIND)?, codes.into_iter().flatten().collect()))
-        };
-        let sensitivity = match filter.sensitivity_max {
-            Some(most) => Some((segment.view(ITEM_SENSITIVITY)?, most as u8)),
-            None => None,
-        };
-        Ok(Self {
-            snapshot,
-            part,
-            times: Times::of_items(snapshot.moment, segment)?,
-            current_only: filter.current_only,
-            modality,
-            kinds,
-            sensitivity,
-            flags: segment.view(ITEM_FLAGS)?,
-        })
-    }
-
-    /// Whether a search may give the item of this row.
-    pub(crate) fn admits(&self, row: Row) -> Result<bool, Damage> {
-        let at = row as usize;
-        if self.part.state.tombstoned.contains(row)
-            || self.flags.get(at)? & 1 == 0
-            || !self.times.shows(row)?
-            || self.current_only && self.snapshot.is_superseded(self.part, row)?
-        {
-            return Ok(false);
-        }
-        if let Some((codes, wanted)) = &self.modality
-            && Some(codes.get(at)?) != *wanted
-        {
-            return Ok(false);
-        }
-        if let Some((codes, wanted)) = &self.kinds
-            && !wanted.contains(&codes.get(at)?)
-        {
-            return Ok(false);
-        }
-        if let Some((codes, most)) = &self.sensitivity
-            && codes.get(at)? > *most
-        {
-            return Ok(false);
-        }
-        Ok(true)
-    }
 }

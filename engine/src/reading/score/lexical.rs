@@ -6,7 +6,8 @@ use super::Hit;
 use crate::error::{Damage, SearchError};
 use crate::ids::Row;
 use crate::layout::ITEM_ID;
-use crate::reading::snapshot::{Filter, PartFilter, Place, Snapshot};
+use crate::reading::filter::{Filter, PartFilter};
+use crate::reading::snapshot::{Place, Snapshot};
 use crate::top::Top;
 use crate::words::{Analyzer, Parameters, Query, Ranker, Scratch, Stats};
 
