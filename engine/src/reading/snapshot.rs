@@ -74,7 +74,7 @@ pub struct Counts {
 }
 
 /// Which items a search may give.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Filter {
     /// Only this modality.
     pub modality: Option<String>,
@@ -84,6 +84,13 @@ pub struct Filter {
     pub sensitivity_max: Option<Sensitivity>,
     /// Only items that no newer one replaces.
     pub current_only: bool,
+}
+
+/// Which state of a store a snapshot shows: a newer one is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Edition {
+    view: u64,
+    seq: Seq,
 }
 
 /// A frozen view of a store.
@@ -134,6 +141,12 @@ impl Snapshot {
     /// The newest commit that it shows.
     pub fn seq(&self) -> Seq {
         self.seq
+    }
+
+    /// Which state of its store it shows. Two of one opened [`Store`](crate::Store) that have the same
+    /// edition show the same, but for their moments, and places in one are places in the other.
+    pub fn edition(&self) -> Edition {
+        Edition { view: self.view, seq: self.seq }
     }
 
     /// The encoder of its embeddings.
