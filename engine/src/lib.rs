@@ -54,8 +54,8 @@ pub use reading::graph::{
     Neighbourhood, Path, Reached, Step, WalkLimits,
 };
 pub use reading::moment::Moment;
-pub use reading::score::Hit;
-pub use reading::snapshot::{Census, Counts, Place, Snapshot, Status};
+pub use reading::score::{Asked, Hit};
+pub use reading::snapshot::{Census, Counts, Edition, Place, Snapshot, Status};
 pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
 pub use reading::walk::{Record, Records, Target};
 pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};

@@ -10,6 +10,7 @@ mod attention;
 mod linear;
 mod panels;
 mod product;
+mod questions;
 mod rotate;
 mod rows;
 mod scalar;
@@ -26,12 +27,14 @@ pub use linear::{
     COLUMNS, Cells, Codes, DEPTH_MAX, DEPTH_UNIT, Linear, PackedCells, PackedLinear, Precision,
     QUAD, cells_in, padded_depth, padded_width,
 };
+pub use questions::{Bars, CodeQueries, QUESTIONS_MAX, RowFacts};
 pub use rows::{Rows, RowsMut};
-pub use team::THREADS_MAX;
+pub use team::{THREADS_MAX, Team, Work};
 pub use workspace::{AlignedFloats, Reach, Workspace};
 
 use panels::Panels;
 use product::{Asked, Product};
+use workspace::CacheLine;
 
 /// How wide and how able the instructions are that a [`Kernels`] uses.
 #[non_exhaustive]
@@ -105,7 +108,9 @@ pub struct Kernels {
 struct Table {
     dot: unsafe fn(&[f32], &[f16]) -> f32,
     dot_rows: unsafe fn(&[f32], &[f16], &mut [f32]),
-    dot_codes_rows: unsafe fn(&[i16], &[i8], &mut [i32]),
+    arrange: fn(&[i16], usize) -> Vec<CacheLine>,
+    dot_codes: unsafe fn(&CodeQueries, &[i8], &mut [i32]),
+    reaching: unsafe fn(&[i32], RowFacts<'_>, &Bars, &mut [u16]),
     /// One per precision, in the order of [`Precision`].
     products: [Product; 3],
     matmul: unsafe fn(Rows<'_>, &Panels, RowsMut<'_>),
@@ -169,20 +174,61 @@ impl Kernels {
         unsafe { (self.table.dot_rows)(query, rows, out) }
     }
 
-    /// `out[r]` = sum of `query[i] * rows[r][i]`. The rows lie one after the other, each as wide as
-    /// `query`. Sums are taken modulo 2^32, so every level gives the same numbers whatever it is
-    /// handed; they are the true sums where `width * max |query[i]| * 128` is below 2^31.
+    /// Questions of one width, as [`dot_codes`](Kernels::dot_codes) wants them.
     ///
     /// # Panics
-    /// If `rows.len() != query.len() * out.len()`.
-    pub fn dot_codes_rows(&self, query: &[i16], rows: &[i8], out: &mut [i32]) {
+    /// If there are none or more than [`QUESTIONS_MAX`], or they differ in width.
+    pub fn code_queries(&self, queries: &[&[i16]]) -> CodeQueries {
+        assert!((1..=QUESTIONS_MAX).contains(&queries.len()), "from 1 to QUESTIONS_MAX questions");
+        let width = queries[0].len();
+        assert!(queries.iter().all(|query| query.len() == width), "questions differ in width");
+        let codes = queries.concat();
+        let arranged = (self.table.arrange)(&codes, queries.len());
+        CodeQueries { level: self.level, width, count: queries.len(), codes, arranged }
+    }
+
+    /// `out[r * count + q]` = sum of `queries[q][i] * rows[r][i]`, with `count` the number of
+    /// questions. The rows lie one after the other, each as wide as a question. Sums are taken
+    /// modulo 2^32, so every level gives the same numbers whatever it is handed; they are the true
+    /// sums where `width * max |queries[q][i]| * 128` is below 2^31.
+    ///
+    /// # Panics
+    /// If `rows.len() * count != width * out.len()`, `out` is not of whole rows, or the questions
+    /// were made for another level.
+    pub fn dot_codes(&self, queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
+        assert_eq!(queries.level, self.level, "the questions are arranged for another level");
+        let count = out.len() / queries.count;
+        assert_eq!(count * queries.count, out.len(), "one sum for each question and row");
         assert_eq!(
             Some(rows.len()),
-            query.len().checked_mul(out.len()),
-            "rows of codes are not query width times the number of sums"
+            queries.width.checked_mul(count),
+            "rows of codes are not query width times the number of rows"
         );
         // SAFETY: as in `dot`, the CPU has the features of this table's level.
-        unsafe { (self.table.dot_codes_rows)(query, rows, out) }
+        unsafe { (self.table.dot_codes)(queries, rows, out) }
+    }
+
+    /// Which rows may reach a question's bar: bit `q` of `out[r]` is set unless
+    /// `products[r * count + q] * scale[r] * per_product[q] + error[r] * per_error[q]` is below
+    /// `norm[r] * least[q]`. Each product and sum is rounded once, in that order and in f32, so every
+    /// level gives the same bits; what is not a number is below nothing. There are as many questions
+    /// as products for each row.
+    ///
+    /// # Panics
+    /// If the numbers of rows differ, or of questions there are none or more than [`QUESTIONS_MAX`].
+    pub fn reaching(&self, products: &[i32], facts: RowFacts<'_>, bars: &Bars, out: &mut [u16]) {
+        let rows = out.len();
+        if rows == 0 {
+            return;
+        }
+        let count = products.len() / rows;
+        assert!((1..=QUESTIONS_MAX).contains(&count), "from 1 to QUESTIONS_MAX questions");
+        assert_eq!(products.len(), rows * count, "one product for each question and row");
+        let RowFacts { scales, errors, norms } = facts;
+        let lengths = [scales.len(), errors.len(), norms.len()];
+        assert_eq!(lengths, [rows; 3], "one scale, error and length for each row");
+        // SAFETY: as in `dot`, the CPU has the features of this table's level.
+        unsafe { (self.table.reaching)(products, facts, bars, out) }
     }
 
     /// A fully connected layer: `out[m][n]` = `bias[n]` plus the sum over `k` of `left[m][k] *

@@ -8,6 +8,7 @@ use half::f16;
 use crate::linear::{COLUMNS, Cells, Codes, QUAD, lines, padded_depth, quad_lines, turned_codes};
 use crate::panels::Panels;
 use crate::product::{Product, Task, quantized};
+use crate::questions::{Bars, CodeQueries, RowFacts};
 use crate::rows::{Rows, RowsMut};
 use crate::workspace::CacheLine;
 use crate::{Table, Then};
@@ -18,7 +19,9 @@ const TILE_ROWS: usize = 16;
 pub(crate) static TABLE: Table = Table {
     dot,
     dot_rows,
-    dot_codes_rows,
+    arrange: |_, _| Vec::new(),
+    dot_codes,
+    reaching,
     products: [
         Product {
             tile_rows: TILE_ROWS,
@@ -92,14 +95,30 @@ fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) {
 }
 
 /// Modulo 2^32, as the CPU's own additions are.
-pub(crate) fn dot_codes(query: &[i16], row: &[i8]) -> i32 {
+pub(crate) fn dot_of_codes(query: &[i16], row: &[i8]) -> i32 {
     let products = query.iter().zip(row).map(|(&q, &code)| i32::from(q) * i32::from(code));
     products.fold(0, i32::wrapping_add)
 }
 
-fn dot_codes_rows(query: &[i16], rows: &[i8], out: &mut [i32]) {
-    for (r, sum) in out.iter_mut().enumerate() {
-        *sum = dot_codes(query, &rows[r * query.len()..][..query.len()]);
+fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
+    for (r, sums) in out.chunks_exact_mut(queries.count).enumerate() {
+        let row = &rows[r * queries.width..][..queries.width];
+        for (q, sum) in sums.iter_mut().enumerate() {
+            *sum = dot_of_codes(queries.of(q), row);
+        }
+    }
+}
+
+pub(crate) fn reaching(products: &[i32], facts: RowFacts<'_>, bars: &Bars, out: &mut [u16]) {
+    let count = products.len() / out.len();
+    for (r, (reaches, products)) in out.iter_mut().zip(products.chunks_exact(count)).enumerate() {
+        let (scale, error, norm) = (facts.scales[r], facts.errors[r], facts.norms[r]);
+        *reaches = 0;
+        for (q, &product) in products.iter().enumerate() {
+            let known = product as f32 * scale * bars.per_product[q];
+            let is_below = known + error * bars.per_error[q] < norm * bars.least[q];
+            *reaches |= u16::from(!is_below) << q;
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The threads of one forward pass: a piece of work is cut into chunks, and whoever is free takes
-//! the next one.
+//! The threads of one piece of work, be it a forward pass or a search: it is cut into chunks, and
+//! whoever is free takes the next one.
 //!
 //! Owns the threads and how they wait. Every thread has a range of the chunks of its own, which it
 //! takes first and in order, so that what it reads and writes from one piece of work to the next
@@ -24,10 +24,10 @@ const LOOKS_MAX: usize = 2_000;
 const LOOKS_BEFORE_YIELD: usize = 2_000;
 
 /// A piece of work: does chunk `.0` with the memory of thread `.1`.
-type Work<'a> = dyn Fn(usize, usize) + Sync + 'a;
+pub type Work<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 /// A few threads that work together on what one caller asks for. A team of one has no threads.
-pub(crate) struct Team {
+pub struct Team {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
 }
@@ -63,7 +63,7 @@ unsafe impl Send for Shared {}
 impl Team {
     /// A team of so many threads, the caller's own included; at least one, at most
     /// [`THREADS_MAX`]. Where the system has no more threads to give, those there are do the work.
-    pub(crate) fn of(threads: usize) -> Team {
+    pub fn of(threads: usize) -> Team {
         let shared = Arc::new(Shared {
             work: UnsafeCell::new(None),
             chunks: AtomicUsize::new(0),
@@ -76,7 +76,7 @@ impl Team {
         });
         let helper = |index| {
             let shared = Arc::clone(&shared);
-            let name = format!("encoder-{index}");
+            let name = format!("helper-{index}");
             thread::Builder::new().name(name).spawn(move || help(&shared, index)).ok()
         };
         let helpers = (1..shared.ranges.len()).map_while(helper).collect();
@@ -84,7 +84,7 @@ impl Team {
     }
 
     /// How many threads there are, the caller's included.
-    pub(crate) fn threads(&self) -> usize {
+    pub fn threads(&self) -> usize {
         self.shared.ranges.len()
     }
 
@@ -93,7 +93,7 @@ impl Team {
     ///
     /// # Panics
     /// If `work` did, on any thread.
-    pub(crate) fn run(&mut self, chunks: usize, work: &Work<'_>) {
+    pub fn run(&mut self, chunks: usize, work: &Work<'_>) {
         if self.helpers.is_empty() || chunks < 2 {
             for chunk in 0..chunks {
                 work(chunk, 0);

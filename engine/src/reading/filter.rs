@@ -13,7 +13,7 @@ use crate::reading::snapshot::Snapshot;
 use crate::segment::View;
 
 /// Which items a search may give.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Filter {
     /// Only this modality.
     pub modality: Option<String>,

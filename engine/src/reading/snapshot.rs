@@ -71,6 +71,13 @@ pub struct Counts {
     pub parts: u64,
 }
 
+/// Which state of a store a snapshot shows: a newer one is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Edition {
+    view: u64,
+    seq: Seq,
+}
+
 /// A frozen view of a store.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
@@ -119,6 +126,12 @@ impl Snapshot {
     /// The newest commit that it shows.
     pub fn seq(&self) -> Seq {
         self.seq
+    }
+
+    /// Which state of its store it shows. Two of one opened [`Store`](crate::Store) that have the same
+    /// edition show the same, but for their moments, and places in one are places in the other.
+    pub fn edition(&self) -> Edition {
+        Edition { view: self.view, seq: self.seq }
     }
 
     /// The encoder of its embeddings.

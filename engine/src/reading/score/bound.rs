@@ -108,28 +108,58 @@ impl QueryCodes {
         &self.codes
     }
 
-    /// For each row the largest score it can have, from its integer dot product with
+    /// The largest score that a row can have, from its integer dot product with
     /// [`codes`](Self::codes), its scale, error and length. A bound that is not a number, of a row
     /// that is not finite, bounds nothing.
-    pub(super) fn bounds(
-        &self,
-        products: &[i32],
-        scales: &[f32],
-        errors: &[f32],
-        norms: &[f32],
-        out: &mut [f64],
-    ) {
-        let rows = out.len();
-        let (products, scales) = (&products[..rows], &scales[..rows]);
-        let (errors, norms) = (&errors[..rows], &norms[..rows]);
-        for i in 0..rows {
-            let product = self.per_product * (f64::from(scales[i]) * f64::from(products[i]));
-            let size = product + self.per_error * f64::from(errors[i]);
-            let norm = f64::from(norms[i]);
-            // A row of zeros scores 0.
-            out[i] = if norm == 0.0 { 0.0 } else { size / norm + self.always };
+    pub(super) fn bound(&self, product: i32, scale: f32, error: f32, norm: f32) -> f64 {
+        let product = self.per_product * (f64::from(scale) * f64::from(product));
+        let size = product + self.per_error * f64::from(error);
+        // A row of zeros scores 0.
+        if norm == 0.0 { 0.0 } else { size / f64::from(norm) + self.always }
+    }
+
+    /// The bound in `f32` and without a division, for a first look at many rows: one whose
+    ///
+    /// ```text
+    /// z = product * scale * per_product + error * per_error
+    /// ```
+    ///
+    /// is below `norm * least`, all of it in `f32` and in that order, has a bound below `floor`. The
+    /// converse need not hold, and a row of zeros, or of what is not a number, is never below.
+    ///
+    /// Why: let u = 2^-24, a and b be the `f64` numbers `per_product` and `per_error`, p the integer
+    /// product, N > 0. Then |a s p| <= b (N (1 + 2u) + E), as is said above. What `f32` makes of a s p
+    /// is off by four roundings, 4.01 u b (N + E). The `f32` of b is at least b (1 + 16u), so its
+    /// product with E exceeds b E by 14.9 u b E; the sum rounds by u (1.01 b N + 2.01 b E). So
+    /// a s p + b E <= z + 5.1 u b N + 2^-147, the last for what becomes subnormal. `norm * least`
+    /// rounds by u N |least| + 2^-150, and N is at least 2^-25. Together the bound is below
+    /// least + `always` + u |least| + 5.1 u b + 2^-121; and `least` is `floor - always` less more
+    /// than all that. Where a or b is so large or small that this does not hold, `least` is not a
+    /// number, and nothing is below it.
+    pub(super) fn bar(&self, floor: f64) -> Bar {
+        const MARGIN: f64 = 1.0 / (1_u64 << 20) as f64;
+        let (per_product, per_error) = (nearest_f32(self.per_product), self.per_error);
+        let above = floor - self.always;
+        let least = above - MARGIN * (per_error + above.abs()) - f64::from(f32::MIN_POSITIVE);
+        let holds = per_product.is_normal() && per_product <= 1.0 && per_error <= 4.0;
+        Bar {
+            per_product,
+            per_error: nearest_f32(per_error * (1.0 + MARGIN)).next_up(),
+            least: if holds { nearest_f32(least).next_down() } else { f32::NAN },
         }
     }
+}
+
+/// What [`QueryCodes::bar`] gives.
+pub(super) struct Bar {
+    pub(super) per_product: f32,
+    pub(super) per_error: f32,
+    pub(super) least: f32,
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "whoever asks makes good for it")]
+fn nearest_f32(value: f64) -> f32 {
+    value as f32
 }
 
 /// The length of a vector. The squares of `f32` numbers neither overflow nor vanish in `f64`.

@@ -5,6 +5,9 @@ mod lexical;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod together;
+
+pub use together::Asked;
 
 use crate::reading::snapshot::Place;
 

@@ -1,15 +1,17 @@
-//! The meaning of a question: the stored embeddings nearest to it, by an exact scan.
+//! A scan of stored embeddings, for some questions at once.
 //!
 //! Owns the order of a scan: which rows are scored, and from what. Where a part has 8-bit codes, a
-//! row is scored from its halves only if its bound reaches the worst of the best so far; what is
-//! found is the same to the last bit. Must not know how a bound is made (`bound.rs`).
+//! row is scored from its halves only for those questions whose floor its bound reaches, the worst
+//! of their best so far; what is found is the same to the last bit. Must not know how a bound is
+//! made (`bound.rs`), nor how rows are shared out between threads (`together.rs`).
 
 use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::atomic::{self, AtomicI32};
 
 use half::f16;
-use kernels::Kernels;
+use kernels::{Bars, CodeQueries, Kernels, QUESTIONS_MAX, RowFacts};
 
-use super::Hit;
 use super::bound::QueryCodes;
 use crate::error::{Damage, SearchError};
 use crate::ids::{ItemId, Row};
@@ -21,11 +23,12 @@ use crate::segment::{Embeddings, Segment};
 use crate::stop::Stop;
 use crate::top::Top;
 
-/// Rows whose scores or bounds are made before the best of them are looked at: those numbers stay
-/// in the first-level cache.
+/// Rows whose scores or sums are made before the best of them are looked at: those numbers stay in
+/// the first caches.
 const BLOCK_ROWS: usize = 256;
-/// Blocks between two looks at whether the scan is still wanted: at 384 dimensions less than a millisecond.
-const BLOCKS_TOGETHER: u32 = 32;
+/// Blocks between two looks at whether the scan is still wanted: at 384 dimensions about a
+/// millisecond for as many questions as there may be.
+const BLOCKS_TOGETHER: u32 = 16;
 /// A query is padded with zeros to a multiple of this, which is one of every row's width.
 const QUERY_ALIGN: usize = 64;
 
@@ -49,54 +52,22 @@ impl PartialOrd for Cosine {
 
 pub(super) type Best = Top<Cosine, (ItemId, Place)>;
 
-impl Snapshot {
-    /// The `limit` items whose stored f16 vectors have the largest cosine with `query`, best
-    /// first, equal ones in order of id. Exact: every row that `filter` admits is scored, or known
-    /// not to be among them.
-    ///
-    /// `query` is as wide as the store's model; otherwise nothing is found.
-    ///
-    /// # Errors
-    /// Damage, or the snapshot's stop.
-    pub fn nearest(
-        &self,
-        kernels: &Kernels,
-        query: &[f32],
-        limit: usize,
-        filter: &Filter,
-    ) -> Result<Vec<Hit>, SearchError> {
-        let mut top = Top::new(limit);
-        if let (Some(question), true) = (Question::of(*kernels, query), limit > 0) {
-            for (at, part) in (0u32..).zip(self.parts.iter()) {
-                if part.segment.header().dimensions as usize == query.len() {
-                    let searched = Searched::of(self, part, at, filter)?;
-                    if question.gains_from(&searched.embeddings) {
-                        searched.scan_codes(&question, &mut top)?;
-                    } else {
-                        searched.scan_halves(&question, &mut top)?;
-                    }
-                }
-            }
-        }
-        let best = top.into_sorted().into_iter();
-        Ok(best.map(|(score, (_, place))| Hit { place, score: score.0 }).collect())
-    }
-}
-
-/// What is asked, in the forms that rows are compared with.
+/// One question, in the forms that rows are compared with.
 pub(super) struct Question {
-    kernels: Kernels,
     /// Padded with zeros.
     query: Vec<f32>,
     /// Of the query, as `f32` arithmetic gives it.
     length: f32,
     /// None where the query is wider than a stored one can be.
     codes: Option<QueryCodes>,
+    pub(super) limit: usize,
+    /// Which of the filters of its group is its own.
+    filter: usize,
 }
 
 impl Question {
     /// None if nothing can be compared with it: it is zero, or not finite.
-    pub(super) fn of(kernels: Kernels, query: &[f32]) -> Option<Self> {
+    fn of(query: &[f32], limit: usize, filter: usize) -> Option<Self> {
         let length = query.iter().map(|x| x * x).sum::<f32>().sqrt();
         if !(length > 0.0 && length.is_finite()) {
             return None;
@@ -106,13 +77,7 @@ impl Question {
         let codes = stored.then(|| QueryCodes::of(query, length, width));
         let mut query = query.to_vec();
         query.resize(width, 0.0);
-        Some(Self { kernels, query, length, codes })
-    }
-
-    /// Whether looking at codes first reads less: a narrow row's codes take as much as its halves.
-    fn gains_from(&self, embeddings: &Embeddings<'_>) -> bool {
-        let row_codes = embeddings.coded.row_codes;
-        self.codes.is_some() && row_codes < embeddings.row_halves * size_of::<f16>()
+        Some(Self { query, length, codes, limit, filter })
     }
 
     /// The score of a row of this dot product and length; not a number where the length is none.
@@ -129,12 +94,120 @@ impl Question {
     }
 }
 
+/// The worst of the best of a question that any thread has found: what is below it is not among the
+/// best of all.
+struct Floor(AtomicI32);
+
+impl Floor {
+    /// What no number is below.
+    const NONE: i32 = i32::MIN;
+
+    /// Numbers in their total order as integers in theirs, and back.
+    fn ordered(bits: i32) -> i32 {
+        if bits < 0 { bits ^ i32::MAX } else { bits }
+    }
+
+    fn raise(&self, to: Cosine) {
+        let to = Self::ordered(to.0.to_bits().cast_signed());
+        self.0.fetch_max(to, atomic::Ordering::Relaxed);
+    }
+
+    fn get(&self) -> f64 {
+        match self.0.load(atomic::Ordering::Relaxed) {
+            Self::NONE => f64::NEG_INFINITY,
+            ordered => f64::from(f32::from_bits(Self::ordered(ordered).cast_unsigned())),
+        }
+    }
+}
+
+/// Some questions of one width, and what is common to them.
+pub(super) struct Group<'a> {
+    kernels: Kernels,
+    pub(super) questions: Vec<Question>,
+    /// Each of the questions' filters once.
+    filters: Vec<&'a Filter>,
+    /// None where one of the questions has none.
+    codes: Option<CodeQueries>,
+    floors: Vec<Floor>,
+}
+
+impl<'a> Group<'a> {
+    /// Those questions that rows can be compared with, each a query, a limit and a filter; at most
+    /// [`QUESTIONS_MAX`], all of one width.
+    pub(super) fn of(
+        kernels: Kernels,
+        asked: impl Iterator<Item = (&'a [f32], usize, &'a Filter)>,
+    ) -> Self {
+        let (mut questions, mut filters): (Vec<Question>, Vec<&Filter>) = Default::default();
+        for (query, limit, filter) in asked {
+            let known = filters.iter().position(|known| *known == filter);
+            let at = known.unwrap_or(filters.len());
+            if known.is_none() {
+                filters.push(filter);
+            }
+            questions.extend(Question::of(query, limit, at));
+        }
+        let codes: Option<Vec<&[i16]>> =
+            questions.iter().map(|question| Some(question.codes.as_ref()?.codes())).collect();
+        let codes = codes.filter(|codes| !codes.is_empty());
+        let floors = questions.iter().map(|_| Floor(AtomicI32::new(Floor::NONE))).collect();
+        let codes = codes.map(|codes| kernels.code_queries(&codes));
+        Self { kernels, questions, filters, codes, floors }
+    }
+
+    /// Whether a query can be compared with anything.
+    pub(super) fn can_compare(query: &[f32]) -> bool {
+        Question::of(query, 0, 0).is_some()
+    }
+
+    fn codes(&self, question: usize) -> &QueryCodes {
+        self.questions[question].codes.as_ref().expect("`gains_from` looked for them")
+    }
+
+    /// What the sums of a row's codes must come to, for each question.
+    fn bars(&self) -> Bars {
+        let mut bars = Bars {
+            per_product: [0.0; QUESTIONS_MAX],
+            per_error: [0.0; QUESTIONS_MAX],
+            least: [0.0; QUESTIONS_MAX],
+        };
+        for (q, floor) in self.floors.iter().enumerate() {
+            let bar = self.codes(q).bar(floor.get());
+            (bars.per_product[q], bars.per_error[q]) = (bar.per_product, bar.per_error);
+            bars.least[q] = bar.least;
+        }
+        bars
+    }
+
+    /// Whether looking at codes first reads less: a narrow row's codes take as much as its halves.
+    pub(super) fn gains_from(&self, embeddings: &Embeddings<'_>) -> bool {
+        let row_codes = embeddings.coded.row_codes;
+        self.codes.is_some() && row_codes < embeddings.row_halves * size_of::<f16>()
+    }
+}
+
+/// What one thread has found.
+pub(super) struct Finds {
+    /// One for each question.
+    pub(super) best: Vec<Best>,
+    /// How many times a row was scored.
+    pub(super) scored: usize,
+}
+
+impl Finds {
+    pub(super) fn for_all(group: &Group<'_>) -> Self {
+        let best = group.questions.iter().map(|question| Top::new(question.limit)).collect();
+        Self { best, scored: 0 }
+    }
+}
+
 /// One part of a snapshot, as a scan sees it.
 pub(super) struct Searched<'a> {
     segment: &'a Segment,
     at: u32,
     stop: &'a Stop,
-    admitted: PartFilter<'a>,
+    /// One for each filter of the group.
+    admitted: Vec<PartFilter<'a>>,
     pub(super) embeddings: Embeddings<'a>,
 }
 
@@ -143,89 +216,123 @@ impl<'a> Searched<'a> {
         snapshot: &'a Snapshot,
         part: &'a Part,
         at: u32,
-        filter: &Filter,
+        group: &Group<'_>,
     ) -> Result<Self, Damage> {
+        let filters = group.filters.iter().map(|filter| PartFilter::of(snapshot, filter, part));
         Ok(Self {
             segment: &part.segment,
             at,
             stop: &snapshot.stop,
-            admitted: PartFilter::of(snapshot, filter, part)?,
+            admitted: filters.collect::<Result<_, _>>()?,
             embeddings: part.segment.embeddings()?,
         })
+    }
+
+    /// Looks at these rows for all questions.
+    pub(super) fn scan(
+        &self,
+        group: &Group<'_>,
+        rows: Range<usize>,
+        finds: &mut Finds,
+    ) -> Result<(), SearchError> {
+        match &group.codes {
+            Some(codes) if group.gains_from(&self.embeddings) => {
+                self.scan_codes(group, codes, rows, finds)
+            }
+            _ => self.scan_halves(group, rows, finds),
+        }
     }
 
     /// Scores every row.
     pub(super) fn scan_halves(
         &self,
-        question: &Question,
-        top: &mut Best,
+        group: &Group<'_>,
+        rows: Range<usize>,
+        finds: &mut Finds,
     ) -> Result<(), SearchError> {
         let embeddings = &self.embeddings;
-        let query = &question.query[..embeddings.row_halves];
-        let mut scores = [0.0; BLOCK_ROWS];
+        let mut dots = [0.0; BLOCK_ROWS];
         let mut steps = self.stop.each(BLOCKS_TOGETHER);
-        for first in (0..embeddings.len()).step_by(BLOCK_ROWS) {
+        for block in blocks(rows) {
             steps.step()?;
-            let end = (first + BLOCK_ROWS).min(embeddings.len());
-            let scores = &mut scores[..end - first];
-            question.kernels.dot_rows(query, embeddings.halves(first, end)?, scores);
-            for (vector, &dot) in (first..).zip(scores.iter()) {
-                let score = self.score(question, vector, dot)?;
-                let row = embeddings.items[vector];
-                let reaches = top.floor().is_none_or(|floor| score >= floor);
-                if reaches && self.admitted.admits(row)? {
-                    self.offer(score, row, top)?;
+            let halves = embeddings.halves(block.start, block.end)?;
+            let dots = &mut dots[..block.len()];
+            for (q, question) in group.questions.iter().enumerate() {
+                let query = &question.query[..embeddings.row_halves];
+                group.kernels.dot_rows(query, halves, dots);
+                for (vector, &dot) in block.clone().zip(dots.iter()) {
+                    let score = self.score(question, vector, dot)?;
+                    if f64::from(score.0) >= group.floors[q].get() {
+                        self.offer_admitted(group, q, vector, || Ok(score), finds)?;
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    /// Makes a bound for every row of its codes, and scores those that may be among the best. Gives
-    /// how many that were.
-    pub(super) fn scan_codes(
+    /// Finds out by their codes which rows may be among the best, and scores those.
+    fn scan_codes(
         &self,
-        question: &Question,
-        top: &mut Best,
-    ) -> Result<usize, SearchError> {
+        group: &Group<'_>,
+        codes: &CodeQueries,
+        rows: Range<usize>,
+        finds: &mut Finds,
+    ) -> Result<(), SearchError> {
         let (embeddings, coded) = (&self.embeddings, &self.embeddings.coded);
-        let codes = question.codes.as_ref().expect("`gains_from` looked for them");
-        let query = &question.query[..embeddings.row_halves];
-        let mut products = [0; BLOCK_ROWS];
-        let mut bounds = [0.0; BLOCK_ROWS];
-        let mut floor = floor_of(top);
-        let mut scored = 0;
+        let questions = group.questions.len();
+        let mut products = [0; BLOCK_ROWS * QUESTIONS_MAX];
+        let mut reaching = [0; BLOCK_ROWS];
         let mut steps = self.stop.each(BLOCKS_TOGETHER);
-        for first in (0..embeddings.len()).step_by(BLOCK_ROWS) {
+        for block in blocks(rows) {
             steps.step()?;
-            let end = (first + BLOCK_ROWS).min(embeddings.len());
-            let (products, bounds) = (&mut products[..end - first], &mut bounds[..end - first]);
-            let rows = &coded.codes[first * coded.row_codes..end * coded.row_codes];
-            question.kernels.dot_codes_rows(&codes.codes()[..coded.row_codes], rows, products);
-            codes.bounds(
-                products,
-                &coded.scales[first..end],
-                &coded.errors[first..end],
-                &embeddings.norms[first..end],
-                bounds,
-            );
-            for (vector, &bound) in (first..).zip(bounds.iter()) {
-                // What is not a number bounds nothing, and is not below the floor either.
-                if bound < floor {
-                    continue;
-                }
-                let row = embeddings.items[vector];
-                if self.admitted.admits(row)? {
-                    let halves = embeddings.halves(vector, vector + 1)?;
-                    let dot = question.kernels.dot(query, halves);
-                    let score = self.score(question, vector, dot)?;
-                    self.offer(score, row, top)?;
-                    floor = floor_of(top);
-                    scored += 1;
+            let products = &mut products[..block.len() * questions];
+            let row_codes = coded.row_codes;
+            let these = &coded.codes[block.start * row_codes..block.end * row_codes];
+            group.kernels.dot_codes(codes, these, products);
+            let facts = RowFacts {
+                scales: &coded.scales[block.clone()],
+                errors: &coded.errors[block.clone()],
+                norms: &embeddings.norms[block.clone()],
+            };
+            let reaching = &mut reaching[..block.len()];
+            group.kernels.reaching(products, facts, &group.bars(), reaching);
+            let sums = products.chunks_exact(questions);
+            for ((vector, &reaches), sums) in block.zip(reaching.iter()).zip(sums) {
+                if reaches != 0 {
+                    self.look_closer(group, vector, (reaches, sums), finds)?;
                 }
             }
         }
-        Ok(scored)
+        Ok(())
+    }
+
+    /// Scores a row for those questions of `reaches` whose floor its exact bound reaches.
+    #[inline(never)]
+    fn look_closer(
+        &self,
+        group: &Group<'_>,
+        vector: usize,
+        (reaches, sums): (u16, &[i32]),
+        finds: &mut Finds,
+    ) -> Result<(), SearchError> {
+        let (embeddings, coded) = (&self.embeddings, &self.embeddings.coded);
+        let (scale, error) = (coded.scales[vector], coded.errors[vector]);
+        let norm = embeddings.norms[vector];
+        for (q, &sum) in sums.iter().enumerate().filter(|(q, _)| reaches >> q & 1 == 1) {
+            // What is not a number bounds nothing, and is not below the floor either.
+            if group.codes(q).bound(sum, scale, error, norm) < group.floors[q].get() {
+                continue;
+            }
+            let question = &group.questions[q];
+            let score = || {
+                let query = &question.query[..embeddings.row_halves];
+                let dot = group.kernels.dot(query, embeddings.halves(vector, vector + 1)?);
+                self.score(question, vector, dot)
+            };
+            self.offer_admitted(group, q, vector, score, finds)?;
+        }
+        Ok(())
     }
 
     fn score(&self, question: &Question, vector: usize, dot: f32) -> Result<Cosine, Damage> {
@@ -237,13 +344,31 @@ impl<'a> Searched<'a> {
         Ok(Cosine(score))
     }
 
-    fn offer(&self, score: Cosine, row: Row, top: &mut Best) -> Result<(), Damage> {
-        top.offer(score, (self.segment.item_id(row)?, Place { part: self.at, row }));
+    /// Offers a row to a question, if its filter admits it.
+    fn offer_admitted(
+        &self,
+        group: &Group<'_>,
+        question: usize,
+        vector: usize,
+        score: impl FnOnce() -> Result<Cosine, Damage>,
+        finds: &mut Finds,
+    ) -> Result<(), Damage> {
+        let row: Row = self.embeddings.items[vector];
+        if !self.admitted[group.questions[question].filter].admits(row)? {
+            return Ok(());
+        }
+        finds.scored += 1;
+        let best = &mut finds.best[question];
+        best.offer(score()?, (self.segment.item_id(row)?, Place { part: self.at, row }));
+        if let Some(floor) = best.floor() {
+            group.floors[question].raise(floor);
+        }
         Ok(())
     }
 }
 
-/// What a score must reach; anything does while there is room.
-fn floor_of(top: &Best) -> f64 {
-    top.floor().map_or(f64::NEG_INFINITY, |floor| f64::from(floor.0))
+/// These rows, some at a time.
+fn blocks(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = rows.end;
+    rows.step_by(BLOCK_ROWS).map(move |first| first..end.min(first + BLOCK_ROWS))
 }

@@ -1,13 +1,16 @@
-//! The scan over codes finds what the scan over halves finds, to the last bit; and its bound holds.
+//! A search by meaning finds what brute force finds, to the last bit, for one question and for many,
+//! on one thread and on several; and its bound holds.
 
 use std::sync::Arc;
 
 use half::f16;
-use kernels::{Kernels, Level};
+use kernels::{Bars, Kernels, Level, QUESTIONS_MAX, RowFacts, Team};
 use proptest::prelude::*;
 
+use super::Hit;
 use super::bound::QueryCodes;
-use super::scan::{Question, Searched};
+use super::scan::{Finds, Group, Searched};
+use super::together::Asked;
 use crate::error::SearchError;
 use crate::ids::ItemId;
 use crate::item::{Batch, ItemDraft};
@@ -16,7 +19,6 @@ use crate::reading::filter::Filter;
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::{Segment, SegmentBuilder};
 use crate::state::RowState;
-use crate::top::Top;
 
 const WIDTHS: [usize; 8] = [1, 7, 31, 32, 33, 64, 384, 1024];
 
@@ -44,6 +46,21 @@ impl Noise {
         (0..width).map(|_| f16::from_f32(self.unit() * size)).collect()
     }
 
+    /// All equal, or nearly; around one centre; or of any kind.
+    fn hostile(&mut self, count: usize, width: usize) -> Vec<Vec<f16>> {
+        let centre = self.halves(width, 1.0);
+        let near = |noise: &mut Self, spread: f32| -> Vec<f16> {
+            let moved = centre.iter().map(|half| half.to_f32() + noise.unit() * spread);
+            moved.map(f16::from_f32).collect()
+        };
+        match self.below(4) {
+            0 => vec![centre; count],
+            1 => (0..count).map(|_| near(self, 1e-3)).collect(),
+            2 => (0..count).map(|_| near(self, 0.5)).collect(),
+            _ => self.rows(count, width),
+        }
+    }
+
     /// Rows that are hard to tell apart: copies, copies that differ in one last bit, multiples, rows
     /// of zeros, tiny and huge ones, rows with one number far above the others.
     fn rows(&mut self, count: usize, width: usize) -> Vec<Vec<f16>> {
@@ -66,11 +83,11 @@ impl Noise {
     }
 }
 
-/// One part of these rows; kinds in turn, ids not in order of rows.
-fn part_of(rows: &[Vec<f16>], kinds: usize) -> Part {
+/// One part of these rows; kinds in turn, ids not in order of rows, from `first_id` on.
+fn part_of(rows: &[Vec<f16>], kinds: usize, first_id: u128) -> Part {
     let count = rows.len() as u128;
     let items = rows.iter().zip(0u128..).map(|(row, at)| ItemDraft {
-        id: Some(ItemId((at * 7919 + 13) % count.next_power_of_two() + 1)),
+        id: Some(ItemId((at * 7919 + 13) % count.next_power_of_two() + first_id)),
         kind: format!("kind {}", at % kinds as u128),
         modality: "text".to_owned(),
         searchable: true,
@@ -84,27 +101,48 @@ fn part_of(rows: &[Vec<f16>], kinds: usize) -> Part {
     Part { segment: Arc::new(segment), state: Arc::new(state) }
 }
 
-type Found = Vec<(u32, (ItemId, Place))>;
+type Found = Vec<(u32, Place)>;
 
-/// What both scans find, and how many rows the one over codes scored.
-fn both(
-    part: &Part,
-    kernels: Kernels,
-    query: &[f32],
-    limit: usize,
-    filter: &Filter,
-) -> (Found, Found, usize) {
-    let bits = |top: super::scan::Best| -> Found {
-        top.into_sorted().into_iter().map(|(score, key)| (score.0.to_bits(), key)).collect()
-    };
-    let question = Question::of(kernels, query).expect("a query that can be compared");
-    let snapshot = Snapshot::of(std::slice::from_ref(part), 1, None);
-    let searched = Searched::of(&snapshot, part, 3, filter).unwrap();
-    let mut by_halves = Top::new(limit);
-    searched.scan_halves(&question, &mut by_halves).unwrap();
-    let mut by_codes = Top::new(limit);
-    let scored = searched.scan_codes(&question, &mut by_codes).unwrap();
-    (bits(by_halves), bits(by_codes), scored)
+fn bits(hits: &[Hit]) -> Found {
+    hits.iter().map(|hit| (hit.score.to_bits(), hit.place)).collect()
+}
+
+/// Every row's score, those of the wanted kinds in order.
+fn brute_force(kernels: Kernels, snapshot: &Snapshot, asked: &Asked<'_>) -> Found {
+    let length = asked.query.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if !(length > 0.0 && length.is_finite()) {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    for (part, it) in (0u32..).zip(snapshot.parts.iter()) {
+        let embeddings = it.segment.embeddings().unwrap();
+        let mut query = asked.query.to_vec();
+        query.resize(embeddings.row_halves, 0.0);
+        for at in 0..embeddings.len() {
+            let norm = embeddings.norms[at] * length;
+            let dot = kernels.dot(&query, embeddings.halves(at, at + 1).unwrap());
+            let score = if norm == 0.0 { 0.0 } else { dot / norm + 0.0 };
+            let row = embeddings.items[at];
+            let item = it.segment.item(row).unwrap();
+            let kinds = &asked.filter.kinds;
+            if kinds.is_empty() || kinds.iter().any(|kind| kind == item.kind) {
+                all.push((score, item.id, Place { part, row }));
+            }
+        }
+    }
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    all.truncate(asked.limit);
+    all.into_iter().map(|(score, _, place)| (score.to_bits(), place)).collect()
+}
+
+/// What a search on one thread finds, and how often it scored a row.
+fn searched(kernels: Kernels, snapshot: &Snapshot, asked: &[Asked<'_>]) -> (Vec<Found>, usize) {
+    let group =
+        Group::of(kernels, asked.iter().map(|asked| (asked.query, asked.limit, asked.filter)));
+    let width = asked[0].query.len();
+    let finds = snapshot.search(&group, width, &mut Team::of(1)).unwrap();
+    let scored = finds.iter().map(|finds| finds.scored).sum();
+    (super::together::merged(&group, finds).iter().map(|hits| bits(hits)).collect(), scored)
 }
 
 fn levels() -> impl Iterator<Item = Kernels> {
@@ -113,25 +151,48 @@ fn levels() -> impl Iterator<Item = Kernels> {
 
 proptest! {
     #[test]
-    fn codes_find_what_halves_find(
+    fn what_is_found_is_what_brute_force_finds(
         seed in 1..u64::MAX,
         width in prop::sample::select(WIDTHS.to_vec()),
-        count in 1_usize..700,
-        limit in 1_usize..40,
+        counts in prop::collection::vec(1_usize..500, 1..4),
+        limits in prop::collection::vec(0_usize..40, 1..QUESTIONS_MAX + 3),
         kinds in prop::sample::select(vec![1_usize, 2, 50]),
         size in prop::sample::select(vec![1.0_f32, 1e-18, 1e15]),
+        threads in 1_usize..4,
     ) {
         let mut noise = Noise(seed);
-        let rows = noise.rows(count, width);
-        let part = part_of(&rows, kinds);
-        let filter = Filter { kinds: vec!["kind 0".to_owned()], ..Filter::default() };
-        // One query from nowhere, one that is nearly a stored row.
-        let away: Vec<f32> = (0..width).map(|_| (noise.unit() + 0.001) * size).collect();
-        let close: Vec<f32> = rows[0].iter().map(|half| (half.to_f32() + 1e-4) * size).collect();
-        for query in [away, close] {
-            for kernels in levels() {
-                let (wanted, found, _) = both(&part, kernels, &query, limit, &filter);
-                prop_assert_eq!(found, wanted);
+        let mut parts = Vec::new();
+        let mut near = Vec::new();
+        for (count, first_id) in counts.into_iter().zip([1, 1 << 20, 1 << 30]) {
+            let rows = noise.hostile(count, width);
+            parts.push(part_of(&rows, kinds, first_id));
+            near.push(rows[count / 2].clone());
+        }
+        let snapshot = Snapshot::of(&parts, 1, None);
+        let filters =
+            [Filter::default(), Filter { kinds: vec!["kind 0".to_owned()], ..Filter::default() }];
+        // Questions from nowhere, and such as are nearly a stored row.
+        let mut query = |at: usize| -> Vec<f32> {
+            let row = &near[at % near.len()];
+            let away = at % 2 == 0;
+            let mut number =
+                |half: &f16| if away { noise.unit() + 0.001 } else { half.to_f32() + 1e-4 };
+            row.iter().map(|half| number(half) * size).collect()
+        };
+        let queries: Vec<Vec<f32>> = (0..limits.len()).map(&mut query).collect();
+        let questions = queries.iter().zip(&limits).zip(filters.iter().cycle());
+        let asked: Vec<Asked<'_>> =
+            questions.map(|((query, &limit), filter)| Asked { query, limit, filter }).collect();
+        let mut team = Team::of(threads);
+        for kernels in levels() {
+            let together = snapshot.nearest_together(&kernels, &mut team, &asked).unwrap();
+            prop_assert_eq!(together.len(), asked.len());
+            for (asked, found) in asked.iter().zip(together) {
+                let wanted = brute_force(kernels, &snapshot, asked);
+                prop_assert_eq!(&bits(&found), &wanted, "{:?}, together", kernels.level());
+                let Asked { query, limit, filter } = *asked;
+                let alone = snapshot.nearest(&kernels, query, limit, filter).unwrap();
+                prop_assert_eq!(&bits(&alone), &wanted, "{:?}, alone", kernels.level());
             }
         }
     }
@@ -144,27 +205,51 @@ proptest! {
         exponent in -74_i32..60,
     ) {
         let mut noise = Noise(seed);
-        let part = part_of(&noise.rows(40, width), 1);
+        let part = part_of(&noise.rows(40, width), 1, 1);
         let embeddings = part.segment.embeddings().unwrap();
-            let query: Vec<f32> = (0..width).map(|_| (noise.unit() + 0.001) * 2.0_f32.powi(exponent)).collect();
+        let mut number = || (noise.unit() + 0.001) * 2.0_f32.powi(exponent);
+        let query: Vec<f32> = (0..width).map(|_| number()).collect();
         let length = query.iter().map(|x| x * x).sum::<f32>().sqrt();
         prop_assume!(length > 0.0);
         let codes = QueryCodes::of(&query, length, embeddings.coded.row_codes);
+        let coded = &embeddings.coded;
+        let mut query_halves = query.clone();
+        query_halves.resize(embeddings.row_halves, 0.0);
         for kernels in levels() {
-            let (mut products, mut bounds) = ([0; 40], [0.0; 40]);
-            kernels.dot_codes_rows(codes.codes(), embeddings.coded.codes, &mut products);
-            codes.bounds(&products, embeddings.coded.scales, embeddings.coded.errors, embeddings.norms, &mut bounds);
-            for (at, bound) in bounds.into_iter().enumerate() {
-                let halves = &embeddings.halves(at, at + 1).unwrap()[..width];
-                let norm = embeddings.norms[at] * length;
-                let score = if norm > 0.0 { kernels.dot(&query, halves) / norm } else { 0.0 };
+            let mut products = [0; 40];
+            let asked = kernels.code_queries(&[&codes.codes()[..coded.row_codes]]);
+            kernels.dot_codes(&asked, coded.codes, &mut products);
+            for (at, product) in products.into_iter().enumerate() {
+                let norm = embeddings.norms[at];
+                let bound = codes.bound(product, coded.scales[at], coded.errors[at], norm);
+                let halves = embeddings.halves(at, at + 1).unwrap();
+                let by = norm * length;
+                let score = if by > 0.0 { kernels.dot(&query_halves, halves) / by } else { 0.0 };
                 prop_assert!(f64::from(score) <= bound, "row {at}: {score} is above {bound}");
+                let facts = RowFacts {
+                    scales: &coded.scales[at..=at],
+                    errors: &coded.errors[at..=at],
+                    norms: &embeddings.norms[at..=at],
+                };
+                // The first look lets no row go whose bound reaches the floor, be it by nothing at all.
+                for floor in [bound, bound - 1e-9, f64::from(score)] {
+                    let bar = codes.bar(floor);
+                    let bars = Bars {
+                        per_product: [bar.per_product; QUESTIONS_MAX],
+                        per_error: [bar.per_error; QUESTIONS_MAX],
+                        least: [bar.least; QUESTIONS_MAX],
+                    };
+                    let mut reaching = [0];
+                    kernels.reaching(&[product], facts, &bars, &mut reaching);
+                    prop_assert_eq!(reaching, [1], "row {}: {} for {}", at, bound, floor);
+                }
             }
         }
     }
 }
 
-/// Rows around centres, as those of texts are: a scan over codes must leave most of them unscored.
+/// Rows around centres, as those of texts are: a scan over codes must leave most of them unscored, and
+/// so must several threads together.
 #[test]
 fn few_rows_of_many_are_scored() {
     let (count, width) = (4096, 384);
@@ -176,11 +261,22 @@ fn few_rows_of_many_are_scored() {
             near.map(|half| f16::from_f32(half.to_f32() + noise.unit())).collect()
         })
         .collect();
-    let part = part_of(&rows, 1);
-    let query: Vec<f32> = centres[5].iter().map(|half| half.to_f32() + noise.unit()).collect();
-    let (wanted, found, scored) = both(&part, Kernels::detect(), &query, 10, &Filter::default());
-    assert_eq!(found, wanted);
-    assert!(scored < count / 20, "{scored} of {count} rows were scored");
+    let snapshot = Snapshot::of(&[part_of(&rows, 1, 1)], 1, None);
+    let mut query = |at: usize| -> Vec<f32> {
+        centres[at].iter().map(|half| half.to_f32() + noise.unit()).collect()
+    };
+    let queries: Vec<Vec<f32>> = (0..5).map(&mut query).collect();
+    let filter = Filter::default();
+    let asked: Vec<Asked<'_>> =
+        queries.iter().map(|query| Asked { query, limit: 10, filter: &filter }).collect();
+    for asked in [&asked[..1], &asked] {
+        let (found, scored) = searched(Kernels::detect(), &snapshot, asked);
+        for (asked, found) in asked.iter().zip(found) {
+            assert_eq!(found, brute_force(Kernels::detect(), &snapshot, asked));
+        }
+        let most = asked.len() * count / 20;
+        assert!(scored < most, "{scored} of {count} rows were scored for {}", asked.len());
+    }
 }
 
 #[test]
@@ -188,19 +284,18 @@ fn a_row_that_is_not_finite_is_damage_by_either_scan() {
     for bad in [f16::NAN, f16::INFINITY] {
         let mut rows = Noise(0x5EED_0102).rows(600, 64);
         rows[500][9] = bad;
-        let part = part_of(&rows, 1);
+        let snapshot = Snapshot::of(&[part_of(&rows, 1, 1)], 1, None);
         let filter = Filter::default();
-        let snapshot = Snapshot::of(std::slice::from_ref(&part), 1, None);
-        let searched = Searched::of(&snapshot, &part, 0, &filter).unwrap();
-        let question = Question::of(Kernels::detect(), &[0.5; 64]).unwrap();
-        let by_halves = searched.scan_halves(&question, &mut Top::new(5));
-        assert_eq!(rule(by_halves.map(|()| 0)), "SEG-16");
-        let by_codes = searched.scan_codes(&question, &mut Top::new(5));
-        assert_eq!(rule(by_codes), "SEG-16");
+        let group = Group::of(Kernels::detect(), std::iter::once((&[0.5; 64][..], 5, &filter)));
+        let part = Searched::of(&snapshot, &snapshot.parts[0], 0, &group).unwrap();
+        let mut finds = Finds::for_all(&group);
+        assert_eq!(rule(part.scan_halves(&group, 0..600, &mut finds)), "SEG-16");
+        assert!(group.gains_from(&part.embeddings));
+        assert_eq!(rule(part.scan(&group, 0..600, &mut finds)), "SEG-16");
     }
 }
 
-fn rule(scanned: Result<usize, SearchError>) -> &'static str {
+fn rule(scanned: Result<(), SearchError>) -> &'static str {
     match scanned.unwrap_err() {
         SearchError::Damaged(damage) => damage.rule,
         SearchError::Interrupted => panic!("nobody stopped it"),
@@ -211,10 +306,24 @@ fn rule(scanned: Result<usize, SearchError>) -> &'static str {
 #[test]
 fn rows_of_zeros_are_in_order_of_id() {
     let rows = vec![vec![f16::ZERO; 40]; 600];
-    let part = part_of(&rows, 1);
-    let (wanted, found, _) = both(&part, Kernels::detect(), &[1.0; 40], 7, &Filter::default());
-    assert_eq!(found, wanted);
-    let mut ids: Vec<ItemId> = (0..600).map(|row| part.segment.item_id(row).unwrap()).collect();
+    let snapshot = Snapshot::of(&[part_of(&rows, 1, 1)], 1, None);
+    let hits = snapshot.nearest(&Kernels::detect(), &[1.0; 40], 7, &Filter::default()).unwrap();
+    let mut ids: Vec<ItemId> =
+        (0..600).map(|row| snapshot.parts[0].segment.item_id(row).unwrap()).collect();
     ids.sort();
-    assert_eq!(found.iter().map(|(_, (id, _))| *id).collect::<Vec<_>>(), ids[..7]);
+    let found: Vec<ItemId> = hits.iter().map(|hit| snapshot.id(hit.place).unwrap()).collect();
+    assert_eq!(found, ids[..7]);
+}
+
+#[test]
+fn questions_that_nothing_can_be_compared_with_find_nothing_beside_others() {
+    let rows = Noise(0x5EED_0103).rows(300, 64);
+    let snapshot = Snapshot::of(&[part_of(&rows, 1, 1)], 1, None);
+    let filter = Filter::default();
+    let queries: [&[f32]; 5] = [&[0.0; 64], &[1.0; 64], &[1.0; 32], &[f32::NAN; 64], &[]];
+    let asked = queries.map(|query| Asked { query, limit: 3, filter: &filter });
+    let found = snapshot.nearest_together(&Kernels::detect(), &mut Team::of(2), &asked).unwrap();
+    assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [0, 3, 0, 0, 0]);
+    let none = snapshot.nearest_together(&Kernels::detect(), &mut Team::of(2), &[]).unwrap();
+    assert!(none.is_empty());
 }

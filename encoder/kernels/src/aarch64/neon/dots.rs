@@ -4,6 +4,8 @@ use std::arch::aarch64::*;
 
 use half::f16;
 
+use crate::questions::CodeQueries;
+
 use super::{HALF_LANES, LANES, load, widen};
 
 /// Independent sums per row: with four rows at once sixteen, which covers a latency of four cycles
@@ -81,7 +83,7 @@ pub(super) fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) {
     }
 }
 
-/// Codes in one register, and what one step of `dot_codes_rows` takes.
+/// Codes in one register, and what one step of `dot_codes` takes.
 const CODES: usize = 16;
 /// 16-bit numbers in one register.
 const SHORTS: usize = 8;
@@ -132,27 +134,31 @@ fn codes_block<const ROWS: usize>(query: &[i16], rows: [&[i8]; ROWS]) -> [i32; R
     for r in 0..ROWS {
         let (_, row_rest) = rows[r].as_chunks::<CODES>();
         totals[r] = vaddvq_s32(vaddq_s32(sums[r][0], sums[r][1]))
-            .wrapping_add(crate::scalar::dot_codes(query_rest, row_rest));
+            .wrapping_add(crate::scalar::dot_of_codes(query_rest, row_rest));
     }
     totals
 }
 
+/// Some rows at a time for each question, so that the rows come from memory once.
 #[target_feature(enable = "neon")]
-pub(super) fn dot_codes_rows(query: &[i16], rows: &[i8], out: &mut [i32]) {
-    let width = query.len();
-    let (fours, last) = out.as_chunks_mut::<ROWS_TOGETHER>();
+pub(super) fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
+    let (width, count) = (queries.width, queries.count);
     let mut rest = rows;
-    for four in fours {
-        let (these, after) = rest.split_at(ROWS_TOGETHER * width);
-        *four = codes_block::<ROWS_TOGETHER>(
-            query,
-            std::array::from_fn(|r| &these[r * width..][..width]),
-        );
-        rest = after;
-    }
-    for sum in last {
-        let (row, after) = rest.split_at(width);
-        [*sum] = codes_block(query, [row]);
+    for sums in out.chunks_mut(ROWS_TOGETHER * count) {
+        let (these, after) = rest.split_at(sums.len() / count * width);
+        for q in 0..count {
+            let query = queries.of(q);
+            if sums.len() == ROWS_TOGETHER * count {
+                let all = std::array::from_fn(|r| &these[r * width..][..width]);
+                let found = codes_block::<ROWS_TOGETHER>(query, all);
+                found.iter().enumerate().for_each(|(r, &sum)| sums[r * count + q] = sum);
+                continue;
+            }
+            for r in 0..sums.len() / count {
+                let [sum] = codes_block(query, [&these[r * width..][..width]]);
+                sums[r * count + q] = sum;
+            }
+        }
         rest = after;
     }
 }

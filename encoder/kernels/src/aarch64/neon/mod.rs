@@ -18,9 +18,10 @@ use half::f16;
 use crate::Table;
 use crate::linear::COLUMNS;
 use crate::product::Product;
+use crate::scalar::reaching;
 
 use codes::{CODE_TILE_ROWS, DOT_TILE_ROWS, multiply_codes, multiply_codes_by_dots, prepare_codes};
-use dots::{dot, dot_codes_rows, dot_rows};
+use dots::{dot, dot_codes, dot_rows};
 use products::{TILE_ROWS, matmul, multiply_f16, multiply_f32, prepare_floats};
 use rows::{add, gelu, layer_norm, softmax};
 
@@ -28,7 +29,9 @@ use rows::{add, gelu, layer_norm, softmax};
 pub(crate) static TABLE: Table = Table {
     dot,
     dot_rows,
-    dot_codes_rows,
+    arrange: |_, _| Vec::new(),
+    dot_codes,
+    reaching,
     products: [FLOATS, HALVES, CODES],
     matmul,
     softmax,

@@ -8,13 +8,18 @@
 
 mod codes;
 mod halves;
+mod questions;
 mod tiles;
 
 use super::avx512;
 use crate::Table;
 
-pub(crate) static TABLE: Table =
-    Table { products: [avx512::FLOATS, halves::PRODUCT, codes::PRODUCT], ..avx512::TABLE };
+pub(crate) static TABLE: Table = Table {
+    products: [avx512::FLOATS, halves::PRODUCT, codes::PRODUCT],
+    arrange: questions::arrange,
+    dot_codes: questions::dot_codes,
+    ..avx512::TABLE
+};
 
 /// Whether the CPU has all of it, and the operating system lets this process use it.
 pub(super) fn is_usable() -> bool {

@@ -6,6 +6,7 @@ use half::f16;
 
 use super::{LANES, load, sum_lanes, widen};
 use crate::product::LINE_BYTES;
+use crate::questions::CodeQueries;
 
 /// Independent sums per row. An FMA takes four cycles and one half-to-float conversion starts per
 /// cycle, so four sums in flight hide the latency.
@@ -84,7 +85,7 @@ pub(in crate::x86_64) fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) 
 /// Asks for the `count` elements that lie `AHEAD_BYTES` past the start of `rest`, line by line.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-fn prefetch<T>(rest: &[T], count: usize) {
+pub(in crate::x86_64) fn prefetch<T>(rest: &[T], count: usize) {
     let (ahead, line) = (AHEAD_BYTES / size_of::<T>(), LINE_BYTES / size_of::<T>());
     for at in (ahead..ahead + count).step_by(line) {
         if let Some(element) = rest.get(at) {
@@ -142,25 +143,31 @@ fn codes_block<const ROWS: usize>(query: &[i16], rows: [&[i8]; ROWS]) -> [i32; R
     }
     std::array::from_fn(|r| {
         let (_, row_rest) = rows[r].as_chunks::<SHORTS>();
-        sum_integers(sums[r]).wrapping_add(crate::scalar::dot_codes(query_rest, row_rest))
+        sum_integers(sums[r]).wrapping_add(crate::scalar::dot_of_codes(query_rest, row_rest))
     })
 }
 
+/// Some rows at a time for each question, so that the rows come from memory once.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(in crate::x86_64) fn dot_codes_rows(query: &[i16], rows: &[i8], out: &mut [i32]) {
-    let width = query.len();
-    let (fours, last) = out.as_chunks_mut::<CODE_ROWS>();
+pub(in crate::x86_64) fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
+    let (width, count) = (queries.width, queries.count);
     let mut rest = rows;
-    for four in fours {
-        let (these, after) = rest.split_at(CODE_ROWS * width);
-        prefetch(rest, CODE_ROWS * width);
-        *four =
-            codes_block::<CODE_ROWS>(query, std::array::from_fn(|r| &these[r * width..][..width]));
-        rest = after;
-    }
-    for sum in last {
-        let (row, after) = rest.split_at(width);
-        [*sum] = codes_block(query, [row]);
+    for sums in out.chunks_mut(CODE_ROWS * count) {
+        let (these, after) = rest.split_at(sums.len() / count * width);
+        prefetch(rest, these.len());
+        for q in 0..count {
+            let query = queries.of(q);
+            if sums.len() == CODE_ROWS * count {
+                let all = std::array::from_fn(|r| &these[r * width..][..width]);
+                let found = codes_block::<CODE_ROWS>(query, all);
+                found.iter().enumerate().for_each(|(r, &sum)| sums[r * count + q] = sum);
+                continue;
+            }
+            for r in 0..sums.len() / count {
+                let [sum] = codes_block(query, [&these[r * width..][..width]]);
+                sums[r * count + q] = sum;
+            }
+        }
         rest = after;
     }
 }

@@ -13,8 +13,9 @@ use half::f16;
 
 use crate::Table;
 use crate::product::Product;
+use crate::scalar::reaching;
 
-pub(super) use dots::{dot, dot_codes_rows, dot_rows};
+pub(super) use dots::{dot, dot_codes, dot_rows, prefetch};
 use products::{
     CODE_TILE_ROWS, TILE_ROWS, matmul, multiply_codes, multiply_f16, multiply_f32, prepare_codes,
     prepare_floats,
@@ -24,7 +25,9 @@ use rows::{add, gelu, layer_norm, softmax};
 pub(crate) static TABLE: Table = Table {
     dot,
     dot_rows,
-    dot_codes_rows,
+    arrange: |_, _| Vec::new(),
+    dot_codes,
+    reaching,
     products: [
         Product {
             tile_rows: TILE_ROWS,

@@ -1,12 +1,13 @@
 //! AVX-512 F, BW, DQ, VL and VNNI: sixteen floats or sixty-four codes at a time, thirty-two
 //! registers.
 //!
-//! Same names and meanings as `scalar.rs`. Dot products of single rows are bound by memory, and are
-//! those of the AVX2 level.
+//! Same names and meanings as `scalar.rs`. Dot products of rows of halves are bound by memory, and
+//! are those of the AVX2 level.
 
 mod across;
 mod codes;
 mod products;
+mod questions;
 mod rows;
 
 use std::arch::x86_64::*;
@@ -17,12 +18,16 @@ use crate::linear::COLUMNS;
 
 pub(super) use codes::codes_of;
 pub(super) use products::{CODES, FLOATS, HALVES, finish, matmul, widen, worth};
+use questions::reaching;
+pub(super) use questions::{arrange, dot_codes};
 pub(super) use rows::{add, gelu, layer_norm, softmax};
 
 pub(crate) static TABLE: Table = Table {
     dot: avx2::dot,
     dot_rows: avx2::dot_rows,
-    dot_codes_rows: avx2::dot_codes_rows,
+    arrange,
+    dot_codes,
+    reaching,
     products: [FLOATS, HALVES, CODES],
     matmul,
     softmax,
@@ -75,7 +80,7 @@ pub(super) fn store_some(to: &mut [f32], v: __m512) {
 }
 
 /// The first `lanes` lanes.
-fn mask_of(lanes: usize) -> __mmask16 {
+pub(super) fn mask_of(lanes: usize) -> __mmask16 {
     assert!(lanes <= LANES, "a register has sixteen lanes");
     let ones = (1_u32 << lanes) - 1;
     u16::try_from(ones).expect("at most sixteen ones")

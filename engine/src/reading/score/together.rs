@@ -1,0 +1,138 @@
+//! The meaning of questions: the stored embeddings nearest to each, by one exact scan for all of
+//! them, on one thread or several.
+//!
+//! Owns which questions share a scan, how its rows are shared out between threads, and how what they
+//! find becomes one answer to each. Must not know how rows are compared (`scan.rs`).
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use kernels::{Kernels, QUESTIONS_MAX, Team};
+
+use super::Hit;
+use super::scan::{Best, Finds, Group, Searched};
+use crate::error::{Damage, SearchError};
+use crate::reading::snapshot::{Filter, Snapshot};
+use crate::top::Top;
+
+/// Rows that a thread takes at a time: some three megabytes of codes at 384 dimensions, a fraction
+/// of a millisecond's work, so that nobody waits long for the last one.
+const PIECE_ROWS: usize = 8192;
+
+/// What is asked of a search by meaning.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The question's vector, as wide as the store's model; otherwise nothing is found.
+    pub query: &'a [f32],
+    /// The most that may be found.
+    pub limit: usize,
+    /// What may be found.
+    pub filter: &'a Filter,
+}
+
+impl Snapshot {
+    /// The `limit` items whose stored f16 vectors have the largest cosine with `query`, best
+    /// first, equal ones in order of id. Exact: every row that `filter` admits is scored, or known
+    /// not to be among them.
+    ///
+    /// `query` is as wide as the store's model; otherwise nothing is found.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn nearest(
+        &self,
+        kernels: &Kernels,
+        query: &[f32],
+        limit: usize,
+        filter: &Filter,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let asked = [Asked { query, limit, filter }];
+        let mut found = self.nearest_together(kernels, &mut Team::of(1), &asked)?;
+        Ok(found.pop().expect("as many answers as questions"))
+    }
+
+    /// The same for each of some questions, to the bit, in their order. All of them share one look at
+    /// the rows, up to [`QUESTIONS_MAX`] at a time, and the threads of `team` share out the rows.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop; either ends the search for all of them.
+    pub fn nearest_together(
+        &self,
+        kernels: &Kernels,
+        team: &mut Team,
+        asked: &[Asked<'_>],
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        let mut found = vec![Vec::new(); asked.len()];
+        let is_askable = |asked: &Asked<'_>| asked.limit > 0 && Group::can_compare(asked.query);
+        let mut order: Vec<usize> = (0..asked.len()).filter(|&at| is_askable(&asked[at])).collect();
+        let width = |at: usize| asked[at].query.len();
+        order.sort_by_key(|&at| width(at));
+        for same in order.chunk_by(|&a, &b| width(a) == width(b)) {
+            for some in same.chunks(QUESTIONS_MAX) {
+                let questions =
+                    some.iter().map(|&at| (asked[at].query, asked[at].limit, asked[at].filter));
+                let group = Group::of(*kernels, questions);
+                let finds = self.search(&group, width(some[0]), team)?;
+                for (&at, hits) in some.iter().zip(merged(&group, finds)) {
+                    found[at] = hits;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// What each thread finds, for questions of this width.
+    pub(super) fn search(
+        &self,
+        group: &Group<'_>,
+        width: usize,
+        team: &mut Team,
+    ) -> Result<Vec<Finds>, SearchError> {
+        let parts = (0u32..).zip(self.parts.iter());
+        let parts = parts.filter(|(_, part)| part.segment.header().dimensions as usize == width);
+        let searched = parts.map(|(at, part)| Searched::of(self, part, at, group));
+        let searched = searched.collect::<Result<Vec<Searched<'_>>, Damage>>()?;
+        let pieces: Vec<(usize, Range<usize>)> = (0..)
+            .zip(&searched)
+            .flat_map(|(at, part)| pieces(part.embeddings.len()).map(move |rows| (at, rows)))
+            .collect();
+        type Found = Result<Finds, SearchError>;
+        let threads: Vec<Mutex<Found>> =
+            (0..team.threads()).map(|_| Mutex::new(Ok(Finds::for_all(group)))).collect();
+        team.run(pieces.len(), &|piece, thread| {
+            let (at, rows) = &pieces[piece];
+            let mut found = threads[thread].lock().unwrap_or_else(PoisonError::into_inner);
+            // Who has failed looks at no more.
+            if let Ok(finds) = &mut *found
+                && let Err(error) = searched[*at].scan(group, rows.clone(), finds)
+            {
+                *found = Err(error);
+            }
+        });
+        let found = threads.into_iter();
+        found.map(|found| found.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+}
+
+/// The best of what all threads found, for each question.
+pub(super) fn merged(group: &Group<'_>, finds: Vec<Finds>) -> Vec<Vec<Hit>> {
+    let tops = group.questions.iter().map(|question| Top::new(question.limit));
+    let mut best: Vec<Best> = tops.collect();
+    for finds in finds {
+        for (best, found) in best.iter_mut().zip(finds.best) {
+            for (score, key) in found.into_sorted() {
+                best.offer(score, key);
+            }
+        }
+    }
+    let hits = |top: Best| {
+        let sorted = top.into_sorted().into_iter();
+        sorted.map(|(score, (_, place))| Hit { place, score: score.0 }).collect()
+    };
+    best.into_iter().map(hits).collect()
+}
+
+/// All rows, some at a time.
+fn pieces(rows: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..rows).step_by(PIECE_ROWS).map(move |first| first..rows.min(first + PIECE_ROWS))
+}
