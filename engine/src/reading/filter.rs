@@ -3,13 +3,16 @@
 //! Owns the conditions and how each is asked of a row: by codes, without reading the item. Every lane
 //! asks here, inside its own loop, before anything is ranked. Must not know how rows are scored.
 
+use std::sync::Arc;
+
 use crate::error::Damage;
 use crate::ids::Row;
 use crate::item::Sensitivity;
 use crate::layout::{ITEM_FLAGS, ITEM_KIND, ITEM_MODALITY, ITEM_SENSITIVITY};
 use crate::part::Part;
+use crate::reading::by_segment::BySegment;
 use crate::reading::moment::Times;
-use crate::reading::snapshot::Snapshot;
+use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::View;
 
 /// Which items a search may give.
@@ -23,6 +26,50 @@ pub struct Filter {
     pub sensitivity_max: Option<Sensitivity>,
     /// Only items that no newer one replaces.
     pub current_only: bool,
+    /// Only these.
+    pub among: Option<Arc<Chosen>>,
+}
+
+/// Items of one snapshot, chosen one by one. In another snapshot they are those whose segments it shares.
+#[derive(Debug, Clone, Default)]
+pub struct Chosen {
+    /// Rows of each segment that has any, rising.
+    rows: BySegment<Arc<[Row]>>,
+}
+
+impl Chosen {
+    /// Whether it is nobody.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() == 0
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.rows.values().map(|rows| rows.len()).sum()
+    }
+}
+
+impl Snapshot {
+    /// The items at these places.
+    pub fn chosen(&self, places: &[Place]) -> Chosen {
+        let mut sorted = places.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let mut chosen = Chosen::default();
+        for places in sorted.chunk_by(|one, next| one.part == next.part) {
+            let rows = places.iter().map(|place| place.row).collect();
+            chosen.rows.insert(&self.part(places[0]).segment, rows);
+        }
+        chosen
+    }
+
+    /// Whether `filter` admits the item at a place.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn admits(&self, filter: &Filter, place: Place) -> Result<bool, Damage> {
+        PartFilter::of(self, filter, self.part(place))?.admits(place.row)
+    }
 }
 
 /// A [`Filter`] in the terms of one part: codes instead of names.
@@ -35,6 +82,7 @@ pub(crate) struct PartFilter<'a> {
     kinds: Option<(View<'a, u32>, Vec<u32>)>,
     sensitivity: Option<(View<'a, u8>, u8)>,
     flags: View<'a, u8>,
+    among: Option<Arc<[Row]>>,
 }
 
 impl<'a> PartFilter<'a> {
@@ -68,7 +116,15 @@ impl<'a> PartFilter<'a> {
             kinds,
             sensitivity,
             flags: segment.view(ITEM_FLAGS)?,
+            among: filter.among.as_ref().map(|chosen| {
+                chosen.rows.get(&part.segment).map_or_else(|| Arc::from([]), Arc::clone)
+            }),
         })
+    }
+
+    /// Whether there is nothing that it could admit, so that the part need not be searched.
+    pub(crate) fn admits_nothing(&self) -> bool {
+        self.among.as_ref().is_some_and(|rows| rows.is_empty())
     }
 
     /// Whether a search may give the item of this row.
@@ -96,6 +152,6 @@ impl<'a> PartFilter<'a> {
         {
             return Ok(false);
         }
-        Ok(true)
+        Ok(self.among.as_ref().is_none_or(|rows| rows.binary_search(&row).is_ok()))
     }
 }

@@ -46,6 +46,9 @@ impl Snapshot {
                     continue;
                 }
                 let admitted = PartFilter::of(self, filter, it)?;
+                if admitted.admits_nothing() {
+                    continue;
+                }
                 let wanted = |row| fault.or(admitted.admits(row), false);
                 let ids = it.segment.view::<u128>(ITEM_ID)?;
                 let key =

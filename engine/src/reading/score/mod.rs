@@ -2,9 +2,12 @@
 
 mod bound;
 mod lexical;
+mod quoted;
 mod scan;
 #[cfg(test)]
 mod tests;
+
+pub use quoted::{QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted};
 
 use crate::reading::snapshot::Place;
 

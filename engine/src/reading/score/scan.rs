@@ -70,6 +70,9 @@ impl Snapshot {
             for (at, part) in (0u32..).zip(self.parts.iter()) {
                 if part.segment.header().dimensions as usize == query.len() {
                     let searched = Searched::of(self, part, at, filter)?;
+                    if searched.admitted.admits_nothing() {
+                        continue;
+                    }
                     if question.gains_from(&searched.embeddings) {
                         searched.scan_codes(&question, &mut top)?;
                     } else {
