@@ -53,6 +53,7 @@ pub use reading::graph::{
     Direction, EdgeFilter, GRAPH_EDGES_MAX, GRAPH_NODES_MAX, HOPS_MAX, NEIGHBOURS_MAX, Neighbour,
     Neighbourhood, Path, Reached, Step, WalkLimits,
 };
+pub use reading::hidden::{Class, Hidden, Sight};
 pub use reading::moment::Moment;
 pub use reading::score::{Hit, QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted};
 pub use reading::snapshot::{Census, Counts, Place, Snapshot, Status};

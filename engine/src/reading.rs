@@ -7,6 +7,7 @@ pub(crate) mod by_segment;
 pub(crate) mod filter;
 pub(crate) mod gone;
 pub(crate) mod graph;
+pub(crate) mod hidden;
 pub(crate) mod moment;
 pub(crate) mod score;
 pub(crate) mod snapshot;

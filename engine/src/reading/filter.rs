@@ -11,6 +11,7 @@ use crate::item::Sensitivity;
 use crate::layout::{ITEM_FLAGS, ITEM_KIND, ITEM_MODALITY, ITEM_SENSITIVITY};
 use crate::part::Part;
 use crate::reading::by_segment::BySegment;
+use crate::reading::hidden::{Hidden, HiddenOf};
 use crate::reading::moment::Times;
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::View;
@@ -28,6 +29,10 @@ pub struct Filter {
     pub current_only: bool,
     /// Only these.
     pub among: Option<Arc<Chosen>>,
+    /// Nothing that is hidden from the caller, be it whole or in what it says.
+    pub hidden: Option<Arc<Hidden>>,
+    /// Only what is hidden, for those who note it.
+    pub only_hidden: bool,
 }
 
 /// Items of one snapshot, chosen one by one. In another snapshot they are those whose segments it shares.
@@ -63,12 +68,15 @@ impl Snapshot {
         chosen
     }
 
-    /// Whether `filter` admits the item at a place.
+    /// Whether `filter` admits the item at a place, which was found otherwise than by what it says: one that
+    /// is hidden in what it says alone is admitted.
     ///
     /// # Errors
     /// Damage.
     pub fn admits(&self, filter: &Filter, place: Place) -> Result<bool, Damage> {
-        PartFilter::of(self, filter, self.part(place))?.admits(place.row)
+        let admitted = PartFilter::of(self, filter, self.part(place))?;
+        let denied = admitted.hidden.as_ref().is_some_and(|hidden| hidden.denies(place.row));
+        Ok(denied == filter.only_hidden && admitted.admits_class(place.row)?)
     }
 }
 
@@ -83,6 +91,8 @@ pub(crate) struct PartFilter<'a> {
     sensitivity: Option<(View<'a, u8>, u8)>,
     flags: View<'a, u8>,
     among: Option<Arc<[Row]>>,
+    hidden: Option<HiddenOf>,
+    only_hidden: bool,
 }
 
 impl<'a> PartFilter<'a> {
@@ -119,16 +129,27 @@ impl<'a> PartFilter<'a> {
             among: filter.among.as_ref().map(|chosen| {
                 chosen.rows.get(&part.segment).map_or_else(|| Arc::from([]), Arc::clone)
             }),
+            hidden: filter.hidden.as_ref().and_then(|hidden| hidden.of(part)),
+            only_hidden: filter.only_hidden,
         })
     }
 
     /// Whether there is nothing that it could admit, so that the part need not be searched.
     pub(crate) fn admits_nothing(&self) -> bool {
         self.among.as_ref().is_some_and(|rows| rows.is_empty())
+            || self.only_hidden && self.hidden.is_none()
+            || !self.only_hidden && matches!(self.hidden, Some(HiddenOf::All))
     }
 
     /// Whether a search may give the item of this row.
+    #[inline]
     pub(crate) fn admits(&self, row: Row) -> Result<bool, Damage> {
+        let is_veiled = self.hidden.as_ref().is_some_and(|hidden| hidden.veils(row));
+        Ok(is_veiled == self.only_hidden && self.admits_class(row)?)
+    }
+
+    /// The same, whether or not the row is hidden.
+    fn admits_class(&self, row: Row) -> Result<bool, Damage> {
         let at = row as usize;
         if self.part.state.tombstoned.contains(row)
             || self.flags.get(at)? & 1 == 0

@@ -29,6 +29,7 @@ mod stem;
 mod terms;
 mod verify;
 mod view;
+mod without;
 
 #[cfg(test)]
 mod tests;
@@ -50,6 +51,7 @@ pub use query::{QUERY_TERMS_MAX, Query, QueryTerm};
 pub use search::{Match, Scratch};
 pub use verify::rebuild;
 pub use view::{PostingsView, TermPostings};
+pub use without::{RowSet, Without};
 
 /// Shorthand for the checks of this room.
 pub(super) fn damage(rule: &'static str, detail: impl Into<String>) -> Damage {

@@ -347,6 +347,12 @@ impl<B: Bytes> PostingsView<B> {
         Ok((block < heads.len()).then_some(block))
     }
 
+    /// The last row of block `i` of a list, where that is known without unpacking it.
+    pub(super) fn last_row_of(&self, list: &List, i: usize) -> Result<Option<u32>, Damage> {
+        let Place::Many { first } = list.place else { return Ok(None) };
+        Ok(self.raw_heads(first + i, 1)?.first().map(last_row))
+    }
+
     /// Postings of block `i` of a list.
     fn rows_of(&self, list: &List, i: usize) -> usize {
         (list.rows as usize).saturating_sub(i * BLOCK_ROWS).min(BLOCK_ROWS)

@@ -6,6 +6,7 @@ mod chains;
 mod directory;
 mod erasure;
 mod graph;
+mod hidden;
 mod limits;
 mod quoted;
 mod reembedding;
