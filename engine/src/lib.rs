@@ -48,13 +48,14 @@ pub use log::Durability;
 pub use manifest::{Model, hex};
 pub use os::clock::Micros;
 pub use pace::{FullSpeed, Pace};
-pub use reading::filter::Filter;
+pub use reading::filter::{Chosen, Filter};
 pub use reading::graph::{
     Direction, EdgeFilter, GRAPH_EDGES_MAX, GRAPH_NODES_MAX, HOPS_MAX, NEIGHBOURS_MAX, Neighbour,
     Neighbourhood, Path, Reached, Step, WalkLimits,
 };
+pub use reading::hidden::{Class, Hidden, Sight};
 pub use reading::moment::Moment;
-pub use reading::score::{Asked, Hit};
+pub use reading::score::{Asked, Hit, QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted};
 pub use reading::snapshot::{Census, Counts, Edition, Place, Snapshot, Status};
 pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
 pub use reading::walk::{Record, Records, Target};

@@ -3,9 +3,11 @@
 //! Owns look-ups, searches and walks over the parts of a store as of one commit, and the two axes of
 //! time. Knows nothing of how the parts came to be, nor of who writes.
 
+pub(crate) mod by_segment;
 pub(crate) mod filter;
 pub(crate) mod gone;
 pub(crate) mod graph;
+pub(crate) mod hidden;
 pub(crate) mod moment;
 pub(crate) mod score;
 pub(crate) mod snapshot;

@@ -12,6 +12,7 @@ use crate::error::{Damage, OpenError};
 use crate::ids::Row;
 use crate::layout;
 use crate::manifest::{READ_VERSION, StateEntry, WRITE_VERSION};
+use crate::words::RowSet;
 
 const CHUNK_WORDS: usize = 64;
 const CHUNK_ROWS: usize = CHUNK_WORDS * 64;
@@ -68,6 +69,26 @@ impl Bits {
         there.filter_map(|(at, chunk)| Some((chunk.as_ref()?, at))).map(alone).sum()
     }
 
+    /// Its first row at or after `row`.
+    pub(crate) fn first_from(&self, row: Row) -> Option<Row> {
+        let mut at = row as usize;
+        while let Some(chunk) = self.chunks.get(at / CHUNK_ROWS) {
+            let end = (at / CHUNK_ROWS + 1) * CHUNK_ROWS;
+            let Some(chunk) = chunk else {
+                at = end;
+                continue;
+            };
+            while at < end {
+                let rest = chunk[at % CHUNK_ROWS / 64] >> (at % 64);
+                if rest != 0 {
+                    return Row::try_from(at + rest.trailing_zeros() as usize).ok();
+                }
+                at = (at / 64 + 1) * 64;
+            }
+        }
+        None
+    }
+
     fn words(rows: usize) -> usize {
         rows.div_ceil(64)
     }
@@ -94,6 +115,16 @@ impl Bits {
             }
         }
         Ok(bits)
+    }
+}
+
+impl RowSet for Bits {
+    fn has(&self, row: Row) -> bool {
+        self.contains(row)
+    }
+
+    fn next(&self, row: Row) -> Option<Row> {
+        self.first_from(row)
     }
 }
 

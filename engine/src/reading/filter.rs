@@ -3,17 +3,22 @@
 //! Owns the conditions and how each is asked of a row: by codes, without reading the item. Every lane
 //! asks here, inside its own loop, before anything is ranked. Must not know how rows are scored.
 
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
 use crate::error::Damage;
 use crate::ids::Row;
 use crate::item::Sensitivity;
 use crate::layout::{ITEM_FLAGS, ITEM_KIND, ITEM_MODALITY, ITEM_SENSITIVITY};
 use crate::part::Part;
+use crate::reading::by_segment::BySegment;
+use crate::reading::hidden::{Hidden, HiddenOf};
 use crate::reading::moment::Times;
-use crate::reading::snapshot::Snapshot;
+use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::View;
 
 /// Which items a search may give.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only this modality.
     pub modality: Option<String>,
@@ -23,6 +28,88 @@ pub struct Filter {
     pub sensitivity_max: Option<Sensitivity>,
     /// Only items that no newer one replaces.
     pub current_only: bool,
+    /// Only these.
+    pub among: Option<Arc<Chosen>>,
+    /// Nothing that is hidden from the caller, be it whole or in what it says.
+    pub hidden: Option<Arc<Hidden>>,
+    /// Only what is hidden, for those who note it.
+    pub only_hidden: bool,
+}
+
+/// What was chosen or hidden for one question is the same only as itself: comparing rows would take longer
+/// than the search.
+fn same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
+    one.as_ref().map(Arc::as_ptr) == other.as_ref().map(Arc::as_ptr)
+}
+
+impl PartialEq for Filter {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { modality, kinds, sensitivity_max, current_only, among, hidden, only_hidden } =
+            self;
+        *modality == other.modality
+            && *kinds == other.kinds
+            && *sensitivity_max == other.sensitivity_max
+            && *current_only == other.current_only
+            && *only_hidden == other.only_hidden
+            && same(among, &other.among)
+            && same(hidden, &other.hidden)
+    }
+}
+
+impl Eq for Filter {}
+
+impl Hash for Filter {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { modality, kinds, sensitivity_max, current_only, among, hidden, only_hidden } =
+            self;
+        (modality, kinds, sensitivity_max, current_only, only_hidden).hash(state);
+        (among.as_ref().map(Arc::as_ptr), hidden.as_ref().map(Arc::as_ptr)).hash(state);
+    }
+}
+
+/// Items of one snapshot, chosen one by one. In another snapshot they are those whose segments it shares.
+#[derive(Debug, Clone, Default)]
+pub struct Chosen {
+    /// Rows of each segment that has any, rising.
+    rows: BySegment<Arc<[Row]>>,
+}
+
+impl Chosen {
+    /// Whether it is nobody.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() == 0
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.rows.values().map(|rows| rows.len()).sum()
+    }
+}
+
+impl Snapshot {
+    /// The items at these places.
+    pub fn chosen(&self, places: &[Place]) -> Chosen {
+        let mut sorted = places.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let mut chosen = Chosen::default();
+        for places in sorted.chunk_by(|one, next| one.part == next.part) {
+            let rows = places.iter().map(|place| place.row).collect();
+            chosen.rows.insert(&self.part(places[0]).segment, rows);
+        }
+        chosen
+    }
+
+    /// Whether `filter` admits the item at a place, which was found otherwise than by what it says: one that
+    /// is hidden in what it says alone is admitted.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn admits(&self, filter: &Filter, place: Place) -> Result<bool, Damage> {
+        let admitted = PartFilter::of(self, filter, self.part(place))?;
+        let denied = admitted.hidden.as_ref().is_some_and(|hidden| hidden.denies(place.row));
+        Ok(denied == filter.only_hidden && admitted.admits_class(place.row)?)
+    }
 }
 
 /// A [`Filter`] in the terms of one part: codes instead of names.
@@ -35,6 +122,9 @@ pub(crate) struct PartFilter<'a> {
     kinds: Option<(View<'a, u32>, Vec<u32>)>,
     sensitivity: Option<(View<'a, u8>, u8)>,
     flags: View<'a, u8>,
+    among: Option<Arc<[Row]>>,
+    hidden: Option<HiddenOf>,
+    only_hidden: bool,
 }
 
 impl<'a> PartFilter<'a> {
@@ -68,11 +158,30 @@ impl<'a> PartFilter<'a> {
             kinds,
             sensitivity,
             flags: segment.view(ITEM_FLAGS)?,
+            among: filter.among.as_ref().map(|chosen| {
+                chosen.rows.get(&part.segment).map_or_else(|| Arc::from([]), Arc::clone)
+            }),
+            hidden: filter.hidden.as_ref().and_then(|hidden| hidden.of(part)),
+            only_hidden: filter.only_hidden,
         })
     }
 
+    /// Whether there is nothing that it could admit, so that the part need not be searched.
+    pub(crate) fn admits_nothing(&self) -> bool {
+        self.among.as_ref().is_some_and(|rows| rows.is_empty())
+            || self.only_hidden && self.hidden.is_none()
+            || !self.only_hidden && matches!(self.hidden, Some(HiddenOf::All))
+    }
+
     /// Whether a search may give the item of this row.
+    #[inline]
     pub(crate) fn admits(&self, row: Row) -> Result<bool, Damage> {
+        let is_veiled = self.hidden.as_ref().is_some_and(|hidden| hidden.veils(row));
+        Ok(is_veiled == self.only_hidden && self.admits_class(row)?)
+    }
+
+    /// The same, whether or not the row is hidden.
+    fn admits_class(&self, row: Row) -> Result<bool, Damage> {
         let at = row as usize;
         if self.part.state.tombstoned.contains(row)
             || self.flags.get(at)? & 1 == 0
@@ -96,6 +205,6 @@ impl<'a> PartFilter<'a> {
         {
             return Ok(false);
         }
-        Ok(true)
+        Ok(self.among.as_ref().is_none_or(|rows| rows.binary_search(&row).is_ok()))
     }
 }

@@ -8,9 +8,11 @@ mod places;
 mod walk;
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::error::{Damage, SearchError};
 use crate::ids::{EdgeId, ItemId, Row};
+use crate::reading::hidden::Hidden;
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::EdgeView;
 use crate::top::Top;
@@ -62,6 +64,8 @@ pub struct EdgeFilter {
     pub direction: Option<Direction>,
     /// Only edges to items that no newer one replaces.
     pub current_only: bool,
+    /// No edges to items that are hidden altogether.
+    pub hidden: Option<Arc<Hidden>>,
 }
 
 impl EdgeFilter {
@@ -183,6 +187,7 @@ impl Snapshot {
     fn is_met(&self, place: Place, which: &EdgeFilter) -> Result<bool, Damage> {
         let part = self.part(place);
         Ok(!part.state.tombstoned.contains(place.row)
+            && which.hidden.as_ref().is_none_or(|hidden| !self.is_denied(hidden, place))
             && self.shows(place)?
             && !(which.current_only && self.is_superseded(part, place.row)?))
     }

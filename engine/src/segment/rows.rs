@@ -183,6 +183,22 @@ impl Segment {
         list.iter().map(|&code| self.named(codes, row, code)).collect()
     }
 
+    /// Title and text of the item of a row.
+    pub(crate) fn title_and_text(&self, row: Row) -> Result<(&str, &str), Damage> {
+        let title = self.text(TITLE_OFFSETS, TITLE_BYTES, row)?;
+        Ok((title, self.text(TEXT_OFFSETS, TEXT_BYTES, row)?))
+    }
+
+    /// How many bytes they have together.
+    pub(crate) fn title_and_text_bytes(&self, row: Row) -> Result<u64, Damage> {
+        let bytes = |offsets: Column| {
+            let offsets = self.view::<u64>(offsets)?;
+            let (from, to) = (offsets.get(row as usize)?, offsets.get(row as usize + 1)?);
+            Ok::<_, Damage>(to.saturating_sub(from))
+        };
+        Ok(bytes(TITLE_OFFSETS)?.saturating_add(bytes(TEXT_OFFSETS)?))
+    }
+
     /// The whole item of a row.
     pub(crate) fn item(&self, row: Row) -> Result<ItemView<'_>, Damage> {
         let [byte_start, byte_end] = self.cell::<[u64; 2]>(SPAN_BYTES, row)?;

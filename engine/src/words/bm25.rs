@@ -17,6 +17,7 @@ use super::layout::{LENGTH_CODES, decode_length};
 use super::posting::Posting;
 use super::query::{QUERY_TERMS_MAX, Query};
 use super::view::{Entry, PostingsView};
+use super::without::{RowSet, Without};
 use super::{Damage, damage};
 use crate::stop::Stop;
 
@@ -80,6 +81,19 @@ impl<B> Found<B> {
     }
 }
 
+/// No row is left out.
+enum NoRows {}
+
+impl RowSet for NoRows {
+    fn has(&self, _: u32) -> bool {
+        false
+    }
+
+    fn next(&self, _: u32) -> Option<u32> {
+        None
+    }
+}
+
 /// What is known about the whole collection: sums over all its segments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -103,15 +117,37 @@ impl Stats {
         view: PostingsView<B>,
         query: &Query,
     ) -> Result<Found<B>, Damage> {
-        self.documents += u64::from(view.documents());
+        self.add_without(view, query, None::<Without<'_, NoRows>>)
+    }
+
+    /// The same, as if the segment did not have some of its rows.
+    ///
+    /// # Errors
+    /// [`Damage`] in the segment's dictionary or entries, or in the lists of the terms.
+    pub fn add_without<B: Bytes, R: RowSet>(
+        &mut self,
+        view: PostingsView<B>,
+        query: &Query,
+        without: Option<Without<'_, R>>,
+    ) -> Result<Found<B>, Damage> {
+        let (hidden, hidden_length) =
+            without.map_or((0, 0), |without| (without.documents, without.length_total));
+        // Where more are left out than there are, the lengths are damaged, which (verify) tells.
+        self.documents += u64::from(view.documents().saturating_sub(hidden));
         self.length_total = self
             .length_total
-            .checked_add(view.length_total())
+            .checked_add(view.length_total().saturating_sub(hidden_length))
             .ok_or_else(|| damage("WRD-13", "the lengths of all segments exceed 64 bits"))?;
         let mut entries = Vec::with_capacity(query.terms().len());
         for (frequency, term) in self.frequencies.iter_mut().zip(query.terms()) {
             let entry = view.entry(&term.term)?;
-            *frequency += entry.map_or(0, |entry| u64::from(entry.rows));
+            if let Some(entry) = entry {
+                let left_out = match without {
+                    Some(without) => view.postings_of(entry, without.rows)?,
+                    None => 0,
+                };
+                *frequency += u64::from(entry.rows.saturating_sub(left_out));
+            }
             entries.push(entry);
         }
         Ok(Found { view, entries })

@@ -10,6 +10,7 @@ mod block;
 mod bm25;
 mod bytes;
 mod columns;
+mod conjunction;
 mod dictionary;
 mod dictionary_writer;
 mod fold;
@@ -19,6 +20,7 @@ mod listed;
 mod merge;
 mod node;
 mod pack;
+mod phrase;
 mod posting;
 mod postings;
 mod query;
@@ -27,6 +29,7 @@ mod stem;
 mod terms;
 mod verify;
 mod view;
+mod without;
 
 #[cfg(test)]
 mod tests;
@@ -41,12 +44,14 @@ pub use layout::{
 };
 pub use merge::{MergeError, merge};
 pub(crate) use merge::{merge_on_heap, merge_while};
+pub use phrase::{PHRASE_WORDS_MAX, PHRASES_MAX, Phrases, Reading};
 pub use posting::Posting;
 pub use postings::{Full, PostingsBuilder};
 pub use query::{QUERY_TERMS_MAX, Query, QueryTerm};
 pub use search::{Match, Scratch};
 pub use verify::rebuild;
 pub use view::{PostingsView, TermPostings};
+pub use without::{RowSet, Without};
 
 /// Shorthand for the checks of this room.
 pub(super) fn damage(rule: &'static str, detail: impl Into<String>) -> Damage {

@@ -332,18 +332,25 @@ impl<B: Bytes> PostingsView<B> {
 
     /// The posting of `row` in a list.
     pub(super) fn seek(&self, list: &List, row: u32) -> Result<Option<Posting>, Damage> {
-        let mut block = 0;
-        if let Place::Many { first } = list.place {
-            // On damaged heads the search may miss, and the decoding says so.
-            let heads = self.raw_heads(first, self.block_count(list))?;
-            block = heads.partition_point(|raw| last_row(raw) < row);
-            if block == heads.len() {
-                return Ok(None);
-            }
-        }
+        let Some(block) = self.block_of(list, row)? else { return Ok(None) };
         let mut decoded = Decoded::default();
         self.decode(list, block, false, &mut decoded)?;
         decoded.find(row).map(|i| self.decoded_posting(&decoded, i)).transpose()
+    }
+
+    /// The only block of a list that may have `row`. On damaged heads it may be another one, and the decoding
+    /// says so.
+    pub(super) fn block_of(&self, list: &List, row: u32) -> Result<Option<usize>, Damage> {
+        let Place::Many { first } = list.place else { return Ok(Some(0)) };
+        let heads = self.raw_heads(first, self.block_count(list))?;
+        let block = heads.partition_point(|raw| last_row(raw) < row);
+        Ok((block < heads.len()).then_some(block))
+    }
+
+    /// The last row of block `i` of a list, where that is known without unpacking it.
+    pub(super) fn last_row_of(&self, list: &List, i: usize) -> Result<Option<u32>, Damage> {
+        let Place::Many { first } = list.place else { return Ok(None) };
+        Ok(self.raw_heads(first + i, 1)?.first().map(last_row))
     }
 
     /// Postings of block `i` of a list.

@@ -116,9 +116,7 @@ fn graph(
             let share = 1.0 / (rank + 2) as f32;
             let id = means.snapshot.id(seed)?;
             for neighbour in means.snapshot.neighbours(id, plan.bounds.neighbor_limit, &current)? {
-                let item = means.snapshot.item(neighbour.place)?;
-                let wanted = plan.filter.modality.as_deref();
-                if item.searchable && wanted.is_none_or(|modality| modality == item.modality) {
+                if means.snapshot.admits(&plan.filter, neighbour.place)? {
                     reached.push((neighbour.place, share * neighbour.edge.weight));
                 }
             }

@@ -108,7 +108,8 @@ pub struct Outcome {
     pub bounds: Bounds,
     /// The route's name.
     pub route: &'static str,
-    /// Whether the time ran out before every lane had run.
+    /// Whether the time ran out before every lane had run, or too much was to be looked through for what
+    /// stands in quotes.
     pub cut_short: bool,
     /// How long the question took to become a vector, where it did; part of its lane's time.
     pub encode: Option<Duration>,
@@ -124,6 +125,7 @@ pub struct Outcome {
 /// Damage, or the snapshot's stop.
 pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
+    let (plan, quotes_cut) = &narrowed(means, plan)?;
     let ran = lanes::run(means, plan, began)?;
     let fusing = Instant::now();
     let fused = fuse::fuse(plan, &ran.candidates);
@@ -140,7 +142,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         lanes: ran.reports,
         bounds: plan.bounds,
         route: plan.route,
-        cut_short: ran.cut_short,
+        cut_short: ran.cut_short || *quotes_cut,
         encode: ran.encode,
         fuse: Duration::ZERO,
         took: Duration::ZERO,
@@ -158,6 +160,21 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     }
     outcome.took = began.elapsed();
     Ok(outcome)
+}
+
+/// The plan as its lanes run: only items that have what the question has in quotes, where it counts. And
+/// whether some that have it may have been left out.
+fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, bool), SearchError> {
+    let mut plan = plan.clone();
+    let quoted = match plan.quotes {
+        true => means.snapshot.quoted(&plan.text, &plan.filter)?,
+        false => None,
+    };
+    let cut_short = quoted.as_ref().is_some_and(|quoted| quoted.cut_short);
+    if let Some(quoted) = quoted {
+        plan.filter.among = Some(quoted.items);
+    }
+    Ok((plan, cut_short))
 }
 
 /// Asks policy about one candidate and files it accordingly.

@@ -66,6 +66,8 @@ pub struct Plan {
     pub route: &'static str,
     /// The question.
     pub text: String,
+    /// Whether what stands in quotes in the question is required of every item that a lane finds.
+    pub quotes: bool,
     /// Run the words lane.
     pub words: bool,
     /// Run the meaning lane.
@@ -90,6 +92,7 @@ impl Plan {
         let mut plan = Self::of("governed", question);
         plan.wants_place = asks_for_place(&plan.text);
         (plan.words, plan.meaning, plan.graph) = (true, true, true);
+        plan.quotes = true;
         plan.prefer_replacements = true;
         plan
     }
@@ -97,7 +100,7 @@ impl Plan {
     /// `POST /recall`: words, and neighbours where they are asked for.
     pub fn keyword(question: Question, prefer_replacements: bool) -> Self {
         let mut plan = Self::of("keyword", question);
-        plan.words = true;
+        (plan.words, plan.quotes) = (true, true);
         plan.prefer_replacements = prefer_replacements;
         plan
     }
@@ -126,6 +129,7 @@ impl Plan {
         Self {
             route,
             text,
+            quotes: false,
             words: false,
             meaning: false,
             graph: false,

@@ -78,7 +78,7 @@ fn edges_are_asked_for_by_relation_and_direction() {
     let snapshot = scratch.snapshot();
     let seen = |relations: &[&str], direction, current_only| {
         let relations = relations.iter().map(|&name| name.to_owned()).collect();
-        let which = EdgeFilter { relations, direction, current_only };
+        let which = EdgeFilter { relations, direction, current_only, hidden: None };
         let near = snapshot.neighbours(made[0], 9, &which).unwrap();
         let seen = near.iter().map(|one| snapshot.id(one.place).unwrap());
         seen.map(|id| made.iter().position(|&known| known == id).unwrap()).collect::<Vec<_>>()

@@ -6,10 +6,12 @@ use super::Hit;
 use crate::error::{Damage, SearchError};
 use crate::ids::Row;
 use crate::layout::ITEM_ID;
+use crate::part::Part;
 use crate::reading::filter::{Filter, PartFilter};
 use crate::reading::snapshot::{Place, Snapshot};
+use crate::segment::View;
 use crate::top::Top;
-use crate::words::{Analyzer, Parameters, Query, Ranker, Scratch, Stats};
+use crate::words::{Analyzer, Found, Parameters, Query, Ranker, Scratch, Stats};
 
 thread_local! {
     /// Each thread keeps what analysis and search reuse.
@@ -17,7 +19,8 @@ thread_local! {
 }
 
 impl Snapshot {
-    /// The `limit` items that answer the words of `question` best, equal ones in order of id.
+    /// The `limit` items that answer the words of `question` best, equal ones in order of id. What `filter`
+    /// hides counts in no score: the answer is that of a store which does not have it.
     ///
     /// # Errors
     /// Damage, or the snapshot's stop.
@@ -32,8 +35,7 @@ impl Snapshot {
             let mut stats = Stats::new(&query);
             let mut found = Vec::with_capacity(self.parts.len());
             for it in self.parts.iter() {
-                let words = it.segment.words();
-                let here = words.and_then(|words| stats.add(words, &query));
+                let here = counted(it, &query, filter, &mut stats);
                 found.push(here.map_err(|damage| it.segment.words_damage(damage))?);
             }
             let ranker = Ranker::new(&query, &stats, Parameters::default());
@@ -46,6 +48,9 @@ impl Snapshot {
                     continue;
                 }
                 let admitted = PartFilter::of(self, filter, it)?;
+                if admitted.admits_nothing() {
+                    continue;
+                }
                 let wanted = |row| fault.or(admitted.admits(row), false);
                 let ids = it.segment.view::<u128>(ITEM_ID)?;
                 let key =
@@ -60,6 +65,22 @@ impl Snapshot {
             fault.0.into_inner().map_or(Ok(hits), |damage| Err(damage.into()))
         })
     }
+}
+
+/// Adds what a part has of the question's words to the statistics, as if what is hidden were not there. Who
+/// looks at just that goes by all rows.
+fn counted<'a>(
+    part: &'a Part,
+    query: &Query,
+    filter: &Filter,
+    stats: &mut Stats,
+) -> Result<Found<View<'a, u8>>, Damage> {
+    let words = part.segment.words()?;
+    let hidden = filter.hidden.as_ref().filter(|_| !filter.only_hidden);
+    let Some(hidden) = hidden.and_then(|hidden| hidden.of(part)) else {
+        return stats.add(words, query);
+    };
+    stats.add_without(words, query, hidden.without(&part.segment)?)
 }
 
 /// The first damage that was met where it could not be returned.

@@ -2,12 +2,15 @@
 
 mod bound;
 mod lexical;
+mod quoted;
 mod scan;
 #[cfg(test)]
 mod tests;
 mod together;
 
 pub use together::Asked;
+
+pub use quoted::{QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted};
 
 use crate::reading::snapshot::Place;
 

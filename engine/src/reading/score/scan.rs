@@ -228,6 +228,11 @@ impl<'a> Searched<'a> {
         })
     }
 
+    /// Whether it can be told at once that no question may be given a row of it.
+    pub(super) fn admits_nothing(&self) -> bool {
+        self.admitted.iter().all(PartFilter::admits_nothing)
+    }
+
     /// Looks at these rows for all questions.
     pub(super) fn scan(
         &self,

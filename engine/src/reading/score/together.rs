@@ -12,7 +12,8 @@ use kernels::{Kernels, QUESTIONS_MAX, Team};
 use super::Hit;
 use super::scan::{Best, Finds, Group, Searched};
 use crate::error::{Damage, SearchError};
-use crate::reading::snapshot::{Filter, Snapshot};
+use crate::reading::filter::Filter;
+use crate::reading::snapshot::Snapshot;
 use crate::top::Top;
 
 /// Rows that a thread takes at a time: some three megabytes of codes at 384 dimensions, a fraction
@@ -94,6 +95,7 @@ impl Snapshot {
         let searched = searched.collect::<Result<Vec<Searched<'_>>, Damage>>()?;
         let pieces: Vec<(usize, Range<usize>)> = (0..)
             .zip(&searched)
+            .filter(|(_, part)| !part.admits_nothing())
             .flat_map(|(at, part)| pieces(part.embeddings.len()).map(move |rows| (at, rows)))
             .collect();
         type Found = Result<Finds, SearchError>;

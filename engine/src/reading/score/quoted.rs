@@ -1,0 +1,110 @@
+//! The items that have what a question has in quotes.
+//!
+//! Owns how many are looked at, and which, where there are too many. The word columns say who has the words of
+//! a phrase; only their texts say who has them side by side. Must not know what a phrase is (`words`).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::error::SearchError;
+use crate::reading::filter::{Chosen, Filter, PartFilter};
+use crate::reading::snapshot::{Place, Snapshot};
+use crate::words::{Analyzer, Phrases, Reading};
+
+/// Items whose texts are looked through for the phrases of one question: the best by its words, where more
+/// have them all.
+pub const QUOTED_ITEMS_MAX: usize = 2048;
+
+/// Bytes of these texts, likewise. The best one is looked through whatever its length.
+pub const QUOTED_BYTES_MAX: usize = 16 << 20;
+
+/// Texts that are looked through between two looks at whether the answer is still wanted.
+const TEXTS_TOGETHER: u32 = 16;
+
+thread_local! {
+    /// Each thread keeps what analysis and looking through texts reuse.
+    static WORKING: RefCell<(Analyzer, Reading)> = RefCell::default();
+}
+
+/// The items that have all phrases of a question.
+#[derive(Debug, Clone)]
+pub struct Quoted {
+    /// These items, for a [`Filter`].
+    pub items: Arc<Chosen>,
+    /// Whether there may be more: a bound of items, bytes, phrases or a phrase's words was met.
+    pub cut_short: bool,
+}
+
+impl Snapshot {
+    /// The items that `filter` admits and that have, in title or text, every phrase that stands in quotes in
+    /// `question`; `None` where nothing does.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn quoted(&self, question: &str, filter: &Filter) -> Result<Option<Quoted>, SearchError> {
+        let phrases = WORKING.with_borrow_mut(|(analyzer, _)| Phrases::parse(analyzer, question));
+        if phrases.is_empty() {
+            return Ok(None);
+        }
+        let (mut places, bytes) = self.having(&phrases, filter)?;
+        let mut cut_short = phrases.is_cut();
+        if places.len() > QUOTED_ITEMS_MAX || bytes > QUOTED_BYTES_MAX as u64 {
+            let among = Some(Arc::new(self.chosen(&places)));
+            let best = Filter { among, ..filter.clone() };
+            let hits = self.search_words(question, QUOTED_ITEMS_MAX, &best)?;
+            cut_short |= hits.len() < places.len();
+            places = hits.into_iter().map(|hit| hit.place).collect();
+        }
+        let (found, is_all) = self.verified(&phrases, &places)?;
+        Ok(Some(Quoted { items: Arc::new(self.chosen(&found)), cut_short: cut_short || !is_all }))
+    }
+
+    /// Items with all words of the phrases, in order of place, and how many bytes their texts have.
+    fn having(&self, phrases: &Phrases, filter: &Filter) -> Result<(Vec<Place>, u64), SearchError> {
+        let (mut places, mut bytes) = (Vec::new(), 0);
+        for (at, part) in (0u32..).zip(self.parts.iter()) {
+            let segment = &part.segment;
+            let words = segment.words().map_err(|damage| segment.words_damage(damage))?;
+            let rows = words
+                .rows_having(phrases, &self.stop)
+                .map_err(|error| error.within(|damage| segment.words_damage(damage)))?;
+            if rows.is_empty() {
+                continue;
+            }
+            let admitted = PartFilter::of(self, filter, part)?;
+            for row in rows {
+                if admitted.admits(row)? {
+                    places.push(Place { part: at, row });
+                    bytes = segment.title_and_text_bytes(row)?.saturating_add(bytes);
+                }
+            }
+        }
+        Ok((places, bytes))
+    }
+
+    /// Those of `places` that have the phrases side by side, and whether all were looked at.
+    fn verified(
+        &self,
+        phrases: &Phrases,
+        places: &[Place],
+    ) -> Result<(Vec<Place>, bool), SearchError> {
+        let mut found = Vec::new();
+        let mut bytes = 0usize;
+        let mut steps = self.stop.each(TEXTS_TOGETHER);
+        for &place in places {
+            steps.step()?;
+            let (title, text) = self.part(place).segment.title_and_text(place.row)?;
+            bytes += title.len() + text.len();
+            if bytes > QUOTED_BYTES_MAX && bytes > title.len() + text.len() {
+                return Ok((found, false));
+            }
+            let has = WORKING.with_borrow_mut(|(analyzer, reading)| {
+                phrases.are_in(analyzer, &[title, text], reading)
+            });
+            if has {
+                found.push(place);
+            }
+        }
+        Ok((found, true))
+    }
+}

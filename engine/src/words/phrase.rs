@@ -1,0 +1,434 @@
+//! Phrases: what a question has in quotes, and whether a text has it word for word.
+//!
+//! Owns what counts as quoted and what "side by side" means. The columns keep no positions, so a text is
+//! analysed again and looked through. Must not know where texts lie nor which of them are looked at.
+//!
+//! A text is a line of *positions*, one for each plain word, each part of a compound, each character of a
+//! script without spaces. A compound as it stands lies over the positions of its parts, so that
+//! `"HTTPServer"` is found where `httpserver` or `http server` stands, and the other way round. Case, accents
+//! and endings count as little as they do elsewhere; what stands between two words does not count.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::analyze::{Analyzer, Emit, Kind};
+
+/// Phrases of one question; later ones are not required.
+pub const PHRASES_MAX: usize = 8;
+
+/// Positions of one phrase; what follows is not required.
+pub const PHRASE_WORDS_MAX: usize = 32;
+
+const _: () = assert!(PHRASE_WORDS_MAX < u64::BITS as usize, "prefixes of a phrase are bits");
+
+/// What a question has in quotes. Each is required.
+#[derive(Debug, Clone, Default)]
+pub struct Phrases {
+    phrases: Vec<Phrase>,
+    /// Their terms, numbered.
+    terms: HashMap<String, u16>,
+    /// A phrase was too long, or there were too many.
+    is_cut: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Phrase {
+    arcs: Vec<Arc>,
+    positions: u32,
+}
+
+/// A term over positions of a text.
+#[derive(Debug, Clone, Copy)]
+struct Arc {
+    from: u32,
+    to: u32,
+    term: u16,
+}
+
+/// What a row must have for one word or compound of a phrase: all parts, or the whole.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Need {
+    pub(super) parts: Vec<String>,
+    pub(super) whole: Option<String>,
+}
+
+impl Phrases {
+    /// The phrases of a question, in the order in which they come. What has no word in it is none.
+    pub fn parse(analyzer: &mut Analyzer, question: &str) -> Self {
+        let mut found = Self::default();
+        for text in quoted(question) {
+            let mut line = Line::default();
+            let terms = &mut found.terms;
+            let next = |terms: &HashMap<String, u16>| u16::try_from(terms.len()).ok();
+            let whole = line.read(analyzer, text, PHRASE_WORDS_MAX, |term| match terms.get(term) {
+                Some(&number) => Some(number),
+                None => {
+                    let number = next(terms)?;
+                    terms.insert(term.to_owned(), number);
+                    Some(number)
+                }
+            });
+            if line.positions == 0 {
+                continue;
+            }
+            if found.phrases.len() == PHRASES_MAX {
+                found.is_cut = true;
+                break;
+            }
+            found.is_cut |= !whole;
+            line.keep_only_wholes_of_one();
+            found.phrases.push(Phrase { arcs: line.arcs, positions: line.positions });
+        }
+        found
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.phrases.is_empty()
+    }
+
+    /// Whether something in quotes is not required, because it is too much.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// What the words of a row must have, wherever they stand, for its texts to have all phrases.
+    pub(super) fn needs(&self) -> Vec<Need> {
+        let mut spelled: Vec<&str> = vec![""; self.terms.len()];
+        for (term, number) in &self.terms {
+            spelled[usize::from(*number)] = term;
+        }
+        let term = |arc: &Arc| spelled[usize::from(arc.term)].to_owned();
+        let mut needs: Vec<Need> = Vec::new();
+        for phrase in &self.phrases {
+            let mut at = 0;
+            while at < phrase.positions {
+                let here = |arc: &&Arc| arc.from == at;
+                let whole = phrase.arcs.iter().filter(here).max_by_key(|arc| arc.to);
+                let Some(widest) = whole else { break };
+                let over = at..widest.to;
+                let parts = phrase.arcs.iter().filter(|arc| over.contains(&arc.from));
+                let (wide, narrow): (Vec<&Arc>, Vec<&Arc>) =
+                    parts.partition(|arc| arc.to - arc.from > 1);
+                needs.push(Need {
+                    parts: narrow.into_iter().map(term).collect(),
+                    whole: wide.first().map(|arc| term(arc)),
+                });
+                at = widest.to;
+            }
+        }
+        needs
+    }
+
+    /// Whether each phrase stands in one of these texts.
+    pub fn are_in(&self, analyzer: &mut Analyzer, texts: &[&str], scratch: &mut Reading) -> bool {
+        let mut missing: Vec<&Phrase> = self.phrases.iter().collect();
+        for text in texts {
+            scratch.line.clear();
+            scratch.line.read(analyzer, text, usize::MAX, |term| self.terms.get(term).copied());
+            missing.retain(|phrase| !phrase.is_in(&scratch.line, &mut scratch.reached));
+        }
+        missing.is_empty()
+    }
+}
+
+/// Memory that looking through texts reuses.
+#[derive(Debug, Default)]
+pub struct Reading {
+    line: Line,
+    reached: Vec<u64>,
+}
+
+impl Phrase {
+    /// Follows all beginnings of the phrase through the line at once: bit `n` of `reached[at]` says that its
+    /// first `n` positions end at `at`. Arcs lie in order of where they start, so what leads to a place is
+    /// known when the place is left.
+    fn is_in(&self, line: &Line, reached: &mut Vec<u64>) -> bool {
+        reached.clear();
+        reached.resize(line.positions as usize + 1, 0);
+        for arc in &line.arcs {
+            let begun = reached[arc.from as usize] | 1;
+            for own in self.arcs.iter().filter(|own| own.term == arc.term) {
+                if begun >> own.from & 1 == 1 {
+                    if own.to == self.positions {
+                        return true;
+                    }
+                    reached[arc.to as usize] |= 1 << own.to;
+                }
+            }
+        }
+        false
+    }
+}
+
+/// A text as the arcs of those of its terms that matter.
+#[derive(Debug, Default)]
+struct Line {
+    arcs: Vec<Arc>,
+    positions: u32,
+}
+
+/// The compound or word of a line that is being read.
+#[derive(Default)]
+struct Group {
+    number: Option<u32>,
+    /// Whether nothing of it came yet.
+    is_new: bool,
+    /// Its first arc, where that lies over all of it.
+    whole: Option<usize>,
+    /// It is of a script without spaces: its characters count, not their pairs.
+    is_spaceless: bool,
+}
+
+impl Line {
+    fn clear(&mut self) {
+        self.arcs.clear();
+        self.positions = 0;
+    }
+
+    /// Reads at most `most` positions of a text; `number` says which terms matter. Whether that was all.
+    fn read(
+        &mut self,
+        analyzer: &mut Analyzer,
+        text: &str,
+        most: usize,
+        mut number: impl FnMut(&str) -> Option<u16>,
+    ) -> bool {
+        let mut group = Group::default();
+        let mut is_all = true;
+        analyzer.terms(text, |emit| {
+            if group.number != Some(emit.group) {
+                self.close(&group);
+                if self.positions as usize >= most {
+                    is_all = false;
+                    return false;
+                }
+                group = Group { number: Some(emit.group), is_new: true, ..Group::default() };
+            }
+            is_all = self.take(emit, &mut group, most, &mut number);
+            is_all
+        });
+        self.close(&group);
+        is_all
+    }
+
+    /// Takes the next term of a text; false where there is no room for it.
+    fn take(
+        &mut self,
+        emit: Emit<'_>,
+        group: &mut Group,
+        most: usize,
+        number: &mut impl FnMut(&str) -> Option<u16>,
+    ) -> bool {
+        let is_first = std::mem::take(&mut group.is_new);
+        group.is_spaceless |= emit.kind == Kind::Single;
+        let from = self.positions;
+        match emit.kind {
+            Kind::Whole if is_first => {
+                if let Some(term) = number(emit.term) {
+                    group.whole = Some(self.arcs.len());
+                    self.arcs.push(Arc { from, to: from + 1, term });
+                }
+            }
+            Kind::Whole => {}
+            Kind::Word if group.is_spaceless => {}
+            Kind::Word | Kind::Part | Kind::Single => {
+                if from as usize >= most {
+                    return false;
+                }
+                self.positions += 1;
+                if let Some(term) = number(emit.term) {
+                    self.arcs.push(Arc { from, to: from + 1, term });
+                }
+            }
+        }
+        true
+    }
+
+    /// A compound ends where its last part does.
+    fn close(&mut self, group: &Group) {
+        if let Some(whole) = group.whole {
+            self.arcs[whole].to = self.positions.max(self.arcs[whole].from + 1);
+        }
+    }
+
+    /// Of `C++` and `__init__`, which have a single part, the part alone is not what was asked for.
+    fn keep_only_wholes_of_one(&mut self) {
+        let arcs = std::mem::take(&mut self.arcs);
+        for arc in arcs {
+            match self.arcs.last() {
+                Some(before) if (before.from, before.to) == (arc.from, arc.to) => {}
+                _ => self.arcs.push(arc),
+            }
+        }
+    }
+}
+
+/// What stands in quotes, straight or curly, outermost first. A quote that nothing closes is none, nor is an
+/// apostrophe, nor a straight quote behind a letter or digit, which may stand for inches.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while let Some((open, mark)) = next_quote(text, at) {
+            let inside = open + mark.len_utf8();
+            match closed(text, inside, mark) {
+                Some(range) => {
+                    at = range.end + text[range.end..].chars().next().map_or(0, char::len_utf8);
+                    return Some(&text[range]);
+                }
+                None => at = inside,
+            }
+        }
+        None
+    })
+}
+
+/// The next quote from `at` on that may open a phrase.
+fn next_quote(text: &str, at: usize) -> Option<(usize, char)> {
+    let mut before = text[..at].chars().next_back();
+    for (offset, mark) in text[at..].char_indices() {
+        let follows_word = before.is_some_and(char::is_alphanumeric);
+        let after = text[at + offset + mark.len_utf8()..].chars().next();
+        let opens = match mark {
+            '"' => !follows_word && after.is_some_and(|after| !after.is_whitespace()),
+            '\u{201C}' | '\u{201E}' => true,
+            _ => false,
+        };
+        if opens {
+            return Some((at + offset, mark));
+        }
+        before = Some(mark);
+    }
+    None
+}
+
+/// What lies between an opening quote and the one that closes it.
+fn closed(text: &str, inside: usize, mark: char) -> Option<Range<usize>> {
+    text[inside..].char_indices().find_map(|(offset, letter)| {
+        let at = inside + offset;
+        let after = text[at + letter.len_utf8()..].chars().next();
+        let closes = match (mark, letter) {
+            ('"', '"') => !after.is_some_and(char::is_alphanumeric),
+            ('\u{201C}', '\u{201D}') | ('\u{201E}', '\u{201C}' | '\u{201D}') => true,
+            _ => false,
+        };
+        closes.then_some(inside..at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Vec<&str> {
+        quoted(text).collect()
+    }
+
+    #[test]
+    fn what_stands_in_quotes_is_found() {
+        for (text, wanted) in [
+            ("who lit \"the big lamp\" and \"why\"?", vec!["the big lamp", "why"]),
+            (
+                "\u{201C}the lamp\u{201D} and \u{201E}die Lampe\u{201C}",
+                vec!["the lamp", "die Lampe"],
+            ),
+            ("(\"a\", \"b\")", vec!["a", "b"]),
+            ("\"a \u{201C}b\u{201D} c\"", vec!["a \u{201C}b\u{201D} c"]),
+            ("\"\" x", vec![""]),
+        ] {
+            assert_eq!(all(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn lone_quotes_apostrophes_and_inches_are_no_phrase() {
+        for text in [
+            "",
+            "\"",
+            "say \"hello",
+            "hello\" he said",
+            "a 5\" and a 7\" disc",
+            "the keeper's 'big lamp' isn't",
+            "\u{2018}big lamp\u{2019}",
+            "\u{201C}never closed",
+            "closed only\u{201D}",
+            "a \" b \" c",
+        ] {
+            assert!(all(text).is_empty(), "{text}: {:?}", all(text));
+        }
+    }
+
+    #[test]
+    fn what_has_no_word_is_no_phrase() {
+        for text in ["\"\"", "\"!?\"", "\u{201C}...\u{201D}"] {
+            assert!(Phrases::parse(&mut Analyzer::new(), text).is_empty(), "{text}");
+        }
+    }
+
+    fn is_in(question: &str, text: &str) -> bool {
+        let mut analyzer = Analyzer::new();
+        let phrases = Phrases::parse(&mut analyzer, question);
+        assert!(!phrases.is_empty(), "{question}");
+        phrases.are_in(&mut analyzer, &[text], &mut Reading::default())
+    }
+
+    #[test]
+    fn words_stand_side_by_side_in_order() {
+        for (question, text, wanted) in [
+            ("\"big lamp\"", "The BIG, lamps were lit.", true),
+            ("\"big lamp\"", "lamp big", false),
+            ("\"big lamp\"", "big old lamp", false),
+            ("\"a b a c\"", "a b a b a c", true),
+            ("\"lamp\"", "lamplight", false),
+            ("\"PEP-387\"", "see pep 387", true),
+            ("\"pep 387\"", "see PEP-387.", true),
+            ("\"the HTTPServer starts\"", "the httpserver starts", true),
+            ("\"the httpserver starts\"", "the HTTPServer starts", true),
+            ("\"http server starts\"", "HTTPServer starts", true),
+            ("\"C++ code\"", "C++ code", true),
+            ("\"C++ code\"", "C code", false),
+            ("\"__init__ runs\"", "init runs", false),
+            ("\"src/net/conn.rs\"", "in src/net/conn.rs there", true),
+            ("\"\u{6771}\u{4EAC} tower\"", "the \u{6771}\u{4EAC} tower", true),
+            ("\"\u{4EAC}\u{90FD}\"", "\u{6771}\u{4EAC}\u{90FD}", true),
+            ("\"\u{6771}\u{90FD}\"", "\u{6771}\u{4EAC}\u{90FD}", false),
+            ("\"big lamp\" \"fog horn\"", "fog horn, big lamp", true),
+            ("\"big lamp\" \"fog horn\"", "fog, horn; a big one, lamp", false),
+        ] {
+            assert_eq!(is_in(question, text), wanted, "{question} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_phrase_does_not_run_from_title_to_text() {
+        let mut analyzer = Analyzer::new();
+        let phrases = Phrases::parse(&mut analyzer, "\"big lamp\" \"horn\"");
+        let mut reading = Reading::default();
+        assert!(!phrases.are_in(&mut analyzer, &["big", "lamp horn"], &mut reading));
+        assert!(phrases.are_in(&mut analyzer, &["horn", "big lamp"], &mut reading));
+    }
+
+    #[test]
+    fn too_much_is_cut_and_said() {
+        let mut analyzer = Analyzer::new();
+        let long = format!("\"{}lamp\"", "fog ".repeat(PHRASE_WORDS_MAX));
+        let parsed = Phrases::parse(&mut analyzer, &long);
+        assert!(parsed.is_cut() && parsed.phrases[0].positions as usize == PHRASE_WORDS_MAX);
+        let many = "\"lamp\" ".repeat(PHRASES_MAX + 1);
+        let parsed = Phrases::parse(&mut analyzer, &many);
+        assert!(parsed.is_cut() && parsed.phrases.len() == PHRASES_MAX);
+        assert!(!Phrases::parse(&mut analyzer, &"\"lamp\" ".repeat(PHRASES_MAX)).is_cut());
+    }
+
+    #[test]
+    fn needs_are_parts_or_the_whole() {
+        let needs = Phrases::parse(&mut Analyzer::new(), "\"the PEP-387 C++\"").needs();
+        let said: Vec<(Vec<&str>, Option<&str>)> = needs
+            .iter()
+            .map(|need| (need.parts.iter().map(String::as_str).collect(), need.whole.as_deref()))
+            .collect();
+        let wanted: [(Vec<&str>, Option<&str>); 3] =
+            [(vec!["the"], None), (vec!["pep", "387"], Some("pep-387")), (vec!["c++"], None)];
+        assert_eq!(said, wanted);
+    }
+}
