@@ -7,6 +7,7 @@ pub(crate) mod gone;
 pub(crate) mod graph;
 pub(crate) mod moment;
 pub(crate) mod score;
+pub(crate) mod searching;
 pub(crate) mod snapshot;
 pub(crate) mod supersede;
 pub(crate) mod walk;

@@ -22,7 +22,7 @@ use crate::top::Top;
 
 /// Rows whose scores or bounds are made before the best of them are looked at: those numbers stay
 /// in the first-level cache.
-const BLOCK_ROWS: usize = 256;
+pub(super) const BLOCK_ROWS: usize = 256;
 /// Blocks between two looks at whether the scan is still wanted: at 384 dimensions less than a millisecond.
 const BLOCKS_TOGETHER: u32 = 32;
 /// A query is padded with zeros to a multiple of this, which is one of every row's width.
@@ -51,7 +51,8 @@ pub(super) type Best = Top<Cosine, (ItemId, Place)>;
 impl Snapshot {
     /// The `limit` items whose stored f16 vectors have the largest cosine with `query`, best
     /// first, equal ones in order of id. Exact: every row that `filter` admits is scored, or known
-    /// not to be among them.
+    /// not to be among them; but for rows of an index, where one is used
+    /// ([`search_state`](Snapshot::search_state)): of these, those of the nearest lists.
     ///
     /// `query` is as wide as the store's model; otherwise nothing is found.
     ///
@@ -66,9 +67,13 @@ impl Snapshot {
     ) -> Result<Vec<Hit>, SearchError> {
         let mut top = Top::new(limit);
         if let (Some(question), true) = (Question::of(*kernels, query), limit > 0) {
+            let is_approximate = self.search_state().is_approximate;
             for (at, part) in (0u32..).zip(self.parts.iter()) {
                 if part.segment.header().dimensions as usize == query.len() {
                     let searched = Searched::of(self, part, at, filter)?;
+                    if is_approximate && searched.probe(&question, &mut top)? {
+                        continue;
+                    }
                     if question.gains_from(&searched.embeddings) {
                         searched.scan_codes(&question, &mut top)?;
                     } else {
@@ -84,13 +89,13 @@ impl Snapshot {
 
 /// What is asked, in the forms that rows are compared with.
 pub(super) struct Question {
-    kernels: Kernels,
+    pub(super) kernels: Kernels,
     /// Padded with zeros.
     query: Vec<f32>,
     /// Of the query, as `f32` arithmetic gives it.
     length: f32,
     /// None where the query is wider than a stored one can be.
-    codes: Option<QueryCodes>,
+    pub(super) codes: Option<QueryCodes>,
 }
 
 impl Question {
@@ -130,9 +135,9 @@ impl Question {
 
 /// One part of a snapshot, as a scan sees it.
 pub(super) struct Searched<'a> {
-    segment: &'a Segment,
+    pub(super) segment: &'a Segment,
     at: u32,
-    stop: &'a Stop,
+    pub(super) stop: &'a Stop,
     admitted: PartFilter<'a>,
     pub(super) embeddings: Embeddings<'a>,
 }
@@ -189,7 +194,6 @@ impl<'a> Searched<'a> {
     ) -> Result<usize, SearchError> {
         let (embeddings, coded) = (&self.embeddings, &self.embeddings.coded);
         let codes = question.codes.as_ref().expect("`gains_from` looked for them");
-        let query = &question.query[..embeddings.row_halves];
         let mut products = [0; BLOCK_ROWS];
         let mut bounds = [0.0; BLOCK_ROWS];
         let mut floor = floor_of(top);
@@ -213,18 +217,30 @@ impl<'a> Searched<'a> {
                 if bound < floor {
                     continue;
                 }
-                let row = embeddings.items[vector];
-                if self.admitted.admits(row)? {
-                    let halves = embeddings.halves(vector, vector + 1)?;
-                    let dot = question.kernels.dot(query, halves);
-                    let score = self.score(question, vector, dot)?;
-                    self.offer(score, row, top)?;
+                if self.consider(question, vector, top)? {
                     floor = floor_of(top);
                     scored += 1;
                 }
             }
         }
         Ok(scored)
+    }
+
+    /// Scores a row from its halves and offers it, if it is admitted; gives whether it was.
+    pub(super) fn consider(
+        &self,
+        question: &Question,
+        vector: usize,
+        top: &mut Best,
+    ) -> Result<bool, SearchError> {
+        let row = self.embeddings.items[vector];
+        if !self.admitted.admits(row)? {
+            return Ok(false);
+        }
+        let halves = self.embeddings.halves(vector, vector + 1)?;
+        let dot = question.kernels.dot(&question.query[..self.embeddings.row_halves], halves);
+        self.offer(self.score(question, vector, dot)?, row, top)?;
+        Ok(true)
     }
 
     fn score(&self, question: &Question, vector: usize, dot: f32) -> Result<Cosine, Damage> {
@@ -243,6 +259,6 @@ impl<'a> Searched<'a> {
 }
 
 /// What a score must reach; anything does while there is room.
-fn floor_of(top: &Best) -> f64 {
+pub(super) fn floor_of(top: &Best) -> f64 {
     top.floor().map_or(f64::NEG_INFINITY, |floor| f64::from(floor.0))
 }
