@@ -495,6 +495,13 @@ impl Store {
         self.bytes_on_disk.load(Ordering::Relaxed)
     }
 
+    /// Looks anew at the bytes of all files, where some came or went without a snapshot.
+    pub(crate) fn count_bytes(&self) {
+        if let Ok(writer) = self.lock_writer() {
+            self.bytes_on_disk.store(writer.bytes_on_disk(), Ordering::Relaxed);
+        }
+    }
+
     /// The writer, while it takes writes.
     pub(crate) fn writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
         let writer = self.lock_writer()?;

@@ -19,13 +19,9 @@ use crate::error::Damage;
 use crate::pace::Pace;
 use crate::segment::Segment;
 
-/// Narrower embeddings have no shorter codes than halves, and are looked through as fast without.
-const DIMENSIONS_MIN: u32 = 33;
-
 /// Whether an index can gain anything over this segment.
 pub(crate) fn gains(segment: &Segment, rows_min: u32) -> bool {
-    let header = segment.header();
-    header.vectors >= rows_min.max(1) && header.dimensions >= DIMENSIONS_MIN
+    segment.header().vectors >= rows_min.max(1)
 }
 
 /// The file of an index over a segment, which is `of`. `None` where the pace ended it. The same rows

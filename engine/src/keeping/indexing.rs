@@ -49,6 +49,7 @@ impl Store {
         })?;
         let Some(lists) = lists else { return Ok(Indexed::Cancelled) };
         part.segment.take_index(lists);
+        self.count_bytes();
         Ok(Indexed::Made { rows: of.rows })
     }
 

@@ -78,6 +78,12 @@ pub struct SearchState {
 }
 
 impl Snapshot {
+    /// The same, searched by meaning in this way.
+    #[must_use]
+    pub fn searched(self, mode: SearchMode) -> Self {
+        Self { searching: Searching { mode, ..self.searching }, ..self }
+    }
+
     /// How it is searched by meaning.
     pub fn search_state(&self) -> SearchState {
         let (mut rows, mut indexed_rows, mut measured_over) = (0, 0, 0);

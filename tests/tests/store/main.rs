@@ -7,6 +7,7 @@ mod directory;
 mod erasure;
 mod graph;
 mod limits;
+mod nearest;
 mod reembedding;
 mod retired;
 mod scratch;
