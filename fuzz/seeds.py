@@ -118,6 +118,7 @@ SEEDS = {
     # First byte: which segment, and whether checksums are mended (below 0x80) and all is rewritten.
     "segment": [bytes([which, 64, 0, 0, 1]) for which in range(4)]
     + [bytes([0x40 | which, 64, 0, 0, 1]) for which in range(4)],
+    "index": [b"", b"\x18\x00\x00\x02", b"\x80\x00\x00\x7f", b"\x80\x03\x00\x01"],
     "state": [b"", b"\x40\x00\x00\xff", b"\x48\x00\x00\x07"],
     # First byte: which store, and whether fields (below 0x80) or bytes are changed.
     "manifest": [bytes([which, field, how, 2, 0]) for which in range(3) for field in range(0, 40, 3) for how in (1, 2, 4)]

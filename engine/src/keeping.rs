@@ -6,6 +6,7 @@
 pub(crate) mod backup;
 pub(crate) mod compact;
 mod erase;
+pub(crate) mod indexing;
 mod readable;
 pub(crate) mod reembed;
 pub(crate) mod salvage;

@@ -12,6 +12,7 @@ pub(crate) const SEGMENT_MAGIC: &[u8; 8] = b"RCLDSEG\0";
 pub(crate) const SEGMENT_END_MAGIC: &[u8; 8] = b"RCLDEND\0";
 pub(crate) const LOG_MAGIC: &[u8; 8] = b"RCLDLOG\0";
 pub(crate) const STATE_MAGIC: &[u8; 8] = b"RCLDSTA\0";
+pub(crate) const INDEX_MAGIC: &[u8; 8] = b"RCLDIDX\0";
 
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const TRAILER_BYTES: usize = 64;
@@ -42,14 +43,18 @@ pub(crate) enum FileKind {
     Manifest,
     Log,
     Segment,
+    Index,
 }
 
 impl FileKind {
+    const ALL: [Self; 4] = [Self::Manifest, Self::Log, Self::Segment, Self::Index];
+
     fn stem(self) -> &'static str {
         match self {
             Self::Manifest => "manifest",
             Self::Log => "log",
             Self::Segment => "segment",
+            Self::Index => "index",
         }
     }
 }
@@ -83,9 +88,8 @@ fn is_state_name(name: &str) -> bool {
 /// The largest number in the name of one of our files; `None` for any other name.
 pub(crate) fn largest_number(name: &str) -> Option<u64> {
     let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
-    let kinds = [FileKind::Manifest, FileKind::Log, FileKind::Segment];
     if !is_state_name(name) {
-        return kinds.iter().find_map(|&kind| number(kind, name));
+        return FileKind::ALL.iter().find_map(|&kind| number(kind, name));
     }
     name.split('-').filter_map(|digits| digits.parse().ok()).max()
 }
@@ -95,16 +99,21 @@ pub(crate) fn is_ours(name: &str) -> bool {
     largest_number(name).is_some()
 }
 
-/// Whether a file holds rows or their state, so that it is of no use when no manifest lists it.
+/// Whether a file holds rows, their state or what is made of them, so that it is of no use when no
+/// manifest lists the segment.
 pub(crate) fn is_listed_kind(name: &str) -> bool {
-    number(FileKind::Segment, name).is_some() || is_state_name(name)
+    is_mapped(name) || is_state_name(name)
+}
+
+/// Whether a file is mapped: its name says that nobody writes to it any more.
+pub(crate) fn is_mapped(name: &str) -> bool {
+    [FileKind::Segment, FileKind::Index].iter().any(|&kind| number(kind, name).is_some())
 }
 
 /// Whether a file is one of ours that was being written.
 pub(crate) fn is_unfinished(name: &str) -> bool {
-    let kinds = [FileKind::Manifest, FileKind::Log, FileKind::Segment];
     name.strip_suffix(UNFINISHED).is_some_and(|name| {
-        is_state_name(name) || kinds.iter().any(|&kind| number(kind, name).is_some())
+        is_state_name(name) || FileKind::ALL.iter().any(|&kind| number(kind, name).is_some())
     })
 }
 

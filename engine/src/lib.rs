@@ -9,6 +9,7 @@
 mod cursor;
 mod error;
 mod ids;
+mod index;
 mod item;
 mod keeping;
 mod layout;
@@ -36,6 +37,7 @@ pub use item::{
 };
 pub use keeping::backup::{Copied, CopyError, restore};
 pub use keeping::compact::Compacted;
+pub use keeping::indexing::Indexed;
 pub use keeping::reembed::{ReembedError, Reembedded, Reencoder};
 pub use keeping::salvage::{FileReport, LOSSES_MAX, LeftOut, Rows, Salvage, Salvaged, salvage};
 pub use keeping::upkeep::{UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, Upkeep};
@@ -56,6 +58,7 @@ pub use reading::graph::{
 pub use reading::hidden::{Class, Hidden, Sight};
 pub use reading::moment::Moment;
 pub use reading::score::{Asked, Hit, QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted};
+pub use reading::searching::{SearchMode, SearchState, Searching};
 pub use reading::snapshot::{Census, Counts, Edition, Place, Snapshot, Status};
 pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
 pub use reading::walk::{Record, Records, Target};

@@ -52,6 +52,22 @@ pub const REEMBED_ROUNDS_MAX: usize = 16;
 /// Segments that a move writes again because an erasure took them back, before it lets nothing pass
 /// until its round ends.
 pub const REEMBED_TAKEN_BACK_MAX: u64 = 64;
+/// Embeddings of a segment below which an index gains nothing.
+pub const INDEX_ROWS_MIN: u32 = 8 << 10;
+/// Lists of an index.
+pub const INDEX_LISTS_MAX: u32 = 16 << 10;
+/// Rows for each list that centroids are made of.
+pub const INDEX_SAMPLE: usize = 32;
+/// Times that centroids are made anew.
+pub const INDEX_ROUNDS: usize = 8;
+/// Rows that choose the depth of an index, and as many that measure it.
+pub const INDEX_QUESTIONS: usize = 128;
+/// Of a thousand near rows, how many the depth of an index reaches.
+pub const INDEX_RECALL_PERMILLE: usize = 993;
+/// Embeddings of a store up to which a search by meaning is exact.
+pub const APPROXIMATE_ROWS_MIN: u64 = 300_000;
+/// One in so many embeddings may be in no index where a search goes through indexes by itself.
+pub const UNINDEXED_SHARE_MAX: u64 = 4;
 /// Logs that a manifest names. Each opening that writes makes one.
 pub const LOGS_MAX: usize = 64;
 /// Ids in a manifest whose bytes are still to be removed; half of them may be asked for, since the

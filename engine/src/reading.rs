@@ -10,6 +10,7 @@ pub(crate) mod graph;
 pub(crate) mod hidden;
 pub(crate) mod moment;
 pub(crate) mod score;
+pub(crate) mod searching;
 pub(crate) mod snapshot;
 pub(crate) mod supersede;
 pub(crate) mod walk;

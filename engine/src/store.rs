@@ -38,6 +38,7 @@ use crate::os::clock::Micros;
 use crate::os::disk::DiskLock;
 use crate::pace::FullSpeed;
 use crate::part::Part;
+use crate::reading::searching::Searching;
 use crate::reading::snapshot::Snapshot;
 use crate::record;
 use crate::segment::Uncommitted;
@@ -65,6 +66,8 @@ pub struct Options {
     pub merge_bytes_max: usize,
     /// Bytes of the largest segment that compaction makes.
     pub compact_bytes_max: usize,
+    /// How it is searched by meaning.
+    pub searching: Searching,
 }
 
 impl Default for Options {
@@ -74,6 +77,7 @@ impl Default for Options {
             tail_bytes_seal: TAIL_BYTES_SEAL,
             merge_bytes_max: MERGE_BYTES_MAX,
             compact_bytes_max: COMPACT_BYTES_MAX,
+            searching: Searching::default(),
         }
     }
 }
@@ -142,7 +146,7 @@ impl Store {
     pub fn open(ground: Ground, options: Options) -> Result<Self, OpenError> {
         let disk = &*ground.disk;
         let lock = disk.lock()?.ok_or(OpenError::Locked)?;
-        let mut writer = Writer::open(&ground, options.durability)?;
+        let mut writer = Writer::open(&ground, &options)?;
         let store = Self {
             ground,
             options,
@@ -489,6 +493,13 @@ impl Store {
     /// Bytes of all files of the store.
     pub fn bytes_on_disk(&self) -> u64 {
         self.bytes_on_disk.load(Ordering::Relaxed)
+    }
+
+    /// Looks anew at the bytes of all files, where some came or went without a snapshot.
+    pub(crate) fn count_bytes(&self) {
+        if let Ok(writer) = self.lock_writer() {
+            self.bytes_on_disk.store(writer.bytes_on_disk(), Ordering::Relaxed);
+        }
     }
 
     /// The writer, while it takes writes.

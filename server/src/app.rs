@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use encoder::Precision;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
-use engine::{Durability, Ground, Model, OpenError, Options, Remedy, Store, WriteError, hex};
+use engine::{
+    Durability, Ground, Model, OpenError, Options, Remedy, SearchMode, Searching, Store,
+    WriteError, hex,
+};
 use kernels::Kernels;
 
 use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
@@ -36,6 +39,16 @@ pub struct Settings {
     pub call_time_max: Duration,
     /// When a write is acknowledged.
     pub durability: Durability,
+    /// How the store is searched by meaning.
+    pub search_mode: SearchMode,
+}
+
+impl Settings {
+    /// What of them is the store's.
+    fn options(&self) -> Options {
+        let searching = Searching { mode: self.search_mode, ..Searching::default() };
+        Options { durability: self.durability, searching, ..Options::default() }
+    }
 }
 
 /// How the arithmetic of embedding is done, whatever the model.
@@ -130,7 +143,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     let (credentials, created) = credentials(&settings.data)?;
     let workspace = workspace_dir(&settings.data);
     // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
-    let store = open_store(&settings.data, &workspace, settings.durability)?;
+    let store = open_store(&settings.data, &workspace, settings.options())?;
     forget_server(&settings.data);
     let encoders = bind_encoder(settings, Arc::new(store), progress)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -173,7 +186,7 @@ pub fn open(data: &Path) -> Result<(Store, Audit), StartError> {
         return Err(failed(format!("{}: {why}", data.display())));
     }
     let (credentials, _) = credentials(data)?;
-    let store = open_store(data, &workspace, Durability::Sync)?;
+    let store = open_store(data, &workspace, Options::default())?;
     forget_server(data);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
@@ -193,9 +206,8 @@ fn open_audit(
         .map_err(failed)
 }
 
-fn open_store(data: &Path, workspace: &Path, durability: Durability) -> Result<Store, StartError> {
+fn open_store(data: &Path, workspace: &Path, options: Options) -> Result<Store, StartError> {
     let ground = Ground::real(&workspace.join("store")).map_err(failed)?;
-    let options = Options { durability, ..Options::default() };
     Store::open(ground, options).map_err(|error| match error {
         OpenError::Locked => StartError::Busy(data.to_owned()),
         other => {

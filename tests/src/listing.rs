@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::{
     Damage, EdgeFilter, EdgeId, EdgeView, Filter, ItemId, ItemView, Micros, NEIGHBOURS_MAX, Place,
-    SearchError, Snapshot, SourceId, SourceView,
+    SearchError, SearchMode, Snapshot, SourceId, SourceView,
 };
 use kernels::Kernels;
 use serde_json::{Value, json};
@@ -214,6 +214,7 @@ fn found(snapshot: &Snapshot, asked: &Asked) -> Result<Value, SearchError> {
     for word in &asked.words {
         by_word.insert(word.clone(), json!(ids(snapshot.search_words(word, ALL, &everything)?)?));
     }
-    let near = snapshot.nearest(&Kernels::detect(), &asked.query, ALL, &everything)?;
+    let exactly = snapshot.clone().searched(SearchMode::Exact);
+    let near = exactly.nearest(&Kernels::detect(), &asked.query, ALL, &everything)?;
     Ok(json!({ "words": by_word, "near": ids(near)? }))
 }

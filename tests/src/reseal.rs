@@ -1,6 +1,6 @@
 //! Checksums made right again over bytes that are wrong, so that a test comes past the first check.
 //!
-//! For logs, segments, states and manifests as `format-spec/` describes them. Whatever the bytes hold,
+//! For logs, segments, states, indexes and manifests as `format-spec/` describes them. Whatever the bytes hold,
 //! nothing here panics: the fuzz targets use it on bytes that may be anything.
 
 use std::ops::Range;
@@ -83,6 +83,17 @@ pub fn segment_trailer(bytes: &mut [u8]) -> Option<()> {
 pub fn state(bytes: &mut [u8]) -> Option<()> {
     seal_at(bytes, 56, STATE_HEADER_BYTES..bytes.len())?;
     seal_at(bytes, 60, 0..60)
+}
+
+/// Makes header, page checks and their checksum of an index right.
+pub fn index(bytes: &mut [u8]) -> Option<()> {
+    seal_at(bytes, 124, 0..124)?;
+    let sum = bytes.len().checked_sub(4)?;
+    let checks = sum.checked_sub(sum.div_ceil(PAGE_BYTES + 4) * 4)?;
+    for (page, start) in (0..checks).step_by(PAGE_BYTES).enumerate() {
+        seal_at(bytes, checks + page * 4, start..(start + PAGE_BYTES).min(checks))?;
+    }
+    seal_at(bytes, sum, checks..sum)
 }
 
 /// A manifest whose first line is `line`.

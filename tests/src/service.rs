@@ -24,6 +24,7 @@ pub fn settings(data: &Path, model: Option<PathBuf>, call_time_max: Duration) ->
         encoding: Encoding { threads: 1, ..Encoding::detect() },
         call_time_max,
         durability: Durability::Sync,
+        search_mode: engine::SearchMode::default(),
     }
 }
 

@@ -114,6 +114,7 @@ fn the_snapshots_of_a_call_end_with_it() {
         encoding: Encoding { threads: 1, ..Encoding::detect() },
         call_time_max: Duration::from_secs(30),
         durability: Durability::Sync,
+        search_mode: engine::SearchMode::default(),
     };
     let started = app::start(&settings, &mut Silent).unwrap();
     let parts = started.parts;

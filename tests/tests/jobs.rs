@@ -100,6 +100,7 @@ impl Running {
             encoding: Encoding { threads: 1, ..Encoding::detect() },
             call_time_max: CALL_TIME_MAX,
             durability: Durability::Sync,
+            search_mode: engine::SearchMode::default(),
         };
         let parts = app::start(&settings, &mut Silent).unwrap().parts;
         let listeners = vec![Listen { id: LOCAL, address: ([127, 0, 0, 1], 0).into() }];

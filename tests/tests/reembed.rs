@@ -260,6 +260,7 @@ fn calls_in_the_middle_of_a_move() {
         encoding: Encoding { threads: 2, ..Encoding::detect() },
         call_time_max: CALL_TIME,
         durability: Durability::Sync,
+        search_mode: engine::SearchMode::default(),
     };
     let parts = app::start(&settings, &mut Silent).unwrap().parts;
     let (caller, cancel) = (Caller::local_operator(LOCAL_WORKSPACE), Cancel::new());

@@ -1,7 +1,8 @@
 //! Upkeep: what a store needs done in the background, and the threads that do it.
 //!
 //! Owns when things are done and how much of the machine they may take; what is done are calls
-//! anyone can make: [`Store::seal`], [`Store::sync`], [`Store::compact`], [`Store::erase_pending`].
+//! anyone can make: [`Store::seal`], [`Store::sync`], [`Store::compact`], [`Store::erase_pending`],
+//! [`Store::index`].
 //! A store without upkeep works too: a full tail is then sealed by the write that filled it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use crate::error::WriteError;
 use crate::keeping::compact::Compacted;
+use crate::keeping::indexing::Indexed;
 use crate::log::Durability;
 use crate::pace::Pace;
 use crate::store::Store;
 use crate::store::wanted::Wanted;
 
-/// Share of one core that compaction and erasure take at most, in percent.
+/// Share of one core that compaction, erasure and indexing take together at most, in percent.
 pub const UPKEEP_CPU_PERCENT: u32 = 50;
 /// How long compaction rests after an error or for want of room.
 pub const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
@@ -30,8 +32,8 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Begins to keep `store`: one thread seals, one compacts and erases, and where writes are not
-    /// synced one by one a third one syncs, which so never waits for the work of the others.
+    /// Begins to keep `store`: one thread seals, one compacts, erases and indexes, and where writes are
+    /// not synced one by one a third one syncs, which so never waits for the work of the others.
     pub fn start(store: Arc<Store>) -> std::io::Result<Self> {
         store.wanted.attend();
         let interval = match store.options.durability {
@@ -116,17 +118,37 @@ fn rewrite_loop(store: &Store) {
     let pace = Shared { wanted: &store.wanted, began: Mutex::new(Instant::now()) };
     while store.wanted.wait_for_change() {
         pace.begin();
-        let erased = store.erase_pending(&pace);
-        let compacted = store.compact(&pace);
-        match (erased, compacted) {
-            (Ok(_), Ok(Compacted::Merged { .. })) => store.wanted.note_change(),
-            (Ok(_), Ok(Compacted::Nothing | Compacted::Cancelled)) => {}
-            _ if store.stopped().is_some() => return,
-            _ => {
+        match rewrite(store, &pace) {
+            Some(Done::Something) => store.wanted.note_change(),
+            Some(Done::Nothing) => {}
+            None if store.stopped().is_some() => return,
+            None => {
                 store.wanted.rest(UPKEEP_PAUSE);
                 store.wanted.note_change();
             }
         }
+    }
+}
+
+/// What one round of rewriting did.
+enum Done {
+    /// There may be more of it.
+    Something,
+    Nothing,
+}
+
+/// Erases, then compacts, and where there is nothing to compact makes an index: one of a segment that
+/// compaction takes next would be for nothing. `None` where any of it met an error, or no room.
+fn rewrite(store: &Store, pace: &dyn Pace) -> Option<Done> {
+    let erased = store.erase_pending(pace);
+    let compacted = store.compact(pace);
+    match (erased.ok()?, compacted.ok()?) {
+        (_, Compacted::Merged { .. }) => Some(Done::Something),
+        (_, Compacted::NoRoom { .. }) => None,
+        (_, Compacted::Nothing | Compacted::Cancelled) => match store.index(pace).ok()? {
+            Indexed::Made { .. } => Some(Done::Something),
+            Indexed::Nothing | Indexed::Cancelled => Some(Done::Nothing),
+        },
     }
 }
 

@@ -33,9 +33,11 @@ pub struct Walked {
     pub segments: u64,
     /// State files.
     pub states: u64,
+    /// Indexes that are right.
+    pub indexes: u64,
     /// Logs.
     pub logs: u64,
-    /// Bytes of all files that the manifest needs.
+    /// Bytes of all files that the manifest needs, and of indexes.
     pub bytes: u64,
     /// Items, hidden ones too.
     pub items: u64,

@@ -15,8 +15,7 @@ use rustix::io::Errno;
 
 use super::held::HeldLock;
 use crate::error::DiskError;
-use crate::layout::UNFINISHED;
-use crate::layout::{self, FileKind};
+use crate::layout::{self, UNFINISHED};
 pub use crate::os::mmap::FileBytes;
 
 /// Keeps other processes out of the directory until it is dropped.
@@ -234,8 +233,9 @@ impl Disk for RealDisk {
     }
 
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
-        if layout::number(FileKind::Segment, name).is_none() {
-            let why = io::Error::other("only segments are mapped: other files may still change");
+        if !layout::is_mapped(name) {
+            let why = "only segments and indexes are mapped: other files may still change";
+            let why = io::Error::other(why);
             return Err(DiskError::new("map", name, why));
         }
         let file = File::open(self.root.join(name)).map_err(Self::fail("open", name))?;

@@ -90,9 +90,9 @@ impl FileBytes {
     #[expect(unsafe_code, reason = "the one place where the engine maps a file")]
     pub(crate) fn map(file: &File) -> io::Result<Self> {
         // SAFETY: a map is sound while nobody alters or truncates the file. `RealDisk::map` hands in
-        // segments only; one is renamed into place after its last sync, and no code opens that name
-        // for writing again (SEG-03): stores, this one and later ones, only ever unlink it, which a
-        // map outlives. A foreign process that edits it regardless is outside what
+        // segments and indexes only; one is renamed into place after its last sync, and no code opens
+        // that name for writing again (SEG-03, IDX-12): stores, this one and later ones, only ever
+        // unlink it or, an index, rename another one over it, which a map outlives. A foreign process that edits it regardless is outside what
         // format-spec/README.md promises.
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self::Mapped(MappedFile(map)))

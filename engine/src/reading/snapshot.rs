@@ -17,6 +17,7 @@ use crate::manifest::Model;
 use crate::os::clock::Micros;
 use crate::part::Part;
 use crate::reading::moment::{Moment, Times};
+use crate::reading::searching::Searching;
 use crate::segment::{EdgeView, ItemView, SourceView, TombstoneView};
 use crate::stop::Stop;
 
@@ -89,13 +90,16 @@ pub struct Snapshot {
     pub(crate) moment: Moment,
     /// When what is read of it is to end early.
     pub(crate) stop: Stop,
+    /// How it is searched by meaning.
+    pub(crate) searching: Searching,
 }
 
 impl Snapshot {
     /// These parts as of commit `seq`, which is their newest, at no moment in particular.
     pub(crate) fn of(parts: &[Part], seq: Seq, model: Option<Model>) -> Self {
         let (moment, stop) = (Moment::default(), Stop::default());
-        Self { parts: parts.into(), seq, model, moment, stop, view: 0 }
+        let searching = Searching::default();
+        Self { parts: parts.into(), seq, model, moment, stop, searching, view: 0 }
     }
 
     /// The same commit, looked at from another moment. Places stay good between the two; those of

@@ -23,8 +23,9 @@ mod vectors;
 mod writer;
 
 pub(crate) use adjacency::{EdgeRows, Packed, nodes_of};
+pub(crate) use codes::quantise;
 pub(crate) use column::View;
-pub(crate) use embeddings::Embeddings;
+pub(crate) use embeddings::{Coded, Embeddings};
 pub(crate) use file::{Ends, FileWriter};
 pub(crate) use header::Header;
 pub(crate) use raw::{Extent, RawFile};

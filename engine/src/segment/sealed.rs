@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::header::{self, Header};
 use crate::cursor::Cursor;
 use crate::error::{Damage, OpenError};
+use crate::index::Lists;
 use crate::layout::*;
 use crate::os::mmap::{AlignedBytes, FileBytes};
 
@@ -26,6 +27,8 @@ pub(crate) struct Segment {
     /// Whether a builder of this process made its words, so that they may be in the heap's form. Never
     /// of words that a file had: a list of terms in one is damage (WRD-01).
     pub(crate) is_of_heap: bool,
+    /// Where to look first among its embeddings, once it is there.
+    index: OnceLock<Lists>,
     /// Smallest and largest id, found when a look-up first asks.
     pub(super) item_ids: OnceLock<(u128, u128)>,
     pub(super) source_ids: OnceLock<(u128, u128)>,
@@ -119,11 +122,22 @@ impl Segment {
             checks_at: frame.checks_at,
             checked: (0..frame.checks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             is_of_heap: false,
+            index: OnceLock::new(),
             item_ids: OnceLock::new(),
             source_ids: OnceLock::new(),
             edge_ids: OnceLock::new(),
             bytes,
         }
+    }
+
+    /// The index over its embeddings, if there is one.
+    pub(crate) fn index(&self) -> Option<&Lists> {
+        self.index.get()
+    }
+
+    /// Has questions looked for by an index of this segment from now on. The first one stays.
+    pub(crate) fn take_index(&self, lists: Lists) {
+        let _there_already = self.index.set(lists);
     }
 
     /// Says that rows are looked up in it, and embeddings read from one end to the other.

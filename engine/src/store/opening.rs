@@ -3,11 +3,12 @@
 //! Owns the order in which a manifest, its segments and its logs are read; changes nothing on disk.
 //! A writer and a reader of another process's store come through here.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::error::{Damage, DiskError, OpenError};
 use crate::ids::Seq;
+use crate::index::{IndexOf, Lists};
 use crate::item::Batch;
 use crate::layout::{self, FileKind};
 use crate::log::{Frame, LogEnd, LogReader};
@@ -75,6 +76,19 @@ impl Opened {
     fn open_segments(&self) -> HashMap<[u8; 32], Arc<Segment>> {
         let entries = self.manifest.segments.iter().zip(self.rows.sealed_parts());
         entries.map(|(entry, part)| (entry.sha256, Arc::clone(&part.segment))).collect()
+    }
+
+    /// Has each sealed segment searched through its index, where one of these names is that and all of it
+    /// is right. What is wrong with one is told by `verify`; upkeep makes it anew.
+    pub(crate) fn take_indexes(&self, disk: &dyn Disk, names: &[String]) {
+        let found: HashSet<u64> =
+            names.iter().filter_map(|name| layout::number(FileKind::Index, name)).collect();
+        for (entry, part) in self.manifest.segments.iter().zip(self.rows.sealed_parts()) {
+            let is_wanted = part.segment.index().is_none() && found.contains(&entry.number);
+            if is_wanted && let Ok(Some(lists)) = Lists::open(disk, &IndexOf::segment(entry)) {
+                part.segment.take_index(lists);
+            }
+        }
     }
 
     /// Brings back what the logs hold. While another process writes them (`is_growing`), what is not

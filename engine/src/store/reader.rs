@@ -65,5 +65,6 @@ fn try_open(disk: &dyn Disk, known: Option<&Opened>) -> Result<Opened, OpenError
     let (manifest, _) = Manifest::newest(disk, &names)?.ok_or(OpenError::NoStore)?;
     let mut opened = Opened::sealed(disk, manifest, known)?;
     opened.replay(disk, &names, true)?;
+    opened.take_indexes(disk, &names);
     Ok(opened)
 }

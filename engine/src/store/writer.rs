@@ -13,19 +13,21 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::{Damage, DiskError, OpenError, WriteError};
 use crate::ids::{Seq, SourceId, StoreId};
+use crate::index::Lists;
 use crate::item::Batch;
 use crate::layout::{self, FileKind};
 use crate::limits::*;
 use crate::log::{Durability, LogSyncer, LogWriter};
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::os::disk::{Disk, put_all_in_place};
+use crate::reading::searching::Searching;
 use crate::reading::snapshot::Snapshot;
 use crate::segment::Uncommitted;
 use crate::state::{RowState, StateFile, StateOf};
-use crate::store::Ground;
 use crate::store::job::{Job, JobError, Made};
 use crate::store::opening::Opened;
 use crate::store::rows::Rows;
+use crate::store::{Ground, Options};
 
 /// Bytes that a batch takes in the logs at most, with the head of its frame and the header of a log.
 const FRAME_ROOM: u64 = FRAME_BYTES_MAX as u64 + LOG_RESERVE_STEP;
@@ -38,6 +40,8 @@ pub(crate) struct Writer {
     pub(crate) rows: Rows,
     log: Option<LogWriter>,
     durability: Durability,
+    /// How snapshots are searched by meaning.
+    searching: Searching,
     /// Whether the logs hold frames that nobody knows to be on disk.
     pub(crate) must_seal: bool,
     /// Numbers of segments of an older version.
@@ -99,7 +103,7 @@ fn marks(state: &RowState) -> [u32; 3] {
 impl Writer {
     /// Opens what the directory holds, making a new store where it holds none, and recovers what
     /// was acknowledged.
-    pub(crate) fn open(ground: &Ground, durability: Durability) -> Result<Self, OpenError> {
+    pub(crate) fn open(ground: &Ground, options: &Options) -> Result<Self, OpenError> {
         let disk = &*ground.disk;
         let names = disk.names()?;
         let (manifest, manifest_bytes) = match Manifest::newest(disk, &names)? {
@@ -113,6 +117,7 @@ impl Writer {
         let mut opened = Opened::sealed(disk, manifest, None)?;
         let stored_marks = stored_marks(&opened);
         opened.replay(disk, &names, false)?;
+        opened.take_indexes(disk, &names);
         // What is about to be removed may be all that is left if the newest names are lost.
         disk.sync_names()?;
         let writer = Self {
@@ -120,7 +125,8 @@ impl Writer {
             manifest: opened.manifest,
             rows: opened.rows,
             log: None,
-            durability,
+            durability: options.durability,
+            searching: options.searching,
             must_seal: !opened.is_closed,
             outdated: opened.outdated,
             older_logs: opened.logs,
@@ -147,6 +153,7 @@ impl Writer {
         let mut needed: HashSet<String> = HashSet::new();
         for entry in &self.manifest.segments {
             needed.insert(layout::name(FileKind::Segment, entry.number));
+            needed.insert(layout::name(FileKind::Index, entry.number));
             let state = entry.state.as_ref();
             needed.extend(state.map(|state| layout::state_name(entry.number, state.generation)));
         }
@@ -186,7 +193,7 @@ impl Writer {
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         self.views += 1;
         let now = Snapshot::of(self.rows.all(), self.last_seq(), self.manifest.model);
-        Snapshot { view: self.views, ..now }
+        Snapshot { view: self.views, searching: self.searching, ..now }
     }
 
     /// Whether the tail must be sealed before another batch is logged. The flush itself needs a log
@@ -219,12 +226,14 @@ impl Writer {
         self.older_log_bytes + self.log.as_ref().map_or(0, LogWriter::bytes)
     }
 
-    /// Bytes of all files that the manifest needs, and the logs.
+    /// Bytes of all files that the manifest needs, the logs, and indexes.
     pub(crate) fn bytes_on_disk(&self) -> u64 {
         let sealed = self.manifest.segments.iter();
         let sealed: u64 = sealed
             .map(|entry| entry.bytes + entry.state.as_ref().map_or(0, |state| state.bytes))
             .sum();
+        let indexes = self.rows.sealed_parts().iter().filter_map(|part| part.segment.index());
+        let sealed = sealed + indexes.map(Lists::file_bytes).sum::<u64>();
         let log = self.log.as_ref().map_or(0, LogWriter::file_bytes);
         sealed + self.older_file_bytes + log + self.manifest_bytes
     }
@@ -344,6 +353,7 @@ impl Writer {
     fn doom(&mut self, entry: &SegmentEntry) {
         self.stored_marks.remove(&entry.number);
         self.doomed.push(layout::name(FileKind::Segment, entry.number));
+        self.doomed.push(layout::name(FileKind::Index, entry.number));
         let state = entry.state.as_ref();
         self.doomed.extend(state.map(|state| layout::state_name(entry.number, state.generation)));
     }

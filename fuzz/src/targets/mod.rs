@@ -4,6 +4,7 @@ pub mod bodies;
 pub mod encoder_open;
 pub mod grounding;
 pub mod http;
+pub mod index;
 pub mod ledger;
 pub mod lines;
 pub mod log;
@@ -30,6 +31,7 @@ pub fn named(name: &str) -> Option<Target> {
         "encoder_open" => encoder_open::run,
         "grounding" => grounding::run,
         "http" => http::run,
+        "index" => index::run,
         "ledger" => ledger::run,
         "lines" => lines::run,
         "log" => log::run,

@@ -150,7 +150,13 @@ fn options(byte: u8) -> Options {
     // Without merges at a flush there are segments for compaction to merge.
     let merge_bytes_max = [0, 0, 24 << 10, 1 << 20][usize::from(byte >> 3) % 4];
     let compact_bytes_max = [48 << 10, 1 << 20][usize::from(byte >> 5) % 2];
-    Options { durability, tail_bytes_seal, merge_bytes_max, compact_bytes_max }
+    Options {
+        durability,
+        tail_bytes_seal,
+        merge_bytes_max,
+        compact_bytes_max,
+        ..Options::default()
+    }
 }
 
 /// A pace that ends a job after so many pieces.

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use engine::Durability;
+use engine::{Durability, SearchMode};
 
 use crate::app::{self, Encoding, Settings, StartError, Started};
 use crate::limits::{
@@ -170,6 +170,10 @@ struct ServeArgs {
     /// survives the end of the process, and a power cut takes at most the last 50 ms.
     #[arg(long, default_value = "sync", value_name = "WHEN")]
     durability: Acknowledged,
+    /// How to search by meaning: `exact`; `approximate`, through each index that there is; `auto`, exactly
+    /// up to 300,000 embeddings, and from there on through indexes once they have caught up.
+    #[arg(long, default_value = "auto", value_name = "MODE")]
+    search_mode: Searched,
     /// Ingest this file or folder first; may be given many times.
     #[arg(long, value_name = "PATH")]
     ingest: Vec<PathBuf>,
@@ -281,6 +285,24 @@ enum Acknowledged {
     Interval,
 }
 
+/// How the store is searched by meaning.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Searched {
+    Auto,
+    Exact,
+    Approximate,
+}
+
+impl Searched {
+    fn mode(self) -> SearchMode {
+        match self {
+            Self::Auto => SearchMode::Auto,
+            Self::Exact => SearchMode::Exact,
+            Self::Approximate => SearchMode::Approximate,
+        }
+    }
+}
+
 impl Acknowledged {
     fn durability(self) -> Durability {
         match self {
@@ -362,6 +384,7 @@ impl Common {
             encoding: self.encoding()?,
             call_time_max: CALL_TIME_MAX,
             durability: Durability::Sync,
+            search_mode: SearchMode::default(),
         })
     }
 

@@ -43,7 +43,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     check_folders(args)?;
     let durability = args.durability.durability();
     let call_time_max = Duration::from_secs(args.call_time);
-    let settings = Settings { durability, call_time_max, ..args.common.settings()? };
+    let search_mode = args.search_mode.mode();
+    let settings = Settings { durability, call_time_max, search_mode, ..args.common.settings()? };
     // From here on SIGTERM is heard, and acted upon as soon as the parts stand.
     let stopping = Cancel::new();
     let handle = server.handle();

@@ -161,7 +161,8 @@ fn to_json(found: &Verified) -> Value {
         "clean": found.is_clean(),
         "manifest": found.manifest,
         "seq": found.seq,
-        "segments": walked.segments, "states": walked.states, "logs": walked.logs,
+        "segments": walked.segments, "states": walked.states,
+        "indexes": walked.indexes, "logs": walked.logs,
         "bytes": walked.bytes, "items": walked.items, "sources": walked.sources,
         "edges": walked.edges, "tombstones": walked.tombstones, "embeddings": walked.vectors,
         "findings": found.findings.iter().map(finding).collect::<Vec<_>>(),
@@ -177,6 +178,7 @@ fn readable(found: &Verified) -> String {
     let rows = [
         ("segments", walked.segments),
         ("states", walked.states),
+        ("indexes", walked.indexes),
         ("logs", walked.logs),
         ("bytes", walked.bytes),
         ("items", walked.items),

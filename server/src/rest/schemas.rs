@@ -122,6 +122,15 @@ fn stats() -> Value {
         "why": text("Why it takes no writes."),
         "erasures_pending": {"type": ["integer", "null"], "minimum": 0},
     });
+    let search = json!({
+        "mode": {"type": "string", "enum": ["auto", "exact", "approximate"]},
+        "approximate": {"type": "boolean", "description": "Whether an index is used."},
+        "rows": count("Embeddings."),
+        "indexed_rows": count("Of these, embeddings in an index."),
+        "recall_at_10": {"type": "number", "minimum": 0, "maximum": 1,
+            "description": "The share of the ten nearest that is found; 1 where the search is exact."},
+        "measured_over": count("Neighbours that this was measured with; 0 where the search is exact."),
+    });
     let milliseconds = json!({"type": ["number", "null"], "minimum": 0});
     let latency = json!({"p50": milliseconds, "p95": milliseconds, "p99": milliseconds});
     object(
@@ -140,6 +149,7 @@ fn stats() -> Value {
             "segments": count("Parts of the store."),
             "bytes_on_disk": count("Bytes of all files of the store."),
             "store": object("How the store is.", store, &["why"]),
+            "search": object("How a search by meaning is done.", search, &[]),
             "recall_latency_ms": object("Milliseconds; null before the first recall.", latency, &[]),
         }),
         &["names_left_out"],

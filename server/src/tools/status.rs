@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Seq, Store};
+use engine::{SearchState, Seq, Store};
 use serde_json::{Map, Value, json};
 
 use super::args::args;
@@ -37,6 +37,7 @@ pub(super) static FAMILY: Family = Family {
             always("segments", Kind::Integer),
             always("bytes_on_disk", Kind::Integer),
             always("store", Kind::Object),
+            always("search", Kind::Object),
             always("recall_latency_ms", Kind::Object),
         ],
         scope: Scope::TenantRead,
@@ -81,6 +82,7 @@ pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
         "embedding_rows": counts.vectors, "segments": counts.parts,
         "bytes_on_disk": workspace.store.bytes_on_disk(),
         "store": store_part(&workspace.store, snapshot.seq()),
+        "search": search_part(&snapshot.search_state()),
         "recall_latency_ms": {
             "p50": latency(0.50), "p95": latency(0.95), "p99": latency(0.99),
         },
@@ -114,6 +116,15 @@ fn store_part(store: &Store, seq: Seq) -> Value {
         part["why"] = json!(why);
     }
     part
+}
+
+/// How a search by meaning is done, and how many of the ten nearest it was measured to find.
+fn search_part(state: &SearchState) -> Value {
+    json!({
+        "mode": state.mode.name(), "approximate": state.is_approximate,
+        "rows": state.rows, "indexed_rows": state.indexed_rows,
+        "recall_at_10": state.recall_at_10, "measured_over": state.measured_over,
+    })
 }
 
 #[cfg(test)]

@@ -124,10 +124,14 @@ impl Step {
             Self::Bind => store.bind_model(MODEL).map(|()| 0),
             Self::Seal(_) => store.seal().map(|()| 0),
             Self::Sync => store.sync().map(|()| 0),
-            Self::Compact(at, _) => store.compact(&ending(at)).map(|done| match done {
-                Compacted::Merged { segments, .. } => segments,
-                _ => 0,
-            }),
+            Self::Compact(at, _) => {
+                let done = store.compact(&ending(at))?;
+                store.index(&FullSpeed)?;
+                Ok(match done {
+                    Compacted::Merged { segments, .. } => segments,
+                    _ => 0,
+                })
+            }
             Self::Erase(ids, at, _) => {
                 store.erase(ids, ERASER, "asked for", &ending(at)).map(|()| 0)
             }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Durability, OpenError, Options, Reader, Store, WriteError};
+use engine::{Durability, OpenError, Options, Reader, SearchMode, Searching, Store, WriteError};
 
 use super::copies::{Copies, Copy};
 use super::disk::{Fault, SimDisk};
@@ -110,7 +110,11 @@ impl Manner {
         let file_system = FileSystem::ALL[one(&[0, 1, 2, 3, 3])];
         let garbage = one(&[0, 1]) == 1;
         let compact_bytes_max = one(&[48 << 10, 1 << 20, 1 << 20]);
-        let options = Options { durability, tail_bytes_seal, merge_bytes_max, compact_bytes_max };
+        // An index of every segment, so that crashes meet them; what is compared is found without.
+        let (mode, approximate_rows_min, index_rows_min) = (SearchMode::Approximate, 0, 1);
+        let searching = Searching { mode, approximate_rows_min, index_rows_min };
+        let options =
+            Options { durability, tail_bytes_seal, merge_bytes_max, compact_bytes_max, searching };
         Self { options, cut: Cut { file_system, garbage } }
     }
 }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Starts of rule ids; each has a page.
-const ROOMS: [&str; 11] =
-    ["SEG", "EMB", "LOG", "MAN", "STA", "STO", "WRD", "LED", "EXP", "BAK", "WGT"];
+const ROOMS: [&str; 12] =
+    ["SEG", "EMB", "IDX", "LOG", "MAN", "STA", "STO", "WRD", "LED", "EXP", "BAK", "WGT"];
 /// A room's three letters, a dash, two digits.
 const RULE_BYTES: usize = 6;
 

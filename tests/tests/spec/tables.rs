@@ -116,6 +116,14 @@ fn limits_are_those_of_the_page() {
         REEMBED_ROUNDS_MAX,
         REEMBED_TAKEN_BACK_MAX,
         COMPACT_FREE_BYTES_MIN,
+        INDEX_ROWS_MIN,
+        INDEX_LISTS_MAX,
+        INDEX_SAMPLE,
+        INDEX_ROUNDS,
+        INDEX_QUESTIONS,
+        INDEX_RECALL_PERMILLE,
+        APPROXIMATE_ROWS_MIN,
+        UNINDEXED_SHARE_MAX,
     ];
     let of_words = values![words: TERM_BYTES_MAX, ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX];
     let written: BTreeSet<(String, u64)> = table(&page("limits.md"), "| name | value | why |")

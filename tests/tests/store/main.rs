@@ -8,6 +8,7 @@ mod erasure;
 mod graph;
 mod hidden;
 mod limits;
+mod nearest;
 mod quoted;
 mod reembedding;
 mod retired;

@@ -12,6 +12,7 @@ use super::Walked;
 use super::findings::Findings;
 use crate::error::{Damage, DiskError, OpenError};
 use crate::ids::Seq;
+use crate::index::{IndexOf, Lists};
 use crate::keeping::readable;
 use crate::layout::{self, FileKind};
 use crate::log::{LogEnd, LogReader};
@@ -36,6 +37,8 @@ pub(super) struct Listed {
     pub(super) segment: Option<Segment>,
     /// Its state, where that could be read.
     pub(super) state: Option<RowState>,
+    /// Its index, where there is one that is right.
+    pub(super) index: Option<Lists>,
 }
 
 /// A log and its rows.
@@ -138,6 +141,7 @@ impl Gathered {
                 listed.segment = None;
             }
             listed.state = self.read_state(disk, entry)?;
+            listed.index = self.read_index(disk, entry)?;
             listed.entry = Some(entry.clone());
             self.sealed.push(listed);
         }
@@ -166,7 +170,41 @@ impl Gathered {
             }
             Err(other) => return Err(other),
         };
-        Ok(Some(Listed { name: name.to_owned(), file, entry: None, segment, state: None }))
+        Ok(Some(Listed {
+            name: name.to_owned(),
+            file,
+            entry: None,
+            segment,
+            state: None,
+            index: None,
+        }))
+    }
+
+    /// The index of a segment; it need not be there.
+    fn read_index(
+        &mut self,
+        disk: &dyn Disk,
+        entry: &SegmentEntry,
+    ) -> Result<Option<Lists>, OpenError> {
+        match Lists::open(disk, &IndexOf::segment(entry)) {
+            Ok(index) => Ok(index),
+            Err(OpenError::Damaged(damage)) => {
+                self.findings.add(damage);
+                Ok(None)
+            }
+            // What cannot be read of it, nothing needs.
+            Err(OpenError::Disk(error)) => {
+                self.findings.add(Damage::new("IDX-07", error.to_string()));
+                Ok(None)
+            }
+            Err(OpenError::TooNew { file, version }) => {
+                self.findings.note(format!(
+                    "{file}: made by a newer build for version {version}; it is not used"
+                ));
+                Ok(None)
+            }
+            Err(other) => Err(other),
+        }
     }
 
     fn read_state(
@@ -327,6 +365,10 @@ impl Gathered {
                 walked.states += u64::from(listed.state.is_some());
                 walked.bytes += state.bytes;
             }
+            if let Some(index) = &listed.index {
+                walked.indexes += 1;
+                walked.bytes += index.file_bytes();
+            }
         }
         walked.bytes += self.logs.iter().map(|log| log.reader.file_bytes()).sum::<u64>();
         for segment in self.parts() {
@@ -365,6 +407,8 @@ pub(super) fn files(names: &[String], manifest: &Manifest) -> BTreeMap<String, K
     let mut needed: HashSet<String> = manifest.listed().map(|file| file.name).collect();
     needed.insert(layout::name(FileKind::Manifest, manifest.number));
     needed.insert("LOCK".to_owned());
+    let indexes = manifest.segments.iter().map(|entry| IndexOf::segment(entry).name());
+    needed.extend(indexes);
     let kind = |name: &String| {
         let is_log = |number: u64| number >= manifest.log_floor;
         if needed.contains(name) || layout::number(FileKind::Log, name).is_some_and(is_log) {

@@ -2,6 +2,7 @@
 
 mod bound;
 mod lexical;
+mod probe;
 mod quoted;
 mod scan;
 #[cfg(test)]

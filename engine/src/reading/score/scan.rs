@@ -25,7 +25,7 @@ use crate::top::Top;
 
 /// Rows whose scores or sums are made before the best of them are looked at: those numbers stay in
 /// the first caches.
-const BLOCK_ROWS: usize = 256;
+pub(super) const BLOCK_ROWS: usize = 256;
 /// Blocks between two looks at whether the scan is still wanted: at 384 dimensions about a
 /// millisecond for as many questions as there may be.
 const BLOCKS_TOGETHER: u32 = 16;
@@ -122,7 +122,7 @@ impl Floor {
 
 /// Some questions of one width, and what is common to them.
 pub(super) struct Group<'a> {
-    kernels: Kernels,
+    pub(super) kernels: Kernels,
     pub(super) questions: Vec<Question>,
     /// Each of the questions' filters once.
     filters: Vec<&'a Filter>,
@@ -160,21 +160,21 @@ impl<'a> Group<'a> {
         Question::of(query, 0, 0).is_some()
     }
 
-    fn codes(&self, question: usize) -> &QueryCodes {
+    pub(super) fn codes(&self, question: usize) -> &QueryCodes {
         self.questions[question].codes.as_ref().expect("`gains_from` looked for them")
     }
 
-    /// What the sums of a row's codes must come to, for each question.
-    fn bars(&self) -> Bars {
+    /// What the sums of a row's codes must come to, for each of these questions.
+    pub(super) fn bars(&self, questions: Range<usize>) -> Bars {
         let mut bars = Bars {
             per_product: [0.0; QUESTIONS_MAX],
             per_error: [0.0; QUESTIONS_MAX],
             least: [0.0; QUESTIONS_MAX],
         };
-        for (q, floor) in self.floors.iter().enumerate() {
-            let bar = self.codes(q).bar(floor.get());
-            (bars.per_product[q], bars.per_error[q]) = (bar.per_product, bar.per_error);
-            bars.least[q] = bar.least;
+        for (at, q) in questions.enumerate() {
+            let bar = self.codes(q).bar(self.floors[q].get());
+            (bars.per_product[at], bars.per_error[at]) = (bar.per_product, bar.per_error);
+            bars.least[at] = bar.least;
         }
         bars
     }
@@ -203,9 +203,9 @@ impl Finds {
 
 /// One part of a snapshot, as a scan sees it.
 pub(super) struct Searched<'a> {
-    segment: &'a Segment,
+    pub(super) segment: &'a Segment,
     at: u32,
-    stop: &'a Stop,
+    pub(super) stop: &'a Stop,
     /// One for each filter of the group.
     admitted: Vec<PartFilter<'a>>,
     pub(super) embeddings: Embeddings<'a>,
@@ -301,7 +301,7 @@ impl<'a> Searched<'a> {
                 norms: &embeddings.norms[block.clone()],
             };
             let reaching = &mut reaching[..block.len()];
-            group.kernels.reaching(products, facts, &group.bars(), reaching);
+            group.kernels.reaching(products, facts, &group.bars(0..questions), reaching);
             let sums = products.chunks_exact(questions);
             for ((vector, &reaches), sums) in block.zip(reaching.iter()).zip(sums) {
                 if reaches != 0 {
@@ -321,23 +321,35 @@ impl<'a> Searched<'a> {
         (reaches, sums): (u16, &[i32]),
         finds: &mut Finds,
     ) -> Result<(), SearchError> {
-        let (embeddings, coded) = (&self.embeddings, &self.embeddings.coded);
-        let (scale, error) = (coded.scales[vector], coded.errors[vector]);
-        let norm = embeddings.norms[vector];
         for (q, &sum) in sums.iter().enumerate().filter(|(q, _)| reaches >> q & 1 == 1) {
-            // What is not a number bounds nothing, and is not below the floor either.
-            if group.codes(q).bound(sum, scale, error, norm) < group.floors[q].get() {
-                continue;
-            }
-            let question = &group.questions[q];
-            let score = || {
-                let query = &question.query[..embeddings.row_halves];
-                let dot = group.kernels.dot(query, embeddings.halves(vector, vector + 1)?);
-                self.score(question, vector, dot)
-            };
-            self.offer_admitted(group, q, vector, score, finds)?;
+            self.consider(group, q, (vector, sum), finds)?;
         }
         Ok(())
+    }
+
+    /// Scores a row for one question, if its exact bound, by the sum of its codes, reaches the floor.
+    pub(super) fn consider(
+        &self,
+        group: &Group<'_>,
+        question: usize,
+        (vector, sum): (usize, i32),
+        finds: &mut Finds,
+    ) -> Result<(), SearchError> {
+        let (embeddings, coded) = (&self.embeddings, &self.embeddings.coded);
+        let norm = embeddings.norms[vector];
+        let codes = group.codes(question);
+        let bound = codes.bound(sum, coded.scales[vector], coded.errors[vector], norm);
+        // What is not a number bounds nothing, and is not below the floor either.
+        if bound < group.floors[question].get() {
+            return Ok(());
+        }
+        let score = || {
+            let asked = &group.questions[question];
+            let query = &asked.query[..embeddings.row_halves];
+            let dot = group.kernels.dot(query, embeddings.halves(vector, vector + 1)?);
+            self.score(asked, vector, dot)
+        };
+        Ok(self.offer_admitted(group, question, vector, score, finds)?)
     }
 
     fn score(&self, question: &Question, vector: usize, dot: f32) -> Result<Cosine, Damage> {

@@ -34,7 +34,8 @@ pub struct Asked<'a> {
 impl Snapshot {
     /// The `limit` items whose stored f16 vectors have the largest cosine with `query`, best
     /// first, equal ones in order of id. Exact: every row that `filter` admits is scored, or known
-    /// not to be among them.
+    /// not to be among them; but for rows of an index, where one is used
+    /// ([`search_state`](Snapshot::search_state)): of these, those of the nearest lists.
     ///
     /// `query` is as wide as the store's model; otherwise nothing is found.
     ///
@@ -93,20 +94,27 @@ impl Snapshot {
         let parts = parts.filter(|(_, part)| part.segment.header().dimensions as usize == width);
         let searched = parts.map(|(at, part)| Searched::of(self, part, at, group));
         let searched = searched.collect::<Result<Vec<Searched<'_>>, Damage>>()?;
-        let pieces: Vec<(usize, Range<usize>)> = (0..)
-            .zip(&searched)
-            .filter(|(_, part)| !part.admits_nothing())
-            .flat_map(|(at, part)| pieces(part.embeddings.len()).map(move |rows| (at, rows)))
+        let is_approximate = self.search_state().is_approximate;
+        let some = searched.iter().enumerate().filter(|(_, part)| !part.admits_nothing());
+        let pieces: Vec<(usize, Piece)> = some
+            .flat_map(|(at, part)| {
+                let lists = part.lists(group).filter(|_| is_approximate);
+                pieces(part, group, lists.is_some()).map(move |piece| (at, piece))
+            })
             .collect();
         type Found = Result<Finds, SearchError>;
         let threads: Vec<Mutex<Found>> =
             (0..team.threads()).map(|_| Mutex::new(Ok(Finds::for_all(group)))).collect();
         team.run(pieces.len(), &|piece, thread| {
-            let (at, rows) = &pieces[piece];
+            let (part, piece) = &pieces[piece];
+            let part = &searched[*part];
             let mut found = threads[thread].lock().unwrap_or_else(PoisonError::into_inner);
             // Who has failed looks at no more.
             if let Ok(finds) = &mut *found
-                && let Err(error) = searched[*at].scan(group, rows.clone(), finds)
+                && let Err(error) = match piece {
+                    Piece::Rows(rows) => part.scan(group, rows.clone(), finds),
+                    Piece::Lists(question) => part.probe(group, *question, finds),
+                }
             {
                 *found = Err(error);
             }
@@ -134,7 +142,18 @@ pub(super) fn merged(group: &Group<'_>, finds: Vec<Finds>) -> Vec<Vec<Hit>> {
     best.into_iter().map(hits).collect()
 }
 
-/// All rows, some at a time.
-fn pieces(rows: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..rows).step_by(PIECE_ROWS).map(move |first| first..rows.min(first + PIECE_ROWS))
+/// What a thread does at a time, in one part of a snapshot.
+enum Piece {
+    /// Looks at these rows, for all questions.
+    Rows(Range<usize>),
+    /// Looks through the nearest lists of the part's index, for one question.
+    Lists(usize),
+}
+
+/// All that is to be done in a part: its lists for each question, or all of its rows.
+fn pieces(part: &Searched<'_>, group: &Group<'_>, in_lists: bool) -> impl Iterator<Item = Piece> {
+    let (questions, rows) = (group.questions.len(), part.embeddings.len());
+    let (questions, rows) = if in_lists { (questions, 0) } else { (0, rows) };
+    let rows = (0..rows).step_by(PIECE_ROWS).map(move |at| at..rows.min(at + PIECE_ROWS));
+    (0..questions).map(Piece::Lists).chain(rows.map(Piece::Rows))
 }

@@ -4,7 +4,9 @@
 //! here, its begin and its end, is done under it.
 
 use super::{Writer, is_removed};
-use crate::error::WriteError;
+use crate::error::{DiskError, WriteError};
+use crate::index::{self, IndexOf};
+use crate::layout::UNFINISHED;
 use crate::limits::SEGMENTS_MAX;
 use crate::manifest::SegmentEntry;
 use crate::os::disk::Disk;
@@ -113,6 +115,45 @@ impl Writer {
     /// Whether a job has the sealed segment at a place.
     pub(crate) fn is_claimed(&self, at: usize) -> bool {
         self.claimed.contains(&self.manifest.segments[at].number)
+    }
+
+    /// A sealed segment that is to get an index, the largest first: no job has it, and it has none yet.
+    pub(crate) fn to_index(&self) -> Option<(IndexOf, Part)> {
+        let vectors = self.rows.all().iter().map(|part| u64::from(part.segment.header().vectors));
+        if !self.searching.wants_indexes(vectors.sum()) {
+            return None;
+        }
+        let parts = self.rows.sealed_parts();
+        let lacks = |part: &Part| {
+            part.segment.index().is_none()
+                && index::gains(&part.segment, self.searching.index_rows_min)
+        };
+        let there = self.unclaimed().filter(|(at, _)| lacks(&parts[*at]));
+        let (at, entry) = there.max_by_key(|(_, entry)| entry.vectors)?;
+        Some((IndexOf::segment(entry), parts[at].clone()))
+    }
+
+    /// Gives a whole index its name, if its segment is still there; otherwise it goes.
+    pub(crate) fn install_index(
+        &mut self,
+        disk: &dyn Disk,
+        of: &IndexOf,
+    ) -> Result<bool, DiskError> {
+        let name = of.name();
+        let fresh = format!("{name}{UNFINISHED}");
+        let is_there = self.manifest.segments.iter().any(|it| IndexOf::segment(it) == *of);
+        let named = if is_there { disk.rename(&fresh, &name) } else { Ok(()) };
+        if !is_there || named.is_err() {
+            self.abandon_index(disk, of);
+        }
+        named.map(|()| is_there)
+    }
+
+    /// Removes what is left of an index that came to nothing. Centroids are made of rows: no erasure is
+    /// done before it is gone.
+    pub(crate) fn abandon_index(&mut self, disk: &dyn Disk, of: &IndexOf) {
+        self.doomed.push(format!("{}{UNFINISHED}", of.name()));
+        self.remove_doomed(disk);
     }
 
     /// Puts what a job made in the place of what it read, in a new manifest.

@@ -1,0 +1,245 @@
+//! Rows sorted into lists of like ones, by k-means over directions.
+//!
+//! Owns the centroids and which row goes to which (`format-spec/index.md`, Making one). All products
+//! are of whole numbers and nothing is drawn by lot, so every machine makes the same.
+
+use half::f16;
+use kernels::{Kernels, QUESTIONS_MAX};
+
+use crate::limits::{INDEX_LISTS_MAX, INDEX_ROUNDS, INDEX_SAMPLE};
+use crate::pace::Pace;
+use crate::segment::{Coded, Embeddings, quantise};
+
+/// Rows between two looks at the pace: some milliseconds.
+const ROWS_TOGETHER: usize = 128;
+
+/// Centroids, and the lists of rows that are nearest to each.
+#[derive(Debug)]
+pub(super) struct Clusters {
+    pub(super) centroids: Centroids,
+    /// Where each list starts and ends in `rows`.
+    pub(super) offsets: Vec<u32>,
+    /// Rows, list after list, ascending in each.
+    pub(super) rows: Vec<u32>,
+}
+
+impl Clusters {
+    /// `None` where the pace ended it.
+    pub(super) fn of(
+        kernels: Kernels,
+        embeddings: &Embeddings<'_>,
+        dimensions: u32,
+        pace: &dyn Pace,
+    ) -> Option<Self> {
+        let rows = Directions::of(embeddings);
+        let mut centroids = Centroids::first(&rows, dimensions, lists_for(rows.len()));
+        let sample = spread(rows.len(), INDEX_SAMPLE * centroids.count());
+        let mut place = Place { kernels, products: Vec::new() };
+        for _ in 0..INDEX_ROUNDS {
+            let nearest = place.all(&rows, &sample, &centroids, pace)?;
+            centroids = centroids.moved(&rows, &sample, &nearest);
+        }
+        let all: Vec<usize> = (0..rows.len()).collect();
+        let nearest = place.all(&rows, &all, &centroids, pace)?;
+        let (offsets, rows) = lists_of(&nearest, centroids.count());
+        Some(Self { centroids, offsets, rows })
+    }
+}
+
+/// How many lists so many rows are sorted into.
+fn lists_for(rows: usize) -> usize {
+    (2 * rows.isqrt()).clamp(1, INDEX_LISTS_MAX as usize).min(rows.max(1))
+}
+
+/// So many of the numbers below `below` at even distances, all of them where there are no more.
+pub(super) fn spread(below: usize, count: usize) -> Vec<usize> {
+    let count = count.min(below);
+    (0..count).map(|at| at * below / count).collect()
+}
+
+/// The rows of each list: where it starts, and the rows themselves.
+fn lists_of(nearest: &[u32], lists: usize) -> (Vec<u32>, Vec<u32>) {
+    let mut offsets = vec![0u32; lists + 1];
+    nearest.iter().for_each(|&list| offsets[list as usize + 1] += 1);
+    for list in 0..lists {
+        offsets[list + 1] += offsets[list];
+    }
+    let mut ends = offsets.clone();
+    let mut rows = vec![0u32; nearest.len()];
+    for (row, &list) in (0u32..).zip(nearest) {
+        let end = &mut ends[list as usize];
+        rows[*end as usize] = row;
+        *end += 1;
+    }
+    (offsets, rows)
+}
+
+/// Rows as codes, and what makes each one 1 long.
+struct Directions<'a> {
+    coded: Coded<'a>,
+    norms: &'a [f32],
+}
+
+impl<'a> Directions<'a> {
+    fn of(embeddings: &Embeddings<'a>) -> Self {
+        Self { coded: embeddings.coded, norms: embeddings.norms }
+    }
+
+    fn len(&self) -> usize {
+        self.norms.len()
+    }
+
+    fn codes(&self, row: usize) -> &'a [i8] {
+        &self.coded.codes[row * self.coded.row_codes..][..self.coded.row_codes]
+    }
+
+    /// What a code of the row counts; 0 where it has no direction.
+    fn factor(&self, row: usize) -> f32 {
+        let factor = self.coded.scales[row] / self.norms[row];
+        if factor.is_finite() && factor > 0.0 { factor } else { 0.0 }
+    }
+}
+
+/// Directions that rows gather around, as 8-bit codes.
+#[derive(Debug)]
+pub(super) struct Centroids {
+    dimensions: usize,
+    /// Codes that a centroid takes.
+    width: usize,
+    pub(super) codes: Vec<i8>,
+    /// What a code of each counts.
+    pub(super) scales: Vec<f32>,
+}
+
+impl Centroids {
+    /// Rows at even distances.
+    fn first(rows: &Directions<'_>, dimensions: u32, lists: usize) -> Self {
+        let width = rows.coded.row_codes;
+        let (codes, scales) = (vec![0; lists * width], vec![0.0; lists]);
+        let mut centroids = Self { dimensions: dimensions as usize, width, codes, scales };
+        for (list, row) in spread(rows.len(), lists).into_iter().enumerate() {
+            centroids.put(list, rows.codes(row), rows.factor(row));
+        }
+        centroids
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// The list of a row whose integer products with all centroids these are.
+    fn nearest(&self, products: impl Iterator<Item = i32>) -> u32 {
+        let mut best = (0u32, f32::NEG_INFINITY);
+        for ((list, product), &scale) in (0u32..).zip(products).zip(&self.scales) {
+            let score = product as f32 * scale;
+            if score > best.1 {
+                best = (list, score);
+            }
+        }
+        best.0
+    }
+
+    /// The mean of the sampled rows that are nearest to each.
+    fn moved(self, rows: &Directions<'_>, sample: &[usize], nearest: &[u32]) -> Self {
+        let mut sums = vec![0.0f32; self.count() * self.dimensions];
+        let mut sizes = vec![0u32; self.count()];
+        for (&row, &list) in sample.iter().zip(nearest) {
+            let factor = rows.factor(row);
+            let sum = &mut sums[list as usize * self.dimensions..][..self.dimensions];
+            for (sum, &code) in sum.iter_mut().zip(rows.codes(row)) {
+                *sum += factor * f32::from(code);
+            }
+            sizes[list as usize] += 1;
+        }
+        let mut moved = Self { codes: vec![0; self.codes.len()], ..self };
+        let mut strays = strays_of(sample, nearest, &sizes).into_iter();
+        for list in 0..moved.count() {
+            if sizes[list] == 0 {
+                if let Some(row) = strays.next() {
+                    moved.put(list, rows.codes(row), rows.factor(row));
+                }
+            } else {
+                moved.put_mean(list, &sums[list * moved.dimensions..][..moved.dimensions]);
+            }
+        }
+        moved
+    }
+
+    /// A row as it is, whatever a damaged segment says of it (IDX-10).
+    fn put(&mut self, list: usize, codes: &[i8], scale: f32) {
+        let own = &mut self.codes[list * self.width..][..self.dimensions];
+        for (own, &code) in own.iter_mut().zip(codes) {
+            *own = code.max(-i8::MAX);
+        }
+        self.scales[list] = scale;
+    }
+
+    /// A sum of rows, made 1 long. One that is 0 is near to nothing.
+    fn put_mean(&mut self, list: usize, sum: &[f32]) {
+        let length = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
+        let unit = |x: &f32| f16::from_f32(if length > 0.0 { x / length } else { 0.0 });
+        let mean: Vec<f16> = sum.iter().map(unit).collect();
+        let codes = &mut self.codes[list * self.width..][..self.width];
+        self.scales[list] = quantise(&mean, codes).0;
+    }
+}
+
+/// Sampled rows of the fullest list, for the centroids to which nothing came.
+fn strays_of(sample: &[usize], nearest: &[u32], sizes: &[u32]) -> Vec<usize> {
+    let empty = sizes.iter().filter(|&&size| size == 0).count();
+    let fullest = (0u32..).zip(sizes).max_by_key(|&(_, size)| size).map_or(0, |(list, _)| list);
+    let there: Vec<usize> = sample
+        .iter()
+        .zip(nearest)
+        .filter(|&(_, &list)| list == fullest)
+        .map(|(&row, _)| row)
+        .collect();
+    spread(there.len(), empty).into_iter().map(|at| there[at]).collect()
+}
+
+/// Finds the centroids of rows; keeps what that reuses.
+struct Place {
+    kernels: Kernels,
+    products: Vec<i32>,
+}
+
+impl Place {
+    /// The list of each of these rows; `None` where the pace ended it.
+    fn all(
+        &mut self,
+        rows: &Directions<'_>,
+        which: &[usize],
+        centroids: &Centroids,
+        pace: &dyn Pace,
+    ) -> Option<Vec<u32>> {
+        let mut nearest = Vec::with_capacity(which.len());
+        for some in which.chunks(ROWS_TOGETHER) {
+            if !pace.worked() {
+                return None;
+            }
+            for some in some.chunks(QUESTIONS_MAX) {
+                self.together(rows, some, centroids, &mut nearest);
+            }
+        }
+        Some(nearest)
+    }
+
+    /// The same for as many rows as the kernels compare with all centroids in one look at these.
+    fn together(
+        &mut self,
+        rows: &Directions<'_>,
+        which: &[usize],
+        centroids: &Centroids,
+        nearest: &mut Vec<u32>,
+    ) {
+        let widened = |row: &usize| rows.codes(*row).iter().map(|&code| i16::from(code)).collect();
+        let codes: Vec<Vec<i16>> = which.iter().map(widened).collect();
+        let codes: Vec<&[i16]> = codes.iter().map(Vec::as_slice).collect();
+        let queries = self.kernels.code_queries(&codes);
+        self.products.resize(centroids.count() * which.len(), 0);
+        self.kernels.dot_codes(&queries, &centroids.codes, &mut self.products);
+        let of = |at: usize| self.products[at..].iter().step_by(which.len()).copied();
+        nearest.extend((0..which.len()).map(|at| centroids.nearest(of(at))));
+    }
+}

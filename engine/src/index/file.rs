@@ -1,0 +1,364 @@
+//! The file of an index (`format-spec/index.md`): written whole, checked whole, then mapped.
+//!
+//! Owns where its arrays lie and every rule about them. Must not know how lists came to be.
+
+use std::io::ErrorKind;
+use std::ops::Range;
+
+use super::clusters::Clusters;
+use super::measure::Measured;
+use crate::cursor::{Cursor, Put};
+use crate::error::{Damage, DiskError, OpenError};
+use crate::layout::{
+    self, COLUMN_ALIGN, FileKind, INDEX_MAGIC, PAGE_BYTES, READ_VERSION, WRITE_VERSION,
+};
+use crate::limits::INDEX_LISTS_MAX;
+use crate::manifest::SegmentEntry;
+use crate::os::disk::{Disk, DiskRead, FileBytes};
+
+const HEADER_BYTES: usize = 128;
+/// `header_crc` lies here, in every version.
+const HEADER_CRC: usize = 124;
+const HASH_BYTES: usize = 32;
+const RESERVED_BYTES: usize = 28;
+const CRC_BYTES: usize = 4;
+
+/// Which segment an index belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexOf {
+    /// Number of the segment, and so of the index.
+    pub(crate) number: u64,
+    /// Width of an embedding.
+    pub(crate) dimensions: u32,
+    /// Embeddings of the segment.
+    pub(crate) rows: u32,
+    /// Of the segment's file.
+    pub(crate) segment_sha256: [u8; HASH_BYTES],
+}
+
+impl IndexOf {
+    /// The index of a segment that a manifest lists.
+    pub(crate) fn segment(entry: &SegmentEntry) -> Self {
+        Self {
+            number: entry.number,
+            dimensions: entry.dimensions,
+            rows: entry.vectors,
+            segment_sha256: entry.sha256,
+        }
+    }
+
+    /// Its file's name.
+    pub(crate) fn name(&self) -> String {
+        layout::name(FileKind::Index, self.number)
+    }
+}
+
+/// What is written.
+pub(super) struct Content<'a> {
+    pub(super) clusters: &'a Clusters,
+    pub(super) measured: Measured,
+}
+
+/// Where the arrays lie.
+#[derive(Debug, Clone)]
+struct Places {
+    row_codes: usize,
+    codes: Range<usize>,
+    scales: Range<usize>,
+    offsets: Range<usize>,
+    rows: Range<usize>,
+    /// The page checks; those of the last page end what is checked.
+    checks: Range<usize>,
+}
+
+impl Places {
+    fn of(dimensions: u32, rows: u32, lists: u32) -> Self {
+        let (rows, lists) = (rows as usize, lists as usize);
+        let row_codes = layout::row_codes(dimensions);
+        let after = |before: &Range<usize>, bytes: usize| {
+            let start = before.end.next_multiple_of(COLUMN_ALIGN);
+            start..start + bytes
+        };
+        let codes = after(&(0..HEADER_BYTES), lists * row_codes);
+        let scales = after(&codes, lists * size_of::<f32>());
+        let offsets = after(&scales, (lists + 1) * size_of::<u32>());
+        let rows = after(&offsets, rows * size_of::<u32>());
+        let end = rows.end.next_multiple_of(COLUMN_ALIGN);
+        let checks = end..end + end.div_ceil(PAGE_BYTES) * CRC_BYTES;
+        Self { row_codes, codes, scales, offsets, rows, checks }
+    }
+
+    fn file_bytes(&self) -> usize {
+        self.checks.end + CRC_BYTES
+    }
+
+    /// The bytes between arrays.
+    fn gaps(&self) -> [Range<usize>; 4] {
+        [
+            self.codes.end..self.scales.start,
+            self.scales.end..self.offsets.start,
+            self.offsets.end..self.rows.start,
+            self.rows.end..self.checks.start,
+        ]
+    }
+}
+
+/// The bytes of an index.
+pub(super) fn encode(of: &IndexOf, content: &Content<'_>) -> Vec<u8> {
+    let (clusters, measured) = (content.clusters, content.measured);
+    let lists = u32::try_from(clusters.centroids.count()).expect("INDEX_LISTS_MAX bounds them");
+    let places = Places::of(of.dimensions, of.rows, lists);
+    let mut file = Vec::with_capacity(places.file_bytes());
+    file.put(INDEX_MAGIC);
+    file.put(&READ_VERSION.to_le_bytes());
+    file.put(&WRITE_VERSION.to_le_bytes());
+    let numbers = [of.dimensions, of.rows, lists, measured.depth, measured.asked, measured.found];
+    numbers.iter().for_each(|number| file.put(&number.to_le_bytes()));
+    file.put(&[0; RESERVED_BYTES]);
+    file.put(&of.segment_sha256);
+    file.put(&[0; RESERVED_BYTES]);
+    file.put(&crc32c::crc32c(&file).to_le_bytes());
+    let arrays: [(&Range<usize>, &[u8]); 4] = [
+        (&places.codes, bytemuck::cast_slice(&clusters.centroids.codes)),
+        (&places.scales, bytemuck::cast_slice(&clusters.centroids.scales)),
+        (&places.offsets, bytemuck::cast_slice(&clusters.offsets)),
+        (&places.rows, bytemuck::cast_slice(&clusters.rows)),
+    ];
+    for (place, array) in arrays {
+        file.resize(place.start, 0);
+        file.put(array);
+        assert_eq!(file.len(), place.end, "arrays are as long as the header's numbers make them");
+    }
+    file.resize(places.checks.start, 0);
+    let mut checks = Vec::with_capacity(places.checks.len());
+    file.chunks(PAGE_BYTES).for_each(|page| checks.put(&crc32c::crc32c(page).to_le_bytes()));
+    file.put(&checks);
+    file.put(&crc32c::crc32c(&checks).to_le_bytes());
+    file
+}
+
+/// An index that was checked, and lies where it is mapped.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    bytes: FileBytes,
+    places: Places,
+    measured: Measured,
+    rows: u32,
+}
+
+impl Lists {
+    /// The index of a segment; `None` where there is no file of it. All of it is read and checked before it
+    /// is mapped.
+    pub(crate) fn open(disk: &dyn Disk, of: &IndexOf) -> Result<Option<Self>, OpenError> {
+        let name = of.name();
+        let there = |error: DiskError| match error.source.kind() {
+            ErrorKind::NotFound => Ok(None),
+            _ => Err(OpenError::Disk(error)),
+        };
+        let file = match disk.open(&name) {
+            Ok(file) => file,
+            Err(error) => return there(error),
+        };
+        let (header, places) = read_through(&*file, &name, of)?;
+        let bytes = match disk.map(&name) {
+            Ok(bytes) => bytes,
+            Err(error) => return there(error),
+        };
+        let lists = Self { bytes, places, measured: header.measured, rows: of.rows };
+        lists.check(of).map_err(|damage| damage.within(&name))?;
+        Ok(Some(lists))
+    }
+
+    /// How long its file is.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.places.file_bytes() as u64
+    }
+
+    /// How many lists there are.
+    pub(crate) fn count(&self) -> usize {
+        self.scales().len()
+    }
+
+    /// Rows that a question looks through.
+    pub(crate) fn depth(&self) -> u32 {
+        self.measured.depth
+    }
+
+    /// Whether looking through lists reads less than looking through all rows.
+    pub(crate) fn gains(&self) -> bool {
+        self.measured.depth < self.rows
+    }
+
+    /// The share of near rows that the depth was measured to reach, and over how many.
+    pub(crate) fn recall(&self) -> (f64, u32) {
+        let Measured { asked, found, .. } = self.measured;
+        (if asked == 0 { 1.0 } else { f64::from(found) / f64::from(asked) }, asked)
+    }
+
+    /// The codes of all centroids, each as wide as a row of the segment's.
+    pub(crate) fn codes(&self) -> &[i8] {
+        self.array(&self.places.codes)
+    }
+
+    /// What a code of each centroid counts.
+    pub(crate) fn scales(&self) -> &[f32] {
+        self.array(&self.places.scales)
+    }
+
+    /// The rows of a list, ascending.
+    pub(crate) fn rows(&self, list: usize) -> &[u32] {
+        let offsets: &[u32] = self.array(&self.places.offsets);
+        &self.array(&self.places.rows)[offsets[list] as usize..offsets[list + 1] as usize]
+    }
+
+    fn array<T: bytemuck::AnyBitPattern>(&self, place: &Range<usize>) -> &[T] {
+        bytemuck::cast_slice(&self.bytes.as_slice()[place.clone()])
+    }
+
+    /// IDX-06 once more, of what is mapped, then IDX-08 to IDX-11.
+    fn check(&self, of: &IndexOf) -> Result<(), Damage> {
+        let file = self.bytes.as_slice();
+        check_length(file.len() as u64, &self.places)?;
+        let gaps = self.places.gaps();
+        if gaps.into_iter().any(|gap| file[gap].iter().any(|&byte| byte != 0)) {
+            return Err(Damage::new("IDX-11", "bytes between arrays are not zero"));
+        }
+        self.check_centroids(of.dimensions as usize)?;
+        let offsets: &[u32] = self.array(&self.places.offsets);
+        let ends = (offsets.first(), offsets.last());
+        if ends != (Some(&0), Some(&of.rows)) || !offsets.is_sorted() {
+            let detail = format!("lists do not go from 0 up to {}", of.rows);
+            return Err(Damage::new("IDX-08", detail));
+        }
+        self.check_rows(of.rows)
+    }
+
+    fn check_centroids(&self, dimensions: usize) -> Result<(), Damage> {
+        let wrong = |list: usize, what: &str| {
+            Err(Damage::new("IDX-10", format!("centroid {list}: {what}")))
+        };
+        for (list, row) in self.codes().chunks_exact(self.places.row_codes).enumerate() {
+            let (codes, padding) = row.split_at(dimensions);
+            if codes.contains(&i8::MIN) || padding.iter().any(|&code| code != 0) {
+                return wrong(list, "a code is -128, or one past its width is not 0");
+            }
+        }
+        match self.scales().iter().position(|scale| !(scale.is_finite() && *scale >= 0.0)) {
+            Some(list) => wrong(list, "its scale is not finite, or negative"),
+            None => Ok(()),
+        }
+    }
+
+    /// IDX-09: as many as there are, none twice, so all.
+    fn check_rows(&self, rows: u32) -> Result<(), Damage> {
+        let wrong = |detail: String| Err(Damage::new("IDX-09", detail));
+        let mut seen = vec![0u64; (rows as usize).div_ceil(64)];
+        for list in 0..self.count() {
+            let mut before = None;
+            for &row in self.rows(list) {
+                if row >= rows {
+                    return wrong(format!("row {row} of {rows} in list {list}"));
+                }
+                if before.is_some_and(|before| before >= row) {
+                    return wrong(format!("row {row} of list {list} is not above the one before"));
+                }
+                before = Some(row);
+                let word = &mut seen[row as usize / 64];
+                if *word >> (row % 64) & 1 == 1 {
+                    return wrong(format!("row {row} is in two lists"));
+                }
+                *word |= 1 << (row % 64);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of a header that is right for its segment.
+struct Header {
+    lists: u32,
+    measured: Measured,
+}
+
+/// Checks a file from the outside in, up to its checksums (IDX-02 to IDX-07), by reading it.
+fn read_through(
+    file: &dyn DiskRead,
+    name: &str,
+    of: &IndexOf,
+) -> Result<(Header, Places), OpenError> {
+    let within = |damage: Damage| OpenError::Damaged(damage.within(name));
+    if file.bytes() < HEADER_BYTES as u64 {
+        let detail = format!("{} bytes long, at least {HEADER_BYTES} are wanted", file.bytes());
+        return Err(within(Damage::new("IDX-02", detail)));
+    }
+    let mut bytes = [0; HEADER_BYTES];
+    file.read_at(0, &mut bytes)?;
+    let version = version_of(&bytes).map_err(within)?;
+    if version > READ_VERSION {
+        return Err(OpenError::TooNew { file: name.to_owned(), version });
+    }
+    let header = header_of(&bytes, of).map_err(within)?;
+    let places = Places::of(of.dimensions, of.rows, header.lists);
+    check_length(file.bytes(), &places).map_err(within)?;
+    let mut checks = vec![0; places.checks.len() + CRC_BYTES];
+    file.read_at(places.checks.start as u64, &mut checks)?;
+    let (checks, sum) = checks.split_at(places.checks.len());
+    if crc32c::crc32c(checks).to_le_bytes() != sum {
+        return Err(within(Damage::new("IDX-07", "the checksum of the page checks is wrong")));
+    }
+    let mut page = vec![0; PAGE_BYTES.min(places.checks.start)];
+    for (number, check) in checks.chunks_exact(CRC_BYTES).enumerate() {
+        let start = number * PAGE_BYTES;
+        let page = &mut page[..PAGE_BYTES.min(places.checks.start - start)];
+        file.read_at(start as u64, page)?;
+        if crc32c::crc32c(page).to_le_bytes() != check {
+            let detail = format!("the checksum of page {number} (byte {start}) is wrong");
+            return Err(within(Damage::new("IDX-07", detail)));
+        }
+    }
+    Ok((header, places))
+}
+
+/// The least version that can read the file, once the header's checksum is right.
+fn version_of(bytes: &[u8; HEADER_BYTES]) -> Result<u16, Damage> {
+    if !bytes.starts_with(INDEX_MAGIC) {
+        return Err(Damage::new("IDX-02", "the magic is missing"));
+    }
+    let (covered, crc) = bytes.split_at(HEADER_CRC);
+    if crc32c::crc32c(covered).to_le_bytes() != crc {
+        return Err(Damage::new("IDX-02", "the checksum of the header is wrong"));
+    }
+    match u16::from_le_bytes([bytes[8], bytes[9]]) {
+        0 => Err(Damage::new("IDX-03", "there is no version 0")),
+        version => Ok(version),
+    }
+}
+
+fn header_of(bytes: &[u8; HEADER_BYTES], of: &IndexOf) -> Result<Header, Damage> {
+    let mut fields = Cursor::new(&bytes[12..], "IDX-02");
+    let (dimensions, rows, lists) = (fields.u32()?, fields.u32()?, fields.u32()?);
+    let measured = Measured { depth: fields.u32()?, asked: fields.u32()?, found: fields.u32()? };
+    let first = fields.array::<RESERVED_BYTES>()?;
+    let segment_sha256 = fields.array::<HASH_BYTES>()?;
+    let second = fields.array::<RESERVED_BYTES>()?;
+    if (dimensions, rows, segment_sha256) != (of.dimensions, of.rows, of.segment_sha256) {
+        return Err(Damage::new("IDX-04", "it is the index of another segment"));
+    }
+    let Measured { depth, asked, found } = measured;
+    if !(1..=INDEX_LISTS_MAX).contains(&lists) || !(1..=rows).contains(&depth) || found > asked {
+        let detail = format!("{lists} lists, depth {depth} of {rows}, {found} found of {asked}");
+        return Err(Damage::new("IDX-05", detail));
+    }
+    if (first, second) != ([0; RESERVED_BYTES], [0; RESERVED_BYTES]) {
+        return Err(Damage::new("IDX-11", "reserved bytes of the header are not zero"));
+    }
+    Ok(Header { lists, measured })
+}
+
+fn check_length(found: u64, places: &Places) -> Result<(), Damage> {
+    let wanted = places.file_bytes() as u64;
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Damage::new("IDX-06", format!("{found} bytes long, its numbers make it {wanted}")))
+}

@@ -1,0 +1,207 @@
+//! An index as a file: what is written can be read, and each rule is kept by the reader.
+
+use half::f16;
+use kernels::{Kernels, Level};
+use tempfile::TempDir;
+
+use super::{IndexOf, Lists, make};
+use crate::error::OpenError;
+use crate::ids::ItemId;
+use crate::item::{Batch, ItemDraft};
+use crate::layout::PAGE_BYTES;
+use crate::os::disk::RealDisk;
+use crate::pace::{FullSpeed, Pace};
+use crate::segment::{Segment, SegmentBuilder};
+
+const ROWS: u32 = 600;
+const WIDTH: u32 = 40;
+/// Where the arrays of such an index start: header, then 48 lists of 64 codes, then their scales.
+const LISTS: usize = 48;
+const CODES_AT: usize = 128;
+const SCALES_AT: usize = CODES_AT + LISTS * 64;
+const OFFSETS_AT: usize = SCALES_AT + LISTS * 4;
+const ROWS_AT: usize = (OFFSETS_AT + (LISTS + 1) * 4).next_multiple_of(64);
+const CHECKS_AT: usize = (ROWS_AT + ROWS as usize * 4).next_multiple_of(64);
+
+/// Rows around 20 centres.
+fn segment(rows: u32) -> Segment {
+    let mut noise = 0x5EED_0107_u64;
+    let mut unit = || {
+        noise = noise.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        i32::try_from(noise >> 40).unwrap() as f32 / (1 << 23) as f32 - 1.0
+    };
+    let centres: Vec<Vec<f32>> = (0..20).map(|_| (0..WIDTH).map(|_| unit()).collect()).collect();
+    let items = (0..rows).map(|row| ItemDraft {
+        id: Some(ItemId(u128::from(row) + 1)),
+        kind: "note".to_owned(),
+        modality: "text".to_owned(),
+        searchable: true,
+        embedding: centres[row as usize % 20]
+            .iter()
+            .map(|x| f16::from_f32(x + unit() / 4.0))
+            .collect(),
+        ..ItemDraft::default()
+    });
+    let mut builder = SegmentBuilder::default();
+    builder.push_batch(1, &Batch { items: items.collect(), ..Batch::default() });
+    Segment::held(builder.finish())
+}
+
+fn of(rows: u32) -> IndexOf {
+    IndexOf { number: 7, dimensions: WIDTH, rows, segment_sha256: [9; 32] }
+}
+
+fn made(rows: u32) -> Vec<u8> {
+    made_by(Kernels::detect(), rows)
+}
+
+fn made_by(kernels: Kernels, rows: u32) -> Vec<u8> {
+    make(kernels, &segment(rows), &of(rows), &FullSpeed).unwrap().expect("nothing ends it")
+}
+
+fn opened(bytes: &[u8], of: &IndexOf) -> Result<Option<Lists>, OpenError> {
+    let folder = TempDir::new().unwrap();
+    let disk = RealDisk::open(folder.path()).unwrap();
+    std::fs::write(folder.path().join(of.name()), bytes).unwrap();
+    Lists::open(&disk, of)
+}
+
+/// Mends the checksums of a spoilt file.
+fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let crc = |bytes: &[u8]| crc32c::crc32c(bytes).to_le_bytes();
+    let header = crc(&bytes[..124]);
+    bytes[124..128].copy_from_slice(&header);
+    let checks: Vec<u8> = bytes[..CHECKS_AT].chunks(PAGE_BYTES).flat_map(crc).collect();
+    bytes.truncate(CHECKS_AT);
+    bytes.extend(&checks);
+    bytes.extend(crc(&checks));
+    bytes
+}
+
+#[track_caller]
+fn refused(rule: &str, spoil: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = made(ROWS);
+    spoil(&mut bytes);
+    let why = opened(&resealed(bytes), &of(ROWS)).unwrap_err().to_string();
+    assert!(why.contains(rule) && why.contains("index-"), "{rule} was due: {why}");
+}
+
+fn put(bytes: &mut [u8], at: usize, number: u32) {
+    bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    let lists = opened(&made(ROWS), &of(ROWS)).unwrap().expect("it is there");
+    assert_eq!(lists.count(), LISTS);
+    let mut rows: Vec<u32> = (0..LISTS).flat_map(|list| lists.rows(list)).copied().collect();
+    rows.sort_unstable();
+    assert_eq!(rows, (0..ROWS).collect::<Vec<_>>());
+    // Rows of one centre are together: a list has hardly any of another one.
+    let pure = (0..LISTS).filter(|&list| {
+        let rows = lists.rows(list);
+        rows.iter().all(|row| row % 20 == rows[0] % 20)
+    });
+    assert!(pure.count() > LISTS * 9 / 10);
+    let (recall, over) = lists.recall();
+    assert!((0.9..=1.0).contains(&recall) && over > 1000, "{recall} over {over}");
+    assert!(lists.gains() && lists.depth() >= 30, "{}", lists.depth());
+    assert!(opened(&[], &IndexOf { number: 8, ..of(ROWS) }).is_err());
+    let folder = TempDir::new().unwrap();
+    let disk = RealDisk::open(folder.path()).unwrap();
+    assert!(Lists::open(&disk, &of(ROWS)).unwrap().is_none(), "there is none");
+}
+
+#[test]
+fn the_same_rows_make_the_same_lists_by_all_kernels() {
+    let wanted = made(ROWS);
+    for kernels in Level::ALL.iter().filter_map(|&level| Kernels::for_level(level)) {
+        let found = made_by(kernels, ROWS);
+        assert_eq!(found[CODES_AT..CHECKS_AT], wanted[CODES_AT..CHECKS_AT], "{kernels:?}");
+    }
+}
+
+#[test]
+fn few_rows_and_equal_rows_make_an_index_too() {
+    for rows in [1, 2, 3, 50] {
+        let lists = opened(&made(rows), &of(rows)).unwrap().expect("it is there");
+        assert!(lists.depth() <= rows && lists.count() <= rows as usize, "{rows}");
+    }
+}
+
+#[test]
+fn a_pace_ends_it() {
+    struct Ends(std::sync::atomic::AtomicU32);
+    impl Pace for Ends {
+        fn wrote(&self, _bytes: usize) -> bool {
+            self.worked()
+        }
+        fn worked(&self) -> bool {
+            self.0.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) > 1
+        }
+    }
+    let segment = segment(ROWS);
+    for steps in [1, 5, 40, 45] {
+        let pace = Ends(steps.into());
+        assert!(make(Kernels::detect(), &segment, &of(ROWS), &pace).unwrap().is_none(), "{steps}");
+    }
+}
+
+#[test]
+fn any_byte_that_changes_is_noticed() {
+    let good = made(ROWS);
+    for at in (0..good.len()).step_by(11).chain(good.len() - 12..good.len()) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x10;
+        assert!(opened(&bytes, &of(ROWS)).is_err(), "byte {at}");
+    }
+    for length in [0, 1, 127, 128, 4096, good.len() - 1] {
+        assert!(opened(&good[..length], &of(ROWS)).is_err(), "{length} bytes");
+    }
+}
+
+#[test]
+fn each_rule_is_kept_by_the_reader() {
+    refused("IDX-02", |bytes| bytes[3] = 0);
+    refused("IDX-03", |bytes| bytes[8..10].fill(0));
+    refused("IDX-04", |bytes| put(bytes, 12, WIDTH + 1));
+    refused("IDX-04", |bytes| put(bytes, 16, ROWS - 1));
+    refused("IDX-04", |bytes| bytes[64] = 8);
+    refused("IDX-05", |bytes| put(bytes, 20, 0));
+    refused("IDX-05", |bytes| put(bytes, 20, 16_385));
+    refused("IDX-05", |bytes| put(bytes, 24, 0));
+    refused("IDX-05", |bytes| put(bytes, 24, ROWS + 1));
+    refused("IDX-05", |bytes| put(bytes, 28, 0));
+    refused("IDX-06", |bytes| put(bytes, 20, 47));
+    refused("IDX-08", |bytes| put(bytes, OFFSETS_AT, 1));
+    refused("IDX-08", |bytes| put(bytes, OFFSETS_AT + 4, ROWS));
+    refused("IDX-08", |bytes| put(bytes, OFFSETS_AT + LISTS * 4, ROWS - 1));
+    refused("IDX-09", |bytes| put(bytes, ROWS_AT, ROWS));
+    refused("IDX-09", |bytes| bytes.copy_within(ROWS_AT..ROWS_AT + 4, ROWS_AT + 4));
+    refused("IDX-09", |bytes| {
+        // The last row of the first list once more at the start of a later one.
+        let row = *bytes.as_chunks::<4>().0[ROWS_AT / 4..]
+            .iter()
+            .min_by_key(|it| u32::from_le_bytes(**it))
+            .unwrap();
+        put(bytes, OFFSETS_AT + 4, 1);
+        put(bytes, ROWS_AT, u32::from_le_bytes(row));
+        put(bytes, ROWS_AT + 4, u32::from_le_bytes(row));
+    });
+    refused("IDX-10", |bytes| bytes[CODES_AT + 5] = 0x80);
+    refused("IDX-10", |bytes| bytes[CODES_AT + WIDTH as usize] = 1);
+    refused("IDX-10", |bytes| put(bytes, SCALES_AT, f32::NAN.to_bits()));
+    refused("IDX-10", |bytes| put(bytes, SCALES_AT, (-1.0_f32).to_bits()));
+    refused("IDX-11", |bytes| bytes[40] = 1);
+    refused("IDX-11", |bytes| bytes[120] = 1);
+    refused("IDX-11", |bytes| bytes[ROWS_AT - 1] = 1);
+    let mut newer = made(ROWS);
+    newer[8] = 3;
+    assert!(matches!(
+        opened(&resealed(newer), &of(ROWS)),
+        Err(OpenError::TooNew { version: 3, .. })
+    ));
+    let mut spoilt = made(ROWS);
+    spoilt[CODES_AT] ^= 1;
+    assert!(opened(&spoilt, &of(ROWS)).unwrap_err().to_string().contains("IDX-07"));
+}
