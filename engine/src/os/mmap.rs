@@ -92,7 +92,8 @@ impl FileBytes {
         // SAFETY: a map is sound while nobody alters or truncates the file. `RealDisk::map` hands in
         // segments and indexes only; one is renamed into place after its last sync, and no code opens
         // that name for writing again (SEG-03, IDX-12): stores, this one and later ones, only ever
-        // unlink it or, an index, rename another one over it, which a map outlives. A foreign process that edits it regardless is outside what
+        // unlink it or, an index, rename another one over it, which a map outlives. A foreign
+        // process that edits it regardless is outside what
         // format-spec/README.md promises.
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self::Mapped(MappedFile(map)))

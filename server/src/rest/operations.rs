@@ -69,6 +69,8 @@ pub static STATS: Operation = Operation {
         "superseded": 41, "tombstoned": 3, "by_kind": {"document": 96, "chunk": 1180, "decision": 8},
         "by_modality": {"text": 1201, "code": 83}, "embedding_rows": 1284, "segments": 2,
         "bytes_on_disk": 4194304, "store": {"seq": 131, "takes_writes": true, "erasures_pending": 0},
+        "search": {"mode": "auto", "approximate": false, "rows": 1284, "indexed_rows": 0, "recall_at_10": 1.0,
+            "measured_over": 0},
         "recall_latency_ms": {"p50": 1.2, "p95": 3.5, "p99": 7.0}}"#,
     run: super::stats,
 };
