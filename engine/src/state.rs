@@ -282,6 +282,22 @@ mod tests {
         assert!(state.edges_tombstoned.contains(2));
     }
 
+    #[test]
+    fn bits_are_found_one_after_the_other() {
+        let bits = sample().tombstoned;
+        let mut found = Vec::new();
+        let mut at = bits.first_from(0);
+        while let Some(row) = at {
+            found.push(row);
+            at = bits.first_from(row + 1);
+        }
+        assert_eq!(found, [0, 63, 64, 4095, 4096, 4999]);
+        assert_eq!((bits.first_from(65), bits.first_from(5000)), (Some(4095), None));
+        let mut far = Bits::none(20_000);
+        far.insert(19_999);
+        assert_eq!((far.first_from(0), Bits::none(9).first_from(3)), (Some(19_999), None));
+    }
+
     /// A state file with other versions in its header, under right checksums.
     fn of_versions(read: u16, write: u16) -> Vec<u8> {
         let file = encode(OF, &sample());

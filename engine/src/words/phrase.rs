@@ -174,6 +174,10 @@ struct Group {
     number: Option<u32>,
     /// Whether nothing of it came yet.
     is_new: bool,
+    /// Its first position.
+    start: u32,
+    /// Whether it stands as a whole, too.
+    is_compound: bool,
     /// Its first arc, where that lies over all of it.
     whole: Option<usize>,
     /// It is of a script without spaces: its characters count, not their pairs.
@@ -203,7 +207,8 @@ impl Line {
                     is_all = false;
                     return false;
                 }
-                group = Group { number: Some(emit.group), is_new: true, ..Group::default() };
+                let (number, start) = (Some(emit.group), self.positions);
+                group = Group { number, start, is_new: true, ..Group::default() };
             }
             is_all = self.take(emit, &mut group, most, &mut number);
             is_all
@@ -225,6 +230,7 @@ impl Line {
         let from = self.positions;
         match emit.kind {
             Kind::Whole if is_first => {
+                group.is_compound = true;
                 if let Some(term) = number(emit.term) {
                     group.whole = Some(self.arcs.len());
                     self.arcs.push(Arc { from, to: from + 1, term });
@@ -245,10 +251,13 @@ impl Line {
         true
     }
 
-    /// A compound ends where its last part does.
+    /// A compound ends where its last part does; one without parts (`___`) takes a position as it is.
     fn close(&mut self, group: &Group) {
+        if group.is_compound && self.positions == group.start {
+            self.positions += 1;
+        }
         if let Some(whole) = group.whole {
-            self.arcs[whole].to = self.positions.max(self.arcs[whole].from + 1);
+            self.arcs[whole].to = self.positions;
         }
     }
 
@@ -318,6 +327,8 @@ fn closed(text: &str, inside: usize, mark: char) -> Option<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn all(text: &str) -> Vec<&str> {
@@ -388,6 +399,9 @@ mod tests {
             ("\"C++ code\"", "C++ code", true),
             ("\"C++ code\"", "C code", false),
             ("\"__init__ runs\"", "init runs", false),
+            ("\"a ___ b\"", "a ___ b", true),
+            ("\"a ___ b c\"", "a ___", false),
+            ("\"a b\"", "a ___ b", false),
             ("\"src/net/conn.rs\"", "in src/net/conn.rs there", true),
             ("\"\u{6771}\u{4EAC} tower\"", "the \u{6771}\u{4EAC} tower", true),
             ("\"\u{4EAC}\u{90FD}\"", "\u{6771}\u{4EAC}\u{90FD}", true),
@@ -396,6 +410,22 @@ mod tests {
             ("\"big lamp\" \"fog horn\"", "fog, horn; a big one, lamp", false),
         ] {
             assert_eq!(is_in(question, text), wanted, "{question} in {text}");
+        }
+    }
+
+    proptest! {
+        /// Whatever a text is made of, it has itself; and what is not there is no fault.
+        #[test]
+        fn a_text_has_what_is_quoted_of_it(
+            text in "[A-Ca-c_1\u{4E00}]{1,3}([-.:/'+#_( ]{1,2}[A-Ca-c2\u{4E00}\u{E01}]{0,3}){0,20}",
+            other in "[A-Ca-c_1\u{4E00}]{1,3}([-.:/'+#_( ]{1,2}[A-Ca-c2\u{4E00}\u{E01}]{0,3}){0,20}",
+        ) {
+            let mut analyzer = Analyzer::new();
+            let phrases = Phrases::parse(&mut analyzer, &format!("\"{text}\""));
+            let mut reading = Reading::default();
+            let around = format!("b (c), {text} ; a");
+            prop_assert!(phrases.is_empty() || phrases.are_in(&mut analyzer, &["", &around], &mut reading));
+            phrases.are_in(&mut analyzer, &[&other], &mut reading);
         }
     }
 

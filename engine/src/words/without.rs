@@ -75,3 +75,74 @@ impl<B: Bytes> PostingsView<B> {
         Ok(count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::super::tests::{Row, build, open};
+    use super::super::{Analyzer, Phrases, Query, Stats};
+    use super::*;
+    use crate::stop::Stop;
+
+    impl RowSet for BTreeSet<u32> {
+        fn has(&self, row: u32) -> bool {
+            self.contains(&row)
+        }
+
+        fn next(&self, row: u32) -> Option<u32> {
+            self.range(row..).next().copied()
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+        /// With lists of many blocks, of one, and of a single posting.
+        #[test]
+        fn statistics_are_those_of_a_segment_without_the_rows(
+            seed in any::<u64>(), every in prop::sample::select(vec![1_u64, 2, 7, 150, 900]),
+        ) {
+            let draw = |row: u64, salt: u64| {
+                (row ^ seed.rotate_left(17)).wrapping_add(salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33
+            };
+            let rows: Vec<Row> = (0..1500)
+                .map(|row| {
+                    let mut text = String::new();
+                    for (salt, (word, of)) in
+                        (1..).zip([("ash", 1), ("bay", 2), ("cod", 40), ("dee", 700)])
+                    {
+                        if draw(row, salt).is_multiple_of(of) {
+                            text.push_str(word);
+                            text.push(' ');
+                        }
+                    }
+                    (String::new(), text)
+                })
+                .collect();
+            let mut hidden: BTreeSet<u32> =
+                (0..1500).filter(|&row| draw(u64::from(row), 9).is_multiple_of(every)).collect();
+            hidden.insert(127); // the last row of a block
+            let is_kept = |row: usize| !hidden.contains(&u32::try_from(row).unwrap());
+            let kept: Vec<Row> =
+                rows.iter().enumerate().filter(|(row, _)| is_kept(*row)).map(|(_, row)| row.clone()).collect();
+            let query = Query::parse(&mut Analyzer::new(), "ash bay cod dee elm");
+            let (columns, fewer) = (build(&rows), build(&kept));
+            let (view, wanted_view) = (open(&columns, &rows), open(&fewer, &kept));
+            let (documents, length_total) = view.words_of(&hidden).unwrap();
+            let without = Without { rows: &hidden, documents, length_total };
+            let (mut stats, mut wanted) = (Stats::new(&query), Stats::new(&query));
+            stats.add_without(view, &query, Some(without)).unwrap();
+            wanted.add(wanted_view, &query).unwrap();
+            prop_assert_eq!(stats, wanted);
+
+            let phrases = Phrases::parse(&mut Analyzer::new(), "\"ash cod\" \"bay\"");
+            let having = view.rows_having(&phrases, &Stop::default()).unwrap();
+            let has = |text: &str| ["ash", "bay", "cod"].iter().all(|word| text.contains(word));
+            let all: Vec<u32> = (0..).zip(&rows).filter(|(_, row)| has(&row.1)).map(|(at, _)| at).collect();
+            prop_assert_eq!(having, all);
+        }
+    }
+}
