@@ -78,6 +78,8 @@ pub struct Plan {
     pub prefer_replacements: bool,
     /// Show where in the files the items are.
     pub wants_place: bool,
+    /// The older name of the governed path by which it was asked.
+    pub delegated_from: Option<&'static str>,
     /// Which items may be found.
     pub filter: Filter,
     /// Within which bounds.
@@ -132,6 +134,7 @@ impl Plan {
             neighbours: question.neighbours.is_some(),
             prefer_replacements: false,
             wants_place: false,
+            delegated_from: None,
             filter: Filter { modality: question.modality, ..Filter::default() },
             bounds,
         }

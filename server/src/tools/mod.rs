@@ -12,6 +12,7 @@ mod items;
 mod nearest;
 mod profile;
 pub mod recall;
+mod recall_names;
 pub mod results;
 pub mod status;
 
