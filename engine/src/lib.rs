@@ -53,6 +53,7 @@ pub use reading::graph::{
     Neighbourhood, Path, Reached, Step, WalkLimits,
 };
 pub use reading::moment::Moment;
+pub use reading::places::SOURCES_LOOKED_AT_MAX;
 pub use reading::score::Hit;
 pub use reading::snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
 pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};

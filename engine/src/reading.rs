@@ -6,6 +6,7 @@
 pub(crate) mod gone;
 pub(crate) mod graph;
 pub(crate) mod moment;
+pub(crate) mod places;
 pub(crate) mod score;
 pub(crate) mod snapshot;
 pub(crate) mod supersede;
