@@ -13,6 +13,7 @@ mod nearest;
 mod profile;
 pub mod recall;
 mod recall_names;
+mod recall_text;
 pub mod results;
 pub mod status;
 
