@@ -16,7 +16,7 @@ const SOURCES_TOGETHER: u32 = 1 << 13;
 
 impl Snapshot {
     /// Whether a search with this filter may give the item at a place.
-    pub fn admits(&self, place: Place, filter: &Filter) -> Result<bool, Damage> {
+    pub fn admits(&self, filter: &Filter, place: Place) -> Result<bool, Damage> {
         PartFilter::of(self, filter, self.part(place))?.admits(place.row)
     }
 
@@ -123,7 +123,7 @@ mod tests {
         let code = Filter { modality: Some("code".to_owned()), ..Filter::default() };
         let admitted = |filter: &Filter| -> Vec<bool> {
             let places = all.places().unwrap();
-            places.map(|place| all.admits(place, filter).unwrap()).collect()
+            places.map(|place| all.admits(filter, place).unwrap()).collect()
         };
         assert_eq!(admitted(&Filter::default()), [true, true, false, false, true, false]);
         assert_eq!(admitted(&code), [false, true, false, false, true, false]);

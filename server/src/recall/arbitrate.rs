@@ -63,7 +63,7 @@ fn standing(
     id: ItemId,
 ) -> Result<Vec<Place>, Damage> {
     let is_shown = |place: &Place| -> Result<bool, Damage> {
-        Ok(means.snapshot.admits(*place, &plan.filter)?
+        Ok(means.snapshot.admits(&plan.filter, *place)?
             && means.may_read(&means.snapshot.item(*place)?).verdict != Verdict::Deny)
     };
     let current = means.snapshot.current_successors(id)?.places;

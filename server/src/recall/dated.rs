@@ -31,7 +31,7 @@ pub(super) fn find(
     let within = means.snapshot.places_recorded(period.start..period.end)?;
     means.snapshot.check()?;
     for &place in within.iter().rev().take(LOOKED_AT_MAX) {
-        if means.snapshot.admits(place, &plan.filter)? {
+        if means.snapshot.admits(&plan.filter, place)? {
             recorded.push((means.snapshot.item(place)?.recorded_at, place));
         }
     }

@@ -201,7 +201,7 @@ fn graph(
             let share = 1.0 / (rank + 2) as f32;
             let id = means.snapshot.id(seed)?;
             for neighbour in means.snapshot.neighbours(id, plan.bounds.neighbor_limit, &current)? {
-                if !means.snapshot.admits(neighbour.place, &plan.filter)? {
+                if !means.snapshot.admits(&plan.filter, neighbour.place)? {
                     continue;
                 }
                 let strength = share * neighbour.edge.weight;

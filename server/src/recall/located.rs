@@ -102,7 +102,7 @@ fn add_file(
         if parts == plan.bounds.candidate_limit {
             break;
         }
-        if means.snapshot.admits(place, &plan.filter)?
+        if means.snapshot.admits(&plan.filter, place)?
             && means.snapshot.status(place)? == engine::Status::Current
         {
             let is_file = means.snapshot.item(place)?.kind == "document";
