@@ -9,6 +9,7 @@ pub(crate) mod gone;
 pub(crate) mod graph;
 pub(crate) mod hidden;
 pub(crate) mod moment;
+pub(crate) mod places;
 pub(crate) mod score;
 pub(crate) mod searching;
 pub(crate) mod snapshot;

@@ -98,6 +98,10 @@ pub enum Stage {
     Words,
     /// Candidates by meaning, without encoding.
     Meaning,
+    /// Candidates by the period that is named.
+    Time,
+    /// Candidates by the files and symbols that are named.
+    Place,
     /// Candidates by links.
     Graph,
     /// One ranking, what stands now before what it replaced, and the gate.
@@ -112,11 +116,13 @@ pub enum Stage {
 
 impl Stage {
     /// Each, in the order in which a call comes through them.
-    pub const ALL: [Stage; 9] = [
+    pub const ALL: [Stage; 11] = [
         Stage::Authenticate,
         Stage::Encode,
         Stage::Words,
         Stage::Meaning,
+        Stage::Time,
+        Stage::Place,
         Stage::Graph,
         Stage::Fuse,
         Stage::Evidence,
@@ -131,6 +137,8 @@ impl Stage {
             Stage::Encode => "encode",
             Stage::Words => "words",
             Stage::Meaning => "meaning",
+            Stage::Time => "time",
+            Stage::Place => "place",
             Stage::Graph => "graph",
             Stage::Fuse => "fuse",
             Stage::Evidence => "evidence",

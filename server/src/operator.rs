@@ -119,6 +119,7 @@ pub fn recall_as_operator(
         limit: wanted.limit.map(|limit| usize::try_from(limit.0).unwrap_or(1)),
         modality: wanted.modality.map(|modality| modality.0),
         neighbours: wanted.graph.then_some(3),
+        now: Some(context.parts.clock.now()),
     };
     let plan = if wanted.semantic { Plan::semantic(question) } else { Plan::governed(question) };
     governed(context, "recalld recall", &Value::Object(raw.clone()), false, |context| {

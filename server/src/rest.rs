@@ -125,6 +125,7 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
         limit: Some(wanted.limit as usize),
         modality: wanted.modality,
         neighbours: wanted.graph.then_some(wanted.neighbor_limit as usize),
+        ..Question::default()
     };
     let plan = Plan::keyword(question, wanted.prefer_replacements);
     let answer = governed(&ask.context(), "POST /recall", &arguments, false, |context| {

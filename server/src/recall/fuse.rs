@@ -23,7 +23,8 @@ pub(super) struct Fused {
 fn weight(lane: Lane) -> f32 {
     match lane {
         Lane::Words | Lane::Meaning => 0.5,
-        Lane::Graph => 0.1,
+        Lane::Place => 0.5,
+        Lane::Time | Lane::Graph => 0.1,
     }
 }
 

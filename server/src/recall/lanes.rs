@@ -1,10 +1,12 @@
 //! The lanes: ways of finding candidates, each on the same snapshot.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use engine::{EdgeFilter, Place, SearchError};
 
-use super::{Means, Plan};
+use super::time::When;
+use super::{Means, Plan, dated, located};
 
 /// A way of finding candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,17 +15,51 @@ pub enum Lane {
     Words,
     /// Cosine of embeddings.
     Meaning,
+    /// The period that the question names.
+    Time,
+    /// The files and symbols that the question names.
+    Place,
     /// Edges from the best of the other lanes.
     Graph,
 }
 
 impl Lane {
+    /// Each, in the order in which they run: the last ones look at what the first ones found.
+    pub const ALL: [Self; 5] = [Self::Words, Self::Meaning, Self::Time, Self::Place, Self::Graph];
+
     /// Its name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Words => "words",
             Self::Meaning => "meaning",
+            Self::Time => "time",
+            Self::Place => "place",
             Self::Graph => "graph",
+        }
+    }
+
+    /// Why a plan runs it, or why not.
+    fn reason(self, plan: &Plan) -> Result<&'static str, &'static str> {
+        const NOT_OF_THIS_ROUTE: &str = "not a lane of this route";
+        let is_governed = plan.words && plan.meaning;
+        match self {
+            Self::Words if plan.words => Ok("a question has words"),
+            Self::Meaning if plan.meaning => Ok("a question has a meaning"),
+            Self::Graph if plan.graph => Ok("links lead on from what the other lanes found"),
+            Self::Time => match plan.when {
+                Some(When::Within(_)) => Ok("the question names a time"),
+                Some(When::AsOf(_)) => {
+                    Err("every lane looks from the time that the question names")
+                }
+                Some(When::BeforeTheRecord) => {
+                    Err("nothing was on record at the time that is named")
+                }
+                None if is_governed => Err("the question names no time"),
+                None => Err(NOT_OF_THIS_ROUTE),
+            },
+            Self::Place if !plan.named.is_empty() => Ok("the question names a path or a symbol"),
+            Self::Place if is_governed => Err("the question names no path and no symbol"),
+            _ => Err(NOT_OF_THIS_ROUTE),
         }
     }
 }
@@ -41,15 +77,43 @@ pub(super) struct Candidates {
 pub struct LaneReport {
     /// Which.
     pub lane: Lane,
+    /// Why it ran.
+    pub why: &'static str,
     /// How many it found.
     pub candidates: usize,
     /// How long it took.
     pub took: Duration,
 }
 
+/// A lane that did not run, for `routing.skipped`.
+#[derive(Debug, Clone, Copy)]
+pub struct Skipped {
+    /// Which.
+    pub lane: Lane,
+    /// Why not.
+    pub why: &'static str,
+}
+
+/// An edge by which the graph lane came to an item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hop {
+    /// Where it started: an item that another lane found.
+    pub seed: Place,
+    /// The edge.
+    pub edge: engine::EdgeId,
+    /// What it means.
+    pub relation: String,
+    /// Which way it runs, seen from the seed.
+    pub direction: engine::Direction,
+}
+
+#[derive(Default)]
 pub(super) struct Ran {
     pub(super) candidates: Vec<Candidates>,
     pub(super) reports: Vec<LaneReport>,
+    pub(super) skipped: Vec<Skipped>,
+    /// By which edge the graph lane came to each item that it found.
+    pub(super) hops: HashMap<Place, Hop>,
     pub(super) cut_short: bool,
     /// How long the question took to become a vector.
     pub(super) encode: Option<Duration>,
@@ -60,27 +124,47 @@ const GRAPH_SEEDS: usize = 5;
 
 /// Runs the plan's lanes one after another; none is begun after the plan's deadline.
 pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran, SearchError> {
-    let mut ran =
-        Ran { candidates: Vec::new(), reports: Vec::new(), cut_short: false, encode: None };
-    let lanes =
-        [(Lane::Words, plan.words), (Lane::Meaning, plan.meaning), (Lane::Graph, plan.graph)];
-    for (lane, _) in lanes.into_iter().filter(|(_, wanted)| *wanted) {
+    let mut ran = Ran::default();
+    for lane in Lane::ALL {
+        let reason = lane.reason(plan);
         means.snapshot.check()?;
-        if began.elapsed() > plan.bounds.deadline {
-            ran.cut_short = true;
-            break;
-        }
+        let is_late = reason.is_ok() && began.elapsed() > plan.bounds.deadline;
+        ran.cut_short |= is_late;
+        let why = match reason {
+            Ok(why) if !is_late => why,
+            Ok(_) => {
+                ran.skipped.push(Skipped { lane, why: "the time was over" });
+                continue;
+            }
+            Err(why) => {
+                ran.skipped.push(Skipped { lane, why });
+                continue;
+            }
+        };
         let start = Instant::now();
         let found = match lane {
             Lane::Words => words(means, plan)?,
             Lane::Meaning => meaning(means, plan, &mut ran.encode)?,
-            Lane::Graph => graph(means, plan, &ran.candidates)?,
+            Lane::Time => time(means, plan, &ran.candidates)?,
+            Lane::Place => located::find(means, plan, &plan.named, &ran.candidates)?,
+            Lane::Graph => graph(means, plan, &ran.candidates, &mut ran.hops)?,
         };
-        let report = LaneReport { lane, candidates: found.len(), took: start.elapsed() };
+        let report = LaneReport { lane, why, candidates: found.len(), took: start.elapsed() };
         ran.reports.push(report);
         ran.candidates.push(Candidates { lane, found });
     }
     Ok(ran)
+}
+
+fn time(
+    means: &Means<'_>,
+    plan: &Plan,
+    others: &[Candidates],
+) -> Result<Vec<(Place, f32)>, SearchError> {
+    match plan.when {
+        Some(When::Within(period)) => dated::find(means, plan, period, others),
+        _ => Ok(Vec::new()),
+    }
 }
 
 fn words(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, SearchError> {
@@ -107,8 +191,9 @@ fn graph(
     means: &Means<'_>,
     plan: &Plan,
     others: &[Candidates],
+    hops: &mut HashMap<Place, Hop>,
 ) -> Result<Vec<(Place, f32)>, SearchError> {
-    let mut reached: Vec<(Place, f32)> = Vec::new();
+    let mut reached: HashMap<Place, (f32, Hop)> = HashMap::new();
     let current = EdgeFilter { current_only: true, ..EdgeFilter::default() };
     for candidates in others {
         for (rank, &(seed, _)) in candidates.found.iter().take(GRAPH_SEEDS).enumerate() {
@@ -116,15 +201,27 @@ fn graph(
             let share = 1.0 / (rank + 2) as f32;
             let id = means.snapshot.id(seed)?;
             for neighbour in means.snapshot.neighbours(id, plan.bounds.neighbor_limit, &current)? {
-                if means.snapshot.admits(&plan.filter, neighbour.place)? {
-                    reached.push((neighbour.place, share * neighbour.edge.weight));
+                if !means.snapshot.admits(&plan.filter, neighbour.place)? {
+                    continue;
+                }
+                let strength = share * neighbour.edge.weight;
+                let known = reached.get(&neighbour.place);
+                if known.is_none_or(|(known, _)| *known < strength) {
+                    let hop = Hop {
+                        seed,
+                        edge: neighbour.edge.id,
+                        relation: neighbour.edge.relation.to_owned(),
+                        direction: neighbour.direction,
+                    };
+                    reached.insert(neighbour.place, (strength, hop));
                 }
             }
         }
     }
-    reached.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
-    reached.dedup_by_key(|(place, _)| *place);
-    reached.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    reached.truncate(plan.bounds.candidate_limit);
-    Ok(reached)
+    let mut found: Vec<(Place, f32)> =
+        reached.iter().map(|(place, (strength, _))| (*place, *strength)).collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    found.truncate(plan.bounds.candidate_limit);
+    hops.extend(reached.into_iter().map(|(place, (_, hop))| (place, hop)));
+    Ok(found)
 }

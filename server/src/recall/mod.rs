@@ -6,22 +6,37 @@
 //! It knows the engine and the encoder, but neither HTTP nor MCP.
 
 mod arbitrate;
+mod back;
+mod conflicts;
+mod dated;
 mod evidence;
 mod fuse;
 mod lanes;
+mod located;
+mod near;
+mod place;
 mod room;
 mod route;
 pub mod show;
+mod time;
+mod why;
+mod wording;
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use engine::{Damage, EdgeFilter, ItemView, NEIGHBOURS_MAX, Place, SearchError, Snapshot};
 use kernels::Kernels;
 
+pub use back::look_back;
+pub use conflicts::{Claims, Conflict};
 pub use evidence::{MapEvidence, Witness, map_evidence};
-pub use lanes::{Lane, LaneReport};
+pub use lanes::{Hop, Lane, LaneReport, Skipped};
+pub use place::Named;
 pub use room::Room;
 pub use route::{Bounds, Plan, Question};
+pub use time::{Period, When};
+pub use why::Why;
 
 use crate::embed::Embedder;
 use crate::govern::{Action, Decision, Rules, Verdict, What, Who, decide};
@@ -65,6 +80,10 @@ pub struct Recalled {
     pub verdict: Verdict,
     /// Name of the rule.
     pub rule: String,
+    /// What led to it; of the governed path, where the caller sees its text.
+    pub why: Option<Why>,
+    /// Items that say the same, and are not given beside it.
+    pub duplicates: Vec<Place>,
     /// Its strongest neighbours, where the plan asks for them.
     pub neighbours: Vec<NeighbourAt>,
 }
@@ -100,10 +119,14 @@ pub struct Withheld {
 pub struct Outcome {
     /// Best first.
     pub items: Vec<Recalled>,
+    /// Which two of them cannot both be true, and why.
+    pub conflicts: Vec<([Place; 2], Conflict)>,
     /// What policy withheld or redacted.
     pub withheld: Vec<Withheld>,
-    /// What each lane did.
+    /// What each lane did that ran, in order.
     pub lanes: Vec<LaneReport>,
+    /// The other lanes.
+    pub skipped: Vec<Skipped>,
     /// The bounds that held.
     pub bounds: Bounds,
     /// The route's name.
@@ -126,20 +149,22 @@ pub struct Outcome {
 pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
     let (plan, quotes_cut) = &narrowed(means, plan)?;
-    let ran = lanes::run(means, plan, began)?;
+    let mut ran = lanes::run(means, plan, began)?;
     let fusing = Instant::now();
     let fused = fuse::fuse(plan, &ran.candidates);
     // The meaning lane alone promises the nearest vectors, whatever became of their items.
     let distinct = if plan.words { arbitrate::drop_copies(means.snapshot, fused)? } else { fused };
     let ordered = if plan.prefer_replacements {
-        arbitrate::bring_replacements(means.snapshot, &plan.filter, distinct)?
+        arbitrate::bring_replacements(means, plan, distinct)?
     } else {
-        distinct
+        arbitrate::Ordered { candidates: distinct, replaced: HashMap::new() }
     };
     let mut outcome = Outcome {
         items: Vec::new(),
+        conflicts: Vec::new(),
         withheld: Vec::new(),
-        lanes: ran.reports,
+        lanes: std::mem::take(&mut ran.reports),
+        skipped: std::mem::take(&mut ran.skipped),
         bounds: plan.bounds,
         route: plan.route,
         cut_short: ran.cut_short || *quotes_cut,
@@ -147,12 +172,21 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         fuse: Duration::ZERO,
         took: Duration::ZERO,
     };
-    for candidate in ordered {
+    let mut folding = arbitrate::Folding::of(means.snapshot);
+    for candidate in ordered.candidates {
         if outcome.items.len() == plan.bounds.limit {
             break;
         }
         means.snapshot.check()?;
         gate(means, candidate, &mut outcome)?;
+        if plan.explains {
+            folding.fold_last(&mut outcome.items)?;
+        }
+    }
+    if plan.explains {
+        let known = why::Known { question: &plan.text, ran: &ran, replaced: &ordered.replaced };
+        why::explain(means, &known, &mut outcome.items)?;
+        outcome.conflicts = arbitrate::conflicts(means, &outcome.items)?;
     }
     outcome.fuse = fusing.elapsed();
     if plan.neighbours {
@@ -195,6 +229,8 @@ fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<
             found_by: found.found_by,
             verdict: decision.verdict,
             rule: decision.rule.to_owned(),
+            why: None,
+            duplicates: Vec::new(),
             neighbours: Vec::new(),
         });
     }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use engine::Filter;
+use engine::{Filter, Micros};
+
+use super::place::{Named, asks_where};
+use super::time::{When, named};
 
 /// Items that the governed path gives.
 const GOVERNED_LIMIT: usize = 8;
@@ -57,6 +60,8 @@ pub struct Question {
     pub modality: Option<String>,
     /// Whether each item comes with its neighbours, and how many.
     pub neighbours: Option<usize>,
+    /// When it is asked. Without it, what the question tells from then (`last week`) is not read.
+    pub now: Option<Micros>,
 }
 
 /// Which lanes run, and how.
@@ -74,12 +79,20 @@ pub struct Plan {
     pub meaning: bool,
     /// Run the graph lane.
     pub graph: bool,
+    /// The time that the question names.
+    pub when: Option<When>,
+    /// The paths and symbols that the question names.
+    pub named: Named,
     /// Show neighbours.
     pub neighbours: bool,
     /// Put current replacements above what they replaced.
     pub prefer_replacements: bool,
     /// Show where in the files the items are.
     pub wants_place: bool,
+    /// Tell why each item was given, and make one of those that say the same.
+    pub explains: bool,
+    /// The older name of the governed path by which it was asked.
+    pub delegated_from: Option<&'static str>,
     /// Which items may be found.
     pub filter: Filter,
     /// Within which bounds.
@@ -87,13 +100,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The governed path: every lane, the current item first.
+    /// The governed path: every lane that the question gives something to go by, the current item first.
     pub fn governed(question: Question) -> Self {
+        let now = question.now;
         let mut plan = Self::of("governed", question);
-        plan.wants_place = asks_for_place(&plan.text);
+        plan.named = Named::of(&plan.text);
+        plan.wants_place = asks_where(&plan.text) || !plan.named.is_empty();
+        plan.when = named(&plan.text, now);
         (plan.words, plan.meaning, plan.graph) = (true, true, true);
         plan.quotes = true;
         plan.prefer_replacements = true;
+        plan.explains = true;
         plan
     }
 
@@ -133,89 +150,22 @@ impl Plan {
             words: false,
             meaning: false,
             graph: false,
+            when: None,
+            named: Named::default(),
             neighbours: question.neighbours.is_some(),
             prefer_replacements: false,
             wants_place: false,
+            explains: false,
+            delegated_from: None,
             filter: Filter { modality: question.modality, ..Filter::default() },
             bounds,
         }
     }
 }
 
-/// Whether a question asks where something is, or names a path or a symbol.
-fn asks_for_place(text: &str) -> bool {
-    const PLACE_WORDS: [&str; 9] =
-        ["where", "file", "files", "path", "line", "lines", "folder", "directory", "located"];
-    let plain = |word: &str| {
-        word.trim_matches(|c: char| !c.is_alphanumeric() && c != '_').to_ascii_lowercase()
-    };
-    text.split_whitespace()
-        .any(|word| PLACE_WORDS.contains(&plain(word).as_str()) || is_path(word) || is_symbol(word))
-}
-
-/// `src/net/conn.rs`, `README.md`, `./x`.
-fn is_path(word: &str) -> bool {
-    let word = word.trim_matches(|c: char| ",;:!?()\"'`".contains(c)).trim_end_matches('.');
-    if word.contains("://") {
-        return false;
-    }
-    let inner_slash = word.trim_matches('/').contains('/')
-        && !word.split('/').all(|part| part.chars().all(|c| c.is_ascii_digit()))
-        && word.contains(['.', '_', '-']);
-    let extension = word.rsplit_once('.').is_some_and(|(stem, extension)| {
-        let short = (1..=5).contains(&extension.len());
-        let letters = extension.bytes().all(|b| b.is_ascii_alphanumeric());
-        let begins = extension.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
-        !stem.is_empty() && short && letters && begins && !matches!(word, "e.g" | "i.e")
-    });
-    inner_slash || extension
-}
-
-/// `Store::open`, `snake_case`, `camelCase`, `call()`.
-fn is_symbol(word: &str) -> bool {
-    let word = word.trim_matches(|c: char| ",;.:!?\"'`".contains(c));
-    let name = word.trim_end_matches("()");
-    let called = name.len() < word.len() && !name.is_empty();
-    let snake = name.trim_matches('_').contains('_');
-    let camel = name
-        .as_bytes()
-        .windows(2)
-        .any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
-    called || word.contains("::") || snake || camel
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn questions_about_places_are_known() {
-        for text in [
-            "where is the log replayed?",
-            "what does engine/src/log.rs do",
-            "README.md",
-            "who calls Store::open",
-            "parse_head semantics",
-            "what is getUserName for?",
-            "run() blocks",
-        ] {
-            assert!(asks_for_place(text), "{text}");
-        }
-    }
-
-    #[test]
-    fn other_questions_are_not() {
-        for text in [
-            "why did we choose epoll over io_uring?".replace("io_uring", "iouring").as_str(),
-            "Is Python 3.12 faster than 3.11?",
-            "and/or semantics",
-            "see https://example.org/a.html",
-            "What happened on 24/12?",
-            "i.e. nothing",
-        ] {
-            assert!(!asks_for_place(text), "{text}");
-        }
-    }
 
     #[test]
     fn a_plan_keeps_to_the_asked_bounds() {
@@ -224,5 +174,16 @@ mod tests {
         let plan = Plan::keyword(question, false);
         assert_eq!((plan.bounds.limit, plan.text.len()), (50, QUESTION_CHARS_MAX));
         assert!(plan.words && !plan.meaning && !plan.graph);
+    }
+
+    #[test]
+    fn only_the_governed_path_reads_times_and_places() {
+        let asked = || Question { text: "lamp.py in 2024".to_owned(), ..Question::default() };
+        let governed = Plan::governed(asked());
+        assert!(governed.when.is_some() && governed.named.paths == ["lamp.py"]);
+        assert!(governed.wants_place);
+        for plan in [Plan::keyword(asked(), true), Plan::semantic(asked())] {
+            assert!(plan.when.is_none() && plan.named.is_empty() && !plan.wants_place);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use engine::{Damage, ItemId, ItemView, Place, Snapshot, Span, Status, hex};
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{NeighbourAt, Room};
 use crate::govern::Verdict;
@@ -46,8 +47,17 @@ pub fn seed(
     shown.insert("provenance".into(), provenance(&item));
     shown.insert("validity".into(), validity(&item));
     shown.insert("policy".into(), policy(&item));
-    shown.insert("content_sha256".into(), hex(&item.content_sha256).into());
+    shown.insert("content_sha256".into(), hex(&content_sha256(&item, verdict)).into());
     Ok(shown)
+}
+
+/// The SHA-256 of an item's text as it is shown. That of a hidden text would tell whoever guesses it
+/// that the guess is right.
+pub fn content_sha256(item: &ItemView<'_>, verdict: Verdict) -> [u8; 32] {
+    match verdict {
+        Verdict::Allow => item.content_sha256,
+        _ => Sha256::digest(REDACTED).into(),
+    }
 }
 
 /// The newest of the items that stand in its place now, else the newest that directly replaces it;

@@ -12,6 +12,8 @@ mod items;
 mod nearest;
 mod profile;
 pub mod recall;
+mod recall_names;
+mod recall_text;
 pub mod results;
 pub mod status;
 

@@ -10,7 +10,7 @@ use tests::wire::Ask;
 use super::{INGEST, client, examples, shared, tool_call};
 
 #[test]
-fn all_five_tools_answer_as_json_and_as_a_stream() {
+fn all_tools_answer_as_json_and_as_a_stream() {
     let service = &shared().service;
     for (tool, arguments) in examples() {
         let message = tool_call(tool, &arguments);

@@ -23,7 +23,13 @@ const REMEMBER: &str = "brain_remember";
 const INGEST: &str = "ingest_paths_tool";
 const DOCUMENT: &str = "docstore_get_document_tool";
 const STATS: &str = "recall_stats";
-const TOOLS: [&str; 5] = [RECALL, DOCUMENT, REMEMBER, STATS, INGEST];
+/// Older names of [`RECALL`].
+const RECALL_NAMES: [&str; 4] =
+    ["brain_recall", "semantic_recall_tool", "keyword_recall_tool", "graph_recall_tool"];
+const TOOLS: [&str; 9] = {
+    let [brain, semantic, keyword, graph] = RECALL_NAMES;
+    [RECALL, brain, semantic, keyword, graph, DOCUMENT, REMEMBER, STATS, INGEST]
+};
 
 struct Shared {
     service: Service,

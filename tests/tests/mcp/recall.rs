@@ -9,7 +9,7 @@ use server::govern::{check, tenant_hash};
 use sha2::{Digest, Sha256};
 use tests::service::write;
 
-use super::{INGEST, RECALL, client, hex, shared};
+use super::{INGEST, RECALL, RECALL_NAMES, client, hex, shared};
 
 #[test]
 fn answers_are_grounded() {
@@ -63,6 +63,45 @@ fn the_router_keeps_its_bounds() {
     }
     let long = mcp.refusal(RECALL, &json!({"query": "x".repeat(4097)}));
     assert!(long.contains("query") && long.contains("4096"), "{long}");
+}
+
+/// What an answer found, and by which lanes.
+fn found(answer: &Value) -> (Vec<Value>, Vec<Value>) {
+    let items = answer["items"].as_array().unwrap().iter();
+    let lanes = answer["routing"]["lanes"].as_array().unwrap().iter();
+    (
+        items.map(|item| json!([item["id"], item["score"]])).collect(),
+        lanes.map(|lane| lane["lane"].clone()).collect(),
+    )
+}
+
+#[test]
+fn every_older_name_is_the_governed_path() {
+    let mut mcp = client();
+    for name in RECALL_NAMES {
+        for query in ["Why paraffin and not electricity?", "who winds the clockwork of the lens"] {
+            let query = json!({"query": query});
+            // Other tests write meanwhile: what is asked before and after must be the same.
+            let still = (0..20).find_map(|_| {
+                let before = mcp.call(RECALL, &query);
+                let answer = mcp.call(name, &query);
+                let after = mcp.call(RECALL, &query);
+                (found(&before) == found(&after)).then_some((answer, after))
+            });
+            let (answer, governed) = still.expect("a moment without a write");
+            assert_eq!(found(&answer), found(&governed), "{name}");
+            let (routing, other) = (&answer["routing"], &governed["routing"]);
+            assert_eq!(
+                (&routing["route"], &routing["bounds"]),
+                (&other["route"], &other["bounds"])
+            );
+            assert_eq!(routing["delegated_from"], name);
+            assert!(other.get("delegated_from").is_none(), "{other}");
+        }
+        let why = mcp.refusal(name, &json!({"query": "lamp", "limit": 50}));
+        assert!(why.starts_with("limit") && why.contains("\"limit\":8"), "{why}");
+        assert!(mcp.refusal(name, &json!({"query": ""})).starts_with("query"));
+    }
 }
 
 /// The lines of a file, as evidence names them.

@@ -1,0 +1,101 @@
+//! Which sources lie at a path.
+//!
+//! Owns how a path's end is looked for. Must not know which of a source's items a search may give.
+
+use crate::error::SearchError;
+use crate::ids::SourceId;
+use crate::layout::{SOURCE_ID, SOURCE_RECORDED_AT, SOURCE_URI_BYTES, SOURCE_URI_OFFSETS};
+use crate::os::clock::Micros;
+use crate::reading::snapshot::Snapshot;
+
+/// Sources that [`Snapshot::sources_ending`] looks at, the newest: at 20 ns each, a few milliseconds.
+pub const SOURCES_LOOKED_AT_MAX: usize = 1 << 17;
+
+/// Sources that are looked at between two looks at whether the answer is still wanted.
+const SOURCES_TOGETHER: u32 = 1 << 13;
+
+impl Snapshot {
+    /// The `limit` newest known sources whose uri ends in `ending`, the case of ASCII letters aside;
+    /// of the [`SOURCES_LOOKED_AT_MAX`] newest. The newest first.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn sources_ending(&self, ending: &str, limit: usize) -> Result<Vec<SourceId>, SearchError> {
+        let ending = ending.as_bytes();
+        let mut found = Vec::new();
+        let mut left = SOURCES_LOOKED_AT_MAX;
+        let mut steps = self.stop.each(SOURCES_TOGETHER);
+        for part in self.parts.iter().rev() {
+            let uris = part.segment.pieces::<u64, u8>(SOURCE_URI_OFFSETS, SOURCE_URI_BYTES)?;
+            let recorded = part.segment.view::<i64>(SOURCE_RECORDED_AT)?;
+            let ids = part.segment.view::<u128>(SOURCE_ID)?;
+            for row in (0..ids.len()).rev() {
+                if found.len() == limit || left == 0 {
+                    return Ok(found);
+                }
+                left -= 1;
+                steps.step()?;
+                let uri = uris.get(row)?;
+                let end = uri.len().checked_sub(ending.len()).map(|at| &uri[at..]);
+                if end.is_some_and(|end| end.eq_ignore_ascii_case(ending))
+                    && self.moment.knows(Micros(recorded.get(row)?))
+                {
+                    found.push(SourceId(ids.get(row)?));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{Batch, SourceDraft};
+    use crate::part::Part;
+    use crate::reading::moment::Moment;
+    use crate::segment::{Segment, SegmentBuilder};
+    use crate::state::RowState;
+    use crate::stop::Stop;
+
+    fn part(from: u128, uris: &[&str]) -> Part {
+        let mut batch = Batch::default();
+        for (id, uri) in (from..).zip(uris) {
+            batch.sources.push(SourceDraft {
+                id: Some(SourceId(id)),
+                kind: "file".to_owned(),
+                uri: (*uri).to_owned(),
+                recorded_at: Some(Micros(i64::try_from(id).unwrap())),
+                ..SourceDraft::default()
+            });
+        }
+        let state = RowState::fresh(0, 0);
+        let mut builder = SegmentBuilder::default();
+        builder.push_batch(1, &batch);
+        let segment = Segment::held(builder.finish()).into();
+        Part { segment, state: state.into() }
+    }
+
+    fn snapshot() -> Snapshot {
+        let old = part(1, &["file:///a/net/conn.rs", "file:///a/README.md", "file:///b/conn.rs"]);
+        let new = part(11, &["file:///c/CONN.rs", "file:///a/reconn.rs", "s"]);
+        Snapshot::of(&[old, new], 1, None)
+    }
+
+    #[test]
+    fn sources_are_found_by_the_end_of_their_uri_newest_first() {
+        let all = snapshot();
+        let ending = |ending: &str, limit| -> Vec<u128> {
+            all.sources_ending(ending, limit).unwrap().into_iter().map(|id| id.0).collect()
+        };
+        assert_eq!(ending("/conn.rs", 9), [11, 3, 1]);
+        assert_eq!(ending("/conn.rs", 2), [11, 3]);
+        assert_eq!(ending("conn.rs", 9), [12, 11, 3, 1]);
+        assert_eq!(ending("/readme.md", 9), [2]);
+        assert_eq!(ending("nowhere", 9), [0; 0]);
+        let then = all.at(Moment { as_of: Some(Micros(2)), valid_at: None });
+        assert_eq!(then.sources_ending("/conn.rs", 9).unwrap(), [SourceId(1)]);
+        let over = all.clone().until(Stop::when(|| true));
+        assert_eq!(over.sources_ending("/conn.rs", 9), Err(SearchError::Interrupted));
+    }
+}

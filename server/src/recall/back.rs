@@ -1,0 +1,31 @@
+//! Looking back: a question `as of` a time is asked of the store as it was known, and of what was true, then.
+//!
+//! Owns when that is done. A store that knew nothing at that time is asked as it is now: its record
+//! does not reach so far, and the date is about something else.
+
+use engine::{Damage, Micros, Moment, Snapshot};
+
+use super::Plan;
+use super::time::When;
+
+/// The snapshot that a plan is for. A plan that would look back on nothing is changed to one that
+/// does not look back.
+pub fn look_back(snapshot: &Snapshot, plan: &mut Plan) -> Result<Snapshot, Damage> {
+    let Some(When::AsOf(at)) = plan.when else { return Ok(snapshot.clone()) };
+    let then = snapshot.at(Moment { as_of: Some(at), valid_at: Some(at) });
+    if then.places()?.next().is_some() {
+        return Ok(then);
+    }
+    plan.when = Some(When::BeforeTheRecord);
+    Ok(snapshot.clone())
+}
+
+impl Plan {
+    /// The time from which it looks, where that is not now.
+    pub fn as_of(&self) -> Option<Micros> {
+        match self.when {
+            Some(When::AsOf(at)) => Some(at),
+            _ => None,
+        }
+    }
+}

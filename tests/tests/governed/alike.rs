@@ -1,0 +1,76 @@
+//! Items that say the same are one; items that cannot both be true are named.
+
+use engine::{ItemDraft, Sensitivity};
+use serde_json::{Value, json};
+
+use super::{GATE, House, ids, item, name, note, time};
+
+const ONE: &str = "The lamp of Skerry Point burns paraffin, which is kept in the north shed.";
+const SAME: &str = "the lamp of Skerry Point burns PARAFFIN - which is kept in the north shed";
+
+fn at(item: ItemDraft, recorded: &str) -> ItemDraft {
+    ItemDraft { recorded_at: Some(time(recorded)), ..item }
+}
+
+#[test]
+fn of_items_that_say_the_same_the_newest_is_given() {
+    let house = House::new();
+    house.write(vec![
+        at(note(1, ONE), "2025-01-01T00:00:00Z"),
+        at(note(2, SAME), "2025-03-01T00:00:00Z"),
+        at(note(3, ONE), "2025-02-01T00:00:00Z"),
+        at(note(4, "Herring is kept in the south shed of Skerry Point."), "2025-01-01T00:00:00Z"),
+    ]);
+    let answer = house.ask("paraffin lamp in the north shed of Skerry Point");
+    assert_eq!(ids(&answer), [2, 4], "{answer}");
+    let mut duplicates = item(&answer, 2)["duplicates"].as_array().unwrap().clone();
+    duplicates.sort_by_key(Value::to_string);
+    assert_eq!(duplicates, [name(1), name(3)].map(Value::from));
+    assert!(item(&answer, 4).get("duplicates").is_none());
+}
+
+#[test]
+fn what_a_caller_does_not_see_is_no_duplicate() {
+    let house = House::new();
+    let veiled = ItemDraft { gates: vec![GATE.to_owned()], ..note(1, ONE) };
+    let secret = ItemDraft { sensitivity: Sensitivity::Restricted, ..note(2, ONE) };
+    house.write(vec![veiled, secret, note(3, SAME)]);
+    let answer = house.ask_as_member("paraffin lamp in the north shed of Skerry Point");
+    assert!(item(&answer, 3).get("duplicates").is_none(), "{answer}");
+    assert!(!answer.to_string().contains(&name(2)), "{answer}");
+}
+
+#[test]
+fn items_that_cannot_both_be_true_are_named() {
+    let house = House::new();
+    let litres = |id, count: u32| note(id, &format!("The lamp oil tank holds {count} litres."));
+    let then = |item: ItemDraft, from: &str, to: &str| ItemDraft {
+        valid_from: Some(time(from)),
+        valid_to: Some(time(to)),
+        ..item
+    };
+    house.write(vec![
+        litres(1, 32),
+        litres(2, 64),
+        ItemDraft { gates: vec![GATE.to_owned()], ..litres(3, 128) },
+        note(4, "The boat engine tank is enabled."),
+    ]);
+    let answer = house.ask("how many litres does the lamp oil tank hold?");
+    let conflicts = answer["conflicts"].as_array().unwrap();
+    assert_eq!(conflicts.len(), 3, "{answer}");
+    let pairs: Vec<String> = conflicts.iter().map(|one| one["items"].to_string()).collect();
+    assert!(pairs.iter().all(|pair| !pair.contains(&name(4))), "{pairs:?}");
+    let member = house.ask_as_member("how many litres does the lamp oil tank hold?");
+    let conflicts = member["conflicts"].as_array().unwrap();
+    assert_eq!(conflicts.len(), 1, "a redacted text takes no part: {member}");
+    let said = conflicts[0]["why"].as_str().unwrap();
+    assert!(["number: 32 against 64", "number: 64 against 32"].contains(&said), "{said}");
+
+    let house = House::new();
+    house.write(vec![
+        then(litres(1, 32), "2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z"),
+        then(litres(2, 64), "2021-01-01T00:00:00Z", "2022-01-01T00:00:00Z"),
+    ]);
+    let answer = house.ask("how many litres does the lamp oil tank hold?");
+    assert_eq!((ids(&answer).len(), &answer["conflicts"]), (2, &json!([])), "{answer}");
+}

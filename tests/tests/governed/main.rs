@@ -1,0 +1,157 @@
+//! The governed path, in this process: which items an answer has, in which order, and what it says of
+//! them. Rules and the clock are the tests' own.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod alike;
+mod data;
+mod places;
+mod supersession;
+mod times;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::os::clock::Clock;
+use engine::{Batch, ItemDraft, ItemId, Micros, TombstoneDraft};
+use serde_json::{Map, Value, json};
+use server::app::{self, Started};
+use server::govern::{Action, Rule, Rules, Verdict, WhatMatch, WhoMatch};
+use server::model::Silent;
+use server::names;
+use server::net::Cancel;
+use server::parts::Caller;
+use server::tools::{Answer, Context, find};
+use tempfile::TempDir;
+use tests::service::{scratch, settings};
+use tests::tiny_model::Tiny;
+
+const RECALL: &str = "retrieval_arbitrate_tool";
+/// Items with this gate are redacted for a member.
+const GATE: &str = "veiled";
+/// When it is for those that ask.
+const NOW: &str = "2026-01-14T09:30:00Z";
+
+fn time(text: &str) -> Micros {
+    names::parse_time(text).unwrap()
+}
+
+#[derive(Debug)]
+struct Still(Micros);
+
+impl Clock for Still {
+    fn now(&self) -> Micros {
+        self.0
+    }
+}
+
+/// A service without a socket, with an encoder whose weights mean nothing.
+struct House {
+    started: Started,
+    /// Goes when the store is closed.
+    _scratch: TempDir,
+}
+
+impl House {
+    fn new() -> Self {
+        let scratch = scratch();
+        let model = Tiny::new(1, 16).write(scratch.path(), "model");
+        let data = scratch.path().join("data");
+        let settings = settings(&data, Some(model), Duration::from_secs(60));
+        let mut started = app::start(&settings, &mut Silent).unwrap();
+        let parts = Arc::get_mut(&mut started.parts).expect("nobody else has it yet");
+        parts.clock = Arc::new(Still(time(NOW)));
+        let mut rules: Vec<Rule> = Rules::initial().iter().cloned().collect();
+        rules.push(Rule {
+            name: "veil".to_owned(),
+            who: WhoMatch { plan: Some("team".to_owned()), ..WhoMatch::default() },
+            what: WhatMatch::gated(GATE),
+            actions: vec![Action::Read],
+            verdict: Verdict::Redact,
+            opens_unknown_gates: false,
+        });
+        parts.rules = Rules::new(rules).unwrap();
+        Self { started, _scratch: scratch }
+    }
+
+    /// Stores items of which only what is given matters; their ids are as given.
+    fn write(&self, items: Vec<ItemDraft>) {
+        let items = items.into_iter().map(complete).collect();
+        self.started.parts.workspace.store.write(Batch { items, ..Batch::default() }).unwrap();
+    }
+
+    fn write_batch(&self, batch: Batch) {
+        let items = batch.items.into_iter().map(complete).collect();
+        self.started.parts.workspace.store.write(Batch { items, ..batch }).unwrap();
+    }
+
+    fn hide(&self, id: u128) {
+        let stone = TombstoneDraft { target: id, ..TombstoneDraft::default() };
+        self.write_batch(Batch { tombstones: vec![stone], ..Batch::default() });
+    }
+
+    fn call(&self, caller: &Caller, tool: &str, arguments: Value) -> Answer {
+        let context = Context {
+            parts: &self.started.parts,
+            caller,
+            cancel: &Cancel::new(),
+            deadline: Instant::now() + Duration::from_secs(60),
+            progress: None,
+        };
+        let Value::Object(raw): Value = arguments else { panic!("arguments are an object") };
+        let raw: Map<String, Value> = raw;
+        find(caller, tool).unwrap().call(&context, &raw).unwrap()
+    }
+
+    /// What the operator is told.
+    fn ask(&self, query: &str) -> Value {
+        self.call(&operator(), RECALL, json!({"query": query})).structured
+    }
+
+    /// What a member of a team is told.
+    fn ask_as_member(&self, query: &str) -> Value {
+        let member =
+            Caller { principal: "user:ada".to_owned(), plan: "team".to_owned(), ..operator() };
+        self.call(&member, RECALL, json!({"query": query})).structured
+    }
+}
+
+fn operator() -> Caller {
+    Caller::local_operator("local")
+}
+
+fn complete(item: ItemDraft) -> ItemDraft {
+    let or = |given: String, other: &str| if given.is_empty() { other.to_owned() } else { given };
+    ItemDraft {
+        kind: or(item.kind, "note"),
+        modality: or(item.modality, "text"),
+        searchable: true,
+        ..item
+    }
+}
+
+/// A note of this id.
+fn note(id: u128, text: &str) -> ItemDraft {
+    ItemDraft { id: Some(ItemId(id)), text: text.to_owned(), ..ItemDraft::default() }
+}
+
+fn name(id: u128) -> String {
+    names::item("note", ItemId(id))
+}
+
+/// The ids of an answer's items, best first.
+fn ids(answer: &Value) -> Vec<u128> {
+    let items = answer["items"].as_array().unwrap().iter();
+    items.map(|item| names::parse_item(item["id"].as_str().unwrap()).unwrap().0).collect()
+}
+
+fn item(answer: &Value, id: u128) -> &Value {
+    let wanted = Value::from(name(id));
+    let items = answer["items"].as_array().unwrap();
+    items.iter().find(|item| item["id"] == wanted).unwrap_or_else(|| panic!("{id} in {answer}"))
+}
+
+fn lanes(answer: &Value) -> Vec<&str> {
+    let lanes = answer["routing"]["lanes"].as_array().unwrap().iter();
+    lanes.map(|lane| lane["lane"].as_str().unwrap()).collect()
+}

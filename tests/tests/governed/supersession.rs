@@ -1,0 +1,56 @@
+//! What stands comes in the place of what it replaced.
+
+use engine::{ItemDraft, Sensitivity};
+use serde_json::json;
+
+use super::{House, ids, item, name, note};
+
+fn after(id: u128, before: u128, text: &str) -> ItemDraft {
+    ItemDraft { supersedes: vec![engine::ItemId(before)], ..note(id, text) }
+}
+
+#[test]
+fn all_that_stand_in_place_of_a_split_item_come_before_it() {
+    let house = House::new();
+    house.write(vec![
+        note(1, "Gannets nest on ledge zeta beside the red ladder."),
+        note(2, "Puffins burrow above the gully."),
+        after(3, 1, "The colony moved to the cove."),
+        after(4, 1, "What hung there was scrapped."),
+    ]);
+    let answer = house.ask("gannets on ledge zeta ladder");
+    let found = ids(&answer);
+    let at = |id| found.iter().position(|&one| one == id).unwrap_or_else(|| panic!("{answer}"));
+    assert!(at(3) < at(1) && at(4) < at(1), "{found:?}");
+    assert_eq!((at(3).min(at(4)), at(1)), (0, 2), "they share no word with the question");
+    assert_eq!(item(&answer, 1)["superseded_by"], name(4));
+    for id in [3, 4] {
+        assert_eq!(item(&answer, id)["why"]["replaced"], name(1), "{answer}");
+        assert_eq!(item(&answer, id)["why"]["words"], json!([]));
+    }
+    let words = &item(&answer, 1)["why"]["words"];
+    assert_eq!(words, &json!(["gannets", "ledge", "zeta", "ladder"]));
+    assert_eq!(answer["conflicts"], json!([]));
+}
+
+#[test]
+fn where_no_current_successor_is_shown_the_newest_that_is_comes() {
+    let house = House::new();
+    house.write(vec![
+        note(1, "Gannets nest on ledge zeta beside the red ladder."),
+        after(2, 1, "The colony moved to the cove."),
+    ]);
+    house.write(vec![after(3, 2, "Nobody has seen them since.")]);
+    house.hide(3);
+    let answer = house.ask("gannets on ledge zeta ladder");
+    assert_eq!(ids(&answer)[..2], [2, 1], "{answer}");
+    assert!(!ids(&answer).contains(&3));
+
+    let secret =
+        ItemDraft { sensitivity: Sensitivity::Restricted, ..after(4, 2, "The colony was sold.") };
+    house.write(vec![secret]);
+    assert_eq!(ids(&house.ask("gannets on ledge zeta ladder"))[..2], [4, 1]);
+    let member = house.ask_as_member("gannets on ledge zeta ladder");
+    assert_eq!(ids(&member)[..2], [2, 1], "{member}");
+    assert!(!member.to_string().contains(&name(4)), "{member}");
+}
