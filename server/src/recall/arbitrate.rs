@@ -20,7 +20,8 @@ pub(super) fn bring_replacements(
         let mut stands_in = false;
         if snapshot.status(found.place)? == Status::Superseded {
             let old = snapshot.item(found.place)?;
-            let successors = snapshot.current_successors(old.id)?.places;
+            let mut successors = snapshot.current_successors(old.id)?.places;
+            successors.retain(|&place| !is_denied(snapshot, filter, place));
             stands_in = !successors.is_empty() && matches!(old.kind, "chunk" | "document");
             for place in successors {
                 if fits(snapshot, filter, place)? && given.insert(place) {
@@ -37,11 +38,15 @@ pub(super) fn bring_replacements(
 
 /// Leaves out a superseded item that says to the letter what the item in its place says, such as
 /// a piece of a file whose other pieces changed: the one that stands is given at its place.
-pub(super) fn drop_copies(snapshot: &Snapshot, ranked: Vec<Fused>) -> Result<Vec<Fused>, Damage> {
+pub(super) fn drop_copies(
+    snapshot: &Snapshot,
+    filter: &Filter,
+    ranked: Vec<Fused>,
+) -> Result<Vec<Fused>, Damage> {
     let mut given: HashSet<Place> = HashSet::new();
     let mut kept = Vec::with_capacity(ranked.len());
     for found in ranked {
-        let place = match copy_that_stands(snapshot, found.place)? {
+        let place = match copy_that_stands(snapshot, filter, found.place)? {
             Some(place) => place,
             None => found.place,
         };
@@ -52,18 +57,30 @@ pub(super) fn drop_copies(snapshot: &Snapshot, ranked: Vec<Fused>) -> Result<Vec
     Ok(kept)
 }
 
-fn copy_that_stands(snapshot: &Snapshot, place: Place) -> Result<Option<Place>, Damage> {
+fn copy_that_stands(
+    snapshot: &Snapshot,
+    filter: &Filter,
+    place: Place,
+) -> Result<Option<Place>, Damage> {
     if snapshot.status(place)? != Status::Superseded {
         return Ok(None);
     }
     let old = snapshot.item(place)?;
     for next in snapshot.current_successors(old.id)?.places {
+        if is_denied(snapshot, filter, next) {
+            continue;
+        }
         let new = snapshot.item(next)?;
         if new.content_sha256 == old.content_sha256 && new.title == old.title {
             return Ok(Some(next));
         }
     }
     Ok(None)
+}
+
+/// What the caller may not know of stands in for nothing.
+fn is_denied(snapshot: &Snapshot, filter: &Filter, place: Place) -> bool {
+    filter.hidden.as_ref().is_some_and(|hidden| snapshot.is_denied(hidden, place))
 }
 
 fn fits(snapshot: &Snapshot, filter: &Filter, place: Place) -> Result<bool, Damage> {

@@ -117,6 +117,7 @@ pub fn shown(
 
 /// Runs a plan for a caller, and remembers how long it took.
 pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, ToolError> {
+    let hidden = context.hidden(&view.snapshot)?;
     let outcome = context.caller.as_who(|who| {
         let means = Means {
             snapshot: &view.snapshot,
@@ -124,6 +125,7 @@ pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, T
             kernels: &context.parts.encoding.kernels,
             rules: &context.parts.rules,
             who,
+            hidden,
         };
         recall::recall(&means, plan)
     })?;
@@ -155,15 +157,15 @@ pub fn account(
     mut answer: Answer,
 ) -> Result<Answer, ToolError> {
     for kept in &outcome.withheld {
-        let effect =
-            if kept.verdict == Verdict::Deny { Effect::Withheld } else { Effect::Redacted };
+        let effect = if kept.is_shown { Effect::Redacted } else { Effect::Withheld };
         answer.touched.push(touched(effect, snapshot.id(kept.place)?));
-        if answer.decision != Decision::Deny {
+        // The receipt goes to the caller: it says no more than the answer.
+        if kept.is_told && answer.decision != Decision::Deny {
             answer.decision = decision_of(kept.verdict);
             answer.rule.clone_from(&kept.rule);
         }
     }
-    if outcome.withheld.is_empty()
+    if outcome.told().next().is_none()
         && let Some(first) = outcome.items.first()
     {
         answer.rule.clone_from(&first.rule);
@@ -251,7 +253,7 @@ fn routing(outcome: &Outcome, cut: bool, left_out: usize) -> Value {
         .collect();
     let mut routing = json!({
         "route": outcome.route, "lanes": lanes, "bounds": bounds_json(&outcome.bounds),
-        "withheld": outcome.withheld.len(), "took_ms": millis(outcome.took),
+        "withheld": outcome.told().count(), "took_ms": millis(outcome.took),
         "truncated": outcome.cut_short || cut || left_out > 0,
     });
     if left_out > 0 {
@@ -293,11 +295,9 @@ fn readable(items: &[Value], outcome: &Outcome) -> String {
             words("id"),
         ));
     }
-    if !outcome.withheld.is_empty() {
-        text.push_str(&format!(
-            "{} more withheld or redacted by policy.\n",
-            outcome.withheld.len()
-        ));
+    let told = outcome.told().count();
+    if told > 0 {
+        text.push_str(&format!("{told} more withheld or redacted by policy.\n"));
     }
     text
 }
