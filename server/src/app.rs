@@ -23,6 +23,7 @@ use crate::metrics::{Latencies, Stages};
 use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
 use crate::parts::{Parts, Workspace};
+use crate::recall::HiddenFrom;
 use crate::roots;
 use crate::turn::Turns;
 
@@ -160,6 +161,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
             ingesting: Turns::default(),
             keeping: Turns::default(),
             noting: Mutex::default(),
+            hidden: HiddenFrom::default(),
             recalls: Latencies::default(),
         },
         encoding: settings.encoding,

@@ -13,6 +13,7 @@ use crate::encoders::Encoders;
 use crate::govern::{Audit, Rules, Who};
 use crate::ingest::Roots;
 use crate::metrics::{Latencies, Stages};
+use crate::recall::HiddenFrom;
 use crate::tools::Scope;
 use crate::turn::Turns;
 
@@ -32,6 +33,8 @@ pub struct Workspace {
     pub keeping: Turns,
     /// Held while the list of known backups is changed.
     pub noting: Mutex<()>,
+    /// What policy hides from whom.
+    pub hidden: HiddenFrom,
     /// How long recalls took since the start.
     pub recalls: Latencies,
 }

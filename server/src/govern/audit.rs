@@ -72,7 +72,7 @@ enum Past {
     /// Nobody has asked yet.
     Uncounted(Reader),
     /// So many sensitivity events.
-    Counted(u64),
+    Counted(Events),
 }
 
 struct Shared {
@@ -87,7 +87,7 @@ struct Shared {
 struct State {
     ledger: Option<Ledger>,
     /// Sensitivity events since the ledger was opened.
-    events: u64,
+    events: Events,
     /// When the oldest entry that may not be on disk was appended.
     appended_micros: u64,
     closing: bool,
@@ -100,10 +100,36 @@ impl State {
     }
 }
 
-/// How many of these are sensitivity events.
-fn sensitive(touched: &[Touched]) -> u64 {
-    let plain = |one: &&Touched| matches!(one.effect, Effect::Read | Effect::Written);
-    (touched.len() - touched.iter().filter(plain).count()) as u64
+/// Sensitivity events: items that were withheld, redacted, raised, lowered or erased, each time counting one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Events {
+    /// What callers can have noticed.
+    pub open: u64,
+    /// What was kept from callers. Told to all, they would say whether something hidden answers a question.
+    pub withheld: u64,
+}
+
+impl Events {
+    fn of(touched: &[Touched]) -> Self {
+        let mut events = Self::default();
+        for one in touched {
+            match one.effect {
+                Effect::Read | Effect::Written => {}
+                Effect::Withheld => events.withheld += 1,
+                _ => events.open += 1,
+            }
+        }
+        events
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { open: self.open + other.open, withheld: self.withheld + other.withheld }
+    }
+
+    /// All of them.
+    pub fn all(self) -> u64 {
+        self.open + self.withheld
+    }
 }
 
 /// Hash of a call's arguments: of their JSON with sorted keys.
@@ -126,7 +152,12 @@ impl Audit {
         // An end of its own: what comes later is counted as it comes.
         let past = ledger.reader().map_err(LedgerOpenError::Read)?;
         let past = Mutex::new(Past::Uncounted(past));
-        let state = State { ledger: Some(ledger), events: 0, appended_micros: 0, closing: false };
+        let state = State {
+            ledger: Some(ledger),
+            events: Events::default(),
+            appended_micros: 0,
+            closing: false,
+        };
         let (state, was_failing) = (Mutex::new(state), AtomicBool::new(false));
         let shared =
             Arc::new(Shared { state, was_failing, changed: Condvar::new(), clock, random });
@@ -162,7 +193,7 @@ impl Audit {
         if was_synced {
             state.appended_micros = draft.at_micros;
         }
-        state.events += sensitive(&trace.touched);
+        state.events = state.events.plus(Events::of(&trace.touched));
         drop(state);
         if let Some(ticket) = ticket {
             let done = ticket.run(); // others append while the disk works
@@ -179,25 +210,25 @@ impl Audit {
         })
     }
 
-    /// How many items were withheld, redacted, raised, lowered or erased, in all calls so far. The
+    /// The sensitivity events of all calls so far. The
     /// first to ask reads what the ledger held when it was opened; nobody else waits for that but
     /// those who ask the same.
-    pub fn sensitivity_events(&self) -> Result<u64, ReadError> {
+    pub fn sensitivity_events(&self) -> Result<Events, ReadError> {
         let before = self.events_before(|| {})?;
-        Ok(before + self.shared.state().events)
+        Ok(before.plus(self.shared.state().events))
     }
 
     /// Those of the calls before the ledger was opened. `each` runs beside the counting, once for each
     /// entry that is read.
-    fn events_before(&self, mut each: impl FnMut()) -> Result<u64, ReadError> {
+    fn events_before(&self, mut each: impl FnMut()) -> Result<Events, ReadError> {
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = match &*past {
             Past::Counted(events) => return Ok(*events),
             Past::Uncounted(reader) => reader,
         };
-        let mut events = 0;
+        let mut events = Events::default();
         for entry in reader.entries(1)? {
-            events += sensitive(&entry?.touched);
+            events = events.plus(Events::of(&entry?.touched));
             each();
         }
         *past = Past::Counted(events);
@@ -329,9 +360,10 @@ mod tests {
     fn sensitivity_events_are_counted_across_restarts_and_hold_up_no_call() {
         let folder = std::env::temp_dir().join(format!("recalld-audit-{}", std::process::id()));
         let audit = open(&folder);
-        assert_eq!(audit.sensitivity_events().unwrap(), 0);
+        let times = |calls: u64| Events { open: calls, withheld: 2 * calls };
+        assert_eq!(audit.sensitivity_events().unwrap(), times(0));
         (0..5).for_each(|_| record(&audit));
-        assert_eq!(audit.sensitivity_events().unwrap(), 15);
+        assert_eq!(audit.sensitivity_events().unwrap(), times(5));
         drop(audit);
 
         let audit = open(&folder);
@@ -343,10 +375,10 @@ mod tests {
             record(&audit);
             beside += 1;
         });
-        assert_eq!((before.unwrap(), beside), (15, 5));
-        assert_eq!(audit.sensitivity_events().unwrap(), 15 + 6 * 3);
+        assert_eq!((before.unwrap(), beside), (times(5), 5));
+        assert_eq!(audit.sensitivity_events().unwrap(), times(11));
         drop(audit);
-        assert_eq!(open(&folder).sensitivity_events().unwrap(), 11 * 3);
+        assert_eq!(open(&folder).sensitivity_events().unwrap(), times(11));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

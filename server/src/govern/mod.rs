@@ -9,7 +9,7 @@ mod grounding;
 mod policy;
 mod rules;
 
-pub use audit::{Audit, Receipt, Trace, hash_arguments};
+pub use audit::{Audit, Events, Receipt, Trace, hash_arguments};
 pub use grounding::{Grounded, TOKEN_CHARS, TenantHash, TokenFault, check, mint, tenant_hash};
 pub use policy::{Action, Decision, LEGAL_HOLD, Tried, Verdict, What, Who, decide, explain};
 pub use rules::{RULES_MAX, Rule, RuleFault, Rules, WhatMatch, WhoMatch};

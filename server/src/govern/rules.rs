@@ -68,6 +68,9 @@ pub struct Rule {
     pub verdict: Verdict,
     /// An allow that also opens gates that have no meaning here.
     pub opens_unknown_gates: bool,
+    /// Whether callers may learn how many items it kept from them that answered their question. What can be
+    /// counted can be searched for, word by word; without this only those with `audit:read` are told.
+    pub tells: bool,
 }
 
 impl Rule {
@@ -196,6 +199,7 @@ impl Rules {
             actions: actions.to_vec(),
             verdict,
             opens_unknown_gates: false,
+            tells: false,
         };
         let ordinary = || WhatMatch::up_to(Confidential);
         let mut rules = vec![
@@ -225,6 +229,11 @@ impl Rules {
         self.rules.iter()
     }
 
+    /// Whether callers may learn that the rule of this name kept items from them. The fixed rules tell nothing.
+    pub fn tells(&self, name: &str) -> bool {
+        self.rules.iter().any(|rule| rule.tells && rule.name == name)
+    }
+
     /// Whether the gate means something: it is a fixed one, or a deny or redact says what it
     /// closes. An allow that names it does not count here, or opening it to one would open it to
     /// all.
@@ -248,7 +257,18 @@ pub(super) mod tests {
             actions: vec![Action::Read],
             verdict: Verdict::Allow,
             opens_unknown_gates: false,
+            tells: false,
         }
+    }
+
+    #[test]
+    fn a_rule_tells_what_it_keeps_back_by_saying_so() {
+        let told =
+            Rule { tells: true, verdict: Verdict::Deny, ..allow("told", Sensitivity::Public) };
+        let rules = Rules::new(vec![told, allow("quiet", Sensitivity::Public)]).unwrap();
+        let asked = ["told", "quiet", "fixed/no-rule", "fixed/restricted"];
+        assert_eq!(asked.map(|name| rules.tells(name)), [true, false, false, false]);
+        assert!(Rules::initial().iter().all(|rule| !rule.tells));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use engine::{Damage, ItemId, Place, SearchError, Snapshot, Status};
+use engine::{Damage, Filter, ItemId, Place, SearchError, Snapshot, Status};
 
 use super::conflicts::{Claims, Conflict};
 use super::fuse::Fused;
@@ -92,11 +92,15 @@ fn standing(
 
 /// Leaves out a superseded item that says to the letter what the item in its place says, such as
 /// a piece of a file whose other pieces changed: the one that stands is given at its place.
-pub(super) fn drop_copies(snapshot: &Snapshot, ranked: Vec<Fused>) -> Result<Vec<Fused>, Damage> {
+pub(super) fn drop_copies(
+    snapshot: &Snapshot,
+    filter: &Filter,
+    ranked: Vec<Fused>,
+) -> Result<Vec<Fused>, Damage> {
     let mut given: HashSet<Place> = HashSet::new();
     let mut kept = Vec::with_capacity(ranked.len());
     for found in ranked {
-        let place = match copy_that_stands(snapshot, found.place)? {
+        let place = match copy_that_stands(snapshot, filter, found.place)? {
             Some(place) => place,
             None => found.place,
         };
@@ -107,12 +111,19 @@ pub(super) fn drop_copies(snapshot: &Snapshot, ranked: Vec<Fused>) -> Result<Vec
     Ok(kept)
 }
 
-fn copy_that_stands(snapshot: &Snapshot, place: Place) -> Result<Option<Place>, Damage> {
+fn copy_that_stands(
+    snapshot: &Snapshot,
+    filter: &Filter,
+    place: Place,
+) -> Result<Option<Place>, Damage> {
     if snapshot.status(place)? != Status::Superseded {
         return Ok(None);
     }
     let old = snapshot.item(place)?;
     for next in snapshot.current_successors(old.id)?.places {
+        if is_denied(snapshot, filter, next) {
+            continue;
+        }
         let new = snapshot.item(next)?;
         if new.content_sha256 == old.content_sha256 && new.title == old.title {
             return Ok(Some(next));
@@ -194,4 +205,9 @@ pub(super) fn conflicts(
         }
     }
     Ok(found)
+}
+
+/// What the caller may not know of stands in for nothing.
+fn is_denied(snapshot: &Snapshot, filter: &Filter, place: Place) -> bool {
+    filter.hidden.as_ref().is_some_and(|hidden| snapshot.is_denied(hidden, place))
 }

@@ -117,6 +117,8 @@ pub(super) struct Ran {
     pub(super) cut_short: bool,
     /// How long the question took to become a vector.
     pub(super) encode: Option<Duration>,
+    /// That vector.
+    pub(super) question: Option<Vec<f32>>,
 }
 
 /// Seeds that the graph lane starts from, of each other lane.
@@ -144,7 +146,7 @@ pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran,
         let start = Instant::now();
         let found = match lane {
             Lane::Words => words(means, plan)?,
-            Lane::Meaning => meaning(means, plan, &mut ran.encode)?,
+            Lane::Meaning => meaning(means, plan, &mut ran)?,
             Lane::Time => time(means, plan, &ran.candidates)?,
             Lane::Place => located::find(means, plan, &plan.named, &ran.candidates)?,
             Lane::Graph => graph(means, plan, &ran.candidates, &mut ran.hops)?,
@@ -176,13 +178,14 @@ fn words(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, SearchErro
 fn meaning(
     means: &Means<'_>,
     plan: &Plan,
-    encode: &mut Option<Duration>,
+    ran: &mut Ran,
 ) -> Result<Vec<(Place, f32)>, SearchError> {
     let began = Instant::now();
     let query = means.embedder.embed(&plan.text);
-    *encode = Some(began.elapsed());
+    ran.encode = Some(began.elapsed());
     let limit = plan.bounds.candidate_limit;
     let hits = means.snapshot.nearest(means.kernels, &query, limit, &plan.filter)?;
+    ran.question = Some(query);
     Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
 }
 
@@ -194,7 +197,8 @@ fn graph(
     hops: &mut HashMap<Place, Hop>,
 ) -> Result<Vec<(Place, f32)>, SearchError> {
     let mut reached: HashMap<Place, (f32, Hop)> = HashMap::new();
-    let current = EdgeFilter { current_only: true, ..EdgeFilter::default() };
+    let hidden = means.hidden.clone();
+    let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
     for candidates in others {
         for (rank, &(seed, _)) in candidates.found.iter().take(GRAPH_SEEDS).enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "a rank below GRAPH_SEEDS")]

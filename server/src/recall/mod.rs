@@ -11,6 +11,7 @@ mod conflicts;
 mod dated;
 mod evidence;
 mod fuse;
+mod hidden;
 mod lanes;
 mod located;
 mod near;
@@ -23,14 +24,16 @@ mod why;
 mod wording;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Damage, EdgeFilter, ItemView, NEIGHBOURS_MAX, Place, SearchError, Snapshot};
+use engine::{Damage, EdgeFilter, Hidden, ItemView, NEIGHBOURS_MAX, Place, SearchError, Snapshot};
 use kernels::Kernels;
 
 pub use back::look_back;
 pub use conflicts::{Claims, Conflict};
 pub use evidence::{MapEvidence, Witness, map_evidence};
+pub use hidden::HiddenFrom;
 pub use lanes::{Hop, Lane, LaneReport, Skipped};
 pub use place::Named;
 pub use room::Room;
@@ -40,6 +43,9 @@ pub use why::Why;
 
 use crate::embed::Embedder;
 use crate::govern::{Action, Decision, Rules, Verdict, What, Who, decide};
+
+/// The scope of those who may know what is kept from them.
+const AUDITOR: &str = "audit:read";
 
 /// What recall works with.
 pub struct Means<'a> {
@@ -53,6 +59,8 @@ pub struct Means<'a> {
     pub rules: &'a Rules,
     /// Who asks.
     pub who: &'a Who<'a>,
+    /// What of the snapshot those rules hide from the one who asks; see [`HiddenFrom`].
+    pub hidden: Option<Arc<Hidden>>,
 }
 
 impl Means<'_> {
@@ -64,6 +72,15 @@ impl Means<'_> {
             gates: &item.gates,
         };
         decide(self.rules, self.who, &what, Action::Read)
+    }
+
+    /// An item that the answer does not show.
+    fn withheld(&self, place: Place) -> Result<Withheld, Damage> {
+        let item = self.snapshot.item(place)?;
+        let decision = self.may_read(&item);
+        let is_told = self.who.scopes.contains(&AUDITOR) || self.rules.tells(decision.rule);
+        let rule = decision.rule.to_owned();
+        Ok(Withheld { place, verdict: decision.verdict, rule, is_shown: false, is_told })
     }
 }
 
@@ -103,15 +120,19 @@ pub struct NeighbourAt {
     pub place: Place,
 }
 
-/// A hidden item that policy kept from the caller.
+/// An item that policy kept from the caller, or a part of it.
 #[derive(Debug, Clone)]
 pub struct Withheld {
     /// Where it lies.
     pub place: Place,
-    /// Whether its text was taken out or all of it.
+    /// How policy answered.
     pub verdict: Verdict,
     /// Name of the rule.
     pub rule: String,
+    /// Whether the answer has the item, without what it says.
+    pub is_shown: bool,
+    /// Whether the caller may learn that something was kept back.
+    pub is_told: bool,
 }
 
 /// What recall found.
@@ -121,7 +142,7 @@ pub struct Outcome {
     pub items: Vec<Recalled>,
     /// Which two of them cannot both be true, and why.
     pub conflicts: Vec<([Place; 2], Conflict)>,
-    /// What policy withheld or redacted.
+    /// What policy withheld or redacted: for the ledger, and for the caller as far as each says.
     pub withheld: Vec<Withheld>,
     /// What each lane did that ran, in order.
     pub lanes: Vec<LaneReport>,
@@ -138,8 +159,15 @@ pub struct Outcome {
     pub encode: Option<Duration>,
     /// How long it took to make one ranking of what the lanes found.
     pub fuse: Duration,
-    /// All of it.
+    /// All of it, but for looking for what was kept back.
     pub took: Duration,
+}
+
+impl Outcome {
+    /// What was withheld or redacted as far as the caller may know.
+    pub fn told(&self) -> impl Iterator<Item = &Withheld> {
+        self.withheld.iter().filter(|kept| kept.is_told)
+    }
 }
 
 /// Runs a plan.
@@ -148,12 +176,17 @@ pub struct Outcome {
 /// Damage, or the snapshot's stop.
 pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
+    let asked = plan;
     let (plan, quotes_cut) = &narrowed(means, plan)?;
     let mut ran = lanes::run(means, plan, began)?;
     let fusing = Instant::now();
     let fused = fuse::fuse(plan, &ran.candidates);
     // The meaning lane alone promises the nearest vectors, whatever became of their items.
-    let distinct = if plan.words { arbitrate::drop_copies(means.snapshot, fused)? } else { fused };
+    let distinct = if plan.words {
+        arbitrate::drop_copies(means.snapshot, &plan.filter, fused)?
+    } else {
+        fused
+    };
     let ordered = if plan.prefer_replacements {
         arbitrate::bring_replacements(means, plan, distinct)?
     } else {
@@ -193,13 +226,16 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
     }
     outcome.took = began.elapsed();
+    let kept_back = hidden::kept_back(means, asked, &ran, &outcome)?;
+    outcome.withheld.extend(kept_back);
     Ok(outcome)
 }
 
-/// The plan as its lanes run: only items that have what the question has in quotes, where it counts. And
-/// whether some that have it may have been left out.
+/// The plan as its lanes run: nothing that is hidden, and only items that have what the question has in quotes,
+/// where that counts. And whether some that have it may have been left out.
 fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, bool), SearchError> {
     let mut plan = plan.clone();
+    plan.filter.hidden.clone_from(&means.hidden);
     let quoted = match plan.quotes {
         true => means.snapshot.quoted(&plan.text, &plan.filter)?,
         false => None,
@@ -211,16 +247,19 @@ fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, bool), SearchError>
     Ok((plan, cut_short))
 }
 
-/// Asks policy about one candidate and files it accordingly.
+/// Asks policy about one candidate and files it accordingly. Lanes pass over what is denied; here nothing gets by
+/// that came in another way.
 fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<(), Damage> {
     let item = means.snapshot.item(found.place)?;
     let decision = means.may_read(&item);
-    if decision.verdict != Verdict::Allow {
-        outcome.withheld.push(Withheld {
-            place: found.place,
-            verdict: decision.verdict,
-            rule: decision.rule.to_owned(),
-        });
+    match decision.verdict {
+        Verdict::Allow => {}
+        Verdict::Redact => outcome.withheld.push(Withheld {
+            is_shown: true,
+            is_told: true,
+            ..means.withheld(found.place)?
+        }),
+        Verdict::Deny => outcome.withheld.push(means.withheld(found.place)?),
     }
     if decision.verdict != Verdict::Deny {
         outcome.items.push(Recalled {
@@ -244,7 +283,8 @@ fn add_neighbours(
     outcome: &mut Outcome,
 ) -> Result<(), SearchError> {
     let seeds: Vec<Place> = outcome.items.iter().map(|item| item.place).collect();
-    let current = EdgeFilter { current_only: true, ..EdgeFilter::default() };
+    let hidden = means.hidden.clone();
+    let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
     for recalled in &mut outcome.items {
         let id = means.snapshot.id(recalled.place)?;
         for neighbour in means.snapshot.neighbours(id, NEIGHBOURS_MAX, &current)? {

@@ -139,7 +139,7 @@ fn stats() -> Value {
             "memory_items": count("Items that are neither superseded nor tombstoned, and those that are."),
             "edges": count("Edges between items."),
             "sources": count("Where items came from."),
-            "sensitivity_events": count("Items that policy withheld or redacted."),
+            "sensitivity_events": count("Items that policy redacted; those it withheld, for who may read the ledger."),
             "superseded": count("Items that another one replaces."),
             "tombstoned": count("Items that were taken back."),
             "by_kind": counts("Items of each kind."),

@@ -225,7 +225,8 @@ fn possible_duplicates(
     wanted: &Remember,
     embedding: &[f32],
 ) -> Result<Value, ToolError> {
-    let filter = Filter { current_only: true, ..Filter::default() };
+    let hidden = context.hidden(snapshot)?;
+    let filter = Filter { current_only: true, hidden, ..Filter::default() };
     let near = snapshot.nearest(
         &context.parts.encoding.kernels,
         embedding,

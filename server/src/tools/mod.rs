@@ -22,11 +22,12 @@ pub(crate) use idempotency::KIND as ANSWER_KIND;
 pub use profile::Profile;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, Outcome, Touched};
 use engine::{
-    Damage, ItemId, ItemView, Remedy, SearchError, Sensitivity, Snapshot, Stop, WriteError,
+    Damage, Hidden, ItemId, ItemView, Remedy, SearchError, Sensitivity, Snapshot, Stop, WriteError,
 };
 use serde_json::{Map, Value, json};
 
@@ -170,6 +171,15 @@ impl Context<'_> {
     /// Whether the caller may know that an item is there, if only by its id.
     pub fn may_know(&self, item: &ItemView<'_>) -> bool {
         self.judge(item, Action::Read).0 != Verdict::Deny
+    }
+
+    /// What policy hides of a snapshot from the caller; `None` where that is nothing.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn hidden(&self, snapshot: &Snapshot) -> Result<Option<Arc<Hidden>>, SearchError> {
+        let hidden = &self.parts.workspace.hidden;
+        self.caller.as_who(|who| hidden.of(snapshot, &self.parts.rules, who))
     }
 
     /// Whether the work is to stop: nobody waits for it any more.

@@ -116,7 +116,7 @@ pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answe
     })?;
     let conflicts = conflicts_json(snapshot, &outcome)?;
     let rendering = Instant::now();
-    let text = recall_text::readable(&items, &conflicts, outcome.withheld.len());
+    let text = recall_text::readable(&items, &conflicts, outcome.told().count());
     let cut = items.iter().any(|item| item.get("snippet").is_some());
     let structured = json!({
         "items": items, "conflicts": conflicts, "routing": routing(plan, &outcome, cut, left_out),
@@ -158,6 +158,7 @@ pub fn shown(
 
 /// Runs a plan for a caller, and remembers how long it took.
 pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, ToolError> {
+    let hidden = context.hidden(&view.snapshot)?;
     let outcome = context.caller.as_who(|who| {
         let means = Means {
             snapshot: &view.snapshot,
@@ -165,6 +166,7 @@ pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, T
             kernels: &context.parts.encoding.kernels,
             rules: &context.parts.rules,
             who,
+            hidden,
         };
         recall::recall(&means, plan)
     })?;
@@ -198,15 +200,15 @@ pub fn account(
     mut answer: Answer,
 ) -> Result<Answer, ToolError> {
     for kept in &outcome.withheld {
-        let effect =
-            if kept.verdict == Verdict::Deny { Effect::Withheld } else { Effect::Redacted };
+        let effect = if kept.is_shown { Effect::Redacted } else { Effect::Withheld };
         answer.touched.push(touched(effect, snapshot.id(kept.place)?));
-        if answer.decision != Decision::Deny {
+        // The receipt goes to the caller: it says no more than the answer.
+        if kept.is_told && answer.decision != Decision::Deny {
             answer.decision = decision_of(kept.verdict);
             answer.rule.clone_from(&kept.rule);
         }
     }
-    if outcome.withheld.is_empty()
+    if outcome.told().next().is_none()
         && let Some(first) = outcome.items.first()
     {
         answer.rule.clone_from(&first.rule);
@@ -336,7 +338,7 @@ fn routing(plan: &Plan, outcome: &Outcome, cut: bool, left_out: usize) -> Value 
     let mut routing = json!({
         "route": outcome.route, "lanes": lanes, "skipped": skipped,
         "bounds": bounds_json(&outcome.bounds),
-        "withheld": outcome.withheld.len(), "took_ms": millis(outcome.took),
+        "withheld": outcome.told().count(), "took_ms": millis(outcome.took),
         "truncated": outcome.cut_short || cut || left_out > 0, "data_notice": DATA_NOTICE,
     });
     if left_out > 0 {

@@ -71,6 +71,8 @@ pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
     let census = snapshot.census()?;
     let events = workspace.audit.sensitivity_events();
     let events = events.map_err(|error| ToolError::Unaudited(error.to_string()))?;
+    let is_auditor = context.caller.scopes.contains(&Scope::AuditRead);
+    let events = if is_auditor { events.all() } else { events.open };
     let latency = |share| workspace.recalls.percentile_ms(share);
     let (by_kind, kinds_left_out) = most_frequent(census.kinds);
     let (by_modality, modalities_left_out) = most_frequent(census.modalities);

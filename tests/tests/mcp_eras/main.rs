@@ -11,6 +11,7 @@ mod resources;
 mod sessions;
 mod tasks;
 mod waiting;
+mod withheld;
 
 use std::sync::OnceLock;
 

@@ -26,7 +26,7 @@ fn having(snapshot: &Snapshot, question: &str, filter: &Filter) -> Option<Vec<It
 }
 
 fn quoting(snapshot: &Snapshot, question: &str) -> Filter {
-    let quoted = snapshot.quoted(question, &Filter::default()).unwrap().unwrap();
+    let quoted = snapshot.quoted(question, &Filter::default()).expect("no damage").expect("quotes");
     Filter { among: Some(quoted.items), ..Filter::default() }
 }
 

@@ -1,0 +1,159 @@
+//! What policy keeps from a caller: out of everything that the caller is given, and into the ledger.
+//!
+//! Items are told apart by class alone (kind, sensitivity, gates), so policy is asked once for each class and
+//! the engine passes over their rows. What a caller may not see can therefore change neither ranking nor
+//! counts. What would have had a place in the answer is looked for separately, for the ledger's sake.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::{Class, Filter, Hidden, Place, SearchError, Sight, Snapshot};
+
+use super::lanes::{Lane, Ran};
+use super::{Means, Outcome, Plan, Withheld};
+use crate::govern::{Action, Rules, Verdict, What, Who, decide};
+
+/// Callers for whom what is hidden is kept: a bit for each row of the store, where anything is. The one who
+/// asked longest ago is worked out again.
+const CALLERS_MAX: usize = 64;
+
+/// What is hidden from whom, kept from one question to the next. For one store and one set of rules.
+#[derive(Debug, Default)]
+pub struct HiddenFrom {
+    /// Who asked last stands last.
+    callers: Mutex<Vec<(Asker, Arc<Hidden>)>>,
+}
+
+/// All of a caller that rules look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asker {
+    workspace: String,
+    principal: String,
+    plan: String,
+    scopes: Vec<String>,
+    purpose: Option<String>,
+}
+
+impl Asker {
+    fn of(who: &Who<'_>) -> Self {
+        Self {
+            workspace: who.workspace.to_owned(),
+            principal: who.principal.to_owned(),
+            plan: who.plan.to_owned(),
+            scopes: who.scopes.iter().map(|&scope| scope.to_owned()).collect(),
+            purpose: who.purpose.map(str::to_owned),
+        }
+    }
+
+    fn is(&self, who: &Who<'_>) -> bool {
+        self.principal == who.principal
+            && self.workspace == who.workspace
+            && self.plan == who.plan
+            && self.scopes.iter().map(String::as_str).eq(who.scopes.iter().copied())
+            && self.purpose.as_deref() == who.purpose
+    }
+}
+
+impl HiddenFrom {
+    /// What of a snapshot the rules hide from a caller who reads; `None` where that is nothing.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn of(
+        &self,
+        snapshot: &Snapshot,
+        rules: &Rules,
+        who: &Who<'_>,
+    ) -> Result<Option<Arc<Hidden>>, SearchError> {
+        let known = self.known(who);
+        let hidden = match known {
+            Some(known) if known.is_of(snapshot) => known,
+            known => {
+                let sight = |class: &Class<'_>| sight(rules, who, class);
+                let hidden = Arc::new(snapshot.hide(&known.unwrap_or_default(), sight)?);
+                self.keep(who, &hidden);
+                hidden
+            }
+        };
+        Ok((!hidden.is_empty()).then_some(hidden))
+    }
+
+    fn known(&self, who: &Who<'_>) -> Option<Arc<Hidden>> {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = callers.iter().position(|(asker, _)| asker.is(who))?;
+        callers[at..].rotate_left(1);
+        callers.last().map(|(_, hidden)| Arc::clone(hidden))
+    }
+
+    fn keep(&self, who: &Who<'_>, hidden: &Arc<Hidden>) {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        callers.retain(|(asker, _)| !asker.is(who));
+        if callers.len() == CALLERS_MAX {
+            callers.remove(0);
+        }
+        callers.push((Asker::of(who), Arc::clone(hidden)));
+    }
+}
+
+fn sight(rules: &Rules, who: &Who<'_>, class: &Class<'_>) -> Sight {
+    let what = What {
+        workspace: who.workspace,
+        kind: class.kind,
+        sensitivity: class.sensitivity,
+        gates: class.gates,
+    };
+    match decide(rules, who, &what, Action::Read).verdict {
+        Verdict::Allow => Sight::Whole,
+        Verdict::Redact => Sight::Outline,
+        Verdict::Deny => Sight::Nothing,
+    }
+}
+
+/// Items that the lanes would have given a place in the answer, were they not hidden: those that are at least
+/// as good by words or by meaning as the worst that is shown. Where nothing is shown, all that have the words,
+/// and the nearest one. At most as many of each lane as the answer may have.
+///
+/// # Errors
+/// Damage, or the snapshot's stop.
+pub(super) fn kept_back(
+    means: &Means<'_>,
+    plan: &Plan,
+    ran: &Ran,
+    outcome: &Outcome,
+) -> Result<Vec<Withheld>, SearchError> {
+    if means.hidden.is_none() {
+        return Ok(Vec::new());
+    }
+    let filter = Filter { only_hidden: true, ..plan.filter.clone() };
+    let (plan, _) = super::narrowed(means, &Plan { filter, ..plan.clone() })?;
+    let mut places: Vec<Place> = Vec::new();
+    let limit = plan.bounds.limit;
+    let is_full = outcome.items.len() >= limit;
+    if plan.words {
+        let hits = means.snapshot.search_words(&plan.text, limit, &plan.filter)?;
+        let floor = worst_shown(outcome, Lane::Words).filter(|_| is_full).unwrap_or(0.0);
+        places.extend(hits.iter().filter(|hit| hit.score >= floor).map(|hit| hit.place));
+    }
+    if let Some(question) = &ran.question {
+        let floor = worst_shown(outcome, Lane::Meaning);
+        let limit = if floor.is_some() { limit } else { 1 };
+        let hits = means.snapshot.nearest(means.kernels, question, limit, &plan.filter)?;
+        let floor = floor.unwrap_or(f32::NEG_INFINITY);
+        places.extend(hits.iter().filter(|hit| hit.score >= floor).map(|hit| hit.place));
+    }
+    places.sort_unstable();
+    places.dedup();
+    // What is redacted may have come in by another way.
+    places.retain(|place| outcome.items.iter().all(|item| item.place != *place));
+    places
+        .into_iter()
+        .map(|place| means.withheld(place))
+        .collect::<Result<_, _>>()
+        .map_err(Into::into)
+}
+
+/// The lane's own score of the worst item that it found and that is shown.
+fn worst_shown(outcome: &Outcome, lane: Lane) -> Option<f32> {
+    let found = outcome.items.iter().flat_map(|item| &item.found_by);
+    let scores = found.filter(|(by, _)| *by == lane).map(|&(_, score)| score);
+    scores.min_by(f32::total_cmp)
+}

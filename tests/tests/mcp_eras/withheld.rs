@@ -1,0 +1,198 @@
+//! What policy keeps from a caller shows nowhere in that caller's answers, and stands in the ledger.
+
+use engine::ledger::{Effect, Reader};
+use engine::{Batch, ItemId};
+use serde_json::{Value, json};
+use server::limits::CALL_TIME_MAX;
+use server::names;
+use server::parts::Caller;
+use server::tools::Scope;
+use tempfile::TempDir;
+use tests::sample::link;
+use tests::service::scratch;
+use tests::wire;
+
+use super::inside::Inside;
+use super::message;
+
+const RECALL: &str = "retrieval_arbitrate_tool";
+
+/// More than the candidates of a lane.
+const KEPT_BACK: usize = 60;
+
+/// By words, by a phrase, by meaning, by an edge, and about nothing at all.
+const QUESTIONS: [&str; 5] = [
+    "who keeps the lamp paraffin?",
+    "the \"paraffin store\"",
+    "fuel for lighting",
+    "what is by the pier?",
+    "zebra crossing",
+];
+
+const GUEST: &[Scope] = &[Scope::TenantRead, Scope::BrainProxy];
+const AUDITOR: &[Scope] = &[Scope::TenantRead, Scope::BrainProxy, Scope::AuditRead];
+
+struct House {
+    scratch: TempDir,
+    operators: Inside,
+}
+
+impl House {
+    fn new() -> Self {
+        let scratch = scratch();
+        let operators = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);
+        Self { scratch, operators }
+    }
+
+    fn door(&self, scopes: &'static [Scope]) -> Inside {
+        self.operators.beside_for(Caller {
+            workspace: "local".to_owned(),
+            principal: "guest".to_owned(),
+            plan: "team".to_owned(),
+            scopes,
+        })
+    }
+
+    fn remember(&self, mut arguments: Value, text: &str) -> ItemId {
+        arguments["text"] = text.into();
+        let item = call(&self.operators.at, "brain_remember", &arguments);
+        names::parse_item(item["item"]["id"].as_str().unwrap()).unwrap()
+    }
+
+    fn link(&self, from: ItemId, to: ItemId) {
+        let batch = Batch { edges: vec![link(from, to, 1.0)], ..Batch::default() };
+        self.operators.parts.workspace.store.write(batch).unwrap();
+    }
+
+    /// What the last call left in the ledger.
+    fn last_touched(&self) -> Vec<(Effect, ItemId)> {
+        let folder = self.scratch.path().join("data/tenants/local/ledger");
+        let entry = Reader::open(&folder).unwrap().entries(1).unwrap().last().unwrap().unwrap();
+        let touched = entry.touched.iter();
+        touched.map(|one| (one.effect, ItemId(u128::from_le_bytes(one.item)))).collect()
+    }
+}
+
+fn call(at: &str, tool: &str, arguments: &Value) -> Value {
+    let params = json!({"name": tool, "arguments": arguments});
+    let answer = wire::ask(at, &message("tools/call", &params)).json();
+    let result = &answer["result"];
+    assert_ne!(result["isError"], true, "{answer}");
+    result["structuredContent"].clone()
+}
+
+fn recall(at: &str, question: &str) -> Value {
+    call(at, RECALL, &json!({"query": question}))
+}
+
+/// An answer without what differs from call to call: times, and what the ledger numbers.
+fn lasting(mut answer: Value) -> Value {
+    for item in answer["items"].as_array_mut().unwrap() {
+        assert!(item["grounding_token"].take().is_string());
+    }
+    let routing = &mut answer["routing"];
+    routing["took_ms"].take();
+    routing["lanes"].as_array_mut().unwrap().iter_mut().for_each(|lane| {
+        lane["took_ms"].take();
+    });
+    for name in ["receipt_id", "seq", "at"] {
+        answer["receipt"][name].take();
+    }
+    answer
+}
+
+fn all(at: &str) -> Vec<Value> {
+    QUESTIONS.iter().map(|question| lasting(recall(at, question))).collect()
+}
+
+fn events(at: &str) -> u64 {
+    call(at, "recall_stats", &json!({}))["sensitivity_events"].as_u64().unwrap()
+}
+
+#[test]
+fn an_answer_is_the_same_whatever_is_kept_back() {
+    let house = House::new();
+    let note = |text: &str| house.remember(json!({}), text);
+    let keeper = note("The keeper fills the lamp with paraffin at dusk.");
+    note("Paraffin is kept in the paraffin store below the lamp room.");
+    note("The kelp by the pier grows fast.");
+    note("Minutes of the harbour board.");
+    let (guest, auditor) = (house.door(GUEST), house.door(AUDITOR));
+    let before = all(&guest.at);
+    let found: Vec<usize> =
+        before.iter().map(|answer| answer["items"].as_array().unwrap().len()).collect();
+    assert!(found[0] > 0 && found[1] == 1, "{found:?}");
+    assert!(before.iter().all(|answer| answer["receipt"]["decision"] == "allow"), "{before:?}");
+
+    for n in 0..KEPT_BACK {
+        let text = format!("lamp paraffin store, the \"paraffin store\" of the pier, fuel {n}");
+        let how = if n % 2 == 0 {
+            json!({"sensitivity": "restricted"})
+        } else {
+            json!({"gates": ["pii"]})
+        };
+        let kept = house.remember(how, &text);
+        if n % 2 == 0 {
+            house.link(keeper, kept);
+        }
+    }
+    let open = events(&guest.at);
+    assert_eq!(all(&guest.at), before);
+    // Nor do the statistics say that something was kept back.
+    assert_eq!(events(&guest.at), open);
+    assert!(events(&auditor.at) > open);
+    assert_eq!(events(&house.operators.at), events(&auditor.at));
+}
+
+#[test]
+fn what_is_kept_back_stands_in_the_ledger() {
+    let house = House::new();
+    let shown = house.remember(json!({}), "The paraffin store is below the lamp room.");
+    let denied = house.remember(json!({"sensitivity": "restricted"}), "The paraffin store's code.");
+    let redacted = house.remember(json!({"gates": ["pii"]}), "Ada has the paraffin store's key.");
+    let away = house.remember(json!({"sensitivity": "restricted"}), "The board's minutes.");
+    let (guest, auditor) = (house.door(GUEST), house.door(AUDITOR));
+    let question = "the \"paraffin store\"";
+    let answer = recall(&guest.at, question);
+    assert_eq!(answer["items"].as_array().unwrap().len(), 1, "{answer}");
+    assert_eq!(
+        (&answer["routing"]["withheld"], &answer["receipt"]["decision"]),
+        (&json!(0), &json!("allow"))
+    );
+    let mut touched = house.last_touched();
+    touched.sort_by_key(|(_, id)| *id);
+    let mut wanted =
+        [(Effect::Read, shown), (Effect::Withheld, denied), (Effect::Withheld, redacted)];
+    wanted.sort_by_key(|(_, id)| *id);
+    assert_eq!(touched, wanted);
+    assert!(!touched.iter().any(|(_, id)| *id == away));
+    // Who may read the ledger is told at once.
+    let told = recall(&auditor.at, question);
+    assert_eq!(
+        (&told["routing"]["withheld"], &told["receipt"]["decision"]),
+        (&json!(2), &json!("deny"))
+    );
+    assert_eq!(told["items"].as_array().unwrap().len(), 1, "{told}");
+}
+
+#[test]
+fn what_is_redacted_is_found_by_its_edges_and_not_by_its_words() {
+    let house = House::new();
+    let lamp = house.remember(json!({}), "The lamp burns paraffin.");
+    let pii = house.remember(json!({"gates": ["pii"]}), "Ada Lovelace brings it on Mondays.");
+    let guest = house.door(GUEST);
+    for question in ["Ada Lovelace", "\"brings it\"", "who comes on Mondays?"] {
+        let items = recall(&guest.at, question)["items"].clone();
+        let ids = items.as_array().unwrap().iter().map(|item| item["id"].clone());
+        assert!(!ids.into_iter().any(|id| id == names::item("note", pii)), "{question}: {items}");
+    }
+    house.link(lamp, pii);
+    let answer = recall(&guest.at, "which lamp burns paraffin?");
+    let items = answer["items"].as_array().unwrap();
+    let outline = items.iter().find(|item| item["text"] == "[redacted by policy]");
+    let outline = outline.unwrap_or_else(|| panic!("{answer}"));
+    assert!(!answer.to_string().contains("Lovelace"), "{answer}");
+    assert_eq!(outline["title"], "[redacted by policy]");
+    assert_eq!(answer["receipt"]["decision"], "redact", "{answer}");
+    assert!(house.last_touched().contains(&(Effect::Redacted, pii)));
+}
