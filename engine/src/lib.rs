@@ -53,7 +53,7 @@ pub use reading::graph::{
     Neighbourhood, Path, Reached, Step, WalkLimits,
 };
 pub use reading::moment::Moment;
-pub use reading::score::Hit;
+pub use reading::score::{AskedTerm, GivenWords, Hit, WordScores};
 pub use reading::snapshot::{Census, Counts, Filter, Place, Snapshot, Status};
 pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
 pub use reading::walk::{Record, Records, Target};

@@ -43,6 +43,7 @@ pub use merge::{MergeError, merge};
 pub(crate) use merge::{merge_on_heap, merge_while};
 pub use posting::Posting;
 pub use postings::{Full, PostingsBuilder};
+pub(crate) use query::is_function_word;
 pub use query::{QUERY_TERMS_MAX, Query, QueryTerm};
 pub use search::{Match, Scratch};
 pub use verify::rebuild;

@@ -114,6 +114,11 @@ impl Question {
         self.codes.is_some() && row_codes < embeddings.row_halves * size_of::<f16>()
     }
 
+    /// The cosine with one row of these halves, as they lie, and this length.
+    pub(super) fn cosine_with(&self, halves: &[f16], norm: f32) -> f32 {
+        self.cosine(self.kernels.dot(&self.query[..halves.len()], halves), norm)
+    }
+
     /// The score of a row of this dot product and length; not a number where the length is none.
     fn cosine(&self, dot: f32, norm: f32) -> f32 {
         let norm = norm * self.length;
