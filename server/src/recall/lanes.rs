@@ -47,12 +47,15 @@ pub struct LaneReport {
     pub took: Duration,
 }
 
+#[derive(Default)]
 pub(super) struct Ran {
     pub(super) candidates: Vec<Candidates>,
     pub(super) reports: Vec<LaneReport>,
     pub(super) cut_short: bool,
     /// How long the question took to become a vector.
     pub(super) encode: Option<Duration>,
+    /// That vector.
+    pub(super) vector: Option<Vec<f32>>,
 }
 
 /// Seeds that the graph lane starts from, of each other lane.
@@ -60,8 +63,7 @@ const GRAPH_SEEDS: usize = 5;
 
 /// Runs the plan's lanes one after another; none is begun after the plan's deadline.
 pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran, SearchError> {
-    let mut ran =
-        Ran { candidates: Vec::new(), reports: Vec::new(), cut_short: false, encode: None };
+    let mut ran = Ran::default();
     let lanes =
         [(Lane::Words, plan.words), (Lane::Meaning, plan.meaning), (Lane::Graph, plan.graph)];
     for (lane, _) in lanes.into_iter().filter(|(_, wanted)| *wanted) {
@@ -73,7 +75,7 @@ pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran,
         let start = Instant::now();
         let found = match lane {
             Lane::Words => words(means, plan)?,
-            Lane::Meaning => meaning(means, plan, &mut ran.encode)?,
+            Lane::Meaning => meaning(means, plan, &mut ran)?,
             Lane::Graph => graph(means, plan, &ran.candidates)?,
         };
         let report = LaneReport { lane, candidates: found.len(), took: start.elapsed() };
@@ -92,13 +94,14 @@ fn words(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, SearchErro
 fn meaning(
     means: &Means<'_>,
     plan: &Plan,
-    encode: &mut Option<Duration>,
+    ran: &mut Ran,
 ) -> Result<Vec<(Place, f32)>, SearchError> {
     let began = Instant::now();
     let query = means.embedder.embed(&plan.text);
-    *encode = Some(began.elapsed());
+    ran.encode = Some(began.elapsed());
     let limit = plan.bounds.candidate_limit;
     let hits = means.snapshot.nearest(means.kernels, &query, limit, &plan.filter)?;
+    ran.vector = Some(query);
     Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
 }
 

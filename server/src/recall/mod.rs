@@ -5,6 +5,7 @@
 //! stands before what it replaced (`arbitrate`), gated by policy, and evidenced (`evidence`).
 //! It knows the engine and the encoder, but neither HTTP nor MCP.
 
+mod abstain;
 mod arbitrate;
 mod evidence;
 mod fuse;
@@ -12,6 +13,7 @@ mod lanes;
 mod room;
 mod route;
 pub mod show;
+mod titled;
 
 use std::time::{Duration, Instant};
 
@@ -61,6 +63,14 @@ pub struct Recalled {
     pub score: f32,
     /// Each lane that found it, with its own score there.
     pub found_by: Vec<(Lane, f32)>,
+    /// Its cosine with the question, where a lane compared them.
+    pub cosine: Option<f32>,
+    /// Its BM25 score, where a lane looked for the question's words.
+    pub words: Option<f32>,
+    /// That score as a share of what the question's words could give at most, 0 to 1.
+    pub share: f32,
+    /// Whether it has every word of the question that carries a subject, or a name in it.
+    pub is_meant: bool,
     /// The policy decision that let it through.
     pub verdict: Verdict,
     /// Name of the rule.
@@ -108,6 +118,8 @@ pub struct Outcome {
     pub bounds: Bounds,
     /// The route's name.
     pub route: &'static str,
+    /// Why nothing answers the question, where nothing does: the items are then the nearest few.
+    pub abstained: Option<String>,
     /// Whether the time ran out before every lane had run.
     pub cut_short: bool,
     /// How long the question took to become a vector, where it did; part of its lane's time.
@@ -126,7 +138,10 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
     let ran = lanes::run(means, plan, began)?;
     let fusing = Instant::now();
-    let fused = fuse::fuse(plan, &ran.candidates);
+    let mut fused = fuse::fuse(means, plan, &ran)?;
+    if plan.words {
+        titled::bring_titled(means.snapshot, &plan.text, &mut fused)?;
+    }
     // The meaning lane alone promises the nearest vectors, whatever became of their items.
     let distinct = if plan.words { arbitrate::drop_copies(means.snapshot, fused)? } else { fused };
     let ordered = if plan.prefer_replacements {
@@ -140,6 +155,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         lanes: ran.reports,
         bounds: plan.bounds,
         route: plan.route,
+        abstained: None,
         cut_short: ran.cut_short,
         encode: ran.encode,
         fuse: Duration::ZERO,
@@ -151,6 +167,12 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         }
         means.snapshot.check()?;
         gate(means, candidate, &mut outcome)?;
+    }
+    if plan.abstains && !outcome.cut_short {
+        outcome.abstained = abstain::abstains(&outcome.items);
+        if outcome.abstained.is_some() {
+            outcome.items.truncate(abstain::NEAREST_GIVEN_MAX);
+        }
     }
     outcome.fuse = fusing.elapsed();
     if plan.neighbours {
@@ -176,6 +198,10 @@ fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<
             place: found.place,
             score: found.score,
             found_by: found.found_by,
+            cosine: found.cosine,
+            words: found.words,
+            share: found.share,
+            is_meant: found.is_meant || found.is_titled,
             verdict: decision.verdict,
             rule: decision.rule.to_owned(),
             neighbours: Vec::new(),

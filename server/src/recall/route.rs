@@ -76,6 +76,8 @@ pub struct Plan {
     pub neighbours: bool,
     /// Put current replacements above what they replaced.
     pub prefer_replacements: bool,
+    /// Say so where nothing answers.
+    pub abstains: bool,
     /// Show where in the files the items are.
     pub wants_place: bool,
     /// Which items may be found.
@@ -91,6 +93,7 @@ impl Plan {
         plan.wants_place = asks_for_place(&plan.text);
         (plan.words, plan.meaning, plan.graph) = (true, true, true);
         plan.prefer_replacements = true;
+        plan.abstains = true;
         plan
     }
 
@@ -131,6 +134,7 @@ impl Plan {
             graph: false,
             neighbours: question.neighbours.is_some(),
             prefer_replacements: false,
+            abstains: false,
             wants_place: false,
             filter: Filter { modality: question.modality, ..Filter::default() },
             bounds,
