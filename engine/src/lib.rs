@@ -58,7 +58,9 @@ pub use reading::graph::{
 pub use reading::hidden::{Class, Hidden, Sight};
 pub use reading::moment::Moment;
 pub use reading::places::SOURCES_LOOKED_AT_MAX;
-pub use reading::score::{Asked, Hit, QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted};
+pub use reading::score::{
+    Asked, AskedTerm, GivenWords, Hit, QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted, WordScores,
+};
 pub use reading::searching::{SearchMode, SearchState, Searching};
 pub use reading::snapshot::{Census, Counts, Edition, Place, Snapshot, Status};
 pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};

@@ -112,6 +112,14 @@ impl Snapshot {
     }
 }
 
+impl Filter {
+    /// Whether whoever asks may be told anything by what the item at a place says.
+    pub(crate) fn reads(&self, snapshot: &Snapshot, place: Place) -> bool {
+        let hidden = self.hidden.as_ref();
+        hidden.is_none_or(|hidden| snapshot.is_veiled(hidden, place) == self.only_hidden)
+    }
+}
+
 /// A [`Filter`] in the terms of one part: codes instead of names.
 pub(crate) struct PartFilter<'a> {
     snapshot: &'a Snapshot,

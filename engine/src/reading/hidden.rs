@@ -91,6 +91,11 @@ impl Snapshot {
         Ok(hidden)
     }
 
+    /// Whether `hidden` hides what the item at a place says, be the item itself hidden or not.
+    pub fn is_veiled(&self, hidden: &Hidden, place: Place) -> bool {
+        hidden.of(self.part(place)).is_some_and(|hidden| hidden.veils(place.row))
+    }
+
     /// Whether `hidden` hides the item at a place altogether.
     pub fn is_denied(&self, hidden: &Hidden, place: Place) -> bool {
         hidden.of(self.part(place)).is_some_and(|hidden| hidden.denies(place.row))

@@ -50,6 +50,13 @@ impl Score {
     }
 }
 
+/// Scores of one row's terms: at most [`QUERY_TERMS_MAX`] of them.
+impl std::iter::Sum for Score {
+    fn sum<I: Iterator<Item = Self>>(scores: I) -> Self {
+        Self(scores.map(|score| score.0).sum())
+    }
+}
+
 /// The free parameters of BM25.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameters {
@@ -169,6 +176,7 @@ impl Stats {
 pub struct Ranker {
     /// Terms that occur somewhere, with the greatest score each can approach, in whole parts.
     pub(super) terms: Vec<RankedTerm>,
+    asked: Vec<f32>,
     pub(super) formula: Formula,
     pub(super) stop: Stop,
 }
@@ -178,7 +186,6 @@ pub struct Ranker {
 pub(super) struct RankedTerm {
     /// Its place in the question.
     pub(super) index: usize,
-    pub(super) term: String,
     pub(super) weight: f32,
 }
 
@@ -221,21 +228,27 @@ impl Ranker {
         let norms = LENGTHS.map(|length| k1 * (1.0 - b + b * (length / mean)));
         let weights =
             query.weights(|term| stats.frequencies.get(term).is_some_and(|rows| *rows > 0));
-        let terms = query.terms().iter().zip(weights).zip(&stats.frequencies).enumerate();
-        let terms = terms
-            .filter(|(_, (_, rows))| **rows > 0)
-            .map(|(index, ((term, weight), rows))| {
-                let rows = (*rows).min(stats.documents) as f64;
-                let idf = (1.0 + (stats.documents as f64 - rows + 0.5) / (rows + 0.5)).ln() as f32;
-                RankedTerm {
-                    index,
-                    term: term.term.clone(),
-                    weight: weight * idf * (k1 + 1.0) * SCALE,
-                }
-            })
+        let idf = |rows: u64| {
+            let rows = rows.clamp(1, stats.documents.max(1)) as f64;
+            (1.0 + (stats.documents as f64 - rows + 0.5) / (rows + 0.5)).ln() as f32
+        };
+        let asked: Vec<f32> = weights
+            .iter()
+            .zip(&stats.frequencies)
+            .map(|(weight, rows)| weight * idf(*rows) * (k1 + 1.0))
             .collect();
+        let terms = asked.iter().zip(&stats.frequencies).enumerate();
+        let terms = terms.filter(|(_, (_, rows))| **rows > 0);
+        let terms = terms.map(|(index, (weight, _))| RankedTerm { index, weight: weight * SCALE });
+        let terms = terms.collect();
         let formula = Formula { title_weight, norms: Box::new(norms) };
-        Self { terms, formula, stop: Stop::default() }
+        Self { terms, asked, formula, stop: Stop::default() }
+    }
+
+    /// What a row can get for each term of the question at most, and more the rarer it is: a term that
+    /// no row has counts as one that a single row has.
+    pub fn asked(&self) -> &[f32] {
+        &self.asked
     }
 
     /// The same; its searches end once `stop` says so.

@@ -47,6 +47,7 @@ pub(crate) use merge::{merge_on_heap, merge_while};
 pub use phrase::{PHRASE_WORDS_MAX, PHRASES_MAX, Phrases, Reading};
 pub use posting::Posting;
 pub use postings::{Full, PostingsBuilder};
+pub(crate) use query::is_function_word;
 pub use query::{QUERY_TERMS_MAX, Query, QueryTerm};
 pub use search::{Match, Scratch};
 pub use verify::rebuild;

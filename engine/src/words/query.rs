@@ -11,6 +11,9 @@ pub const QUERY_TERMS_MAX: usize = 64;
 /// Most uses of terms that are looked at, so that a huge question costs no more than a long one.
 const QUERY_USES_MAX: usize = 1024;
 
+/// Bytes of the shortest compound that names a thing.
+const NAME_BYTES_MIN: usize = 4;
+
 /// Weight of a word that carries no subject. It stays in the index and in the question, but a row
 /// is not found for it alone when others are named.
 const FUNCTION_WORD_WEIGHT: f32 = 0.25;
@@ -32,6 +35,9 @@ pub struct QueryTerm {
     pub term: String,
     /// Whether it is a function word ("the", "what").
     pub function_word: bool,
+    /// Whether it names one thing as it stands: a path, a symbol, an id (`engine/src/log.rs`,
+    /// `parse_head`, `PEP-387`).
+    pub name: bool,
 }
 
 /// One place of a term in the question.
@@ -62,9 +68,9 @@ impl Query {
                 return false;
             }
             let term = known.unwrap_or_else(|| {
-                let function_word =
-                    emit.kind == Kind::Word && FUNCTION_WORDS.binary_search(&emit.term).is_ok();
-                query.terms.push(QueryTerm { term: emit.term.to_owned(), function_word });
+                let function_word = emit.kind == Kind::Word && is_function_word(emit.term);
+                let name = emit.kind == Kind::Whole && is_name(emit.term);
+                query.terms.push(QueryTerm { term: emit.term.to_owned(), function_word, name });
                 query.terms.len() - 1
             });
             query.uses.push(Use { term, group: emit.group, kind: emit.kind });
@@ -82,7 +88,8 @@ impl Query {
     ///
     /// A plain word weighs 1 for each time it is asked. The parts of a compound share 1, and so do
     /// those of its wholes that exist: an identifier counts at most as two plain words, one for its
-    /// exact form and one for its pieces, however many it has.
+    /// exact form and one for its pieces, however many it has. A whole that does not occur weighs
+    /// nothing: it is another way of asking for its parts.
     pub(super) fn weights(&self, exists: impl Fn(usize) -> bool) -> Vec<f32> {
         let mut weights = vec![0.0; self.terms.len()];
         let mut from = 0;
@@ -95,7 +102,8 @@ impl Query {
             for used in group {
                 weights[used.term] += match used.kind {
                     Kind::Part => share(parts),
-                    Kind::Whole => share(wholes),
+                    Kind::Whole if exists(used.term) => share(wholes),
+                    Kind::Whole => 0.0,
                     Kind::Word | Kind::Single => 1.0,
                 };
             }
@@ -110,6 +118,20 @@ impl Query {
     }
 }
 
+/// Whether a word, as the analyser spells it, carries no subject.
+pub(crate) fn is_function_word(term: &str) -> bool {
+    FUNCTION_WORDS.binary_search(&term).is_ok()
+}
+
+/// Whether a compound is no word of a language: letters with a digit, or joined by more than hyphens.
+/// Short ones (`e.g`, `5x`) say little.
+fn is_name(whole: &str) -> bool {
+    let has = |of: fn(&u8) -> bool| whole.bytes().any(|byte| of(&byte));
+    whole.len() >= NAME_BYTES_MIN
+        && has(u8::is_ascii_alphabetic)
+        && has(|byte| byte.is_ascii_digit() || b"_/.:".contains(byte))
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a group has at most QUERY_USES_MAX uses")]
 fn share(among: usize) -> f32 {
     1.0 / among.max(1) as f32
@@ -118,6 +140,22 @@ fn share(among: usize) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_told_from_words() {
+        let mut analyzer = Analyzer::new();
+        let mut named = |asked: &str| {
+            let query = Query::parse(&mut analyzer, asked);
+            query.terms().iter().any(|term| term.name)
+        };
+        for name in ["PEP-387", "engine/src/log.rs", "parse_head", "foo::bar", "IL-10", "utf8"] {
+            assert!(named(name), "{name}");
+        }
+        for plain in ["well-known", "e.g. this", "0.05", "2024-11-05", "plain words", "HTTPServer"]
+        {
+            assert!(!named(plain), "{plain}");
+        }
+    }
 
     #[test]
     fn every_function_word_is_known_as_one() {

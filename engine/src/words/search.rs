@@ -13,7 +13,6 @@ use super::bm25::{Found, Ranker, Score};
 use super::bytes::Bytes;
 use super::layout::BLOCK_ROWS;
 use super::list_cursor::{Cursor, Field};
-use super::view::PostingsView;
 use crate::error::SearchError;
 use crate::stop::Stop;
 use crate::top::Top;
@@ -180,19 +179,21 @@ impl Ranker {
         Ok(())
     }
 
-    /// Which terms of the question `row` has, and what each added.
+    /// Which terms of the question `row` of a segment, as [`Stats::add`](super::Stats::add) found it,
+    /// has, and what each added.
     ///
     /// # Errors
     /// [`Damage`] in the lists that were read.
     pub fn matched_terms<B: Bytes>(
         &self,
-        view: &PostingsView<B>,
+        found: &Found<B>,
         row: u32,
     ) -> Result<Vec<Match>, Damage> {
         let mut matches = Vec::new();
+        let view = &found.view;
         let Some(code) = view.length_code(row)? else { return Ok(matches) };
         for term in &self.terms {
-            let Some(entry) = view.entry(&term.term)? else { continue };
+            let Some(entry) = found.entries.get(term.index).copied().flatten() else { continue };
             if let Some(posting) = view.seek(&view.list(entry)?, row)? {
                 let score = Score(self.formula.posting(term.weight, posting, code));
                 matches.push(Match {

@@ -154,15 +154,17 @@ fn best(query: &Query, ranker: &Ranker, view: &PostingsView<&[u8]>, k: usize) ->
 
 /// Every row scored through `matched_terms`, sorted.
 fn brute(
+    query: &Query,
     ranker: &Ranker,
     view: &PostingsView<&[u8]>,
     wanted: impl Fn(u32) -> bool,
     key: impl Fn(u32) -> u32,
 ) -> Vec<(Score, u32)> {
     let mut all = Vec::new();
+    let found = found(view, query);
     for row in (0..view.rows()).filter(|row| wanted(*row)) {
         let sum: u32 =
-            ranker.matched_terms(view, row).unwrap().iter().map(|found| found.score.0).sum();
+            ranker.matched_terms(&found, row).unwrap().iter().map(|found| found.score.0).sum();
         if sum > 0 {
             all.push((Score(sum), key(row)));
         }
@@ -236,7 +238,7 @@ proptest! {
         let (wanted, key) = (|row| row % stride == 0, |row| if flip { u32::MAX - row } else { row });
         let mut top = Top::new(k);
         ranker.search(&found(&view, &query), &mut Scratch::default(), wanted, key, &mut top).unwrap();
-        let mut brute = brute(&ranker, &view, wanted, key);
+        let mut brute = brute(&query, &ranker, &view, wanted, key);
         brute.truncate(k);
         prop_assert_eq!(top.into_sorted(), brute);
     }
@@ -294,7 +296,7 @@ proptest! {
                 let mut top = Top::new(5);
                 let _searched = ranker.search(&found, &mut Scratch::default(), |_| true, |row| row, &mut top);
                 for row in 0..count.min(50) {
-                    let _matched = ranker.matched_terms(&view, row);
+                    let _matched = ranker.matched_terms(&found, row);
                 }
             }
             let _merged = merge(&[(view, Some)], count);
@@ -377,7 +379,7 @@ fn a_compound_weighs_two_words_at_most() {
     );
     let rarest = 2.2_f32 * (1.0 + (5.0_f32 - 1.0 + 0.5) / 1.5).ln() / 2.2;
     assert!(found[0].0.to_f32() <= 2.0 * rarest, "{:?}", found[0].0.to_f32());
-    let matched = ranker.matched_terms(&view, 3).unwrap();
+    let matched = ranker.matched_terms(&self::found(&view, &query), 3).unwrap();
     let words: Vec<&str> =
         matched.iter().map(|found| query.terms()[found.term].term.as_str()).collect();
     assert_eq!(words, ["get", "user"]);

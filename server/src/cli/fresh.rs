@@ -71,17 +71,17 @@ impl Drop for Fresh {
     }
 }
 
-/// Removes a file when the process is told to end, and then ends it as it would have ended. Its
+/// Removes a file or a folder when the process is told to end, and then ends it as it would have ended. Its
 /// thread goes on until it is dropped; from then on a signal only ends what is left to tell.
-struct Removal(Handle);
+pub(super) struct Removal(Handle);
 
 impl Removal {
-    fn of(path: &Path) -> io::Result<Self> {
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         let (handle, path) = (signals.handle(), path.to_owned());
         let work = move || {
             if let Some(signal) = signals.forever().next() {
-                let _left = fs::remove_file(&path);
+                let _left = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
                 let _ends_here = emulate_default_handler(signal);
             }
         };

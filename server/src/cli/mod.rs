@@ -9,6 +9,7 @@ mod cut;
 mod descriptors;
 mod encoding;
 mod erase;
+mod eval;
 mod export;
 mod fresh;
 mod import;
@@ -19,6 +20,7 @@ mod reembed;
 mod remote;
 mod restore;
 mod salvage;
+mod scratch;
 mod serve;
 mod signals;
 mod systemd;
@@ -115,6 +117,8 @@ enum Command {
     Erase(erase::EraseArgs),
     /// Move the store to another model, given with --model: every embedding is made anew.
     Reembed(reembed::ReembedArgs),
+    /// Measure how good the answers are on a data set with known ones.
+    Eval(eval::EvalArgs),
     /// The gateway token and the operator's bearer.
     Credentials(CredentialsArgs),
 }
@@ -327,6 +331,7 @@ pub fn main() -> ExitCode {
         Command::Compact(args) => compact::run(&args),
         Command::Erase(args) => erase::run(&args),
         Command::Reembed(args) => reembed::run(&args),
+        Command::Eval(args) => eval::run(&args),
         Command::Credentials(args) => {
             let CredentialsCommand::Show = args.command;
             credentials::show(&args.common)

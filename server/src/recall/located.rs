@@ -126,6 +126,9 @@ fn add_naming(
     let hits = means.snapshot.search_words(name, limit, &plan.filter)?;
     let others = others.iter().flat_map(|lane| &lane.found).map(|&(place, _)| place);
     for place in hits.into_iter().map(|hit| hit.place).chain(others) {
+        if !means.reads(place) {
+            continue;
+        }
         let item = means.snapshot.item(place)?;
         let text = &item.text[..item.text.floor_char_boundary(TEXT_BYTES_LOOKED_AT)];
         if has_symbol(item.title, name) || has_path_of(item.title, name) {

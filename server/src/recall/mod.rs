@@ -5,6 +5,7 @@
 //! stands before what it replaced (`arbitrate`), gated by policy, and evidenced (`evidence`).
 //! It knows the engine and the encoder, but neither HTTP nor MCP.
 
+mod abstain;
 mod arbitrate;
 mod back;
 mod conflicts;
@@ -20,6 +21,7 @@ mod room;
 mod route;
 pub mod show;
 mod time;
+mod titled;
 mod why;
 mod wording;
 
@@ -75,6 +77,11 @@ impl Means<'_> {
     }
 
     /// An item that the answer does not show.
+    /// Whether the caller may be told anything by what the item at a place says.
+    fn reads(&self, place: Place) -> bool {
+        self.hidden.as_ref().is_none_or(|hidden| !self.snapshot.is_veiled(hidden, place))
+    }
+
     fn withheld(&self, place: Place) -> Result<Withheld, Damage> {
         let item = self.snapshot.item(place)?;
         let decision = self.may_read(&item);
@@ -93,6 +100,14 @@ pub struct Recalled {
     pub score: f32,
     /// Each lane that found it, with its own score there.
     pub found_by: Vec<(Lane, f32)>,
+    /// Its cosine with the question, where a lane compared them.
+    pub cosine: Option<f32>,
+    /// Its BM25 score, where a lane looked for the question's words.
+    pub words: Option<f32>,
+    /// That score as a share of what the question's words could give at most, 0 to 1.
+    pub share: f32,
+    /// Whether it has every word of the question that carries a subject, or a name in it.
+    pub is_meant: bool,
     /// The policy decision that let it through.
     pub verdict: Verdict,
     /// Name of the rule.
@@ -152,6 +167,8 @@ pub struct Outcome {
     pub bounds: Bounds,
     /// The route's name.
     pub route: &'static str,
+    /// Why nothing answers the question, where nothing does: the items are then the nearest few.
+    pub abstained: Option<String>,
     /// Whether the time ran out before every lane had run, or too much was to be looked through for what
     /// stands in quotes.
     pub cut_short: bool,
@@ -180,7 +197,10 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let (plan, quotes_cut) = &narrowed(means, plan)?;
     let mut ran = lanes::run(means, plan, began)?;
     let fusing = Instant::now();
-    let fused = fuse::fuse(plan, &ran.candidates);
+    let mut fused = fuse::fuse(means, plan, &ran)?;
+    if plan.words {
+        titled::bring_titled(means, plan, &mut fused)?;
+    }
     // The meaning lane alone promises the nearest vectors, whatever became of their items.
     let distinct = if plan.words {
         arbitrate::drop_copies(means.snapshot, &plan.filter, fused)?
@@ -200,6 +220,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         skipped: std::mem::take(&mut ran.skipped),
         bounds: plan.bounds,
         route: plan.route,
+        abstained: None,
         cut_short: ran.cut_short || *quotes_cut,
         encode: ran.encode,
         fuse: Duration::ZERO,
@@ -214,6 +235,12 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         gate(means, candidate, &mut outcome)?;
         if plan.explains {
             folding.fold_last(&mut outcome.items)?;
+        }
+    }
+    if plan.abstains && !outcome.cut_short {
+        outcome.abstained = abstain::abstains(&outcome.items);
+        if outcome.abstained.is_some() {
+            outcome.items.truncate(abstain::NEAREST_GIVEN_MAX);
         }
     }
     if plan.explains {
@@ -266,6 +293,10 @@ fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<
             place: found.place,
             score: found.score,
             found_by: found.found_by,
+            cosine: found.cosine,
+            words: found.words,
+            share: found.share,
+            is_meant: found.is_meant || found.is_titled,
             verdict: decision.verdict,
             rule: decision.rule.to_owned(),
             why: None,

@@ -87,6 +87,8 @@ pub struct Plan {
     pub neighbours: bool,
     /// Put current replacements above what they replaced.
     pub prefer_replacements: bool,
+    /// Say so where nothing answers.
+    pub abstains: bool,
     /// Show where in the files the items are.
     pub wants_place: bool,
     /// Tell why each item was given, and make one of those that say the same.
@@ -111,6 +113,7 @@ impl Plan {
         plan.quotes = true;
         plan.prefer_replacements = true;
         plan.explains = true;
+        plan.abstains = true;
         plan
     }
 
@@ -154,6 +157,7 @@ impl Plan {
             named: Named::default(),
             neighbours: question.neighbours.is_some(),
             prefer_replacements: false,
+            abstains: false,
             wants_place: false,
             explains: false,
             delegated_from: None,

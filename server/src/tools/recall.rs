@@ -116,7 +116,12 @@ pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answe
     })?;
     let conflicts = conflicts_json(snapshot, &outcome)?;
     let rendering = Instant::now();
-    let text = recall_text::readable(&items, &conflicts, outcome.told().count());
+    let text = recall_text::readable(
+        &items,
+        &conflicts,
+        outcome.told().count(),
+        outcome.abstained.is_some(),
+    );
     let cut = items.iter().any(|item| item.get("snippet").is_some());
     let structured = json!({
         "items": items, "conflicts": conflicts, "routing": routing(plan, &outcome, cut, left_out),
@@ -343,6 +348,10 @@ fn routing(plan: &Plan, outcome: &Outcome, cut: bool, left_out: usize) -> Value 
     });
     if left_out > 0 {
         routing["left_out"] = left_out.into();
+    }
+    routing["abstained"] = outcome.abstained.is_some().into();
+    if let Some(why) = &outcome.abstained {
+        routing["abstained_why"] = why.as_str().into();
     }
     if let Some(at) = plan.as_of() {
         routing["as_of"] = names::time(at).into();

@@ -69,7 +69,7 @@ impl Snapshot {
 
 /// Adds what a part has of the question's words to the statistics, as if what is hidden were not there. Who
 /// looks at just that goes by all rows.
-fn counted<'a>(
+pub(super) fn counted<'a>(
     part: &'a Part,
     query: &Query,
     filter: &Filter,

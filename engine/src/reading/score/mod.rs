@@ -1,7 +1,9 @@
 //! Ranking: candidates, their scores, the best of them.
 
 mod bound;
+mod given;
 mod lexical;
+mod pairs;
 mod probe;
 mod quoted;
 mod scan;
@@ -14,6 +16,8 @@ pub use together::Asked;
 pub use quoted::{QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted};
 
 use crate::reading::snapshot::Place;
+
+pub use given::{AskedTerm, GivenWords, WordScores};
 
 /// A ranked item.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -67,7 +67,7 @@ pub(super) struct Question {
 
 impl Question {
     /// None if nothing can be compared with it: it is zero, or not finite.
-    fn of(query: &[f32], limit: usize, filter: usize) -> Option<Self> {
+    pub(super) fn of(query: &[f32], limit: usize, filter: usize) -> Option<Self> {
         let length = query.iter().map(|x| x * x).sum::<f32>().sqrt();
         if !(length > 0.0 && length.is_finite()) {
             return None;
@@ -78,6 +78,11 @@ impl Question {
         let mut query = query.to_vec();
         query.resize(width, 0.0);
         Some(Self { query, length, codes, limit, filter })
+    }
+
+    /// The cosine with one row of these halves, as they lie, and this length.
+    pub(super) fn cosine_with(&self, kernels: &Kernels, halves: &[f16], norm: f32) -> f32 {
+        self.cosine(kernels.dot(&self.query[..halves.len()], halves), norm)
     }
 
     /// The score of a row of this dot product and length; not a number where the length is none.
@@ -344,16 +349,18 @@ impl<'a> Searched<'a> {
             return Ok(());
         }
         let score = || {
-            let asked = &group.questions[question];
-            let query = &asked.query[..embeddings.row_halves];
-            let dot = group.kernels.dot(query, embeddings.halves(vector, vector + 1)?);
-            self.score(asked, vector, dot)
+            let halves = embeddings.halves(vector, vector + 1)?;
+            let cosine = group.questions[question].cosine_with(&group.kernels, halves, norm);
+            self.finite(cosine, vector)
         };
         Ok(self.offer_admitted(group, question, vector, score, finds)?)
     }
 
     fn score(&self, question: &Question, vector: usize, dot: f32) -> Result<Cosine, Damage> {
-        let score = question.cosine(dot, self.embeddings.norms[vector]);
+        self.finite(question.cosine(dot, self.embeddings.norms[vector]), vector)
+    }
+
+    fn finite(&self, score: f32, vector: usize) -> Result<Cosine, Damage> {
         if !score.is_finite() {
             let detail = format!("vector {vector} is not finite");
             return Err(Damage::new("SEG-16", detail).within(self.segment.name()));

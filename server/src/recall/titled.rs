@@ -1,0 +1,52 @@
+//! A question that is an item's title: whoever asks so means that item.
+//!
+//! Owns when a title is the question. Must not know what stands in that item's place.
+
+use engine::Damage;
+
+use super::fuse::Fused;
+use super::{Means, Plan};
+
+/// Candidates whose titles are looked at: an item that has all of the question's words in its title is
+/// among the first.
+const TITLED_MAX: usize = 20;
+
+/// Brings the items whose title is the question before all others, and lets them count for no less.
+pub(super) fn bring_titled(
+    means: &Means<'_>,
+    plan: &Plan,
+    ranked: &mut [Fused],
+) -> Result<(), Damage> {
+    let best = ranked.first().map_or(0.0, |found| found.score);
+    for found in ranked.iter_mut().take(TITLED_MAX) {
+        let title = means.snapshot.item(found.place)?.title;
+        if means.reads(found.place) && is_title(title, &plan.text) {
+            found.score = best;
+            found.is_titled = true;
+        }
+    }
+    ranked.sort_by_key(|found| !found.is_titled);
+    Ok(())
+}
+
+/// Case, spaces and punctuation count for nothing; a title without a letter is nobody's.
+fn is_title(title: &str, question: &str) -> bool {
+    let words =
+        |text| str::split(text, |c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut titled = words(title).map(str::to_lowercase).peekable();
+    titled.peek().is_some() && titled.eq(words(question).map(str::to_lowercase))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_question_to_the_letter() {
+        assert!(is_title("Namespace Packages", " namespace packages? "));
+        assert!(is_title("\u{c9}t\u{e9}", "\u{e9}T\u{c9}"));
+        assert!(!is_title("Implicit Namespace Packages", "namespace packages"));
+        assert!(!is_title("Namespace Packages", "namespace"));
+        assert!(!is_title("", "") && !is_title("?!", "?!"));
+    }
+}
