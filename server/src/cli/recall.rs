@@ -79,6 +79,11 @@ fn readable(answer: &Value) -> String {
         }
         out.push('\n');
     }
+    for conflict in list(&answer["conflicts"]) {
+        let word = |value: &Value| plain(value.as_str().unwrap_or_default());
+        let [one, other] = [&conflict["items"][0], &conflict["items"][1]].map(word);
+        out.push_str(&format!("{one} and {other} conflict: {}\n\n", word(&conflict["why"])));
+    }
     let millis = |value: &Value| value["took_ms"].as_f64().unwrap_or_default();
     let lanes: Vec<String> = list(&answer["routing"]["lanes"])
         .iter()

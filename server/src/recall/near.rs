@@ -20,12 +20,16 @@ const SHINGLES_ALIKE: f32 = 0.9;
 const COSINE_ALIKE: f32 = 0.97;
 /// Share of words that such texts have in common, at the least.
 const WORDS_ALIKE: f32 = 0.8;
+/// Words of a text that says by itself what it speaks of. What a shorter one speaks of may stand in its
+/// title: `8080`.
+const WORDS_ENOUGH: usize = 20;
 /// Cosine below which no two texts are the same: their words need not be looked at.
 const COSINE_APART: f32 = 0.8;
 
 /// What is compared of one item.
 pub(super) struct Said<'a> {
     sha256: [u8; 32],
+    title: &'a str,
     text: &'a str,
     /// Made when it is first asked for: most pairs are told apart without it.
     wording: OnceCell<Wording>,
@@ -48,6 +52,7 @@ impl<'a> Said<'a> {
         let is_current = snapshot.status(place)? == Status::Current;
         Ok(Self {
             sha256: item.content_sha256,
+            title: item.title,
             text: item.text,
             wording: OnceCell::new(),
             embedding: snapshot.embedding(place)?,
@@ -55,8 +60,20 @@ impl<'a> Said<'a> {
         })
     }
 
-    /// Whether both say the same.
+    /// Whether both say the same of the same.
     pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.has_text_like(other) && (self.is_long() && other.is_long() || self.has_title_of(other))
+    }
+
+    fn is_long(&self) -> bool {
+        words(self.text).take(WORDS_ENOUGH).count() == WORDS_ENOUGH
+    }
+
+    fn has_title_of(&self, other: &Self) -> bool {
+        words(self.title).map(|word| word.spelled).eq(words(other.title).map(|word| word.spelled))
+    }
+
+    fn has_text_like(&self, other: &Self) -> bool {
         if self.sha256 == other.sha256 {
             return true;
         }
@@ -142,7 +159,7 @@ mod tests {
         let mut sha256 = [0; 32];
         sha256[..8].copy_from_slice(&hash(&[text]).to_le_bytes());
         let (wording, standing) = (OnceCell::new(), (true, Micros(0), false));
-        Said { sha256, text, wording, embedding, standing }
+        Said { sha256, title: "", text, wording, embedding, standing }
     }
 
     fn is_like(one: &str, other: &str) -> bool {
@@ -171,6 +188,15 @@ mod tests {
             assert!(!is_like(LONG, &LONG.replace(from, to)), "{from} / {to}");
         }
         assert!(!is_like("It is wound every nineteen minutes", "It is wound every ninety minutes"));
+    }
+
+    #[test]
+    fn a_short_text_is_the_same_under_the_same_title_alone() {
+        let titled = |title, text| Said { title, ..said(text, None) };
+        let there = titled("Deploy port: gateway", "It is 8080.");
+        assert!(there.is_like(&titled("deploy port gateway", "It is 8080.")));
+        assert!(!there.is_like(&titled("Deploy port: mail", "It is 8080.")));
+        assert!(titled("Log", LONG).is_like(&titled("Handbook", LONG)));
     }
 
     #[test]

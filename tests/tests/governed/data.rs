@@ -88,10 +88,7 @@ fn a_redacted_item_tells_nothing_of_its_text() {
         (&path["from"], &path["relation"], &path["direction"]),
         (&wanted.0, &wanted.1, &wanted.2)
     );
-    let token = |answer: &Value| {
-        let token = item(answer, 1)["grounding_token"].as_str().unwrap().to_owned();
-        token
-    };
+    let token = |answer: &Value| item(answer, 1)["grounding_token"].as_str().unwrap().to_owned();
     let answer = house.ask_as_member("what is the vault code of Skerry Point?");
     let hidden = item(&answer, 1);
     let shown = hidden["text"].as_str().unwrap();
