@@ -20,6 +20,7 @@ use crate::metrics::{Latencies, Stages};
 use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
 use crate::parts::{Parts, Workspace};
+use crate::recall::Meaning;
 use crate::roots;
 use crate::turn::Turns;
 
@@ -143,6 +144,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
             name: LOCAL_WORKSPACE.to_owned(),
             store: encoders.store_handle(),
             encoders,
+            meaning: Meaning::new(settings.encoding.kernels, settings.encoding.threads),
             audit,
             ingesting: Turns::default(),
             keeping: Turns::default(),

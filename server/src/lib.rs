@@ -12,6 +12,7 @@ pub mod cli;
 mod data_dir;
 pub mod embed;
 pub mod encoders;
+mod gather;
 pub mod govern;
 pub mod inflow;
 pub mod ingest;

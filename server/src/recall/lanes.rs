@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use engine::{EdgeFilter, Place, SearchError};
 
+use super::meaning::meaning;
 use super::{Means, Plan};
 
 /// A way of finding candidates.
@@ -86,19 +87,6 @@ pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran,
 fn words(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, SearchError> {
     let hits =
         means.snapshot.search_words(&plan.text, plan.bounds.candidate_limit, &plan.filter)?;
-    Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
-}
-
-fn meaning(
-    means: &Means<'_>,
-    plan: &Plan,
-    encode: &mut Option<Duration>,
-) -> Result<Vec<(Place, f32)>, SearchError> {
-    let began = Instant::now();
-    let query = means.embedder.embed(&plan.text);
-    *encode = Some(began.elapsed());
-    let limit = plan.bounds.candidate_limit;
-    let hits = means.snapshot.nearest(means.kernels, &query, limit, &plan.filter)?;
     Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
 }
 

@@ -5,10 +5,13 @@
 //! stands before what it replaced (`arbitrate`), gated by policy, and evidenced (`evidence`).
 //! It knows the engine and the encoder, but neither HTTP nor MCP.
 
+mod answers;
 mod arbitrate;
 mod evidence;
 mod fuse;
 mod lanes;
+mod meaning;
+mod passes;
 mod room;
 mod route;
 pub mod show;
@@ -16,10 +19,10 @@ pub mod show;
 use std::time::{Duration, Instant};
 
 use engine::{Damage, EdgeFilter, ItemView, NEIGHBOURS_MAX, Place, SearchError, Snapshot};
-use kernels::Kernels;
 
 pub use evidence::{MapEvidence, Witness, map_evidence};
 pub use lanes::{Lane, LaneReport};
+pub use meaning::Meaning;
 pub use room::Room;
 pub use route::{Bounds, Plan, Question};
 
@@ -32,8 +35,8 @@ pub struct Means<'a> {
     pub snapshot: &'a Snapshot,
     /// The encoder of the snapshot's model.
     pub embedder: &'a Embedder,
-    /// Vector arithmetic.
-    pub kernels: &'a Kernels,
+    /// What the meaning lanes of the store share.
+    pub meaning: &'a Meaning,
     /// Who may see what.
     pub rules: &'a Rules,
     /// Who asks.
@@ -124,6 +127,20 @@ pub struct Outcome {
 /// Damage, or the snapshot's stop.
 pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
+    let mut outcome = once(means, plan)?;
+    let denied = outcome.withheld.iter().any(|kept| kept.verdict == Verdict::Deny);
+    if denied
+        && outcome.items.len() < plan.bounds.limit
+        && let Some(wider) = plan.wider()
+    {
+        outcome = once(means, &wider)?;
+    }
+    outcome.took = began.elapsed();
+    Ok(outcome)
+}
+
+fn once(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
+    let began = Instant::now();
     let ran = lanes::run(means, plan, began)?;
     let fusing = Instant::now();
     let fused = fuse::fuse(plan, &ran.candidates);
@@ -156,7 +173,6 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     if plan.neighbours {
         add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
     }
-    outcome.took = began.elapsed();
     Ok(outcome)
 }
 

@@ -106,7 +106,18 @@ impl Plan {
     pub fn semantic(question: Question) -> Self {
         let mut plan = Self::of("semantic", question);
         plan.meaning = true;
+        // One lane, whose order is that of the answer: more are asked for only where policy keeps some.
+        plan.bounds.candidate_limit = plan.bounds.limit;
         plan
+    }
+
+    /// The same plan with more candidates, for an answer that is short of items because policy kept some
+    /// of the few that were asked for; None where it asked for many.
+    pub(super) fn wider(&self) -> Option<Self> {
+        let mut wider = self.clone();
+        wider.bounds.candidate_limit = self.bounds.limit + CANDIDATES;
+        let is_narrow = !self.words && self.bounds.candidate_limit == self.bounds.limit;
+        is_narrow.then_some(wider)
     }
 
     fn of(route: &'static str, question: Question) -> Self {
