@@ -1,6 +1,6 @@
 //! The exact nearest of 120,000 stored vectors: the store's scan, which looks at 8-bit codes first,
 //! beside a scan of all halves by the same kernels and a plain loop over floats, both without a
-//! store.
+//! store; and all questions in one scan, on one thread and on two.
 //!
 //! Once for vectors as texts have them, in topics and documents, each of a common direction and of
 //! its own, and once for even noise, where nothing is near anything.
@@ -9,9 +9,9 @@ use std::cmp::Reverse;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use engine::{Batch, Filter, Ground, ItemDraft, Model, Options, Store, Top};
+use engine::{Asked, Batch, Filter, Ground, ItemDraft, Model, Options, Store, Top};
 use half::f16;
-use kernels::{Kernels, Level};
+use kernels::{Kernels, Level, Team};
 
 const ROWS: usize = 120_000;
 const WIDTH: usize = 384;
@@ -114,6 +114,15 @@ fn compare(group: &mut BenchmarkGroup<'_, WallTime>, corpus: &Corpus) {
             let ask = |query| snapshot.nearest(&kernels, query, BEST, &filter).expect("sound");
             bencher.iter(|| queries.iter().map(|query| ask(query).len()).sum::<usize>());
         });
+        for threads in [1, 2] {
+            let mut team = Team::of(threads);
+            group.bench_function(format!("store, together on {threads}, {name}"), |bencher| {
+                let limit = BEST;
+                let asked = queries.iter().map(|query| Asked { query, limit, filter: &filter });
+                let asked: Vec<Asked<'_>> = asked.collect();
+                bencher.iter(|| snapshot.nearest_together(&kernels, &mut team, &asked).is_ok());
+            });
+        }
         group.bench_function(format!("baseline: scan of halves, {name}"), |bencher| {
             let ask = |query| scan_of_halves(kernels, &halves, query);
             bencher.iter(|| queries.iter().map(|query| ask(query).len()).sum::<usize>());

@@ -23,7 +23,7 @@ use crate::metrics::{Latencies, Stages};
 use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
 use crate::parts::{Parts, Workspace};
-use crate::recall::HiddenFrom;
+use crate::recall::{HiddenFrom, Meaning};
 use crate::roots;
 use crate::turn::Turns;
 
@@ -157,6 +157,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
             name: LOCAL_WORKSPACE.to_owned(),
             store: encoders.store_handle(),
             encoders,
+            meaning: Meaning::new(settings.encoding.kernels, settings.encoding.threads),
             audit,
             ingesting: Turns::default(),
             keeping: Turns::default(),

@@ -10,6 +10,8 @@ use encoder::{Encoder, Scratch};
 use engine::{Batch, ItemDraft, Model};
 use half::f16;
 
+use crate::gather::{Acts, Gather, Turn, Work as Gathered};
+
 /// Threads that one batch is spread over, at most; one scratch is kept for each.
 const THREADS_MAX: usize = 16;
 /// Items whose texts are held in memory together while they are embedded.
@@ -39,6 +41,11 @@ pub struct Embedder {
     encoder: Encoder,
     name: String,
     scratches: Mutex<Vec<Scratch>>,
+    /// The memory of a question that is encoded while nobody else's is: all threads work on it.
+    alone: Mutex<Option<Scratch>>,
+    questions: Gather<String, Vec<f32>>,
+    /// How many batches of questions are being encoded.
+    encoding: AtomicUsize,
     threads: usize,
     /// Texts of batches that were begun.
     begun: AtomicU64,
@@ -54,6 +61,9 @@ impl Embedder {
             encoder,
             name,
             scratches: Mutex::default(),
+            alone: Mutex::default(),
+            questions: Gather::new(threads),
+            encoding: AtomicUsize::new(0),
             threads,
             begun: AtomicU64::new(0),
             work: Work::default(),
@@ -115,6 +125,18 @@ impl Embedder {
         self.with_scratch(|scratch| self.encoder.encode(scratch, text, &mut out));
         self.count(1, began);
         out
+    }
+
+    /// The same, to the bit. Questions that wait at the same time are encoded together, as many texts
+    /// at a time as there are threads for batches. None where `is_over` came first.
+    pub(crate) fn embed_question(
+        &self,
+        text: &str,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Vec<f32>> {
+        let found = self.questions.ask(text.to_owned(), self, is_over);
+        // Whoever worked on it has failed where there is none: it is tried once more.
+        found.or_else(|| (!is_over()).then(|| self.embed(text)))
     }
 
     /// One vector for each text, as halves, in the order of the texts.
@@ -231,5 +253,51 @@ impl Embedder {
 
     fn scratches(&self) -> std::sync::MutexGuard<'_, Vec<Scratch>> {
         self.scratches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Acts<String, Vec<f32>> for Embedder {
+    /// A fair share of what waits: the weights are read once for all of it, and the other threads
+    /// have work too.
+    fn choose(&self, work: &Gathered<'_, String>) -> Turn {
+        let free = work.workers_max - work.working;
+        let share = work.waiting.len().div_ceil(free).min(PIECE_TEXTS_MAX);
+        Turn::Take((0..share).collect())
+    }
+
+    fn answer(&self, texts: Vec<String>) -> Vec<Option<Vec<f32>>> {
+        let width = self.encoder.dimensions();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut out = vec![0.0; texts.len() * width];
+        let began = Instant::now();
+        let counted = Counted::one_more(&self.encoding);
+        if counted.others == 0 && texts.len() == 1 {
+            let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+            let scratch = alone.get_or_insert_with(|| self.encoder.scratch_with(self.threads));
+            self.encoder.encode_batch(scratch, &texts, &mut out);
+        } else {
+            self.with_scratch(|scratch| self.encoder.encode_batch(scratch, &texts, &mut out));
+        }
+        drop(counted);
+        self.count(texts.len(), began);
+        out.chunks_exact(width).map(|row| Some(row.to_vec())).collect()
+    }
+}
+
+/// One of those who do something at the same time.
+struct Counted<'a> {
+    all: &'a AtomicUsize,
+    others: usize,
+}
+
+impl<'a> Counted<'a> {
+    fn one_more(all: &'a AtomicUsize) -> Self {
+        Self { all, others: all.fetch_add(1, Ordering::AcqRel) }
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -13,6 +13,7 @@ mod data_dir;
 pub mod embed;
 pub mod encoders;
 pub mod eval;
+mod gather;
 pub mod govern;
 pub mod inflow;
 pub mod ingest;

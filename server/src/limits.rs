@@ -167,6 +167,13 @@ pub const STREAM_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Calls waiting for a worker; one more is answered 503 at once.
 pub const QUEUE_MAX: usize = 512;
 
+/// Answers to questions by meaning that are kept for whoever asks the same again, until the next
+/// write.
+pub const ANSWERS_MAX: usize = 1024;
+
+/// Bytes that these take, about.
+pub const ANSWERS_BYTES_MAX: usize = 1024 * 1024;
+
 /// Most event loops. One answers some 200,000 small requests a second on a core of its own; the other
 /// cores are for the work behind the requests.
 pub const LOOPS_MAX: usize = 4;
@@ -178,8 +185,12 @@ pub const JOB_THREADS: usize = 8;
 /// Jobs waiting for one of these threads; one more is answered 503 at once.
 pub const JOB_QUEUE_MAX: usize = 32;
 
-/// Fewest workers, so that one long call never stops all others.
-pub const WORKERS_MIN: usize = 2;
+/// Workers for each core. A worker whose question waits for others to share a pass over the vectors
+/// with, or for its encoding, works on nothing; so there are more of them than cores.
+pub const WORKERS_PER_CORE: usize = 4;
+
+/// Fewest workers, so that one long call never stops all others, and so many questions can gather.
+pub const WORKERS_MIN: usize = 8;
 
 /// Most workers; beyond it threads only add switching.
 pub const WORKERS_MAX: usize = 256;

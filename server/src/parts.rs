@@ -13,7 +13,7 @@ use crate::encoders::Encoders;
 use crate::govern::{Audit, Rules, Who};
 use crate::ingest::Roots;
 use crate::metrics::{Latencies, Stages};
-use crate::recall::HiddenFrom;
+use crate::recall::{HiddenFrom, Meaning};
 use crate::tools::Scope;
 use crate::turn::Turns;
 
@@ -25,6 +25,8 @@ pub struct Workspace {
     pub store: Arc<Store>,
     /// Texts to vectors: the encoders of that store.
     pub encoders: Encoders,
+    /// What questions by meaning share.
+    pub meaning: Meaning,
     /// Its ledger.
     pub audit: Audit,
     /// One ingest at a time.

@@ -188,22 +188,19 @@ impl Kernels {
     }
 
     /// `out[r * count + q]` = sum of `queries[q][i] * rows[r][i]`, with `count` the number of
-    /// questions. The rows lie one after the other, each as wide as a question. Sums are taken
-    /// modulo 2^32, so every level gives the same numbers whatever it is handed; they are the true
+    /// questions. The rows lie one after the other, each as wide as a question; memory is asked for those
+    /// that follow, if there are more than are wanted now. Sums are taken modulo 2^32, so every level gives the same numbers whatever it is handed; they are the true
     /// sums where `width * max |queries[q][i]| * 128` is below 2^31.
     ///
     /// # Panics
-    /// If `rows.len() * count != width * out.len()`, `out` is not of whole rows, or the questions
-    /// were made for another level.
+    /// If there are fewer rows than sums, `out` is not of whole rows, or the questions were made for
+    /// another level.
     pub fn dot_codes(&self, queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
         assert_eq!(queries.level, self.level, "the questions are arranged for another level");
         let count = out.len() / queries.count;
         assert_eq!(count * queries.count, out.len(), "one sum for each question and row");
-        assert_eq!(
-            Some(rows.len()),
-            queries.width.checked_mul(count),
-            "rows of codes are not query width times the number of rows"
-        );
+        let wanted = queries.width.checked_mul(count);
+        assert!(wanted.is_some_and(|wanted| wanted <= rows.len()), "fewer rows than sums");
         // SAFETY: as in `dot`, the CPU has the features of this table's level.
         unsafe { (self.table.dot_codes)(queries, rows, out) }
     }

@@ -18,7 +18,7 @@ use super::{Failure, ServeArgs, descriptors, ingest};
 use crate::app::{self, Settings, Started};
 use crate::limits::{
     CONNECTIONS_LOCAL_RESERVED, ORIGINS_MAX, WAITING_BYTES_LOCAL_RESERVED, WAITING_BYTES_PEER_MAX,
-    WORKERS_MAX, WORKERS_MIN,
+    WORKERS_MAX, WORKERS_MIN, WORKERS_PER_CORE,
 };
 use crate::log::{self, Level, Value};
 use crate::model::{Bar, Unit};
@@ -175,10 +175,10 @@ fn bind(
         let why = "--local must be a loopback address: /mcp is token-free there; use --hosted";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let cores = thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
     let config = NetConfig {
         listeners,
-        workers: cores.clamp(WORKERS_MIN, WORKERS_MAX),
+        workers: (cores * WORKERS_PER_CORE).clamp(WORKERS_MIN, WORKERS_MAX),
         limits: Limits::default(),
         wall_clock: SystemTime::now,
     };

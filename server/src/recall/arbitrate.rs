@@ -62,8 +62,10 @@ fn standing(
     place: Place,
     id: ItemId,
 ) -> Result<Vec<Place>, Damage> {
+    // What is quoted is asked of what was found, not of what stands in its place.
+    let filter = Filter { among: None, ..plan.filter.clone() };
     let is_shown = |place: &Place| -> Result<bool, Damage> {
-        Ok(means.snapshot.admits(&plan.filter, *place)?
+        Ok(means.snapshot.admits(&filter, *place)?
             && means.may_read(&means.snapshot.item(*place)?).verdict != Verdict::Deny)
     };
     let current = means.snapshot.current_successors(id)?.places;

@@ -1,10 +1,12 @@
 //! The lanes: ways of finding candidates, each on the same snapshot.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::{EdgeFilter, Place, SearchError};
 
+use super::meaning::meaning;
 use super::time::When;
 use super::{Means, Plan, dated, located};
 
@@ -118,7 +120,7 @@ pub(super) struct Ran {
     /// How long the question took to become a vector.
     pub(super) encode: Option<Duration>,
     /// That vector.
-    pub(super) question: Option<Vec<f32>>,
+    pub(super) question: Option<Arc<[f32]>>,
 }
 
 /// Seeds that the graph lane starts from, of each other lane.
@@ -172,20 +174,6 @@ fn time(
 fn words(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, SearchError> {
     let hits =
         means.snapshot.search_words(&plan.text, plan.bounds.candidate_limit, &plan.filter)?;
-    Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
-}
-
-fn meaning(
-    means: &Means<'_>,
-    plan: &Plan,
-    ran: &mut Ran,
-) -> Result<Vec<(Place, f32)>, SearchError> {
-    let began = Instant::now();
-    let query = means.embedder.embed(&plan.text);
-    ran.encode = Some(began.elapsed());
-    let limit = plan.bounds.candidate_limit;
-    let hits = means.snapshot.nearest(means.kernels, &query, limit, &plan.filter)?;
-    ran.question = Some(query);
     Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
 }
 

@@ -6,6 +6,7 @@
 //! It knows the engine and the encoder, but neither HTTP nor MCP.
 
 mod abstain;
+mod answers;
 mod arbitrate;
 mod back;
 mod conflicts;
@@ -15,7 +16,9 @@ mod fuse;
 mod hidden;
 mod lanes;
 mod located;
+mod meaning;
 mod near;
+mod passes;
 mod place;
 mod room;
 mod route;
@@ -37,6 +40,7 @@ pub use conflicts::{Claims, Conflict};
 pub use evidence::{MapEvidence, Witness, map_evidence};
 pub use hidden::HiddenFrom;
 pub use lanes::{Hop, Lane, LaneReport, Skipped};
+pub use meaning::Meaning;
 pub use place::Named;
 pub use room::Room;
 pub use route::{Bounds, Plan, Question};
@@ -57,6 +61,8 @@ pub struct Means<'a> {
     pub embedder: &'a Embedder,
     /// Vector arithmetic.
     pub kernels: &'a Kernels,
+    /// What the meaning lanes of the store share.
+    pub meaning: &'a Meaning,
     /// Who may see what.
     pub rules: &'a Rules,
     /// Who asks.

@@ -129,6 +129,8 @@ impl Plan {
     pub fn semantic(question: Question) -> Self {
         let mut plan = Self::of("semantic", question);
         plan.meaning = true;
+        // One lane, whose order is that of the answer, and which gives nothing that policy keeps back.
+        plan.bounds.candidate_limit = plan.bounds.limit;
         plan
     }
 

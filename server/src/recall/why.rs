@@ -33,7 +33,7 @@ thread_local! {
 pub struct Why {
     /// Words of the question that its title or text has, as the question spells them.
     pub words: Vec<String>,
-    /// Its cosine with the question, where the meaning lane found it.
+    /// Its cosine with the question, where both have a vector.
     pub cosine: Option<f32>,
     /// The edge by which the graph lane came to it.
     pub path: Option<Hop>,
@@ -89,7 +89,7 @@ fn of(
     };
     Ok(Why {
         words: matched(means, analyzer, asked, item.place)?,
-        cosine: by(Lane::Meaning),
+        cosine: item.cosine,
         path,
         time: by(Lane::Time),
         place: by(Lane::Place),

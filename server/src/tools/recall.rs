@@ -169,6 +169,7 @@ pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, T
             snapshot: &view.snapshot,
             embedder: &view.embedder,
             kernels: &context.parts.encoding.kernels,
+            meaning: &context.parts.workspace.meaning,
             rules: &context.parts.rules,
             who,
             hidden,

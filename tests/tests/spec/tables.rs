@@ -269,6 +269,8 @@ fn limits_of_the_front_end_are_those_of_the_page() {
         WAITING_BYTES_PROMPT_MAX,
         QUEUE_MAX,
         JOB_QUEUE_MAX,
+        ANSWERS_MAX,
+        ANSWERS_BYTES_MAX,
         LOG_QUEUE_MAX,
     ];
     let times = times![

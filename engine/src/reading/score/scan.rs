@@ -297,8 +297,8 @@ impl<'a> Searched<'a> {
         for block in blocks(rows) {
             steps.step()?;
             let products = &mut products[..block.len() * questions];
-            let row_codes = coded.row_codes;
-            let these = &coded.codes[block.start * row_codes..block.end * row_codes];
+            // What follows the block is there too, so that memory is asked for it in time.
+            let these = &coded.codes[block.start * coded.row_codes..];
             group.kernels.dot_codes(codes, these, products);
             let facts = RowFacts {
                 scales: &coded.scales[block.clone()],

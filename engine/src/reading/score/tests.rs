@@ -174,7 +174,7 @@ proptest! {
         // Questions from nowhere, and such as are nearly a stored row.
         let mut query = |at: usize| -> Vec<f32> {
             let row = &near[at % near.len()];
-            let away = at % 2 == 0;
+            let away = at.is_multiple_of(2);
             let mut number =
                 |half: &f16| if away { noise.unit() + 0.001 } else { half.to_f32() + 1e-4 };
             row.iter().map(|half| number(half) * size).collect()
