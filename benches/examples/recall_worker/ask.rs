@@ -19,7 +19,7 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use engine::{Damage, Filter, Hit, SearchError, SearchMode, Snapshot};
+use engine::{Damage, Filter, Hit, SearchError, Snapshot};
 use serde_json::{Value, json};
 use server::embed::Embedder;
 use server::names;
@@ -59,7 +59,7 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn of(parts: &'a Parts) -> Self {
-        let snapshot = parts.workspace.store.snapshot().searched(SearchMode::Exact);
+        let snapshot = parts.workspace.store.snapshot();
         Self { parts, snapshot, vectors: (PathBuf::new(), Vec::new()) }
     }
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use engine::Durability;
+use engine::{Durability, SearchMode};
 use server::app::{self, Encoding, Settings};
 use server::model::Silent;
 use server::parts::Parts;
@@ -84,6 +84,7 @@ fn open(data: &Path) -> Result<std::sync::Arc<Parts>, Failure> {
         encoding: Encoding::detect(),
         call_time_max: Duration::from_secs(120),
         durability: Durability::Sync,
+        search_mode: SearchMode::Exact,
     };
     Ok(app::start(&settings, &mut Silent)?.parts)
 }
