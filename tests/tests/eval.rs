@@ -131,7 +131,11 @@ fn what_breaks_a_rule_is_named_by_file_and_line() {
         ("qrels/test.tsv", "q\td\ts\n", &["test.tsv", "no judgments"]),
         ("queries.jsonl", "{\"_id\": \"1\"}\n", &["queries.jsonl, line 1", "question"]),
         ("queries.jsonl", "{\"_id\": \"1\"\n", &["queries.jsonl, line 1", "EOF"]),
-        ("corpus.jsonl", "\n{\"_id\": \"1\"}\n", &["corpus.jsonl, line 2", "neither title nor text"]),
+        (
+            "corpus.jsonl",
+            "\n{\"_id\": \"1\"}\n",
+            &["corpus.jsonl, line 2", "neither title nor text"],
+        ),
         ("corpus.jsonl", "[1]\n", &["corpus.jsonl, line 1", "object"]),
     ] {
         let path = folder.join("set").join(file);
