@@ -63,6 +63,7 @@ impl House {
         parts.clock = Arc::new(Still(time(NOW)));
         let mut rules: Vec<Rule> = Rules::initial().iter().cloned().collect();
         rules.push(Rule {
+            tells: true,
             name: "veil".to_owned(),
             who: WhoMatch { plan: Some("team".to_owned()), ..WhoMatch::default() },
             what: WhatMatch::gated(GATE),
