@@ -1,5 +1,7 @@
 //! A search by meaning through indexes: what it finds, when it is used, and what becomes of its files.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::path::PathBuf;
 

@@ -29,7 +29,8 @@ struct Pairs {
 
 impl Snapshot {
     /// For each item the mean over the pairs of the question of `n / (n + 1)`, where `n` is how often it
-    /// has the pair: 0 for none or where `filter` hides the text, below 1. Pairs are neighbouring words that both carry a subject.
+    /// has the pair: 0 for none or where `filter` hides the text, below 1. Pairs are neighbouring words
+    /// that both carry a subject.
     ///
     /// # Errors
     /// Damage, or the snapshot's stop.
