@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 512;
 pub struct Named {
     /// `src/net/conn.rs`, `README.md`; without a leading `./`.
     pub paths: Vec<String>,
-    /// `Store::open`, `snake_case`, `camelCase`, `call`; without brackets.
+    /// `Store::open`, `snake_case`, `camelCase`, `call`; without brackets around or behind.
     pub symbols: Vec<String>,
 }
 
@@ -74,17 +74,55 @@ fn path(word: &str) -> Option<&str> {
     ((inner_slash || extension) && !name.is_empty()).then_some(name)
 }
 
-/// `Store::open`, `snake_case`, `camelCase`, `call()`.
+/// `Store::open`, `snake_case`, `camelCase`, `call()`, and `TypeName` in backticks: prose has words like
+/// JavaScript and mRNA, too.
 fn symbol(word: &str) -> Option<&str> {
-    let word = word.trim_matches(|c: char| ",;.:!?\"'`".contains(c));
-    let name = word.trim_end_matches("()");
-    let called = name.len() < word.len() && !name.is_empty();
-    let snake = name.trim_matches('_').contains('_');
-    let camel = name
-        .as_bytes()
-        .windows(2)
-        .any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
-    (called || word.contains("::") || snake || camel).then_some(name)
+    let word = word.trim_start_matches(|c: char| ",;.:!?\"'([".contains(c));
+    let is_quoted = word.starts_with('`');
+    let mut name = word.trim_start_matches(|c: char| ",;.:!?\"'`([".contains(c));
+    let mut is_called = false;
+    loop {
+        let shorter = if let Some(called) = name.strip_suffix("()") {
+            is_called = true;
+            called
+        } else if closes_more(name, '(', ')') || closes_more(name, '[', ']') {
+            &name[..name.len() - 1]
+        } else {
+            name.trim_end_matches(|c: char| ",;.:!?\"'`".contains(c))
+        };
+        if shorter.len() == name.len() {
+            break;
+        }
+        name = shorter;
+    }
+    let is_snake = name.trim_matches('_').contains('_');
+    let is_type = is_quoted && has_humps(name);
+    let is_symbol = is_called || name.contains("::") || is_snake || is_type || is_camel(name);
+    (is_symbol && !name.is_empty()).then_some(name)
+}
+
+/// Whether a word ends in a bracket that was opened before the word.
+fn closes_more(word: &str, opening: char, closing: char) -> bool {
+    let count = |bracket| word.chars().filter(|&c| c == bracket).count();
+    word.ends_with(closing) && count(closing) > count(opening)
+}
+
+/// `TypeName`: a capital letter behind a small one.
+fn has_humps(name: &str) -> bool {
+    let mut pairs = name.as_bytes().windows(2);
+    pairs.any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
+}
+
+/// `getUserName`, and neither mRNA, macOS, iPhone nor GitHub: a word of small letters, then another.
+fn is_camel(name: &str) -> bool {
+    let behind = name.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    let first = name.len() - behind.len();
+    match behind.as_bytes() {
+        [upper, lower, ..] => {
+            first >= 2 && upper.is_ascii_uppercase() && lower.is_ascii_lowercase()
+        }
+        _ => false,
+    }
 }
 
 /// Whether a text has a symbol as a word of its own, and not within a longer one.
@@ -129,6 +167,10 @@ mod tests {
             "see https://example.org/a.html",
             "What happened on 24/12?",
             "i.e. nothing",
+            "does mRNA bind RhoA, MicroRNA or IgA?",
+            "JavaScript on GitHub (or macOS, iPhone)",
+            "a PhD about PrP, siRNA and lncRNAs",
+            "() :: [] ` ()",
         ] {
             assert!(!asks_for_place(text), "{text}");
         }
@@ -140,6 +182,11 @@ mod tests {
             Named::of("does `./src/lamp.py` (or lamp.py) call Store::open() in tide_height?");
         assert_eq!(named.paths, ["src/lamp.py", "lamp.py"]);
         assert_eq!(named.symbols, ["Store::open", "tide_height"]);
+        let named =
+            Named::of("(see tide_height) [Lamp::wind()], (`LampRoom`: `windUp()`), f_of(x)");
+        assert_eq!(named.symbols, ["tide_height", "Lamp::wind", "LampRoom", "windUp", "f_of(x)"]);
+        let named = Named::of("LampRoom() run()). Lamp::new, getUserName?");
+        assert_eq!(named.symbols, ["LampRoom", "run", "Lamp::new", "getUserName"]);
         let many: String = (0..100).map(|at| format!("file{at}.rs sym_{at} ")).collect();
         let named = Named::of(&many);
         assert_eq!((named.paths.len(), named.symbols.len()), (NAMES_MAX, NAMES_MAX));
