@@ -3,7 +3,7 @@
 //! Owns which items a name leads to, and how sure that is. What other lanes found at a named place
 //! counts most, since the question is about that part of it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use engine::{Place, SearchError, SourceId};
 
@@ -16,6 +16,9 @@ use crate::ingest;
 const SOURCES_MAX: usize = 16;
 /// Items of one file that are looked at.
 const ITEMS_LOOKED_AT_MAX: usize = 4096;
+/// Items that may have a name for it to lead to them; what more of them have is a word of the subject
+/// rather than the name of a place.
+const NAMED_ITEMS_MAX: usize = 8;
 /// Bytes of a text in which a symbol is looked for.
 const TEXT_BYTES_LOOKED_AT: usize = 16 << 10;
 
@@ -37,9 +40,13 @@ pub(super) fn find(
     named: &Named,
     others: &[Candidates],
 ) -> Result<Vec<(Place, f32)>, SearchError> {
-    let mut found = Found { places: Vec::new(), known: HashSet::new() };
+    let mut found = Found::default();
     let sources = sources(means, named)?;
-    for &(place, _) in others.iter().flat_map(|lane| &lane.found) {
+    let mut others: Vec<Place> =
+        others.iter().flat_map(|lane| &lane.found).map(|&(place, _)| place).collect();
+    others.sort_unstable();
+    others.dedup();
+    for &place in &others {
         let item = means.snapshot.item(place)?;
         if item.source.is_some_and(|source| sources.contains(&source)) {
             found.add(place, SURE);
@@ -48,29 +55,33 @@ pub(super) fn find(
     for &source in &sources {
         add_file(means, plan, source, &mut found)?;
     }
-    for symbol in &named.symbols {
-        add_naming(means, plan, (symbol, TEXT), others, &mut found)?;
+    let symbols = named.symbols.iter().map(|symbol| (symbol, TEXT));
+    let paths = named.paths.iter().map(|path| (path, MENTION));
+    for (name, in_text) in symbols.chain(paths) {
+        means.snapshot.check()?;
+        add_naming(means, plan, (name, in_text), &others, &mut found)?;
     }
-    for path in &named.paths {
-        add_naming(means, plan, (path, MENTION), others, &mut found)?;
-    }
-    let mut places = found.places;
+    let mut places: Vec<(Place, f32)> = found.scores.into_iter().collect();
     places.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     places.truncate(plan.bounds.candidate_limit);
     Ok(places)
 }
 
+#[derive(Default)]
 struct Found {
-    places: Vec<(Place, f32)>,
-    known: HashSet<Place>,
+    scores: HashMap<Place, f32>,
 }
 
 impl Found {
-    /// The surest of what is said of a place comes first, so it stands.
+    /// The surest of what is said of a place stands.
     fn add(&mut self, place: Place, score: f32) {
-        if self.known.insert(place) {
-            self.places.push((place, score));
-        }
+        let known = self.scores.entry(place).or_insert(score);
+        *known = known.max(score);
+    }
+
+    /// Whether nothing surer can be said of a place.
+    fn is_sure(&self, place: Place) -> bool {
+        self.scores.get(&place).is_some_and(|&score| score >= SURE)
     }
 }
 
@@ -113,29 +124,37 @@ fn add_file(
     means.snapshot.check()
 }
 
-/// Items that have a name, among those that its words lead to and what other lanes found. `in_text` is
-/// what one counts for that has it in its text and not in its title.
+/// Items that have a name, among those that its words lead to and what other lanes found, unless they
+/// are many. `in_text` is what one counts for that has it in its text and not in its title.
 fn add_naming(
     means: &Means<'_>,
     plan: &Plan,
     (name, in_text): (&str, f32),
-    others: &[Candidates],
+    others: &[Place],
     found: &mut Found,
 ) -> Result<(), SearchError> {
     let limit = plan.bounds.candidate_limit;
     let hits = means.snapshot.search_words(name, limit, &plan.filter)?;
-    let others = others.iter().flat_map(|lane| &lane.found).map(|&(place, _)| place);
-    for place in hits.into_iter().map(|hit| hit.place).chain(others) {
-        if !means.reads(place) {
-            continue;
-        }
+    let mut places: Vec<Place> = hits.into_iter().map(|hit| hit.place).collect();
+    places.extend_from_slice(others);
+    places.sort_unstable();
+    places.dedup();
+    places.retain(|&place| means.reads(place) && !found.is_sure(place));
+    let mut having = Vec::new();
+    for place in places {
         let item = means.snapshot.item(place)?;
         let text = &item.text[..item.text.floor_char_boundary(TEXT_BYTES_LOOKED_AT)];
         if has_symbol(item.title, name) || has_path_of(item.title, name) {
-            found.add(place, SURE);
+            having.push((place, SURE));
         } else if has_symbol(text, name) {
-            found.add(place, in_text);
+            having.push((place, in_text));
         }
+        if having.len() > NAMED_ITEMS_MAX {
+            return Ok(());
+        }
+    }
+    for (place, score) in having {
+        found.add(place, score);
     }
     Ok(())
 }
@@ -143,4 +162,23 @@ fn add_naming(
 /// Whether a title names every part of `Store::open`, as headings of code do: `Store > open`.
 fn has_path_of(title: &str, symbol: &str) -> bool {
     symbol.contains("::") && symbol.split("::").all(|part| has_symbol(title, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::passes::tests::store;
+    use super::*;
+
+    #[test]
+    fn the_surest_of_what_is_said_of_a_place_stands() {
+        let (_folder, store) = store(1);
+        let place = store.snapshot().places().unwrap().next().unwrap();
+        let mut found = Found::default();
+        for (score, stands) in [(PART, PART), (TEXT, TEXT), (MENTION, TEXT), (SURE, SURE)] {
+            assert!(!found.is_sure(place));
+            found.add(place, score);
+            assert!((found.scores[&place] - stands).abs() < f32::EPSILON);
+        }
+        assert!(found.is_sure(place));
+    }
 }

@@ -1,6 +1,7 @@
 //! Paths and symbols in a question lead to the items of those files, and under those names.
 
 use engine::{Batch, ItemDraft, ItemId, SourceDraft, SourceId};
+use serde_json::Value;
 
 use super::{House, ids, item, lanes, note};
 
@@ -73,4 +74,20 @@ fn a_symbol_leads_to_what_has_it_by_that_name() {
     let answer = house.ask("what is tide_height");
     assert_eq!(ids(&answer)[0], 8, "{answer}");
     assert!(item(&answer, 7)["why"].get("place").is_none(), "another symbol: {answer}");
+}
+
+#[test]
+fn a_name_that_many_have_leads_to_none_of_them() {
+    let house = house();
+    let all = 8; // with the one of the house
+    house.write((20..27).map(|id| note(id, &format!("tide_height of gauge {id}"))).collect());
+    let answer = house.ask("what is tide_height");
+    assert_eq!(ids(&answer).len(), all, "{answer}");
+    let place = |answer: &Value, id| item(answer, id)["why"]["place"].as_f64();
+    assert!(ids(&answer).iter().all(|&id| place(&answer, id) > Some(0.6)), "{answer}");
+    house.write(vec![note(27, "tide_height of the last gauge")]);
+    let answer = house.ask("what is tide_height");
+    assert!(ids(&answer).iter().all(|&id| place(&answer, id).is_none()), "{answer}");
+    let of_prose = house.ask("does mRNA or JavaScript turn the spring?");
+    assert!(!lanes(&of_prose).contains(&"place"), "{of_prose}");
 }
