@@ -15,12 +15,17 @@ pub const SOURCES_LOOKED_AT_MAX: usize = 1 << 17;
 const SOURCES_TOGETHER: u32 = 1 << 13;
 
 impl Snapshot {
-    /// The `limit` newest known sources whose uri ends in `ending`, the case of ASCII letters aside;
-    /// of the [`SOURCES_LOOKED_AT_MAX`] newest. The newest first.
+    /// The `limit` newest known sources that are `wanted` and whose uri ends in `ending`, the case of ASCII
+    /// letters aside; of the [`SOURCES_LOOKED_AT_MAX`] newest. The newest first.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
-    pub fn sources_ending(&self, ending: &str, limit: usize) -> Result<Vec<SourceId>, SearchError> {
+    /// Damage, the snapshot's stop, or what `wanted` says.
+    pub fn sources_ending(
+        &self,
+        ending: &str,
+        limit: usize,
+        mut wanted: impl FnMut(SourceId) -> Result<bool, SearchError>,
+    ) -> Result<Vec<SourceId>, SearchError> {
         let ending = ending.as_bytes();
         let mut found = Vec::new();
         let mut left = SOURCES_LOOKED_AT_MAX;
@@ -37,10 +42,14 @@ impl Snapshot {
                 steps.step()?;
                 let uri = uris.get(row)?;
                 let end = uri.len().checked_sub(ending.len()).map(|at| &uri[at..]);
-                if end.is_some_and(|end| end.eq_ignore_ascii_case(ending))
-                    && self.moment.knows(Micros(recorded.get(row)?))
+                if !end.is_some_and(|end| end.eq_ignore_ascii_case(ending))
+                    || !self.moment.knows(Micros(recorded.get(row)?))
                 {
-                    found.push(SourceId(ids.get(row)?));
+                    continue;
+                }
+                let id = SourceId(ids.get(row)?);
+                if wanted(id)? {
+                    found.push(id);
                 }
             }
         }
@@ -86,7 +95,8 @@ mod tests {
     fn sources_are_found_by_the_end_of_their_uri_newest_first() {
         let all = snapshot();
         let ending = |ending: &str, limit| -> Vec<u128> {
-            all.sources_ending(ending, limit).unwrap().into_iter().map(|id| id.0).collect()
+            let found = all.sources_ending(ending, limit, |_| Ok(true)).unwrap();
+            found.into_iter().map(|id| id.0).collect()
         };
         assert_eq!(ending("/conn.rs", 9), [11, 3, 1]);
         assert_eq!(ending("/conn.rs", 2), [11, 3]);
@@ -94,8 +104,18 @@ mod tests {
         assert_eq!(ending("/readme.md", 9), [2]);
         assert_eq!(ending("nowhere", 9), [0; 0]);
         let then = all.at(Moment { as_of: Some(Micros(2)), valid_at: None });
-        assert_eq!(then.sources_ending("/conn.rs", 9).unwrap(), [SourceId(1)]);
+        assert_eq!(then.sources_ending("/conn.rs", 9, |_| Ok(true)).unwrap(), [SourceId(1)]);
         let over = all.clone().until(Stop::when(|| true));
-        assert_eq!(over.sources_ending("/conn.rs", 9), Err(SearchError::Interrupted));
+        let found = over.sources_ending("/conn.rs", 9, |_| Ok(true));
+        assert_eq!(found, Err(SearchError::Interrupted));
+    }
+
+    #[test]
+    fn what_is_not_wanted_takes_no_room() {
+        let all = snapshot();
+        let found = all.sources_ending("conn.rs", 2, |id| Ok(id.0 < 11)).unwrap();
+        assert_eq!(found, [SourceId(3), SourceId(1)]);
+        let cut = all.sources_ending("conn.rs", 2, |_| Err(SearchError::Interrupted));
+        assert_eq!(cut, Err(SearchError::Interrupted));
     }
 }

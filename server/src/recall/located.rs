@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use engine::{Place, SearchError, SourceId};
+use engine::{Place, SearchError, SourceId, Status};
 
 use super::lanes::Candidates;
 use super::place::{Named, has_symbol};
@@ -14,8 +14,8 @@ use crate::ingest;
 
 /// Versions of files that one path leads to; the newest are taken.
 const SOURCES_MAX: usize = 16;
-/// Items of one file that are looked at.
-const ITEMS_LOOKED_AT_MAX: usize = 4096;
+/// Items of a file that are looked at between two looks at whether the answer is still wanted.
+const ITEMS_TOGETHER: usize = 4096;
 /// Items that may have a name for it to lead to them; what more of them have is a word of the subject
 /// rather than the name of a place.
 const NAMED_ITEMS_MAX: usize = 8;
@@ -41,7 +41,7 @@ pub(super) fn find(
     others: &[Candidates],
 ) -> Result<Vec<(Place, f32)>, SearchError> {
     let mut found = Found::default();
-    let sources = sources(means, named)?;
+    let sources = sources(means, plan, named)?;
     let mut others: Vec<Place> =
         others.iter().flat_map(|lane| &lane.found).map(|&(place, _)| place).collect();
     others.sort_unstable();
@@ -85,20 +85,46 @@ impl Found {
     }
 }
 
-/// The files that are named, be it by the end of their path.
-fn sources(means: &Means<'_>, named: &Named) -> Result<Vec<SourceId>, SearchError> {
+/// The files that are named, be it by the end of their path, and that have something to give.
+fn sources(means: &Means<'_>, plan: &Plan, named: &Named) -> Result<Vec<SourceId>, SearchError> {
     let mut sources = Vec::new();
     for path in &named.paths {
         // As the uri of a file spells it, from the start of a name on.
         let uri = ingest::uri::of_path(&format!("/{}", path.trim_start_matches('/')));
         let ending = uri.trim_start_matches("file://");
-        for source in means.snapshot.sources_ending(ending, SOURCES_MAX)? {
+        let has_items = |source| Ok(!items_of(means, plan, source, 1)?.is_empty());
+        for source in means.snapshot.sources_ending(ending, SOURCES_MAX, has_items)? {
             if !sources.contains(&source) {
                 sources.push(source);
             }
         }
     }
     Ok(sources)
+}
+
+/// The first `limit` current items of one version of a file that the caller may find. What else it has
+/// counts for nothing: nobody could tell how much that is.
+fn items_of(
+    means: &Means<'_>,
+    plan: &Plan,
+    source: SourceId,
+    limit: usize,
+) -> Result<Vec<Place>, SearchError> {
+    let mut items = Vec::new();
+    for (at, place) in means.snapshot.items_of_source(source)?.into_iter().enumerate() {
+        if items.len() == limit {
+            break;
+        }
+        if at.is_multiple_of(ITEMS_TOGETHER) {
+            means.snapshot.check()?;
+        }
+        if means.snapshot.admits(&plan.filter, place)?
+            && means.snapshot.status(place)? == Status::Current
+        {
+            items.push(place);
+        }
+    }
+    Ok(items)
 }
 
 /// The current items of one version of a file.
@@ -108,20 +134,11 @@ fn add_file(
     source: SourceId,
     found: &mut Found,
 ) -> Result<(), SearchError> {
-    let mut parts = 0;
-    for place in means.snapshot.items_of_source(source)?.into_iter().take(ITEMS_LOOKED_AT_MAX) {
-        if parts == plan.bounds.candidate_limit {
-            break;
-        }
-        if means.snapshot.admits(&plan.filter, place)?
-            && means.snapshot.status(place)? == engine::Status::Current
-        {
-            let is_file = means.snapshot.item(place)?.kind == "document";
-            found.add(place, if is_file { FILE } else { PART });
-            parts += 1;
-        }
+    for place in items_of(means, plan, source, plan.bounds.candidate_limit)? {
+        let is_file = means.snapshot.item(place)?.kind == "document";
+        found.add(place, if is_file { FILE } else { PART });
     }
-    means.snapshot.check()
+    Ok(())
 }
 
 /// Items that have a name, among those that its words lead to and what other lanes found, unless they

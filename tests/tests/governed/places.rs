@@ -1,6 +1,6 @@
 //! Paths and symbols in a question lead to the items of those files, and under those names.
 
-use engine::{Batch, ItemDraft, ItemId, SourceDraft, SourceId};
+use engine::{Batch, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
 use serde_json::Value;
 
 use super::{House, ids, item, lanes, note};
@@ -90,4 +90,36 @@ fn a_name_that_many_have_leads_to_none_of_them() {
     assert!(ids(&answer).iter().all(|&id| place(&answer, id).is_none()), "{answer}");
     let of_prose = house.ask("does mRNA or JavaScript turn the spring?");
     assert!(!lanes(&of_prose).contains(&"place"), "{of_prose}");
+}
+
+#[test]
+fn hidden_and_replaced_items_of_files_take_no_room() {
+    let house = house();
+    let many = 20; // more than the versions of a file that a path leads to
+    let secret = |id: u128, file| ItemDraft {
+        sensitivity: Sensitivity::Restricted,
+        ..of(file, note(id, "The code of the door."))
+    };
+    let old = |n| of(300 + n, note(300 + n, &format!("Ropes {n}.")));
+    let new = |n| ItemDraft {
+        supersedes: vec![ItemId(300 + n)],
+        ..note(400 + n, &format!("New ropes {n}."))
+    };
+    let at = |id: u128| source(id, &format!("file:///srv/{id}/lamp.py"));
+    house.write_batch(Batch {
+        sources: (0..many).flat_map(|n| [at(200 + n), at(300 + n)]).collect(),
+        items: (0..many).flat_map(|n| [secret(200 + n, 200 + n), old(n)]).collect(),
+        ..Batch::default()
+    });
+    house.write((0..many).map(new).collect());
+    let answer = house.ask_as_member("what is in lamp.py?");
+    assert_eq!(item(&answer, 2)["why"]["place"], 0.5, "{answer}");
+
+    // Nor do those of one file: more than are looked at without asking whether that is still wanted.
+    let mut items: Vec<ItemDraft> = (0..4200).map(|n| secret(1000 + n, 150)).collect();
+    items.push(of(150, note(9, "Oars.")));
+    let sources = vec![source(150, "file:///srv/hall.py")];
+    house.write_batch(Batch { sources, items, ..Batch::default() });
+    let answer = house.ask_as_member("what is in hall.py?");
+    assert_eq!(item(&answer, 9)["why"]["place"], 0.5, "{answer}");
 }
