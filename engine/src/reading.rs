@@ -10,6 +10,7 @@ pub(crate) mod graph;
 pub(crate) mod hidden;
 pub(crate) mod moment;
 pub(crate) mod places;
+pub(crate) mod recorded;
 pub(crate) mod score;
 pub(crate) mod searching;
 pub(crate) mod snapshot;

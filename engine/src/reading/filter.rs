@@ -106,9 +106,7 @@ impl Snapshot {
     /// # Errors
     /// Damage.
     pub fn admits(&self, filter: &Filter, place: Place) -> Result<bool, Damage> {
-        let admitted = PartFilter::of(self, filter, self.part(place))?;
-        let denied = admitted.hidden.as_ref().is_some_and(|hidden| hidden.denies(place.row));
-        Ok(denied == filter.only_hidden && admitted.admits_class(place.row)?)
+        PartFilter::of(self, filter, self.part(place))?.admits_unread(place.row)
     }
 }
 
@@ -186,6 +184,12 @@ impl<'a> PartFilter<'a> {
     pub(crate) fn admits(&self, row: Row) -> Result<bool, Damage> {
         let is_veiled = self.hidden.as_ref().is_some_and(|hidden| hidden.veils(row));
         Ok(is_veiled == self.only_hidden && self.admits_class(row)?)
+    }
+
+    /// The same of an item that was found otherwise than by what it says.
+    pub(crate) fn admits_unread(&self, row: Row) -> Result<bool, Damage> {
+        let is_denied = self.hidden.as_ref().is_some_and(|hidden| hidden.denies(row));
+        Ok(is_denied == self.only_hidden && self.admits_class(row)?)
     }
 
     /// The same, whether or not the row is hidden.

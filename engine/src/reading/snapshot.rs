@@ -5,7 +5,6 @@
 //! look from a [`Moment`] other than now; every read then answers from there.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Damage, SearchError};
@@ -194,7 +193,7 @@ impl Snapshot {
         &self.parts[place.part as usize]
     }
 
-    fn parts_newest_first(&self) -> impl Iterator<Item = (u32, &Part)> {
+    pub(crate) fn parts_newest_first(&self) -> impl Iterator<Item = (u32, &Part)> {
         let count = u32::try_from(self.parts.len()).expect("limits.rs bounds segments and tail");
         (0..count).rev().map(|part| (part, &self.parts[part as usize]))
     }
@@ -436,20 +435,6 @@ impl Snapshot {
             };
             (0..items).filter(knows).map(move |row| Place { part, row })
         }))
-    }
-
-    /// The items that were recorded within `times`, in the order in which they were written; tombstoned ones
-    /// too. Looks through one column, so that it is quick beside reading the items.
-    pub fn places_recorded(&self, times: Range<Micros>) -> Result<Vec<Place>, Damage> {
-        let mut found = Vec::new();
-        for (part, it) in (0u32..).zip(self.parts.iter()) {
-            let recorded = it.segment.view::<i64>(ITEM_RECORDED_AT)?.all()?;
-            let is_known = |at: i64| self.moment.as_of.is_none_or(|as_of| at <= as_of.0);
-            let within = |at: i64| (times.start.0..times.end.0).contains(&at) && is_known(at);
-            let rows = (0..).zip(recorded).filter(|(_, at)| within(**at));
-            found.extend(rows.map(|(row, _)| Place { part, row }));
-        }
-        Ok(found)
     }
 
     /// How many items that are not tombstoned there are of each kind and each modality.

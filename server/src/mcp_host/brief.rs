@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use engine::ledger::Effect;
-use engine::{Damage, ItemView, Micros, Place, Snapshot, Status};
+use engine::{Damage, ItemView, Micros, Place, SearchError, Snapshot, Status};
 use serde_json::json;
 
 use super::prompts::is_own;
@@ -23,13 +23,10 @@ fn day_of(at: Micros) -> i64 {
 }
 
 /// What was recorded on the day of `now`, the newest first.
-fn places_of_day(snapshot: &Snapshot, now: Micros) -> Result<Vec<Place>, Damage> {
+fn places_of_day(snapshot: &Snapshot, now: Micros) -> Result<Vec<Place>, SearchError> {
     let begin = day_of(now).saturating_mul(DAY_MICROS);
-    let mut places =
-        snapshot.places_recorded(Micros(begin)..Micros(begin.saturating_add(DAY_MICROS)))?;
-    places.reverse();
-    places.truncate(LOOKED_THROUGH_MAX);
-    Ok(places)
+    let day = Micros(begin)..Micros(begin.saturating_add(DAY_MICROS));
+    snapshot.places_recorded(day, LOOKED_THROUGH_MAX, None)
 }
 
 /// The item at a place, if a brief of its day has it.
@@ -42,7 +39,7 @@ fn of_brief(snapshot: &Snapshot, place: Place) -> Result<Option<ItemView<'_>>, D
 /// A number that is another one when the brief is: on another day, when one of the day's items comes or
 /// goes, or what one of them supersedes goes. Whoever asks, and whatever is withheld from them: a brief
 /// says how much that is. How much is remembered in all is no news.
-pub(super) fn version(snapshot: &Snapshot, now: Micros) -> Result<u64, Damage> {
+pub(super) fn version(snapshot: &Snapshot, now: Micros) -> Result<u64, SearchError> {
     let mut hasher = DefaultHasher::new();
     day_of(now).hash(&mut hasher);
     for place in places_of_day(snapshot, now)? {

@@ -9,7 +9,7 @@ use super::lanes::Candidates;
 use super::time::Period;
 use super::{Means, Plan};
 
-/// Items of a period that are looked at, those that were written last: a few hundred nanoseconds each.
+/// Items of a period that the lane chooses from, those written last that the caller may find.
 const LOOKED_AT_MAX: usize = 4096;
 /// What an item of the period counts for by itself, where one that another lane found counts 1.
 const ALONE: f32 = 0.5;
@@ -27,13 +27,11 @@ pub(super) fn find(
             found.push((place, 1.0));
         }
     }
-    let mut recorded: Vec<(Micros, Place)> = Vec::new();
-    let within = means.snapshot.places_recorded(period.start..period.end)?;
-    means.snapshot.check()?;
-    for &place in within.iter().rev().take(LOOKED_AT_MAX) {
-        if means.snapshot.admits(&plan.filter, place)? {
-            recorded.push((means.snapshot.item(place)?.recorded_at, place));
-        }
+    let times = period.start..period.end;
+    let within = means.snapshot.places_recorded(times, LOOKED_AT_MAX, Some(&plan.filter))?;
+    let mut recorded: Vec<(Micros, Place)> = Vec::with_capacity(within.len());
+    for place in within {
+        recorded.push((means.snapshot.item(place)?.recorded_at, place));
     }
     recorded.sort_unstable_by(|a, b| b.cmp(a));
     for (_, place) in recorded {

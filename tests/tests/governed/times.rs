@@ -1,6 +1,6 @@
 //! Times in a question: a hint where to look, or the moment to look from.
 
-use engine::ItemDraft;
+use engine::{ItemDraft, Sensitivity};
 use serde_json::{Value, json};
 
 use super::{House, ids, item, lanes, note, time};
@@ -89,4 +89,17 @@ fn as_of_recalls_what_was_known_and_true_then() {
     assert!(never["routing"].get("as_of").is_none());
     let why = &never["routing"]["skipped"][0]["why"];
     assert_eq!(why, "nothing was on record at the time that is named");
+}
+
+fn secret(id: u128, recorded: &str) -> ItemDraft {
+    ItemDraft { sensitivity: Sensitivity::Restricted, ..at(id, recorded, "The code of the door.") }
+}
+
+#[test]
+fn what_is_denied_takes_no_room_in_a_period() {
+    let house = house();
+    house.write(vec![at(9, "2020-02-02T10:00:00Z", "Oars.")]);
+    house.write((0..4200).map(|n| secret(1000 + n, "2020-03-03T10:00:00Z")).collect());
+    let answer = house.ask_as_member("anything of 2020?");
+    assert_eq!(item(&answer, 9)["why"]["time"], 0.5, "{answer}");
 }

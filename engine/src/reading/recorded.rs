@@ -1,0 +1,169 @@
+//! What was recorded when.
+//!
+//! Owns looking through the column of recorded times, with as few looks at anything else as will do. Must
+//! not know why a time is asked for.
+
+use std::ops::Range;
+
+use crate::error::SearchError;
+use crate::layout::ITEM_RECORDED_AT;
+use crate::os::clock::Micros;
+use crate::reading::filter::{Filter, PartFilter};
+use crate::reading::hidden::{Hidden, HiddenOf};
+use crate::reading::snapshot::{Place, Snapshot};
+
+/// Rows that are looked at between two looks at whether the answer is still wanted.
+const ROWS_TOGETHER: u32 = 1 << 14;
+
+impl Snapshot {
+    /// The last written items that were recorded within `times`, the last one first, at most `limit`: those
+    /// that `filter` admits as [`Snapshot::admits`] does; all of them without it, tombstoned ones too.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn places_recorded(
+        &self,
+        times: Range<Micros>,
+        limit: usize,
+        filter: Option<&Filter>,
+    ) -> Result<Vec<Place>, SearchError> {
+        let mut found = Vec::new();
+        let mut steps = self.stop.each(ROWS_TOGETHER);
+        for (part, it) in self.parts_newest_first() {
+            let recorded = it.segment.view::<i64>(ITEM_RECORDED_AT)?.all()?;
+            let filter = match filter {
+                Some(filter) => Some(PartFilter::of(self, filter, it)?),
+                None => None,
+            };
+            for row in (0..it.segment.header().items).rev() {
+                if found.len() == limit {
+                    return Ok(found);
+                }
+                steps.step()?;
+                let at = Micros(recorded[row as usize]);
+                if !times.contains(&at) || !self.moment.knows(at) {
+                    continue;
+                }
+                let admits = match &filter {
+                    Some(filter) => filter.admits_unread(row)?,
+                    None => true,
+                };
+                if admits {
+                    found.push(Place { part, row });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether anything was on record at the snapshot's moment, of what is neither tombstoned nor denied by
+    /// `hidden`. The first such item ends the search.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn has_record(&self, hidden: Option<&Hidden>) -> Result<bool, SearchError> {
+        let mut steps = self.stop.each(ROWS_TOGETHER);
+        for part in self.parts.iter() {
+            let hidden = hidden.and_then(|hidden| hidden.of(part));
+            if matches!(hidden, Some(HiddenOf::All)) {
+                continue;
+            }
+            let recorded = part.segment.view::<i64>(ITEM_RECORDED_AT)?.all()?;
+            for (row, &at) in (0..).zip(recorded) {
+                steps.step()?;
+                if self.moment.knows(Micros(at))
+                    && !part.state.tombstoned.contains(row)
+                    && !hidden.as_ref().is_some_and(|hidden| hidden.denies(row))
+                {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ItemId;
+    use crate::item::{Batch, ItemDraft};
+    use crate::part::Part;
+    use crate::reading::hidden::Sight;
+    use crate::reading::moment::Moment;
+    use crate::segment::{Segment, SegmentBuilder};
+    use crate::state::RowState;
+    use crate::stop::Stop;
+
+    /// Items of these kinds, each recorded at the time that is its id.
+    fn part(from: i64, kinds: &[&str], tombstoned: &[u32]) -> Part {
+        let mut batch = Batch::default();
+        for (at, kind) in (from..).zip(kinds) {
+            batch.items.push(ItemDraft {
+                id: Some(ItemId(u128::try_from(at).unwrap())),
+                kind: (*kind).to_owned(),
+                modality: "text".to_owned(),
+                recorded_at: Some(Micros(at)),
+                searchable: true,
+                ..ItemDraft::default()
+            });
+        }
+        let mut state = RowState::fresh(kinds.len(), 0);
+        for &row in tombstoned {
+            state.tombstoned.insert(row);
+        }
+        let mut builder = SegmentBuilder::default();
+        builder.push_batch(1, &batch);
+        Part { segment: Segment::held(builder.finish()).into(), state: state.into() }
+    }
+
+    /// Recorded at 1 to 3 and 11 to 14: of the first is only the last one seen.
+    fn snapshot() -> (Snapshot, Hidden) {
+        let old = part(1, &["secret", "note", "note"], &[1]);
+        let new = part(11, &["note", "note", "secret", "secret"], &[]);
+        let all = Snapshot::of(&[old, new], 1, None);
+        let sight = |kind: &str| if kind == "secret" { Sight::Nothing } else { Sight::Whole };
+        let hidden = all.hide(&Hidden::default(), |class| sight(class.kind)).unwrap();
+        (all, hidden)
+    }
+
+    #[test]
+    fn what_was_recorded_last_comes_first_and_what_is_hidden_takes_no_room() {
+        let (all, hidden) = snapshot();
+        let filter = Filter { hidden: Some(hidden.into()), ..Filter::default() };
+        let recorded = |snapshot: &Snapshot, times: Range<i64>, limit, filter: Option<&Filter>| {
+            let times = Micros(times.start)..Micros(times.end);
+            let places = snapshot.places_recorded(times, limit, filter).unwrap();
+            places.into_iter().map(|place| snapshot.id(place).unwrap().0).collect::<Vec<_>>()
+        };
+        assert_eq!(recorded(&all, 2..14, 9, None), [13, 12, 11, 3, 2]);
+        assert_eq!(recorded(&all, 2..14, 2, None), [13, 12]);
+        assert_eq!(recorded(&all, 0..99, 9, Some(&filter)), [12, 11, 3]);
+        assert_eq!(recorded(&all, 0..99, 2, Some(&filter)), [12, 11]);
+        let then = all.at(Moment { as_of: Some(Micros(11)), valid_at: None });
+        assert_eq!(recorded(&then, 0..99, 9, Some(&filter)), [11, 3]);
+    }
+
+    #[test]
+    fn a_record_is_of_what_is_seen() {
+        let (all, hidden) = snapshot();
+        for (as_of, whole, seen) in [(0, false, false), (1, true, false), (2, true, false)] {
+            let then = all.at(Moment { as_of: Some(Micros(as_of)), valid_at: None });
+            assert_eq!(then.has_record(None).unwrap(), whole, "{as_of}");
+            assert_eq!(then.has_record(Some(&hidden)).unwrap(), seen, "{as_of}");
+        }
+        let then = all.at(Moment { as_of: Some(Micros(3)), valid_at: None });
+        assert!(then.has_record(Some(&hidden)).unwrap());
+        assert!(!then.has_record(Some(&Hidden::default())).unwrap(), "of unknown segments all is");
+        let stone = Snapshot::of(&[part(1, &["note"], &[0])], 1, None);
+        assert!(!stone.has_record(None).unwrap());
+    }
+
+    #[test]
+    fn looking_through_a_column_ends_when_nobody_waits() {
+        let over = snapshot().0.until(Stop::when(|| true));
+        let recorded = over.places_recorded(Micros(0)..Micros(1), 9, None);
+        assert_eq!(recorded, Err(SearchError::Interrupted));
+        assert_eq!(over.has_record(None), Err(SearchError::Interrupted));
+    }
+}
