@@ -3,17 +3,24 @@
 //! Owns when that is done. A store that knew nothing at that time is asked as it is now: its record
 //! does not reach so far, and the date is about something else.
 
-use engine::{Damage, Micros, Moment, Snapshot};
+use engine::{Hidden, Micros, Moment, SearchError, Snapshot};
 
 use super::Plan;
 use super::time::When;
 
-/// The snapshot that a plan is for. A plan that would look back on nothing is changed to one that
-/// does not look back.
-pub fn look_back(snapshot: &Snapshot, plan: &mut Plan) -> Result<Snapshot, Damage> {
+/// The snapshot that a plan is for, asked by a caller from whom `hidden` is kept. A plan that would look back
+/// on nothing that the caller may know of is changed to one that does not look back.
+///
+/// # Errors
+/// Damage, or the snapshot's stop.
+pub fn look_back(
+    snapshot: &Snapshot,
+    plan: &mut Plan,
+    hidden: Option<&Hidden>,
+) -> Result<Snapshot, SearchError> {
     let Some(When::AsOf(at)) = plan.when else { return Ok(snapshot.clone()) };
     let then = snapshot.at(Moment { as_of: Some(at), valid_at: Some(at) });
-    if then.places()?.next().is_some() {
+    if then.has_record(hidden)? {
         return Ok(then);
     }
     plan.when = Some(When::BeforeTheRecord);

@@ -107,7 +107,9 @@ pub(super) fn governed_path(context: &Context<'_>, wanted: Wanted) -> Result<Ans
 pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answer, ToolError> {
     let view = context.view();
     let mut plan = plan.clone();
-    let view = View { snapshot: recall::look_back(&view.snapshot, &mut plan)?, ..view };
+    let hidden = context.hidden(&view.snapshot)?;
+    let snapshot = recall::look_back(&view.snapshot, &mut plan, hidden.as_deref())?;
+    let view = View { snapshot, ..view };
     let (plan, snapshot) = (&plan, &view.snapshot);
     let mut outcome = run(context, &view, plan)?;
     let mut budget = outcome.bounds.max_bytes;

@@ -103,3 +103,18 @@ fn what_is_denied_takes_no_room_in_a_period() {
     let answer = house.ask_as_member("anything of 2020?");
     assert_eq!(item(&answer, 9)["why"]["time"], 0.5, "{answer}");
 }
+
+#[test]
+fn only_what_the_caller_may_know_is_a_record_to_look_back_on() {
+    let house = house();
+    house.write(vec![secret(9, "2020-02-02T10:00:00Z")]);
+    let question = "who repaired the fog horn as of 2021?";
+    let look = |answer: &Value| answer["routing"].get("as_of").is_some();
+    assert!(look(&house.ask(question)));
+    let answer = house.ask_as_member(question);
+    assert!(!look(&answer) && ids(&answer).contains(&2), "{answer}");
+    let why = &answer["routing"]["skipped"][0]["why"];
+    assert_eq!(why, "nothing was on record at the time that is named");
+    house.hide(9);
+    assert!(!look(&house.ask(question)), "nor what is tombstoned");
+}
