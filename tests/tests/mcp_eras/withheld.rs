@@ -1,7 +1,7 @@
 //! What policy keeps from a caller shows nowhere in that caller's answers, and stands in the ledger.
 
 use engine::ledger::{Effect, Reader};
-use engine::{Batch, ItemId};
+use engine::{Batch, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
 use serde_json::{Value, json};
 use server::limits::CALL_TIME_MAX;
 use server::names;
@@ -20,13 +20,18 @@ const RECALL: &str = "retrieval_arbitrate_tool";
 /// More than the candidates of a lane.
 const KEPT_BACK: usize = 60;
 
-/// By words, by a phrase, by meaning, by an edge, and about nothing at all.
-const QUESTIONS: [&str; 5] = [
+/// By words, by a phrase, by meaning, by an edge, and about nothing at all; by a path, by a period, and by
+/// a time to look from, at which only what is kept back was on record.
+const QUESTIONS: [&str; 9] = [
     "who keeps the lamp paraffin?",
     "the \"paraffin store\"",
     "fuel for lighting",
     "what is by the pier?",
     "zebra crossing",
+    "what is in lamp.py?",
+    "what was noted in 2026?",
+    "what was noted in 2020?",
+    "who keeps the lamp paraffin as of 2021?",
 ];
 
 const GUEST: &[Scope] = &[Scope::TenantRead, Scope::BrainProxy];
@@ -61,6 +66,26 @@ impl House {
 
     fn link(&self, from: ItemId, to: ItemId) {
         let batch = Batch { edges: vec![link(from, to, 1.0)], ..Batch::default() };
+        self.operators.parts.workspace.store.write(batch).unwrap();
+    }
+
+    /// Writes a version of `lamp.py` that has one item.
+    fn write_lamp(&self, item: ItemDraft) {
+        let id = SourceId(item.id.unwrap().0);
+        let source = SourceDraft {
+            id: Some(id),
+            kind: "file".to_owned(),
+            uri: format!("file:///srv/{}/lamp.py", id.0),
+            ..SourceDraft::default()
+        };
+        let item = ItemDraft {
+            kind: "note".to_owned(),
+            modality: "text".to_owned(),
+            searchable: true,
+            source: Some(id),
+            ..item
+        };
+        let batch = Batch { sources: vec![source], items: vec![item], ..Batch::default() };
         self.operators.parts.workspace.store.write(batch).unwrap();
     }
 
@@ -117,11 +142,21 @@ fn an_answer_is_the_same_whatever_is_kept_back() {
     note("Paraffin is kept in the paraffin store below the lamp room.");
     note("The kelp by the pier grows fast.");
     note("Minutes of the harbour board.");
+    let dated = |id, time: &str, text: &str| ItemDraft {
+        id: Some(ItemId(id)),
+        recorded_at: Some(names::parse_time(time).unwrap()),
+        text: text.to_owned(),
+        ..ItemDraft::default()
+    };
+    house.write_lamp(dated(100, "2026-02-02T10:00:00Z", "def wind(turns): the spring breaks"));
     let (guest, auditor) = (house.door(GUEST), house.door(AUDITOR));
     let before = all(&guest.at);
     let found: Vec<usize> =
         before.iter().map(|answer| answer["items"].as_array().unwrap().len()).collect();
     assert!(found[0] > 0 && found[1] == 1, "{found:?}");
+    let of_lamp = |item: &Value| item["why"]["place"] == 0.5;
+    assert!(before[5]["items"].as_array().unwrap().iter().any(of_lamp), "{}", before[5]);
+    assert!(before[8]["routing"].get("as_of").is_none(), "{}", before[8]);
     assert!(before.iter().all(|answer| answer["receipt"]["decision"] == "allow"), "{before:?}");
 
     for n in 0..KEPT_BACK {
@@ -135,6 +170,10 @@ fn an_answer_is_the_same_whatever_is_kept_back() {
         if n % 2 == 0 {
             house.link(keeper, kept);
         }
+        let id = 1000 + 10 * u128::try_from(n).unwrap();
+        let year = if n % 2 == 0 { 2020 } else { 2026 };
+        let secret = dated(id, &format!("{year}-03-03T10:00:00Z"), "The lamp's code was noted.");
+        house.write_lamp(ItemDraft { sensitivity: Sensitivity::Restricted, ..secret });
     }
     let open = events(&guest.at);
     assert_eq!(all(&guest.at), before);
