@@ -29,7 +29,7 @@ const QUESTIONS: [&str; 9] = [
     "what is by the pier?",
     "zebra crossing",
     "what is in lamp.py?",
-    "what was noted in 2026?",
+    "what was noted in 2024?",
     "what was noted in 2020?",
     "who keeps the lamp paraffin as of 2021?",
 ];
@@ -148,7 +148,7 @@ fn an_answer_is_the_same_whatever_is_kept_back() {
         text: text.to_owned(),
         ..ItemDraft::default()
     };
-    house.write_lamp(dated(100, "2026-02-02T10:00:00Z", "def wind(turns): the spring breaks"));
+    house.write_lamp(dated(100, "2024-02-02T10:00:00Z", "def wind(turns): the spring breaks"));
     let (guest, auditor) = (house.door(GUEST), house.door(AUDITOR));
     let before = all(&guest.at);
     let found: Vec<usize> =
@@ -171,7 +171,7 @@ fn an_answer_is_the_same_whatever_is_kept_back() {
             house.link(keeper, kept);
         }
         let id = 1000 + 10 * u128::try_from(n).unwrap();
-        let year = if n % 2 == 0 { 2020 } else { 2026 };
+        let year = if n % 2 == 0 { 2020 } else { 2024 };
         let secret = dated(id, &format!("{year}-03-03T10:00:00Z"), "The lamp's code was noted.");
         house.write_lamp(ItemDraft { sensitivity: Sensitivity::Restricted, ..secret });
     }
