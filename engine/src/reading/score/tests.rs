@@ -289,9 +289,9 @@ fn a_row_that_is_not_finite_is_damage_by_either_scan() {
         let group = Group::of(Kernels::detect(), std::iter::once((&[0.5; 64][..], 5, &filter)));
         let part = Searched::of(&snapshot, &snapshot.parts[0], 0, &group).unwrap();
         let mut finds = Finds::for_all(&group);
-        assert_eq!(rule(part.scan_halves(&group, 0..600, &mut finds)), "SEG-16");
+        assert_eq!(rule(part.scan_halves(&group, 0..600, u16::MAX, &mut finds)), "SEG-16");
         assert!(group.gains_from(&part.embeddings));
-        assert_eq!(rule(part.scan(&group, 0..600, &mut finds)), "SEG-16");
+        assert_eq!(rule(part.scan(&group, 0..600, u16::MAX, &mut finds)), "SEG-16");
     }
 }
 
