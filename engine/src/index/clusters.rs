@@ -52,7 +52,7 @@ fn lists_for(rows: usize) -> usize {
 }
 
 /// So many of the numbers below `below` at even distances, all of them where there are no more.
-pub(super) fn spread(below: usize, count: usize) -> Vec<usize> {
+pub(crate) fn spread(below: usize, count: usize) -> Vec<usize> {
     let count = count.min(below);
     (0..count).map(|at| at * below / count).collect()
 }

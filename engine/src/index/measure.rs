@@ -19,12 +19,12 @@ const BEST: usize = 10;
 /// row and as many times more.
 const QUESTIONS_LIE_FARTHER: usize = 5;
 /// Neighbours that are looked for.
-const NEIGHBOURS: usize = BEST * QUESTIONS_LIE_FARTHER;
+pub(crate) const NEIGHBOURS: usize = BEST * QUESTIONS_LIE_FARTHER;
 /// Rows that all questions are compared with before the next ones: their halves stay in a core's cache.
 const BLOCK_ROWS: usize = 256;
 /// An index that is searched deeper than one row in so many gains nothing over a scan, which reads
 /// them in order.
-const DEPTH_GAINS: u32 = 2;
+pub(crate) const DEPTH_GAINS: u32 = 2;
 
 /// How deep to search, and what that finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

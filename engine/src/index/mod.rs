@@ -9,7 +9,9 @@ mod measure;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use clusters::spread;
 pub(crate) use file::{IndexOf, Lists};
+pub(crate) use measure::{DEPTH_GAINS, NEIGHBOURS};
 
 use clusters::Clusters;
 use file::Content;

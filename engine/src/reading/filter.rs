@@ -114,7 +114,7 @@ impl Filter {
     /// Whether whoever asks may be told anything by what the item at a place says.
     pub(crate) fn reads(&self, snapshot: &Snapshot, place: Place) -> bool {
         let hidden = self.hidden.as_ref();
-        hidden.is_none_or(|hidden| snapshot.is_veiled(hidden, place) == self.only_hidden)
+        hidden.is_some_and(|hidden| snapshot.is_veiled(hidden, place)) == self.only_hidden
     }
 }
 
@@ -177,6 +177,11 @@ impl<'a> PartFilter<'a> {
         self.among.as_ref().is_some_and(|rows| rows.is_empty())
             || self.only_hidden && self.hidden.is_none()
             || !self.only_hidden && matches!(self.hidden, Some(HiddenOf::All))
+    }
+
+    /// The only rows that it can admit, where they were chosen one by one.
+    pub(crate) fn chosen(&self) -> Option<&[Row]> {
+        self.among.as_deref()
     }
 
     /// Whether a search may give the item of this row.

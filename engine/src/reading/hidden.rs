@@ -148,14 +148,14 @@ impl HiddenOf {
         }
     }
 
-    /// The rows whose words do not count; `None` where those of none do, as nothing of it can be found.
+    /// The rows whose words do not count; `None` where no row's do.
     pub(crate) fn without(&self, segment: &Segment) -> Result<Option<Without<'_, Bits>>, Damage> {
         let Self::Rows(hidden) = self else { return Ok(None) };
         let (rows, length_total) = match hidden.words.get() {
             Some(&words) => words,
             None => {
-                let words = segment.words()?.words_of(&hidden.veiled);
-                *hidden.words.get_or_init(|| words.unwrap_or_default())
+                let words = segment.words()?.words_of(&hidden.veiled)?;
+                *hidden.words.get_or_init(|| words)
             }
         };
         Ok(Some(Without { rows: &hidden.veiled, documents: rows, length_total }))

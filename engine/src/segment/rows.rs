@@ -215,7 +215,6 @@ impl Segment {
             let detail = format!("row {row}: unknown flags {flags:#x}");
             return Err(self.wrong("SEG-15", ITEM_FLAGS, detail));
         }
-        let embedding: u32 = self.cell(ITEM_EMBEDDING, row)?;
         let replaced: &[u128] = self.list(SUPERSEDES_OFFSETS, SUPERSEDES_IDS, row)?;
         Ok(ItemView {
             id: self.item_id(row)?,
@@ -239,12 +238,18 @@ impl Segment {
             sensitivity,
             searchable: flags == 1,
             content_sha256: self.cell(ITEM_SHA256, row)?,
-            embedding: (embedding != NO_ROW).then_some(embedding),
+            embedding: self.embedding_of(row)?,
         })
     }
 
     pub(crate) fn item_id(&self, row: Row) -> Result<ItemId, Damage> {
         self.cell(ITEM_ID, row).map(ItemId)
+    }
+
+    /// Where the embedding of an item lies among the vectors; `None` where it has none.
+    pub(crate) fn embedding_of(&self, row: Row) -> Result<Option<Row>, Damage> {
+        let embedding: u32 = self.cell(ITEM_EMBEDDING, row)?;
+        Ok((embedding != NO_ROW).then_some(embedding))
     }
 
     /// The embedding in one row of the vectors.

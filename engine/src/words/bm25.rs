@@ -82,6 +82,11 @@ pub struct Found<B> {
 }
 
 impl<B> Found<B> {
+    /// As if the segment had none of the terms, whatever it has: for one that counts nowhere.
+    pub fn nothing(view: PostingsView<B>, query: &Query) -> Self {
+        Self { view, entries: vec![None; query.terms().len()] }
+    }
+
     /// Whether the segment has none of the terms.
     pub fn is_empty(&self) -> bool {
         self.entries.iter().all(Option::is_none)
@@ -246,7 +251,8 @@ impl Ranker {
     }
 
     /// What a row can get for each term of the question at most, and more the rarer it is: a term that
-    /// no row has counts as one that a single row has.
+    /// no row has counts as one that a single row has, but for a compound as a whole, which counts for
+    /// nothing.
     pub fn asked(&self) -> &[f32] {
         &self.asked
     }

@@ -277,15 +277,24 @@ impl Line {
 /// apostrophe, nor a straight quote behind a letter or digit, which may stand for inches.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     let mut at = 0;
+    // Marks that nothing closes from here on: then nothing closes a later one either.
+    let mut unclosed: Vec<char> = Vec::new();
     std::iter::from_fn(move || {
         while let Some((open, mark)) = next_quote(text, at) {
             let inside = open + mark.len_utf8();
+            if unclosed.contains(&mark) {
+                at = inside;
+                continue;
+            }
             match closed(text, inside, mark) {
                 Some(range) => {
                     at = range.end + text[range.end..].chars().next().map_or(0, char::len_utf8);
                     return Some(&text[range]);
                 }
-                None => at = inside,
+                None => {
+                    at = inside;
+                    unclosed.push(mark);
+                }
             }
         }
         None
@@ -346,6 +355,11 @@ mod tests {
             ("(\"a\", \"b\")", vec!["a", "b"]),
             ("\"a \u{201C}b\u{201D} c\"", vec!["a \u{201C}b\u{201D} c"]),
             ("\"\" x", vec![""]),
+            (
+                "\u{201C}a \u{201C}b \"c d\" \u{201E}e\u{201D}",
+                vec!["a \u{201C}b \"c d\" \u{201E}e"],
+            ),
+            ("\u{201E}a \u{201E}b \"c d\" \u{201E}e \"f\"", vec!["c d", "f"]),
         ] {
             assert_eq!(all(text), wanted, "{text}");
         }

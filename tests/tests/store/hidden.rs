@@ -74,12 +74,19 @@ fn what_was_worked_out_for_one_snapshot_serves_the_next() {
     let secret = || ItemDraft { kind: "secret".to_owned(), ..note("lamp") };
     let first = scratch.write(items([note("lamp"), secret()])).items[0];
     scratch.seal();
-    let before = hidden_of(&scratch.snapshot());
+    let earlier = scratch.snapshot();
+    let before = hidden_of(&earlier);
     let later = scratch.write(items([note("lamp"), secret(), secret()])).items[0];
     let snapshot = scratch.snapshot();
     assert!(!before.is_of(&snapshot));
     // Of what it does not know it shows nothing.
     assert_eq!(by_word(&snapshot, "lamp", &without(&before)), [first]);
+    // Nor does it count: scores are those of the time before.
+    let scored = |snapshot: &Snapshot| {
+        let hits = snapshot.search_words("lamp", ALL, &without(&before)).unwrap();
+        hits.iter().map(|hit| hit.score.to_bits()).collect::<Vec<u32>>()
+    };
+    assert_eq!(scored(&snapshot), scored(&earlier));
     let mut asked = 0;
     let hidden = snapshot.hide(&before, |class| {
         asked += 1;

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use engine::os::disk::RealDisk;
 use engine::{
-    Batch, Filter, FullSpeed, Indexed, ItemDraft, ItemId, Model, Options, Reader, SearchMode,
-    Searching, Snapshot, Upkeep, restore, verify,
+    Asked, Batch, Filter, FullSpeed, Indexed, ItemDraft, ItemId, Model, Options, Reader,
+    SearchMode, Searching, Snapshot, Upkeep, restore, verify,
 };
 use half::f16;
-use kernels::Kernels;
+use kernels::{Kernels, Team};
 use tests::ground::{self, Dice};
 use tests::sample::{hide, items, note, tombstones};
 
@@ -155,6 +155,70 @@ fn filters_hold_and_hidden_rows_stay_hidden() {
             assert!(item.kind == "kind 1" && !hidden.contains(&id));
         }
     }
+}
+
+/// A filter admits few rows, all of them far from the question; or there are chosen ones; or many are wanted.
+#[test]
+fn what_an_index_was_not_measured_for_is_exact() {
+    let scratch = Scratch::with(options(SearchMode::Approximate));
+    let mut cloud = Cloud::new(0x1D_0104);
+    scratch.store().bind_model(MODEL).unwrap();
+    let mut batch = cloud.batch(ROWS, "one of many");
+    for item in batch.items.iter_mut().skip(700).step_by(500).take(5) {
+        let far = cloud.centres[0].iter().map(|x| x + unit(&mut cloud.dice) * 0.1);
+        (item.embedding, item.kind) = (far.map(f16::from_f32).collect(), "rare".to_owned());
+    }
+    let written = scratch.write(batch).items;
+    scratch.seal();
+    index(&scratch);
+    let snapshot = scratch.snapshot();
+    assert!(snapshot.search_state().is_approximate);
+    let rare = Filter { kinds: vec!["rare".to_owned()], ..Filter::default() };
+    let chosen = written.iter().skip(3).step_by(300);
+    let places: Vec<_> = chosen.map(|&id| snapshot.find(id).unwrap().unwrap()).collect();
+    let among = Some(std::sync::Arc::new(snapshot.chosen(&places)));
+    let among = Filter { among, ..Filter::default() };
+    let everything = Filter::default();
+    for _ in 0..QUESTIONS {
+        let query = cloud.point(0.9);
+        assert_eq!(nearest(&snapshot, &query, &rare).len(), 5);
+        for (filter, limit) in [(&rare, BEST), (&among, BEST), (&everything, 400)] {
+            let hits = |snapshot: &Snapshot| {
+                snapshot.nearest(&Kernels::detect(), &query, limit, filter).unwrap()
+            };
+            assert_eq!(hits(&snapshot), hits(&exactly(&snapshot)), "{filter:?}");
+        }
+    }
+    // Together with a question that does go through the index.
+    let (one, other) = (cloud.point(0.9), cloud.point(0.9));
+    let asked = [(&one, &rare), (&other, &everything), (&one, &among)];
+    let asked = asked.map(|(query, filter)| Asked { query, limit: BEST, filter });
+    let kernels = Kernels::detect();
+    let found = snapshot.nearest_together(&kernels, &mut Team::of(2), &asked).unwrap();
+    let alone = asked.map(|one| snapshot.nearest(&kernels, one.query, BEST, one.filter).unwrap());
+    assert_eq!(found, alone);
+}
+
+/// Half of all rows are admitted, all of them on one side, and the question is asked on the other one.
+#[test]
+fn a_question_goes_on_until_it_has_found_enough() {
+    let scratch = Scratch::with(options(SearchMode::Approximate));
+    let mut cloud = Cloud::new(0x1D_0105);
+    scratch.store().bind_model(MODEL).unwrap();
+    let mut batch = cloud.batch(ROWS, "one of many");
+    let is_near = |at: usize| at % 5 < 2;
+    for (_, item) in batch.items.iter_mut().enumerate().filter(|(at, _)| is_near(*at)) {
+        let near = cloud.centres[0].iter().map(|x| x * 3.0 + unit(&mut cloud.dice) * 0.2);
+        (item.embedding, item.kind) = (near.map(f16::from_f32).collect(), "near".to_owned());
+    }
+    scratch.write(batch);
+    scratch.seal();
+    index(&scratch);
+    let snapshot = scratch.snapshot();
+    assert!(snapshot.search_state().is_approximate);
+    let far =
+        Filter { kinds: (0..3).map(|of| format!("kind {of}")).collect(), ..Filter::default() };
+    assert_eq!(nearest(&snapshot, &cloud.centres[0], &far).len(), BEST);
 }
 
 #[test]

@@ -29,7 +29,8 @@ pub struct AskedTerm {
     /// Whether it names one thing as it stands: a path, a symbol, an id.
     pub name: bool,
     /// What an item can get for it at most, in units of BM25, and more the rarer it is; a term that no
-    /// item has weighs as much as one that a single item has.
+    /// item has weighs as much as one that a single item has, but for a compound as a whole, which weighs
+    /// nothing then.
     pub weight: f32,
     /// How many items have it, superseded and tombstoned ones included.
     pub items: u64,

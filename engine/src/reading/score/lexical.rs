@@ -80,7 +80,10 @@ pub(super) fn counted<'a>(
     let Some(hidden) = hidden.and_then(|hidden| hidden.of(part)) else {
         return stats.add(words, query);
     };
-    stats.add_without(words, query, hidden.without(&part.segment)?)
+    match hidden.without(&part.segment)? {
+        Some(without) => stats.add_without(words, query, Some(without)),
+        None => Ok(Found::nothing(words, query)),
+    }
 }
 
 /// The first damage that was met where it could not be returned.

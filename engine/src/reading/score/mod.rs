@@ -10,6 +10,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 mod together;
+mod ways;
 
 pub use together::Asked;
 

@@ -34,11 +34,13 @@ impl Searched<'_> {
         self.segment.index().filter(|lists| lists.gains() && group.gains_from(&self.embeddings))
     }
 
-    /// Looks through the lists that are nearest to one question; through none where there are no lists.
+    /// Looks through the lists that are nearest to one question, `depth` rows of them, and through more while
+    /// the question has found fewer than it may; through none where there are no lists.
     pub(super) fn probe(
         &self,
         group: &Group<'_>,
         question: usize,
+        depth: usize,
         finds: &mut Finds,
     ) -> Result<(), SearchError> {
         let Some(lists) = self.lists(group) else { return Ok(()) };
@@ -56,8 +58,8 @@ impl Searched<'_> {
         };
         // Rows of many short lists make one block.
         let mut waiting: Vec<u32> = Vec::with_capacity(BLOCK_ROWS);
-        let mut left = lists.depth() as usize;
-        while left > 0
+        let mut left = depth;
+        while (left > 0 || finds.best[question].floor().is_none())
             && let Some((_, list)) = nearest.pop()
         {
             let rows = lists.rows(list);

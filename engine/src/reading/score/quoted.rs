@@ -18,8 +18,8 @@ pub const QUOTED_ITEMS_MAX: usize = 2048;
 /// Bytes of these texts, likewise. The best one is looked through whatever its length.
 pub const QUOTED_BYTES_MAX: usize = 16 << 20;
 
-/// Texts that are looked through between two looks at whether the answer is still wanted.
-const TEXTS_TOGETHER: u32 = 16;
+/// Rows that may have the phrases, between two looks at whether the answer is still wanted.
+const ROWS_TOGETHER: u32 = 4096;
 
 thread_local! {
     /// Each thread keeps what analysis and looking through texts reuse.
@@ -59,9 +59,11 @@ impl Snapshot {
         Ok(Some(Quoted { items: Arc::new(self.chosen(&found)), cut_short: cut_short || !is_all }))
     }
 
-    /// Items with all words of the phrases, in order of place, and how many bytes their texts have.
+    /// Items with all words of the phrases, in order of place, and how many bytes the texts of the first
+    /// [`QUOTED_ITEMS_MAX`] have.
     fn having(&self, phrases: &Phrases, filter: &Filter) -> Result<(Vec<Place>, u64), SearchError> {
         let (mut places, mut bytes) = (Vec::new(), 0);
+        let mut steps = self.stop.each(ROWS_TOGETHER);
         for (at, part) in (0u32..).zip(self.parts.iter()) {
             let segment = &part.segment;
             let words = segment.words().map_err(|damage| segment.words_damage(damage))?;
@@ -73,8 +75,13 @@ impl Snapshot {
             }
             let admitted = PartFilter::of(self, filter, part)?;
             for row in rows {
-                if admitted.admits(row)? {
-                    places.push(Place { part: at, row });
+                steps.step()?;
+                if !admitted.admits(row)? {
+                    continue;
+                }
+                places.push(Place { part: at, row });
+                // With more items than that, their bytes decide nothing.
+                if places.len() <= QUOTED_ITEMS_MAX {
                     bytes = segment.title_and_text_bytes(row)?.saturating_add(bytes);
                 }
             }
@@ -90,9 +97,8 @@ impl Snapshot {
     ) -> Result<(Vec<Place>, bool), SearchError> {
         let mut found = Vec::new();
         let mut bytes = 0usize;
-        let mut steps = self.stop.each(TEXTS_TOGETHER);
         for &place in places {
-            steps.step()?;
+            self.stop.check()?;
             let (title, text) = self.part(place).segment.title_and_text(place.row)?;
             bytes += title.len() + text.len();
             if bytes > QUOTED_BYTES_MAX && bytes > title.len() + text.len() {

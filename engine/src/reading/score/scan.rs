@@ -62,7 +62,7 @@ pub(super) struct Question {
     codes: Option<QueryCodes>,
     pub(super) limit: usize,
     /// Which of the filters of its group is its own.
-    filter: usize,
+    pub(super) filter: usize,
 }
 
 impl Question {
@@ -212,7 +212,7 @@ pub(super) struct Searched<'a> {
     at: u32,
     pub(super) stop: &'a Stop,
     /// One for each filter of the group.
-    admitted: Vec<PartFilter<'a>>,
+    pub(super) admitted: Vec<PartFilter<'a>>,
     pub(super) embeddings: Embeddings<'a>,
 }
 
@@ -233,31 +233,28 @@ impl<'a> Searched<'a> {
         })
     }
 
-    /// Whether it can be told at once that no question may be given a row of it.
-    pub(super) fn admits_nothing(&self) -> bool {
-        self.admitted.iter().all(PartFilter::admits_nothing)
-    }
-
-    /// Looks at these rows for all questions.
+    /// Looks at these rows for the questions whose bits `wanted` has.
     pub(super) fn scan(
         &self,
         group: &Group<'_>,
         rows: Range<usize>,
+        wanted: u16,
         finds: &mut Finds,
     ) -> Result<(), SearchError> {
         match &group.codes {
             Some(codes) if group.gains_from(&self.embeddings) => {
-                self.scan_codes(group, codes, rows, finds)
+                self.scan_codes(group, codes, (rows, wanted), finds)
             }
-            _ => self.scan_halves(group, rows, finds),
+            _ => self.scan_halves(group, rows, wanted, finds),
         }
     }
 
-    /// Scores every row.
+    /// Scores every row that is admitted.
     pub(super) fn scan_halves(
         &self,
         group: &Group<'_>,
         rows: Range<usize>,
+        wanted: u16,
         finds: &mut Finds,
     ) -> Result<(), SearchError> {
         let embeddings = &self.embeddings;
@@ -267,13 +264,16 @@ impl<'a> Searched<'a> {
             steps.step()?;
             let halves = embeddings.halves(block.start, block.end)?;
             let dots = &mut dots[..block.len()];
-            for (q, question) in group.questions.iter().enumerate() {
+            let questions = group.questions.iter().enumerate();
+            for (q, question) in questions.filter(|(q, _)| wanted >> q & 1 == 1) {
                 let query = &question.query[..embeddings.row_halves];
                 group.kernels.dot_rows(query, halves, dots);
                 for (vector, &dot) in block.clone().zip(dots.iter()) {
-                    let score = self.score(question, vector, dot)?;
-                    if f64::from(score.0) >= group.floors[q].get() {
-                        self.offer_admitted(group, q, vector, || Ok(score), finds)?;
+                    let score = question.cosine(dot, embeddings.norms[vector]);
+                    // What is not finite is damage, though not of those who may not have the row.
+                    if !score.is_finite() || f64::from(score) >= group.floors[q].get() {
+                        let score = || self.finite(score, vector);
+                        self.offer_admitted(group, q, vector, score, finds)?;
                     }
                 }
             }
@@ -286,10 +286,11 @@ impl<'a> Searched<'a> {
         &self,
         group: &Group<'_>,
         codes: &CodeQueries,
-        rows: Range<usize>,
+        (rows, wanted): (Range<usize>, u16),
         finds: &mut Finds,
     ) -> Result<(), SearchError> {
         let (embeddings, coded) = (&self.embeddings, &self.embeddings.coded);
+        assert_eq!(codes.width(), coded.row_codes);
         let questions = group.questions.len();
         let mut products = [0; BLOCK_ROWS * QUESTIONS_MAX];
         let mut reaching = [0; BLOCK_ROWS];
@@ -309,8 +310,8 @@ impl<'a> Searched<'a> {
             group.kernels.reaching(products, facts, &group.bars(0..questions), reaching);
             let sums = products.chunks_exact(questions);
             for ((vector, &reaches), sums) in block.zip(reaching.iter()).zip(sums) {
-                if reaches != 0 {
-                    self.look_closer(group, vector, (reaches, sums), finds)?;
+                if reaches & wanted != 0 {
+                    self.look_closer(group, vector, (reaches & wanted, sums), finds)?;
                 }
             }
         }
@@ -348,16 +349,24 @@ impl<'a> Searched<'a> {
         if bound < group.floors[question].get() {
             return Ok(());
         }
+        Ok(self.score_admitted(group, question, vector, finds)?)
+    }
+
+    /// Scores a row for one question from its halves, if it is admitted.
+    pub(super) fn score_admitted(
+        &self,
+        group: &Group<'_>,
+        question: usize,
+        vector: usize,
+        finds: &mut Finds,
+    ) -> Result<(), Damage> {
         let score = || {
-            let halves = embeddings.halves(vector, vector + 1)?;
+            let halves = self.embeddings.halves(vector, vector + 1)?;
+            let norm = self.embeddings.norms[vector];
             let cosine = group.questions[question].cosine_with(&group.kernels, halves, norm);
             self.finite(cosine, vector)
         };
-        Ok(self.offer_admitted(group, question, vector, score, finds)?)
-    }
-
-    fn score(&self, question: &Question, vector: usize, dot: f32) -> Result<Cosine, Damage> {
-        self.finite(question.cosine(dot, self.embeddings.norms[vector]), vector)
+        self.offer_admitted(group, question, vector, score, finds)
     }
 
     fn finite(&self, score: f32, vector: usize) -> Result<Cosine, Damage> {

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::Hit;
 use super::bound::QueryCodes;
 use super::scan::{Finds, Group, Searched};
-use super::together::Asked;
+use super::together::{Asked, merged};
 use crate::error::SearchError;
 use crate::ids::ItemId;
 use crate::item::{Batch, ItemDraft};
@@ -142,7 +142,7 @@ fn searched(kernels: Kernels, snapshot: &Snapshot, asked: &[Asked<'_>]) -> (Vec<
     let width = asked[0].query.len();
     let finds = snapshot.search(&group, width, &mut Team::of(1)).unwrap();
     let scored = finds.iter().map(|finds| finds.scored).sum();
-    (super::together::merged(&group, finds).iter().map(|hits| bits(hits)).collect(), scored)
+    (merged(&group, finds).iter().map(|hits| bits(hits)).collect(), scored)
 }
 
 fn levels() -> impl Iterator<Item = Kernels> {
@@ -289,10 +289,25 @@ fn a_row_that_is_not_finite_is_damage_by_either_scan() {
         let group = Group::of(Kernels::detect(), std::iter::once((&[0.5; 64][..], 5, &filter)));
         let part = Searched::of(&snapshot, &snapshot.parts[0], 0, &group).unwrap();
         let mut finds = Finds::for_all(&group);
-        assert_eq!(rule(part.scan_halves(&group, 0..600, &mut finds)), "SEG-16");
+        assert_eq!(rule(part.scan_halves(&group, 0..600, u16::MAX, &mut finds)), "SEG-16");
         assert!(group.gains_from(&part.embeddings));
-        assert_eq!(rule(part.scan(&group, 0..600, &mut finds)), "SEG-16");
+        assert_eq!(rule(part.scan(&group, 0..600, u16::MAX, &mut finds)), "SEG-16");
     }
+}
+
+#[test]
+fn a_row_that_is_not_finite_is_nothing_to_who_may_not_have_it() {
+    let mut rows = Noise(0x5EED_0104).rows(600, 64);
+    rows[500][9] = f16::NAN;
+    let snapshot = Snapshot::of(&[part_of(&rows, 2, 1)], 1, None);
+    let filter = Filter { kinds: vec!["kind 1".to_owned()], ..Filter::default() };
+    let group = Group::of(Kernels::detect(), std::iter::once((&[0.5; 64][..], 5, &filter)));
+    let part = Searched::of(&snapshot, &snapshot.parts[0], 0, &group).unwrap();
+    let mut finds = [Finds::for_all(&group), Finds::for_all(&group)];
+    part.scan_halves(&group, 0..600, u16::MAX, &mut finds[0]).unwrap();
+    part.scan(&group, 0..600, u16::MAX, &mut finds[1]).unwrap();
+    let [halves, codes] = finds.map(|finds| bits(&merged(&group, vec![finds])[0]));
+    assert_eq!((halves.len(), &halves), (5, &codes));
 }
 
 fn rule(scanned: Result<(), SearchError>) -> &'static str {

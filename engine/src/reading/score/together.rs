@@ -2,23 +2,20 @@
 //! them, on one thread or several.
 //!
 //! Owns which questions share a scan, how its rows are shared out between threads, and how what they
-//! find becomes one answer to each. Must not know how rows are compared (`scan.rs`).
+//! find becomes one answer to each. Must not know how rows are compared (`scan.rs`), nor
+//! which of them are (`ways.rs`).
 
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use kernels::{Kernels, QUESTIONS_MAX, Team};
 
 use super::Hit;
 use super::scan::{Best, Finds, Group, Searched};
+use super::ways::Piece;
 use crate::error::{Damage, SearchError};
 use crate::reading::filter::Filter;
 use crate::reading::snapshot::Snapshot;
 use crate::top::Top;
-
-/// Rows that a thread takes at a time: some three megabytes of codes at 384 dimensions, a fraction
-/// of a millisecond's work, so that nobody waits long for the last one.
-const PIECE_ROWS: usize = 8192;
 
 /// What is asked of a search by meaning.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +32,8 @@ impl Snapshot {
     /// The `limit` items whose stored f16 vectors have the largest cosine with `query`, best
     /// first, equal ones in order of id. Exact: every row that `filter` admits is scored, or known
     /// not to be among them; but for rows of an index, where one is used
-    /// ([`search_state`](Snapshot::search_state)): of these, those of the nearest lists.
+    /// ([`search_state`](Snapshot::search_state)) and serves this limit and filter: of these, those of the
+    /// nearest lists, and of more lists while fewer than `limit` are found.
     ///
     /// `query` is as wide as the store's model; otherwise nothing is found.
     ///
@@ -95,26 +93,20 @@ impl Snapshot {
         let searched = parts.map(|(at, part)| Searched::of(self, part, at, group));
         let searched = searched.collect::<Result<Vec<Searched<'_>>, Damage>>()?;
         let is_approximate = self.search_state().is_approximate;
-        let some = searched.iter().enumerate().filter(|(_, part)| !part.admits_nothing());
-        let pieces: Vec<(usize, Piece)> = some
-            .flat_map(|(at, part)| {
-                let lists = part.lists(group).filter(|_| is_approximate);
-                pieces(part, group, lists.is_some()).map(move |piece| (at, piece))
-            })
-            .collect();
+        let mut pieces: Vec<(usize, Piece)> = Vec::new();
+        for (at, part) in searched.iter().enumerate() {
+            let some = part.pieces(group, is_approximate)?;
+            pieces.extend(some.into_iter().map(|piece| (at, piece)));
+        }
         type Found = Result<Finds, SearchError>;
         let threads: Vec<Mutex<Found>> =
             (0..team.threads()).map(|_| Mutex::new(Ok(Finds::for_all(group)))).collect();
         team.run(pieces.len(), &|piece, thread| {
             let (part, piece) = &pieces[piece];
-            let part = &searched[*part];
             let mut found = threads[thread].lock().unwrap_or_else(PoisonError::into_inner);
             // Who has failed looks at no more.
             if let Ok(finds) = &mut *found
-                && let Err(error) = match piece {
-                    Piece::Rows(rows) => part.scan(group, rows.clone(), finds),
-                    Piece::Lists(question) => part.probe(group, *question, finds),
-                }
+                && let Err(error) = searched[*part].work(group, piece, finds)
             {
                 *found = Err(error);
             }
@@ -140,20 +132,4 @@ pub(super) fn merged(group: &Group<'_>, finds: Vec<Finds>) -> Vec<Vec<Hit>> {
         sorted.map(|(score, (_, place))| Hit { place, score: score.0 }).collect()
     };
     best.into_iter().map(hits).collect()
-}
-
-/// What a thread does at a time, in one part of a snapshot.
-enum Piece {
-    /// Looks at these rows, for all questions.
-    Rows(Range<usize>),
-    /// Looks through the nearest lists of the part's index, for one question.
-    Lists(usize),
-}
-
-/// All that is to be done in a part: its lists for each question, or all of its rows.
-fn pieces(part: &Searched<'_>, group: &Group<'_>, in_lists: bool) -> impl Iterator<Item = Piece> {
-    let (questions, rows) = (group.questions.len(), part.embeddings.len());
-    let (questions, rows) = if in_lists { (questions, 0) } else { (0, rows) };
-    let rows = (0..rows).step_by(PIECE_ROWS).map(move |at| at..rows.min(at + PIECE_ROWS));
-    (0..questions).map(Piece::Lists).chain(rows.map(Piece::Rows))
 }
