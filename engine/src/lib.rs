@@ -32,6 +32,7 @@ pub mod words;
 
 pub use error::{Damage, DiskError, OpenError, Remedy, SearchError, WriteError};
 pub use ids::{EdgeId, ItemId, NotAnId, Row, Seq, SourceId, StoreId};
+pub use index::INDEX_HEADER;
 pub use item::{
     Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft, Unwritten,
 };

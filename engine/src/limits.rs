@@ -63,7 +63,7 @@ pub const INDEX_ROUNDS: usize = 8;
 /// Rows that choose the depth of an index, and as many that measure it.
 pub const INDEX_QUESTIONS: usize = 128;
 /// Of a thousand near rows, how many the depth of an index reaches.
-pub const INDEX_RECALL_PERMILLE: usize = 993;
+pub const INDEX_RECALL_PERMILLE: usize = 997;
 /// Embeddings of a store up to which a search by meaning is exact.
 pub const APPROXIMATE_ROWS_MIN: u64 = 300_000;
 /// One in so many embeddings may be in no index where a search goes through indexes by itself.

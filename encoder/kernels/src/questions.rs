@@ -19,6 +19,10 @@ pub struct CodeQueries {
     /// Question after question.
     pub(crate) codes: Vec<i16>,
     /// The same codes, arranged for the level; what that is, only the level knows.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "other levels read the codes as they are")
+    )]
     pub(crate) arranged: Vec<CacheLine>,
 }
 

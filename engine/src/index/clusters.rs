@@ -3,6 +3,8 @@
 //! Owns the centroids and which row goes to which (`format-spec/index.md`, Making one). All products
 //! are of whole numbers and nothing is drawn by lot, so every machine makes the same.
 
+use std::ops::Range;
+
 use half::f16;
 use kernels::{Kernels, QUESTIONS_MAX};
 
@@ -12,6 +14,7 @@ use crate::segment::{Coded, Embeddings, quantise};
 
 /// Rows between two looks at the pace: some milliseconds.
 const ROWS_TOGETHER: usize = 128;
+const _: () = assert!(ROWS_TOGETHER.is_multiple_of(QUESTIONS_MAX));
 
 /// Centroids, and the lists of rows that are nearest to each.
 #[derive(Debug)]
@@ -33,28 +36,53 @@ impl Clusters {
     ) -> Option<Self> {
         let rows = Directions::of(embeddings);
         let mut centroids = Centroids::first(&rows, dimensions, lists_for(rows.len()));
-        let sample = spread(rows.len(), INDEX_SAMPLE * centroids.count());
+        let sample = Spread::of(rows.len(), INDEX_SAMPLE * centroids.count());
         let mut place = Place { kernels, products: Vec::new() };
         for _ in 0..INDEX_ROUNDS {
-            let nearest = place.all(&rows, &sample, &centroids, pace)?;
-            centroids = centroids.moved(&rows, &sample, &nearest);
+            let nearest = place.all(&rows, sample, &centroids, pace)?;
+            centroids = centroids.moved(&rows, sample, &nearest);
         }
-        let all: Vec<usize> = (0..rows.len()).collect();
-        let nearest = place.all(&rows, &all, &centroids, pace)?;
+        let all = Spread::of(rows.len(), rows.len());
+        let nearest = place.all(&rows, all, &centroids, pace)?;
         let (offsets, rows) = lists_of(&nearest, centroids.count());
         Some(Self { centroids, offsets, rows })
     }
 }
 
 /// How many lists so many rows are sorted into.
-fn lists_for(rows: usize) -> usize {
+pub(super) fn lists_for(rows: usize) -> usize {
     (2 * rows.isqrt()).clamp(1, INDEX_LISTS_MAX as usize).min(rows.max(1))
 }
 
-/// So many of the numbers below `below` at even distances, all of them where there are no more.
-pub(crate) fn spread(below: usize, count: usize) -> Vec<usize> {
-    let count = count.min(below);
-    (0..count).map(|at| at * below / count).collect()
+/// Some of the numbers below one at even distances.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spread {
+    below: usize,
+    count: usize,
+}
+
+impl Spread {
+    /// So many of the numbers below `below`, all of them where there are no more.
+    pub(crate) fn of(below: usize, count: usize) -> Self {
+        Self { below, count: count.min(below) }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(self) -> usize {
+        self.count
+    }
+
+    /// Those at some places of their order; all places are below `count`.
+    fn between(self, places: Range<usize>) -> impl Iterator<Item = usize> + Clone {
+        // The product does not fit 32 bits.
+        let number = move |at: usize| at as u64 * self.below as u64 / self.count as u64;
+        places.map(move |at| usize::try_from(number(at)).expect("it is below `below`"))
+    }
+
+    /// All of them, ascending.
+    pub(crate) fn all(self) -> impl Iterator<Item = usize> + Clone {
+        self.between(0..self.count)
+    }
 }
 
 /// The rows of each list: where it starts, and the rows themselves.
@@ -117,7 +145,7 @@ impl Centroids {
         let width = rows.coded.row_codes;
         let (codes, scales) = (vec![0; lists * width], vec![0.0; lists]);
         let mut centroids = Self { dimensions: dimensions as usize, width, codes, scales };
-        for (list, row) in spread(rows.len(), lists).into_iter().enumerate() {
+        for (list, row) in Spread::of(rows.len(), lists).all().enumerate() {
             centroids.put(list, rows.codes(row), rows.factor(row));
         }
         centroids
@@ -141,10 +169,10 @@ impl Centroids {
     }
 
     /// The mean of the sampled rows that are nearest to each.
-    fn moved(self, rows: &Directions<'_>, sample: &[usize], nearest: &[u32]) -> Self {
+    fn moved(self, rows: &Directions<'_>, sample: Spread, nearest: &[u32]) -> Self {
         let mut sums = vec![0.0f32; self.count() * self.dimensions];
         let mut sizes = vec![0u32; self.count()];
-        for (&row, &list) in sample.iter().zip(nearest) {
+        for (row, &list) in sample.all().zip(nearest) {
             let factor = rows.factor(row);
             let sum = &mut sums[list as usize * self.dimensions..][..self.dimensions];
             for (sum, &code) in sum.iter_mut().zip(rows.codes(row)) {
@@ -186,16 +214,12 @@ impl Centroids {
 }
 
 /// Sampled rows of the fullest list, for the centroids to which nothing came.
-fn strays_of(sample: &[usize], nearest: &[u32], sizes: &[u32]) -> Vec<usize> {
+fn strays_of(sample: Spread, nearest: &[u32], sizes: &[u32]) -> Vec<usize> {
     let empty = sizes.iter().filter(|&&size| size == 0).count();
     let fullest = (0u32..).zip(sizes).max_by_key(|&(_, size)| size).map_or(0, |(list, _)| list);
-    let there: Vec<usize> = sample
-        .iter()
-        .zip(nearest)
-        .filter(|&(_, &list)| list == fullest)
-        .map(|(&row, _)| row)
-        .collect();
-    spread(there.len(), empty).into_iter().map(|at| there[at]).collect()
+    let there = sample.all().zip(nearest).filter(|&(_, &list)| list == fullest);
+    let there: Vec<usize> = there.map(|(row, _)| row).collect();
+    Spread::of(there.len(), empty).all().map(|at| there[at]).collect()
 }
 
 /// Finds the centroids of rows; keeps what that reuses.
@@ -209,18 +233,17 @@ impl Place {
     fn all(
         &mut self,
         rows: &Directions<'_>,
-        which: &[usize],
+        which: Spread,
         centroids: &Centroids,
         pace: &dyn Pace,
     ) -> Option<Vec<u32>> {
-        let mut nearest = Vec::with_capacity(which.len());
-        for some in which.chunks(ROWS_TOGETHER) {
-            if !pace.worked() {
+        let mut nearest = Vec::with_capacity(which.count());
+        for first in (0..which.count()).step_by(QUESTIONS_MAX) {
+            if first % ROWS_TOGETHER == 0 && !pace.worked() {
                 return None;
             }
-            for some in some.chunks(QUESTIONS_MAX) {
-                self.together(rows, some, centroids, &mut nearest);
-            }
+            let end = (first + QUESTIONS_MAX).min(which.count());
+            self.together(rows, which.between(first..end), centroids, &mut nearest);
         }
         Some(nearest)
     }
@@ -229,17 +252,33 @@ impl Place {
     fn together(
         &mut self,
         rows: &Directions<'_>,
-        which: &[usize],
+        which: impl Iterator<Item = usize>,
         centroids: &Centroids,
         nearest: &mut Vec<u32>,
     ) {
-        let widened = |row: &usize| rows.codes(*row).iter().map(|&code| i16::from(code)).collect();
-        let codes: Vec<Vec<i16>> = which.iter().map(widened).collect();
+        let widened = |row: usize| rows.codes(row).iter().map(|&code| i16::from(code)).collect();
+        let codes: Vec<Vec<i16>> = which.map(widened).collect();
         let codes: Vec<&[i16]> = codes.iter().map(Vec::as_slice).collect();
-        let queries = self.kernels.code_queries(&codes);
-        self.products.resize(centroids.count() * which.len(), 0);
+        let (queries, count) = (self.kernels.code_queries(&codes), codes.len());
+        self.products.resize(centroids.count() * count, 0);
         self.kernels.dot_codes(&queries, &centroids.codes, &mut self.products);
-        let of = |at: usize| self.products[at..].iter().step_by(which.len()).copied();
-        nearest.extend((0..which.len()).map(|at| centroids.nearest(of(at))));
+        let of = |at: usize| self.products[at..].iter().step_by(count).copied();
+        nearest.extend((0..count).map(|at| centroids.nearest(of(at))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_spread_over_all_that_there_are() {
+        let spread = |below, count| Spread::of(below, count).all().collect::<Vec<_>>();
+        assert_eq!(spread(10, 4), [0, 2, 5, 7]);
+        assert_eq!(spread(3, 9), [0, 1, 2]);
+        assert_eq!(spread(0, 9), [0; 0]);
+        // The most rows and the largest sample: their product takes 45 bits.
+        let largest = Spread::of(1 << 26, 1 << 19);
+        assert_eq!(largest.between(524_287..524_288).next(), Some(524_287 << 7));
     }
 }

@@ -5,9 +5,10 @@
 use std::io::ErrorKind;
 use std::ops::Range;
 
-use super::clusters::Clusters;
+use super::clusters::{Clusters, lists_for};
+use super::layout::{self as header, HEADER_BYTES, HEADER_CRC};
 use super::measure::Measured;
-use crate::cursor::{Cursor, Put};
+use crate::cursor::Put;
 use crate::error::{Damage, DiskError, OpenError};
 use crate::layout::{
     self, COLUMN_ALIGN, FileKind, INDEX_MAGIC, PAGE_BYTES, READ_VERSION, WRITE_VERSION,
@@ -16,11 +17,10 @@ use crate::limits::INDEX_LISTS_MAX;
 use crate::manifest::SegmentEntry;
 use crate::os::disk::{Disk, DiskRead, FileBytes};
 
-const HEADER_BYTES: usize = 128;
-/// `header_crc` lies here, in every version.
-const HEADER_CRC: usize = 124;
 const HASH_BYTES: usize = 32;
-const RESERVED_BYTES: usize = 28;
+/// Bytes of the header that mean nothing yet.
+const RESERVED: [Range<usize>; 2] =
+    [header::FOUND + 4..header::SEGMENT_SHA256, header::SEGMENT_SHA256 + HASH_BYTES..HEADER_CRC];
 const CRC_BYTES: usize = 4;
 
 /// Which segment an index belongs to.
@@ -72,20 +72,22 @@ struct Places {
 }
 
 impl Places {
-    fn of(dimensions: u32, rows: u32, lists: u32) -> Self {
+    /// `None` where the file would be longer than memory can be.
+    fn of(dimensions: u32, rows: u32, lists: u32) -> Option<Self> {
         let (rows, lists) = (rows as usize, lists as usize);
         let row_codes = layout::row_codes(dimensions);
-        let after = |before: &Range<usize>, bytes: usize| {
-            let start = before.end.next_multiple_of(COLUMN_ALIGN);
-            start..start + bytes
+        let after = |before: &Range<usize>, cells: usize, cell: usize| {
+            let start = before.end.checked_next_multiple_of(COLUMN_ALIGN)?;
+            Some(start..start.checked_add(cells.checked_mul(cell)?)?)
         };
-        let codes = after(&(0..HEADER_BYTES), lists * row_codes);
-        let scales = after(&codes, lists * size_of::<f32>());
-        let offsets = after(&scales, (lists + 1) * size_of::<u32>());
-        let rows = after(&offsets, rows * size_of::<u32>());
-        let end = rows.end.next_multiple_of(COLUMN_ALIGN);
-        let checks = end..end + end.div_ceil(PAGE_BYTES) * CRC_BYTES;
-        Self { row_codes, codes, scales, offsets, rows, checks }
+        let codes = after(&(0..HEADER_BYTES), lists, row_codes)?;
+        let scales = after(&codes, lists, size_of::<f32>())?;
+        let offsets = after(&scales, lists.checked_add(1)?, size_of::<u32>())?;
+        let rows = after(&offsets, rows, size_of::<u32>())?;
+        let end = rows.end.checked_next_multiple_of(COLUMN_ALIGN)?;
+        let checks = after(&(0..end), end.div_ceil(PAGE_BYTES), CRC_BYTES)?;
+        checks.end.checked_add(CRC_BYTES)?;
+        Some(Self { row_codes, codes, scales, offsets, rows, checks })
     }
 
     fn file_bytes(&self) -> usize {
@@ -103,21 +105,31 @@ impl Places {
     }
 }
 
+/// How long the file of a new index over this segment is; `None` where it would not fit memory.
+pub(crate) fn file_bytes(of: &IndexOf) -> Option<u64> {
+    let lists = u32::try_from(lists_for(of.rows as usize)).ok()?;
+    Places::of(of.dimensions, of.rows, lists).map(|places| places.file_bytes() as u64)
+}
+
+/// Whether bytes that are about to be written are an index of this segment.
+pub(super) fn check(bytes: &[u8], of: &IndexOf) -> Result<(), Damage> {
+    let Some(head) = bytes.first_chunk() else {
+        return Err(Damage::new("IDX-02", "it has no header"));
+    };
+    version_of(head)?;
+    let header = header_of(head, of)?;
+    let places = places_of(of, header.lists)?;
+    let bytes = FileBytes::copied(bytes);
+    Lists { bytes, places, measured: header.measured, rows: of.rows }.check(of)
+}
+
 /// The bytes of an index.
 pub(super) fn encode(of: &IndexOf, content: &Content<'_>) -> Vec<u8> {
     let (clusters, measured) = (content.clusters, content.measured);
     let lists = u32::try_from(clusters.centroids.count()).expect("INDEX_LISTS_MAX bounds them");
-    let places = Places::of(of.dimensions, of.rows, lists);
+    let places = Places::of(of.dimensions, of.rows, lists).expect("its arrays are in memory");
     let mut file = Vec::with_capacity(places.file_bytes());
-    file.put(INDEX_MAGIC);
-    file.put(&READ_VERSION.to_le_bytes());
-    file.put(&WRITE_VERSION.to_le_bytes());
-    let numbers = [of.dimensions, of.rows, lists, measured.depth, measured.asked, measured.found];
-    numbers.iter().for_each(|number| file.put(&number.to_le_bytes()));
-    file.put(&[0; RESERVED_BYTES]);
-    file.put(&of.segment_sha256);
-    file.put(&[0; RESERVED_BYTES]);
-    file.put(&crc32c::crc32c(&file).to_le_bytes());
+    file.put(&head(of, lists, measured));
     let arrays: [(&Range<usize>, &[u8]); 4] = [
         (&places.codes, bytemuck::cast_slice(&clusters.centroids.codes)),
         (&places.scales, bytemuck::cast_slice(&clusters.centroids.scales)),
@@ -135,6 +147,28 @@ pub(super) fn encode(of: &IndexOf, content: &Content<'_>) -> Vec<u8> {
     file.put(&checks);
     file.put(&crc32c::crc32c(&checks).to_le_bytes());
     file
+}
+
+fn head(of: &IndexOf, lists: u32, measured: Measured) -> [u8; HEADER_BYTES] {
+    let mut head = [0; HEADER_BYTES];
+    let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
+    put(header::MAGIC, INDEX_MAGIC);
+    put(header::READ_VERSION, &READ_VERSION.to_le_bytes());
+    put(header::WRITE_VERSION, &WRITE_VERSION.to_le_bytes());
+    for (at, number) in [
+        (header::DIMENSIONS, of.dimensions),
+        (header::ROWS, of.rows),
+        (header::LISTS, lists),
+        (header::DEPTH, measured.depth),
+        (header::ASKED, measured.asked),
+        (header::FOUND, measured.found),
+    ] {
+        put(at, &number.to_le_bytes());
+    }
+    put(header::SEGMENT_SHA256, &of.segment_sha256);
+    let crc = crc32c::crc32c(&head[..HEADER_CRC]);
+    head[HEADER_CRC..].copy_from_slice(&crc.to_le_bytes());
+    head
 }
 
 /// An index that was checked, and lies where it is mapped.
@@ -298,7 +332,7 @@ fn read_through(
         return Err(OpenError::TooNew { file: name.to_owned(), version });
     }
     let header = header_of(&bytes, of).map_err(within)?;
-    let places = Places::of(of.dimensions, of.rows, header.lists);
+    let places = places_of(of, header.lists).map_err(within)?;
     check_length(file.bytes(), &places).map_err(within)?;
     let mut checks = vec![0; places.checks.len() + CRC_BYTES];
     file.read_at(places.checks.start as u64, &mut checks)?;
@@ -319,6 +353,11 @@ fn read_through(
     Ok((header, places))
 }
 
+fn places_of(of: &IndexOf, lists: u32) -> Result<Places, Damage> {
+    let too_long = || Damage::new("IDX-06", "its numbers make it longer than memory can be");
+    Places::of(of.dimensions, of.rows, lists).ok_or_else(too_long)
+}
+
 /// The least version that can read the file, once the header's checksum is right.
 fn version_of(bytes: &[u8; HEADER_BYTES]) -> Result<u16, Damage> {
     if !bytes.starts_with(INDEX_MAGIC) {
@@ -328,28 +367,34 @@ fn version_of(bytes: &[u8; HEADER_BYTES]) -> Result<u16, Damage> {
     if crc32c::crc32c(covered).to_le_bytes() != crc {
         return Err(Damage::new("IDX-02", "the checksum of the header is wrong"));
     }
-    match u16::from_le_bytes([bytes[8], bytes[9]]) {
+    match u16::from_le_bytes(field(bytes, header::READ_VERSION)) {
         0 => Err(Damage::new("IDX-03", "there is no version 0")),
         version => Ok(version),
     }
 }
 
+/// The bytes of a field; all lie within the header.
+fn field<const BYTES: usize>(head: &[u8; HEADER_BYTES], at: usize) -> [u8; BYTES] {
+    std::array::from_fn(|byte| head[at + byte])
+}
+
 fn header_of(bytes: &[u8; HEADER_BYTES], of: &IndexOf) -> Result<Header, Damage> {
-    let mut fields = Cursor::new(&bytes[12..], "IDX-02");
-    let (dimensions, rows, lists) = (fields.u32()?, fields.u32()?, fields.u32()?);
-    let measured = Measured { depth: fields.u32()?, asked: fields.u32()?, found: fields.u32()? };
-    let first = fields.array::<RESERVED_BYTES>()?;
-    let segment_sha256 = fields.array::<HASH_BYTES>()?;
-    let second = fields.array::<RESERVED_BYTES>()?;
+    let number = |at: usize| u32::from_le_bytes(field(bytes, at));
+    let (dimensions, rows) = (number(header::DIMENSIONS), number(header::ROWS));
+    let lists = number(header::LISTS);
+    let (depth, asked) = (number(header::DEPTH), number(header::ASKED));
+    let measured = Measured { depth, asked, found: number(header::FOUND) };
+    let segment_sha256: [u8; HASH_BYTES] = field(bytes, header::SEGMENT_SHA256);
     if (dimensions, rows, segment_sha256) != (of.dimensions, of.rows, of.segment_sha256) {
         return Err(Damage::new("IDX-04", "it is the index of another segment"));
     }
-    let Measured { depth, asked, found } = measured;
-    if !(1..=INDEX_LISTS_MAX).contains(&lists) || !(1..=rows).contains(&depth) || found > asked {
+    let found = measured.found;
+    let is_measured = found <= asked && (asked > 0 || depth == rows);
+    if !(1..=INDEX_LISTS_MAX).contains(&lists) || !(1..=rows).contains(&depth) || !is_measured {
         let detail = format!("{lists} lists, depth {depth} of {rows}, {found} found of {asked}");
         return Err(Damage::new("IDX-05", detail));
     }
-    if (first, second) != ([0; RESERVED_BYTES], [0; RESERVED_BYTES]) {
+    if RESERVED.into_iter().any(|reserved| bytes[reserved].iter().any(|&byte| byte != 0)) {
         return Err(Damage::new("IDX-11", "reserved bytes of the header are not zero"));
     }
     Ok(Header { lists, measured })

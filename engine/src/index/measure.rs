@@ -6,7 +6,7 @@
 use half::slice::HalfFloatSliceExt;
 use kernels::Kernels;
 
-use super::clusters::{Clusters, spread};
+use super::clusters::{Clusters, Spread};
 use crate::error::Damage;
 use crate::limits::{INDEX_QUESTIONS, INDEX_RECALL_PERMILLE};
 use crate::pace::Pace;
@@ -22,9 +22,9 @@ const QUESTIONS_LIE_FARTHER: usize = 5;
 pub(crate) const NEIGHBOURS: usize = BEST * QUESTIONS_LIE_FARTHER;
 /// Rows that all questions are compared with before the next ones: their halves stay in a core's cache.
 const BLOCK_ROWS: usize = 256;
-/// An index that is searched deeper than one row in so many gains nothing over a scan, which reads
-/// them in order.
-pub(crate) const DEPTH_GAINS: u32 = 2;
+/// An index by which a question looks at more than one row in so many, in the mean, gains nothing
+/// over a scan, which reads them in order.
+pub(crate) const LOOKED_AT_GAINS: u64 = 2;
 
 /// How deep to search, and what that finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,34 +49,49 @@ pub(super) fn measure(
     clusters: &Clusters,
     pace: &dyn Pace,
 ) -> Result<Option<Measured>, Damage> {
-    let questions = spread(embeddings.len(), 2 * INDEX_QUESTIONS);
+    let questions = Spread::of(embeddings.len(), 2 * INDEX_QUESTIONS);
+    let questions: Vec<usize> = questions.all().collect();
     let Some(near) = nearest(kernels, embeddings, &questions, pace)? else { return Ok(None) };
     let mut list_of = vec![0u32; embeddings.len()];
     for (list, ends) in (0u32..).zip(clusters.offsets.windows(2)) {
         let rows = &clusters.rows[ends[0] as usize..ends[1] as usize];
         rows.iter().for_each(|&row| list_of[row as usize] = list);
     }
-    let (mut choosing, mut measuring) = (Vec::new(), Vec::new());
+    let (mut choosing, mut measuring, mut orders) = (Vec::new(), Vec::new(), Vec::new());
     for (at, (&question, near)) in questions.iter().zip(&near).enumerate() {
-        let before = rows_before(kernels, embeddings, clusters, question);
-        let needed = near.iter().map(|&row| before[list_of[row as usize] as usize] + 1);
-        if at % 2 == 0 { choosing.extend(needed) } else { measuring.extend(needed) }
+        let order = Order::of(kernels, embeddings, clusters, question);
+        let needed = near.iter().map(|&row| order.before[list_of[row as usize] as usize] + 1);
+        if at % 2 == 0 {
+            choosing.extend(needed);
+        } else {
+            measuring.extend(needed);
+            orders.push(order.ends);
+        }
     }
     let rows = u32::try_from(embeddings.len()).expect("SEG-21 bounds a table");
-    let depth = depth_for(&mut choosing, rows);
+    let gains = |depth: &u32| !measuring.is_empty() && gains(*depth, &orders, rows);
+    let depth = depth_for(&mut choosing).filter(gains).unwrap_or(rows);
     let count = |depths: usize| u32::try_from(depths).expect("questions times neighbours");
     let found = measuring.iter().filter(|&&needed| needed <= depth).count();
     Ok(Some(Measured { depth, asked: count(measuring.len()), found: count(found) }))
 }
 
-/// The least depth that reaches enough of those that needed these.
-fn depth_for(needed: &mut [u32], rows: u32) -> u32 {
+/// The least depth that reaches enough of those that needed these; `None` where there are none.
+fn depth_for(needed: &mut [u32]) -> Option<u32> {
     needed.sort_unstable();
     let enough = (needed.len() * INDEX_RECALL_PERMILLE).div_ceil(1000);
-    match enough.checked_sub(1).map(|last| needed[last]) {
-        Some(depth) if depth <= rows / DEPTH_GAINS => depth,
-        _ => rows,
-    }
+    enough.checked_sub(1).map(|last| needed[last])
+}
+
+/// Whether questions look at few enough rows at this depth. A list is looked at whole, the one in which
+/// the depth is reached too, and it may be longer than all before it.
+fn gains(depth: u32, orders: &[Vec<u32>], rows: u32) -> bool {
+    let looked_at = |ends: &Vec<u32>| {
+        let last = ends.partition_point(|&end| end < depth);
+        u64::from(ends.get(last).copied().unwrap_or(rows))
+    };
+    let all: u64 = orders.iter().map(looked_at).sum();
+    all * LOOKED_AT_GAINS <= u64::from(rows) * orders.len() as u64
 }
 
 /// The rows nearest to each of the questions, which are rows too, without the row itself.
@@ -115,26 +130,37 @@ fn nearest(
     Ok(Some(tops.into_iter().map(rows).collect()))
 }
 
-/// For each list, how many rows are looked at before it where this row is the question.
-fn rows_before(
-    kernels: Kernels,
-    embeddings: &Embeddings<'_>,
-    clusters: &Clusters,
-    question: usize,
-) -> Vec<u32> {
-    let coded = &embeddings.coded;
-    let codes = &coded.codes[question * coded.row_codes..][..coded.row_codes];
-    let codes: Vec<i16> = codes.iter().map(|&code| i16::from(code)).collect();
-    let mut products = vec![0; clusters.centroids.count()];
-    let codes = kernels.code_queries(&[&codes]);
-    kernels.dot_codes(&codes, &clusters.centroids.codes, &mut products);
-    let score = |list: usize| ordered(products[list] as f32 * clusters.centroids.scales[list]);
-    let mut order: Vec<usize> = (0..products.len()).collect();
-    order.sort_by_key(|&list| std::cmp::Reverse(score(list)));
-    let (mut before, mut sum) = (vec![0; order.len()], 0);
-    for list in order {
-        before[list] = sum;
-        sum += clusters.offsets[list + 1] - clusters.offsets[list];
+/// The order in which one question looks at lists.
+struct Order {
+    /// For each list, rows that are looked at before it.
+    before: Vec<u32>,
+    /// Rows looked at up to the end of the first list, of the second one, ...
+    ends: Vec<u32>,
+}
+
+impl Order {
+    /// That of a row which is the question.
+    fn of(
+        kernels: Kernels,
+        embeddings: &Embeddings<'_>,
+        clusters: &Clusters,
+        question: usize,
+    ) -> Self {
+        let coded = &embeddings.coded;
+        let codes = &coded.codes[question * coded.row_codes..][..coded.row_codes];
+        let codes: Vec<i16> = codes.iter().map(|&code| i16::from(code)).collect();
+        let mut products = vec![0; clusters.centroids.count()];
+        let codes = kernels.code_queries(&[&codes]);
+        kernels.dot_codes(&codes, &clusters.centroids.codes, &mut products);
+        let score = |list: usize| ordered(products[list] as f32 * clusters.centroids.scales[list]);
+        let mut order: Vec<usize> = (0..products.len()).collect();
+        order.sort_by_key(|&list| std::cmp::Reverse(score(list)));
+        let (mut before, mut ends, mut sum) = (vec![0; order.len()], Vec::new(), 0);
+        for list in order {
+            before[list] = sum;
+            sum += clusters.offsets[list + 1] - clusters.offsets[list];
+            ends.push(sum);
+        }
+        Self { before, ends }
     }
-    before
 }

@@ -5,13 +5,16 @@
 
 mod clusters;
 mod file;
+mod layout;
 mod measure;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use clusters::spread;
-pub(crate) use file::{IndexOf, Lists};
-pub(crate) use measure::{DEPTH_GAINS, NEIGHBOURS};
+pub use layout::INDEX_HEADER;
+
+pub(crate) use clusters::Spread;
+pub(crate) use file::{IndexOf, Lists, file_bytes};
+pub(crate) use measure::{LOOKED_AT_GAINS, NEIGHBOURS};
 
 use clusters::Clusters;
 use file::Content;
@@ -30,11 +33,13 @@ pub(crate) fn gains(segment: &Segment, rows_min: u32) -> bool {
 /// make the same bytes at every level of the kernels but for `depth`, `asked` and `found`, which
 /// are measured with their sums.
 ///
-/// Held in memory: centroids and their sums (9 bytes for each number of one), four bytes for each row
-/// twice, and what a measurement keeps of its questions; then the file.
+/// Held in memory: centroids, those that follow and their sums (6 bytes for each number of one), what
+/// is known of a sample (12 bytes for each row of it), four bytes for each row of the segment twice;
+/// what a measurement keeps of its questions (4 bytes for each number, 16 for each neighbour, and for
+/// half of them 4 for each list); then the file, twice while it is checked.
 ///
 /// # Errors
-/// Damage of the segment.
+/// Damage of the segment, or of what was made of it.
 pub(crate) fn make(
     kernels: Kernels,
     segment: &Segment,
@@ -48,5 +53,8 @@ pub(crate) fn make(
     let Some(measured) = measure::measure(kernels, &embeddings, &clusters, pace)? else {
         return Ok(None);
     };
-    Ok(Some(file::encode(of, &Content { clusters: &clusters, measured })))
+    let bytes = file::encode(of, &Content { clusters: &clusters, measured });
+    drop(clusters);
+    file::check(&bytes, of)?;
+    Ok(Some(bytes))
 }

@@ -23,23 +23,47 @@ const OFFSETS_AT: usize = SCALES_AT + LISTS * 4;
 const ROWS_AT: usize = (OFFSETS_AT + (LISTS + 1) * 4).next_multiple_of(64);
 const CHECKS_AT: usize = (ROWS_AT + ROWS as usize * 4).next_multiple_of(64);
 
-/// Rows around 20 centres.
-fn segment(rows: u32) -> Segment {
+/// Numbers in -1..1 that are the same each time.
+fn units() -> impl FnMut() -> f32 {
     let mut noise = 0x5EED_0107_u64;
-    let mut unit = || {
+    move || {
         noise = noise.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         i32::try_from(noise >> 40).unwrap() as f32 / (1 << 23) as f32 - 1.0
-    };
+    }
+}
+
+/// Rows around 20 centres.
+fn segment(rows: u32) -> Segment {
+    let mut unit = units();
     let centres: Vec<Vec<f32>> = (0..20).map(|_| (0..WIDTH).map(|_| unit()).collect()).collect();
-    let items = (0..rows).map(|row| ItemDraft {
-        id: Some(ItemId(u128::from(row) + 1)),
+    let near = |row: u32| centres[row as usize % 20].iter().map(|x| x + unit() / 4.0).collect();
+    segment_of((0..rows).map(near).collect())
+}
+
+/// 60 of 100 rows are one and the same, in the middle of the others, which lie around 8 centres.
+fn copied_segment() -> Segment {
+    let mut unit = units();
+    let middle: Vec<f32> = (0..WIDTH).map(|_| unit()).collect();
+    let centres: Vec<Vec<f32>> =
+        (0..8).map(|_| middle.iter().map(|x| x + unit()).collect()).collect();
+    let row = |row: u32| {
+        let centre = &centres[row as usize % 8];
+        if row * 7 % 10 < 6 {
+            middle.clone()
+        } else {
+            centre.iter().map(|x| x + unit() / 32.0).collect()
+        }
+    };
+    segment_of((0..ROWS).map(row).collect())
+}
+
+fn segment_of(rows: Vec<Vec<f32>>) -> Segment {
+    let items = (1..).zip(rows).map(|(id, row)| ItemDraft {
+        id: Some(ItemId(id)),
         kind: "note".to_owned(),
         modality: "text".to_owned(),
         searchable: true,
-        embedding: centres[row as usize % 20]
-            .iter()
-            .map(|x| f16::from_f32(x + unit() / 4.0))
-            .collect(),
+        embedding: row.into_iter().map(f16::from_f32).collect(),
         ..ItemDraft::default()
     });
     let mut builder = SegmentBuilder::default();
@@ -129,6 +153,16 @@ fn few_rows_and_equal_rows_make_an_index_too() {
     }
 }
 
+/// A depth of a few rows ends within the list of all copies, so that most questions look at most rows.
+#[test]
+fn a_list_of_most_rows_gains_nothing() {
+    let made = make(Kernels::detect(), &copied_segment(), &of(ROWS), &FullSpeed).unwrap();
+    let lists = opened(&made.expect("nothing ends it"), &of(ROWS)).unwrap().expect("it is there");
+    let longest = (0..lists.count()).map(|list| lists.rows(list).len()).max();
+    assert!(longest >= Some(ROWS as usize * 6 / 10), "{longest:?}");
+    assert!(!lists.gains(), "depth {}", lists.depth());
+}
+
 #[test]
 fn a_pace_ends_it() {
     struct Ends(std::sync::atomic::AtomicU32);
@@ -172,6 +206,7 @@ fn each_rule_is_kept_by_the_reader() {
     refused("IDX-05", |bytes| put(bytes, 24, 0));
     refused("IDX-05", |bytes| put(bytes, 24, ROWS + 1));
     refused("IDX-05", |bytes| put(bytes, 28, 0));
+    refused("IDX-05", |bytes| bytes[28..36].fill(0));
     refused("IDX-06", |bytes| put(bytes, 20, 47));
     refused("IDX-08", |bytes| put(bytes, OFFSETS_AT, 1));
     refused("IDX-08", |bytes| put(bytes, OFFSETS_AT + 4, ROWS));

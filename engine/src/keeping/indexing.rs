@@ -8,8 +8,10 @@ use kernels::Kernels;
 use crate::error::{Damage, DiskError, OpenError, WriteError};
 use crate::index::{self, IndexOf, Lists};
 use crate::layout::UNFINISHED;
+use crate::limits::COMPACT_FREE_BYTES_MIN;
 use crate::os::disk::Disk;
 use crate::pace::Pace;
+use crate::part::Part;
 use crate::store::Store;
 
 /// What one step of indexing did.
@@ -22,6 +24,13 @@ pub enum Indexed {
     },
     /// Each segment that gains by an index has one, or none is wanted.
     Nothing,
+    /// A segment is to get one, but the disk has too little room for it.
+    NoRoom {
+        /// Bytes that must be free.
+        wanted: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// The pace ended it, or the segment went meanwhile.
     Cancelled,
 }
@@ -29,28 +38,52 @@ pub enum Indexed {
 impl Store {
     /// Makes an index for one sealed segment that has none, if the store is searched through them
     /// ([`crate::Searching`]). Readers and writers go on meanwhile; a crash at any moment leaves the segment
-    /// with an index or without.
+    /// with an index or without. A whole file that lies there already is taken as it is. Nothing is begun
+    /// that would leave less than [`COMPACT_FREE_BYTES_MIN`] free.
     ///
     /// # Errors
-    /// Damage of the segment, or a file that could not be written; neither stops the writer.
+    /// Damage of the segment, which gets no index then until the store is opened again, or a file that
+    /// could not be written; neither stops the writer.
     pub fn index(&self, pace: &dyn Pace) -> Result<Indexed, WriteError> {
         let Some((of, part)) = self.writer()?.to_index() else { return Ok(Indexed::Nothing) };
-        let made = index::make(Kernels::detect(), &part.segment, &of, pace)?;
+        let done = self.index_of(&of, &part, pace);
+        if let Err(WriteError::Damaged(_)) = done {
+            self.writer()?.give_up_index(&of);
+        }
+        done
+    }
+
+    fn index_of(&self, of: &IndexOf, part: &Part, pace: &dyn Pace) -> Result<Indexed, WriteError> {
+        let disk = &*self.ground.disk;
+        if let Ok(Some(lists)) = Lists::open(disk, of) {
+            return Ok(self.take_lists(of, part, lists));
+        }
+        let too_long = || Damage::new("IDX-06", "an index of it would not fit memory");
+        let wanted = index::file_bytes(of).ok_or_else(too_long)? + COMPACT_FREE_BYTES_MIN;
+        let free = disk.free_bytes().map_err(|error| WriteError::postponed(&error))?;
+        if free < wanted {
+            return Ok(Indexed::NoRoom { wanted, free });
+        }
+        let made = index::make(Kernels::detect(), &part.segment, of, pace)?;
         let Some(bytes) = made else { return Ok(Indexed::Cancelled) };
         // An erasure holds this for as long as it runs: what it removes cannot come back meanwhile.
         let _alone = self.compacting.take();
-        if !self.put_index(&of, &bytes)? {
+        if !self.put_index(of, &bytes)? {
             return Ok(Indexed::Cancelled);
         }
-        let disk = &*self.ground.disk;
-        let lists = Lists::open(disk, &of).map_err(|error| match error {
+        let lists = Lists::open(disk, of).map_err(|error| match error {
             OpenError::Disk(error) => WriteError::postponed(&error),
+            OpenError::Damaged(damage) => damage.into(),
             other => Damage::new("IDX-07", other.to_string()).into(),
         })?;
-        let Some(lists) = lists else { return Ok(Indexed::Cancelled) };
+        Ok(lists.map_or(Indexed::Cancelled, |lists| self.take_lists(of, part, lists)))
+    }
+
+    /// Has the segment searched through them.
+    fn take_lists(&self, of: &IndexOf, part: &Part, lists: Lists) -> Indexed {
         part.segment.take_index(lists);
         self.count_bytes();
-        Ok(Indexed::Made { rows: of.rows })
+        Indexed::Made { rows: of.rows }
     }
 
     /// Writes the file; gives whether its segment was still there. The caller has the turn.

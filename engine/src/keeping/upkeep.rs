@@ -17,9 +17,10 @@ use crate::pace::Pace;
 use crate::store::Store;
 use crate::store::wanted::Wanted;
 
-/// Share of one core that compaction, erasure and indexing take together at most, in percent.
+/// Share of one core that compaction, erasure and indexing take together at most, in percent: the last
+/// one waits while the others have something to do.
 pub const UPKEEP_CPU_PERCENT: u32 = 50;
-/// How long compaction rests after an error or for want of room.
+/// How long compaction or indexing rests after an error or for want of room.
 pub const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
 /// Work that is rested for at once, at the least.
 const WORK_MIN: Duration = Duration::from_millis(10);
@@ -32,8 +33,9 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Begins to keep `store`: one thread seals, one compacts, erases and indexes, and where writes are
-    /// not synced one by one a third one syncs, which so never waits for the work of the others.
+    /// Begins to keep `store`: one thread seals, one erases and compacts, one makes indexes while that one
+    /// has nothing to do, and where writes are not synced one by one a fourth one syncs, which so never
+    /// waits for the work of the others.
     pub fn start(store: Arc<Store>) -> std::io::Result<Self> {
         store.wanted.attend();
         let interval = match store.options.durability {
@@ -43,6 +45,7 @@ impl Upkeep {
         let mut upkeep = Self { store, threads: Vec::new() };
         upkeep.spawn("store-flush", flush_loop)?;
         upkeep.spawn("store-compact", rewrite_loop)?;
+        upkeep.spawn("store-index", index_loop)?;
         if let Some(interval) = interval {
             upkeep.spawn("store-sync", move |store| sync_loop(store, interval))?;
         }
@@ -118,13 +121,37 @@ fn rewrite_loop(store: &Store) {
     let pace = Shared { wanted: &store.wanted, began: Mutex::new(Instant::now()) };
     while store.wanted.wait_for_change() {
         pace.begin();
-        match rewrite(store, &pace) {
-            Some(Done::Something) => store.wanted.note_change(),
-            Some(Done::Nothing) => {}
+        let done = rewrite(store, &pace);
+        if let Some(Done::Something) = done {
+            store.wanted.note_change();
+        }
+        store.wanted.note_rewritten();
+        match done {
+            Some(_) => {}
             None if store.stopped().is_some() => return,
             None => {
-                store.wanted.rest(UPKEEP_PAUSE);
+                store.wanted.pause(UPKEEP_PAUSE);
                 store.wanted.note_change();
+            }
+        }
+    }
+}
+
+/// Makes one index after another. What takes minutes so keeps no erasure waiting.
+fn index_loop(store: &Store) {
+    let pace = Shared { wanted: &store.wanted, began: Mutex::new(Instant::now()) };
+    let pace = Yielding { pace };
+    while store.wanted.wait_for_index() {
+        pace.pace.begin();
+        match store.index(&pace) {
+            Ok(Indexed::Made { .. } | Indexed::Cancelled) => store.wanted.note_index(),
+            Ok(Indexed::Nothing) => {}
+            Ok(Indexed::NoRoom { .. }) | Err(_) => {
+                if store.stopped().is_some() {
+                    return;
+                }
+                store.wanted.rest(UPKEEP_PAUSE);
+                store.wanted.note_index();
             }
         }
     }
@@ -137,18 +164,14 @@ enum Done {
     Nothing,
 }
 
-/// Erases, then compacts, and where there is nothing to compact makes an index: one of a segment that
-/// compaction takes next would be for nothing. `None` where any of it met an error, or no room.
+/// Erases, then compacts. `None` where either met an error, or no room.
 fn rewrite(store: &Store, pace: &dyn Pace) -> Option<Done> {
     let erased = store.erase_pending(pace);
     let compacted = store.compact(pace);
     match (erased.ok()?, compacted.ok()?) {
         (_, Compacted::Merged { .. }) => Some(Done::Something),
         (_, Compacted::NoRoom { .. }) => None,
-        (_, Compacted::Nothing | Compacted::Cancelled) => match store.index(pace).ok()? {
-            Indexed::Made { .. } => Some(Done::Something),
-            Indexed::Nothing | Indexed::Cancelled => Some(Done::Nothing),
-        },
+        (_, Compacted::Nothing | Compacted::Cancelled) => Some(Done::Nothing),
     }
 }
 
@@ -186,6 +209,29 @@ impl Pace for Shared<'_> {
         }
         let goes_on = self.wanted.rest(rest_after(worked));
         self.begin();
+        goes_on
+    }
+}
+
+/// The same, and stands still while anybody compacts or erases: an index of a segment that is taken then
+/// would be for nothing, and one of another goes on where it stood.
+struct Yielding<'a> {
+    pace: Shared<'a>,
+}
+
+impl Pace for Yielding<'_> {
+    fn wrote(&self, _bytes: usize) -> bool {
+        self.worked()
+    }
+
+    fn worked(&self) -> bool {
+        let goes_on = self.pace.worked();
+        if self.pace.wanted.is_at_rest() {
+            return goes_on;
+        }
+        let goes_on = goes_on && self.pace.wanted.wait_for_rest();
+        // Standing still is no work that is rested for.
+        self.pace.begin();
         goes_on
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -39,6 +39,19 @@ pub trait DiskRead: Send + Sync + Debug {
     fn bytes(&self) -> u64;
     /// Fills `into` with the bytes from `at` on; all of them lie within the file.
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError>;
+    /// What tells it from any other file that gets its name; a disk that knows no more gives its length.
+    fn stamp(&self) -> FileStamp {
+        FileStamp { bytes: self.bytes(), ..FileStamp::default() }
+    }
+}
+
+/// What changes when a file gives its place to another one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileStamp {
+    bytes: u64,
+    node: u64,
+    /// When it changed last: seconds and nanoseconds.
+    changed: (i64, i64),
 }
 
 /// Bytes that are in memory can always be read.
@@ -126,12 +139,16 @@ struct Length {
 struct RealRead {
     name: String,
     file: File,
-    bytes: u64,
+    stamp: FileStamp,
 }
 
 impl DiskRead for RealRead {
     fn bytes(&self) -> u64 {
-        self.bytes
+        self.stamp.bytes
+    }
+
+    fn stamp(&self) -> FileStamp {
+        self.stamp
     }
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {
@@ -228,8 +245,10 @@ impl Disk for RealDisk {
 
     fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
         let file = File::open(self.root.join(name)).map_err(Self::fail("open", name))?;
-        let bytes = file.metadata().map_err(Self::fail("read", name))?.len();
-        Ok(Box::new(RealRead { name: name.to_owned(), file, bytes }))
+        let known = file.metadata().map_err(Self::fail("read", name))?;
+        let changed = (known.ctime(), known.ctime_nsec());
+        let stamp = FileStamp { bytes: known.len(), node: known.ino(), changed };
+        Ok(Box::new(RealRead { name: name.to_owned(), file, stamp }))
     }
 
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {

@@ -1,14 +1,15 @@
 //! A sealed segment: opened, checked from the outside in, never changed.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::header::{self, Header};
 use crate::cursor::Cursor;
 use crate::error::{Damage, OpenError};
 use crate::index::Lists;
 use crate::layout::*;
+use crate::os::disk::FileStamp;
 use crate::os::mmap::{AlignedBytes, FileBytes};
 
 /// A sealed segment, mapped from disk or held on the heap.
@@ -29,6 +30,8 @@ pub(crate) struct Segment {
     pub(crate) is_of_heap: bool,
     /// Where to look first among its embeddings, once it is there.
     index: OnceLock<Lists>,
+    /// The file of an index that was found to be wrong.
+    wrong_index: Mutex<Option<FileStamp>>,
     /// Smallest and largest id, found when a look-up first asks.
     pub(super) item_ids: OnceLock<(u128, u128)>,
     pub(super) source_ids: OnceLock<(u128, u128)>,
@@ -123,6 +126,7 @@ impl Segment {
             checked: (0..frame.checks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             is_of_heap: false,
             index: OnceLock::new(),
+            wrong_index: Mutex::default(),
             item_ids: OnceLock::new(),
             source_ids: OnceLock::new(),
             edge_ids: OnceLock::new(),
@@ -138,6 +142,16 @@ impl Segment {
     /// Has questions looked for by an index of this segment from now on. The first one stays.
     pub(crate) fn take_index(&self, lists: Lists) {
         let _there_already = self.index.set(lists);
+    }
+
+    /// Has this file, a wrong index, not read again.
+    pub(crate) fn refuse_index(&self, stamp: FileStamp) {
+        *self.wrong_index.lock().unwrap_or_else(PoisonError::into_inner) = Some(stamp);
+    }
+
+    /// Whether this file was found to be wrong before.
+    pub(crate) fn refuses_index(&self, stamp: FileStamp) -> bool {
+        *self.wrong_index.lock().unwrap_or_else(PoisonError::into_inner) == Some(stamp)
     }
 
     /// Says that rows are looked up in it, and embeddings read from one end to the other.

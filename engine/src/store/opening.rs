@@ -85,8 +85,8 @@ impl Opened {
             names.iter().filter_map(|name| layout::number(FileKind::Index, name)).collect();
         for (entry, part) in self.manifest.segments.iter().zip(self.rows.sealed_parts()) {
             let is_wanted = part.segment.index().is_none() && found.contains(&entry.number);
-            if is_wanted && let Ok(Some(lists)) = Lists::open(disk, &IndexOf::segment(entry)) {
-                part.segment.take_index(lists);
+            if is_wanted {
+                take_index(disk, &IndexOf::segment(entry), &part.segment);
             }
         }
     }
@@ -166,6 +166,22 @@ impl Opened {
     /// Everything, for a reader.
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot::of(self.rows.all(), self.next_seq - 1, self.manifest.model)
+    }
+}
+
+/// Has a segment searched through its index. A wrong one, all of which was read, is not read again
+/// until another file has its name.
+fn take_index(disk: &dyn Disk, of: &IndexOf, segment: &Segment) {
+    let Ok(file) = disk.open(&of.name()) else { return };
+    let stamp = file.stamp();
+    if segment.refuses_index(stamp) {
+        return;
+    }
+    match Lists::open(disk, of) {
+        Ok(Some(lists)) => segment.take_index(lists),
+        // One that could not be read may be read yet.
+        Ok(None) | Err(OpenError::Disk(_)) => {}
+        Err(_) => segment.refuse_index(stamp),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::limits::*;
 use crate::log::{Durability, LogSyncer, LogWriter};
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::os::disk::{Disk, put_all_in_place};
-use crate::reading::searching::Searching;
+use crate::reading::searching::{SearchMode, Searching};
 use crate::reading::snapshot::Snapshot;
 use crate::segment::Uncommitted;
 use crate::state::{RowState, StateFile, StateOf};
@@ -58,6 +58,8 @@ pub(crate) struct Writer {
     stored_marks: HashMap<u64, [u32; 3]>,
     /// Sealed segments that a job is reading: no other job may take them.
     claimed: HashSet<u64>,
+    /// Sealed segments whose damage keeps an index from being made.
+    unindexable: HashSet<u64>,
     /// Segments that a move to another model has made and that its manifest will name, each of one
     /// sealed segment, which stays claimed until then.
     pub(crate) remade: Vec<(Job, Made)>,
@@ -117,7 +119,9 @@ impl Writer {
         let mut opened = Opened::sealed(disk, manifest, None)?;
         let stored_marks = stored_marks(&opened);
         opened.replay(disk, &names, false)?;
-        opened.take_indexes(disk, &names);
+        if options.searching.mode != SearchMode::Exact {
+            opened.take_indexes(disk, &names);
+        }
         // What is about to be removed may be all that is left if the newest names are lost.
         disk.sync_names()?;
         let writer = Self {
@@ -135,6 +139,7 @@ impl Writer {
             next_seq: opened.next_seq,
             stored_marks,
             claimed: HashSet::new(),
+            unindexable: HashSet::new(),
             remade: Vec::new(),
             waiting_max: None,
             doomed: Vec::new(),
@@ -226,7 +231,7 @@ impl Writer {
         self.older_log_bytes + self.log.as_ref().map_or(0, LogWriter::bytes)
     }
 
-    /// Bytes of all files that the manifest needs, the logs, and indexes.
+    /// Bytes of all files that the manifest needs, the logs, and indexes that are used.
     pub(crate) fn bytes_on_disk(&self) -> u64 {
         let sealed = self.manifest.segments.iter();
         let sealed: u64 = sealed
@@ -352,6 +357,7 @@ impl Writer {
 
     fn doom(&mut self, entry: &SegmentEntry) {
         self.stored_marks.remove(&entry.number);
+        self.unindexable.remove(&entry.number);
         self.doomed.push(layout::name(FileKind::Segment, entry.number));
         self.doomed.push(layout::name(FileKind::Index, entry.number));
         let state = entry.state.as_ref();

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::scan::{Finds, Group, Searched};
 use crate::error::SearchError;
-use crate::index::{DEPTH_GAINS, Lists, NEIGHBOURS, spread};
+use crate::index::{LOOKED_AT_GAINS, Lists, NEIGHBOURS, Spread};
 use crate::layout::ITEM_EMBEDDING;
 use crate::reading::filter::PartFilter;
 
@@ -83,16 +83,16 @@ impl Searched<'_> {
             return Ok(None);
         }
         let (items, rows) = (self.embeddings.items, self.embeddings.len());
-        let sample = spread(rows, FILTER_SAMPLE);
+        let sample = Spread::of(rows, FILTER_SAMPLE);
         let mut admitted = 0;
-        for &vector in &sample {
+        for vector in sample.all() {
             admitted += usize::from(filter.admits(items[vector])?);
         }
-        if admitted * ADMITTED_ONE_IN < sample.len() || admitted == 0 {
+        if admitted * ADMITTED_ONE_IN < sample.count() || admitted == 0 {
             return Ok(None);
         }
-        let depth = (lists.depth() as usize * sample.len()).div_ceil(admitted);
-        Ok((depth <= rows / DEPTH_GAINS as usize).then_some(depth))
+        let depth = (lists.depth() as usize * sample.count()).div_ceil(admitted);
+        Ok((depth as u64 * LOOKED_AT_GAINS <= rows as u64).then_some(depth))
     }
 
     /// Does one of them.

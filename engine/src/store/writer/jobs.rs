@@ -117,7 +117,8 @@ impl Writer {
         self.claimed.contains(&self.manifest.segments[at].number)
     }
 
-    /// A sealed segment that is to get an index, the largest first: no job has it, and it has none yet.
+    /// A sealed segment that is to get an index, the largest first: no job has it, it has none yet, and
+    /// none has met damage in it.
     pub(crate) fn to_index(&self) -> Option<(IndexOf, Part)> {
         let vectors = self.rows.all().iter().map(|part| u64::from(part.segment.header().vectors));
         if !self.searching.wants_indexes(vectors.sum()) {
@@ -128,9 +129,17 @@ impl Writer {
             part.segment.index().is_none()
                 && index::gains(&part.segment, self.searching.index_rows_min)
         };
-        let there = self.unclaimed().filter(|(at, _)| lacks(&parts[*at]));
+        let can = |entry: &SegmentEntry| !self.unindexable.contains(&entry.number);
+        let there = self.unclaimed().filter(|(at, entry)| can(entry) && lacks(&parts[*at]));
         let (at, entry) = there.max_by_key(|(_, entry)| entry.vectors)?;
         Some((IndexOf::segment(entry), parts[at].clone()))
+    }
+
+    /// Makes no index of this segment any more: it would end with the same damage each time.
+    pub(crate) fn give_up_index(&mut self, of: &IndexOf) {
+        if self.manifest.segments.iter().any(|entry| entry.number == of.number) {
+            self.unindexable.insert(of.number);
+        }
     }
 
     /// Gives a whole index its name, if its segment is still there; otherwise it goes.

@@ -1,0 +1,29 @@
+//! Where the fields of an index's header lie. Mirror of `format-spec/index.md`; `tests/tests/spec`
+//! compares the two.
+
+macro_rules! fields {
+    ($($constant:ident = $at:literal, $bytes:literal;)*) => {
+        $(pub(super) const $constant: usize = $at;)*
+
+        /// The fields of an index's header that are not reserved: name, offset, bytes.
+        pub const INDEX_HEADER: &[(&str, usize, usize)] =
+            &[$((stringify!($constant), $at, $bytes)),*];
+    };
+}
+
+fields! {
+    MAGIC = 0, 8;
+    READ_VERSION = 8, 2;
+    WRITE_VERSION = 10, 2;
+    DIMENSIONS = 12, 4;
+    ROWS = 16, 4;
+    LISTS = 20, 4;
+    DEPTH = 24, 4;
+    ASKED = 28, 4;
+    FOUND = 32, 4;
+    SEGMENT_SHA256 = 64, 32;
+    HEADER_CRC = 124, 4;
+}
+
+/// Bytes of the header; the first array lies behind it.
+pub(super) const HEADER_BYTES: usize = 128;
