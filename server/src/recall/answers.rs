@@ -1,8 +1,9 @@
 //! What was nearest to questions that were asked before.
 //!
-//! Owns two bounded caches. One keeps the vectors of questions, which no write changes. The other keeps places and cosines as the search gave them, for callers from whom the same
-//! is hidden, which is part of the question. An answer is of one edition of the
-//! store, so any write makes all of them void. Must not know who asks.
+//! Owns two bounded caches. One keeps the vectors of questions, which no write changes. The other keeps
+//! places and cosines as the search gave them, for callers from whom the same is hidden, which is part of
+//! the question; an answer is of one edition of the store, so any write makes all of them void. Must not
+//! know who asks.
 
 use std::collections::HashMap;
 use std::hash::Hash;

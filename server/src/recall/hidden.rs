@@ -191,3 +191,26 @@ fn worst_shown(outcome: &Outcome, lane: Lane) -> Option<f32> {
     let scores = found.filter(|(by, _)| *by == lane).map(|&(_, score)| score);
     scores.min_by(f32::total_cmp)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::passes::tests::{items, store};
+    use super::*;
+
+    #[test]
+    fn who_looks_at_an_older_state_takes_nothing_from_those_of_the_newer_one() {
+        let (_folder, store) = store(1);
+        let earlier = store.snapshot();
+        store.write(items(1)).unwrap();
+        let later = store.snapshot();
+        let rules = Rules::new(Vec::new()).unwrap();
+        let who =
+            Who { workspace: "w", principal: "ada", plan: "team", scopes: &[], purpose: None };
+        let from = HiddenFrom::default();
+        let of = |snapshot| from.of(snapshot, &rules, &who).unwrap().expect("nothing is allowed");
+        let newer = of(&later);
+        assert!(newer.is_of(&later) && !newer.is_of(&earlier));
+        assert!(of(&earlier).is_of(&earlier));
+        assert!(Arc::ptr_eq(&newer, &of(&later)));
+    }
+}
