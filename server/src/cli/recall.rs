@@ -61,6 +61,8 @@ fn readable(answer: &Value) -> String {
     let mut out = String::new();
     if items.is_empty() {
         out.push_str("Nothing on record matches this question.\n");
+    } else if answer["routing"]["abstained"] == true {
+        out.push_str("Nothing on record answers this question. What comes nearest:\n\n");
     }
     for (at, item) in items.iter().enumerate() {
         let words = |name: &str| plain(item[name].as_str().unwrap_or_default());
@@ -111,4 +113,27 @@ fn place(item: &Value) -> String {
     };
     let score = item["score"].as_f64().unwrap_or_default();
     format!("{}  {}  score {score:.3}  {from}", words(&item["id"]), words(&item["kind"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn where_nothing_answers_that_stands_before_what_comes_nearest() {
+        let answer = |abstained: bool| {
+            json!({
+                "items": [{"title": "t", "text": "x"}], "routing": {"abstained": abstained},
+            })
+        };
+        let said = "Nothing on record answers this question. What comes nearest:\n\n1. t\n";
+        assert!(readable(&answer(true)).starts_with(said));
+        assert!(readable(&answer(false)).starts_with("1. t\n"));
+        let nothing = json!({"items": [], "routing": {"abstained": true}});
+        assert!(
+            readable(&nothing).starts_with("Nothing on record matches this question.\n0 items")
+        );
+    }
 }

@@ -1,10 +1,12 @@
 //! What was nearest to questions that were asked before.
 //!
-//! Owns a bounded cache: it keeps places and cosines as the search gave them, for callers from whom the same
-//! is hidden, which is part of the question. An answer is of one edition of the
-//! store, so any write makes all of them void. Must not know who asks.
+//! Owns two bounded caches. One keeps the vectors of questions, which no write changes. The other keeps
+//! places and cosines as the search gave them, for callers from whom the same is hidden, which is part of
+//! the question; an answer is of one edition of the store, so any write makes all of them void. Must not
+//! know who asks.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Edition, Filter, Hit, Moment};
@@ -27,7 +29,7 @@ pub(super) struct Key {
     pub(super) moment: Moment,
 }
 
-impl Key {
+impl Takes<Answer> for Key {
     fn bytes(&self, answer: &Answer) -> usize {
         let kinds = self.filter.kinds.iter().map(|kind| size_of::<String>() + kind.len());
         let names = self.filter.modality.as_ref().map_or(0, String::len) + kinds.sum::<usize>();
@@ -53,14 +55,100 @@ pub(super) struct Answers(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     edition: Option<Edition>,
-    young: Half,
-    old: Half,
+    recent: Recent<Key, Answer>,
 }
 
+/// Vectors of questions that were asked. A write changes none, so they outlive the answers; only another model
+/// gives others.
 #[derive(Debug, Default)]
-struct Half {
-    of: HashMap<Key, Answer>,
+pub(super) struct Vectors(Mutex<Recent<Encoded, Arc<[f32]>>>);
+
+/// A question as a model encodes it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Encoded {
+    /// The model's fingerprint.
+    pub(super) model: [u8; 32],
+    /// The question.
+    pub(super) text: String,
+}
+
+impl Vectors {
+    /// The question's vector, if it is there.
+    pub(super) fn get(&self, key: &Encoded) -> Option<Arc<[f32]>> {
+        self.kept().get(key)
+    }
+
+    /// Keeps a question's vector.
+    pub(super) fn put(&self, key: Encoded, vector: &Arc<[f32]>) {
+        if key.bytes(vector) <= ANSWER_BYTES_MAX {
+            self.kept().keep(key, Arc::clone(vector));
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Recent<Encoded, Arc<[f32]>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a thing takes up beside another, in bytes, about.
+trait Takes<V> {
+    fn bytes(&self, value: &V) -> usize;
+}
+
+impl Takes<Arc<[f32]>> for Encoded {
+    fn bytes(&self, vector: &Arc<[f32]>) -> usize {
+        size_of::<(Self, Arc<[f32]>)>() + self.text.len() + size_of_val(&**vector)
+    }
+}
+
+/// What was asked for lately, by halves.
+#[derive(Debug)]
+struct Recent<K, V> {
+    young: Half<K, V>,
+    old: Half<K, V>,
+}
+
+#[derive(Debug)]
+struct Half<K, V> {
+    of: HashMap<K, V>,
     bytes: usize,
+}
+
+impl<K, V> Default for Half<K, V> {
+    fn default() -> Self {
+        Self { of: HashMap::new(), bytes: 0 }
+    }
+}
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self { young: Half::default(), old: Half::default() }
+    }
+}
+
+impl<K: Takes<V> + Eq + Hash, V: Clone> Recent<K, V> {
+    fn get(&mut self, key: &K) -> Option<V> {
+        if let Some(value) = self.young.of.get(key) {
+            return Some(value.clone());
+        }
+        let (key, value) = self.old.of.remove_entry(key)?;
+        self.old.bytes -= key.bytes(&value);
+        self.keep(key, value.clone());
+        Some(value)
+    }
+
+    fn keep(&mut self, key: K, value: V) {
+        let bytes = key.bytes(&value);
+        let is_full = self.young.of.len() >= ANSWERS_MAX / 2
+            || self.young.bytes + bytes > ANSWERS_BYTES_MAX / 2;
+        if is_full {
+            self.old = std::mem::take(&mut self.young);
+        }
+        // Two may have asked the same at the same time.
+        if self.young.of.insert(key, value).is_none() {
+            self.young.bytes += bytes;
+        }
+    }
 }
 
 impl Answers {
@@ -70,20 +158,14 @@ impl Answers {
         if !kept.turn_to(edition) {
             return None;
         }
-        if let Some(answer) = kept.young.of.get(key) {
-            return Some(answer.clone());
-        }
-        let (key, answer) = kept.old.of.remove_entry(key)?;
-        kept.old.bytes -= key.bytes(&answer);
-        kept.keep(key, answer.clone());
-        Some(answer)
+        kept.recent.get(key)
     }
 
     /// Keeps an answer that was found in this edition.
     pub(super) fn put(&self, edition: Edition, key: Key, answer: &Answer) {
         let mut kept = self.kept();
         if kept.turn_to(edition) && key.bytes(answer) <= ANSWER_BYTES_MAX {
-            kept.keep(key, answer.clone());
+            kept.recent.keep(key, answer.clone());
         }
     }
 
@@ -103,19 +185,6 @@ impl Kept {
             *self = Self { edition: Some(edition), ..Self::default() };
         }
         true
-    }
-
-    fn keep(&mut self, key: Key, answer: Answer) {
-        let bytes = key.bytes(&answer);
-        let is_full = self.young.of.len() >= ANSWERS_MAX / 2
-            || self.young.bytes + bytes > ANSWERS_BYTES_MAX / 2;
-        if is_full {
-            self.old = std::mem::take(&mut self.young);
-        }
-        // Two may have asked the same at the same time.
-        if self.young.of.insert(key, answer).is_none() {
-            self.young.bytes += bytes;
-        }
     }
 }
 
@@ -165,6 +234,22 @@ mod tests {
     }
 
     #[test]
+    fn a_vector_is_of_one_model_and_there_is_room_for_so_many() {
+        let vectors = Vectors::default();
+        let of = |model: u8, text: &str| Encoded { model: [model; 32], text: text.to_owned() };
+        let vector: Arc<[f32]> = [0.5].into();
+        vectors.put(of(1, "often"), &vector);
+        assert_eq!(vectors.get(&of(2, "often")), None);
+        for at in 0..3 * ANSWERS_MAX {
+            vectors.put(of(1, &at.to_string()), &vector);
+            assert_eq!(vectors.get(&of(1, "often")).as_ref(), Some(&vector), "after {at}");
+        }
+        assert_eq!(vectors.get(&of(1, "0")), None);
+        vectors.put(of(1, &"x".repeat(ANSWER_BYTES_MAX)), &vector);
+        assert_eq!(vectors.get(&of(1, &"x".repeat(ANSWER_BYTES_MAX))), None);
+    }
+
+    #[test]
     fn there_is_room_for_so_many_and_what_is_asked_again_stays() {
         let (_folder, store) = store(1);
         let edition = store.snapshot().edition();
@@ -180,7 +265,7 @@ mod tests {
         }
         answers.put(edition, key(&"x".repeat(ANSWER_BYTES_MAX)), &nothing());
         let kept = answers.kept();
-        for half in [&kept.young, &kept.old] {
+        for half in [&kept.recent.young, &kept.recent.old] {
             let bytes: usize = half.of.iter().map(|(key, answer)| key.bytes(answer)).sum();
             assert_eq!(bytes, half.bytes);
             assert!(bytes <= ANSWERS_BYTES_MAX / 2 && half.of.len() <= ANSWERS_MAX / 2);

@@ -21,9 +21,7 @@ pub(super) struct Fused {
     pub(super) found_by: Vec<(Lane, f32)>,
     /// Its cosine with the question, where a lane compared them and it has an embedding.
     pub(super) cosine: Option<f32>,
-    /// Its BM25 score, where a lane looked for the question's words.
-    pub(super) words: Option<f32>,
-    /// That score as a share of what the question's words could give at most, 0 to 1.
+    /// Its BM25 score as a share of what the question's words could give at most, 0 to 1.
     pub(super) share: f32,
     /// Whether it has every word of the question that carries a subject, or a name that the question
     /// names: the question may be short, but it is about this.
@@ -83,16 +81,7 @@ pub(super) fn fuse(means: &Means<'_>, plan: &Plan, ran: &Ran) -> Result<Vec<Fuse
                 + weight(Lane::Meaning) * cosine.unwrap_or(0.0).max(0.0)
                 + others.sum::<f32>();
             let is_meant = is_meant(&words.terms, &item);
-            Fused {
-                place,
-                score,
-                found_by,
-                cosine,
-                words: Some(item.score),
-                share,
-                is_meant,
-                is_titled: false,
-            }
+            Fused { place, score, found_by, cosine, share, is_meant, is_titled: false }
         })
         .collect();
     sort(&mut fused);
@@ -118,7 +107,6 @@ fn alone(lane: Lane, place: Place, score: f32) -> Fused {
         score,
         found_by: vec![(lane, score)],
         cosine: (lane == Lane::Meaning).then_some(score),
-        words: (lane == Lane::Words).then_some(score),
         share: 0.0,
         is_meant: false,
         is_titled: false,

@@ -4,9 +4,10 @@
 //! the engine passes over their rows. What a caller may not see can therefore change neither ranking nor
 //! counts. What would have had a place in the answer is looked for separately, for the ledger's sake.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Class, Filter, Hidden, Place, SearchError, Sight, Snapshot};
+use engine::{Class, Edition, Filter, Hidden, Place, SearchError, Sight, Snapshot};
 
 use super::lanes::{Lane, Ran};
 use super::{Means, Outcome, Plan, Withheld};
@@ -20,7 +21,16 @@ const CALLERS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub struct HiddenFrom {
     /// Who asked last stands last.
-    callers: Mutex<Vec<(Asker, Arc<Hidden>)>>,
+    callers: Mutex<Vec<(Asker, Arc<Mutex<Known>>)>>,
+}
+
+/// What is known of one caller. Who looks through the store for it holds it, so that others of the same caller
+/// wait for what comes of that instead of looking through as well.
+#[derive(Debug, Default)]
+struct Known {
+    /// The newest edition that was asked.
+    edition: Option<Edition>,
+    hidden: Arc<Hidden>,
 }
 
 /// All of a caller that rules look at.
@@ -65,32 +75,33 @@ impl HiddenFrom {
         who: &Who<'_>,
     ) -> Result<Option<Arc<Hidden>>, SearchError> {
         let known = self.known(who);
-        let hidden = match known {
-            Some(known) if known.is_of(snapshot) => known,
-            known => {
-                let sight = |class: &Class<'_>| sight(rules, who, class);
-                let hidden = Arc::new(snapshot.hide(&known.unwrap_or_default(), sight)?);
-                self.keep(who, &hidden);
-                hidden
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let hidden = if known.hidden.is_of(snapshot) {
+            Arc::clone(&known.hidden)
+        } else {
+            let sight = |class: &Class<'_>| sight(rules, who, class);
+            let hidden = Arc::new(snapshot.hide(&known.hidden, sight)?);
+            // Who still looks at an older state does not take from the others what holds for the newer one.
+            if known.edition.is_none_or(|kept| kept <= snapshot.edition()) {
+                known.hidden = Arc::clone(&hidden);
             }
+            hidden
         };
+        known.edition = known.edition.max(Some(snapshot.edition()));
         Ok((!hidden.is_empty()).then_some(hidden))
     }
 
-    fn known(&self, who: &Who<'_>) -> Option<Arc<Hidden>> {
+    fn known(&self, who: &Who<'_>) -> Arc<Mutex<Known>> {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = callers.iter().position(|(asker, _)| asker.is(who))?;
-        callers[at..].rotate_left(1);
-        callers.last().map(|(_, hidden)| Arc::clone(hidden))
-    }
-
-    fn keep(&self, who: &Who<'_>, hidden: &Arc<Hidden>) {
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        callers.retain(|(asker, _)| !asker.is(who));
-        if callers.len() == CALLERS_MAX {
-            callers.remove(0);
+        if let Some(at) = callers.iter().position(|(asker, _)| asker.is(who)) {
+            callers[at..].rotate_left(1);
+        } else {
+            if callers.len() == CALLERS_MAX {
+                callers.remove(0);
+            }
+            callers.push((Asker::of(who), Arc::default()));
         }
-        callers.push((Asker::of(who), Arc::clone(hidden)));
+        callers.last().map_or_else(Arc::default, |(_, known)| Arc::clone(known))
     }
 }
 
@@ -108,6 +119,25 @@ fn sight(rules: &Rules, who: &Who<'_>, class: &Class<'_>) -> Sight {
     }
 }
 
+/// What had a place in the answer before it was known that nothing answers: what is hidden is measured by
+/// that.
+pub(super) struct Shown {
+    count: usize,
+    /// The lanes' own scores of the worst that they found.
+    words: Option<f32>,
+    meaning: Option<f32>,
+}
+
+impl Shown {
+    pub(super) fn of(outcome: &Outcome) -> Self {
+        Self {
+            count: outcome.items.len(),
+            words: worst_shown(outcome, Lane::Words),
+            meaning: worst_shown(outcome, Lane::Meaning),
+        }
+    }
+}
+
 /// Items that the lanes would have given a place in the answer, were they not hidden: those that are at least
 /// as good by words or by meaning as the worst that is shown. Where nothing is shown, all that have the words,
 /// and the nearest one. At most as many of each lane as the answer may have.
@@ -119,6 +149,7 @@ pub(super) fn kept_back(
     plan: &Plan,
     ran: &Ran,
     outcome: &Outcome,
+    shown: &Shown,
 ) -> Result<Vec<Withheld>, SearchError> {
     if means.hidden.is_none() {
         return Ok(Vec::new());
@@ -127,14 +158,14 @@ pub(super) fn kept_back(
     let (plan, _) = super::narrowed(means, &Plan { filter, ..plan.clone() })?;
     let mut places: Vec<Place> = Vec::new();
     let limit = plan.bounds.limit;
-    let is_full = outcome.items.len() >= limit;
+    let is_full = shown.count >= limit;
     if plan.words {
         let hits = means.snapshot.search_words(&plan.text, limit, &plan.filter)?;
-        let floor = worst_shown(outcome, Lane::Words).filter(|_| is_full).unwrap_or(0.0);
+        let floor = shown.words.filter(|_| is_full).unwrap_or(0.0);
         places.extend(hits.iter().filter(|hit| hit.score >= floor).map(|hit| hit.place));
     }
     if let Some(question) = &ran.question {
-        let floor = worst_shown(outcome, Lane::Meaning);
+        let floor = shown.meaning;
         let limit = if floor.is_some() { limit } else { 1 };
         let hits = means.snapshot.nearest(means.kernels, question, limit, &plan.filter)?;
         let floor = floor.unwrap_or(f32::NEG_INFINITY);
@@ -142,8 +173,11 @@ pub(super) fn kept_back(
     }
     places.sort_unstable();
     places.dedup();
-    // What is redacted may have come in by another way.
-    places.retain(|place| outcome.items.iter().all(|item| item.place != *place));
+    // What is redacted may have come in by another way, and what the gate filed is filed.
+    let withheld = outcome.withheld.iter().map(|kept| kept.place);
+    let filed: HashSet<Place> =
+        outcome.items.iter().map(|item| item.place).chain(withheld).collect();
+    places.retain(|place| !filed.contains(place));
     places
         .into_iter()
         .map(|place| means.withheld(place))
@@ -156,4 +190,27 @@ fn worst_shown(outcome: &Outcome, lane: Lane) -> Option<f32> {
     let found = outcome.items.iter().flat_map(|item| &item.found_by);
     let scores = found.filter(|(by, _)| *by == lane).map(|&(_, score)| score);
     scores.min_by(f32::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::passes::tests::{items, store};
+    use super::*;
+
+    #[test]
+    fn who_looks_at_an_older_state_takes_nothing_from_those_of_the_newer_one() {
+        let (_folder, store) = store(1);
+        let earlier = store.snapshot();
+        store.write(items(1)).unwrap();
+        let later = store.snapshot();
+        let rules = Rules::new(Vec::new()).unwrap();
+        let who =
+            Who { workspace: "w", principal: "ada", plan: "team", scopes: &[], purpose: None };
+        let from = HiddenFrom::default();
+        let of = |snapshot| from.of(snapshot, &rules, &who).unwrap().expect("nothing is allowed");
+        let newer = of(&later);
+        assert!(newer.is_of(&later) && !newer.is_of(&earlier));
+        assert!(of(&earlier).is_of(&earlier));
+        assert!(Arc::ptr_eq(&newer, &of(&later)));
+    }
 }

@@ -123,6 +123,9 @@ pub(super) struct Ran {
     pub(super) question: Option<Arc<[f32]>>,
 }
 
+/// Why no lane runs, where the question has in quotes what nothing has that was looked at.
+pub(super) const NOTHING_QUOTED: &str = "no item has what stands in quotes";
+
 /// Seeds that the graph lane starts from, of each other lane.
 const GRAPH_SEEDS: usize = 5;
 
@@ -132,6 +135,10 @@ pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran,
     for lane in Lane::ALL {
         let reason = lane.reason(plan);
         means.snapshot.check()?;
+        let reason = match plan.finds_nothing() {
+            true => reason.and(Err(NOTHING_QUOTED)),
+            false => reason,
+        };
         let is_late = reason.is_ok() && began.elapsed() > plan.bounds.deadline;
         ran.cut_short |= is_late;
         let why = match reason {

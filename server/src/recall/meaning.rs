@@ -3,12 +3,13 @@
 //! Owns the way of one question: answered before, or encoded together with others and compared in a
 //! pass that is shared. What it finds is not yet gated.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use engine::{Place, SearchError};
 use kernels::Kernels;
 
-use super::answers::{Answer, Answers, Key};
+use super::answers::{Answer, Answers, Encoded, Key, Vectors};
 use super::lanes::Ran;
 use super::passes::Passes;
 use super::{Means, Plan};
@@ -17,12 +18,14 @@ use super::{Means, Plan};
 pub struct Meaning {
     passes: Passes,
     answers: Answers,
+    vectors: Vectors,
 }
 
 impl Meaning {
     /// For work on so many threads at most.
     pub fn new(kernels: Kernels, threads: usize) -> Self {
-        Self { passes: Passes::new(kernels, threads), answers: Answers::default() }
+        let passes = Passes::new(kernels, threads);
+        Self { passes, answers: Answers::default(), vectors: Vectors::default() }
     }
 }
 
@@ -33,31 +36,43 @@ pub(super) fn meaning(
     plan: &Plan,
     ran: &mut Ran,
 ) -> Result<Vec<(Place, f32)>, SearchError> {
-    let Meaning { passes, answers } = means.meaning;
+    let Meaning { passes, answers, .. } = means.meaning;
     let snapshot = means.snapshot;
     let (edition, limit) = (snapshot.edition(), plan.bounds.candidate_limit);
-    let key = Key {
+    // What stands in quotes is chosen anew for each question, so nobody would find this again.
+    let key = plan.filter.among.is_none().then(|| Key {
         text: plan.text.clone(),
         limit,
         filter: plan.filter.clone(),
         moment: snapshot.moment(),
-    };
-    let answer = if let Some(answer) = answers.get(edition, &key) {
+    });
+    let answer = if let Some(answer) = key.as_ref().and_then(|key| answers.get(edition, key)) {
         answer
     } else {
         let coming = passes.announce();
-        let began = Instant::now();
-        let query = means.embedder.embed_question(&plan.text, &|| snapshot.check().is_err());
-        let Some(query) = query else { return Err(SearchError::Interrupted) };
-        ran.encode = Some(began.elapsed());
+        let query = vector(means, &plan.text, ran)?;
         let hits = coming.nearest(snapshot, &query, limit, &plan.filter)?;
-        let answer = Answer { query: query.into(), hits: hits.into() };
-        // What stands in quotes is chosen anew for each question, so nobody would find this again.
-        if plan.filter.among.is_none() {
+        let answer = Answer { query, hits: hits.into() };
+        if let Some(key) = key {
             answers.put(edition, key, &answer);
         }
         answer
     };
     ran.question = Some(answer.query);
     Ok(answer.hits.iter().map(|hit| (hit.place, hit.score)).collect())
+}
+
+/// The question's vector. `ran` has then how long encoding took, where it was necessary.
+fn vector(means: &Means<'_>, text: &str, ran: &mut Ran) -> Result<Arc<[f32]>, SearchError> {
+    let vectors = &means.meaning.vectors;
+    let key = Encoded { model: means.embedder.model().fingerprint, text: text.to_owned() };
+    if let Some(vector) = vectors.get(&key) {
+        return Ok(vector);
+    }
+    let began = Instant::now();
+    let vector = means.embedder.embed_question(text, &|| means.snapshot.check().is_err());
+    let vector: Arc<[f32]> = vector.ok_or(SearchError::Interrupted)?.into();
+    ran.encode = Some(began.elapsed());
+    vectors.put(key, &vector);
+    Ok(vector)
 }

@@ -82,12 +82,12 @@ impl Means<'_> {
         decide(self.rules, self.who, &what, Action::Read)
     }
 
-    /// An item that the answer does not show.
     /// Whether the caller may be told anything by what the item at a place says.
     fn reads(&self, place: Place) -> bool {
         self.hidden.as_ref().is_none_or(|hidden| !self.snapshot.is_veiled(hidden, place))
     }
 
+    /// An item that the answer does not show.
     fn withheld(&self, place: Place) -> Result<Withheld, Damage> {
         let item = self.snapshot.item(place)?;
         let decision = self.may_read(&item);
@@ -108,9 +108,8 @@ pub struct Recalled {
     pub found_by: Vec<(Lane, f32)>,
     /// Its cosine with the question, where a lane compared them.
     pub cosine: Option<f32>,
-    /// Its BM25 score, where a lane looked for the question's words.
-    pub words: Option<f32>,
-    /// That score as a share of what the question's words could give at most, 0 to 1.
+    /// Its BM25 score as a share of what the question's words could give at most, 0 to 1; 0 where one lane
+    /// alone ran.
     pub share: f32,
     /// Whether it has every word of the question that carries a subject, or a name in it.
     pub is_meant: bool,
@@ -175,8 +174,8 @@ pub struct Outcome {
     pub route: &'static str,
     /// Why nothing answers the question, where nothing does: the items are then the nearest few.
     pub abstained: Option<String>,
-    /// Whether the time ran out before every lane had run, or too much was to be looked through for what
-    /// stands in quotes.
+    /// Whether the time ran out before every lane had run, too much was to be looked through for what
+    /// stands in quotes, or there are more duplicates, conflicts or successors than an answer names.
     pub cut_short: bool,
     /// How long the question took to become a vector, where it did; part of its lane's time.
     pub encode: Option<Duration>,
@@ -190,6 +189,15 @@ impl Outcome {
     /// What was withheld or redacted as far as the caller may know.
     pub fn told(&self) -> impl Iterator<Item = &Withheld> {
         self.withheld.iter().filter(|kept| kept.is_told)
+    }
+
+    /// Leaves the first `count` items, and gives what was behind them. What of that policy redacted is then
+    /// neither shown nor told.
+    pub fn cut_to(&mut self, count: usize) -> Vec<Recalled> {
+        let cut = self.items.split_off(count.min(self.items.len()));
+        let is_cut = |kept: &Withheld| cut.iter().any(|item| item.place == kept.place);
+        self.withheld.retain(|kept| !(kept.is_shown && is_cut(kept)));
+        cut
     }
 }
 
@@ -216,7 +224,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let ordered = if plan.prefer_replacements {
         arbitrate::bring_replacements(means, plan, distinct)?
     } else {
-        arbitrate::Ordered { candidates: distinct, replaced: HashMap::new() }
+        arbitrate::Ordered { candidates: distinct, replaced: HashMap::new(), cut_short: false }
     };
     let mut outcome = Outcome {
         items: Vec::new(),
@@ -243,23 +251,31 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
             folding.fold_last(&mut outcome.items)?;
         }
     }
-    if plan.abstains && !outcome.cut_short {
-        outcome.abstained = abstain::abstains(&outcome.items);
+    let shown = hidden::Shown::of(&outcome);
+    // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
+    if plan.abstains && (!outcome.cut_short || outcome.items.is_empty()) {
+        outcome.abstained = match plan.finds_nothing() {
+            true => Some(lanes::NOTHING_QUOTED.to_owned()),
+            false => abstain::abstains(&outcome.items),
+        };
         if outcome.abstained.is_some() {
-            outcome.items.truncate(abstain::NEAREST_GIVEN_MAX);
+            outcome.cut_to(abstain::NEAREST_GIVEN_MAX);
         }
     }
+    outcome.cut_short |= ordered.cut_short || folding.cut_short;
     if plan.explains {
         let known = why::Known { question: &plan.text, ran: &ran, replaced: &ordered.replaced };
         why::explain(means, &known, &mut outcome.items)?;
-        outcome.conflicts = arbitrate::conflicts(means, &outcome.items)?;
+        let conflicts = arbitrate::conflicts(means, &outcome.items)?;
+        outcome.cut_short |= conflicts.cut_short;
+        outcome.conflicts = conflicts.found;
     }
     outcome.fuse = fusing.elapsed();
     if plan.neighbours {
         add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
     }
     outcome.took = began.elapsed();
-    let kept_back = hidden::kept_back(means, asked, &ran, &outcome)?;
+    let kept_back = hidden::kept_back(means, asked, &ran, &outcome, &shown)?;
     outcome.withheld.extend(kept_back);
     Ok(outcome)
 }
@@ -300,7 +316,6 @@ fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<
             score: found.score,
             found_by: found.found_by,
             cosine: found.cosine,
-            words: found.words,
             share: found.share,
             is_meant: found.is_meant || found.is_titled,
             verdict: decision.verdict,
@@ -346,4 +361,58 @@ fn add_neighbours(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_redacted_and_cut_off_is_neither_shown_nor_told() {
+        let (_folder, store) = passes::tests::store(3);
+        let snapshot = store.snapshot();
+        let question = [1.0, 0.5, 0.0, 0.0];
+        let hits = snapshot.nearest(&Kernels::detect(), &question, 3, &engine::Filter::default());
+        let places: Vec<Place> = hits.unwrap().iter().map(|hit| hit.place).collect();
+        let item = |place| Recalled {
+            place,
+            score: 0.0,
+            found_by: Vec::new(),
+            cosine: None,
+            share: 0.0,
+            is_meant: false,
+            verdict: Verdict::Redact,
+            rule: String::new(),
+            why: None,
+            duplicates: Vec::new(),
+            neighbours: Vec::new(),
+        };
+        let kept = |place, is_shown| Withheld {
+            place,
+            verdict: Verdict::Redact,
+            rule: String::new(),
+            is_shown,
+            is_told: true,
+        };
+        let mut outcome = Outcome {
+            items: places[..2].iter().copied().map(item).collect(),
+            conflicts: Vec::new(),
+            withheld: vec![kept(places[0], true), kept(places[1], true), kept(places[2], false)],
+            lanes: Vec::new(),
+            skipped: Vec::new(),
+            bounds: Bounds::GOVERNED,
+            route: "governed",
+            abstained: None,
+            cut_short: false,
+            encode: None,
+            fuse: Duration::ZERO,
+            took: Duration::ZERO,
+        };
+        assert!(outcome.cut_to(5).is_empty());
+        assert_eq!(outcome.told().count(), 3);
+        let cut = outcome.cut_to(1);
+        assert_eq!(cut.iter().map(|item| item.place).collect::<Vec<_>>(), places[1..2]);
+        let told: Vec<Place> = outcome.told().map(|kept| kept.place).collect();
+        assert_eq!(told, [places[0], places[2]]);
+    }
 }

@@ -134,6 +134,11 @@ impl Plan {
         plan
     }
 
+    /// Whether the items that it may find were chosen, and are none.
+    pub(super) fn finds_nothing(&self) -> bool {
+        self.filter.among.as_ref().is_some_and(|chosen| chosen.is_empty())
+    }
+
     fn of(route: &'static str, question: Question) -> Self {
         let mut bounds = Bounds::GOVERNED;
         if let Some(limit) = question.limit {

@@ -152,7 +152,7 @@ pub fn shown(
         }
         items.push(item);
     }
-    for (at, gone) in outcome.items.drain(items.len()..).enumerate() {
+    for (at, gone) in outcome.cut_to(items.len()).iter().enumerate() {
         room.leave_out(usize::from(at > 0) + gone.neighbours.len()); // the first was counted
     }
     let knows: show::Knows<'_> = &|other| context.may_know(other);

@@ -57,7 +57,8 @@ pub(super) fn readable(
     for conflict in conflicts {
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let [one, other] = [&conflict["items"][0], &conflict["items"][1]].map(word);
-        text.push_str(&format!("{one} and {other} conflict: {}\n", word(&conflict["why"])));
+        let why = one_line(&word(&conflict["why"]), BODY_CHARS_MAX);
+        text.push_str(&format!("{one} and {other} conflict:\n   | {why}\n"));
     }
     if withheld > 0 {
         text.push_str(&format!("{withheld} more withheld or redacted by policy.\n"));
@@ -87,11 +88,13 @@ fn one_line(text: &str, chars_max: usize) -> String {
 }
 
 /// Whether a sign is not shown but changes how others are: controls, and what turns the direction of
-/// writing (Unicode, UAX 9) or separates lines.
+/// writing (Unicode, UAX 9), separates lines, or is read by programs alone: breadthless ones and tags. What
+/// joins letters, or keeps them from joining, is part of how some languages are written.
 fn moves_text(c: char) -> bool {
     let turns = matches!(c,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
+    let unseen = matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    c.is_control() || turns || unseen || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -126,6 +129,17 @@ mod tests {
     }
 
     #[test]
+    fn what_only_a_program_reads_is_not_passed_on_and_what_joins_letters_is() {
+        let hostile = "a\u{200b}b\u{2060}c\u{feff}d\u{e0001}e\u{e0041}f\u{e007f}";
+        let mended = "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e\u{fffd}f\u{fffd}";
+        assert_eq!(one_line(hostile, 40), mended);
+        assert_eq!(one_line("a\u{200c}b\u{200d}c", 40), "a\u{200c}b\u{200d}c");
+        let conflict = json!({"items": ["itm_1", "itm_2"], "why": "number: 3\n4. itm_9\u{200b}"});
+        let text = readable(&[item("", "x")], &[conflict], 0, false);
+        assert!(text.ends_with("conflict:\n   | number: 3 4. itm_9\u{fffd}\n"), "{text:?}");
+    }
+
+    #[test]
     fn lines_are_cut_at_their_bound() {
         assert_eq!(one_line("ab cd ef", 5), "ab cd");
         assert_eq!(one_line("ab cd ef", 4), "ab c");
@@ -139,7 +153,7 @@ mod tests {
         let conflict = json!({"items": ["itm_1", "itm_2"], "why": "number: 3 against 4"});
         let text = readable(&[item("", "x")], &[conflict], 2, false);
         assert!(text.starts_with("1 item on record"), "{text}");
-        assert!(text.contains("itm_1 and itm_2 conflict: number: 3 against 4\n"), "{text}");
+        assert!(text.contains("itm_1 and itm_2 conflict:\n   | number: 3 against 4\n"), "{text}");
         assert!(text.ends_with("2 more withheld or redacted by policy.\n"), "{text}");
         assert!(readable(&[], &[], 0, false).starts_with("Nothing on record"));
     }

@@ -30,6 +30,18 @@ fn of_items_that_say_the_same_the_newest_is_given() {
 }
 
 #[test]
+fn what_is_told_of_the_one_that_is_given_is_its_own() {
+    let newer = || at(note(2, SAME), "2025-03-01T00:00:00Z");
+    let alone = House::new();
+    alone.write(vec![newer()]);
+    let both = House::new();
+    both.write(vec![at(note(1, ONE), "2025-01-01T00:00:00Z"), newer()]);
+    let (alone, both) = (alone.ask(ONE), both.ask(ONE));
+    assert_eq!(item(&both, 2)["duplicates"], json!([name(1)]));
+    assert_eq!(item(&both, 2)["why"]["cosine"], item(&alone, 2)["why"]["cosine"], "{both}");
+}
+
+#[test]
 fn what_a_caller_does_not_see_is_no_duplicate() {
     let house = House::new();
     let veiled = ItemDraft { gates: vec![GATE.to_owned()], ..note(1, ONE) };

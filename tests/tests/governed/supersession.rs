@@ -3,7 +3,7 @@
 use engine::{ItemDraft, Sensitivity};
 use serde_json::json;
 
-use super::{House, ids, item, name, note};
+use super::{GATE, House, ids, item, name, note};
 
 fn after(id: u128, before: u128, text: &str) -> ItemDraft {
     ItemDraft { supersedes: vec![engine::ItemId(before)], ..note(id, text) }
@@ -31,6 +31,18 @@ fn all_that_stand_in_place_of_a_split_item_come_before_it() {
     let words = &item(&answer, 1)["why"]["words"];
     assert_eq!(words, &json!(["gannets", "ledge", "zeta", "ladder"]));
     assert_eq!(answer["conflicts"], json!([]));
+}
+
+/// Were it left out, the caller would know by that what the one that is hidden says.
+#[test]
+fn what_is_seen_stays_where_its_replacement_is_redacted_and_says_the_same() {
+    let house = House::new();
+    let text = "Gannets nest on ledge zeta beside the red ladder.";
+    let veiled = |id, text| ItemDraft { gates: vec![GATE.to_owned()], ..after(id, 1, text) };
+    house.write(vec![note(1, text), veiled(2, text)]);
+    let answer = house.ask_as_member("gannets on ledge zeta ladder");
+    assert_eq!(item(&answer, 1)["text"], text, "{answer}");
+    assert_eq!(ids(&house.ask("gannets on ledge zeta ladder")), [2], "who sees both needs one");
 }
 
 #[test]

@@ -57,6 +57,20 @@ fn the_route_says_which_lanes_ran_and_why() {
 }
 
 #[test]
+fn where_nothing_has_what_is_quoted_no_lane_runs_and_that_is_why() {
+    let house = house();
+    let why = "no item has what stands in quotes";
+    let answer = house.ask("what of \"the purple submarine\"?");
+    let routing = &answer["routing"];
+    assert_eq!(ids(&answer), [0; 0], "{answer}");
+    assert_eq!((&routing["abstained"], &routing["abstained_why"]), (&true.into(), &why.into()));
+    assert!(lanes(&answer).is_empty(), "{answer}");
+    let skipped = routing["skipped"].as_array().unwrap();
+    let of = |lane: &str| skipped.iter().find(|it| it["lane"] == lane).unwrap();
+    assert_eq!((&of("words")["why"], &of("meaning")["why"]), (&why.into(), &why.into()));
+}
+
+#[test]
 fn as_of_recalls_what_was_known_and_true_then() {
     let house = House::new();
     let until = ItemDraft {
