@@ -19,16 +19,17 @@ const ITEMS_LOOKED_AT_MAX: usize = 4096;
 /// Bytes of a text in which a symbol is looked for.
 const TEXT_BYTES_LOOKED_AT: usize = 16 << 10;
 
-/// What other lanes found at a named place, or a title that has the symbol.
+/// What other lanes found at a named place, or what stands under a name as its heading.
 const SURE: f32 = 1.0;
 /// A file's own item.
 const FILE: f32 = 0.8;
-/// A text that has the symbol.
-const TEXT: f32 = 0.7;
 /// Another part of a named file.
 const PART: f32 = 0.5;
-/// A text that mentions the file.
-const MENTION: f32 = 0.3;
+/// Another title that has the name. Its words count already, and much prose has names that look like code
+/// (`mRNA`), so this and a mention only decide between items that are nearly as good.
+const TITLE: f32 = 0.05;
+/// A text that has it.
+const MENTION: f32 = 0.01;
 
 /// What the names of a question lead to, the surest first.
 pub(super) fn find(
@@ -48,11 +49,8 @@ pub(super) fn find(
     for &source in &sources {
         add_file(means, plan, source, &mut found)?;
     }
-    for symbol in &named.symbols {
-        add_naming(means, plan, (symbol, TEXT), others, &mut found)?;
-    }
-    for path in &named.paths {
-        add_naming(means, plan, (path, MENTION), others, &mut found)?;
+    for name in named.symbols.iter().chain(&named.paths) {
+        add_naming(means, plan, name, others, &mut found)?;
     }
     let mut places = found.places;
     places.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -113,12 +111,11 @@ fn add_file(
     means.snapshot.check()
 }
 
-/// Items that have a name, among those that its words lead to and what other lanes found. `in_text` is
-/// what one counts for that has it in its text and not in its title.
+/// Items that have a name, among those that its words lead to and what other lanes found.
 fn add_naming(
     means: &Means<'_>,
     plan: &Plan,
-    (name, in_text): (&str, f32),
+    name: &str,
     others: &[Candidates],
     found: &mut Found,
 ) -> Result<(), SearchError> {
@@ -131,13 +128,20 @@ fn add_naming(
         }
         let item = means.snapshot.item(place)?;
         let text = &item.text[..item.text.floor_char_boundary(TEXT_BYTES_LOOKED_AT)];
-        if has_symbol(item.title, name) || has_path_of(item.title, name) {
+        if is_headed(item.title, name) || has_path_of(item.title, name) {
             found.add(place, SURE);
+        } else if has_symbol(item.title, name) {
+            found.add(place, TITLE);
         } else if has_symbol(text, name) {
-            found.add(place, in_text);
+            found.add(place, MENTION);
         }
     }
     Ok(())
+}
+
+/// Whether the last heading of a title is the name: `conn.rs > open_store`.
+fn is_headed(title: &str, name: &str) -> bool {
+    title.rsplit_once(" > ").is_some_and(|(_, heading)| heading == name)
 }
 
 /// Whether a title names every part of `Store::open`, as headings of code do: `Store > open`.

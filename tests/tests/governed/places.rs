@@ -74,3 +74,19 @@ fn a_symbol_leads_to_what_has_it_by_that_name() {
     assert_eq!(ids(&answer)[0], 8, "{answer}");
     assert!(item(&answer, 7)["why"].get("place").is_none(), "another symbol: {answer}");
 }
+
+#[test]
+fn a_name_in_a_text_counts_for_little_beside_the_rest_of_the_question() {
+    let house = House::new();
+    let headed = ItemDraft {
+        title: "harbour.rs > moorBoat".to_owned(),
+        ..note(3, "It is tied with two lines.")
+    };
+    let about = "The keeper trims the wick of the lamp at dusk and winds the clockwork.";
+    house.write(vec![note(1, "A leaflet on mRNA came by boat."), note(2, about), headed]);
+    let answer = house.ask("mRNA: the keeper trims the wick at dusk");
+    assert_eq!(ids(&answer)[..2], [2, 1], "{answer}");
+    assert!(item(&answer, 1)["why"]["place"].as_f64().unwrap() > 0.0);
+    let answer = house.ask("how does moorBoat tie it");
+    assert_eq!(item(&answer, 3)["why"]["place"], 1.0, "a heading is the name itself: {answer}");
+}
