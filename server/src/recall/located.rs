@@ -26,12 +26,15 @@ const TEXT_BYTES_LOOKED_AT: usize = 16 << 10;
 const SURE: f32 = 1.0;
 /// A file's own item.
 const FILE: f32 = 0.8;
-/// A text that has the symbol.
-const TEXT: f32 = 0.7;
 /// Another part of a named file.
 const PART: f32 = 0.5;
-/// A text that mentions the file.
-const MENTION: f32 = 0.3;
+/// A text that has the symbol.
+const TEXT: f32 = 0.7;
+/// A title that has the path. Its words count already, and much prose has what looks like a path
+/// (`insulin/insulin-like`), so this and a mention only decide between items that are nearly as good.
+const TITLE: f32 = 0.05;
+/// A text that mentions the path.
+const MENTION: f32 = 0.01;
 
 /// What the names of a question lead to, the surest first.
 pub(super) fn find(
@@ -55,11 +58,11 @@ pub(super) fn find(
     for &source in &sources {
         add_file(means, plan, source, &mut found)?;
     }
-    let symbols = named.symbols.iter().map(|symbol| (symbol, TEXT));
-    let paths = named.paths.iter().map(|path| (path, MENTION));
-    for (name, in_text) in symbols.chain(paths) {
+    let symbols = named.symbols.iter().map(|symbol| (symbol, (SURE, TEXT)));
+    let paths = named.paths.iter().map(|path| (path, (TITLE, MENTION)));
+    for (name, scores) in symbols.chain(paths) {
         means.snapshot.check()?;
-        add_naming(means, plan, (name, in_text), &others, &mut found)?;
+        add_naming(means, plan, (name, scores), &others, &mut found)?;
     }
     let mut places: Vec<(Place, f32)> = found.scores.into_iter().collect();
     places.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -142,11 +145,11 @@ fn add_file(
 }
 
 /// Items that have a name, among those that its words lead to and what other lanes found, unless they
-/// are many. `in_text` is what one counts for that has it in its text and not in its title.
+/// are many. The scores are for one that has it in its title, and for one that has it in its text alone.
 fn add_naming(
     means: &Means<'_>,
     plan: &Plan,
-    (name, in_text): (&str, f32),
+    (name, (in_title, in_text)): (&str, (f32, f32)),
     others: &[Place],
     found: &mut Found,
 ) -> Result<(), SearchError> {
@@ -162,7 +165,7 @@ fn add_naming(
         let item = means.snapshot.item(place)?;
         let text = &item.text[..item.text.floor_char_boundary(TEXT_BYTES_LOOKED_AT)];
         if has_symbol(item.title, name) || has_path_of(item.title, name) {
-            having.push((place, SURE));
+            having.push((place, in_title));
         } else if has_symbol(text, name) {
             having.push((place, in_text));
         }
