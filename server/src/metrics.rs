@@ -106,6 +106,8 @@ pub enum Stage {
     Graph,
     /// One ranking, what stands now before what it replaced, and the gate.
     Fuse,
+    /// What policy kept back, for the ledger.
+    KeepBack,
     /// Fields, tokens and files of each item.
     Evidence,
     /// The answer's JSON and text.
@@ -116,7 +118,7 @@ pub enum Stage {
 
 impl Stage {
     /// Each, in the order in which a call comes through them.
-    pub const ALL: [Stage; 11] = [
+    pub const ALL: [Stage; 12] = [
         Stage::Authenticate,
         Stage::Encode,
         Stage::Words,
@@ -125,6 +127,7 @@ impl Stage {
         Stage::Place,
         Stage::Graph,
         Stage::Fuse,
+        Stage::KeepBack,
         Stage::Evidence,
         Stage::Render,
         Stage::Ledger,
@@ -141,6 +144,7 @@ impl Stage {
             Stage::Place => "place",
             Stage::Graph => "graph",
             Stage::Fuse => "fuse",
+            Stage::KeepBack => "keep_back",
             Stage::Evidence => "evidence",
             Stage::Render => "render",
             Stage::Ledger => "ledger",

@@ -96,6 +96,28 @@ impl Snapshot {
         hidden.of(self.part(place)).is_some_and(|hidden| hidden.veils(place.row))
     }
 
+    /// The places of all that `hidden` hides in what it says, in order, where these are no more than `most`.
+    pub fn veiled_places(&self, hidden: &Hidden, most: usize) -> Option<Vec<Place>> {
+        let mut places = Vec::new();
+        for (at, part) in (0..).zip(self.parts.iter()) {
+            let veiled = match hidden.of(part) {
+                None => continue,
+                Some(HiddenOf::All) => return None,
+                Some(HiddenOf::Rows(rows)) => rows,
+            };
+            let count = veiled.veiled.count() as usize;
+            if places.len() + count > most {
+                return None;
+            }
+            let mut next = veiled.veiled.first_from(0);
+            while let Some(row) = next {
+                places.push(Place { part: at, row });
+                next = veiled.veiled.first_from(row + 1);
+            }
+        }
+        Some(places)
+    }
+
     /// Whether `hidden` hides the item at a place altogether.
     pub fn is_denied(&self, hidden: &Hidden, place: Place) -> bool {
         hidden.of(self.part(place)).is_some_and(|hidden| hidden.denies(place.row))

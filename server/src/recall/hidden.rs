@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Class, Edition, Filter, Hidden, Place, SearchError, Sight, Snapshot};
+use engine::{Class, Damage, Edition, Filter, Hidden, Place, SearchError, Sight, Snapshot};
 
 use super::lanes::{Lane, Ran};
 use super::{Means, Outcome, Plan, Withheld};
@@ -16,6 +16,9 @@ use crate::govern::{Action, Rules, Verdict, What, Who, decide};
 /// Callers for whom what is hidden is kept: a bit for each row of the store, where anything is. The one who
 /// asked longest ago is worked out again.
 const CALLERS_MAX: usize = 64;
+
+/// Hidden items that are scored one by one; where there are more, they are searched.
+const SCORED_MAX: usize = 4096;
 
 /// What is hidden from whom, kept from one question to the next. For one store and one set of rules.
 #[derive(Debug, Default)]
@@ -151,25 +154,37 @@ pub(super) fn kept_back(
     outcome: &Outcome,
     shown: &Shown,
 ) -> Result<Vec<Withheld>, SearchError> {
-    if means.hidden.is_none() {
-        return Ok(Vec::new());
-    }
+    let Some(hidden) = &means.hidden else { return Ok(Vec::new()) };
     let filter = Filter { only_hidden: true, ..plan.filter.clone() };
     let (plan, _) = super::narrowed(means, &Plan { filter, ..plan.clone() })?;
-    let mut places: Vec<Place> = Vec::new();
     let limit = plan.bounds.limit;
     let is_full = shown.count >= limit;
+    let few = means.snapshot.veiled_places(hidden, SCORED_MAX);
+    let few = few.map(|few| admitted(means, &plan, few)).transpose()?;
+    let mut places: Vec<Place> = Vec::new();
     if plan.words {
-        let hits = means.snapshot.search_words(&plan.text, limit, &plan.filter)?;
         let floor = shown.words.filter(|_| is_full).unwrap_or(0.0);
-        places.extend(hits.iter().filter(|hit| hit.score >= floor).map(|hit| hit.place));
+        let hits = match &few {
+            Some(few) => best(words_of(means, &plan, few)?, limit),
+            None => {
+                let hits = means.snapshot.search_words(&plan.text, limit, &plan.filter)?;
+                hits.iter().map(|hit| (hit.place, hit.score)).collect()
+            }
+        };
+        places.extend(hits.iter().filter(|hit| hit.1 >= floor).map(|hit| hit.0));
     }
     if let Some(question) = &ran.question {
         let floor = shown.meaning;
         let limit = if floor.is_some() { limit } else { 1 };
-        let hits = means.snapshot.nearest(means.kernels, question, limit, &plan.filter)?;
+        let hits = match &few {
+            Some(few) => best(cosines_of(means, &plan, question, few)?, limit),
+            None => {
+                let hits = means.snapshot.nearest(means.kernels, question, limit, &plan.filter)?;
+                hits.iter().map(|hit| (hit.place, hit.score)).collect()
+            }
+        };
         let floor = floor.unwrap_or(f32::NEG_INFINITY);
-        places.extend(hits.iter().filter(|hit| hit.score >= floor).map(|hit| hit.place));
+        places.extend(hits.iter().filter(|hit| hit.1 >= floor).map(|hit| hit.0));
     }
     places.sort_unstable();
     places.dedup();
@@ -183,6 +198,47 @@ pub(super) fn kept_back(
         .map(|place| means.withheld(place))
         .collect::<Result<_, _>>()
         .map_err(Into::into)
+}
+
+/// Those of the hidden items that the plan could find, were they not hidden.
+fn admitted(means: &Means<'_>, plan: &Plan, hidden: Vec<Place>) -> Result<Vec<Place>, Damage> {
+    let filter = Filter { hidden: None, only_hidden: false, ..plan.filter.clone() };
+    let mut admitted = Vec::with_capacity(hidden.len());
+    for place in hidden {
+        if means.snapshot.admits(&filter, place)? {
+            admitted.push(place);
+        }
+    }
+    Ok(admitted)
+}
+
+/// Those of the items that have words of the question, and their scores.
+fn words_of(
+    means: &Means<'_>,
+    plan: &Plan,
+    places: &[Place],
+) -> Result<Vec<(Place, f32)>, SearchError> {
+    let words = means.snapshot.words_of(&plan.text, places, &plan.filter)?;
+    let scored = places.iter().zip(words.items).filter(|(_, words)| !words.matched.is_empty());
+    Ok(scored.map(|(place, words)| (*place, words.score)).collect())
+}
+
+/// Those of the items that have an embedding, and their cosines.
+fn cosines_of(
+    means: &Means<'_>,
+    plan: &Plan,
+    question: &[f32],
+    places: &[Place],
+) -> Result<Vec<(Place, f32)>, SearchError> {
+    let cosines = means.snapshot.cosines_of(means.kernels, question, places, &plan.filter)?;
+    Ok(places.iter().zip(cosines).filter_map(|(place, cosine)| Some((*place, cosine?))).collect())
+}
+
+/// The best of them.
+fn best(mut scored: Vec<(Place, f32)>, limit: usize) -> Vec<(Place, f32)> {
+    scored.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    scored.truncate(limit);
+    scored
 }
 
 /// The lane's own score of the worst item that it found and that is shown.

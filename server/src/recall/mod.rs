@@ -183,6 +183,8 @@ pub struct Outcome {
     pub fuse: Duration,
     /// All of it, but for looking for what was kept back.
     pub took: Duration,
+    /// How long that took, where anything is hidden from the caller.
+    pub keep_back: Option<Duration>,
 }
 
 impl Outcome {
@@ -239,6 +241,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         encode: ran.encode,
         fuse: Duration::ZERO,
         took: Duration::ZERO,
+        keep_back: None,
     };
     let mut folding = arbitrate::Folding::of(means.snapshot);
     for candidate in ordered.candidates {
@@ -275,8 +278,12 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
     }
     outcome.took = began.elapsed();
-    let kept_back = hidden::kept_back(means, asked, &ran, &outcome, &shown)?;
-    outcome.withheld.extend(kept_back);
+    if means.hidden.is_some() {
+        let began = Instant::now();
+        let kept_back = hidden::kept_back(means, asked, &ran, &outcome, &shown)?;
+        outcome.withheld.extend(kept_back);
+        outcome.keep_back = Some(began.elapsed());
+    }
     Ok(outcome)
 }
 
@@ -407,6 +414,7 @@ mod tests {
             encode: None,
             fuse: Duration::ZERO,
             took: Duration::ZERO,
+            keep_back: None,
         };
         assert!(outcome.cut_to(5).is_empty());
         assert_eq!(outcome.told().count(), 3);

@@ -199,6 +199,9 @@ fn count_stages(context: &Context<'_>, outcome: &Outcome) {
         }
     }
     stages.record(Stage::Fuse, outcome.fuse);
+    if let Some(took) = outcome.keep_back {
+        stages.record(Stage::KeepBack, took);
+    }
 }
 
 /// Notes in the answer what was read, withheld and redacted, and the strictest decision.

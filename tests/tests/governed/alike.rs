@@ -1,6 +1,7 @@
 //! Items that say the same are one; items that cannot both be true are named.
 
 use engine::{ItemDraft, Sensitivity};
+use half::f16;
 use serde_json::{Value, json};
 
 use super::{GATE, House, ids, item, name, note, time};
@@ -31,14 +32,25 @@ fn of_items_that_say_the_same_the_newest_is_given() {
 
 #[test]
 fn what_is_told_of_the_one_that_is_given_is_its_own() {
-    let newer = || at(note(2, SAME), "2025-03-01T00:00:00Z");
-    let alone = House::new();
-    alone.write(vec![newer()]);
-    let both = House::new();
-    both.write(vec![at(note(1, ONE), "2025-01-01T00:00:00Z"), newer()]);
-    let (alone, both) = (alone.ask(ONE), both.ask(ONE));
-    assert_eq!(item(&both, 2)["duplicates"], json!([name(1)]));
-    assert_eq!(item(&both, 2)["why"]["cosine"], item(&alone, 2)["why"]["cosine"], "{both}");
+    let along = |axis: usize| {
+        let mut vector = [f16::ONE; 16];
+        vector[axis] = f16::from_f32(3.0);
+        vector.to_vec()
+    };
+    let one_of = |id, text: &str, axis| ItemDraft { embedding: along(axis), ..note(id, text) };
+    // One of the two ways the one that is older is nearer, and comes first.
+    for (one, other) in [(0, 1), (1, 0)] {
+        let newer = || at(one_of(2, ONE, other), "2025-03-01T00:00:00Z");
+        let alone = House::new();
+        alone.write(vec![newer()]);
+        let both = House::new();
+        both.write(vec![at(one_of(1, ONE, one), "2025-01-01T00:00:00Z"), newer()]);
+        let (alone, both) = (alone.ask(ONE), both.ask(ONE));
+        assert_eq!(item(&both, 2)["duplicates"], json!([name(1)]));
+        let cosine = &item(&both, 2)["why"]["cosine"];
+        assert!(cosine.is_number(), "{both}");
+        assert_eq!(cosine, &item(&alone, 2)["why"]["cosine"], "{both}");
+    }
 }
 
 #[test]

@@ -56,6 +56,16 @@ fn hidden_items_are_found_by_those_alone_who_look_for_them() {
         assert_eq!(by_word(&snapshot, question, &without(&hidden)), [seen]);
         assert_eq!(by_word(&snapshot, question, &only), [secret, veiled, restricted]);
     }
+    // Scored one by one they get what a search gives them.
+    let places = snapshot.veiled_places(&hidden, 3).expect("they are three");
+    let scored = snapshot.words_of("lamp", &places, &only).unwrap().items;
+    let mut scored: Vec<_> = places.iter().zip(scored).map(|it| (*it.0, it.1.score)).collect();
+    let hits = snapshot.search_words("lamp", 9, &only).unwrap();
+    let mut hits: Vec<_> = hits.iter().map(|hit| (hit.place, hit.score)).collect();
+    hits.sort_by_key(|hit| hit.0);
+    scored.sort_by_key(|item| item.0);
+    assert_eq!(scored, hits);
+    assert_eq!(snapshot.veiled_places(&hidden, 2), None);
     let quoted = |filter: &Filter| snapshot.quoted("\"great lamp\"", filter).unwrap().unwrap();
     assert_eq!(quoted(&without(&hidden)).items.len(), 1);
     assert_eq!(quoted(&only).items.len(), 3);
