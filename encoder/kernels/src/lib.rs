@@ -190,7 +190,8 @@ impl Kernels {
     /// `out[r * count + q]` = sum of `queries[q][i] * rows[r][i]`, with `count` the number of
     /// questions. The rows lie one after the other, each as wide as a question; memory is asked for those
     /// that follow, if there are more than are wanted now. Sums are taken modulo 2^32, so every level
-    /// gives the same numbers whatever it is handed; they are the true sums where `width * max |queries[q][i]| * 128` is below 2^31.
+    /// gives the same numbers whatever it is handed; they are the true sums where
+    /// `width * max |queries[q][i]| * 128` is below 2^31.
     ///
     /// # Panics
     /// If there are fewer rows than sums, `out` is not of whole rows, or the questions were made for
