@@ -160,8 +160,8 @@ pub fn read_all(store: &Store) {
     }
     let filter = Filter { current_only: true, ..Filter::default() };
     let _ = snapshot.search_words("the storm by the harbour", 5, &filter);
-    let query = [0.5; WIDTH];
-    if snapshot.model().is_some_and(|model| model.dimensions as usize == WIDTH) {
+    if let Some(model) = snapshot.model() {
+        let query = vec![0.5; model.dimensions as usize];
         let _ = snapshot.nearest(&Kernels::detect(), &query, 5, &filter);
     }
 }

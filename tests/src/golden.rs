@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use engine::{
-    Batch, EdgeFilter, EdgeId, FullSpeed, ItemDraft, ItemId, NEIGHBOURS_MAX, Snapshot, SourceId,
-    Store, TombstoneDraft,
+    Batch, EdgeFilter, EdgeId, FullSpeed, ItemDraft, ItemId, Model, NEIGHBOURS_MAX, Options,
+    SearchMode, Searching, Snapshot, SourceId, Store, TombstoneDraft,
 };
+use half::f16;
 use serde_json::{Value, json};
 
 use crate::ground;
@@ -20,6 +21,8 @@ use crate::memory_disk::{Files, MemoryDisk};
 use crate::sample::{self, Seals};
 
 const SEED: u64 = 1;
+/// Rows of the store with an index.
+const INDEXED_ROWS: usize = 120;
 
 /// A golden store: its files and what they show.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +48,7 @@ pub fn made() -> Vec<Golden> {
     let log = torn.get_mut(&log.expect("its last commits are in a log"));
     let log = log.expect("the name was found there");
     log.truncate(log.len() - 1);
-    [("v2-small", small), ("v2-torn", torn), ("v2-erased", erased())]
+    [("v2-small", small), ("v2-torn", torn), ("v2-erased", erased()), ("v2-index", indexed())]
         .map(|(name, files)| golden(name, files))
         .into()
 }
@@ -87,6 +90,34 @@ fn erased() -> Files {
     disk.files()
 }
 
+/// Rows of one of two directions each, in a segment with an index. They are apart by whole numbers, so
+/// that no rounding of a machine decides between them.
+fn indexed() -> Files {
+    let disk = MemoryDisk::default();
+    let store = open_as(disk.clone(), indexed_options());
+    store.bind_model(Model { fingerprint: [9; 32], dimensions: 48 }).expect("the first model");
+    let half = |at: usize, place: usize| {
+        let far = f32::from(u8::from(place % 2 == at % 2)) * 8.0;
+        f16::from_f32(far + f32::from(u8::from(place == at % 48)))
+    };
+    let row = |at: usize| ItemDraft {
+        embedding: (0..48).map(|place| half(at, place)).collect(),
+        ..sample::note(&format!("row {at}"))
+    };
+    store.write(sample::items((0..INDEXED_ROWS).map(row))).expect("the sample is right");
+    store.seal().expect("memory does not fail");
+    store.index(&FullSpeed).expect("memory does not fail");
+    drop(store);
+    disk.files()
+}
+
+/// How a store is opened that goes through an index however small it is.
+pub fn indexed_options() -> Options {
+    let mode = SearchMode::Approximate;
+    let searching = Searching { mode, approximate_rows_min: 0, index_rows_min: 1 };
+    Options { searching, ..ground::unmerged() }
+}
+
 fn furnished() -> Files {
     let disk = MemoryDisk::default();
     let store = open(disk.clone());
@@ -95,7 +126,11 @@ fn furnished() -> Files {
 }
 
 fn open(disk: MemoryDisk) -> Store {
-    Store::open(ground::still(Arc::new(disk), SEED), ground::unmerged()).expect("it opens")
+    open_as(disk, ground::unmerged())
+}
+
+fn open_as(disk: MemoryDisk, options: Options) -> Store {
+    Store::open(ground::still(Arc::new(disk), SEED), options).expect("it opens")
 }
 
 fn golden(name: &str, files: Files) -> Golden {

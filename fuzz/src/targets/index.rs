@@ -2,10 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use engine::{FullSpeed, Options, SearchMode, Searching, Store};
+use engine::{Batch, FullSpeed, Indexed, ItemDraft, Model, Options, SearchMode, Searching, Store};
+use half::f16;
 
 use crate::ground;
 use crate::memory::{Files, MemoryDisk};
+
+/// Width of the embeddings: codes of narrower ones gain nothing over their halves.
+const WIDTH: u32 = 48;
+/// Rows around so many centres, so that the nearest of each row are few of all: an index gains.
+const ROWS: usize = 200;
+const CENTRES: usize = 3;
 
 fn options() -> Options {
     let mode = SearchMode::Approximate;
@@ -20,11 +27,35 @@ fn opened(files: Files) -> (MemoryDisk, Store) {
     (memory, Store::open(ground, options()).expect("all but the index is sound"))
 }
 
+fn row(at: usize) -> ItemDraft {
+    let number = |place: usize| {
+        let near = if place % CENTRES == at % CENTRES { 1.0 } else { 0.0 };
+        f16::from_f32(near + ((at * 31 + place * 17) % 13) as f32 / 64.0)
+    };
+    ItemDraft {
+        kind: "note".to_owned(),
+        modality: "text".to_owned(),
+        text: format!("the storm by harbour {at}"),
+        searchable: true,
+        embedding: (0..WIDTH as usize).map(number).collect(),
+        ..ItemDraft::default()
+    }
+}
+
+/// A store that is searched through an index, and the name of its file.
 fn good() -> &'static (Files, String) {
     static GOOD: OnceLock<(Files, String)> = OnceLock::new();
     GOOD.get_or_init(|| {
-        let (memory, store) = opened(crate::store::good(false));
-        store.index(&FullSpeed).expect("memory does not fail");
+        let (memory, store) = opened(Files::new());
+        let model = Model { fingerprint: [7; 32], dimensions: WIDTH };
+        store.bind_model(model).expect("the first model");
+        let items = (0..ROWS).map(row).collect();
+        store.write(Batch { items, ..Batch::default() }).expect("a good batch");
+        store.seal().expect("memory does not fail");
+        let made = store.index(&FullSpeed).expect("memory does not fail");
+        assert!(matches!(made, Indexed::Made { .. }), "{made:?}");
+        let state = store.snapshot().search_state();
+        assert!(state.is_approximate, "an input reaches no search through it: {state:?}");
         drop(store);
         let files = memory.files();
         let name = files.keys().find(|name| name.starts_with("index-")).expect("one index").clone();

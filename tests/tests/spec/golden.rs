@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::{Options, Store};
-use tests::golden::{Golden, folder, made};
+use tests::golden::{Golden, folder, indexed_options, made};
 use tests::ground;
 use tests::memory_disk::MemoryDisk;
 use tests::sample::{items, note};
@@ -21,6 +21,17 @@ fn every_kept_store_shows_what_was_written_down() {
         }
         assert_eq!(shown, golden.wanted["shows"], "{}", golden.name);
     }
+}
+
+#[test]
+fn the_kept_index_is_opened_and_used() {
+    let kept = Golden::kept().unwrap();
+    let golden = kept.iter().find(|golden| golden.name == "v2-index").expect("it is kept");
+    let open = |disk: MemoryDisk| Store::open(ground::still(Arc::new(disk), 4), indexed_options());
+    let store = open(MemoryDisk::holding(golden.files.clone())).unwrap();
+    let state = store.snapshot().search_state();
+    assert_eq!(state.indexed_rows, 120, "{state:?}");
+    assert!(state.is_approximate && state.measured_over > 0, "{state:?}");
 }
 
 /// A writer goes on where an older version stopped, and from then on its log is missed, too.

@@ -61,6 +61,25 @@ fn columns_are_those_of_the_page() {
     assert!(numbers.is_sorted_by(|a, b| a < b), "look-ups count on it");
 }
 
+#[test]
+fn fields_of_an_index_are_those_of_the_page() {
+    let written = table(&page("index.md"), "| offset | size | name | meaning |");
+    let number = |cell: &str| cell.parse::<usize>().expect("a number");
+    let written: Vec<(String, usize, usize)> =
+        written.iter().map(|row| (row[2].clone(), number(&row[0]), number(&row[1]))).collect();
+    let mut end = 0;
+    for (name, at, bytes) in &written {
+        assert_eq!(*at, end, "{name} begins where the field before ends");
+        end = at + bytes;
+    }
+    let named = written.iter().filter(|(name, ..)| name != "reserved");
+    let coded: Vec<(String, usize, usize)> = engine::INDEX_HEADER
+        .iter()
+        .map(|&(name, at, bytes)| (name.to_lowercase(), at, bytes))
+        .collect();
+    assert_eq!(named.cloned().collect::<Vec<_>>(), coded);
+}
+
 /// `1 MiB`, `256 B`, `65,536` or `2^31` as a number.
 fn value(text: &str) -> u64 {
     let number = |digits: &str| digits.replace(',', "").parse::<u64>().expect(text);

@@ -4,15 +4,19 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use engine::os::disk::RealDisk;
+use engine::limits::COMPACT_FREE_BYTES_MIN;
+use engine::os::disk::{Disk, RealDisk};
 use engine::{
-    Asked, Batch, Filter, FullSpeed, Indexed, ItemDraft, ItemId, Model, Options, Reader,
-    SearchMode, Searching, Snapshot, Upkeep, restore, verify,
+    Asked, Batch, Filter, FullSpeed, Indexed, ItemDraft, ItemId, Model, Options, Pace, Reader,
+    SearchMode, Searching, Snapshot, Store, Upkeep, WriteError, restore, verify,
 };
 use half::f16;
 use kernels::{Kernels, Team};
 use tests::ground::{self, Dice};
+use tests::memory_disk::{Files, MemoryDisk};
+use tests::reseal;
 use tests::sample::{hide, items, note, tombstones};
 
 use crate::scratch::Scratch;
@@ -306,6 +310,115 @@ fn a_damaged_index_is_not_used_told_and_made_anew() {
     assert_eq!(nearest(&snapshot, &cloud.point(0.9), &Filter::default()).len(), BEST);
     assert_eq!(index(&scratch), Indexed::Made { rows: 4000 });
     assert!(verify(&disk(&scratch), &mut |_| ()).unwrap().is_clean());
+}
+
+/// Ends whatever is begun.
+struct Ends;
+
+impl Pace for Ends {
+    fn wrote(&self, _bytes: usize) -> bool {
+        false
+    }
+    fn worked(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_whole_index_that_lies_there_is_taken_and_not_made_again() {
+    let (mut scratch, ..) = furnished(SearchMode::Approximate);
+    index(&scratch);
+    let [path] = &*indexes(&scratch) else { panic!("one segment") };
+    let bytes = fs::read(path).unwrap();
+    scratch.close();
+    fs::remove_file(path).unwrap();
+    scratch.reopen();
+    assert_eq!(scratch.store().index(&Ends).unwrap(), Indexed::Cancelled);
+    fs::write(path, bytes).unwrap();
+    assert_eq!(scratch.store().index(&Ends).unwrap(), Indexed::Made { rows: 4000 });
+    assert!(scratch.snapshot().search_state().is_approximate);
+}
+
+/// A store in memory with a segment of each of so many rows.
+fn in_memory(sizes: &[usize]) -> (MemoryDisk, Store) {
+    let memory = MemoryDisk::default();
+    let store = reopened(&memory);
+    let mut cloud = Cloud::new(0x1D_0104);
+    store.bind_model(MODEL).unwrap();
+    for &rows in sizes {
+        store.write(cloud.batch(rows, "one of many")).unwrap();
+        store.seal().unwrap();
+    }
+    (memory, store)
+}
+
+fn reopened(memory: &MemoryDisk) -> Store {
+    let ground = ground::still(Arc::new(memory.clone()), 6);
+    Store::open(ground, options(SearchMode::Approximate)).unwrap()
+}
+
+#[test]
+fn an_index_is_not_begun_without_room_for_it() {
+    let (memory, store) = in_memory(&[2000]);
+    memory.leave_free(COMPACT_FREE_BYTES_MIN);
+    let Indexed::NoRoom { wanted, free } = store.index(&FullSpeed).unwrap() else {
+        panic!("there was room")
+    };
+    assert_eq!(free, COMPACT_FREE_BYTES_MIN);
+    memory.leave_free(wanted);
+    assert_eq!(store.index(&FullSpeed).unwrap(), Indexed::Made { rows: 2000 });
+    let (_, made) = memory.files().pop_first().unwrap();
+    assert_eq!(made.len() as u64, wanted - COMPACT_FREE_BYTES_MIN, "it is as long as was said");
+}
+
+#[test]
+fn a_damaged_segment_is_not_indexed_again_and_again() {
+    let (memory, store) = in_memory(&[2000, 1500]);
+    drop(store);
+    let mut files = memory.files();
+    let (_, segment) = files.iter_mut().find(|(name, _)| name.starts_with("segment-")).unwrap();
+    let halves = reseal::column(segment, 120).unwrap();
+    segment[halves.start + 9] ^= 1;
+    let store = reopened(&MemoryDisk::holding(files));
+    assert!(matches!(store.index(&FullSpeed), Err(WriteError::Damaged(_))));
+    assert_eq!(store.index(&FullSpeed).unwrap(), Indexed::Made { rows: 1500 });
+    assert_eq!(store.index(&FullSpeed).unwrap(), Indexed::Nothing);
+}
+
+#[test]
+fn a_reader_reads_a_wrong_index_once() {
+    let (memory, store) = in_memory(&[2000]);
+    store.index(&FullSpeed).unwrap();
+    drop(store);
+    let good: Files = memory.files();
+    let (name, whole) = good.first_key_value().unwrap();
+    let mut wrong = good.clone();
+    wrong.get_mut(name).unwrap()[200] ^= 1;
+    let folder = tempfile::tempdir().unwrap();
+    wrong.iter().for_each(|(name, bytes)| fs::write(folder.path().join(name), bytes).unwrap());
+    let real = RealDisk::open(folder.path()).unwrap();
+    // A disk that knows no more of a file than its length cannot tell the right one.
+    let disks: [(Arc<dyn Disk>, u64); 2] =
+        [(Arc::new(MemoryDisk::holding(wrong)), 0), (Arc::new(real), 2000)];
+    for (disk, wanted) in disks {
+        let reader = Reader::open(Arc::clone(&disk)).unwrap();
+        assert_eq!(reader.snapshot().search_state().indexed_rows, 0);
+        let fresh = disk.create("fresh").unwrap();
+        fresh.append(whole).unwrap();
+        disk.rename("fresh", name).unwrap();
+        reader.refresh().unwrap();
+        assert_eq!(reader.snapshot().search_state().indexed_rows, wanted);
+    }
+}
+
+#[test]
+fn an_exact_store_reads_no_index() {
+    let (memory, store) = in_memory(&[2000]);
+    store.index(&FullSpeed).unwrap();
+    drop(store);
+    let ground = ground::still(Arc::new(memory), 7);
+    let store = Store::open(ground, options(SearchMode::Exact)).unwrap();
+    assert_eq!(store.snapshot().search_state().indexed_rows, 0);
 }
 
 #[test]
