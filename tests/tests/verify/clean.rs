@@ -28,7 +28,10 @@ fn golden_stores_of_every_version_are_clean() {
         let verified = assert_clean(&golden.files, &golden.name);
         let items = golden.wanted["shows"]["items"].as_array().unwrap().len();
         assert_eq!(verified.walked.items, items as u64, "{}", golden.name);
-        assert!(verified.walked.segments >= 2 && verified.walked.states >= 1);
+        // One segment is enough where an index is what the store shows.
+        let least = if golden.name.ends_with("index") { (1, 0) } else { (2, 1) };
+        let walked = (verified.walked.segments, verified.walked.states);
+        assert!(walked.0 >= least.0 && walked.1 >= least.1, "{}: {walked:?}", golden.name);
         let is_torn = golden.name.ends_with("torn");
         assert_eq!(!verified.notes.is_empty(), is_torn, "{:?}", verified.notes);
     }
