@@ -73,7 +73,7 @@ impl Dataset {
     /// are.
     ///
     /// # Errors
-    /// [`DatasetError`]: it has neither layout, or a line breaks its layout's rules.
+    /// `DatasetError`: it has neither layout, or a line breaks its layout's rules.
     pub fn open(folder: &Path, split: &str) -> Result<Self, DatasetError> {
         if !folder.is_dir() {
             return Err(DatasetError::of(folder, "is not a folder with a data set"));
@@ -107,7 +107,7 @@ impl Dataset {
     /// Gives how many there are.
     ///
     /// # Errors
-    /// [`DatasetError`], also where the line cannot be written.
+    /// `DatasetError`, also where the line cannot be written.
     pub fn write_items(&self, out: &mut impl Write) -> Result<u64, DatasetError> {
         let mut documents = 0;
         each_object(&self.corpus, DOCUMENTS_MAX, |document| {
@@ -143,7 +143,7 @@ impl Foreign {
     /// Reads the questions of a file of JSON Lines: `text` or `query` of each.
     ///
     /// # Errors
-    /// [`DatasetError`]
+    /// `DatasetError`
     pub fn open(file: &Path) -> Result<Self, DatasetError> {
         let mut questions = Vec::new();
         each_object(file, QUESTIONS_MAX, |line| {
