@@ -7,12 +7,11 @@ use std::cell::RefCell;
 
 use kernels::Kernels;
 
-use super::lexical::counted;
 use super::scan::Question;
 use crate::error::SearchError;
 use crate::reading::filter::Filter;
 use crate::reading::snapshot::{Place, Snapshot};
-use crate::words::{Analyzer, Bytes, Found, Parameters, Query, Ranker, Score, Stats};
+use crate::words::{Analyzer, Bytes, Found, Parameters, Query, Ranker, Score};
 
 thread_local! {
     /// Each thread keeps what analysis reuses.
@@ -67,12 +66,7 @@ impl Snapshot {
         filter: &Filter,
     ) -> Result<WordScores, SearchError> {
         let query = ANALYZER.with_borrow_mut(|analyzer| Query::parse(analyzer, question));
-        let mut stats = Stats::new(&query);
-        let mut found = Vec::with_capacity(self.parts.len());
-        for it in self.parts.iter() {
-            let here = counted(it, &query, filter, &mut stats);
-            found.push(here.map_err(|damage| it.segment.words_damage(damage))?);
-        }
+        let (stats, found) = self.count_words(&query, filter)?;
         let ranker = Ranker::new(&query, &stats, Parameters::default());
         let asked = query.terms().iter().zip(ranker.asked()).zip(stats.frequencies());
         let terms = asked.map(|((term, &weight), &items)| AskedTerm {

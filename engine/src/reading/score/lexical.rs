@@ -32,12 +32,7 @@ impl Snapshot {
     ) -> Result<Vec<Hit>, SearchError> {
         WORKING.with_borrow_mut(|(analyzer, scratch)| {
             let query = Query::parse(analyzer, question);
-            let mut stats = Stats::new(&query);
-            let mut found = Vec::with_capacity(self.parts.len());
-            for it in self.parts.iter() {
-                let here = counted(it, &query, filter, &mut stats);
-                found.push(here.map_err(|damage| it.segment.words_damage(damage))?);
-            }
+            let (stats, found) = self.count_words(&query, filter)?;
             let ranker = Ranker::new(&query, &stats, Parameters::default());
             let ranker = ranker.until(self.stop.clone());
             // The search asks through plain closures; what goes wrong in them waits here.
@@ -67,9 +62,29 @@ impl Snapshot {
     }
 }
 
+/// The statistics of a question's words over all parts, and where each part has them.
+pub(super) type Counted<'a> = (Stats, Vec<Found<View<'a, u8>>>);
+
+impl Snapshot {
+    /// The statistics of a question's words, and where each part has them.
+    pub(super) fn count_words(
+        &self,
+        query: &Query,
+        filter: &Filter,
+    ) -> Result<Counted<'_>, Damage> {
+        let mut stats = Stats::new(query);
+        let mut found = Vec::with_capacity(self.parts.len());
+        for it in self.parts.iter() {
+            let here = counted(it, query, filter, &mut stats);
+            found.push(here.map_err(|damage| it.segment.words_damage(damage))?);
+        }
+        Ok((stats, found))
+    }
+}
+
 /// Adds what a part has of the question's words to the statistics, as if what is hidden were not there. Who
 /// looks at just that goes by all rows.
-pub(super) fn counted<'a>(
+fn counted<'a>(
     part: &'a Part,
     query: &Query,
     filter: &Filter,
