@@ -18,6 +18,7 @@ pub mod limits;
 mod log;
 mod manifest;
 mod merge;
+mod ordered;
 pub mod os;
 mod pace;
 mod part;

@@ -10,6 +10,8 @@ use std::collections::BinaryHeap;
 #[derive(Debug, Clone)]
 pub struct Top<S, K> {
     capacity: usize,
+    /// What is kept at all.
+    least: Option<S>,
     /// The worst kept one on top.
     heap: BinaryHeap<Kept<S, K>>,
 }
@@ -36,12 +38,20 @@ impl<S: Ord, K: Ord> PartialOrd for Kept<S, K> {
 impl<S: Ord + Copy, K: Ord> Top<S, K> {
     /// Room for `capacity` of them; the memory grows only as they come.
     pub fn new(capacity: usize) -> Self {
-        Self { capacity, heap: BinaryHeap::new() }
+        Self { capacity, least: None, heap: BinaryHeap::new() }
+    }
+
+    /// The same, for those alone that score `least` or more.
+    pub fn from(capacity: usize, least: S) -> Self {
+        Self { least: Some(least), ..Self::new(capacity) }
     }
 
     /// The score that a newcomer must at least reach: the worst kept one once all places are taken.
     pub fn floor(&self) -> Option<S> {
-        if self.heap.len() < self.capacity { None } else { self.heap.peek().map(|kept| kept.score) }
+        if self.heap.len() < self.capacity {
+            return self.least;
+        }
+        self.heap.peek().map(|kept| kept.score)
     }
 
     /// Whether nothing can ever be kept.
@@ -51,6 +61,9 @@ impl<S: Ord + Copy, K: Ord> Top<S, K> {
 
     /// Whether an offer would be kept, for keys that cost something to make good.
     pub fn would_keep(&self, score: S, key: &K) -> bool {
+        if self.least.is_some_and(|least| score < least) {
+            return false;
+        }
         if self.heap.len() < self.capacity {
             return true;
         }
@@ -61,6 +74,9 @@ impl<S: Ord + Copy, K: Ord> Top<S, K> {
 
     /// Offers one; returns whether it was kept.
     pub fn offer(&mut self, score: S, key: K) -> bool {
+        if self.least.is_some_and(|least| score < least) {
+            return false;
+        }
         let kept = Kept { score, key };
         if self.heap.len() < self.capacity {
             self.heap.push(kept);
@@ -88,16 +104,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keeps_what_sorting_would_keep(offers in prop::collection::vec((0_u32..5, 0_u32..50), 0..60), capacity in 0_usize..12) {
-            let mut top = Top::new(capacity);
+        fn keeps_what_sorting_would_keep(offers in prop::collection::vec((0_u32..5, 0_u32..50), 0..60), capacity in 0_usize..12, least in prop::option::of(0_u32..6)) {
+            let mut top = least.map_or(Top::new(capacity), |least| Top::from(capacity, least));
             for (score, key) in &offers {
                 let expected = top.would_keep(*score, key);
                 prop_assert_eq!(top.offer(*score, *key), expected);
             }
             let mut sorted = offers.clone();
+            sorted.retain(|offer| least.is_none_or(|least| offer.0 >= least));
             sorted.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
             sorted.truncate(capacity);
-            let floor = (sorted.len() == capacity).then(|| sorted.last().map(|last| last.0)).flatten();
+            let is_full = sorted.len() == capacity;
+            let floor = if is_full { sorted.last().map(|last| last.0) } else { least };
             prop_assert_eq!(top.floor(), floor);
             prop_assert_eq!(top.into_sorted(), sorted);
         }

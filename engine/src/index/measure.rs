@@ -9,6 +9,7 @@ use kernels::Kernels;
 use super::clusters::{Clusters, Spread};
 use crate::error::Damage;
 use crate::limits::{INDEX_QUESTIONS, INDEX_RECALL_PERMILLE};
+use crate::ordered::Ordered;
 use crate::pace::Pace;
 use crate::segment::Embeddings;
 use crate::top::Top;
@@ -32,14 +33,6 @@ pub(super) struct Measured {
     pub(super) depth: u32,
     pub(super) asked: u32,
     pub(super) found: u32,
-}
-
-/// A score in its total order.
-type Ordered = i32;
-
-fn ordered(score: f32) -> Ordered {
-    let bits = score.to_bits().cast_signed();
-    bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()
 }
 
 /// `None` where the pace ended it.
@@ -121,7 +114,7 @@ fn nearest(
             for ((other, &product), &norm) in (first..).zip(&*products).zip(norms) {
                 if other != row && norm > 0.0 {
                     let other = u32::try_from(other).expect("SEG-21 bounds a table");
-                    top.offer(ordered(product / norm), other);
+                    top.offer(Ordered::of(product / norm), other);
                 }
             }
         }
@@ -152,7 +145,8 @@ impl Order {
         let mut products = vec![0; clusters.centroids.count()];
         let codes = kernels.code_queries(&[&codes]);
         kernels.dot_codes(&codes, &clusters.centroids.codes, &mut products);
-        let score = |list: usize| ordered(products[list] as f32 * clusters.centroids.scales[list]);
+        let score =
+            |list: usize| Ordered::of(products[list] as f32 * clusters.centroids.scales[list]);
         let mut order: Vec<usize> = (0..products.len()).collect();
         order.sort_by_key(|&list| std::cmp::Reverse(score(list)));
         let (mut before, mut ends, mut sum) = (vec![0; order.len()], Vec::new(), 0);

@@ -8,7 +8,7 @@ mod file;
 mod layout;
 mod measure;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use layout::INDEX_HEADER;
 

@@ -71,6 +71,15 @@ fn segment_of(rows: Vec<Vec<f32>>) -> Segment {
     Segment::held(builder.finish())
 }
 
+/// The index of a segment, as it is opened.
+pub(crate) fn index_of(segment: &Segment) -> Lists {
+    let header = segment.header();
+    let (dimensions, rows) = (header.dimensions, header.vectors);
+    let of = IndexOf { number: 7, dimensions, rows, segment_sha256: [9; 32] };
+    let bytes = make(Kernels::detect(), segment, &of, &FullSpeed).unwrap();
+    opened(&bytes.expect("nothing ends it"), &of).unwrap().expect("it was written")
+}
+
 fn of(rows: u32) -> IndexOf {
     IndexOf { number: 7, dimensions: WIDTH, rows, segment_sha256: [9; 32] }
 }

@@ -197,6 +197,12 @@ impl<'a> PartFilter<'a> {
         Ok(is_denied == self.only_hidden && self.admits_class(row)?)
     }
 
+    /// Whether it would admit the row, were what the row says not hidden.
+    pub(crate) fn would_admit(&self, row: Row) -> Result<bool, Damage> {
+        let is_veiled = self.hidden.as_ref().is_some_and(|hidden| hidden.veils(row));
+        Ok(is_veiled && !self.only_hidden && self.admits_class(row)?)
+    }
+
     /// The same, whether or not the row is hidden.
     fn admits_class(&self, row: Row) -> Result<bool, Damage> {
         let at = row as usize;

@@ -15,6 +15,7 @@ use crate::item::Sensitivity;
 use crate::layout::{GATE_CODES, GATE_OFFSETS, ITEM_KIND, ITEM_SENSITIVITY};
 use crate::part::Part;
 use crate::reading::by_segment::BySegment;
+use crate::reading::filter::{Filter, PartFilter};
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::Segment;
 use crate::state::Bits;
@@ -98,26 +99,38 @@ impl Snapshot {
         hidden.of(self.part(place)).is_some_and(|hidden| hidden.veils(place.row))
     }
 
-    /// The places of all that `hidden` hides in what it says, in order, where these are no more than `most`.
-    pub fn veiled_places(&self, hidden: &Hidden, most: usize) -> Option<Vec<Place>> {
-        let mut places = Vec::new();
+    /// The places of what `filter`, which looks at just what is hidden, finds, in order, where no more than
+    /// `most` are hidden.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn veiled_places(
+        &self,
+        filter: &Filter,
+        most: usize,
+    ) -> Result<Option<Vec<Place>>, SearchError> {
+        let (mut places, mut left) = (Vec::new(), most);
+        let mut steps = self.stop.each(ROWS_TOGETHER);
         for (at, part) in (0..).zip(self.parts.iter()) {
-            let veiled = match hidden.of(part) {
+            let hidden = filter.hidden.as_ref().and_then(|hidden| hidden.of(part));
+            let veiled = match &hidden {
                 None => continue,
-                Some(HiddenOf::All) => return None,
-                Some(HiddenOf::Rows(rows)) => rows,
+                Some(HiddenOf::All) => return Ok(None),
+                Some(HiddenOf::Rows(rows)) => &rows.veiled,
             };
-            let count = veiled.veiled.count() as usize;
-            if places.len() + count > most {
-                return None;
-            }
-            let mut next = veiled.veiled.first_from(0);
+            let Some(fewer) = left.checked_sub(veiled.count() as usize) else { return Ok(None) };
+            left = fewer;
+            let admitted = PartFilter::of(self, filter, part)?;
+            let mut next = veiled.first_from(0);
             while let Some(row) = next {
-                places.push(Place { part: at, row });
-                next = veiled.veiled.first_from(row + 1);
+                steps.step()?;
+                if admitted.admits(row)? {
+                    places.push(Place { part: at, row });
+                }
+                next = veiled.first_from(row + 1);
             }
         }
-        Some(places)
+        Ok(Some(places))
     }
 
     /// Whether `hidden` hides the item at a place altogether.

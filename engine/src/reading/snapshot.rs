@@ -324,10 +324,7 @@ impl Snapshot {
     /// The embedding of an item, as stored.
     pub fn embedding(&self, place: Place) -> Result<Option<&[half::f16]>, Damage> {
         let segment = &self.part(place).segment;
-        match segment.item(place.row)?.embedding {
-            Some(row) => segment.vector(row).map(Some),
-            None => Ok(None),
-        }
+        segment.embedding_of(place.row)?.map(|row| segment.vector(row)).transpose()
     }
 
     /// Items of a source, in the order in which they were written.

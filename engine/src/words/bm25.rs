@@ -49,6 +49,14 @@ impl Score {
     pub fn to_f32(self) -> f32 {
         self.0 as f32 / SCALE
     }
+
+    /// No more than any score of a match that is shown as `shown`.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
+    pub fn shown_as(shown: f32) -> Self {
+        // Of a score's bits, `f32` keeps 24; and what matches scores at least 1.
+        let exact = f64::from(shown) * f64::from(SCALE);
+        Self((exact * (1.0 - f64::from(f32::EPSILON))).floor().max(1.0) as u32)
+    }
 }
 
 /// Scores of one row's terms: at most [`QUERY_TERMS_MAX`] of them.

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Class, Damage, Edition, Filter, Hidden, Place, SearchError, Sight, Snapshot};
+use engine::{Class, Edition, Filter, Hidden, Hit, Place, Quoted, SearchError, Sight, Snapshot};
 
 use super::lanes::{Lane, Ran};
 use super::{Means, Outcome, Plan, Withheld};
@@ -19,6 +19,12 @@ const CALLERS_MAX: usize = 64;
 
 /// Hidden items that are scored one by one; where there are more, they are searched.
 const SCORED_MAX: usize = 4096;
+
+/// Texts of hidden items that are read for what the question has in quotes, for each lane.
+const READ_MAX: usize = 64;
+
+/// Bytes of these texts.
+const READ_BYTES_MAX: u64 = 1 << 20;
 
 /// What is hidden from whom, kept from one question to the next. For one store and one set of rules.
 #[derive(Debug, Default)]
@@ -145,46 +151,30 @@ impl Shown {
 /// as good by words or by meaning as the worst that is shown. Where nothing is shown, all that have the words,
 /// and the nearest one. At most as many of each lane as the answer may have.
 ///
+/// `plan` is as its lanes ran, and `quoted` what has what the question has in quotes.
+///
 /// # Errors
 /// Damage, or the snapshot's stop.
 pub(super) fn kept_back(
     means: &Means<'_>,
-    plan: &Plan,
+    (plan, quoted): (&Plan, Option<&Quoted>),
     ran: &Ran<'_>,
     outcome: &Outcome,
     shown: &Shown,
 ) -> Result<Vec<Withheld>, SearchError> {
-    let Some(hidden) = &means.hidden else { return Ok(Vec::new()) };
-    let filter = Filter { only_hidden: true, ..plan.filter.clone() };
-    let (plan, _) = super::narrowed(means, &Plan { filter, ..plan.clone() })?;
-    let limit = plan.bounds.limit;
-    let is_full = shown.count >= limit;
-    let few = means.snapshot.veiled_places(hidden, SCORED_MAX);
-    let few = few.map(|few| admitted(means, &plan, few)).transpose()?;
+    if means.hidden.is_none() {
+        return Ok(Vec::new());
+    }
+    let looking = Looking::of(means, plan, quoted)?;
     let mut places: Vec<Place> = Vec::new();
     if plan.words {
-        let floor = shown.words.filter(|_| is_full).unwrap_or(0.0);
-        let hits = match &few {
-            Some(few) => best(words_of(means, &plan, few)?, limit),
-            None => {
-                let hits = means.snapshot.search_words(&plan.text, limit, &plan.filter)?;
-                hits.iter().map(|hit| (hit.place, hit.score)).collect()
-            }
-        };
-        places.extend(hits.iter().filter(|hit| hit.1 >= floor).map(|hit| hit.0));
+        let is_full = shown.count >= plan.bounds.limit;
+        let least = shown.words.filter(|_| is_full).unwrap_or(0.0);
+        places.extend(looking.by_words(least)?);
     }
     if let Some(question) = &ran.question {
-        let floor = shown.meaning;
-        let limit = if floor.is_some() { limit } else { 1 };
-        let hits = match &few {
-            Some(few) => best(cosines_of(means, &plan, question, few)?, limit),
-            None => {
-                let hits = means.snapshot.nearest(means.kernels, question, limit, &plan.filter)?;
-                hits.iter().map(|hit| (hit.place, hit.score)).collect()
-            }
-        };
-        let floor = floor.unwrap_or(f32::NEG_INFINITY);
-        places.extend(hits.iter().filter(|hit| hit.1 >= floor).map(|hit| hit.0));
+        let limit = if shown.meaning.is_some() { plan.bounds.limit } else { 1 };
+        places.extend(looking.by_meaning(question, limit, shown.meaning)?);
     }
     places.sort_unstable();
     places.dedup();
@@ -200,45 +190,103 @@ pub(super) fn kept_back(
         .map_err(Into::into)
 }
 
-/// Those of the hidden items that the plan could find, were they not hidden.
-fn admitted(means: &Means<'_>, plan: &Plan, hidden: Vec<Place>) -> Result<Vec<Place>, Damage> {
-    let filter = Filter { hidden: None, only_hidden: false, ..plan.filter.clone() };
-    let mut admitted = Vec::with_capacity(hidden.len());
-    for place in hidden {
-        if means.snapshot.admits(&filter, place)? {
-            admitted.push(place);
+/// A look for hidden items.
+struct Looking<'a> {
+    means: &'a Means<'a>,
+    plan: &'a Plan,
+    quoted: Option<&'a Quoted>,
+    /// Admits just those that the plan would find, were they not hidden.
+    filter: Filter,
+    /// All of them, where they are few.
+    few: Option<Vec<Place>>,
+}
+
+impl<'a> Looking<'a> {
+    fn of(
+        means: &'a Means<'a>,
+        plan: &'a Plan,
+        quoted: Option<&'a Quoted>,
+    ) -> Result<Self, SearchError> {
+        let mut filter = Filter { only_hidden: true, ..plan.filter.clone() };
+        if let Some(quoted) = quoted {
+            filter.among = Some(Arc::new(means.snapshot.chosen(&quoted.veiled)));
         }
+        let few = means.snapshot.veiled_places(&filter, SCORED_MAX)?;
+        Ok(Self { means, plan, quoted, filter, few })
     }
-    Ok(admitted)
+
+    /// The best by words that score so much or more.
+    fn by_words(&self, least: f32) -> Result<Vec<Place>, SearchError> {
+        let words = self.means.snapshot.words(&self.plan.text, &self.filter);
+        let limit = self.plan.bounds.limit;
+        let hits = match &self.few {
+            Some(few) => {
+                let given = words.of(few, &self.filter)?.items;
+                let scored = few.iter().zip(&given).filter(|(_, it)| !it.matched.is_empty());
+                best(scored.map(|(place, it)| (*place, it.score)), least, self.looked_at(limit))
+            }
+            None => places(&words.search_from(self.looked_at(limit), least, &self.filter)?),
+        };
+        self.quoted(&hits, limit)
+    }
+
+    /// The nearest, so many at most, of this cosine or more.
+    fn by_meaning(
+        &self,
+        question: &[f32],
+        limit: usize,
+        least: Option<f32>,
+    ) -> Result<Vec<Place>, SearchError> {
+        let Means { snapshot, kernels, .. } = self.means;
+        let (least, most) = (least.unwrap_or(f32::NEG_INFINITY), self.looked_at(limit));
+        let hits = match &self.few {
+            Some(few) => {
+                let cosines = snapshot.cosines_of(kernels, question, few, &self.filter)?;
+                let scored = few.iter().zip(cosines).filter_map(|(at, it)| Some((*at, it?)));
+                best(scored, least, most)
+            }
+            None => places(&snapshot.nearest_from(kernels, question, most, least, &self.filter)?),
+        };
+        self.quoted(&hits, limit)
+    }
+
+    /// How many have to be found for `limit` to be left: not all may have what stands in quotes.
+    fn looked_at(&self, limit: usize) -> usize {
+        if self.quoted.is_some() { limit.max(READ_MAX) } else { limit }
+    }
+
+    /// The first `limit` of those found that have what stands in quotes. Of those behind so many texts, or so
+    /// long ones, that is taken for granted: rather one too many is noted than one too few.
+    fn quoted(&self, found: &[Place], limit: usize) -> Result<Vec<Place>, SearchError> {
+        let Some(quoted) = self.quoted else { return Ok(found.to_vec()) };
+        let snapshot = self.means.snapshot;
+        let (mut kept, mut left) = (Vec::new(), READ_BYTES_MAX);
+        for (read, &place) in found.iter().enumerate() {
+            if kept.len() == limit {
+                break;
+            }
+            snapshot.check()?;
+            let bytes = snapshot.text_bytes(place)?;
+            let is_read = read < READ_MAX && bytes <= left;
+            left = left.saturating_sub(bytes);
+            if !is_read || snapshot.has_quoted(quoted, place)? {
+                kept.push(place);
+            }
+        }
+        Ok(kept)
+    }
 }
 
-/// Those of the items that have words of the question, and their scores.
-fn words_of(
-    means: &Means<'_>,
-    plan: &Plan,
-    places: &[Place],
-) -> Result<Vec<(Place, f32)>, SearchError> {
-    let words = means.snapshot.words(&plan.text, &plan.filter).of(places, &plan.filter)?;
-    let scored = places.iter().zip(words.items).filter(|(_, words)| !words.matched.is_empty());
-    Ok(scored.map(|(place, words)| (*place, words.score)).collect())
+fn places(hits: &[Hit]) -> Vec<Place> {
+    hits.iter().map(|hit| hit.place).collect()
 }
 
-/// Those of the items that have an embedding, and their cosines.
-fn cosines_of(
-    means: &Means<'_>,
-    plan: &Plan,
-    question: &[f32],
-    places: &[Place],
-) -> Result<Vec<(Place, f32)>, SearchError> {
-    let cosines = means.snapshot.cosines_of(means.kernels, question, places, &plan.filter)?;
-    Ok(places.iter().zip(cosines).filter_map(|(place, cosine)| Some((*place, cosine?))).collect())
-}
-
-/// The best of them.
-fn best(mut scored: Vec<(Place, f32)>, limit: usize) -> Vec<(Place, f32)> {
+/// The best that score so much or more, best first.
+fn best(scored: impl Iterator<Item = (Place, f32)>, least: f32, limit: usize) -> Vec<Place> {
+    let mut scored: Vec<(Place, f32)> = scored.filter(|(_, score)| *score >= least).collect();
     scored.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     scored.truncate(limit);
-    scored
+    scored.into_iter().map(|(place, _)| place).collect()
 }
 
 /// The lane's own score of the worst item that it found and that is shown.

@@ -32,7 +32,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Damage, EdgeFilter, Hidden, ItemView, NEIGHBOURS_MAX, Place, SearchError, Snapshot};
+use engine::{
+    Damage, EdgeFilter, Hidden, ItemView, NEIGHBOURS_MAX, Place, Quoted, SearchError, Snapshot,
+};
 use kernels::Kernels;
 
 pub use back::look_back;
@@ -209,8 +211,8 @@ impl Outcome {
 /// Damage, or the snapshot's stop.
 pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
-    let asked = plan;
-    let (plan, quotes_cut) = &narrowed(means, plan)?;
+    let (plan, quoted) = &narrowed(means, plan)?;
+    let quotes_cut = quoted.as_ref().is_some_and(|quoted| quoted.cut_short);
     let mut ran = lanes::run(means, plan, began)?;
     let fusing = Instant::now();
     let mut fused = fuse::fuse(means, plan, &ran)?;
@@ -237,7 +239,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         bounds: plan.bounds,
         route: plan.route,
         abstained: None,
-        cut_short: ran.cut_short || *quotes_cut,
+        cut_short: ran.cut_short || quotes_cut,
         encode: ran.encode,
         fuse: Duration::ZERO,
         took: Duration::ZERO,
@@ -280,6 +282,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     outcome.took = began.elapsed();
     if means.hidden.is_some() {
         let began = Instant::now();
+        let asked = (plan, quoted.as_ref());
         let kept_back = hidden::kept_back(means, asked, &ran, &outcome, &shown)?;
         outcome.withheld.extend(kept_back);
         outcome.keep_back = Some(began.elapsed());
@@ -288,19 +291,18 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
 }
 
 /// The plan as its lanes run: nothing that is hidden, and only items that have what the question has in quotes,
-/// where that counts. And whether some that have it may have been left out.
-fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, bool), SearchError> {
+/// where that counts. And what was found to have it.
+fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, Option<Quoted>), SearchError> {
     let mut plan = plan.clone();
     plan.filter.hidden.clone_from(&means.hidden);
     let quoted = match plan.quotes {
         true => means.snapshot.quoted(&plan.text, &plan.filter)?,
         false => None,
     };
-    let cut_short = quoted.as_ref().is_some_and(|quoted| quoted.cut_short);
-    if let Some(quoted) = quoted {
-        plan.filter.among = Some(quoted.items);
+    if let Some(quoted) = &quoted {
+        plan.filter.among = Some(Arc::clone(&quoted.items));
     }
-    Ok((plan, cut_short))
+    Ok((plan, quoted))
 }
 
 /// Asks policy about one candidate and files it accordingly. Lanes pass over what is denied; here nothing gets by

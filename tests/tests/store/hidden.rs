@@ -57,7 +57,7 @@ fn hidden_items_are_found_by_those_alone_who_look_for_them() {
         assert_eq!(by_word(&snapshot, question, &only), [secret, veiled, restricted]);
     }
     // Scored one by one they get what a search gives them.
-    let places = snapshot.veiled_places(&hidden, 3).expect("they are three");
+    let places = snapshot.veiled_places(&only, 3).unwrap().expect("they are three");
     let scored = snapshot.words("lamp", &only).of(&places, &only).unwrap().items;
     let mut scored: Vec<_> = places.iter().zip(scored).map(|it| (*it.0, it.1.score)).collect();
     let hits = snapshot.search_words("lamp", 9, &only).unwrap();
@@ -65,10 +65,19 @@ fn hidden_items_are_found_by_those_alone_who_look_for_them() {
     hits.sort_by_key(|hit| hit.0);
     scored.sort_by_key(|item| item.0);
     assert_eq!(scored, hits);
-    assert_eq!(snapshot.veiled_places(&hidden, 2), None);
+    assert_eq!(snapshot.veiled_places(&only, 2).unwrap(), None);
+    let of_notes = Filter { kinds: vec!["note".to_owned()], ..only.clone() };
+    assert_eq!(snapshot.veiled_places(&of_notes, 3).unwrap(), Some(places[1..].to_vec()));
     let quoted = |filter: &Filter| snapshot.quoted("\"great lamp\"", filter).unwrap().unwrap();
     assert_eq!(quoted(&without(&hidden)).items.len(), 1);
     assert_eq!(quoted(&only).items.len(), 3);
+    // Who looks for what is seen learns where the others may be, and who has it, one by one.
+    let seen_quoted = quoted(&without(&hidden));
+    assert_eq!((&seen_quoted.veiled, quoted(&only).veiled.len()), (&places, 0));
+    assert!(places.iter().all(|&place| snapshot.has_quoted(&seen_quoted, place).unwrap()));
+    let apart = snapshot.quoted("\"lamp great\"", &without(&hidden)).unwrap().unwrap();
+    assert_eq!((apart.items.len(), &apart.veiled), (0, &places));
+    assert!(!places.iter().any(|&place| snapshot.has_quoted(&apart, place).unwrap()));
     // What is only veiled may still be brought in by what it hangs together with.
     let admitted = |id| {
         let place = snapshot.find(id).unwrap().unwrap();
@@ -222,6 +231,22 @@ proptest! {
             found(snapshot, snapshot.nearest(&kernels, &query, limit, filter))
         };
         prop_assert_eq!(near(&whole, &filter), near(&seen, &plain));
+
+        // What scores so much or more is the same as of a search for all.
+        let least = search(&whole, &filter, limit).last().map_or(0.0, |hit| f32::from_bits(hit.1));
+        let above = |hits: Found| -> Found {
+            hits.into_iter().filter(|hit| f32::from_bits(hit.1) >= least).collect()
+        };
+        let asked = whole.words(&words, &filter);
+        let from = found(&whole, asked.search_from(ALL, least, &filter));
+        prop_assert_eq!(from, above(search(&whole, &filter, ALL)));
+        let least = near(&whole, &filter).last().map_or(0.0, |hit| f32::from_bits(hit.1));
+        let above = |hits: Found| -> Found {
+            hits.into_iter().filter(|hit| f32::from_bits(hit.1) >= least).collect()
+        };
+        let from = whole.nearest_from(&kernels, &query, ALL, least, &filter);
+        let nearest = found(&whole, whole.nearest(&kernels, &query, ALL, &filter));
+        prop_assert_eq!(found(&whole, from), above(nearest));
 
         let phrase = format!("\"{words}\"");
         let quoted = |snapshot: &Snapshot, filter: &Filter| {

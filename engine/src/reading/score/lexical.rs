@@ -18,7 +18,7 @@ use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::View;
 use crate::stop::Stop;
 use crate::top::Top;
-use crate::words::{Analyzer, Found, Parameters, Query, Ranker, Scratch, Stats};
+use crate::words::{Analyzer, Found, Parameters, Query, Ranker, Score, Scratch, Stats};
 
 thread_local! {
     /// Each thread keeps what searches reuse.
@@ -81,11 +81,36 @@ impl<'a> AskedWords<'a> {
     /// # Panics
     /// If `filter` hides something else than the words were asked with.
     pub fn search(&self, limit: usize, filter: &Filter) -> Result<Vec<Hit>, SearchError> {
+        self.search_for(Top::new(limit), filter)
+    }
+
+    /// Those of them that score `least` or more, for which fewer lists are read.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    ///
+    /// # Panics
+    /// If `filter` hides something else than the words were asked with.
+    pub fn search_from(
+        &self,
+        limit: usize,
+        least: f32,
+        filter: &Filter,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let mut hits = self.search_for(Top::from(limit, Score::shown_as(least)), filter)?;
+        hits.retain(|hit| hit.score >= least);
+        Ok(hits)
+    }
+
+    fn search_for(
+        &self,
+        mut top: Top<Score, (u128, Place)>,
+        filter: &Filter,
+    ) -> Result<Vec<Hit>, SearchError> {
         let Counted { ranker, found, .. } = self.counted(filter)?;
         let snapshot = self.snapshot;
         // The search asks through plain closures; what goes wrong in them waits here.
         let fault = Fault::default();
-        let mut top = Top::new(limit);
         for ((part, it), found) in (0u32..).zip(snapshot.parts.iter()).zip(found) {
             if found.is_empty() {
                 continue;

@@ -7,9 +7,10 @@ use std::collections::BinaryHeap;
 
 use kernels::{CodeQueries, RowFacts};
 
-use super::scan::{BLOCK_ROWS, Cosine, Finds, Group, Searched};
+use super::scan::{BLOCK_ROWS, Finds, Group, Searched};
 use crate::error::SearchError;
 use crate::index::Lists;
+use crate::ordered::Ordered;
 
 /// Rows of a list as far as one block goes, side by side.
 struct Gathered {
@@ -35,7 +36,8 @@ impl Searched<'_> {
     }
 
     /// Looks through the lists that are nearest to one question, `depth` rows of them, and through more while
-    /// the question has found fewer than it may; through none where there are no lists.
+    /// no thread has found as many as the question may have; through none where there are no lists. A thread
+    /// that comes late finds little that is as good as what the others have, which is no reason to go on.
     pub(super) fn probe(
         &self,
         group: &Group<'_>,
@@ -59,7 +61,7 @@ impl Searched<'_> {
         // Rows of many short lists make one block.
         let mut waiting: Vec<u32> = Vec::with_capacity(BLOCK_ROWS);
         let mut left = depth;
-        while (left > 0 || finds.best[question].floor().is_none())
+        while (left > 0 || !group.has_floor(question))
             && let Some((_, list)) = nearest.pop()
         {
             let rows = lists.rows(list);
@@ -118,10 +120,10 @@ impl Searched<'_> {
 }
 
 /// All lists, the one whose centroid is nearest on top.
-fn nearest(lists: &Lists, alone: &Alone<'_>) -> BinaryHeap<(Cosine, usize)> {
+fn nearest(lists: &Lists, alone: &Alone<'_>) -> BinaryHeap<(Ordered, usize)> {
     let mut products = vec![0; lists.count()];
     alone.group.kernels.dot_codes(&alone.codes, lists.codes(), &mut products);
     let scores =
         products.iter().zip(lists.scales()).map(|(&product, scale)| product as f32 * scale);
-    scores.zip(0..).map(|(score, list)| (Cosine(score), list)).collect()
+    scores.zip(0..).map(|(score, list)| (Ordered::of(score), list)).collect()
 }

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::error::SearchError;
+use crate::error::{Damage, SearchError};
 use crate::reading::filter::{Chosen, Filter, PartFilter};
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::words::{Analyzer, Phrases, Reading};
@@ -33,6 +33,21 @@ pub struct Quoted {
     pub items: Arc<Chosen>,
     /// Whether there may be more: a bound of items, bytes, phrases or a phrase's words was met.
     pub cut_short: bool,
+    /// Items that the filter would admit, were they not hidden, and that have all words of the phrases, be it
+    /// side by side or not.
+    pub veiled: Vec<Place>,
+    phrases: Phrases,
+}
+
+/// What has all words of some phrases.
+#[derive(Default)]
+struct Having {
+    /// Where it is, in order.
+    places: Vec<Place>,
+    /// How many bytes the texts of the first [`QUOTED_ITEMS_MAX`] have.
+    bytes: u64,
+    /// The same of what is hidden.
+    veiled: Vec<Place>,
 }
 
 impl Snapshot {
@@ -46,7 +61,7 @@ impl Snapshot {
         if phrases.is_empty() {
             return Ok(None);
         }
-        let (mut places, bytes) = self.having(&phrases, filter)?;
+        let Having { mut places, bytes, veiled } = self.having(&phrases, filter)?;
         let mut cut_short = phrases.is_cut();
         if places.len() > QUOTED_ITEMS_MAX || bytes > QUOTED_BYTES_MAX as u64 {
             let among = Some(Arc::new(self.chosen(&places)));
@@ -56,13 +71,29 @@ impl Snapshot {
             places = hits.into_iter().map(|hit| hit.place).collect();
         }
         let (found, is_all) = self.verified(&phrases, &places)?;
-        Ok(Some(Quoted { items: Arc::new(self.chosen(&found)), cut_short: cut_short || !is_all }))
+        let (items, cut_short) = (Arc::new(self.chosen(&found)), cut_short || !is_all);
+        Ok(Some(Quoted { items, cut_short, veiled, phrases }))
     }
 
-    /// Items with all words of the phrases, in order of place, and how many bytes the texts of the first
-    /// [`QUOTED_ITEMS_MAX`] have.
-    fn having(&self, phrases: &Phrases, filter: &Filter) -> Result<(Vec<Place>, u64), SearchError> {
-        let (mut places, mut bytes) = (Vec::new(), 0);
+    /// Whether the item at a place has all phrases that were looked for.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn has_quoted(&self, quoted: &Quoted, place: Place) -> Result<bool, Damage> {
+        let (title, text) = self.part(place).segment.title_and_text(place.row)?;
+        Ok(are_in(&quoted.phrases, &[title, text]))
+    }
+
+    /// How many bytes the title and the text of the item at a place have.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn text_bytes(&self, place: Place) -> Result<u64, Damage> {
+        self.part(place).segment.title_and_text_bytes(place.row)
+    }
+
+    fn having(&self, phrases: &Phrases, filter: &Filter) -> Result<Having, SearchError> {
+        let mut having = Having::default();
         let mut steps = self.stop.each(ROWS_TOGETHER);
         for (at, part) in (0u32..).zip(self.parts.iter()) {
             let segment = &part.segment;
@@ -76,17 +107,22 @@ impl Snapshot {
             let admitted = PartFilter::of(self, filter, part)?;
             for row in rows {
                 steps.step()?;
+                let place = Place { part: at, row };
                 if !admitted.admits(row)? {
+                    if admitted.would_admit(row)? {
+                        having.veiled.push(place);
+                    }
                     continue;
                 }
-                places.push(Place { part: at, row });
+                having.places.push(place);
                 // With more items than that, their bytes decide nothing.
-                if places.len() <= QUOTED_ITEMS_MAX {
-                    bytes = segment.title_and_text_bytes(row)?.saturating_add(bytes);
+                if having.places.len() <= QUOTED_ITEMS_MAX {
+                    let bytes = segment.title_and_text_bytes(row)?;
+                    having.bytes = having.bytes.saturating_add(bytes);
                 }
             }
         }
-        Ok((places, bytes))
+        Ok(having)
     }
 
     /// Those of `places` that have the phrases side by side, and whether all were looked at.
@@ -104,13 +140,16 @@ impl Snapshot {
             if bytes > QUOTED_BYTES_MAX && bytes > title.len() + text.len() {
                 return Ok((found, false));
             }
-            let has = READING.with_borrow_mut(|reading| {
-                Analyzer::lend(|analyzer| phrases.are_in(analyzer, &[title, text], reading))
-            });
-            if has {
+            if are_in(phrases, &[title, text]) {
                 found.push(place);
             }
         }
         Ok((found, true))
     }
+}
+
+fn are_in(phrases: &Phrases, texts: &[&str]) -> bool {
+    READING.with_borrow_mut(|reading| {
+        Analyzer::lend(|analyzer| phrases.are_in(analyzer, texts, reading))
+    })
 }

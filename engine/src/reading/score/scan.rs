@@ -5,9 +5,8 @@
 //! of their best so far; what is found is the same to the last bit. Must not know how a bound is
 //! made (`bound.rs`), nor how rows are shared out between threads (`together.rs`).
 
-use std::cmp::Ordering;
 use std::ops::Range;
-use std::sync::atomic::{self, AtomicI32};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use half::f16;
 use kernels::{Bars, CodeQueries, Kernels, QUESTIONS_MAX, RowFacts};
@@ -16,6 +15,7 @@ use super::bound::QueryCodes;
 use crate::error::{Damage, SearchError};
 use crate::ids::{ItemId, Row};
 use crate::limits::DIMENSIONS_MAX;
+use crate::ordered::Ordered;
 use crate::part::Part;
 use crate::reading::filter::{Filter, PartFilter};
 use crate::reading::snapshot::{Place, Snapshot};
@@ -32,25 +32,8 @@ const BLOCKS_TOGETHER: u32 = 16;
 /// A query is padded with zeros to a multiple of this, which is one of every row's width.
 const QUERY_ALIGN: usize = 64;
 
-/// A cosine, in its total order.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Cosine(pub(super) f32);
-
-impl Eq for Cosine {}
-
-impl Ord for Cosine {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
-impl PartialOrd for Cosine {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-pub(super) type Best = Top<Cosine, (ItemId, Place)>;
+/// By their cosines.
+pub(super) type Best = Top<Ordered, (ItemId, Place)>;
 
 /// One question, in the forms that rows are compared with.
 pub(super) struct Question {
@@ -107,20 +90,14 @@ impl Floor {
     /// What no number is below.
     const NONE: i32 = i32::MIN;
 
-    /// Numbers in their total order as integers in theirs, and back.
-    fn ordered(bits: i32) -> i32 {
-        if bits < 0 { bits ^ i32::MAX } else { bits }
-    }
-
-    fn raise(&self, to: Cosine) {
-        let to = Self::ordered(to.0.to_bits().cast_signed());
-        self.0.fetch_max(to, atomic::Ordering::Relaxed);
+    fn raise(&self, to: Ordered) {
+        self.0.fetch_max(to.place(), Relaxed);
     }
 
     fn get(&self) -> f64 {
-        match self.0.load(atomic::Ordering::Relaxed) {
+        match self.0.load(Relaxed) {
             Self::NONE => f64::NEG_INFINITY,
-            ordered => f64::from(f32::from_bits(Self::ordered(ordered).cast_unsigned())),
+            place => f64::from(Ordered::at(place).number()),
         }
     }
 }
@@ -167,6 +144,17 @@ impl<'a> Group<'a> {
 
     pub(super) fn codes(&self, question: usize) -> &QueryCodes {
         self.questions[question].codes.as_ref().expect("`gains_from` looked for them")
+    }
+
+    /// Has rows that score less passed over for this question.
+    pub(super) fn ask_for(&self, question: usize, least: f32) {
+        self.floors[question].raise(Ordered::of(least));
+    }
+
+    /// Whether it is known what a row of this question must come to: a thread has found as many as there may
+    /// be.
+    pub(super) fn has_floor(&self, question: usize) -> bool {
+        self.floors[question].get() > f64::NEG_INFINITY
     }
 
     /// What the sums of a row's codes must come to, for each of these questions.
@@ -369,12 +357,12 @@ impl<'a> Searched<'a> {
         self.offer_admitted(group, question, vector, score, finds)
     }
 
-    fn finite(&self, score: f32, vector: usize) -> Result<Cosine, Damage> {
+    fn finite(&self, score: f32, vector: usize) -> Result<Ordered, Damage> {
         if !score.is_finite() {
             let detail = format!("vector {vector} is not finite");
             return Err(Damage::new("SEG-16", detail).within(self.segment.name()));
         }
-        Ok(Cosine(score))
+        Ok(Ordered::of(score))
     }
 
     /// Offers a row to a question, if its filter admits it.
@@ -383,7 +371,7 @@ impl<'a> Searched<'a> {
         group: &Group<'_>,
         question: usize,
         vector: usize,
-        score: impl FnOnce() -> Result<Cosine, Damage>,
+        score: impl FnOnce() -> Result<Ordered, Damage>,
         finds: &mut Finds,
     ) -> Result<(), Damage> {
         let row: Row = self.embeddings.items[vector];

@@ -2,6 +2,7 @@
 //! on one thread and on several; and its bound holds.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use half::f16;
 use kernels::{Bars, Kernels, Level, QUESTIONS_MAX, RowFacts, Team};
@@ -13,12 +14,14 @@ use super::scan::{Finds, Group, Searched};
 use super::together::{Asked, merged};
 use crate::error::SearchError;
 use crate::ids::ItemId;
+use crate::index::tests::index_of;
 use crate::item::{Batch, ItemDraft};
 use crate::part::Part;
 use crate::reading::filter::Filter;
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::{Segment, SegmentBuilder};
 use crate::state::RowState;
+use crate::stop::Stop;
 
 const WIDTHS: [usize; 8] = [1, 7, 31, 32, 33, 64, 384, 1024];
 
@@ -315,6 +318,51 @@ fn rule(scanned: Result<(), SearchError>) -> &'static str {
         SearchError::Damaged(damage) => damage.rule,
         SearchError::Interrupted => panic!("nobody stopped it"),
     }
+}
+
+/// A thread that comes to an index when another has found its best looks no deeper than the first one to
+/// come, however little it finds.
+#[test]
+fn an_index_is_looked_through_to_its_depth_by_whoever_comes_late() {
+    const ROWS: usize = 6000;
+    let mut noise = Noise(0x5EED_0105);
+    let centres: Vec<Vec<f16>> = (0..60).map(|_| noise.halves(40, 1.0)).collect();
+    let mut near = |at: usize, spread: f32| -> Vec<f16> {
+        let centre = centres[at % centres.len()].iter();
+        centre.map(|half| f16::from_f32(half.to_f32() + noise.unit() * spread)).collect()
+    };
+    let query: Vec<f32> = centres[7].iter().map(|half| half.to_f32()).collect();
+    let nearest: Vec<Vec<f16>> = (0..50).map(|_| near(7, 1e-3)).collect();
+    let others: Vec<Vec<f16>> = (0..ROWS).map(|at| near(at, 0.5)).collect();
+    let parts = [part_of(&nearest, 1, 1), part_of(&others, 1, 1 << 20)];
+    parts[1].segment.take_index(index_of(&parts[1].segment));
+    let looks = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&looks);
+    let stop = Stop::when(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        false
+    });
+    let snapshot = Snapshot::of(&parts, 1, None).until(stop);
+    let filter = Filter::default();
+    let group = Group::of(Kernels::detect(), std::iter::once((&query[..], 9, &filter)));
+    let searched = |at: usize| {
+        let part = &snapshot.parts[at];
+        Searched::of(&snapshot, part, u32::try_from(at).unwrap(), &group).unwrap()
+    };
+    let depth = usize::try_from(parts[1].segment.index().unwrap().depth()).unwrap();
+    assert!(depth * 4 < ROWS, "{depth}");
+    let looks_of = |finds: &mut Finds| {
+        looks.store(0, Ordering::Relaxed);
+        searched(1).probe(&group, 0, depth, finds).unwrap();
+        looks.load(Ordering::Relaxed)
+    };
+    let mut early = Finds::for_all(&group);
+    let first = looks_of(&mut early);
+    searched(0).scan(&group, 0..nearest.len(), 1, &mut early).unwrap();
+    let mut late = Finds::for_all(&group);
+    let second = looks_of(&mut late);
+    assert!(second <= first, "{second} looks, {first} of who came first");
+    assert!(late.best[0].floor().is_none(), "nothing there is as good");
 }
 
 /// Where bound, score and floor are all exactly 0, the smallest ids still win.

@@ -46,9 +46,33 @@ impl Snapshot {
         limit: usize,
         filter: &Filter,
     ) -> Result<Vec<Hit>, SearchError> {
-        let asked = [Asked { query, limit, filter }];
-        let mut found = self.nearest_together(kernels, &mut Team::of(1), &asked)?;
-        Ok(found.pop().expect("as many answers as questions"))
+        self.nearest_from(kernels, query, limit, f32::NEG_INFINITY, filter)
+    }
+
+    /// Those of them whose cosine is `least` or more, for which fewer rows are looked at; where an index is
+    /// used, these are of the nearest lists alone.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn nearest_from(
+        &self,
+        kernels: &Kernels,
+        query: &[f32],
+        limit: usize,
+        least: f32,
+        filter: &Filter,
+    ) -> Result<Vec<Hit>, SearchError> {
+        if limit == 0 || !Group::can_compare(query) {
+            return Ok(Vec::new());
+        }
+        let group = Group::of(*kernels, std::iter::once((query, limit, filter)));
+        if least > f32::NEG_INFINITY {
+            group.ask_for(0, least);
+        }
+        let finds = self.search(&group, query.len(), &mut Team::of(1))?;
+        let mut hits = merged(&group, finds).pop().unwrap_or_default();
+        hits.retain(|hit| hit.score >= least);
+        Ok(hits)
     }
 
     /// The same for each of some questions, to the bit, in their order. All of them share one look at
@@ -129,7 +153,7 @@ pub(super) fn merged(group: &Group<'_>, finds: Vec<Finds>) -> Vec<Vec<Hit>> {
     }
     let hits = |top: Best| {
         let sorted = top.into_sorted().into_iter();
-        sorted.map(|(score, (_, place))| Hit { place, score: score.0 }).collect()
+        sorted.map(|(score, (_, place))| Hit { place, score: score.number() }).collect()
     };
     best.into_iter().map(hits).collect()
 }
