@@ -76,6 +76,9 @@ impl Rank {
 
 impl Snapshot {
     /// The items that directly replace `id`, in order of id; tombstoned ones too.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn direct_successors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
         let found = self.members_after(id)?;
         self.in_order_of_id(found.into_iter().filter_map(|member| member.place).collect())
@@ -83,6 +86,9 @@ impl Snapshot {
 
     /// The items that `id` directly replaces, in the order in which it names them; tombstoned ones
     /// too.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn direct_predecessors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
         let found = self.members_before(id)?;
         Ok(found.into_iter().filter_map(|member| member.place).collect())
@@ -91,12 +97,18 @@ impl Snapshot {
     /// The items that stand in place of `id`: the ends of every way along its successors that are
     /// current and hold. Empty when `id` itself is current, when all ends are tombstoned, or when the
     /// id is not known.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn current_successors(&self, id: ItemId) -> Result<Successors, Damage> {
         self.current_within(id, CHAIN_ITEMS_MAX)
     }
 
     /// Everything that `id` replaced or that replaced it, itself included. Empty when the id is not
     /// known.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn chain(&self, id: ItemId) -> Result<Chain, Damage> {
         self.chain_within(id, CHAIN_ITEMS_MAX)
     }
