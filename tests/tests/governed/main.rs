@@ -3,7 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod abstaining;
 mod alike;
+mod bounds;
 mod data;
 mod places;
 mod supersession;
