@@ -60,7 +60,8 @@ pub use reading::hidden::{Class, Hidden, Sight};
 pub use reading::moment::Moment;
 pub use reading::places::SOURCES_LOOKED_AT_MAX;
 pub use reading::score::{
-    Asked, AskedTerm, GivenWords, Hit, QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted, WordScores,
+    Asked, AskedTerm, AskedWords, GivenWords, Hit, QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted,
+    WordScores,
 };
 pub use reading::searching::{SearchMode, SearchState, Searching};
 pub use reading::snapshot::{Census, Counts, Edition, Place, Snapshot, Status};

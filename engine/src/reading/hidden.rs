@@ -19,7 +19,7 @@ use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::Segment;
 use crate::state::Bits;
 use crate::stop::Stop;
-use crate::words::Without;
+use crate::words::{Kept, Without};
 
 /// Classes of one segment whose sight is kept at hand while its rows are looked through; where there are more,
 /// it is asked for again.
@@ -67,6 +67,8 @@ pub(crate) struct HiddenRows {
     veiled: Bits,
     /// How many of the veiled have words, and how many words; looked for when a question needs it.
     words: OnceLock<(u32, u64)>,
+    /// How often the veiled have the words that were asked for.
+    kept: Kept,
 }
 
 impl Snapshot {
@@ -171,16 +173,20 @@ impl HiddenOf {
     }
 
     /// The rows whose words do not count; `None` where no row's do.
-    pub(crate) fn without(&self, segment: &Segment) -> Result<Option<Without<'_, Bits>>, Damage> {
+    pub(crate) fn without(
+        &self,
+        segment: &Segment,
+        stop: &Stop,
+    ) -> Result<Option<Without<'_, Bits>>, SearchError> {
         let Self::Rows(hidden) = self else { return Ok(None) };
-        let (rows, length_total) = match hidden.words.get() {
+        let (documents, length_total) = match hidden.words.get() {
             Some(&words) => words,
             None => {
-                let words = segment.words()?.words_of(&hidden.veiled)?;
+                let words = segment.words()?.words_of(&hidden.veiled, stop)?;
                 *hidden.words.get_or_init(|| words)
             }
         };
-        Ok(Some(Without { rows: &hidden.veiled, documents: rows, length_total }))
+        Ok(Some(Without { rows: &hidden.veiled, documents, length_total, kept: &hidden.kept }))
     }
 }
 
@@ -206,7 +212,12 @@ impl HiddenRows {
                 denied.insert(row);
             }
         }
-        Ok((veiled.count() > 0).then(|| Self { denied, veiled, words: OnceLock::new() }))
+        Ok((veiled.count() > 0).then(|| Self {
+            denied,
+            veiled,
+            words: OnceLock::new(),
+            kept: Kept::default(),
+        }))
     }
 }
 

@@ -9,8 +9,8 @@ use super::sealed::Segment;
 use crate::error::Damage;
 use crate::ids::Row;
 use crate::layout::{
-    VECTOR_CODES, VECTOR_ERROR, VECTOR_HALVES, VECTOR_ITEM, VECTOR_NORM, VECTOR_SCALE, row_codes,
-    row_halves,
+    ITEM_EMBEDDING, VECTOR_CODES, VECTOR_ERROR, VECTOR_HALVES, VECTOR_ITEM, VECTOR_NORM,
+    VECTOR_SCALE, row_codes, row_halves,
 };
 
 /// One segment's embeddings. Row `i` of each slice speaks of the same embedding.
@@ -54,6 +54,20 @@ impl Segment {
                 errors: self.view(VECTOR_ERROR)?.all()?,
             },
         })
+    }
+
+    /// Where the embedding of an item lies among these, which are the segment's; `None` where it has none.
+    pub(crate) fn own_vector(
+        &self,
+        row: Row,
+        embeddings: &Embeddings<'_>,
+    ) -> Result<Option<usize>, Damage> {
+        let Some(vector) = self.embedding_of(row)? else { return Ok(None) };
+        if embeddings.items.get(vector as usize) != Some(&row) {
+            let detail = format!("row {row}: vector {vector} is not its own");
+            return Err(self.wrong("SEG-12", ITEM_EMBEDDING, detail));
+        }
+        Ok(Some(vector as usize))
     }
 }
 

@@ -233,18 +233,33 @@ impl Segment {
     /// of them is not in memory is asked for in one piece before.
     pub(super) fn check_pages(&self, from: usize, to: usize) -> Result<(), WrongPage> {
         let mut is_asked_for = false;
-        for page in from..to {
-            if !self.is_checked(page) {
-                if !is_asked_for {
-                    let end = (to * PAGE_BYTES).min(self.raw().len());
-                    self.bytes.will_need(page * PAGE_BYTES..end);
-                    is_asked_for = true;
-                }
-                check_page(self.raw(), self.checks_at, page)?;
-                self.checked[page / 64].fetch_or(1 << (page % 64), Ordering::Relaxed);
+        let mut next = from;
+        while let Some(page) = self.first_unchecked(next, to) {
+            if !is_asked_for {
+                let end = (to * PAGE_BYTES).min(self.raw().len());
+                self.bytes.will_need(page * PAGE_BYTES..end);
+                is_asked_for = true;
             }
+            check_page(self.raw(), self.checks_at, page)?;
+            self.checked[page / 64].fetch_or(1 << (page % 64), Ordering::Relaxed);
+            next = page + 1;
         }
         Ok(())
+    }
+
+    /// The first of pages `from..to` that was not checked yet. Looks at 64 at a time: every question asks for
+    /// columns of thousands of pages.
+    fn first_unchecked(&self, from: usize, to: usize) -> Option<usize> {
+        let mut page = from;
+        while page < to {
+            let unchecked = !self.checked[page / 64].load(Ordering::Relaxed) >> (page % 64);
+            if unchecked != 0 {
+                page += unchecked.trailing_zeros() as usize;
+                return (page < to).then_some(page);
+            }
+            page = (page / 64 + 1) * 64;
+        }
+        None
     }
 }
 

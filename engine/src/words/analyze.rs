@@ -9,6 +9,8 @@
 //! outermost first: `/`, then `. : -`, then `_`, then changes of case and between letters and
 //! digits (`HTTPServer2`).
 
+use std::cell::Cell;
+
 use super::fold::{Class, class, fold, is_mark};
 use super::layout::TERM_BYTES_MAX;
 use super::stem::Stems;
@@ -51,6 +53,11 @@ pub struct Analyzer {
     spelling: Spelling,
 }
 
+thread_local! {
+    /// Each thread keeps one, for all who read on it.
+    static OWN: Cell<Option<Analyzer>> = const { Cell::new(None) };
+}
+
 impl Default for Analyzer {
     fn default() -> Self {
         Self::new()
@@ -61,6 +68,15 @@ impl Analyzer {
     /// Costs nothing to make; over many texts it remembers the stems of common words.
     pub fn new() -> Self {
         Self { folded: String::new(), spelling: Spelling::new() }
+    }
+
+    /// Lends the thread's own to whoever reads a few texts now and again, so that it remembers what it has met
+    /// with. Who borrows while it is lent gets a new one.
+    pub fn lend<T>(read: impl FnOnce(&mut Self) -> T) -> T {
+        let mut analyzer = OWN.take().unwrap_or_default();
+        let read = read(&mut analyzer);
+        OWN.set(Some(analyzer));
+        read
     }
 
     /// Gives `sink` the terms of `text` in order, until it answers `false`.

@@ -19,6 +19,7 @@ use super::query::{QUERY_TERMS_MAX, Query};
 use super::view::{Entry, PostingsView};
 use super::without::{RowSet, Without};
 use super::{Damage, damage};
+use crate::error::SearchError;
 use crate::stop::Stop;
 
 /// Parts of one unit of score.
@@ -93,19 +94,6 @@ impl<B> Found<B> {
     }
 }
 
-/// No row is left out.
-enum NoRows {}
-
-impl RowSet for NoRows {
-    fn has(&self, _: u32) -> bool {
-        false
-    }
-
-    fn next(&self, _: u32) -> Option<u32> {
-        None
-    }
-}
-
 /// What is known about the whole collection: sums over all its segments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -129,40 +117,52 @@ impl Stats {
         view: PostingsView<B>,
         query: &Query,
     ) -> Result<Found<B>, Damage> {
-        self.add_without(view, query, None::<Without<'_, NoRows>>)
+        let found = self.look_up(view, query, (view.documents(), view.length_total()))?;
+        for (frequency, entry) in self.frequencies.iter_mut().zip(&found.entries) {
+            *frequency += entry.map_or(0, |entry| u64::from(entry.rows));
+        }
+        Ok(found)
     }
 
     /// The same, as if the segment did not have some of its rows.
     ///
     /// # Errors
-    /// [`Damage`] in the segment's dictionary or entries, or in the lists of the terms.
+    /// [`SearchError`]: damage in the segment's dictionary or entries, or in the lists of the terms, or the
+    /// stop; what is counted by then are no statistics.
     pub fn add_without<B: Bytes, R: RowSet>(
         &mut self,
         view: PostingsView<B>,
         query: &Query,
-        without: Option<Without<'_, R>>,
-    ) -> Result<Found<B>, Damage> {
-        let (hidden, hidden_length) =
-            without.map_or((0, 0), |without| (without.documents, without.length_total));
+        without: Without<'_, R>,
+        stop: &Stop,
+    ) -> Result<Found<B>, SearchError> {
         // Where more are left out than there are, the lengths are damaged, which (verify) tells.
-        self.documents += u64::from(view.documents().saturating_sub(hidden));
-        self.length_total = self
-            .length_total
-            .checked_add(view.length_total().saturating_sub(hidden_length))
-            .ok_or_else(|| damage("WRD-13", "the lengths of all segments exceed 64 bits"))?;
-        let mut entries = Vec::with_capacity(query.terms().len());
-        for (frequency, term) in self.frequencies.iter_mut().zip(query.terms()) {
-            let entry = view.entry(&term.term)?;
-            if let Some(entry) = entry {
-                let left_out = match without {
-                    Some(without) => view.postings_of(entry, without.rows)?,
-                    None => 0,
-                };
+        let documents = view.documents().saturating_sub(without.documents);
+        let length_total = view.length_total().saturating_sub(without.length_total);
+        let found = self.look_up(view, query, (documents, length_total))?;
+        for (frequency, entry) in self.frequencies.iter_mut().zip(&found.entries) {
+            if let Some(entry) = *entry {
+                let left_out = view.left_out(entry, &without, stop)?;
                 *frequency += u64::from(entry.rows.saturating_sub(left_out));
             }
-            entries.push(entry);
         }
-        Ok(Found { view, entries })
+        Ok(found)
+    }
+
+    /// Adds so many rows of such a length together, and finds where the segment has the terms.
+    fn look_up<B: Bytes>(
+        &mut self,
+        view: PostingsView<B>,
+        query: &Query,
+        (documents, length_total): (u32, u64),
+    ) -> Result<Found<B>, Damage> {
+        self.documents += u64::from(documents);
+        self.length_total = self
+            .length_total
+            .checked_add(length_total)
+            .ok_or_else(|| damage("WRD-13", "the lengths of all segments exceed 64 bits"))?;
+        let entries = query.terms().iter().map(|term| view.entry(&term.term));
+        Ok(Found { view, entries: entries.collect::<Result<_, _>>()? })
     }
 
     /// Rows with words.

@@ -6,8 +6,9 @@
 use super::Damage;
 use super::block::Decoded;
 use super::bytes::Bytes;
+use super::forward::Forward;
 use super::phrase::{Need, Phrases};
-use super::view::{List, PostingsView};
+use super::view::PostingsView;
 use crate::error::SearchError;
 use crate::stop::Stop;
 
@@ -107,28 +108,5 @@ impl Met {
             }
         }
         Ok(!self.parts.is_empty())
-    }
-}
-
-/// A list that is asked for one row after the other.
-struct Forward {
-    list: List,
-    /// The block that is decoded.
-    block: Option<usize>,
-    decoded: Box<Decoded>,
-}
-
-impl Forward {
-    fn of(list: List) -> Self {
-        Self { list, block: None, decoded: Box::default() }
-    }
-
-    fn has<B: Bytes>(&mut self, view: &PostingsView<B>, row: u32) -> Result<bool, Damage> {
-        let Some(block) = view.block_of(&self.list, row)? else { return Ok(false) };
-        if self.block != Some(block) {
-            view.decode(&self.list, block, false, &mut self.decoded)?;
-            self.block = Some(block);
-        }
-        Ok(self.decoded.find(row).is_some())
     }
 }

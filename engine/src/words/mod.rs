@@ -14,6 +14,8 @@ mod conjunction;
 mod dictionary;
 mod dictionary_writer;
 mod fold;
+mod forward;
+mod given;
 mod layout;
 mod list_cursor;
 mod listed;
@@ -39,6 +41,7 @@ mod tests_bytes;
 pub use analyze::{Analyzer, Emit, Kind};
 pub use bm25::{Found, Parameters, Ranker, Score, Stats};
 pub use bytes::Bytes;
+pub use given::{Given, Match};
 pub use layout::{
     ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX, TERM_BYTES_MAX, WordColumns, WordColumnsRef,
 };
@@ -49,10 +52,10 @@ pub use posting::Posting;
 pub use postings::{Full, PostingsBuilder};
 pub(crate) use query::is_function_word;
 pub use query::{QUERY_TERMS_MAX, Query, QueryTerm};
-pub use search::{Match, Scratch};
+pub use search::Scratch;
 pub use verify::rebuild;
 pub use view::{PostingsView, TermPostings};
-pub use without::{RowSet, Without};
+pub use without::{Kept, RowSet, Without};
 
 /// Shorthand for the checks of this room.
 pub(super) fn damage(rule: &'static str, detail: impl Into<String>) -> Damage {

@@ -47,19 +47,6 @@ const WINDOWS_TOGETHER: u32 = 4;
 /// What looking up one row costs, in postings added up.
 const LOOKUP_COST: usize = 4;
 
-/// Why a row matched: one term of the question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Match {
-    /// Which term, as an index into `Query::terms`.
-    pub term: usize,
-    /// What it added to the score.
-    pub score: Score,
-    /// Times in the body, at most 255.
-    pub body: u8,
-    /// Times in the title, at most 255.
-    pub title: u8,
-}
-
 /// Memory that searches reuse: one per worker.
 pub struct Scratch {
     cursors: Vec<Cursor>,
@@ -177,34 +164,6 @@ impl Ranker {
             scratch.cursors.push(cursor);
         }
         Ok(())
-    }
-
-    /// Which terms of the question `row` of a segment, as [`Stats::add`](super::Stats::add) found it,
-    /// has, and what each added.
-    ///
-    /// # Errors
-    /// [`Damage`] in the lists that were read.
-    pub fn matched_terms<B: Bytes>(
-        &self,
-        found: &Found<B>,
-        row: u32,
-    ) -> Result<Vec<Match>, Damage> {
-        let mut matches = Vec::new();
-        let view = &found.view;
-        let Some(code) = view.length_code(row)? else { return Ok(matches) };
-        for term in &self.terms {
-            let Some(entry) = found.entries.get(term.index).copied().flatten() else { continue };
-            if let Some(posting) = view.seek(&view.list(entry)?, row)? {
-                let score = Score(self.formula.posting(term.weight, posting, code));
-                matches.push(Match {
-                    term: term.index,
-                    score,
-                    body: posting.body,
-                    title: posting.title,
-                });
-            }
-        }
-        Ok(matches)
     }
 }
 

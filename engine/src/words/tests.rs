@@ -152,7 +152,7 @@ fn best(query: &Query, ranker: &Ranker, view: &PostingsView<&[u8]>, k: usize) ->
     top.into_sorted()
 }
 
-/// Every row scored through `matched_terms`, sorted.
+/// Every row looked up by itself, sorted.
 fn brute(
     query: &Query,
     ranker: &Ranker,
@@ -162,9 +162,9 @@ fn brute(
 ) -> Vec<(Score, u32)> {
     let mut all = Vec::new();
     let found = found(view, query);
+    let mut given = ranker.given(&found).unwrap();
     for row in (0..view.rows()).filter(|row| wanted(*row)) {
-        let sum: u32 =
-            ranker.matched_terms(&found, row).unwrap().iter().map(|found| found.score.0).sum();
+        let sum: u32 = given.matched(row).unwrap().iter().map(|found| found.score.0).sum();
         if sum > 0 {
             all.push((Score(sum), key(row)));
         }
@@ -295,8 +295,10 @@ proptest! {
                 let ranker = Ranker::new(&query, &stats, Parameters::default());
                 let mut top = Top::new(5);
                 let _searched = ranker.search(&found, &mut Scratch::default(), |_| true, |row| row, &mut top);
-                for row in 0..count.min(50) {
-                    let _matched = ranker.matched_terms(&found, row);
+                if let Ok(mut given) = ranker.given(&found) {
+                    for row in 0..count.min(50) {
+                        let _matched = given.matched(row);
+                    }
                 }
             }
             let _merged = merge(&[(view, Some)], count);
@@ -379,7 +381,8 @@ fn a_compound_weighs_two_words_at_most() {
     );
     let rarest = 2.2_f32 * (1.0 + (5.0_f32 - 1.0 + 0.5) / 1.5).ln() / 2.2;
     assert!(found[0].0.to_f32() <= 2.0 * rarest, "{:?}", found[0].0.to_f32());
-    let matched = ranker.matched_terms(&self::found(&view, &query), 3).unwrap();
+    let found = self::found(&view, &query);
+    let matched = ranker.given(&found).unwrap().matched(3).unwrap();
     let words: Vec<&str> =
         matched.iter().map(|found| query.terms()[found.term].term.as_str()).collect();
     assert_eq!(words, ["get", "user"]);

@@ -29,11 +29,11 @@ pub struct PostingsView<B> {
 }
 
 /// What `entries` says of one term.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     pub(super) rows: u32,
-    place: u32,
-    detail: u32,
+    pub(super) place: u32,
+    pub(super) detail: u32,
 }
 
 /// Where the postings of one term lie.
@@ -328,14 +328,6 @@ impl<B: Bytes> PostingsView<B> {
     /// One posting of the block whose rows were decoded.
     pub(super) fn decoded_posting(&self, decoded: &Decoded, i: usize) -> Result<Posting, Damage> {
         decoded.posting_of(i, &self.columns.postings)
-    }
-
-    /// The posting of `row` in a list.
-    pub(super) fn seek(&self, list: &List, row: u32) -> Result<Option<Posting>, Damage> {
-        let Some(block) = self.block_of(list, row)? else { return Ok(None) };
-        let mut decoded = Decoded::default();
-        self.decode(list, block, false, &mut decoded)?;
-        decoded.find(row).map(|i| self.decoded_posting(&decoded, i)).transpose()
     }
 
     /// The only block of a list that may have `row`. On damaged heads it may be another one, and the decoding

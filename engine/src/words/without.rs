@@ -3,11 +3,24 @@
 //! Owns what the statistics of a segment are without some of its rows: the same as if they had never been
 //! there. Must not know why they do not count.
 
-use super::Damage;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use super::block::Decoded;
 use super::bytes::Bytes;
 use super::layout::{BLOCK_ROWS, decode_length};
 use super::view::{Entry, PostingsView};
+use crate::error::SearchError;
+use crate::stop::Stop;
+
+/// Terms of one segment whose counts are kept for the next question; where there are more, those before are
+/// counted again. Each takes some 20 bytes. Only lists of several blocks are kept: others are a block to unpack.
+const TERMS_KEPT_MAX: usize = 1024;
+
+/// Rows that are gone through between two looks at whether the counts are still wanted.
+const ROWS_TOGETHER: u32 = 1 << 14;
+/// The same in blocks of one list.
+const BLOCKS_TOGETHER: u32 = 256;
 
 /// A set of rows.
 pub trait RowSet {
@@ -27,6 +40,31 @@ pub struct Without<'a, R> {
     pub documents: u32,
     /// The sum of their lengths, in words as stored.
     pub length_total: u64,
+    /// What was counted of them before.
+    pub kept: &'a Kept,
+}
+
+/// How many postings of a term are of some rows, for those terms that were asked for. Of one segment and one set
+/// of its rows.
+#[derive(Debug, Default)]
+pub struct Kept(Mutex<HashMap<Entry, u32>>);
+
+impl Kept {
+    fn of(&self) -> MutexGuard<'_, HashMap<Entry, u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, entry: Entry) -> Option<u32> {
+        self.of().get(&entry).copied()
+    }
+
+    fn put(&self, entry: Entry, count: u32) {
+        let mut kept = self.of();
+        if kept.len() == TERMS_KEPT_MAX {
+            kept.clear();
+        }
+        kept.insert(entry, count);
+    }
 }
 
 impl<R> Clone for Without<'_, R> {
@@ -41,12 +79,14 @@ impl<B: Bytes> PostingsView<B> {
     /// How many of `rows` have words, and the sum of their lengths.
     ///
     /// # Errors
-    /// [`Damage`] in the lengths.
-    pub fn words_of(&self, rows: &impl RowSet) -> Result<(u32, u64), Damage> {
+    /// [`SearchError`]: damage in the lengths, or the stop.
+    pub fn words_of(&self, rows: &impl RowSet, stop: &Stop) -> Result<(u32, u64), SearchError> {
         let lengths = self.lengths()?;
         let (mut documents, mut total) = (0, 0);
+        let mut steps = stop.each(ROWS_TOGETHER);
         let mut at = rows.next(0);
         while let Some(row) = at {
+            steps.step()?;
             let Some(&code) = lengths.get(row as usize) else { break };
             documents += u32::from(code != 0);
             total += u64::from(decode_length(code));
@@ -55,19 +95,43 @@ impl<B: Bytes> PostingsView<B> {
         Ok((documents, total))
     }
 
+    /// How many postings of an entry are of the rows that are left out, counted now unless it is known.
+    pub(super) fn left_out(
+        &self,
+        entry: Entry,
+        without: &Without<'_, impl RowSet>,
+        stop: &Stop,
+    ) -> Result<u32, SearchError> {
+        if (entry.rows as usize) <= BLOCK_ROWS {
+            return self.postings_of(entry, without.rows, stop);
+        }
+        if let Some(count) = without.kept.get(entry) {
+            return Ok(count);
+        }
+        let count = self.postings_of(entry, without.rows, stop)?;
+        without.kept.put(entry, count);
+        Ok(count)
+    }
+
     /// How many postings of an entry are of `rows`. Blocks without any of these are not unpacked.
-    pub(super) fn postings_of(&self, entry: Entry, rows: &impl RowSet) -> Result<u32, Damage> {
+    fn postings_of(
+        &self,
+        entry: Entry,
+        rows: &impl RowSet,
+        stop: &Stop,
+    ) -> Result<u32, SearchError> {
         let list = self.list(entry)?;
         let mut count = 0;
         let mut decoded = Decoded::default();
+        let mut steps = stop.each(BLOCKS_TOGETHER);
         let mut met = rows.next(0);
         for block in 0..self.block_count(&list) {
             let Some(row) = met else { break };
+            steps.step()?;
             if self.last_row_of(&list, block)?.is_some_and(|last| last < row) {
                 continue;
             }
             self.decode(&list, block, false, &mut decoded)?;
-            debug_assert!(decoded.count <= BLOCK_ROWS);
             let here = &decoded.rows[..decoded.count];
             count += here.iter().map(|&row| u32::from(rows.has(row))).sum::<u32>();
             met = here.last().and_then(|last| rows.next(last.saturating_add(1)));
@@ -78,14 +142,16 @@ impl<B: Bytes> PostingsView<B> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::BTreeSet;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use proptest::prelude::*;
 
     use super::super::tests::{Row, build, open};
-    use super::super::{Analyzer, Phrases, Query, Stats};
+    use super::super::{Analyzer, Phrases, Query, Stats, WordColumns};
     use super::*;
-    use crate::stop::Stop;
 
     impl RowSet for BTreeSet<u32> {
         fn has(&self, row: u32) -> bool {
@@ -131,18 +197,107 @@ mod tests {
             let query = Query::parse(&mut Analyzer::new(), "ash bay cod dee elm");
             let (columns, fewer) = (build(&rows), build(&kept));
             let (view, wanted_view) = (open(&columns, &rows), open(&fewer, &kept));
-            let (documents, length_total) = view.words_of(&hidden).unwrap();
-            let without = Without { rows: &hidden, documents, length_total };
-            let (mut stats, mut wanted) = (Stats::new(&query), Stats::new(&query));
-            stats.add_without(view, &query, Some(without)).unwrap();
+            let stop = Stop::default();
+            let (documents, length_total) = view.words_of(&hidden, &stop).unwrap();
+            let kept = Kept::default();
+            let without = Without { rows: &hidden, documents, length_total, kept: &kept };
+            let mut wanted = Stats::new(&query);
             wanted.add(wanted_view, &query).unwrap();
-            prop_assert_eq!(stats, wanted);
+            // The second time by what the first one kept.
+            for _ in 0..2 {
+                let mut stats = Stats::new(&query);
+                stats.add_without(view, &query, without, &stop).unwrap();
+                prop_assert_eq!(&stats, &wanted);
+            }
 
             let phrases = Phrases::parse(&mut Analyzer::new(), "\"ash cod\" \"bay\"");
             let having = view.rows_having(&phrases, &Stop::default()).unwrap();
             let has = |text: &str| ["ash", "bay", "cod"].iter().all(|word| text.contains(word));
             let all: Vec<u32> = (0..).zip(&rows).filter(|(_, row)| has(&row.1)).map(|(at, _)| at).collect();
             prop_assert_eq!(having, all);
+        }
+    }
+
+    /// Every other row, and how often somebody asked about one.
+    #[derive(Default)]
+    struct Even(Cell<u32>);
+
+    impl RowSet for Even {
+        fn has(&self, row: u32) -> bool {
+            self.0.set(self.0.get() + 1);
+            row.is_multiple_of(2)
+        }
+
+        fn next(&self, row: u32) -> Option<u32> {
+            Some(row.next_multiple_of(2)).filter(|row| *row < LONG_ROWS)
+        }
+    }
+
+    const LONG_ROWS: u32 = 60_000;
+
+    fn long() -> (WordColumns, Vec<Row>) {
+        let rows = vec![(String::new(), "ash bay".to_owned()); LONG_ROWS as usize];
+        (build(&rows), rows)
+    }
+
+    #[test]
+    fn a_long_list_is_unpacked_once() {
+        let (columns, rows) = long();
+        let view = open(&columns, &rows);
+        let (even, kept) = (Even::default(), Kept::default());
+        let without = Without {
+            rows: &even,
+            documents: LONG_ROWS / 2,
+            length_total: u64::from(LONG_ROWS),
+            kept: &kept,
+        };
+        let query = Query::parse(&mut Analyzer::new(), "ash bay");
+        for unpacked in [2 * LONG_ROWS, 0] {
+            even.0.set(0);
+            let mut stats = Stats::new(&query);
+            stats.add_without(view, &query, without, &Stop::default()).unwrap();
+            assert_eq!(stats.frequencies(), [u64::from(LONG_ROWS / 2); 2]);
+            assert_eq!(even.0.get(), unpacked);
+        }
+    }
+
+    #[test]
+    fn so_many_terms_are_kept_and_no_more() {
+        let kept = Kept::default();
+        let entry = |place: usize| {
+            let place = u32::try_from(place).unwrap();
+            Entry { rows: 500, place, detail: 0 }
+        };
+        for place in 0..TERMS_KEPT_MAX {
+            kept.put(entry(place), 1);
+        }
+        assert_eq!((kept.get(entry(0)), kept.of().len()), (Some(1), TERMS_KEPT_MAX));
+        kept.put(entry(TERMS_KEPT_MAX), 2);
+        assert_eq!((kept.get(entry(0)), kept.get(entry(TERMS_KEPT_MAX))), (None, Some(2)));
+    }
+
+    #[test]
+    fn counting_ends_where_it_is_not_wanted_any_more() {
+        let (columns, rows) = long();
+        let view = open(&columns, &rows);
+        let query = Query::parse(&mut Analyzer::new(), "ash bay");
+        let count = |last: u32| {
+            let asked = Arc::new(AtomicU32::new(0));
+            let counted = Arc::clone(&asked);
+            let stop = Stop::when(move || counted.fetch_add(1, Ordering::Relaxed) + 1 >= last);
+            let even = Even::default();
+            let counted = view.words_of(&even, &stop).and_then(|(documents, length_total)| {
+                let kept = &Kept::default();
+                let without = Without { rows: &even, documents, length_total, kept };
+                Stats::new(&query).add_without(view, &query, without, &stop).map(drop)
+            });
+            (counted, asked.load(Ordering::Relaxed))
+        };
+        let (whole, asked) = count(u32::MAX);
+        assert_eq!(whole, Ok(()));
+        assert!(asked >= 6, "{asked} times, of two lists of 469 blocks and 30,000 rows");
+        for last in 1..=asked {
+            assert_eq!(count(last), (Err(SearchError::Interrupted), last));
         }
     }
 }

@@ -49,7 +49,11 @@ const PAIRED_MAX: usize = 20;
 ///
 /// # Errors
 /// Damage, or the snapshot's stop.
-pub(super) fn fuse(means: &Means<'_>, plan: &Plan, ran: &Ran) -> Result<Vec<Fused>, SearchError> {
+pub(super) fn fuse(
+    means: &Means<'_>,
+    plan: &Plan,
+    ran: &Ran<'_>,
+) -> Result<Vec<Fused>, SearchError> {
     if let [only] = &*ran.candidates {
         let alone = only.found.iter().map(|&(place, score)| alone(only.lane, place, score));
         return Ok(alone.collect());
@@ -61,7 +65,7 @@ pub(super) fn fuse(means: &Means<'_>, plan: &Plan, ran: &Ran) -> Result<Vec<Fuse
         }
     }
     let places: Vec<Place> = all.keys().copied().collect();
-    let words = means.snapshot.words_of(&plan.text, &places, &plan.filter)?;
+    let words = ran.words.of(&places, &plan.filter)?;
     let cosines = match &ran.question {
         Some(question) => {
             means.snapshot.cosines_of(means.kernels, question, &places, &plan.filter)?

@@ -150,7 +150,7 @@ impl Shown {
 pub(super) fn kept_back(
     means: &Means<'_>,
     plan: &Plan,
-    ran: &Ran,
+    ran: &Ran<'_>,
     outcome: &Outcome,
     shown: &Shown,
 ) -> Result<Vec<Withheld>, SearchError> {
@@ -218,7 +218,7 @@ fn words_of(
     plan: &Plan,
     places: &[Place],
 ) -> Result<Vec<(Place, f32)>, SearchError> {
-    let words = means.snapshot.words_of(&plan.text, places, &plan.filter)?;
+    let words = means.snapshot.words(&plan.text, &plan.filter).of(places, &plan.filter)?;
     let scored = places.iter().zip(words.items).filter(|(_, words)| !words.matched.is_empty());
     Ok(scored.map(|(place, words)| (*place, words.score)).collect())
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{EdgeFilter, Place, SearchError};
+use engine::{AskedWords, EdgeFilter, Place, SearchError};
 
 use super::meaning::meaning;
 use super::time::When;
@@ -109,8 +109,9 @@ pub struct Hop {
     pub direction: engine::Direction,
 }
 
-#[derive(Default)]
-pub(super) struct Ran {
+pub(super) struct Ran<'a> {
+    /// The question's words, which are counted once for all that is asked of them.
+    pub(super) words: AskedWords<'a>,
     pub(super) candidates: Vec<Candidates>,
     pub(super) reports: Vec<LaneReport>,
     pub(super) skipped: Vec<Skipped>,
@@ -123,6 +124,21 @@ pub(super) struct Ran {
     pub(super) question: Option<Arc<[f32]>>,
 }
 
+impl<'a> Ran<'a> {
+    fn of(words: AskedWords<'a>) -> Self {
+        Self {
+            words,
+            candidates: Vec::new(),
+            reports: Vec::new(),
+            skipped: Vec::new(),
+            hops: HashMap::new(),
+            cut_short: false,
+            encode: None,
+            question: None,
+        }
+    }
+}
+
 /// Why no lane runs, where the question has in quotes what nothing has that was looked at.
 pub(super) const NOTHING_QUOTED: &str = "no item has what stands in quotes";
 
@@ -130,8 +146,12 @@ pub(super) const NOTHING_QUOTED: &str = "no item has what stands in quotes";
 const GRAPH_SEEDS: usize = 5;
 
 /// Runs the plan's lanes one after another; none is begun after the plan's deadline.
-pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran, SearchError> {
-    let mut ran = Ran::default();
+pub(super) fn run<'a>(
+    means: &Means<'a>,
+    plan: &Plan,
+    began: Instant,
+) -> Result<Ran<'a>, SearchError> {
+    let mut ran = Ran::of(means.snapshot.words(&plan.text, &plan.filter));
     for lane in Lane::ALL {
         let reason = lane.reason(plan);
         means.snapshot.check()?;
@@ -154,7 +174,7 @@ pub(super) fn run(means: &Means<'_>, plan: &Plan, began: Instant) -> Result<Ran,
         };
         let start = Instant::now();
         let found = match lane {
-            Lane::Words => words(means, plan)?,
+            Lane::Words => words(plan, &ran.words)?,
             Lane::Meaning => meaning(means, plan, &mut ran)?,
             Lane::Time => time(means, plan, &ran.candidates)?,
             Lane::Place => located::find(means, plan, &plan.named, &ran.candidates)?,
@@ -178,9 +198,8 @@ fn time(
     }
 }
 
-fn words(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, SearchError> {
-    let hits =
-        means.snapshot.search_words(&plan.text, plan.bounds.candidate_limit, &plan.filter)?;
+fn words(plan: &Plan, words: &AskedWords<'_>) -> Result<Vec<(Place, f32)>, SearchError> {
+    let hits = words.search(plan.bounds.candidate_limit, &plan.filter)?;
     Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
 }
 

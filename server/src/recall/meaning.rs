@@ -34,7 +34,7 @@ impl Meaning {
 pub(super) fn meaning(
     means: &Means<'_>,
     plan: &Plan,
-    ran: &mut Ran,
+    ran: &mut Ran<'_>,
 ) -> Result<Vec<(Place, f32)>, SearchError> {
     let Meaning { passes, answers, .. } = means.meaning;
     let snapshot = means.snapshot;
@@ -63,7 +63,7 @@ pub(super) fn meaning(
 }
 
 /// The question's vector. `ran` has then how long encoding took, where it was necessary.
-fn vector(means: &Means<'_>, text: &str, ran: &mut Ran) -> Result<Arc<[f32]>, SearchError> {
+fn vector(means: &Means<'_>, text: &str, ran: &mut Ran<'_>) -> Result<Arc<[f32]>, SearchError> {
     let vectors = &means.meaning.vectors;
     let key = Encoded { model: means.embedder.model().fingerprint, text: text.to_owned() };
     if let Some(vector) = vectors.get(&key) {

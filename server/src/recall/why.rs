@@ -3,7 +3,6 @@
 //! Owns the account of it, and nothing of the ranking. An item whose text the caller does not see has
 //! none: which words are in it, or how near it is to a question, tells what it says.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use engine::words::Analyzer;
@@ -22,11 +21,6 @@ const QUESTION_WORDS_MAX: usize = 64;
 const TEXT_BYTES_LOOKED_AT: usize = 8 << 10;
 /// Words that ask, and are hardly why an item was found.
 const ASKING: [&str; 8] = ["what", "why", "how", "when", "where", "who", "which", "whose"];
-
-thread_local! {
-    /// Remembers the stems of common words.
-    static ANALYZER: RefCell<Analyzer> = RefCell::new(Analyzer::new());
-}
 
 /// What led to an item.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +42,7 @@ pub struct Why {
 /// What is known of how the candidates were found.
 pub(super) struct Known<'a> {
     pub(super) question: &'a str,
-    pub(super) ran: &'a Ran,
+    pub(super) ran: &'a Ran<'a>,
     pub(super) replaced: &'a HashMap<Place, Place>,
 }
 
@@ -58,7 +52,7 @@ pub(super) fn explain(
     known: &Known<'_>,
     items: &mut [Recalled],
 ) -> Result<(), Damage> {
-    ANALYZER.with_borrow_mut(|analyzer| {
+    Analyzer::lend(|analyzer| {
         let asked = asked(analyzer, known.question);
         for item in items.iter_mut().filter(|item| item.verdict == Verdict::Allow) {
             item.why = Some(of(means, known, (analyzer, &asked), item)?);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{
     Batch, Class, EdgeDraft, EdgeFilter, EdgeId, Filter, Hidden, ItemDraft, ItemId, NEIGHBOURS_MAX,
-    Options, Sensitivity, Sight, Snapshot, Store,
+    Options, Place, Sensitivity, Sight, Snapshot, Store,
 };
 use kernels::Kernels;
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ fn hidden_items_are_found_by_those_alone_who_look_for_them() {
     }
     // Scored one by one they get what a search gives them.
     let places = snapshot.veiled_places(&hidden, 3).expect("they are three");
-    let scored = snapshot.words_of("lamp", &places, &only).unwrap().items;
+    let scored = snapshot.words("lamp", &only).of(&places, &only).unwrap().items;
     let mut scored: Vec<_> = places.iter().zip(scored).map(|it| (*it.0, it.1.score)).collect();
     let hits = snapshot.search_words("lamp", 9, &only).unwrap();
     let mut hits: Vec<_> = hits.iter().map(|hit| (hit.place, hit.score)).collect();
@@ -206,6 +206,17 @@ proptest! {
         for limit in [limit, ALL] {
             prop_assert_eq!(search(&whole, &filter, limit), search(&seen, &plain, limit));
         }
+        // Nor does what is told of single items, whatever was counted before, nor how often words occur.
+        let known: Vec<ItemId> = all.iter().filter(|it| is_seen(&it.1)).map(|it| it.0).collect();
+        let told_of = |snapshot: &Snapshot, filter: &Filter| {
+            let places = known.iter().rev().map(|&id| snapshot.find(id).unwrap().unwrap());
+            let places: Vec<Place> = places.collect();
+            let asked = snapshot.words(&words, filter);
+            let hits = found(snapshot, asked.search(limit, filter));
+            (hits, asked.of(&places, filter).unwrap())
+        };
+        prop_assert_eq!(told_of(&whole, &filter), told_of(&seen, &plain));
+
         let kernels = Kernels::detect();
         let near = |snapshot: &Snapshot, filter: &Filter| {
             found(snapshot, snapshot.nearest(&kernels, &query, limit, filter))

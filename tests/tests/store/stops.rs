@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{
-    Batch, EdgeFilter, Filter, ItemId, Micros, Moment, NEIGHBOURS_MAX, SearchError, Snapshot, Stop,
-    WalkLimits,
+    Batch, Class, EdgeFilter, Filter, Hidden, ItemId, Micros, Moment, NEIGHBOURS_MAX, SearchError,
+    Sight, Snapshot, Stop, WalkLimits,
 };
 use kernels::Kernels;
 use tests::sample::{DIMENSIONS, MODEL, halves, items, link, note, tombstones};
@@ -20,7 +20,7 @@ const EAST: [f32; DIMENSIONS] = [1.0, 0.0, 0.0, 0.0];
 
 type Read = fn(&Snapshot, ItemId, ItemId) -> Result<(), SearchError>;
 
-const READS: [(&str, Read); 10] = [
+const READS: [(&str, Read); 12] = [
     ("meaning", |snapshot, _, _| {
         snapshot.nearest(&Kernels::detect(), &EAST, 5, &Filter::default()).map(drop)
     }),
@@ -33,6 +33,16 @@ const READS: [(&str, Read); 10] = [
     }),
     ("two words", |snapshot, _, _| {
         snapshot.search_words("otter heron", ITEMS, &Filter::default()).map(drop)
+    }),
+    ("finding what is hidden", |snapshot, _, _| {
+        snapshot.hide(&Hidden::default(), odd_are_hidden()).map(drop)
+    }),
+    ("words, with rows that do not count", |snapshot, _, _| {
+        // What is hidden was found before.
+        let unhurried = snapshot.clone().until(Stop::default());
+        let hidden = unhurried.hide(&Hidden::default(), odd_are_hidden())?;
+        let filter = Filter { hidden: Some(Arc::new(hidden)), ..Filter::default() };
+        snapshot.words("otter heron", &filter).of(&[], &filter).map(drop)
     }),
     ("neighbours", |snapshot, hub, _| {
         snapshot.neighbours(hub, NEIGHBOURS_MAX, &EdgeFilter::default()).map(drop)
@@ -99,6 +109,11 @@ fn stopped_at<T>(
     (ended, asked.load(Ordering::Relaxed))
 }
 
+/// Every other item, as those are that it is asked about.
+fn odd_are_hidden() -> impl FnMut(&Class<'_>) -> Sight {
+    |class| if class.kind == "secret" { Sight::Nothing } else { Sight::Whole }
+}
+
 /// A store, an item with many edges, and one that is three steps away from it.
 fn filled() -> (Scratch, ItemId, ItemId) {
     let scratch = Scratch::unmerged();
@@ -107,6 +122,7 @@ fn filled() -> (Scratch, ItemId, ItemId) {
     while made.len() < ITEMS {
         let drafts = (0..1_000).map(|at| engine::ItemDraft {
             embedding: halves(EAST),
+            kind: if at % 2 == 0 { "note" } else { "secret" }.to_owned(),
             ..note(if at % 2 == 0 { "otter heron" } else { "heron otter otter" })
         });
         made.extend(scratch.write(items(drafts)).items);

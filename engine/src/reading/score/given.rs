@@ -3,20 +3,17 @@
 //!
 //! Owns no order of visiting: it looks up rows one by one, so it is for some hundreds of items.
 
-use std::cell::RefCell;
-
 use kernels::Kernels;
 
+use super::lexical::{AskedWords, Counted};
 use super::scan::Question;
 use crate::error::SearchError;
 use crate::reading::filter::Filter;
 use crate::reading::snapshot::{Place, Snapshot};
-use crate::words::{Analyzer, Bytes, Found, Parameters, Query, Ranker, Score};
+use crate::words::{Match, Score};
 
-thread_local! {
-    /// Each thread keeps what analysis reuses.
-    static ANALYZER: RefCell<Analyzer> = RefCell::default();
-}
+/// Items that are looked up between two looks at whether that is still wanted.
+const PLACES_TOGETHER: u32 = 256;
 
 /// A term of a question, as the words lane weighs it.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +35,7 @@ pub struct AskedTerm {
 /// What the words lane says of one item.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GivenWords {
-    /// Its BM25 score, as [`Snapshot::search_words`] gives it; 0 where it has none of the terms.
+    /// Its BM25 score, as [`AskedWords::search`] gives it; 0 where it has none of the terms.
     pub score: f32,
     /// The terms it has, as indices into [`WordScores::terms`], in their order.
     pub matched: Vec<usize>,
@@ -53,22 +50,18 @@ pub struct WordScores {
     pub items: Vec<GivenWords>,
 }
 
-impl Snapshot {
-    /// What the words of `question` say of the items at `places`: nothing of one whose text `filter` hides,
-    /// which counts nowhere either.
+impl AskedWords<'_> {
+    /// What the words say of the items at `places`, quickest in their order: nothing of one whose text `filter`
+    /// hides, which counts nowhere either.
     ///
     /// # Errors
     /// Damage, or the snapshot's stop.
-    pub fn words_of(
-        &self,
-        question: &str,
-        places: &[Place],
-        filter: &Filter,
-    ) -> Result<WordScores, SearchError> {
-        let query = ANALYZER.with_borrow_mut(|analyzer| Query::parse(analyzer, question));
-        let (stats, found) = self.count_words(&query, filter)?;
-        let ranker = Ranker::new(&query, &stats, Parameters::default());
-        let asked = query.terms().iter().zip(ranker.asked()).zip(stats.frequencies());
+    ///
+    /// # Panics
+    /// If `filter` hides something else than the words were asked with.
+    pub fn of(&self, places: &[Place], filter: &Filter) -> Result<WordScores, SearchError> {
+        let Counted { stats, ranker, found } = self.counted(filter)?;
+        let asked = self.query.terms().iter().zip(ranker.asked()).zip(stats.frequencies());
         let terms = asked.map(|((term, &weight), &items)| AskedTerm {
             term: term.term.clone(),
             function_word: term.function_word,
@@ -78,29 +71,30 @@ impl Snapshot {
         });
         let terms = terms.collect();
         let mut items = Vec::with_capacity(places.len());
-        for &place in places {
-            self.stop.check()?;
-            items.push(match filter.reads(self, place) {
-                true => self.words_at(&ranker, &found[place.part as usize], place)?,
-                false => GivenWords::default(),
-            });
+        let mut steps = self.snapshot.stop.each(PLACES_TOGETHER);
+        for places in places.chunk_by(|one, next| one.part == next.part) {
+            let part = self.snapshot.part(places[0]);
+            let within = |damage| part.segment.words_damage(damage);
+            let mut given = ranker.given(&found[places[0].part as usize]).map_err(within)?;
+            for &place in places {
+                steps.step()?;
+                items.push(match filter.reads(self.snapshot, place) {
+                    true => given_words(given.matched(place.row).map_err(within)?),
+                    false => GivenWords::default(),
+                });
+            }
         }
         Ok(WordScores { terms, items })
     }
+}
 
-    fn words_at<B: Bytes>(
-        &self,
-        ranker: &Ranker,
-        found: &Found<B>,
-        place: Place,
-    ) -> Result<GivenWords, SearchError> {
-        let matches = ranker.matched_terms(found, place.row);
-        let matches = matches.map_err(|damage| self.part(place).segment.words_damage(damage))?;
-        let score: Score = matches.iter().map(|matched| matched.score).sum();
-        let matched = matches.iter().map(|matched| matched.term).collect();
-        Ok(GivenWords { score: score.to_f32(), matched })
-    }
+fn given_words(matches: Vec<Match>) -> GivenWords {
+    let score: Score = matches.iter().map(|matched| matched.score).sum();
+    let matched = matches.iter().map(|matched| matched.term).collect();
+    GivenWords { score: score.to_f32(), matched }
+}
 
+impl Snapshot {
     /// The cosine of `query` with the stored embedding of each item, the same to the last bit as
     /// [`Snapshot::nearest`] gives; `None` for an item without one, or
     /// whose text `filter` hides.
@@ -118,20 +112,28 @@ impl Snapshot {
             return Ok(vec![None; places.len()]);
         };
         let mut cosines = Vec::with_capacity(places.len());
-        for &place in places {
-            self.stop.check()?;
-            let segment = &self.part(place).segment;
-            let vector = segment.item(place.row)?.embedding.map(|vector| vector as usize);
-            let fits =
-                segment.header().dimensions as usize == query.len() && filter.reads(self, place);
-            cosines.push(match vector.filter(|_| fits) {
-                Some(vector) => {
-                    let embeddings = segment.embeddings()?;
-                    let halves = embeddings.halves(vector, vector + 1)?;
-                    Some(question.cosine_with(kernels, halves, embeddings.norms[vector]))
-                }
-                None => None,
-            });
+        let mut steps = self.stop.each(PLACES_TOGETHER);
+        for places in places.chunk_by(|one, next| one.part == next.part) {
+            let segment = &self.part(places[0]).segment;
+            if segment.header().dimensions as usize != query.len() {
+                cosines.extend(places.iter().map(|_| None));
+                continue;
+            }
+            let embeddings = segment.embeddings()?;
+            for &place in places {
+                steps.step()?;
+                let is_read = filter.reads(self, place);
+                let vector =
+                    if is_read { segment.own_vector(place.row, &embeddings)? } else { None };
+                cosines.push(match vector {
+                    Some(vector) => {
+                        let halves = embeddings.halves(vector, vector + 1)?;
+                        let norm = embeddings.norms[vector];
+                        Some(question.cosine_with(kernels, halves, norm))
+                    }
+                    None => None,
+                });
+            }
         }
         Ok(cosines)
     }

@@ -18,6 +18,8 @@ pub use quoted::{QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted};
 
 use crate::reading::snapshot::Place;
 
+pub use lexical::AskedWords;
+
 pub use given::{AskedTerm, GivenWords, WordScores};
 
 /// A ranked item.

@@ -3,7 +3,6 @@
 //! The word columns keep no positions, so this reads texts: it is for the best few of a search. Must not
 //! know how much a pair counts for.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 use crate::error::SearchError;
@@ -13,11 +12,6 @@ use crate::words::{Analyzer, Kind, QUERY_TERMS_MAX, is_function_word};
 
 /// Bytes of a text that are looked at, so that a long one costs no more than a chapter.
 const TEXT_BYTES_MAX: usize = 16 << 10;
-
-thread_local! {
-    /// Each thread keeps what analysis reuses.
-    static ANALYZER: RefCell<Analyzer> = RefCell::default();
-}
 
 /// The pairs of a question: terms by number, and which of them follow one another.
 #[derive(Default)]
@@ -40,7 +34,7 @@ impl Snapshot {
         places: &[Place],
         filter: &Filter,
     ) -> Result<Vec<f32>, SearchError> {
-        ANALYZER.with_borrow_mut(|analyzer| {
+        Analyzer::lend(|analyzer| {
             let asked = Pairs::of(analyzer, question);
             if asked.pairs.is_empty() {
                 return Ok(vec![0.0; places.len()]);
@@ -52,11 +46,11 @@ impl Snapshot {
                     shares.push(0.0);
                     continue;
                 }
-                let item = self.item(place)?;
+                let (title, text) = self.part(place).segment.title_and_text(place.row)?;
                 let mut counts = vec![0; asked.pairs.len()];
-                asked.count(analyzer, item.title, &mut counts);
-                let end = item.text.floor_char_boundary(TEXT_BYTES_MAX);
-                asked.count(analyzer, &item.text[..end], &mut counts);
+                asked.count(analyzer, title, &mut counts);
+                let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+                asked.count(analyzer, &text[..end], &mut counts);
                 shares.push(mean_share(&counts));
             }
             Ok(shares)

@@ -22,8 +22,8 @@ pub const QUOTED_BYTES_MAX: usize = 16 << 20;
 const ROWS_TOGETHER: u32 = 4096;
 
 thread_local! {
-    /// Each thread keeps what analysis and looking through texts reuse.
-    static WORKING: RefCell<(Analyzer, Reading)> = RefCell::default();
+    /// Each thread keeps what looking through texts reuses.
+    static READING: RefCell<Reading> = RefCell::default();
 }
 
 /// The items that have all phrases of a question.
@@ -42,7 +42,7 @@ impl Snapshot {
     /// # Errors
     /// Damage, or the snapshot's stop.
     pub fn quoted(&self, question: &str, filter: &Filter) -> Result<Option<Quoted>, SearchError> {
-        let phrases = WORKING.with_borrow_mut(|(analyzer, _)| Phrases::parse(analyzer, question));
+        let phrases = Analyzer::lend(|analyzer| Phrases::parse(analyzer, question));
         if phrases.is_empty() {
             return Ok(None);
         }
@@ -104,8 +104,8 @@ impl Snapshot {
             if bytes > QUOTED_BYTES_MAX && bytes > title.len() + text.len() {
                 return Ok((found, false));
             }
-            let has = WORKING.with_borrow_mut(|(analyzer, reading)| {
-                phrases.are_in(analyzer, &[title, text], reading)
+            let has = READING.with_borrow_mut(|reading| {
+                Analyzer::lend(|analyzer| phrases.are_in(analyzer, &[title, text], reading))
             });
             if has {
                 found.push(place);

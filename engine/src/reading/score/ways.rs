@@ -9,7 +9,6 @@ use std::ops::Range;
 use super::scan::{Finds, Group, Searched};
 use crate::error::SearchError;
 use crate::index::{LOOKED_AT_GAINS, Lists, NEIGHBOURS, Spread};
-use crate::layout::ITEM_EMBEDDING;
 use crate::reading::filter::PartFilter;
 
 /// Rows that a thread takes at a time: some three megabytes of codes at 384 dimensions, a fraction
@@ -124,12 +123,9 @@ impl Searched<'_> {
         let mut steps = self.stop.each(CHOSEN_TOGETHER);
         for &row in rows {
             steps.step()?;
-            let Some(vector) = self.segment.embedding_of(row)? else { continue };
-            if self.embeddings.items.get(vector as usize) != Some(&row) {
-                let detail = format!("row {row}: vector {vector} is not its own");
-                return Err(self.segment.wrong("SEG-12", ITEM_EMBEDDING, detail).into());
+            if let Some(vector) = self.segment.own_vector(row, &self.embeddings)? {
+                self.score_admitted(group, question, vector, finds)?;
             }
-            self.score_admitted(group, question, vector as usize, finds)?;
         }
         Ok(())
     }
