@@ -10,6 +10,7 @@ mod data;
 mod places;
 mod supersession;
 mod times;
+mod withheld;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
