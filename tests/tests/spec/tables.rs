@@ -140,6 +140,7 @@ fn limits_are_those_of_the_page() {
         INDEX_SAMPLE,
         INDEX_ROUNDS,
         INDEX_QUESTIONS,
+        INDEX_RECALL_MIN_PERMILLE,
         INDEX_RECALL_PERMILLE,
         APPROXIMATE_ROWS_MIN,
         UNINDEXED_SHARE_MAX,
