@@ -1,6 +1,6 @@
 //! The lanes: ways of finding candidates, each on the same snapshot.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -121,6 +121,35 @@ pub(super) struct Ran {
     pub(super) encode: Option<Duration>,
     /// That vector.
     pub(super) question: Option<Arc<[f32]>>,
+}
+
+impl Ran {
+    /// Whether a lane gave as many as it may, so that it may have more.
+    pub(super) fn is_full(&self, candidate_limit: usize) -> bool {
+        self.candidates.iter().any(|lane| lane.found.len() >= candidate_limit)
+    }
+
+    /// What the same lanes found when they looked again: all of it is kept, by lane.
+    pub(super) fn add(&mut self, more: Self) {
+        for again in more.candidates {
+            let Some(lane) = self.candidates.iter_mut().find(|one| one.lane == again.lane) else {
+                continue;
+            };
+            let known: HashSet<Place> = lane.found.iter().map(|&(place, _)| place).collect();
+            lane.found.extend(again.found.into_iter().filter(|(place, _)| !known.contains(place)));
+            lane.found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        }
+        for report in &mut self.reports {
+            let found = self.candidates.iter().find(|one| one.lane == report.lane);
+            report.candidates = found.map_or(0, |one| one.found.len());
+            let again = more.reports.iter().find(|again| again.lane == report.lane);
+            report.took += again.map_or(Duration::ZERO, |again| again.took);
+        }
+        for (place, hop) in more.hops {
+            self.hops.entry(place).or_insert(hop);
+        }
+        self.cut_short |= more.cut_short;
+    }
 }
 
 /// Why no lane runs, where the question has in quotes what nothing has that was looked at.

@@ -16,6 +16,7 @@ mod fuse;
 mod hidden;
 mod lanes;
 mod located;
+mod looks;
 mod meaning;
 mod near;
 mod passes;
@@ -23,12 +24,12 @@ mod place;
 mod room;
 mod route;
 pub mod show;
+mod standing;
 mod time;
 mod titled;
 mod why;
 mod wording;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -211,30 +212,16 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
     let asked = plan;
     let (plan, quotes_cut) = &narrowed(means, plan)?;
-    let mut ran = lanes::run(means, plan, began)?;
-    let fusing = Instant::now();
-    let mut fused = fuse::fuse(means, plan, &ran)?;
-    if plan.words {
-        titled::bring_titled(means, plan, &mut fused)?;
-    }
-    // The meaning lane alone promises the nearest vectors, whatever became of their items.
-    let distinct = if plan.words {
-        arbitrate::drop_copies(means.snapshot, &plan.filter, fused)?
-    } else {
-        fused
-    };
-    let ordered = if plan.prefer_replacements {
-        arbitrate::bring_replacements(means, plan, distinct)?
-    } else {
-        arbitrate::Ordered { candidates: distinct, replaced: HashMap::new(), cut_short: false }
-    };
+    let looking = Instant::now();
+    let found = looks::find(means, plan, began)?;
+    let mut ran = found.ran;
     let mut outcome = Outcome {
-        items: Vec::new(),
+        items: found.items,
         conflicts: Vec::new(),
-        withheld: Vec::new(),
+        withheld: found.withheld,
         lanes: std::mem::take(&mut ran.reports),
         skipped: std::mem::take(&mut ran.skipped),
-        bounds: plan.bounds,
+        bounds: found.bounds,
         route: plan.route,
         abstained: None,
         cut_short: ran.cut_short || *quotes_cut,
@@ -243,17 +230,6 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         took: Duration::ZERO,
         keep_back: None,
     };
-    let mut folding = arbitrate::Folding::of(means.snapshot);
-    for candidate in ordered.candidates {
-        if outcome.items.len() == plan.bounds.limit {
-            break;
-        }
-        means.snapshot.check()?;
-        gate(means, candidate, &mut outcome)?;
-        if plan.explains {
-            folding.fold_last(&mut outcome.items)?;
-        }
-    }
     let shown = hidden::Shown::of(&outcome);
     // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
     if plan.abstains && (!outcome.cut_short || outcome.items.is_empty()) {
@@ -265,15 +241,16 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
             outcome.cut_to(abstain::NEAREST_GIVEN_MAX);
         }
     }
-    outcome.cut_short |= ordered.cut_short || folding.cut_short;
+    outcome.cut_short |= found.names_cut;
     if plan.explains {
-        let known = why::Known { question: &plan.text, ran: &ran, replaced: &ordered.replaced };
+        let known = why::Known { question: &plan.text, ran: &ran, replaced: &found.replaced };
         why::explain(means, &known, &mut outcome.items)?;
         let conflicts = arbitrate::conflicts(means, &outcome.items)?;
         outcome.cut_short |= conflicts.cut_short;
         outcome.conflicts = conflicts.found;
     }
-    outcome.fuse = fusing.elapsed();
+    let in_lanes: Duration = outcome.lanes.iter().map(|lane| lane.took).sum();
+    outcome.fuse = looking.elapsed().saturating_sub(in_lanes);
     if plan.neighbours {
         add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
     }
@@ -301,38 +278,6 @@ fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, bool), SearchError>
         plan.filter.among = Some(quoted.items);
     }
     Ok((plan, cut_short))
-}
-
-/// Asks policy about one candidate and files it accordingly. Lanes pass over what is denied; here nothing gets by
-/// that came in another way.
-fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<(), Damage> {
-    let item = means.snapshot.item(found.place)?;
-    let decision = means.may_read(&item);
-    match decision.verdict {
-        Verdict::Allow => {}
-        Verdict::Redact => outcome.withheld.push(Withheld {
-            is_shown: true,
-            is_told: true,
-            ..means.withheld(found.place)?
-        }),
-        Verdict::Deny => outcome.withheld.push(means.withheld(found.place)?),
-    }
-    if decision.verdict != Verdict::Deny {
-        outcome.items.push(Recalled {
-            place: found.place,
-            score: found.score,
-            found_by: found.found_by,
-            cosine: found.cosine,
-            share: found.share,
-            is_meant: found.is_meant || found.is_titled,
-            verdict: decision.verdict,
-            rule: decision.rule.to_owned(),
-            why: None,
-            duplicates: Vec::new(),
-            neighbours: Vec::new(),
-        });
-    }
-    Ok(())
 }
 
 /// The strongest current neighbours of each seed, none that is itself a seed or that policy denies.
