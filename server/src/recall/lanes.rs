@@ -214,14 +214,15 @@ fn words(means: &Means<'_>, plan: &Plan) -> Result<Vec<(Place, f32)>, SearchErro
 }
 
 /// Neighbours of the best seeds: an edge passes on its weight's share of the seed's rank.
-fn graph(
+pub(super) fn graph(
     means: &Means<'_>,
     plan: &Plan,
     others: &[Candidates],
     hops: &mut HashMap<Place, Hop>,
 ) -> Result<Vec<(Place, f32)>, SearchError> {
     let mut reached: HashMap<Place, (f32, Hop)> = HashMap::new();
-    let hidden = means.hidden.clone();
+    // What is hidden is no neighbour, unless it is looked for.
+    let hidden = means.hidden.clone().filter(|_| !plan.filter.only_hidden);
     let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
     for candidates in others {
         for (rank, &(seed, _)) in candidates.found.iter().take(GRAPH_SEEDS).enumerate() {

@@ -19,6 +19,7 @@ mod located;
 mod looks;
 mod meaning;
 mod near;
+mod passed_over;
 mod passes;
 mod place;
 mod room;
@@ -86,6 +87,12 @@ impl Means<'_> {
     /// Whether the caller may be told anything by what the item at a place says.
     fn reads(&self, place: Place) -> bool {
         self.hidden.as_ref().is_none_or(|hidden| !self.snapshot.is_veiled(hidden, place))
+    }
+
+    /// Whether a plan goes by what the item at a place says: that which the caller reads, or else that which
+    /// is kept from it.
+    fn goes_by(&self, plan: &Plan, place: Place) -> bool {
+        self.reads(place) != plan.filter.only_hidden
     }
 
     /// An item that the answer does not show.
@@ -231,6 +238,8 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         keep_back: None,
     };
     let shown = hidden::Shown::of(&outcome);
+    let worst = outcome.items.iter().map(|item| item.score).min_by(f32::total_cmp);
+    let worst_shown = worst.filter(|_| outcome.items.len() == plan.bounds.limit);
     // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
     if plan.abstains && (!outcome.cut_short || outcome.items.is_empty()) {
         outcome.abstained = match plan.finds_nothing() {
@@ -259,6 +268,13 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         let began = Instant::now();
         let kept_back = hidden::kept_back(means, asked, &ran, &outcome, &shown)?;
         outcome.withheld.extend(kept_back);
+        let mut passed_over = passed_over::by_lanes(means, asked, &ran, worst_shown)?;
+        if plan.neighbours {
+            let limit = plan.bounds.neighbor_limit;
+            passed_over.extend(passed_over::as_neighbours(means, limit, &outcome)?);
+        }
+        let noted = passed_over::noted(means, &outcome, passed_over)?;
+        outcome.withheld.extend(noted);
         outcome.keep_back = Some(began.elapsed());
     }
     Ok(outcome)

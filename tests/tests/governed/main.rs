@@ -5,6 +5,7 @@
 
 mod alike;
 mod data;
+mod hidden;
 mod places;
 mod supersession;
 mod times;
