@@ -84,6 +84,16 @@ impl Snapshot {
         self.in_order_of_id(found.into_iter().filter_map(|member| member.place).collect())
     }
 
+    /// The one item that directly replaces `id`, be it tombstoned or erased; `None` where there is none, or
+    /// where there are several.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn only_successor(&self, id: ItemId) -> Result<Option<Member>, Damage> {
+        let found = self.members_after(id)?;
+        Ok(<[Member; 1]>::try_from(found).ok().map(|[only]| only))
+    }
+
     /// The items that `id` directly replaces, in the order in which it names them; tombstoned ones
     /// too.
     ///
@@ -344,6 +354,13 @@ mod tests {
         assert_eq!(there.direct_predecessors(ItemId(6)).unwrap().len(), 1);
         assert_eq!(there.direct_successors(ItemId(1)).unwrap(), []);
         assert_eq!(there.direct_predecessors(ItemId(2)).unwrap().len(), 1);
+        let next = |id| {
+            there.only_successor(ItemId(id)).unwrap().map(|one| (one.id.0, one.place.is_some()))
+        };
+        assert_eq!(
+            [next(1), next(2), next(5), next(6)],
+            [Some((2, false)), Some((4, true)), Some((6, true)), None]
+        );
         // An id that nothing ever named is not a chain of one.
         assert_eq!(there.chain(ItemId(99)).unwrap(), Chain::default());
         // As of a time at which only 1 and 4 were known.

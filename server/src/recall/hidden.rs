@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use engine::{Class, Damage, Edition, Filter, Hidden, Place, SearchError, Sight, Snapshot};
 
 use super::lanes::{Lane, Ran};
-use super::time::When;
-use super::{Means, Outcome, Plan, Withheld, dated, located};
+use super::{Means, Outcome, Plan, Withheld};
 use crate::govern::{Action, Rules, Verdict, What, Who, decide};
 
 /// Callers for whom what is hidden is kept: a bit for each row of the store, where anything is. The one who
@@ -143,9 +142,8 @@ impl Shown {
 }
 
 /// Items that the lanes would have given a place in the answer, were they not hidden: those that are at least
-/// as good by words or by meaning as the worst that is shown, and those that a place or a period leads to.
-/// Where nothing is shown, all that have the words, and the nearest one. At most as many of each lane as the
-/// answer may have.
+/// as good by words or by meaning as the worst that is shown. Where nothing is shown, all that have the words,
+/// and the nearest one. At most as many of each lane as the answer may have.
 ///
 /// # Errors
 /// Damage, or the snapshot's stop.
@@ -188,7 +186,6 @@ pub(super) fn kept_back(
         let floor = floor.unwrap_or(f32::NEG_INFINITY);
         places.extend(hits.iter().filter(|hit| hit.1 >= floor).map(|hit| hit.0));
     }
-    places.extend(led_to(means, &plan, is_full)?);
     places.sort_unstable();
     places.dedup();
     // What is redacted may have come in by another way, and what the gate filed is filed.
@@ -201,20 +198,6 @@ pub(super) fn kept_back(
         .map(|place| means.withheld(place))
         .collect::<Result<_, _>>()
         .map_err(Into::into)
-}
-
-/// Hidden items that a file of the question leads to, and, where the answer has room, its period: that
-/// counts too little to take another item's place.
-fn led_to(means: &Means<'_>, plan: &Plan, is_full: bool) -> Result<Vec<Place>, SearchError> {
-    let mut found = located::find(means, plan, &plan.named, &[])?;
-    found.truncate(plan.bounds.limit);
-    if let Some(When::Within(period)) = plan.when
-        && !is_full
-    {
-        let within = dated::find(means, plan, period, &[])?;
-        found.extend(within.into_iter().take(plan.bounds.limit));
-    }
-    Ok(found.into_iter().map(|(place, _)| place).collect())
 }
 
 /// Those of the hidden items that the plan could find, were they not hidden.

@@ -1,6 +1,6 @@
 //! The lanes: ways of finding candidates, each on the same snapshot.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -125,7 +125,8 @@ pub(super) struct Ran<'a> {
 }
 
 impl<'a> Ran<'a> {
-    fn of(words: AskedWords<'a>) -> Self {
+    /// Nothing yet, of a question of these words.
+    pub(super) fn of(words: AskedWords<'a>) -> Self {
         Self {
             words,
             candidates: Vec::new(),
@@ -136,6 +137,33 @@ impl<'a> Ran<'a> {
             encode: None,
             question: None,
         }
+    }
+
+    /// Whether a lane gave as many as it may, so that it may have more.
+    pub(super) fn is_full(&self, candidate_limit: usize) -> bool {
+        self.candidates.iter().any(|lane| lane.found.len() >= candidate_limit)
+    }
+
+    /// What the same lanes found when they looked again: all of it is kept, by lane.
+    pub(super) fn add(&mut self, more: Self) {
+        for again in more.candidates {
+            let Some(lane) = self.candidates.iter_mut().find(|one| one.lane == again.lane) else {
+                continue;
+            };
+            let known: HashSet<Place> = lane.found.iter().map(|&(place, _)| place).collect();
+            lane.found.extend(again.found.into_iter().filter(|(place, _)| !known.contains(place)));
+            lane.found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        }
+        for report in &mut self.reports {
+            let found = self.candidates.iter().find(|one| one.lane == report.lane);
+            report.candidates = found.map_or(0, |one| one.found.len());
+            let again = more.reports.iter().find(|again| again.lane == report.lane);
+            report.took += again.map_or(Duration::ZERO, |again| again.took);
+        }
+        for (place, hop) in more.hops {
+            self.hops.entry(place).or_insert(hop);
+        }
+        self.cut_short |= more.cut_short;
     }
 }
 
@@ -204,14 +232,15 @@ fn words(plan: &Plan, words: &AskedWords<'_>) -> Result<Vec<(Place, f32)>, Searc
 }
 
 /// Neighbours of the best seeds: an edge passes on its weight's share of the seed's rank.
-fn graph(
+pub(super) fn graph(
     means: &Means<'_>,
     plan: &Plan,
     others: &[Candidates],
     hops: &mut HashMap<Place, Hop>,
 ) -> Result<Vec<(Place, f32)>, SearchError> {
     let mut reached: HashMap<Place, (f32, Hop)> = HashMap::new();
-    let hidden = means.hidden.clone();
+    // What is hidden is no neighbour, unless it is looked for.
+    let hidden = means.hidden.clone().filter(|_| !plan.filter.only_hidden);
     let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
     for candidates in others {
         for (rank, &(seed, _)) in candidates.found.iter().take(GRAPH_SEEDS).enumerate() {

@@ -7,6 +7,7 @@ mod abstaining;
 mod alike;
 mod bounds;
 mod data;
+mod hidden;
 mod places;
 mod supersession;
 mod times;
