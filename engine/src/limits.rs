@@ -64,6 +64,10 @@ pub const INDEX_ROUNDS: usize = 8;
 pub const INDEX_QUESTIONS: usize = 128;
 /// Of a thousand near rows, how many the depth of an index reaches.
 pub const INDEX_RECALL_PERMILLE: usize = 997;
+
+/// Of a thousand near rows, how many must be found by questions that had no part in choosing the depth;
+/// else the segment is scanned.
+pub const INDEX_RECALL_MIN_PERMILLE: usize = 990;
 /// Embeddings of a store up to which a search by meaning is exact.
 pub const APPROXIMATE_ROWS_MIN: u64 = 300_000;
 /// One in so many embeddings may be in no index where a search goes through indexes by itself.

@@ -3,13 +3,14 @@
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use encoder::{Encoder, Scratch};
 use engine::{Batch, ItemDraft, Model};
 use half::f16;
 
+use crate::company::{Company, RETURN};
 use crate::gather::{Acts, Gather, Turn, Work as Gathered};
 
 /// Threads that one batch is spread over, at most; one scratch is kept for each.
@@ -36,6 +37,13 @@ struct Work {
     nanos: AtomicU64,
 }
 
+/// A question that is to be encoded.
+struct Question {
+    text: String,
+    /// Who may ask at the same time.
+    company: Arc<Company>,
+}
+
 /// The encoder, ready for calls from any thread.
 pub struct Embedder {
     encoder: Encoder,
@@ -43,7 +51,7 @@ pub struct Embedder {
     scratches: Mutex<Vec<Scratch>>,
     /// The memory of a question that is encoded while nobody else's is: all threads work on it.
     alone: Mutex<Option<Scratch>>,
-    questions: Gather<String, Vec<f32>>,
+    questions: Gather<Question, Vec<f32>>,
     /// How many batches of questions are being encoded.
     encoding: AtomicUsize,
     threads: usize,
@@ -128,13 +136,16 @@ impl Embedder {
     }
 
     /// The same, to the bit. Questions that wait at the same time are encoded together, as many texts
-    /// at a time as there are threads for batches. None where `is_over` came first.
+    /// at a time as there are threads for batches; they wait a moment for those of their company who
+    /// are expected. None where `is_over` came first.
     pub(crate) fn embed_question(
         &self,
         text: &str,
+        company: &Arc<Company>,
         is_over: &dyn Fn() -> bool,
     ) -> Option<Vec<f32>> {
-        let found = self.questions.ask(text.to_owned(), self, is_over);
+        let question = Question { text: text.to_owned(), company: Arc::clone(company) };
+        let found = self.questions.ask(question, self, is_over);
         // Whoever worked on it has failed where there is none: it is tried once more.
         found.or_else(|| (!is_over()).then(|| self.embed(text)))
     }
@@ -256,18 +267,23 @@ impl Embedder {
     }
 }
 
-impl Acts<String, Vec<f32>> for Embedder {
+impl Acts<Question, Vec<f32>> for Embedder {
     /// A fair share of what waits: the weights are read once for all of it, and the other threads
     /// have work too.
-    fn choose(&self, work: &Gathered<'_, String>) -> Turn {
+    fn choose(&self, work: &Gathered<'_, Question>) -> Turn {
+        let patience = RETURN.saturating_sub(work.waited);
+        match work.waiting[0].company.awaited() {
+            Some(left) if !patience.is_zero() => return Turn::Wait(left.min(patience)),
+            _ => {}
+        }
         let free = work.workers_max - work.working;
         let share = work.waiting.len().div_ceil(free).min(PIECE_TEXTS_MAX);
         Turn::Take((0..share).collect())
     }
 
-    fn answer(&self, texts: Vec<String>) -> Vec<Option<Vec<f32>>> {
+    fn answer(&self, questions: Vec<Question>) -> Vec<Option<Vec<f32>>> {
         let width = self.encoder.dimensions();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts: Vec<&str> = questions.iter().map(|question| &*question.text).collect();
         let mut out = vec![0.0; texts.len() * width];
         let began = Instant::now();
         let counted = Counted::one_more(&self.encoding);

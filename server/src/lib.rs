@@ -9,6 +9,7 @@
 pub mod app;
 pub mod auth;
 pub mod cli;
+mod company;
 mod data_dir;
 pub mod embed;
 pub mod encoders;

@@ -8,7 +8,7 @@ use kernels::Kernels;
 
 use super::clusters::{Clusters, Spread};
 use crate::error::Damage;
-use crate::limits::{INDEX_QUESTIONS, INDEX_RECALL_PERMILLE};
+use crate::limits::{INDEX_QUESTIONS, INDEX_RECALL_MIN_PERMILLE, INDEX_RECALL_PERMILLE};
 use crate::ordered::Ordered;
 use crate::pace::Pace;
 use crate::segment::Embeddings;
@@ -62,10 +62,10 @@ pub(super) fn measure(
         }
     }
     let rows = u32::try_from(embeddings.len()).expect("SEG-21 bounds a table");
-    let gains = |depth: &u32| !measuring.is_empty() && gains(*depth, &orders, rows);
+    let gains = |depth: &u32| finds_enough(&measuring, *depth) && gains(*depth, &orders, rows);
     let depth = depth_for(&mut choosing).filter(gains).unwrap_or(rows);
     let count = |depths: usize| u32::try_from(depths).expect("questions times neighbours");
-    let found = measuring.iter().filter(|&&needed| needed <= depth).count();
+    let found = reached(&measuring, depth);
     Ok(Some(Measured { depth, asked: count(measuring.len()), found: count(found) }))
 }
 
@@ -74,6 +74,16 @@ fn depth_for(needed: &mut [u32]) -> Option<u32> {
     needed.sort_unstable();
     let enough = (needed.len() * INDEX_RECALL_PERMILLE).div_ceil(1000);
     enough.checked_sub(1).map(|last| needed[last])
+}
+
+/// How many of the neighbours that needed these depths are found at this one.
+fn reached(needed: &[u32], depth: u32) -> usize {
+    needed.iter().filter(|&&needed| needed <= depth).count()
+}
+
+/// Whether those that had no part in choosing the depth find what was promised; not where nobody was asked.
+fn finds_enough(needed: &[u32], depth: u32) -> bool {
+    !needed.is_empty() && reached(needed, depth) * 1000 >= needed.len() * INDEX_RECALL_MIN_PERMILLE
 }
 
 /// Whether questions look at few enough rows at this depth. A list is looked at whole, the one in which
@@ -156,5 +166,18 @@ impl Order {
             ends.push(sum);
         }
         Self { before, ends }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_depth_that_finds_too_little_for_others_is_not_enough() {
+        let needed: Vec<u32> = (1..=1000).collect();
+        assert!(finds_enough(&needed, 990));
+        assert!(!finds_enough(&needed, 989));
+        assert!(!finds_enough(&[], 1), "nobody was asked");
     }
 }

@@ -17,7 +17,7 @@ use crate::log::LogReader;
 use crate::manifest::{ListedFile, Manifest, SegmentEntry, StateEntry};
 use crate::merge;
 use crate::os::disk::{Disk, put_in_place};
-use crate::os::mmap::AlignedBytes;
+use crate::os::mmap::{AlignedBytes, HUGE_PAGE_BYTES};
 use crate::part::Part;
 use crate::state::{StateFile, StateOf};
 use crate::store::Store;
@@ -25,7 +25,7 @@ use crate::store::opening::batch_of;
 use crate::store::writer::remove_unfinished;
 
 /// Bytes that are written at once.
-const PIECE_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = HUGE_PAGE_BYTES;
 
 /// What a backup or a restore did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

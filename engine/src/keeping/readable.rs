@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use crate::error::DiskError;
 use crate::os::disk::{Disk, DiskRead, FileBytes};
-use crate::os::mmap::AlignedBytes;
+use crate::os::mmap::{AlignedBytes, HUGE_PAGE_BYTES};
 
-/// Bytes that are read at once.
-const PIECE_BYTES: usize = 1 << 20;
+/// Bytes that are read at once, so that a copy is written in pieces that lie in huge pages.
+const PIECE_BYTES: usize = HUGE_PAGE_BYTES;
 /// Bytes that are lost together: those of a sector, or of a page of memory.
 const SECTOR_BYTES: usize = 4 << 10;
 const _: () = assert!(PIECE_BYTES.is_multiple_of(SECTOR_BYTES));

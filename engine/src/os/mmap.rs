@@ -14,6 +14,10 @@ use rustix::io::Errno;
 
 const LINE_BYTES: usize = 64;
 
+/// What a huge page has, on x86-64 and on AArch64 with pages of 4 KiB. A file that is written so many
+/// bytes at a time, from its start, lies in huge pages of the system's cache, where it has such.
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
+
 /// One cache line; a vector of these gives heap bytes the alignment that a map has.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
@@ -154,6 +158,12 @@ impl FileBytes {
     /// Says that these bytes are read from one end to the other, whenever they are read.
     pub(crate) fn reads_in_order(&self, range: Range<usize>) {
         self.advise(Advice::Normal, range);
+    }
+
+    /// Says that all of these bytes are read often. A system that can, brings what it has not yet
+    /// [`HUGE_PAGE_BYTES`] at a time, for which the processor needs one entry of its page tables.
+    pub(crate) fn wants_huge_pages(&self, range: Range<usize>) {
+        self.advise(Advice::HugePage, range);
     }
 
     /// Advice changes nothing but time, so its failures are of no account.

@@ -199,6 +199,9 @@ impl Snapshot {
     }
 
     /// Where an item lies; tombstoned ones too.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn find(&self, id: ItemId) -> Result<Option<Place>, Damage> {
         match self.find_row(id)? {
             Some(place) if self.knows(place)? => Ok(Some(place)),
@@ -227,6 +230,9 @@ impl Snapshot {
     }
 
     /// The newest item with this ref that is neither superseded nor tombstoned.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn find_ref(&self, reference: &str) -> Result<Option<Place>, Damage> {
         for (part, it) in self.parts_newest_first() {
             let rows = it.segment.rows_of_ref(reference)?;
@@ -245,16 +251,25 @@ impl Snapshot {
     }
 
     /// The item at a place.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn item(&self, place: Place) -> Result<ItemView<'_>, Damage> {
         self.part(place).segment.item(place.row)
     }
 
     /// The id of the item at a place.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn id(&self, place: Place) -> Result<ItemId, Damage> {
         self.part(place).segment.item_id(place.row)
     }
 
     /// What the item at a place is. A tombstone hides whatever else it is, at every moment.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn status(&self, place: Place) -> Result<Status, Damage> {
         let part = self.part(place);
         Ok(if part.state.tombstoned.contains(place.row) {
@@ -294,6 +309,9 @@ impl Snapshot {
 
     /// The erased items that replaced `id`, in the order of their tombstones; since when they did is
     /// not kept, so they are given at every moment.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn erased_successors(&self, id: ItemId) -> Result<Vec<ItemId>, Damage> {
         let mut erased = Vec::new();
         for it in self.parts.iter() {
@@ -322,12 +340,18 @@ impl Snapshot {
     }
 
     /// The embedding of an item, as stored.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn embedding(&self, place: Place) -> Result<Option<&[half::f16]>, Damage> {
         let segment = &self.part(place).segment;
         segment.embedding_of(place.row)?.map(|row| segment.vector(row)).transpose()
     }
 
     /// Items of a source, in the order in which they were written.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn items_of_source(&self, id: SourceId) -> Result<Vec<Place>, Damage> {
         let mut places = Vec::new();
         for (part, it) in (0u32..).zip(self.parts.iter()) {
@@ -342,6 +366,9 @@ impl Snapshot {
     }
 
     /// A source by its id.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
         for (_, it) in self.parts_newest_first() {
             if let Some(row) = it.segment.row_of_source(id)? {
@@ -353,6 +380,9 @@ impl Snapshot {
     }
 
     /// All versions of the source at a uri, oldest first.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn sources_of_uri(&self, uri: &str) -> Result<Vec<SourceView<'_>>, Damage> {
         let mut sources = Vec::new();
         for it in self.parts.iter() {
@@ -367,6 +397,9 @@ impl Snapshot {
     }
 
     /// An edge by its id, unless it is tombstoned.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn edge(&self, id: EdgeId) -> Result<Option<EdgeView<'_>>, Damage> {
         for (_, it) in self.parts_newest_first() {
             if let Some(row) = it.segment.row_of_edge(id)? {
@@ -401,11 +434,17 @@ impl Snapshot {
     }
 
     /// Whether a tombstone says that this id is erased.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn is_erased(&self, id: u128) -> Result<bool, Damage> {
         Ok(self.tombstones(id)?.iter().any(|stone| stone.erase))
     }
 
     /// The tombstones of an item or edge, oldest first; of all times, as they hide at all times.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn tombstones(&self, target: u128) -> Result<Vec<TombstoneView<'_>>, Damage> {
         let mut stones = Vec::new();
         for it in self.parts.iter() {
@@ -417,6 +456,9 @@ impl Snapshot {
     }
 
     /// Every item, in the order in which they were written; tombstoned ones too.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn places(&self) -> Result<impl Iterator<Item = Place> + '_, Damage> {
         let mut parts = Vec::with_capacity(self.parts.len());
         for (part, it) in (0u32..).zip(self.parts.iter()) {

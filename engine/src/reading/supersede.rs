@@ -76,13 +76,29 @@ impl Rank {
 
 impl Snapshot {
     /// The items that directly replace `id`, in order of id; tombstoned ones too.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn direct_successors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
         let found = self.members_after(id)?;
         self.in_order_of_id(found.into_iter().filter_map(|member| member.place).collect())
     }
 
+    /// The one item that directly replaces `id`, be it tombstoned or erased; `None` where there is none, or
+    /// where there are several.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn only_successor(&self, id: ItemId) -> Result<Option<Member>, Damage> {
+        let found = self.members_after(id)?;
+        Ok(<[Member; 1]>::try_from(found).ok().map(|[only]| only))
+    }
+
     /// The items that `id` directly replaces, in the order in which it names them; tombstoned ones
     /// too.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn direct_predecessors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
         let found = self.members_before(id)?;
         Ok(found.into_iter().filter_map(|member| member.place).collect())
@@ -91,12 +107,18 @@ impl Snapshot {
     /// The items that stand in place of `id`: the ends of every way along its successors that are
     /// current and hold. Empty when `id` itself is current, when all ends are tombstoned, or when the
     /// id is not known.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn current_successors(&self, id: ItemId) -> Result<Successors, Damage> {
         self.current_within(id, CHAIN_ITEMS_MAX)
     }
 
     /// Everything that `id` replaced or that replaced it, itself included. Empty when the id is not
     /// known.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn chain(&self, id: ItemId) -> Result<Chain, Damage> {
         self.chain_within(id, CHAIN_ITEMS_MAX)
     }
@@ -332,6 +354,13 @@ mod tests {
         assert_eq!(there.direct_predecessors(ItemId(6)).unwrap().len(), 1);
         assert_eq!(there.direct_successors(ItemId(1)).unwrap(), []);
         assert_eq!(there.direct_predecessors(ItemId(2)).unwrap().len(), 1);
+        let next = |id| {
+            there.only_successor(ItemId(id)).unwrap().map(|one| (one.id.0, one.place.is_some()))
+        };
+        assert_eq!(
+            [next(1), next(2), next(5), next(6)],
+            [Some((2, false)), Some((4, true)), Some((6, true)), None]
+        );
         // An id that nothing ever named is not a chain of one.
         assert_eq!(there.chain(ItemId(99)).unwrap(), Chain::default());
         // As of a time at which only 1 and 4 were known.

@@ -98,12 +98,18 @@ impl Snapshot {
     }
 
     /// The kind of the item at a place.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn kind(&self, place: Place) -> Result<&str, Damage> {
         let segment = &self.parts[place.part as usize].segment;
         segment.symbol(segment.view::<u32>(ITEM_KIND)?.get(place.row as usize)?)
     }
 
     /// What a tombstone of `number` hides.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
         if let Some(place) = self.find(ItemId(number))? {
             return self.kind(place).map(Target::Item);
@@ -112,6 +118,9 @@ impl Snapshot {
     }
 
     /// An edge by its id, and whether it is tombstoned.
+    ///
+    /// # Errors
+    /// Damage.
     pub fn find_edge(&self, id: EdgeId) -> Result<Option<(EdgeView<'_>, bool)>, Damage> {
         for part in self.parts.iter() {
             if let Some(row) = part.segment.row_of_edge(id)? {

@@ -1,6 +1,7 @@
 //! A sealed segment: opened, checked from the outside in, never changed.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -161,6 +162,14 @@ impl Segment {
             let (at, bytes) = self.place(column);
             self.bytes.reads_in_order(at..at + bytes);
         }
+        let (at, bytes) = self.place(VECTOR_CODES);
+        self.bytes.wants_huge_pages(at..at + bytes);
+    }
+
+    /// Whether pages are of the codes of embeddings, all of which are read for each question.
+    fn is_codes(&self, pages: &Range<usize>) -> bool {
+        let (at, bytes) = self.place(VECTOR_CODES);
+        at / PAGE_BYTES <= pages.start && pages.end <= (at + bytes).div_ceil(PAGE_BYTES)
     }
 
     /// Says that all of it is about to be read, from one end to the other.
@@ -236,8 +245,11 @@ impl Segment {
         let mut next = from;
         while let Some(page) = self.first_unchecked(next, to) {
             if !is_asked_for {
-                let end = (to * PAGE_BYTES).min(self.raw().len());
-                self.bytes.will_need(page * PAGE_BYTES..end);
+                // What is asked for comes in small pages, and what is touched in huge ones.
+                if !self.is_codes(&(page..to)) {
+                    let end = (to * PAGE_BYTES).min(self.raw().len());
+                    self.bytes.will_need(page * PAGE_BYTES..end);
+                }
                 is_asked_for = true;
             }
             check_page(self.raw(), self.checks_at, page)?;

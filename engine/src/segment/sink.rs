@@ -6,11 +6,12 @@ use sha2::{Digest, Sha256};
 
 use crate::error::DiskError;
 use crate::os::disk::DiskFile;
-use crate::os::mmap::AlignedBytes;
+use crate::os::mmap::{AlignedBytes, HUGE_PAGE_BYTES};
 use crate::pace::Pace;
 
-/// Bytes that [`FileSink`] gathers before it hands them to the file.
-const BUFFER_BYTES: usize = 1 << 20;
+/// Bytes that [`FileSink`] gathers before it hands them to the file: what follows is looked through
+/// from huge pages, without being read from the device again.
+const BUFFER_BYTES: usize = HUGE_PAGE_BYTES;
 
 /// Takes a file's bytes from its start to its end.
 pub(crate) trait Sink {
@@ -77,5 +78,45 @@ impl Sink for FileSink<'_> {
 
     fn worked(&self) -> bool {
         self.pace.worked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::pace::FullSpeed;
+
+    /// How many bytes came each time.
+    #[derive(Debug, Default)]
+    struct Pieces(Mutex<Vec<usize>>);
+
+    impl DiskFile for Pieces {
+        fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
+            self.0.lock().unwrap().push(bytes.len());
+            Ok(())
+        }
+
+        fn sync(&self) -> Result<(), DiskError> {
+            Ok(())
+        }
+
+        fn reserve(&self, _: u64) -> Result<(), DiskError> {
+            Ok(())
+        }
+    }
+
+    /// Whatever the pieces are that it gets: only so does the system put the file in huge pages.
+    #[test]
+    fn a_file_is_written_a_huge_page_at_a_time() {
+        let (file, pieces) = (Pieces::default(), [7, HUGE_PAGE_BYTES + 1, 3, HUGE_PAGE_BYTES, 5]);
+        let mut sink = FileSink::new(&file, &FullSpeed);
+        let all = vec![9; HUGE_PAGE_BYTES + 1];
+        pieces.iter().for_each(|&bytes| sink.put(&all[..bytes]).unwrap());
+        let sha256 = sink.finish().unwrap();
+        let whole = vec![9; pieces.iter().sum()];
+        assert_eq!(sha256, <[u8; 32]>::from(Sha256::digest(&whole)));
+        assert_eq!(*file.0.lock().unwrap(), [HUGE_PAGE_BYTES, HUGE_PAGE_BYTES, 16]);
     }
 }

@@ -3,22 +3,24 @@
 
 use std::collections::{HashMap, HashSet};
 
-use engine::{Damage, Filter, ItemId, Place, SearchError, Snapshot, Status};
+use engine::{Damage, Place, SearchError, Snapshot, Status};
 
 use super::conflicts::{Claims, Conflict};
 use super::fuse::Fused;
 use super::near::Said;
-use super::{Means, Plan, Recalled};
+use super::standing::Standing;
+use super::{Means, Recalled};
 use crate::govern::Verdict;
 
-/// Items that are brought in place of one; those of a larger split are found by their own words.
-const SUCCESSORS_MAX: usize = 32;
 /// Ids that `duplicates` of one item names.
 const DUPLICATES_MAX: usize = 16;
 
 /// Candidates in order, and what was brought in place of what.
+#[derive(Default)]
 pub(super) struct Ordered {
     pub(super) candidates: Vec<Fused>,
+    /// Older versions of what stands already: they come behind all others, where there is room.
+    pub(super) behind: Vec<Fused>,
     /// Of what stands in place of another: that other.
     pub(super) replaced: HashMap<Place, Place>,
     /// Whether more stands in place of one than was brought.
@@ -26,89 +28,57 @@ pub(super) struct Ordered {
 }
 
 /// Before every superseded item come the items that stand in its place now, by its chain and
-/// not by luck of words. Each item is given once, at its best place.
+/// not by luck of words. Each item is given once, at its best place; of the superseded items in whose place the
+/// same stands, the best one alone keeps its own.
 pub(super) fn bring_replacements(
     means: &Means<'_>,
-    plan: &Plan,
+    standing: &mut Standing<'_>,
     ranked: Vec<Fused>,
 ) -> Result<Ordered, Damage> {
     let mut given: HashSet<Place> = HashSet::new();
-    let mut replaced = HashMap::new();
-    let mut cut_short = false;
-    let mut candidates = Vec::with_capacity(ranked.len());
+    let mut stood_for: HashSet<Vec<Place>> = HashSet::new();
+    let mut ordered = Ordered::default();
     for found in ranked {
-        // A file's older versions are history, which its chain shows; they do not take up places.
-        let mut stands_in = false;
-        if means.snapshot.status(found.place)? == Status::Superseded {
-            let old = means.snapshot.item(found.place)?;
-            let (successors, is_cut) = standing(means, plan, found.place, old.id)?;
-            cut_short |= is_cut;
-            stands_in = !successors.is_empty() && matches!(old.kind, "chunk" | "document");
-            for place in successors {
-                if given.insert(place) {
-                    candidates.push(Fused { place, ..found.clone() });
-                    replaced.insert(place, found.place);
-                }
+        if means.snapshot.status(found.place)? != Status::Superseded {
+            if given.insert(found.place) {
+                ordered.candidates.push(found);
             }
-        }
-        if !stands_in && given.insert(found.place) {
-            candidates.push(found);
-        }
-    }
-    Ok(Ordered { candidates, replaced, cut_short })
-}
-
-/// What stands in place of an item for this caller: its current successors; where it may see none of
-/// them, the newest successor that it may see, for that is the last that it can know. And whether there
-/// are more.
-fn standing(
-    means: &Means<'_>,
-    plan: &Plan,
-    place: Place,
-    id: ItemId,
-) -> Result<(Vec<Place>, bool), Damage> {
-    // What is quoted is asked of what was found, not of what stands in its place.
-    let filter = Filter { among: None, ..plan.filter.clone() };
-    let is_shown = |place: &Place| -> Result<bool, Damage> {
-        Ok(means.snapshot.admits(&filter, *place)?
-            && means.may_read(&means.snapshot.item(*place)?).verdict != Verdict::Deny)
-    };
-    let current = means.snapshot.current_successors(id)?.places;
-    let mut shown = Vec::new();
-    for place in current {
-        if !is_shown(&place)? {
             continue;
         }
-        if shown.len() == SUCCESSORS_MAX {
-            return Ok((shown, true));
+        let old = means.snapshot.item(found.place)?;
+        let in_place = standing.in_place_of(old.id)?;
+        ordered.cut_short |= in_place.is_cut_short();
+        for &place in in_place.given() {
+            if given.insert(place) {
+                ordered.candidates.push(Fused { place, ..found.clone() });
+                ordered.replaced.insert(place, found.place);
+            }
         }
-        shown.push(place);
-    }
-    if !shown.is_empty() {
-        return Ok((shown, false));
-    }
-    let chain = means.snapshot.chain(id)?.members;
-    // What is newer was written later.
-    let newer = chain.iter().rev().filter_map(|member| member.place).take_while(|it| *it > place);
-    for newer in newer {
-        if is_shown(&newer)? {
-            return Ok((vec![newer], false));
+        let has_successor = !in_place.given().is_empty();
+        // A file's older versions are history, which its chain shows; they do not take up places.
+        if has_successor && matches!(old.kind, "chunk" | "document") || !given.insert(found.place) {
+            continue;
+        }
+        if has_successor && !stood_for.insert(in_place.given().to_vec()) {
+            ordered.behind.push(found);
+        } else {
+            ordered.candidates.push(found);
         }
     }
-    Ok((Vec::new(), false))
+    Ok(ordered)
 }
 
 /// Leaves out a superseded item that says to the letter what the item in its place says, such as
 /// a piece of a file whose other pieces changed: the one that stands is given at its place.
 pub(super) fn drop_copies(
-    snapshot: &Snapshot,
-    filter: &Filter,
+    means: &Means<'_>,
+    standing: &mut Standing<'_>,
     ranked: Vec<Fused>,
 ) -> Result<Vec<Fused>, Damage> {
     let mut given: HashSet<Place> = HashSet::new();
     let mut kept = Vec::with_capacity(ranked.len());
     for found in ranked {
-        let place = match copy_that_stands(snapshot, filter, found.place)? {
+        let place = match copy_that_stands(means, standing, found.place)? {
             Some(place) => place,
             None => found.place,
         };
@@ -120,16 +90,17 @@ pub(super) fn drop_copies(
 }
 
 fn copy_that_stands(
-    snapshot: &Snapshot,
-    filter: &Filter,
+    means: &Means<'_>,
+    standing: &mut Standing<'_>,
     place: Place,
 ) -> Result<Option<Place>, Damage> {
+    let snapshot = means.snapshot;
     if snapshot.status(place)? != Status::Superseded {
         return Ok(None);
     }
     let old = snapshot.item(place)?;
-    for next in snapshot.current_successors(old.id)?.places {
-        if filter.hidden.as_ref().is_some_and(|hidden| snapshot.is_veiled(hidden, next)) {
+    for &next in standing.in_place_of(old.id)?.current() {
+        if !means.reads(next) {
             continue; // to find it the same would tell what it says
         }
         let new = snapshot.item(next)?;

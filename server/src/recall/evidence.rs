@@ -45,6 +45,9 @@ impl Witness {
 }
 
 /// The evidence for an item that came from a file; `None` for any other.
+///
+/// # Errors
+/// Damage.
 pub fn map_evidence(
     snapshot: &Snapshot,
     roots: &ingest::Roots,

@@ -89,7 +89,6 @@ pub(super) fn fuse(
         })
         .collect();
     sort(&mut fused);
-    fused.truncate(plan.bounds.candidate_limit);
     let paired = fused.len().min(PAIRED_MAX);
     let places: Vec<Place> = fused[..paired].iter().map(|found| found.place).collect();
     let pairs = means.snapshot.pairs_of(&plan.text, &places, &plan.filter)?;

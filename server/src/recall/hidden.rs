@@ -207,10 +207,7 @@ impl<'a> Looking<'a> {
         plan: &'a Plan,
         quoted: Option<&'a Quoted>,
     ) -> Result<Self, SearchError> {
-        let mut filter = Filter { only_hidden: true, ..plan.filter.clone() };
-        if let Some(quoted) = quoted {
-            filter.among = Some(Arc::new(means.snapshot.chosen(&quoted.veiled)));
-        }
+        let filter = filter(means, plan, quoted);
         let few = means.snapshot.veiled_places(&filter, SCORED_MAX)?;
         Ok(Self { means, plan, quoted, filter, few })
     }
@@ -227,7 +224,7 @@ impl<'a> Looking<'a> {
             }
             None => places(&words.search_from(self.looked_at(limit), least, &self.filter)?),
         };
-        self.quoted(&hits, limit)
+        quoted(self.means, self.quoted, &hits, limit)
     }
 
     /// The nearest, so many at most, of this cosine or more.
@@ -247,34 +244,49 @@ impl<'a> Looking<'a> {
             }
             None => places(&snapshot.nearest_from(kernels, question, most, least, &self.filter)?),
         };
-        self.quoted(&hits, limit)
+        quoted(self.means, self.quoted, &hits, limit)
     }
 
     /// How many have to be found for `limit` to be left: not all may have what stands in quotes.
     fn looked_at(&self, limit: usize) -> usize {
         if self.quoted.is_some() { limit.max(READ_MAX) } else { limit }
     }
+}
 
-    /// The first `limit` of those found that have what stands in quotes. Of those behind so many texts, or so
-    /// long ones, that is taken for granted: rather one too many is noted than one too few.
-    fn quoted(&self, found: &[Place], limit: usize) -> Result<Vec<Place>, SearchError> {
-        let Some(quoted) = self.quoted else { return Ok(found.to_vec()) };
-        let snapshot = self.means.snapshot;
-        let (mut kept, mut left) = (Vec::new(), READ_BYTES_MAX);
-        for (read, &place) in found.iter().enumerate() {
-            if kept.len() == limit {
-                break;
-            }
-            snapshot.check()?;
-            let bytes = snapshot.text_bytes(place)?;
-            let is_read = read < READ_MAX && bytes <= left;
-            left = left.saturating_sub(bytes);
-            if !is_read || snapshot.has_quoted(quoted, place)? {
-                kept.push(place);
-            }
-        }
-        Ok(kept)
+/// What admits just those items that the plan, as its lanes ran, would find, were they not hidden; of what the
+/// question has in quotes, those that have all words.
+pub(super) fn filter(means: &Means<'_>, plan: &Plan, quoted: Option<&Quoted>) -> Filter {
+    let mut filter = Filter { only_hidden: true, ..plan.filter.clone() };
+    if let Some(quoted) = quoted {
+        filter.among = Some(Arc::new(means.snapshot.chosen(&quoted.veiled)));
     }
+    filter
+}
+
+/// The first `limit` of those found that have what stands in quotes, if anything does. Of those behind so many
+/// texts, or so long ones, that is taken for granted: rather one too many is noted than one too few.
+pub(super) fn quoted(
+    means: &Means<'_>,
+    quoted: Option<&Quoted>,
+    found: &[Place],
+    limit: usize,
+) -> Result<Vec<Place>, SearchError> {
+    let snapshot = means.snapshot;
+    let Some(quoted) = quoted else { return Ok(found[..limit.min(found.len())].to_vec()) };
+    let (mut kept, mut left) = (Vec::new(), READ_BYTES_MAX);
+    for (read, &place) in found.iter().enumerate() {
+        if kept.len() == limit {
+            break;
+        }
+        snapshot.check()?;
+        let bytes = snapshot.text_bytes(place)?;
+        let is_read = read < READ_MAX && bytes <= left;
+        left = left.saturating_sub(bytes);
+        if !is_read || snapshot.has_quoted(quoted, place)? {
+            kept.push(place);
+        }
+    }
+    Ok(kept)
 }
 
 fn places(hits: &[Hit]) -> Vec<Place> {

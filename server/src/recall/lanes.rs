@@ -1,6 +1,7 @@
 //! The lanes: ways of finding candidates, each on the same snapshot.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -111,7 +112,7 @@ pub struct Hop {
 
 pub(super) struct Ran<'a> {
     /// The question's words, which are counted once for all that is asked of them.
-    pub(super) words: AskedWords<'a>,
+    pub(super) words: Rc<AskedWords<'a>>,
     pub(super) candidates: Vec<Candidates>,
     pub(super) reports: Vec<LaneReport>,
     pub(super) skipped: Vec<Skipped>,
@@ -125,7 +126,8 @@ pub(super) struct Ran<'a> {
 }
 
 impl<'a> Ran<'a> {
-    fn of(words: AskedWords<'a>) -> Self {
+    /// Nothing yet.
+    pub(super) fn of(words: Rc<AskedWords<'a>>) -> Self {
         Self {
             words,
             candidates: Vec::new(),
@@ -137,6 +139,33 @@ impl<'a> Ran<'a> {
             question: None,
         }
     }
+
+    /// Whether a lane gave as many as it may, so that it may have more.
+    pub(super) fn is_full(&self, candidate_limit: usize) -> bool {
+        self.candidates.iter().any(|lane| lane.found.len() >= candidate_limit)
+    }
+
+    /// What the same lanes found when they looked again: all of it is kept, by lane.
+    pub(super) fn add(&mut self, more: Self) {
+        for again in more.candidates {
+            let Some(lane) = self.candidates.iter_mut().find(|one| one.lane == again.lane) else {
+                continue;
+            };
+            let known: HashSet<Place> = lane.found.iter().map(|&(place, _)| place).collect();
+            lane.found.extend(again.found.into_iter().filter(|(place, _)| !known.contains(place)));
+            lane.found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        }
+        for report in &mut self.reports {
+            let found = self.candidates.iter().find(|one| one.lane == report.lane);
+            report.candidates = found.map_or(0, |one| one.found.len());
+            let again = more.reports.iter().find(|again| again.lane == report.lane);
+            report.took += again.map_or(Duration::ZERO, |again| again.took);
+        }
+        for (place, hop) in more.hops {
+            self.hops.entry(place).or_insert(hop);
+        }
+        self.cut_short |= more.cut_short;
+    }
 }
 
 /// Why no lane runs, where the question has in quotes what nothing has that was looked at.
@@ -145,13 +174,14 @@ pub(super) const NOTHING_QUOTED: &str = "no item has what stands in quotes";
 /// Seeds that the graph lane starts from, of each other lane.
 const GRAPH_SEEDS: usize = 5;
 
-/// Runs the plan's lanes one after another; none is begun after the plan's deadline.
+/// Runs the plan's lanes one after another; none is begun after the plan's deadline. `asked` are the question's words.
 pub(super) fn run<'a>(
     means: &Means<'a>,
     plan: &Plan,
+    asked: Rc<AskedWords<'a>>,
     began: Instant,
 ) -> Result<Ran<'a>, SearchError> {
-    let mut ran = Ran::of(means.snapshot.words(&plan.text, &plan.filter));
+    let mut ran = Ran::of(asked);
     for lane in Lane::ALL {
         let reason = lane.reason(plan);
         means.snapshot.check()?;
@@ -204,14 +234,15 @@ fn words(plan: &Plan, words: &AskedWords<'_>) -> Result<Vec<(Place, f32)>, Searc
 }
 
 /// Neighbours of the best seeds: an edge passes on its weight's share of the seed's rank.
-fn graph(
+pub(super) fn graph(
     means: &Means<'_>,
     plan: &Plan,
     others: &[Candidates],
     hops: &mut HashMap<Place, Hop>,
 ) -> Result<Vec<(Place, f32)>, SearchError> {
     let mut reached: HashMap<Place, (f32, Hop)> = HashMap::new();
-    let hidden = means.hidden.clone();
+    // What is hidden is no neighbour, unless it is looked for.
+    let hidden = means.hidden.clone().filter(|_| !plan.filter.only_hidden);
     let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
     for candidates in others {
         for (rank, &(seed, _)) in candidates.found.iter().take(GRAPH_SEEDS).enumerate() {

@@ -159,7 +159,7 @@ fn add_naming(
     places.extend_from_slice(others);
     places.sort_unstable();
     places.dedup();
-    places.retain(|&place| means.reads(place) && !found.is_sure(place));
+    places.retain(|&place| means.goes_by(plan, place) && !found.is_sure(place));
     let mut having = Vec::new();
     for place in places {
         let item = means.snapshot.item(place)?;

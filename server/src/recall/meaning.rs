@@ -70,7 +70,9 @@ fn vector(means: &Means<'_>, text: &str, ran: &mut Ran<'_>) -> Result<Arc<[f32]>
         return Ok(vector);
     }
     let began = Instant::now();
-    let vector = means.embedder.embed_question(text, &|| means.snapshot.check().is_err());
+    let company = means.meaning.passes.company();
+    let is_over = || means.snapshot.check().is_err();
+    let vector = means.embedder.embed_question(text, company, &is_over);
     let vector: Arc<[f32]> = vector.ok_or(SearchError::Interrupted)?.into();
     ran.encode = Some(began.elapsed());
     vectors.put(key, &vector);

@@ -16,19 +16,21 @@ mod fuse;
 mod hidden;
 mod lanes;
 mod located;
+mod looks;
 mod meaning;
 mod near;
+mod passed_over;
 mod passes;
 mod place;
 mod room;
 mod route;
 pub mod show;
+mod standing;
 mod time;
 mod titled;
 mod why;
 mod wording;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -87,6 +89,12 @@ impl Means<'_> {
     /// Whether the caller may be told anything by what the item at a place says.
     fn reads(&self, place: Place) -> bool {
         self.hidden.as_ref().is_none_or(|hidden| !self.snapshot.is_veiled(hidden, place))
+    }
+
+    /// Whether a plan goes by what the item at a place says: that which the caller reads, or else that which
+    /// is kept from it.
+    fn goes_by(&self, plan: &Plan, place: Place) -> bool {
+        self.reads(place) != plan.filter.only_hidden
     }
 
     /// An item that the answer does not show.
@@ -213,30 +221,16 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
     let (plan, quoted) = &narrowed(means, plan)?;
     let quotes_cut = quoted.as_ref().is_some_and(|quoted| quoted.cut_short);
-    let mut ran = lanes::run(means, plan, began)?;
-    let fusing = Instant::now();
-    let mut fused = fuse::fuse(means, plan, &ran)?;
-    if plan.words {
-        titled::bring_titled(means, plan, &mut fused)?;
-    }
-    // The meaning lane alone promises the nearest vectors, whatever became of their items.
-    let distinct = if plan.words {
-        arbitrate::drop_copies(means.snapshot, &plan.filter, fused)?
-    } else {
-        fused
-    };
-    let ordered = if plan.prefer_replacements {
-        arbitrate::bring_replacements(means, plan, distinct)?
-    } else {
-        arbitrate::Ordered { candidates: distinct, replaced: HashMap::new(), cut_short: false }
-    };
+    let looking = Instant::now();
+    let found = looks::find(means, plan, began)?;
+    let mut ran = found.ran;
     let mut outcome = Outcome {
-        items: Vec::new(),
+        items: found.items,
         conflicts: Vec::new(),
-        withheld: Vec::new(),
+        withheld: found.withheld,
         lanes: std::mem::take(&mut ran.reports),
         skipped: std::mem::take(&mut ran.skipped),
-        bounds: plan.bounds,
+        bounds: found.bounds,
         route: plan.route,
         abstained: None,
         cut_short: ran.cut_short || quotes_cut,
@@ -245,18 +239,9 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         took: Duration::ZERO,
         keep_back: None,
     };
-    let mut folding = arbitrate::Folding::of(means.snapshot);
-    for candidate in ordered.candidates {
-        if outcome.items.len() == plan.bounds.limit {
-            break;
-        }
-        means.snapshot.check()?;
-        gate(means, candidate, &mut outcome)?;
-        if plan.explains {
-            folding.fold_last(&mut outcome.items)?;
-        }
-    }
     let shown = hidden::Shown::of(&outcome);
+    let worst = outcome.items.iter().map(|item| item.score).min_by(f32::total_cmp);
+    let worst_shown = worst.filter(|_| outcome.items.len() == plan.bounds.limit);
     // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
     if plan.abstains && (!outcome.cut_short || outcome.items.is_empty()) {
         outcome.abstained = match plan.finds_nothing() {
@@ -267,15 +252,16 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
             outcome.cut_to(abstain::NEAREST_GIVEN_MAX);
         }
     }
-    outcome.cut_short |= ordered.cut_short || folding.cut_short;
+    outcome.cut_short |= found.names_cut;
     if plan.explains {
-        let known = why::Known { question: &plan.text, ran: &ran, replaced: &ordered.replaced };
+        let known = why::Known { question: &plan.text, ran: &ran, replaced: &found.replaced };
         why::explain(means, &known, &mut outcome.items)?;
         let conflicts = arbitrate::conflicts(means, &outcome.items)?;
         outcome.cut_short |= conflicts.cut_short;
         outcome.conflicts = conflicts.found;
     }
-    outcome.fuse = fusing.elapsed();
+    let in_lanes: Duration = outcome.lanes.iter().map(|lane| lane.took).sum();
+    outcome.fuse = looking.elapsed().saturating_sub(in_lanes);
     if plan.neighbours {
         add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
     }
@@ -285,6 +271,13 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         let asked = (plan, quoted.as_ref());
         let kept_back = hidden::kept_back(means, asked, &ran, &outcome, &shown)?;
         outcome.withheld.extend(kept_back);
+        let mut passed_over = passed_over::by_lanes(means, asked, &ran, worst_shown)?;
+        if plan.neighbours {
+            let limit = plan.bounds.neighbor_limit;
+            passed_over.extend(passed_over::as_neighbours(means, limit, &outcome)?);
+        }
+        let noted = passed_over::noted(means, &outcome, passed_over)?;
+        outcome.withheld.extend(noted);
         outcome.keep_back = Some(began.elapsed());
     }
     Ok(outcome)
@@ -303,38 +296,6 @@ fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, Option<Quoted>), Se
         plan.filter.among = Some(Arc::clone(&quoted.items));
     }
     Ok((plan, quoted))
-}
-
-/// Asks policy about one candidate and files it accordingly. Lanes pass over what is denied; here nothing gets by
-/// that came in another way.
-fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<(), Damage> {
-    let item = means.snapshot.item(found.place)?;
-    let decision = means.may_read(&item);
-    match decision.verdict {
-        Verdict::Allow => {}
-        Verdict::Redact => outcome.withheld.push(Withheld {
-            is_shown: true,
-            is_told: true,
-            ..means.withheld(found.place)?
-        }),
-        Verdict::Deny => outcome.withheld.push(means.withheld(found.place)?),
-    }
-    if decision.verdict != Verdict::Deny {
-        outcome.items.push(Recalled {
-            place: found.place,
-            score: found.score,
-            found_by: found.found_by,
-            cosine: found.cosine,
-            share: found.share,
-            is_meant: found.is_meant || found.is_titled,
-            verdict: decision.verdict,
-            rule: decision.rule.to_owned(),
-            why: None,
-            duplicates: Vec::new(),
-            neighbours: Vec::new(),
-        });
-    }
-    Ok(())
 }
 
 /// The strongest current neighbours of each seed, none that is itself a seed or that policy denies.

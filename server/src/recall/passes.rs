@@ -2,8 +2,8 @@
 //!
 //! Owns when a pass begins and which questions it takes. A pass under way is not joined; the next one
 //! takes all that wait. While other questions are known to be on their way, since they are being
-//! encoded, a pass waits for them a little; one client alone never waits. Must not know how rows
-//! are compared.
+//! encoded, a pass waits for them a little, and for those of the last pass who ask again at once
+//! (`company`); one client alone never waits. Must not know how rows are compared.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +12,7 @@ use std::time::Duration;
 use engine::{Asked, Filter, Hit, SearchError, Snapshot, Stop};
 use kernels::{Kernels, QUESTIONS_MAX, THREADS_MAX, Team};
 
+use crate::company::Company;
 use crate::gather::{Acts, Gather, Turn, Work};
 
 /// The longest that a pass waits for questions that are being encoded: as long as encoding and
@@ -33,6 +34,8 @@ pub(super) struct Passes {
     gather: Gather<Question, Vec<Hit>>,
     /// Questions that were announced and that no pass has taken yet.
     announced: Arc<AtomicUsize>,
+    /// Those whom the last pass answered.
+    company: Arc<Company>,
     kernels: Kernels,
     /// The threads that share out the rows; they end with it.
     team: Mutex<Team>,
@@ -42,13 +45,25 @@ impl Passes {
     /// Passes on so many threads at most, the callers' own included.
     pub(super) fn new(kernels: Kernels, threads: usize) -> Self {
         let team = Mutex::new(Team::of(threads.min(THREADS_MAX)));
-        Self { gather: Gather::new(1), announced: Arc::default(), kernels, team }
+        Self {
+            gather: Gather::new(1),
+            announced: Arc::default(),
+            company: Arc::default(),
+            kernels,
+            team,
+        }
     }
 
     /// Says that a question is on its way, until what this gives is dropped or asks.
     pub(super) fn announce(&self) -> Coming<'_> {
         self.announced.fetch_add(1, Ordering::AcqRel);
+        self.company.came();
         Coming { passes: self, announced: Some(Announced(Arc::clone(&self.announced))) }
+    }
+
+    /// Who is expected to ask again.
+    pub(super) fn company(&self) -> &Arc<Company> {
+        &self.company
     }
 
     /// How many questions are on their way, beside so many that wait.
@@ -117,13 +132,15 @@ impl Acts<Question, Vec<Hit>> for Passes {
         let first = of(work.waiting[0]);
         let same = (0..).zip(work.waiting).filter(|(_, question)| of(question) == first);
         let taken: Vec<usize> = same.map(|(at, _)| at).take(QUESTIONS_MAX).collect();
-        let is_worth_waiting = self.coming(work.waiting.len()) > 0;
-        match GATHER.checked_sub(work.waited) {
-            Some(left) if is_worth_waiting && taken.len() < QUESTIONS_MAX && !left.is_zero() => {
-                Turn::Wait(left)
-            }
-            _ => Turn::Take(taken),
+        let patience = GATHER.saturating_sub(work.waited);
+        let patience = match self.coming(work.waiting.len()) {
+            0 => self.company.awaited().map_or(Duration::ZERO, |left| left.min(patience)),
+            _ => patience,
+        };
+        if taken.len() == QUESTIONS_MAX || patience.is_zero() {
+            return Turn::Take(taken);
         }
+        Turn::Wait(patience)
     }
 
     fn answer(&self, questions: Vec<Question>) -> Vec<Option<Vec<Hit>>> {
@@ -147,6 +164,7 @@ impl Acts<Question, Vec<Hit>> for Passes {
             // The other cores encode.
             snapshot.nearest_together(&self.kernels, &mut Team::of(1), &asked)
         };
+        self.company.answered(asked.len());
         found.map_or_else(|_| Vec::new(), |found| found.into_iter().map(Some).collect())
     }
 }
@@ -154,11 +172,13 @@ impl Acts<Question, Vec<Hit>> for Passes {
 #[cfg(test)]
 pub(super) mod tests {
     use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
 
     use engine::{Batch, Ground, ItemDraft, Model, Options, Store};
     use half::f16;
 
     use super::*;
+    use crate::company::RETURN;
 
     /// So many items around the first axis.
     pub(in crate::recall) fn items(count: u16) -> Batch {
@@ -224,6 +244,41 @@ pub(super) mod tests {
         assert_eq!(found.len(), 2);
         drop(passes.announce());
         assert_eq!(passes.coming(0), 0, "one that gives up is not waited for");
+    }
+
+    /// Whoever was answered a moment ago and came back the time before is waited for, by a pass as by the
+    /// encoder, until it is there.
+    #[test]
+    fn those_of_the_last_pass_are_waited_for() {
+        let (_folder, store) = store(3);
+        let passes = Passes::new(Kernels::detect(), 1);
+        let question = |asked| Question {
+            snapshot: store.snapshot(),
+            query: QUERY.to_vec(),
+            limit: 1,
+            filter: Filter::default(),
+            asked,
+        };
+        let own = passes.announce().announced.take().unwrap();
+        let question = question(own);
+        let waited = |waited| {
+            let waiting = [&question];
+            let work = Work { waiting: &waiting, waited, working: 0, workers_max: 1 };
+            match passes.choose(&work) {
+                Turn::Wait(left) => Some(left),
+                Turn::Take(_) => None,
+            }
+        };
+        assert_eq!(waited(Duration::ZERO), None, "nobody was answered yet");
+        // The moment never ends for a clock that has not come so far.
+        let later = Instant::now() + Duration::from_secs(3600);
+        passes.company.answered_at(later, 1);
+        passes.company.came();
+        passes.company.answered_at(later, 1);
+        assert_eq!(waited(Duration::ZERO), Some(RETURN));
+        assert_eq!(waited(GATHER), None, "it has waited long enough");
+        drop(passes.announce());
+        assert_eq!(waited(Duration::ZERO), None, "who was away has come, and gone");
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub type Knows<'a> = &'a dyn Fn(&ItemView<'_>) -> bool;
 
 /// An item's fields as `POST /recall` gives them, without its score. Others are named in them where
 /// they are not tombstoned and the caller `knows` them.
+///
+/// # Errors
+/// Damage.
 pub fn seed(
     snapshot: &Snapshot,
     place: Place,
@@ -120,6 +123,9 @@ fn erased_name(snapshot: &Snapshot, id: ItemId, erased: &mut Vec<Value>) -> Resu
 }
 
 /// `{id, kind, uri}`, or null for an item that nobody read from anywhere.
+///
+/// # Errors
+/// Damage.
 pub fn source(snapshot: &Snapshot, item: &ItemView<'_>) -> Result<Value, Damage> {
     let Some(id) = item.source else { return Ok(Value::Null) };
     let Some(source) = snapshot.source(id)? else { return Ok(Value::Null) };
@@ -157,6 +163,9 @@ pub fn score(score: f32) -> Value {
 }
 
 /// A seed's neighbours, as far as there is room.
+///
+/// # Errors
+/// Damage.
 pub fn neighbours(
     snapshot: &Snapshot,
     found: &[NeighbourAt],

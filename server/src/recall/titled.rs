@@ -11,17 +11,15 @@ use super::{Means, Plan};
 /// among the first.
 const TITLED_MAX: usize = 20;
 
-/// Brings the items whose title is the question before all others, and lets them count for no less.
+/// Brings the items whose title is the question before all others. Their scores stay their own.
 pub(super) fn bring_titled(
     means: &Means<'_>,
     plan: &Plan,
     ranked: &mut [Fused],
 ) -> Result<(), Damage> {
-    let best = ranked.first().map_or(0.0, |found| found.score);
     for found in ranked.iter_mut().take(TITLED_MAX) {
         let title = means.snapshot.item(found.place)?.title;
         if means.reads(found.place) && is_title(title, &plan.text) {
-            found.score = best;
             found.is_titled = true;
         }
     }

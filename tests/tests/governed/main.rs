@@ -3,11 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod abstaining;
 mod alike;
+mod bounds;
 mod data;
+mod hidden;
 mod places;
 mod supersession;
 mod times;
+mod withheld;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 use engine::{Batch, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
 use serde_json::Value;
 
-use super::{House, ids, item, lanes, note};
+use super::{GATE, House, ids, item, lanes, note, time};
 
 fn source(id: u128, uri: &str) -> SourceDraft {
     SourceDraft {
@@ -122,4 +122,25 @@ fn hidden_and_replaced_items_of_files_take_no_room() {
     house.write_batch(Batch { sources, items, ..Batch::default() });
     let answer = house.ask_as_member("what is in hall.py?");
     assert_eq!(item(&answer, 9)["why"]["place"], 0.5, "{answer}");
+}
+
+/// It is not found by what it says, but neither its file nor its time is a secret (API-09).
+#[test]
+fn a_redacted_item_is_shown_in_outline_where_its_file_or_time_is_named() {
+    let house = House::new();
+    let veiled = ItemDraft {
+        gates: vec![GATE.to_owned()],
+        recorded_at: Some(time("2020-02-02T10:00:00Z")),
+        ..of(150, note(9, "The code of the door is 4711."))
+    };
+    let sources = vec![source(150, "file:///srv/hall.py")];
+    let items = vec![veiled, note(1, "Oars lie in the boat shed.")];
+    house.write_batch(Batch { sources, items, ..Batch::default() });
+    for (question, is_shown) in
+        [("what is in hall.py?", true), ("anything of 2020?", true), ("code of the door", false)]
+    {
+        let answer = house.ask_as_member(question);
+        assert_eq!(ids(&answer).contains(&9), is_shown, "{answer}");
+        assert!(!answer.to_string().contains("4711"), "{answer}");
+    }
 }

@@ -66,3 +66,73 @@ fn where_no_current_successor_is_shown_the_newest_that_is_comes() {
     assert_eq!(ids(&member)[..2], [2, 1], "{member}");
     assert!(!member.to_string().contains(&name(4)), "{member}");
 }
+
+fn chunk(item: ItemDraft) -> ItemDraft {
+    ItemDraft { kind: "chunk".to_owned(), ..item }
+}
+
+/// Versions of one thing: each but the last has all words of `RED`, and the last says `now`.
+fn versions(first: u128, count: u128, now: &str) -> Vec<ItemDraft> {
+    let text = |at: u128| format!("Gannets nest on ledge zeta beside the red ladder, count {at}.");
+    let old = |at: u128| match at {
+        0 => note(first, &text(0)),
+        at => after(first + at, first + at - 1, &text(at)),
+    };
+    let last = first + count - 1;
+    (0..count - 1).map(old).chain([after(last, last - 1, now)]).collect()
+}
+
+const RED: &str = "gannets on ledge zeta beside the red ladder";
+
+#[test]
+fn however_many_versions_there_were_what_else_answers_is_found() {
+    // More than a lane hands on, and more than it hands on when it looks again.
+    for count in [70, 300] {
+        let house = House::new();
+        house.write(versions(1, count, "The colony moved.").into_iter().map(chunk).collect());
+        house.write(vec![note(900, "A ladder hangs there."), note(901, "Zeta is a letter.")]);
+        let answer = house.ask(RED);
+        let mut found = ids(&answer);
+        assert_eq!(found[0], count, "of {count}: {answer}");
+        found.sort_unstable();
+        assert_eq!(found, [count, 900, 901], "of {count}: {answer}");
+        assert_eq!(answer["routing"]["bounds"]["candidate_limit"], 200, "it looked again");
+        assert_eq!(answer["routing"]["truncated"], false);
+    }
+    let house = House::new();
+    house.write(versions(1, 30, "The colony moved.").into_iter().map(chunk).collect());
+    let answer = house.ask(RED);
+    assert_eq!(answer["routing"]["bounds"]["candidate_limit"], 50, "there is no more: {answer}");
+}
+
+#[test]
+fn all_chains_and_all_branches_come_whatever_they_are_found_by() {
+    let house = House::new();
+    house.write(versions(1, 60, "The colony moved.").into_iter().map(chunk).collect());
+    house.write(versions(101, 60, "Nobody counts any more.").into_iter().map(chunk).collect());
+    // The first chain ends in two, one of which goes on.
+    house.write(vec![
+        chunk(after(70, 59, "Half of it moved elsewhere.")),
+        chunk(after(71, 70, "That half was lost.")),
+    ]);
+    house.write(vec![note(900, "A ladder hangs there.")]);
+    let answer = house.ask(RED);
+    let mut found = ids(&answer);
+    found.sort_unstable();
+    assert_eq!(found, [60, 71, 160, 900], "{answer}");
+}
+
+#[test]
+fn of_the_versions_of_a_note_one_follows_and_the_others_come_last() {
+    let house = House::new();
+    house.write(versions(1, 70, "The colony moved."));
+    house.write(vec![note(900, "A ladder hangs there."), note(901, "Zeta is a letter.")]);
+    let answer = house.ask(RED);
+    let found = ids(&answer);
+    assert_eq!((found[0], found.len()), (70, 8), "{answer}");
+    assert!((1..70).contains(&found[1]), "{answer}");
+    let mut others = found[2..4].to_vec();
+    others.sort_unstable();
+    assert_eq!(others, [900, 901], "{answer}");
+    assert!(found[4..].iter().all(|id| (1..70).contains(id)), "where there is room: {answer}");
+}

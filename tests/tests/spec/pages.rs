@@ -5,8 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Starts of rule ids; each has a page.
-const ROOMS: [&str; 12] =
-    ["SEG", "EMB", "IDX", "LOG", "MAN", "STA", "STO", "WRD", "LED", "EXP", "BAK", "WGT"];
+const ROOMS: [&str; 16] = [
+    "SEG", "EMB", "IDX", "LOG", "MAN", "STA", "STO", "WRD", "LED", "EXP", "BAK", "WGT", "MOD",
+    "API", "RCL", "TOK",
+];
 /// A room's three letters, a dash, two digits.
 const RULE_BYTES: usize = 6;
 

@@ -7,7 +7,7 @@ use engine::{COLUMNS, Cells, Table, limits, words};
 use crate::pages::{page, root, server_source, source};
 
 /// Rows of the table whose head starts with `head`, without their outer bars, cells trimmed.
-fn table(text: &str, head: &str) -> Vec<Vec<String>> {
+pub(crate) fn table(text: &str, head: &str) -> Vec<Vec<String>> {
     let cells = |line: &str| {
         let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
         inner.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
@@ -81,7 +81,7 @@ fn fields_of_an_index_are_those_of_the_page() {
 }
 
 /// `1 MiB`, `256 B`, `65,536` or `2^31` as a number.
-fn value(text: &str) -> u64 {
+pub(crate) fn value(text: &str) -> u64 {
     let number = |digits: &str| digits.replace(',', "").parse::<u64>().expect(text);
     if let Some((base, power)) = text.split_once('^') {
         return number(base).pow(power.parse().expect(text));
@@ -140,6 +140,7 @@ fn limits_are_those_of_the_page() {
         INDEX_SAMPLE,
         INDEX_ROUNDS,
         INDEX_QUESTIONS,
+        INDEX_RECALL_MIN_PERMILLE,
         INDEX_RECALL_PERMILLE,
         APPROXIMATE_ROWS_MIN,
         UNINDEXED_SHARE_MAX,
@@ -236,81 +237,6 @@ fn limits_of_an_import_are_those_of_the_page() {
     ];
     let written: Vec<(String, u64)> = table(&page("limits.md"), "| of an import | value | why |")
         .into_iter()
-        .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
-        .collect();
-    assert_eq!(written, coded);
-}
-
-/// Timeouts by their name, in milliseconds.
-macro_rules! times {
-    ($home:ident: $($name:ident),* $(,)?) => {
-        [$((stringify!($name), u64::try_from($home::$name.as_millis()).expect("some seconds"))),*]
-    };
-}
-
-#[test]
-fn limits_of_the_front_end_are_those_of_the_page() {
-    use server::limits as front;
-
-    let sizes = values![
-        front:
-        HEAD_BYTES_MAX,
-        HEADERS_MAX,
-        REQUEST_ID_BYTES_MAX,
-        BODY_BYTES_MAX,
-        API_BODY_BYTES_MAX,
-        CHUNK_LINE_BYTES_MAX,
-        CHUNK_EXTENSION_BYTES_MAX,
-        TRAILER_BYTES_MAX,
-        PIPELINED_BYTES_MAX,
-        BODY_BYTES_PER_SECOND_MIN,
-        WRITE_BYTES_PER_SECOND_MIN,
-        LINGER_BYTES_MAX,
-        TLS_RECEIVED_BYTES_MAX,
-        TLS_SEALED_BYTES_MAX,
-        TLS_UNSENT_BYTES_MAX,
-        TLS_FILE_BYTES_MAX,
-        STREAM_BACKLOG_BYTES_MAX,
-        STREAM_MESSAGE_BYTES_MAX,
-        CONNECTIONS_MAX,
-        CONNECTIONS_LOCAL_RESERVED,
-        PEER_CONNECTIONS_DEFAULT,
-        DESCRIPTORS_BESIDE,
-        HANDSHAKES_PER_PASS,
-        STREAMS_MAX,
-        BODIES_BYTES_MAX,
-        WAITING_BYTES_MAX,
-        WAITING_BYTES_SMALL,
-        BODY_BYTES_SMALL,
-        ANSWER_BYTES_MAX,
-        WAITING_BYTES_PEER_MAX,
-        WAITING_BYTES_LOCAL_RESERVED,
-        WAITING_BYTES_PROMPT_MAX,
-        QUEUE_MAX,
-        JOB_QUEUE_MAX,
-        ANSWERS_MAX,
-        ANSWERS_BYTES_MAX,
-        LOG_QUEUE_MAX,
-    ];
-    let times = times![
-        front:
-        HEAD_TIMEOUT,
-        BODY_TIMEOUT,
-        WRITE_TIMEOUT,
-        ANSWER_TIME_MAX,
-        IDLE_TIMEOUT,
-        HALF_CLOSED_GRACE,
-        LINGER_TIMEOUT,
-        HANDSHAKE_TIMEOUT,
-        DRAIN_GRACE,
-    ];
-    let coded: BTreeSet<(String, u64)> =
-        sizes.iter().chain(&times).map(|&(name, value)| (name.to_owned(), value)).collect();
-    let page = page("limits.md");
-    let heads = ["| of a connection | value | why |", "| of the server | value | why |"];
-    let written: BTreeSet<(String, u64)> = heads
-        .into_iter()
-        .flat_map(|head| table(&page, head))
         .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
         .collect();
     assert_eq!(written, coded);

@@ -1,0 +1,152 @@
+//! What policy hides: nothing that is given depends on it, and what would have had a place is noted.
+
+use engine::{Batch, EdgeDraft, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
+use serde_json::Value;
+
+use super::{House, ids, note, time};
+
+fn secret(item: ItemDraft) -> ItemDraft {
+    ItemDraft { sensitivity: Sensitivity::Restricted, ..item }
+}
+
+fn edge(from: u128, to: u128) -> EdgeDraft {
+    EdgeDraft {
+        id: None,
+        from: ItemId(from),
+        to: ItemId(to),
+        relation: "about".to_owned(),
+        weight: 1.0,
+        source: None,
+        recorded_at: None,
+        recorded_by: String::new(),
+        valid_from: None,
+        valid_to: None,
+        note: String::new(),
+    }
+}
+
+/// How many items an answer says were kept back: the tests' member may read the ledger.
+fn withheld(answer: &Value) -> u64 {
+    answer["routing"]["withheld"].as_u64().unwrap()
+}
+
+#[test]
+fn what_a_time_a_file_a_symbol_or_an_edge_leads_to_is_noted_where_it_is_denied() {
+    let source = SourceDraft {
+        id: Some(SourceId(101)),
+        kind: "file".to_owned(),
+        uri: "file:///srv/src/lamp.py".to_owned(),
+        ..SourceDraft::default()
+    };
+    let of_file = |item| ItemDraft { source: Some(SourceId(101)), ..item };
+    let in_may = |item| ItemDraft { recorded_at: Some(time("2021-05-05T10:00:00Z")), ..item };
+    for (question, hidden) in [
+        ("anything of May 2021?", in_may(note(9, "Oars."))),
+        ("what is in lamp.py?", of_file(note(9, "Oars."))),
+        ("what is `Keeper`?", ItemDraft { title: "Keeper".to_owned(), ..note(9, "Oars.") }),
+        ("which wick?", note(9, "Oars.")),
+    ] {
+        let house = House::new();
+        let items = vec![
+            of_file(note(1, "A wick is wound there.")),
+            in_may(note(2, "Rain fell all day.")),
+            secret(hidden.clone()),
+            secret(note(10, "Herring.")),
+        ];
+        let edges = vec![edge(1, 9)];
+        house.write_batch(Batch {
+            sources: vec![source.clone()],
+            items,
+            edges,
+            ..Batch::default()
+        });
+        let answer = house.ask_as_member(question);
+        assert!(!ids(&answer).contains(&9), "{question}: {answer}");
+        // Nothing has an embedding, and by words alone the third question would have found it, too.
+        assert_eq!(withheld(&answer), 1, "{question}: {answer}");
+        assert_eq!(withheld(&house.ask(question)), 0, "{question}");
+    }
+}
+
+/// A store in which several ways lead to most items.
+fn shore(leave_out: Option<u128>, hide: Option<u128>) -> House {
+    let texts = [
+        "The fog horn of the reef was repaired by Aoife in spring.",
+        "The fog horn is sounded twice a minute while the reef is not seen.",
+        "Aoife keeps the lamp, and Brendan the fog horn of the reef.",
+        "The reef has a bell beside the fog horn.",
+        "The Fog_horn_reef_log is written at dusk.",
+        "Herring is salted in the south shed near the reef.",
+        "The reef fog horn takes 40 litres of paraffin a week.",
+        "The reef fog horn takes 60 litres of paraffin a week.",
+        "Puffins burrow above the gully, far from any horn.",
+        "the fog horn of the reef was repaired by Aoife, in spring",
+    ];
+    let house = House::new();
+    let mut items = Vec::new();
+    for (id, text) in (1..).zip(texts) {
+        if leave_out == Some(id) {
+            continue;
+        }
+        let day = format!("2025-12-{id:02}T10:00:00Z");
+        let source = (id % 3 == 0).then_some(SourceId(101));
+        let item = ItemDraft { recorded_at: Some(time(&day)), source, ..note(id, text) };
+        items.push(if hide == Some(id) { secret(item) } else { item });
+    }
+    let there = |edge: &EdgeDraft| ![Some(edge.from.0), Some(edge.to.0)].contains(&leave_out);
+    let edges = [edge(1, 9), edge(2, 6), edge(9, 4), edge(3, 5), edge(7, 8)];
+    let source = SourceDraft {
+        id: Some(SourceId(101)),
+        kind: "file".to_owned(),
+        uri: "file:///srv/src/horn.py".to_owned(),
+        ..SourceDraft::default()
+    };
+    house.write_batch(Batch {
+        sources: vec![source],
+        items,
+        edges: edges.into_iter().filter(there).collect(),
+        ..Batch::default()
+    });
+    house
+}
+
+/// What a caller is given, but for what is its own for each call or each store.
+fn given(mut answer: Value) -> Value {
+    for item in answer["items"].as_array_mut().unwrap() {
+        item.as_object_mut().unwrap().remove("grounding_token");
+        for hop in item["why"]["path"].as_array_mut().into_iter().flatten() {
+            hop.as_object_mut().unwrap().remove("edge_id");
+        }
+    }
+    answer.as_object_mut().unwrap().remove("receipt");
+    let routing = answer["routing"].as_object_mut().unwrap();
+    routing.remove("took_ms");
+    routing.remove("withheld"); // this member may read the ledger
+    for lane in routing["lanes"].as_array_mut().unwrap() {
+        lane.as_object_mut().unwrap().remove("took_ms");
+    }
+    answer
+}
+
+#[test]
+fn an_answer_is_that_of_a_store_without_what_is_hidden() {
+    const QUESTIONS: [&str; 6] = [
+        "who repaired the fog horn of the reef?",
+        "how many litres of paraffin does the reef fog horn take?",
+        "fog horn of the reef since 2025-12-05",
+        "what of the reef is in horn.py?",
+        "what is Fog_horn_reef_log?",
+        "is there a \"fog horn\" near puffins",
+    ];
+    let mut noted = 0;
+    for hidden in 1..=10 {
+        let (with, without) = (shore(None, Some(hidden)), shore(Some(hidden), None));
+        for question in QUESTIONS {
+            let (with, without) = (with.ask_as_member(question), without.ask_as_member(question));
+            noted += withheld(&with);
+            assert_eq!(withheld(&without), 0, "there is nothing to hide");
+            assert_eq!(given(with), given(without), "without {hidden}: {question}");
+        }
+    }
+    assert!(noted > 20, "what was kept back was noted: {noted}");
+}

@@ -1,0 +1,203 @@
+//! Bounds of the rooms that answer questions: each constant there against its row in limits.md.
+//!
+//! Most of them are private to their file, so they are read from its text.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::pages::{page, root, server_source};
+use crate::tables::{table, value};
+
+/// Folders and files whose bounds the page has.
+const ROOMS: [&str; 14] = [
+    "encoder/kernels/src/questions.rs",
+    "encoder/kernels/src/team.rs",
+    "engine/src/index",
+    "engine/src/reading",
+    "engine/src/words/analyze.rs",
+    "engine/src/words/phrase.rs",
+    "engine/src/words/query.rs",
+    "server/src/company.rs",
+    "server/src/embed.rs",
+    "server/src/eval",
+    "server/src/gather.rs",
+    "server/src/recall",
+    "server/src/tools/recall.rs",
+    "server/src/tools/recall_text.rs",
+];
+
+/// Tables of the page: name, file, value, why, what happens at it.
+const HEADS: [&str; 4] = [
+    "| of a question | in | value | why |",
+    "| of a search | in | value | why |",
+    "| of work together | in | value | why |",
+    "| of an evaluation | in | value | why |",
+];
+
+/// Ends of the names of steps: how much is done between two looks at whether the answer is still wanted.
+const STEPS: &str = "_TOGETHER";
+
+/// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, units, and how alike is
+/// alike.
+const NO_BOUNDS: [&str; 17] = [
+    "BEST",
+    "CRC_BYTES",
+    "DAY_MICROS",
+    "EDGES",
+    "FACTOR",
+    "HASH_BYTES",
+    "HEADER_BYTES",
+    "ITEMS",
+    "NAME_BYTES_MIN",
+    "QUERY_ALIGN",
+    "QUERY_CODE_MAX",
+    "QUESTIONS_LIE_FARTHER",
+    "ROW_CODE_SIZE_MAX",
+    "SHARED_MIN",
+    "SHINGLE_WORDS",
+    "SOURCES",
+    "WORDS_ENOUGH",
+];
+
+/// Types of constants that may be bounds.
+const KINDS: [&str; 10] =
+    ["usize", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "Duration"];
+
+/// Constants of a file by name, as they are written, without those of its tests.
+type Written = BTreeMap<String, String>;
+
+fn written(text: &str) -> Written {
+    let text = text.split_once("\n#[cfg(test)]\nmod ").map_or(text, |(code, _)| code);
+    let constant = |line: &str| {
+        let line = line.strip_prefix("pub").map_or(line, |rest| match rest.strip_prefix('(') {
+            Some(within) => within.split_once(')').map_or("", |(_, rest)| rest.trim_start()),
+            None => rest.trim_start(),
+        });
+        let (name, rest) = line.strip_prefix("const ")?.split_once(": ")?;
+        let (kind, number) = rest.split_once(" = ")?;
+        let number = number.strip_suffix(';')?;
+        KINDS.contains(&kind).then(|| (name.to_owned(), number.to_owned()))
+    };
+    text.lines().filter_map(constant).collect()
+}
+
+/// The number that a constant stands for, durations in milliseconds.
+fn number(expression: &str, around: &[&Written]) -> u64 {
+    let of = |part: &str| number(part, around);
+    for (start, millis) in [("Duration::from_millis(", 1), ("Duration::from_secs(", 1000)] {
+        if let Some(inner) = expression.strip_prefix(start) {
+            return of(inner.trim_end_matches(')')) * millis;
+        }
+    }
+    if let Some((left, right)) = expression.split_once(" + ") {
+        return of(left) + of(right);
+    }
+    if let Some((left, right)) = expression.split_once(" << ") {
+        return of(left) << of(right);
+    }
+    if let Some((left, right)) = expression.split_once(" * ") {
+        return of(left) * of(right);
+    }
+    if let Some((left, right)) = expression.split_once(" / ") {
+        return of(left) / of(right);
+    }
+    match around.iter().find_map(|file| file.get(expression)) {
+        Some(other) => of(other),
+        None => expression.replace('_', "").parse().expect(expression),
+    }
+}
+
+fn files(place: &Path, found: &mut Vec<PathBuf>) {
+    if !place.is_dir() {
+        assert!(place.exists(), "{} is not there", place.display());
+        return found.push(place.to_owned());
+    }
+    for entry in fs::read_dir(place).expect("the folder is there") {
+        let path = entry.expect("it can be read").path();
+        let is_code = path.extension().is_some_and(|ending| ending == "rs");
+        if path.is_dir() || is_code && !path.ends_with("tests.rs") {
+            files(&path, found);
+        }
+    }
+}
+
+/// Every bound of the rooms, by file and name.
+fn coded() -> BTreeMap<(String, String), u64> {
+    let mut paths = Vec::new();
+    ROOMS.iter().for_each(|room| files(&root().join(room), &mut paths));
+    let read = |path: &Path| written(&fs::read_to_string(path).expect("it was listed"));
+    let front = read(&root().join("server/src/limits.rs"));
+    let mut coded = BTreeMap::new();
+    for path in paths {
+        let own = read(&path);
+        let name = path.strip_prefix(root()).expect("it was found there").to_string_lossy();
+        for (constant, expression) in &own {
+            if !constant.ends_with(STEPS) && !NO_BOUNDS.contains(&constant.as_str()) {
+                let key = (name.clone().into_owned(), constant.clone());
+                coded.insert(key, number(expression, &[&own, &front]));
+            }
+        }
+    }
+    coded
+}
+
+#[test]
+fn bounds_of_recall_are_those_of_the_page() {
+    let page = page("limits.md");
+    let rows = HEADS.into_iter().flat_map(|head| table(&page, head));
+    let plain = |cell: &str| cell.trim_matches('`').to_owned();
+    let mut stated = BTreeMap::new();
+    for row in rows {
+        let key = (plain(&row[1]), plain(&row[0]));
+        assert_eq!(stated.insert(key, value(&row[2])), None, "{row:?} is there twice");
+    }
+    let coded = coded();
+    for (key, number) in &coded {
+        assert_eq!(stated.get(key), Some(number), "{key:?} of the code, in limits.md");
+    }
+    for key in stated.keys() {
+        assert!(coded.contains_key(key), "{key:?} of limits.md is no constant of these rooms");
+    }
+    assert!(coded.len() > 50, "only {} bounds were found", coded.len());
+}
+
+/// Numbers of the server's limits that stand elsewhere on the page, follow from a protocol, or bound
+/// nothing.
+const NOT_OF_THE_SERVER: [&str; 5] = [
+    "JSON_ESCAPE_GROWTH_MAX",
+    "RETRY_AFTER_SECONDS",
+    "TEXT_BYTES_MAX",
+    "TLS_RECORD_BYTES_MAX",
+    "TLS_RECORD_OVERHEAD_MAX",
+];
+
+#[test]
+fn limits_of_the_server_are_those_of_the_page() {
+    let own = written(&server_source("limits.rs"));
+    let named = own.iter().filter(|(name, _)| !NOT_OF_THE_SERVER.contains(&name.as_str()));
+    let coded: BTreeMap<String, u64> =
+        named.map(|(name, expression)| (name.clone(), number(expression, &[&own]))).collect();
+    let page = page("limits.md");
+    let heads = ["| of a connection |", "| of the server |", "| of MCP |"];
+    let rows = heads.into_iter().flat_map(|head| table(&page, &format!("{head} value | why |")));
+    let mut stated = BTreeMap::new();
+    for row in rows {
+        let name = row[0].trim_matches('`').to_owned();
+        assert_eq!(stated.insert(name, value(&row[1])), None, "{row:?} is there twice");
+    }
+    assert_eq!(stated, coded);
+    assert!(coded.len() > 80, "only {} limits were found", coded.len());
+}
+
+#[test]
+fn constants_are_read_as_they_are_written() {
+    let text = "const A: usize = 4 << 10;\npub(super) const B_MAX: Duration = Duration::from_secs(2);\n\
+                pub const C: u64 = A / 64;\npub(in crate::x) const D: u32 = 1_000 * 3;\n\
+                const D2: usize = 2 * 8 + 5 + A;\nconst E: &str = \"5\";\n    const F: usize = 6;\n#[cfg(test)]\nmod tests {\n\
+                const G: usize = 7;\n";
+    let own = written(text);
+    assert_eq!(own.keys().collect::<Vec<_>>(), ["A", "B_MAX", "C", "D", "D2"]);
+    let numbers: Vec<u64> = own.values().map(|it| number(it, &[&own])).collect();
+    assert_eq!(numbers, [4096, 2000, 64, 3000, 4117]);
+}
