@@ -1,0 +1,166 @@
+//! What it takes to answer one from whom some of a store is hidden: 50,000 made-up texts, of which nothing, one in
+//! ten or one in two is hidden.
+//!
+//! A question's words are searched for, and 50 items then looked up, as recall does. Beside a caller from whom
+//! nothing is hidden stand one whose question is counted twice and for the first time, one whose question is
+//! counted once, and one who has asked with these words before.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+
+use criterion::measurement::WallTime;
+use criterion::{BatchSize, BenchmarkGroup, Criterion, criterion_group, criterion_main};
+use engine::{
+    Batch, Class, Filter, Ground, Hidden, ItemDraft, Model, Options, Place, Sight, Snapshot, Store,
+};
+use kernels::Kernels;
+
+const ROWS: usize = 50_000;
+const WORDS_PER_ROW: usize = 80;
+const WIDTH: usize = 384;
+const BATCH: usize = 2_500;
+const BEST: usize = 50;
+/// Items of an answer.
+const SHOWN: usize = 8;
+
+fn filled(folder: &Path) -> Store {
+    let ground = Ground::real(folder).expect("a folder of our own");
+    let store = Store::open(ground, Options::default()).expect("an empty folder");
+    store.bind_model(Model { fingerprint: [1; 32], dimensions: 384 }).expect("the first model");
+    let mut numbers = benches::Numbers::new(3);
+    let texts = benches::Texts::new(&mut numbers, WIDTH);
+    for from in (0..ROWS).step_by(BATCH) {
+        let items = (from..from + BATCH).map(|at| {
+            let document = texts.document(&mut numbers);
+            ItemDraft {
+                // Of ten, one is hidden from some, and four more from others.
+                kind: ["tenth", "half", "half", "half", "half"]
+                    .get(at % 10)
+                    .unwrap_or(&"note")
+                    .to_string(),
+                modality: "text".to_owned(),
+                title: "a".to_owned(),
+                text: numbers.text(WORDS_PER_ROW),
+                searchable: true,
+                embedding: benches::halves(&texts.part(&mut numbers, &document)),
+                ..ItemDraft::default()
+            }
+        });
+        store.write(Batch { items: items.collect(), ..Batch::default() }).expect("good items");
+    }
+    store.seal().expect("there is room");
+    store
+}
+
+/// From whom these kinds are hidden, anew: nothing was asked of it.
+fn filter(snapshot: &Snapshot, kinds: &[&str]) -> Filter {
+    if kinds.is_empty() {
+        return Filter::default();
+    }
+    let sight = |class: &Class<'_>| match kinds.contains(&class.kind) {
+        true => Sight::Nothing,
+        false => Sight::Whole,
+    };
+    let hidden = Arc::new(snapshot.hide(&Hidden::default(), sight).expect("sound"));
+    let filter = Filter { hidden: Some(hidden), ..Filter::default() };
+    // How long its texts are is known from another question.
+    snapshot.search_words("nowhere", 1, &filter).expect("sound");
+    filter
+}
+
+fn words(group: &mut BenchmarkGroup<'_, WallTime>, snapshot: &Snapshot, kinds: &[&str]) {
+    // Two common words and a rare one.
+    let question = [3, 40, 9_000].map(benches::word).join(" ");
+    let hits = snapshot.search_words(&question, BEST, &filter(snapshot, kinds)).expect("sound");
+    let mut places: Vec<Place> = hits.iter().map(|hit| hit.place).collect();
+    places.sort_unstable();
+    let once = |filter: &Filter| {
+        let words = snapshot.words(&question, filter);
+        black_box(words.search(BEST, filter).expect("sound"));
+        black_box(words.of(&places, filter).expect("sound"));
+    };
+    if kinds.is_empty() {
+        let filter = Filter::default();
+        group.bench_function("words", |bencher| bencher.iter(|| once(&filter)));
+        return;
+    }
+    let new = || filter(snapshot, kinds);
+    let size = BatchSize::PerIteration;
+    group.bench_function("words, counted twice, new words", |bencher| {
+        let twice = |(one, two): (Filter, Filter)| {
+            black_box(snapshot.words(&question, &one).search(BEST, &one).expect("sound"));
+            black_box(snapshot.words(&question, &two).of(&places, &two).expect("sound"));
+        };
+        bencher.iter_batched(|| (new(), new()), twice, size);
+    });
+    group.bench_function("words, counted once, new words", |bencher| {
+        bencher.iter_batched(new, |filter| once(&filter), size);
+    });
+    let known = new();
+    group.bench_function("words, counted once, known words", |bencher| {
+        bencher.iter(|| once(&known));
+    });
+}
+
+/// The hidden items that would have been given, as recall looks for them: with the scores of the worst items
+/// shown, and for whatever there is.
+fn kept_back(group: &mut BenchmarkGroup<'_, WallTime>, snapshot: &Snapshot, kinds: &[&str]) {
+    let question = [3, 40, 9_000].map(benches::word).join(" ");
+    let kernels = Kernels::detect();
+    let mut numbers = benches::Numbers::new(9);
+    let texts = benches::Texts::new(&mut numbers, WIDTH);
+    let document = texts.document(&mut numbers);
+    let query = texts.part(&mut numbers, &document);
+    let seen = filter(snapshot, kinds);
+    let only = Filter { only_hidden: true, ..seen.clone() };
+    let best = snapshot.search_words(&question, SHOWN, &seen).expect("sound");
+    let least = best.last().map_or(0.0, |hit| hit.score);
+    let nearest = snapshot.nearest(&kernels, &query, SHOWN, &seen).expect("sound");
+    let nearest = nearest.last().map_or(0.0, |hit| hit.score);
+    for (name, least, nearest) in
+        [("for all", 0.0, f32::NEG_INFINITY), ("from the worst shown on", least, nearest)]
+    {
+        group.bench_function(format!("kept back, words, {name}"), |bencher| {
+            bencher.iter(|| {
+                snapshot.words(&question, &only).search_from(SHOWN, least, &only).expect("sound")
+            });
+        });
+        group.bench_function(format!("kept back, meaning, {name}"), |bencher| {
+            bencher.iter(|| {
+                snapshot.nearest_from(&kernels, &query, SHOWN, nearest, &only).expect("sound")
+            });
+        });
+    }
+    if let Some(few) = snapshot.veiled_places(&only, usize::MAX).expect("sound") {
+        let few = &few[..few.len().min(4096)];
+        group.bench_function(format!("kept back, words, {} looked up", few.len()), |bencher| {
+            bencher.iter(|| snapshot.words(&question, &only).of(few, &only).expect("sound"));
+        });
+        group.bench_function(format!("kept back, meaning, {} looked up", few.len()), |bencher| {
+            bencher.iter(|| snapshot.cosines_of(&kernels, &query, few, &only).expect("sound"));
+        });
+    }
+}
+
+fn bench(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().expect("a folder for scratch");
+    let store = filled(folder.path());
+    let snapshot = store.snapshot();
+    for (name, kinds) in [
+        ("nothing hidden", &[][..]),
+        ("one in ten hidden", &["tenth"]),
+        ("one in two hidden", &["tenth", "half"]),
+    ] {
+        let mut group = criterion.benchmark_group(format!("{name} of 50,000 texts of 80 words"));
+        group.sample_size(20);
+        words(&mut group, &snapshot, kinds);
+        if !kinds.is_empty() {
+            kept_back(&mut group, &snapshot, kinds);
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches_of_hidden, bench);
+criterion_main!(benches_of_hidden);
