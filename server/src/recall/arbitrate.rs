@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use engine::{Damage, Place, SearchError, Snapshot, Status};
 
-use super::conflicts::{Claims, Conflict};
+use super::conflicts::Conflict;
 use super::fuse::Fused;
 use super::near::Said;
 use super::standing::Standing;
@@ -168,23 +168,23 @@ pub(super) struct Conflicts {
     pub(super) cut_short: bool,
 }
 
-/// Which of the items cannot both be true: of those that stand and whose text the caller sees. Items
-/// whose times of being true do not meet are at peace.
-pub(super) fn conflicts(means: &Means<'_>, items: &[Recalled]) -> Result<Conflicts, SearchError> {
-    let mut claims = Vec::with_capacity(items.len());
-    for found in items.iter().filter(|found| found.verdict == Verdict::Allow) {
-        if means.snapshot.status(found.place)? == Status::Current {
-            let item = means.snapshot.item(found.place)?;
-            claims.push((found.place, Claims::of(item.title, item.text), item));
-        }
-    }
+/// Which of the items cannot both be true, by what was said of each: of those that stand and whose text the
+/// caller sees. Items whose times of being true do not meet are at peace.
+pub(super) fn conflicts(
+    items: &[Recalled],
+    folding: &Folding<'_>,
+) -> Result<Conflicts, SearchError> {
+    let said = items.iter().zip(&folding.said);
+    let said = said.filter_map(|(found, said)| Some((found.place, said.as_ref()?)));
+    let standing = said.filter(|(_, said)| said.is_current());
+    let claims: Vec<_> = standing.map(|(place, said)| (place, said, said.claims())).collect();
     let mut found = Vec::new();
-    for (at, (one, said, item)) in claims.iter().enumerate() {
-        means.snapshot.check()?;
-        for (other, also, beside) in &claims[at + 1..] {
-            let meets = item.valid_to.is_none_or(|to| beside.valid_from.is_none_or(|it| it < to))
-                && beside.valid_to.is_none_or(|to| item.valid_from.is_none_or(|it| it < to));
-            if meets && let Some(conflict) = said.against(also) {
+    for (at, (one, said, claimed)) in claims.iter().enumerate() {
+        folding.snapshot.check()?;
+        for (other, also, denied) in &claims[at + 1..] {
+            if said.meets(also)
+                && let Some(conflict) = claimed.against(denied)
+            {
                 if found.len() == CONFLICTS_MAX {
                     return Ok(Conflicts { found, cut_short: true });
                 }

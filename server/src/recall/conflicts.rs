@@ -5,24 +5,26 @@
 //! than one made up, so what may belong to the subject itself is none: `Page 3` and `Page 4` are two
 //! pages, and so are statements that differ in two places. Must not know a store or a question.
 
-use super::wording::{Class, Word, statements};
+use std::ops::Range;
+
+use super::wording::{Class, Word, Wording, hash};
 
 /// Words that both statements have, at the least: fewer do not say that they are about one thing.
-const SHARED_MIN: usize = 3;
+const SHARED_MIN: usize = 2;
 /// Words in which they may differ, on each side: `twenty` and `twenty three`.
 const DIFFERENT_MAX: usize = 3;
 /// Characters of a word that are told.
 const TOLD_CHARS_MAX: usize = 40;
 
 /// Words after which a number says how much, and not which one.
-const BEFORE_AMOUNTS: [&str; 44] = [
+const BEFORE_AMOUNTS: [&str; 45] = [
     "is", "are", "was", "were", "be", "at", "to", "of", "every", "by", "in", "after", "within",
     "than", "least", "most", "about", "for", "with", "has", "have", "had", "take", "takes", "took",
     "cost", "costs", "need", "needs", "allow", "allows", "hold", "holds", "up", ":", "=", "uses",
-    "equals", "only", "exactly", "keep", "keeps", "has", "roughly",
+    "equals", "only", "exactly", "keep", "keeps", "roughly", "last", "lasts",
 ];
 /// Words of statements in which a date says when the one thing is, and not which of many.
-const OF_SINGLE_DATES: [&str; 16] = [
+const OF_SINGLE_DATES: [&str; 17] = [
     "deadline",
     "due",
     "release",
@@ -34,6 +36,7 @@ const OF_SINGLE_DATES: [&str; 16] = [
     "start",
     "end",
     "expire",
+    "expir",
     "until",
     "begin",
     "born",
@@ -41,7 +44,7 @@ const OF_SINGLE_DATES: [&str; 16] = [
     "valid",
 ];
 /// Words of statements that can have one value only.
-const OF_SINGLE_VALUES: [&str; 24] = [
+const OF_SINGLE_VALUES: [&str; 25] = [
     "default",
     "name",
     "branch",
@@ -59,6 +62,7 @@ const OF_SINGLE_VALUES: [&str; 24] = [
     "timezone",
     "license",
     "licence",
+    "licensed",
     "leader",
     "address",
     "format",
@@ -68,8 +72,8 @@ const OF_SINGLE_VALUES: [&str; 24] = [
     "keeper",
 ];
 /// Words after which a value stands.
-const BEFORE_VALUES: [&str; 12] =
-    ["is", "are", "was", "were", "uses", "use", "named", "called", "to", ":", "=", "be"];
+const BEFORE_VALUES: [&str; 13] =
+    ["is", "are", "was", "were", "uses", "use", "named", "called", "to", ":", "=", "be", "under"];
 
 /// In what two statements differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,50 +116,54 @@ pub struct Conflict {
 
 /// What a text claims, ready to be compared.
 #[derive(Debug, Default)]
-pub struct Claims {
+pub(super) struct Claims<'a> {
+    /// Of all statements, without fillers.
+    words: Vec<Word<'a>>,
     statements: Vec<Statement>,
 }
 
 #[derive(Debug)]
 struct Statement {
-    /// Without fillers.
-    words: Vec<Word>,
+    /// Which words.
+    words: Range<usize>,
     /// One bit for each word, so that most pairs are told apart without a look at the words.
     bits: u64,
 }
 
-impl Claims {
-    /// Of a text under a title, which is part of what a short text speaks of.
-    pub fn of(title: &str, text: &str) -> Self {
-        let mut all = statements(text);
-        if all.len() == 1 && !title.is_empty() {
-            let title = statements(title).into_iter().flatten();
-            let words = title.chain(std::mem::take(&mut all[0])).collect();
-            all[0] = words;
+impl<'a> Claims<'a> {
+    /// Of a text. What a short one speaks of may stand in its title alone.
+    pub(super) fn of(text: &'a Wording, title: impl FnOnce() -> &'a Wording) -> Self {
+        let mut claims = Self::default();
+        if text.statements().take(2).count() == 1 {
+            let title = title().statements().flatten();
+            claims.add(title.chain(text.statements().flatten()));
+        } else {
+            text.statements().for_each(|statement| claims.add(statement));
         }
-        let statement = |words: Vec<Word>| {
-            let words: Vec<Word> =
-                words.into_iter().filter(|word| word.class != Class::Filler).collect();
-            Statement { bits: words.iter().fold(0, |bits, word| bits | bit(&word.stem)), words }
-        };
-        Self { statements: all.into_iter().map(statement).collect() }
+        claims
+    }
+
+    fn add(&mut self, statement: impl Iterator<Item = Word<'a>>) {
+        let from = self.words.len();
+        self.words.extend(statement.filter(|word| word.class != Class::Filler));
+        let bits = self.words[from..].iter().fold(0, |bits, word| bits | bit(word.stem));
+        self.statements.push(Statement { words: from..self.words.len(), bits });
     }
 
     /// The first conflict with another text.
-    pub fn against(&self, other: &Self) -> Option<Conflict> {
+    pub(super) fn against(&self, other: &Claims<'_>) -> Option<Conflict> {
         self.statements.iter().find_map(|one| {
-            let others = other.statements.iter();
-            others.filter(|other| may_meet(one, other)).find_map(|other| compare(one, other))
+            let others = other.statements.iter().filter(|other| may_meet(one, other));
+            others.into_iter().find_map(|two| {
+                compare(&self.words[one.words.clone()], &other.words[two.words.clone()])
+            })
         })
     }
 }
 
-/// One of 64 bits for a word (FNV-1a).
+/// One of 64 bits for a word.
 fn bit(word: &str) -> u64 {
-    let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    1 << (hash >> 58)
+    1 << (hash(word) >> 58)
 }
 
 /// Whether two statements can be the same but for so few words.
@@ -165,10 +173,9 @@ fn may_meet(one: &Statement, other: &Statement) -> bool {
         && (one.bits ^ other.bits).count_ones() <= most
 }
 
-fn compare(one: &Statement, other: &Statement) -> Option<Conflict> {
-    let same = |a: &Word, b: &Word| a.stem == b.stem && a.class == b.class;
-    let pairs = |(a, b): &(&Word, &Word)| same(a, b);
-    let (a, b) = (&one.words[..], &other.words[..]);
+fn compare(one: &[Word<'_>], other: &[Word<'_>]) -> Option<Conflict> {
+    let pairs = |(a, b): &(&Word<'_>, &Word<'_>)| a.stem == b.stem && a.class == b.class;
+    let (a, b) = (one, other);
     let before = a.iter().zip(b).take_while(pairs).count();
     let (a, b) = (&a[before..], &b[before..]);
     let behind = a.iter().rev().zip(b.iter().rev()).take_while(pairs).count();
@@ -177,37 +184,52 @@ fn compare(one: &Statement, other: &Statement) -> Option<Conflict> {
         return None;
     }
     let shared = |word: &str| {
-        let around = one.words[..before].iter().chain(&one.words[one.words.len() - behind..]);
+        let around = one[..before].iter().chain(&one[one.len() - behind..]);
         around.into_iter().any(|shared| shared.stem == word || shared.spelled == word)
     };
-    let kind = kind_of(a, b, &shared)?;
+    let kind = kind_of(a, b, &shared, behind == 0)?;
     Some(Conflict { kind, one: told(a), other: told(b) })
 }
 
-/// What kind of conflict it is where one statement has `a` and the other `b`; `None` where it is none.
-fn kind_of(a: &[Word], b: &[Word], shared: &dyn Fn(&str) -> bool) -> Option<Kind> {
-    let all = |words: &[Word], class: Class| words.iter().all(|word| word.class == class);
+/// What kind of conflict it is where one statement has `a` and the other `b`, and both end with that if
+/// `is_last`; `None` where it is none.
+fn kind_of(
+    a: &[Word<'_>],
+    b: &[Word<'_>],
+    shared: &dyn Fn(&str) -> bool,
+    is_last: bool,
+) -> Option<Kind> {
+    let all = |words: &[Word<'_>], class: Class| words.iter().all(|word| word.class == class);
     let shares = |words: &[&str]| words.iter().any(|word| shared(word));
     if all(a, Class::Negation) && all(b, Class::Negation) {
-        return (a.len() % 2 != b.len() % 2).then_some(Kind::Negation);
+        // `no longer` denies once.
+        let denials =
+            |words: &[Word<'_>]| words.iter().filter(|word| word.stem != "longer").count();
+        return (denials(a) % 2 != denials(b) % 2).then_some(Kind::Negation);
     }
     let (first, second) = (a.first()?, b.first()?);
-    let amounts = |word: &Word| BEFORE_AMOUNTS.contains(&word.behind.as_str());
-    if all(a, Class::Number) && all(b, Class::Number) {
-        return (amounts(first) && amounts(second)).then_some(Kind::Number);
+    let amounts = |word: &Word<'_>| BEFORE_AMOUNTS.contains(&word.behind);
+    let are_years = is_year(a) && is_year(b);
+    if all(a, Class::Number) && all(b, Class::Number) && !are_years {
+        let is_amount = amounts(first) && amounts(second);
+        return (is_amount && !are_equal(a, b)).then_some(Kind::Number);
     }
-    if all(a, Class::Date) && all(b, Class::Date) {
+    // `31 December 2025`
+    let is_date = |words: &[Word<'_>]| {
+        words.iter().all(|word| matches!(word.class, Class::Date | Class::Number))
+            && words.iter().any(|word| word.class == Class::Date)
+    };
+    if is_date(a) && is_date(b) || are_years {
         return shares(&OF_SINGLE_DATES).then_some(Kind::Date);
     }
-    if a.len() > 1 || b.len() > 1 {
-        return None;
-    }
+    let are_words = a.len() == 1 && b.len() == 1;
     match (first.class, second.class) {
-        (Class::State(one, is), Class::State(other, was)) => {
+        (Class::State(one, is), Class::State(other, was)) if are_words => {
             (one == other && is != was).then_some(Kind::Status)
         }
-        (Class::Plain, Class::Plain) => {
-            let stands = |word: &Word| BEFORE_VALUES.contains(&word.behind.as_str());
+        // Of several words only where nothing follows that they may belong to: `is UTF-8`.
+        (Class::Plain, Class::Plain) if are_words || is_last => {
+            let stands = |word: &Word<'_>| BEFORE_VALUES.contains(&word.behind);
             let is_value = stands(first) && stands(second) && shares(&OF_SINGLE_VALUES);
             is_value.then_some(Kind::Value)
         }
@@ -215,8 +237,24 @@ fn kind_of(a: &[Word], b: &[Word], shared: &dyn Fn(&str) -> bool) -> Option<Kind
     }
 }
 
-fn told(words: &[Word]) -> String {
-    let spelled: Vec<&str> = words.iter().map(|word| word.spelled.as_str()).collect();
+/// Whether a number tells when rather than how many: `in 1998`, `Minutes: 2024 council`.
+fn is_year(words: &[Word<'_>]) -> bool {
+    let [only] = words else { return false };
+    let year = only.stem.parse::<u16>().ok().filter(|year| (1900..2100).contains(year));
+    year.is_some() && matches!(only.behind, "in" | ":" | "of" | "")
+}
+
+/// Whether two numbers are one, however many zeros end them. Versions are not, and are none of this: `3.10`.
+fn are_equal(a: &[Word<'_>], b: &[Word<'_>]) -> bool {
+    let value = |words: &[Word<'_>]| match words {
+        [only] => only.stem.parse::<f64>().ok(),
+        _ => None,
+    };
+    value(a).is_some_and(|a| value(b).is_some_and(|b| a.total_cmp(&b).is_eq()))
+}
+
+fn told(words: &[Word<'_>]) -> String {
+    let spelled: Vec<&str> = words.iter().map(|word| word.spelled).collect();
     spelled.join(" ").chars().take(TOLD_CHARS_MAX).collect()
 }
 
@@ -224,8 +262,14 @@ fn told(words: &[Word]) -> String {
 mod tests {
     use super::*;
 
+    /// Titles and texts.
+    fn against(one: (&str, &str), other: (&str, &str)) -> Option<Conflict> {
+        let [one, other] = [one, other].map(|(title, text)| [title, text].map(Wording::of));
+        Claims::of(&one[1], || &one[0]).against(&Claims::of(&other[1], || &other[0]))
+    }
+
     fn conflict(one: &str, other: &str) -> Option<(Kind, String, String)> {
-        let between = |a: &str, b: &str| Claims::of("", a).against(&Claims::of("", b));
+        let between = |a: &str, b: &str| against(("", a), ("", b));
         let there = between(one, other).map(|it| (it.kind, it.one, it.other));
         let back = between(other, one).map(|it| (it.kind, it.other, it.one));
         assert_eq!(there, back, "{one} / {other}");
@@ -329,21 +373,20 @@ mod tests {
 
     #[test]
     fn a_title_is_part_of_what_a_short_text_says() {
-        let of = |title: &str, text: &str| Claims::of(title, text);
-        let there = of("Deploy port of the gateway", "It is 8080.");
-        assert!(there.against(&of("Deploy port of the gateway", "It is 9090.")).is_some());
-        assert!(there.against(&of("Deploy port of the mail server", "It is 9090.")).is_none());
+        let there = ("Deploy port of the gateway", "It is 8080.");
+        assert!(against(there, ("Deploy port of the gateway", "It is 9090.")).is_some());
+        assert!(against(there, ("Deploy port of the mail server", "It is 9090.")).is_none());
     }
 
     #[test]
     fn long_and_hostile_texts_are_compared_within_bounds() {
         let long = "The lamp oil tank holds 32 litres. ".repeat(10_000);
         let other = "The lamp oil tank holds 64 litres. ".repeat(10_000);
-        assert!(Claims::of("", &long).against(&Claims::of("", &other)).is_some());
+        assert!(against(("", &long), ("", &other)).is_some());
         let noise = "\u{202e}not ".repeat(100_000);
-        assert!(Claims::of(&noise, &noise).against(&Claims::of("", &long)).is_none());
-        let told = Claims::of("", &format!("The default branch name is {}.", "x".repeat(500)));
-        let found = told.against(&Claims::of("", "The default branch name is main.")).unwrap();
+        assert!(against((&noise, &noise), ("", &long)).is_none());
+        let told = format!("The default branch name is {}.", "x".repeat(500));
+        let found = against(("", &told), ("", "The default branch name is main.")).unwrap();
         assert_eq!(found.one.chars().count(), TOLD_CHARS_MAX);
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct Found<'a> {
     pub(super) replaced: HashMap<Place, Place>,
     /// Whether there are more successors or duplicates than an answer names.
     pub(super) names_cut: bool,
+    /// What the items say.
+    pub(super) folding: Folding<'a>,
     /// What the lanes did.
     pub(super) ran: Ran<'a>,
     /// The bounds that held.
@@ -75,24 +77,24 @@ pub(super) fn find<'a>(
         ran.add(more);
         given = Given::of(means, plan, &mut standing, &ran)?;
     }
-    let Given { items, withheld, replaced, names_cut, .. } = given;
-    Ok(Found { items, withheld, replaced, names_cut, ran, bounds })
+    let Given { items, withheld, replaced, names_cut, folding, .. } = given;
+    Ok(Found { items, withheld, replaced, names_cut, folding, ran, bounds })
 }
 
 /// What comes of the candidates.
-#[derive(Default)]
-struct Given {
+struct Given<'a> {
     items: Vec<Recalled>,
     withheld: Vec<Withheld>,
     replaced: HashMap<Place, Place>,
     names_cut: bool,
+    folding: Folding<'a>,
     /// How many of the items are no older version of another.
     apart: usize,
 }
 
-impl Given {
+impl<'a> Given<'a> {
     fn of(
-        means: &Means<'_>,
+        means: &Means<'a>,
         plan: &Plan,
         standing: &mut Standing<'_>,
         ran: &Ran<'_>,
@@ -107,22 +109,27 @@ impl Given {
         } else {
             Ordered { candidates: fused, ..Ordered::default() }
         };
-        let mut given = Self { replaced: ordered.replaced, ..Self::default() };
-        let mut folding = Folding::of(means.snapshot);
-        given.take(means, plan, ordered.candidates, &mut folding)?;
+        let mut given = Self {
+            items: Vec::new(),
+            withheld: Vec::new(),
+            replaced: ordered.replaced,
+            names_cut: false,
+            folding: Folding::of(means.snapshot),
+            apart: 0,
+        };
+        given.take(means, plan, ordered.candidates)?;
         given.apart = given.items.len();
-        given.take(means, plan, ordered.behind, &mut folding)?;
-        given.names_cut = ordered.cut_short || folding.cut_short;
+        given.take(means, plan, ordered.behind)?;
+        given.names_cut = ordered.cut_short || given.folding.cut_short;
         Ok(given)
     }
 
     /// The first of the candidates, as far as there are places.
-    fn take<'a>(
+    fn take(
         &mut self,
         means: &Means<'a>,
         plan: &Plan,
         candidates: Vec<Fused>,
-        folding: &mut Folding<'a>,
     ) -> Result<(), SearchError> {
         for candidate in candidates {
             if self.items.len() == plan.bounds.limit {
@@ -131,7 +138,7 @@ impl Given {
             means.snapshot.check()?;
             self.gate(means, candidate)?;
             if plan.explains {
-                folding.fold_last(&mut self.items)?;
+                self.folding.fold_last(&mut self.items)?;
             }
         }
         Ok(())

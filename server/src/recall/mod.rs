@@ -40,7 +40,7 @@ use engine::{
 use kernels::Kernels;
 
 pub use back::look_back;
-pub use conflicts::{Claims, Conflict};
+pub use conflicts::Conflict;
 pub use evidence::{MapEvidence, Witness, map_evidence};
 pub use hidden::HiddenFrom;
 pub use lanes::{Hop, Lane, LaneReport, Skipped};
@@ -254,9 +254,9 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     }
     outcome.cut_short |= found.names_cut;
     if plan.explains {
-        let known = why::Known { question: &plan.text, ran: &ran, replaced: &found.replaced };
+        let known = why::Known { plan, ran: &ran, replaced: &found.replaced };
         why::explain(means, &known, &mut outcome.items)?;
-        let conflicts = arbitrate::conflicts(means, &outcome.items)?;
+        let conflicts = arbitrate::conflicts(&outcome.items, &found.folding)?;
         outcome.cut_short |= conflicts.cut_short;
         outcome.conflicts = conflicts.found;
     }

@@ -5,12 +5,13 @@
 //! conflict, and a reader must see both.
 
 use std::cell::OnceCell;
-use std::collections::HashSet;
+use std::hash::Hasher;
 
 use engine::{Damage, Micros, Place, Snapshot, Status};
 use half::f16;
 
-use super::wording::{BYTES_MAX, Class, words};
+use super::conflicts::Claims;
+use super::wording::{BYTES_MAX, Class, Fnv, Word, Wording, hash};
 
 /// Words of a shingle.
 const SHINGLE_WORDS: usize = 3;
@@ -26,24 +27,73 @@ const WORDS_ENOUGH: usize = 20;
 /// Cosine below which no two texts are the same: their words need not be looked at.
 const COSINE_APART: f32 = 0.8;
 
-/// What is compared of one item.
+/// Words that turn what is said into something else, and that embeddings hardly tell apart: of order, place,
+/// amount and duty.
+const TURNING: [&str; 35] = [
+    "before",
+    "after",
+    "first",
+    "last",
+    "above",
+    "below",
+    "up",
+    "down",
+    "left",
+    "right",
+    "north",
+    "south",
+    "east",
+    "west",
+    "more",
+    "less",
+    "fewer",
+    "most",
+    "least",
+    "minimum",
+    "maximum",
+    "increase",
+    "decrease",
+    "increases",
+    "decreases",
+    "must",
+    "should",
+    "may",
+    "all",
+    "some",
+    "only",
+    "old",
+    "new",
+    "read",
+    "write",
+];
+
+/// What one item says, read once for all that it is compared with: for what says the same, and for what
+/// cannot be true beside it.
 pub(super) struct Said<'a> {
     sha256: [u8; 32],
     title: &'a str,
     text: &'a str,
-    /// Made when it is first asked for: most pairs are told apart without it.
-    wording: OnceCell<Wording>,
     embedding: Option<&'a [f16]>,
     /// What speaks for the item, in this order: that it is current, that it is new, that a source
     /// stands behind it.
     standing: (bool, Micros, bool),
+    /// From when and until when it is true.
+    valid: (Option<Micros>, Option<Micros>),
+    /// These are made when they are first asked for: most pairs are told apart without them.
+    read_title: OnceCell<Wording>,
+    read_text: OnceCell<Wording>,
+    compared: OnceCell<Compared>,
 }
 
-struct Wording {
-    words: HashSet<u64>,
-    shingles: HashSet<u64>,
-    /// What must be the same, in the order of the alphabet.
-    weighty: Vec<String>,
+/// A text, ready to be compared.
+struct Compared {
+    /// Hashes of the words, and of some of them in a row, rising.
+    words: Vec<u64>,
+    shingles: Vec<u64>,
+    /// Those of the words that were written as names.
+    names: Vec<u64>,
+    /// Numbers of the words that must be the same, in the order of the alphabet.
+    weighty: Vec<usize>,
 }
 
 impl<'a> Said<'a> {
@@ -54,10 +104,31 @@ impl<'a> Said<'a> {
             sha256: item.content_sha256,
             title: item.title,
             text: item.text,
-            wording: OnceCell::new(),
             embedding: snapshot.embedding(place)?,
             standing: (is_current, item.recorded_at, item.source.is_some()),
+            valid: (item.valid_from, item.valid_to),
+            read_title: OnceCell::new(),
+            read_text: OnceCell::new(),
+            compared: OnceCell::new(),
         })
+    }
+
+    /// Whether it stands.
+    pub(super) fn is_current(&self) -> bool {
+        self.standing.0
+    }
+
+    /// Whether there is a time at which both are true.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        let begins_in_time = |one: &Self, other: &Self| {
+            other.valid.1.is_none_or(|to| one.valid.0.is_none_or(|from| from < to))
+        };
+        begins_in_time(self, other) && begins_in_time(other, self)
+    }
+
+    /// What it claims. Its title is part of what a short text speaks of.
+    pub(super) fn claims(&self) -> Claims<'_> {
+        Claims::of(self.words(), || self.title_words())
     }
 
     /// Whether both say the same of the same.
@@ -66,11 +137,12 @@ impl<'a> Said<'a> {
     }
 
     fn is_long(&self) -> bool {
-        words(self.text).take(WORDS_ENOUGH).count() == WORDS_ENOUGH
+        self.words().len() >= WORDS_ENOUGH
     }
 
     fn has_title_of(&self, other: &Self) -> bool {
-        words(self.title).map(|word| word.spelled).eq(words(other.title).map(|word| word.spelled))
+        let (one, other) = (self.title_words().words(), other.title_words().words());
+        one.map(|word| word.spelled).eq(other.map(|word| word.spelled))
     }
 
     fn has_text_like(&self, other: &Self) -> bool {
@@ -85,8 +157,9 @@ impl<'a> Said<'a> {
         if longest > BYTES_MAX || cosine.is_some_and(|cosine| cosine < COSINE_APART) {
             return false;
         }
-        let (one, two) = (self.wording(), other.wording());
-        if one.words.is_empty() || one.weighty != two.weighty {
+        let (one, two) = (self.compared(), other.compared());
+        let is_other = !self.weighty().eq(other.weighty()) || one.names_another(two);
+        if one.words.is_empty() || is_other {
             return false;
         }
         alike(&one.shingles, &two.shingles) >= SHINGLES_ALIKE
@@ -94,8 +167,21 @@ impl<'a> Said<'a> {
                 && cosine.is_some_and(|cosine| cosine >= COSINE_ALIKE)
     }
 
-    fn wording(&self) -> &Wording {
-        self.wording.get_or_init(|| Wording::of(self.text))
+    fn title_words(&self) -> &Wording {
+        self.read_title.get_or_init(|| Wording::of(self.title))
+    }
+
+    fn words(&self) -> &Wording {
+        self.read_text.get_or_init(|| Wording::of(self.text))
+    }
+
+    fn compared(&self) -> &Compared {
+        self.compared.get_or_init(|| Compared::of(self.words()))
+    }
+
+    fn weighty(&self) -> impl Iterator<Item = &str> {
+        let numbers = self.compared().weighty.iter();
+        numbers.filter_map(|&number| Some(self.words().at(number)?.stem))
     }
 
     /// Whether it is the one to keep of two that say the same.
@@ -104,33 +190,63 @@ impl<'a> Said<'a> {
     }
 }
 
-impl Wording {
-    fn of(text: &str) -> Self {
-        let all: Vec<_> = words(text).collect();
-        let weighs = |class: Class| !matches!(class, Class::Plain | Class::Filler);
-        let weighty = all.iter().filter(|word| weighs(word.class));
-        let mut weighty: Vec<String> = weighty.map(|word| word.stem.clone()).collect();
+impl Compared {
+    fn of(text: &Wording) -> Self {
+        let mut is_counted = false;
+        let mut weighs = |word: &Word<'_>| {
+            let was_counted = std::mem::replace(&mut is_counted, word.class == Class::Number);
+            match word.class {
+                Class::Plain => was_counted || TURNING.contains(&word.spelled),
+                class => class != Class::Filler,
+            }
+        };
+        let weighty = text.words().enumerate().filter(|(_, word)| weighs(word));
+        let mut weighty: Vec<(&str, usize)> =
+            weighty.map(|(number, word)| (word.stem, number)).collect();
         weighty.sort_unstable();
-        let spelled: Vec<&str> = all.iter().map(|word| word.spelled.as_str()).collect();
-        let mut shingles: HashSet<u64> = spelled.windows(SHINGLE_WORDS).map(hash).collect();
-        if shingles.is_empty() && !spelled.is_empty() {
-            shingles.insert(hash(&spelled));
+        let names = text.words().filter(|word| word.is_name).map(|word| hash(word.spelled));
+        let names = names.collect();
+        let words: Vec<u64> = text.words().map(|word| hash(word.spelled)).collect();
+        let mut shingles: Vec<u64> = words.windows(SHINGLE_WORDS).map(of_all).collect();
+        if shingles.is_empty() && !words.is_empty() {
+            shingles.push(of_all(&words));
         }
-        Self { words: spelled.iter().map(|word| hash(&[word])).collect(), shingles, weighty }
+        let weighty = weighty.into_iter().map(|(_, number)| number).collect();
+        Self { words: set(words), shingles: set(shingles), names, weighty }
+    }
+
+    /// Whether each has a name that the other has not: one stands in the place of the other.
+    fn names_another(&self, other: &Self) -> bool {
+        let lacks = |one: &Self, other: &Self| {
+            one.names.iter().any(|name| other.words.binary_search(name).is_err())
+        };
+        lacks(self, other) && lacks(other, self)
     }
 }
 
-/// FNV-1a of some words in order.
-fn hash(words: &[&str]) -> u64 {
-    let bytes = words.iter().flat_map(|word| word.bytes().chain([b' ']));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+/// The hash of some words in their order, of theirs.
+fn of_all(words: &[u64]) -> u64 {
+    let mut fnv = Fnv::default();
+    words.iter().for_each(|word| fnv.write(&word.to_le_bytes()));
+    fnv.finish()
+}
+
+/// Each once, rising.
+fn set(mut hashes: Vec<u64>) -> Vec<u64> {
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes
 }
 
 /// What two sets have in common, as a share of what either has.
-fn alike(one: &HashSet<u64>, other: &HashSet<u64>) -> f32 {
-    let common = one.intersection(other).count();
+fn alike(one: &[u64], other: &[u64]) -> f32 {
+    let mut rest = other;
+    let is_common = |hash: &&u64| {
+        let before = rest.iter().take_while(|other| other < hash).count();
+        rest = &rest[before..];
+        rest.first() == Some(hash)
+    };
+    let common = one.iter().filter(is_common).count();
     let either = one.len() + other.len() - common;
     #[expect(clippy::cast_precision_loss, reason = "words of a bounded text")]
     let share = common as f32 / either.max(1) as f32;
@@ -157,9 +273,20 @@ mod tests {
 
     fn said<'a>(text: &'a str, embedding: Option<&'a [f16]>) -> Said<'a> {
         let mut sha256 = [0; 32];
-        sha256[..8].copy_from_slice(&hash(&[text]).to_le_bytes());
-        let (wording, standing) = (OnceCell::new(), (true, Micros(0), false));
-        Said { sha256, title: "", text, wording, embedding, standing }
+        sha256[..8].copy_from_slice(&hash(text).to_le_bytes());
+        let (read_title, read_text, compared) = Default::default();
+        let (standing, valid) = ((true, Micros(0), false), (None, None));
+        Said {
+            sha256,
+            title: "",
+            text,
+            embedding,
+            standing,
+            valid,
+            read_title,
+            read_text,
+            compared,
+        }
     }
 
     fn is_like(one: &str, other: &str) -> bool {
@@ -229,5 +356,25 @@ mod tests {
         assert!(of(true, 2, false).is_better_than(&of(true, 1, true)));
         assert!(of(true, 1, true).is_better_than(&of(true, 1, false)));
         assert!(!of(true, 1, true).is_better_than(&of(true, 1, true)));
+    }
+
+    #[test]
+    fn items_meet_where_both_are_true_at_a_time() {
+        let of = |from: Option<i64>, to: Option<i64>| Said {
+            valid: (from.map(Micros), to.map(Micros)),
+            ..said("", None)
+        };
+        let (always, early, late) = (of(None, None), of(None, Some(5)), of(Some(5), None));
+        let within = of(Some(4), Some(6));
+        assert!(always.meets(&early) && late.meets(&always) && within.meets(&early));
+        assert!(within.meets(&late) && !early.meets(&late) && !late.meets(&early));
+    }
+
+    #[test]
+    fn what_two_sets_share_is_counted_once() {
+        let of = |hashes: &[u64]| set(hashes.to_vec());
+        assert_eq!(alike(&of(&[3, 1, 3, 2]), &of(&[2, 3, 4])), 0.5);
+        assert_eq!(alike(&of(&[9]), &of(&[1, 2, 9])), 1.0 / 3.0);
+        assert_eq!(alike(&of(&[]), &of(&[])), 0.0);
     }
 }

@@ -1,16 +1,19 @@
 //! Texts as words, and what kind of word each is: what comparing two texts has to go by.
 //!
 //! Owns the lists of English words that carry weight when texts are compared: negations, numbers,
-//! opposites. Reads a bounded part of a text. Must not know items, nor what a difference means.
+//! opposites. Reads a bounded part of a text, once for all that is compared of it. Must not know items, nor what a
+//! difference means.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
 
 /// Bytes of a text that are read.
 pub(super) const BYTES_MAX: usize = 8 << 10;
 /// Statements of a text that are read.
 const STATEMENTS_MAX: usize = 48;
-/// Words of one statement; the rest of a longer one is not read, and it is no match for any.
+/// Words of one statement; a longer one is no match for any.
 const WORDS_MAX: usize = 64;
 
 /// What a word does in a statement.
@@ -31,21 +34,77 @@ pub(super) enum Class {
 }
 
 /// A word of a statement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word<'a> {
     /// In lower case, without the ending of a plural or a tense.
-    pub(super) stem: String,
+    pub(super) stem: &'a str,
     /// In lower case.
-    pub(super) spelled: String,
+    pub(super) spelled: &'a str,
     pub(super) class: Class,
     /// Whether it was written as a name: with a capital, or with signs of a program's identifier.
     pub(super) is_name: bool,
-    /// The word before it, fillers included; a colon or an equals sign where that stands before it.
-    pub(super) behind: String,
+    /// The word before it in its statement, fillers included; a colon or an equals sign where that stands
+    /// before it.
+    pub(super) behind: &'a str,
+}
+
+/// The words of a text, as far as it is read.
+#[derive(Debug)]
+pub(super) struct Wording {
+    /// All that is spelled, one after the other.
+    letters: String,
+    words: Vec<Spelled>,
+    /// Where each statement ends among the words.
+    ends: Vec<usize>,
+}
+
+/// A word by where its letters are.
+#[derive(Debug, Clone, Copy)]
+struct Spelled {
+    stem: Span,
+    spelled: Span,
+    behind: Span,
+    class: Class,
+    is_name: bool,
+}
+
+/// Some letters.
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    from: u32,
+    to: u32,
+}
+
+/// FNV-1a: for words that nobody gains by making equal.
+pub(super) struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The hash of a word.
+pub(super) fn hash(word: &str) -> u64 {
+    let mut fnv = Fnv::default();
+    fnv.write(word.as_bytes());
+    fnv.finish()
 }
 
 /// Words that hold others together.
-const FILLERS: [&str; 58] = [
+const FILLERS: [&str; 60] = [
     "a",
     "an",
     "the",
@@ -104,44 +163,47 @@ const FILLERS: [&str; 58] = [
     "currently",
     "every",
     "each",
+    "can",
+    "still",
 ];
 const NEGATIONS: [&str; 12] = [
     "not", "no", "never", "none", "cannot", "without", "neither", "nor", "nobody", "nothing",
     "hardly", "longer",
 ];
-const NUMBERS: [&str; 32] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-    "twenty",
-    "thirty",
-    "forty",
-    "fifty",
-    "sixty",
-    "seventy",
-    "eighty",
-    "ninety",
-    "hundred",
-    "thousand",
-    "million",
-    "billion",
+/// As words and as digits.
+const NUMBERS: [(&str, &str); 32] = [
+    ("zero", "0"),
+    ("one", "1"),
+    ("two", "2"),
+    ("three", "3"),
+    ("four", "4"),
+    ("five", "5"),
+    ("six", "6"),
+    ("seven", "7"),
+    ("eight", "8"),
+    ("nine", "9"),
+    ("ten", "10"),
+    ("eleven", "11"),
+    ("twelve", "12"),
+    ("thirteen", "13"),
+    ("fourteen", "14"),
+    ("fifteen", "15"),
+    ("sixteen", "16"),
+    ("seventeen", "17"),
+    ("eighteen", "18"),
+    ("nineteen", "19"),
+    ("twenty", "20"),
+    ("thirty", "30"),
+    ("forty", "40"),
+    ("fifty", "50"),
+    ("sixty", "60"),
+    ("seventy", "70"),
+    ("eighty", "80"),
+    ("ninety", "90"),
+    ("hundred", "100"),
+    ("thousand", "1000"),
+    ("million", "1000000"),
+    ("billion", "1000000000"),
 ];
 const DATES: [&str; 18] = [
     "january",
@@ -164,7 +226,7 @@ const DATES: [&str; 18] = [
     "sunday",
 ];
 /// Words that shut each other out, each pair by its number.
-const STATES: [(&[&str], &[&str]); 14] = [
+const STATES: [(&[&str], &[&str]); 19] = [
     (&["enabled"], &["disabled"]),
     (&["open", "opened"], &["closed", "shut"]),
     (&["active"], &["inactive"]),
@@ -179,17 +241,19 @@ const STATES: [(&[&str], &[&str]); 14] = [
     (&["safe"], &["unsafe"]),
     (&["public"], &["private"]),
     (&["stable"], &["unstable"]),
+    (&["resolved"], &["unresolved"]),
+    (&["available"], &["unavailable"]),
+    (&["online"], &["offline"]),
+    (&["valid"], &["invalid"]),
+    (&["encrypted"], &["unencrypted"]),
 ];
 
 /// The words of the lists above. A word is looked up for each word of each text that is compared.
-static LISTED: LazyLock<HashMap<&str, Class>> = LazyLock::new(|| {
-    let mut listed = HashMap::new();
-    let lists = [
-        (&FILLERS[..], Class::Filler),
-        (&NEGATIONS, Class::Negation),
-        (&NUMBERS, Class::Number),
-        (&DATES, Class::Date),
-    ];
+static LISTED: LazyLock<HashMap<&str, Class, BuildHasherDefault<Fnv>>> = LazyLock::new(|| {
+    let mut listed = HashMap::default();
+    let lists =
+        [(&FILLERS[..], Class::Filler), (&NEGATIONS, Class::Negation), (&DATES, Class::Date)];
+    listed.extend(NUMBERS.iter().map(|(word, _)| (*word, Class::Number)));
     for (list, class) in lists {
         listed.extend(list.iter().map(|word| (*word, class)));
     }
@@ -214,17 +278,115 @@ impl Class {
     }
 }
 
-/// The statements of a text: its sentences, and the points of its lists.
-pub(super) fn statements(text: &str) -> Vec<Vec<Word>> {
-    let text = &text[..text.floor_char_boundary(BYTES_MAX)];
-    let mut all = Vec::new();
-    for piece in pieces(text).take(STATEMENTS_MAX) {
-        let words: Vec<Word> = words(piece).take(WORDS_MAX + 1).collect();
-        if !words.is_empty() && words.len() <= WORDS_MAX {
-            all.push(words);
+impl Wording {
+    /// Of the first [`BYTES_MAX`] bytes of a text.
+    pub(super) fn of(text: &str) -> Self {
+        let text = &text[..text.floor_char_boundary(BYTES_MAX)];
+        let letters = String::with_capacity(text.len() + SIGNS.len());
+        let mut wording = Self { letters, words: Vec::new(), ends: Vec::new() };
+        wording.letters.push_str(SIGNS);
+        for piece in pieces(text) {
+            wording.read(piece);
+            wording.ends.push(wording.words.len());
+        }
+        wording
+    }
+
+    /// How many words there are.
+    pub(super) fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// All of them, one after the other.
+    pub(super) fn words(&self) -> impl Iterator<Item = Word<'_>> {
+        self.words.iter().map(|word| self.word(word))
+    }
+
+    /// A word by its number.
+    pub(super) fn at(&self, number: usize) -> Option<Word<'_>> {
+        self.words.get(number).map(|word| self.word(word))
+    }
+
+    /// The statements of the text: its sentences, and the points of its lists. Those that are too long, or
+    /// behind so many others, are none.
+    pub(super) fn statements(&self) -> impl Iterator<Item = impl Iterator<Item = Word<'_>>> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        let all = begins.zip(&self.ends).take(STATEMENTS_MAX).map(|(from, &to)| from..to);
+        let all = all.filter(|words| !words.is_empty() && words.len() <= WORDS_MAX);
+        all.map(|words| self.words[words].iter().map(|word| self.word(word)))
+    }
+
+    fn word(&self, word: &Spelled) -> Word<'_> {
+        let Spelled { stem, spelled, behind, class, is_name } = *word;
+        let of = |span: Span| &self.letters[span.from as usize..span.to as usize];
+        Word { stem: of(stem), spelled: of(spelled), class, is_name, behind: of(behind) }
+    }
+
+    /// Adds the words of a piece.
+    fn read(&mut self, piece: &str) {
+        let mut rest = piece;
+        let mut behind = Span::default();
+        while let Some(at) = rest.find(|c: char| c.is_alphanumeric() || c == ':' || c == '=') {
+            rest = &rest[at..];
+            if let Some(sign) = SIGNS.find(|sign| rest.starts_with(sign)) {
+                behind = span(sign, sign + 1);
+                rest = &rest[1..];
+                continue;
+            }
+            let (written, later) = rest.split_at(word_end(rest));
+            rest = later;
+            let spelled = self.spell(written);
+            let of = &self.letters[spelled.from as usize..];
+            let class = Class::of(of);
+            let is_name = written.starts_with(char::is_uppercase)
+                || written.contains('_')
+                || class == Class::Plain && written.contains(|c: char| c.is_ascii_digit());
+            let stem = match class {
+                Class::Number => match digits(of) {
+                    digits if digits == of => spelled,
+                    digits => {
+                        let digits = digits.into_owned();
+                        self.add(&digits)
+                    }
+                },
+                Class::Negation if of.ends_with("n't") => self.add("not"),
+                Class::Plain => Span { to: spelled.from + stemmed(of), ..spelled },
+                _ => spelled,
+            };
+            self.words.push(Spelled { stem, spelled, behind, class, is_name });
+            behind = spelled;
         }
     }
-    all
+
+    /// Adds a word in lower case, with plain apostrophes.
+    fn spell(&mut self, written: &str) -> Span {
+        if written.is_ascii() {
+            let from = self.letters.len();
+            self.letters.push_str(written);
+            self.letters[from..].make_ascii_lowercase();
+            return span(from, self.letters.len());
+        }
+        let lower = written.to_lowercase();
+        if lower.contains('\u{2019}') {
+            return self.add(&lower.replace('\u{2019}', "'"));
+        }
+        self.add(&lower)
+    }
+
+    fn add(&mut self, text: &str) -> Span {
+        let from = self.letters.len();
+        self.letters.push_str(text);
+        span(from, self.letters.len())
+    }
+}
+
+/// What stands before a value; the letters of every text begin with them.
+const SIGNS: &str = ":=";
+
+/// Of a bounded text: in lower case it takes at most three bytes for two.
+fn span(from: usize, to: usize) -> Span {
+    let narrow = |at: usize| u32::try_from(at).expect("BYTES_MAX bounds what is read");
+    Span { from: narrow(from), to: narrow(to) }
 }
 
 /// Cuts behind the end of a sentence, at an empty line, and before the points of a list.
@@ -238,51 +400,19 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
             .char_indices()
             .find(|&(at, c)| {
                 let behind = &rest[at + c.len_utf8()..];
-                let is_over = behind.chars().next().is_none_or(char::is_whitespace);
-                let begins = behind.trim_start_matches([' ', '\t']);
-                matches!(c, '.' | '!' | '?' | ';') && is_over
-                    || c == '\n' && begins.starts_with(['\n', '-', '*', '#', '|'])
+                match c {
+                    '.' | '!' | '?' | ';' => behind.chars().next().is_none_or(char::is_whitespace),
+                    '\n' => {
+                        let begins = behind.trim_start_matches([' ', '\t']);
+                        begins.starts_with(['\n', '-', '*', '#', '|'])
+                    }
+                    _ => false,
+                }
             })
             .map_or(rest.len(), |(at, c)| at + c.len_utf8());
         let (piece, behind) = rest.split_at(end);
         rest = behind;
         Some(piece)
-    })
-}
-
-/// The words of a text, one after another.
-pub(super) fn words(text: &str) -> impl Iterator<Item = Word> {
-    let mut rest = text;
-    let mut behind = String::new();
-    std::iter::from_fn(move || {
-        loop {
-            let at = rest.find(|c: char| c.is_alphanumeric() || c == ':' || c == '=')?;
-            rest = &rest[at..];
-            if rest.starts_with([':', '=']) {
-                behind = rest[..1].to_owned();
-                rest = &rest[1..];
-                continue;
-            }
-            let end = word_end(rest);
-            let (written, later) = rest.split_at(end);
-            rest = later;
-            let mut spelled = written.to_lowercase();
-            if spelled.contains('\u{2019}') {
-                spelled = spelled.replace('\u{2019}', "'");
-            }
-            let class = Class::of(&spelled);
-            let is_name = written.starts_with(char::is_uppercase)
-                || written.contains('_')
-                || class == Class::Plain && written.contains(|c: char| c.is_ascii_digit());
-            let word = Word {
-                stem: stem(&spelled, class),
-                class,
-                is_name,
-                behind: std::mem::replace(&mut behind, spelled.clone()),
-                spelled,
-            };
-            return Some(word);
-        }
     })
 }
 
@@ -311,27 +441,39 @@ fn word_end(text: &str) -> usize {
     text.len()
 }
 
-/// A plain word without the commonest endings: crude, and the same for both texts.
-fn stem(word: &str, class: Class) -> String {
-    let shortest = 4;
-    let is_plain = class == Class::Plain && word.is_ascii();
-    let ending = ["ing", "ed", "es", "s"]
-        .into_iter()
-        .find(|ending| is_plain && word.len() >= shortest + ending.len() && word.ends_with(ending));
-    let ending = ending.filter(|_| !word.ends_with("ss"));
-    match (class, ending) {
-        (Class::Number, _) => word.replace(',', ""),
-        (_, Some(ending)) => word[..word.len() - ending.len()].to_owned(),
-        _ => word.to_owned(),
+/// How many letters a plain word has without the commonest endings: crude, and the same for both texts.
+fn stemmed(word: &str) -> u32 {
+    const SHORTEST: usize = 4;
+    let ends = |ending: &&str| word.len() >= SHORTEST + ending.len() && word.ends_with(ending);
+    let ending = ["ing", "ed", "es", "s"].into_iter().find(ends);
+    let ending = ending.filter(|_| word.is_ascii() && !word.ends_with("ss"));
+    u32::try_from(word.len() - ending.map_or(0, str::len)).expect("BYTES_MAX bounds what is read")
+}
+
+/// A number in one spelling: `five` is `5`, `1,000` is `1000`.
+fn digits(word: &str) -> Cow<'_, str> {
+    if let Some((_, digits)) = NUMBERS.iter().find(|(spelled, _)| *spelled == word) {
+        return Cow::Borrowed(digits);
     }
+    if word.contains(',') { Cow::Owned(word.replace(',', "")) } else { Cow::Borrowed(word) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_number_has_one_spelling() {
+        for (one, other) in [("five", "5"), ("1,000", "1000"), ("ninety", "90")] {
+            assert_eq!(digits(one), digits(other), "{one} / {other}");
+        }
+        for (one, other) in [("10", "1"), ("3.10", "3.1"), ("ninety", "nineteen")] {
+            assert_ne!(digits(one), digits(other), "{one} / {other}");
+        }
+    }
+
     fn classes(text: &str) -> Vec<(String, Class)> {
-        words(text).map(|word| (word.stem, word.class)).collect()
+        Wording::of(text).words().map(|word| (word.stem.to_owned(), word.class)).collect()
     }
 
     #[test]
@@ -340,7 +482,7 @@ mod tests {
         let wanted = [
             ("the", Class::Filler),
             ("port", Class::Plain),
-            ("isn't", Class::Negation),
+            ("not", Class::Negation),
             ("1024", Class::Number),
             ("it", Class::Filler),
             ("was", Class::Filler),
@@ -352,20 +494,34 @@ mod tests {
             ("enabled", Class::State(0, true)),
         ];
         assert_eq!(found, wanted.map(|(stem, class)| (stem.to_owned(), class)));
-        let named: Vec<bool> = words("the Store has max_rows and v2").map(|w| w.is_name).collect();
+        let named = Wording::of("the Store has max_rows and v2");
+        let named: Vec<bool> = named.words().map(|word| word.is_name).collect();
         assert_eq!(named, [false, true, false, true, false, true]);
-        let behind: Vec<String> = words("port: 80").map(|word| word.behind).collect();
-        assert_eq!(behind, ["", ":"]);
+        let wording = Wording::of("port: 80 = x. The \u{c9}t\u{e9} isn\u{2019}t 1,5");
+        let behind: Vec<&str> = wording.words().map(|word| word.behind).collect();
+        assert_eq!(behind, ["", ":", "=", "", "the", "\u{e9}t\u{e9}", "isn't"]);
+        let spelled: Vec<&str> = wording.words().map(|word| word.spelled).collect();
+        assert_eq!(spelled, ["port", "80", "x", "the", "\u{e9}t\u{e9}", "isn't", "1,5"]);
     }
 
     #[test]
     fn statements_are_sentences_and_points_within_bounds() {
+        let lengths = |text: &str| -> Vec<usize> {
+            Wording::of(text).statements().map(Iterator::count).collect()
+        };
         let text = "One is here. Two is v1.2 there!\n- three\n- four\n\nfive\nsix";
-        let all: Vec<usize> = statements(text).iter().map(Vec::len).collect();
-        assert_eq!(all, [3, 4, 1, 1, 2], "a line alone ends nothing");
-        assert_eq!(statements(&"x. ".repeat(1000)).len(), STATEMENTS_MAX);
-        assert!(statements(&"word ".repeat(100)).is_empty(), "no match for any");
-        assert_eq!(statements("\u{e9}\u{1f600}\u{2019}\u{0}"), statements("\u{e9}"));
-        assert_eq!(statements(""), Vec::<Vec<Word>>::new());
+        assert_eq!(lengths(text), [3, 4, 1, 1, 2], "a line alone ends nothing");
+        assert_eq!(lengths(&"x. ".repeat(1000)).len(), STATEMENTS_MAX);
+        assert!(lengths(&"word ".repeat(100)).is_empty(), "no match for any");
+        assert_eq!(classes("\u{e9}\u{1f600}\u{2019}\u{0}"), classes("\u{e9}"));
+        assert!(lengths("").is_empty());
+        assert_eq!(Wording::of(&"word ".repeat(10_000)).len(), BYTES_MAX / 5 + 1);
+    }
+
+    #[test]
+    fn what_grows_in_lower_case_is_read_whole() {
+        // Its lower case takes a byte more than it does.
+        let grows = "\u{130}".repeat(BYTES_MAX);
+        assert_eq!(Wording::of(&grows).len(), 1);
     }
 }
