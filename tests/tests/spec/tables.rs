@@ -228,6 +228,24 @@ fn limits_of_an_inflow_are_those_of_the_page() {
     assert_eq!(written, coded);
 }
 
+/// They are nobody else's business, so they are read from the sources.
+#[test]
+fn limits_of_a_recall_are_those_of_the_page() {
+    for row in table(&page("limits.md"), "| of a recall | value | why |") {
+        let name = row[0].trim_matches('`');
+        let (file, constant) = name.split_once("::").unwrap();
+        let source = server_source(&format!("recall/{file}.rs"));
+        let before = format!("const {constant}: usize = ");
+        let coded = source.split(&before).nth(1).unwrap_or_else(|| panic!("no {name}"));
+        let coded = coded[..coded.find(';').unwrap()].replace('_', "");
+        let coded = match coded.split_once(" << ") {
+            Some((number, by)) => number.parse::<u64>().unwrap() << by.parse::<u32>().unwrap(),
+            None => coded.parse().unwrap(),
+        };
+        assert_eq!(value(&row[1]), coded, "{name}");
+    }
+}
+
 #[test]
 fn limits_of_an_import_are_those_of_the_page() {
     let coded = [
