@@ -5,8 +5,10 @@
 
 mod alike;
 mod data;
+mod disputed;
 mod hidden;
 mod places;
+mod same;
 mod supersession;
 mod times;
 
