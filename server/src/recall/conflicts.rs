@@ -8,21 +8,21 @@
 use super::wording::{Class, Word, statements};
 
 /// Words that both statements have, at the least: fewer do not say that they are about one thing.
-const SHARED_MIN: usize = 3;
+const SHARED_MIN: usize = 2;
 /// Words in which they may differ, on each side: `twenty` and `twenty three`.
 const DIFFERENT_MAX: usize = 3;
 /// Characters of a word that are told.
 const TOLD_CHARS_MAX: usize = 40;
 
 /// Words after which a number says how much, and not which one.
-const BEFORE_AMOUNTS: [&str; 44] = [
+const BEFORE_AMOUNTS: [&str; 46] = [
     "is", "are", "was", "were", "be", "at", "to", "of", "every", "by", "in", "after", "within",
     "than", "least", "most", "about", "for", "with", "has", "have", "had", "take", "takes", "took",
     "cost", "costs", "need", "needs", "allow", "allows", "hold", "holds", "up", ":", "=", "uses",
-    "equals", "only", "exactly", "keep", "keeps", "has", "roughly",
+    "equals", "only", "exactly", "keep", "keeps", "has", "roughly", "last", "lasts",
 ];
 /// Words of statements in which a date says when the one thing is, and not which of many.
-const OF_SINGLE_DATES: [&str; 16] = [
+const OF_SINGLE_DATES: [&str; 17] = [
     "deadline",
     "due",
     "release",
@@ -34,6 +34,7 @@ const OF_SINGLE_DATES: [&str; 16] = [
     "start",
     "end",
     "expire",
+    "expir",
     "until",
     "begin",
     "born",
@@ -41,7 +42,7 @@ const OF_SINGLE_DATES: [&str; 16] = [
     "valid",
 ];
 /// Words of statements that can have one value only.
-const OF_SINGLE_VALUES: [&str; 24] = [
+const OF_SINGLE_VALUES: [&str; 25] = [
     "default",
     "name",
     "branch",
@@ -59,6 +60,7 @@ const OF_SINGLE_VALUES: [&str; 24] = [
     "timezone",
     "license",
     "licence",
+    "licensed",
     "leader",
     "address",
     "format",
@@ -68,8 +70,8 @@ const OF_SINGLE_VALUES: [&str; 24] = [
     "keeper",
 ];
 /// Words after which a value stands.
-const BEFORE_VALUES: [&str; 12] =
-    ["is", "are", "was", "were", "uses", "use", "named", "called", "to", ":", "=", "be"];
+const BEFORE_VALUES: [&str; 13] =
+    ["is", "are", "was", "were", "uses", "use", "named", "called", "to", ":", "=", "be", "under"];
 
 /// In what two statements differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,39 +182,64 @@ fn compare(one: &Statement, other: &Statement) -> Option<Conflict> {
         let around = one.words[..before].iter().chain(&one.words[one.words.len() - behind..]);
         around.into_iter().any(|shared| shared.stem == word || shared.spelled == word)
     };
-    let kind = kind_of(a, b, &shared)?;
+    let kind = kind_of(a, b, &shared, behind == 0)?;
     Some(Conflict { kind, one: told(a), other: told(b) })
 }
 
-/// What kind of conflict it is where one statement has `a` and the other `b`; `None` where it is none.
-fn kind_of(a: &[Word], b: &[Word], shared: &dyn Fn(&str) -> bool) -> Option<Kind> {
+/// What kind of conflict it is where one statement has `a` and the other `b`, and both end with that if
+/// `is_last`; `None` where it is none.
+fn kind_of(a: &[Word], b: &[Word], shared: &dyn Fn(&str) -> bool, is_last: bool) -> Option<Kind> {
     let all = |words: &[Word], class: Class| words.iter().all(|word| word.class == class);
     let shares = |words: &[&str]| words.iter().any(|word| shared(word));
     if all(a, Class::Negation) && all(b, Class::Negation) {
-        return (a.len() % 2 != b.len() % 2).then_some(Kind::Negation);
+        // `no longer` denies once.
+        let denials = |words: &[Word]| words.iter().filter(|word| word.stem != "longer").count();
+        return (denials(a) % 2 != denials(b) % 2).then_some(Kind::Negation);
     }
     let (first, second) = (a.first()?, b.first()?);
     let amounts = |word: &Word| BEFORE_AMOUNTS.contains(&word.behind.as_str());
-    if all(a, Class::Number) && all(b, Class::Number) {
-        return (amounts(first) && amounts(second)).then_some(Kind::Number);
+    let are_years = is_year(a) && is_year(b);
+    if all(a, Class::Number) && all(b, Class::Number) && !are_years {
+        let is_amount = amounts(first) && amounts(second);
+        return (is_amount && !are_equal(a, b)).then_some(Kind::Number);
     }
-    if all(a, Class::Date) && all(b, Class::Date) {
+    // `31 December 2025`
+    let is_date = |words: &[Word]| {
+        words.iter().all(|word| matches!(word.class, Class::Date | Class::Number))
+            && words.iter().any(|word| word.class == Class::Date)
+    };
+    if is_date(a) && is_date(b) || are_years {
         return shares(&OF_SINGLE_DATES).then_some(Kind::Date);
     }
-    if a.len() > 1 || b.len() > 1 {
-        return None;
-    }
+    let are_words = a.len() == 1 && b.len() == 1;
     match (first.class, second.class) {
-        (Class::State(one, is), Class::State(other, was)) => {
+        (Class::State(one, is), Class::State(other, was)) if are_words => {
             (one == other && is != was).then_some(Kind::Status)
         }
-        (Class::Plain, Class::Plain) => {
+        // Of several words only where nothing follows that they may belong to: `is UTF-8`.
+        (Class::Plain, Class::Plain) if are_words || is_last => {
             let stands = |word: &Word| BEFORE_VALUES.contains(&word.behind.as_str());
             let is_value = stands(first) && stands(second) && shares(&OF_SINGLE_VALUES);
             is_value.then_some(Kind::Value)
         }
         _ => None,
     }
+}
+
+/// Whether a number tells when rather than how many: `in 1998`, `Minutes: 2024 council`.
+fn is_year(words: &[Word]) -> bool {
+    let [only] = words else { return false };
+    let year = only.stem.parse::<u16>().ok().filter(|year| (1900..2100).contains(year));
+    year.is_some() && matches!(only.behind.as_str(), "in" | ":" | "of" | "")
+}
+
+/// Whether two numbers are one, however many zeros end them. Versions are not, and are none of this: `3.10`.
+fn are_equal(a: &[Word], b: &[Word]) -> bool {
+    let value = |words: &[Word]| match words {
+        [only] => only.stem.parse::<f64>().ok(),
+        _ => None,
+    };
+    value(a).is_some_and(|a| value(b).is_some_and(|b| a.total_cmp(&b).is_eq()))
 }
 
 fn told(words: &[Word]) -> String {

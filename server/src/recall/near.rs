@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use engine::{Damage, Micros, Place, Snapshot, Status};
 use half::f16;
 
-use super::wording::{BYTES_MAX, Class, words};
+use super::wording::{BYTES_MAX, Class, Word, words};
 
 /// Words of a shingle.
 const SHINGLE_WORDS: usize = 3;
@@ -25,6 +25,45 @@ const WORDS_ALIKE: f32 = 0.8;
 const WORDS_ENOUGH: usize = 20;
 /// Cosine below which no two texts are the same: their words need not be looked at.
 const COSINE_APART: f32 = 0.8;
+/// Words that turn what is said into something else, and that embeddings hardly tell apart: of order, place,
+/// amount and duty.
+const TURNING: [&str; 35] = [
+    "before",
+    "after",
+    "first",
+    "last",
+    "above",
+    "below",
+    "up",
+    "down",
+    "left",
+    "right",
+    "north",
+    "south",
+    "east",
+    "west",
+    "more",
+    "less",
+    "fewer",
+    "most",
+    "least",
+    "minimum",
+    "maximum",
+    "increase",
+    "decrease",
+    "increases",
+    "decreases",
+    "must",
+    "should",
+    "may",
+    "all",
+    "some",
+    "only",
+    "old",
+    "new",
+    "read",
+    "write",
+];
 
 /// What is compared of one item.
 pub(super) struct Said<'a> {
@@ -42,6 +81,8 @@ pub(super) struct Said<'a> {
 struct Wording {
     words: HashSet<u64>,
     shingles: HashSet<u64>,
+    /// Those of the words that were written as names.
+    names: HashSet<u64>,
     /// What must be the same, in the order of the alphabet.
     weighty: Vec<String>,
 }
@@ -86,7 +127,7 @@ impl<'a> Said<'a> {
             return false;
         }
         let (one, two) = (self.wording(), other.wording());
-        if one.words.is_empty() || one.weighty != two.weighty {
+        if one.words.is_empty() || one.weighty != two.weighty || one.names_another(two) {
             return false;
         }
         alike(&one.shingles, &two.shingles) >= SHINGLES_ALIKE
@@ -107,16 +148,33 @@ impl<'a> Said<'a> {
 impl Wording {
     fn of(text: &str) -> Self {
         let all: Vec<_> = words(text).collect();
-        let weighs = |class: Class| !matches!(class, Class::Plain | Class::Filler);
-        let weighty = all.iter().filter(|word| weighs(word.class));
-        let mut weighty: Vec<String> = weighty.map(|word| word.stem.clone()).collect();
+        let weighs = |word: &Word, is_counted: bool| match word.class {
+            Class::Plain => is_counted || TURNING.contains(&word.spelled.as_str()),
+            class => class != Class::Filler,
+        };
+        let mut is_counted = false;
+        let mut weighty: Vec<String> = Vec::new();
+        for word in &all {
+            if weighs(word, is_counted) {
+                weighty.push(word.stem.clone());
+            }
+            is_counted = word.class == Class::Number;
+        }
         weighty.sort_unstable();
+        let names = all.iter().filter(|word| word.is_name && word.class == Class::Plain);
+        let names = names.map(|word| hash(&[&word.spelled])).collect();
         let spelled: Vec<&str> = all.iter().map(|word| word.spelled.as_str()).collect();
         let mut shingles: HashSet<u64> = spelled.windows(SHINGLE_WORDS).map(hash).collect();
         if shingles.is_empty() && !spelled.is_empty() {
             shingles.insert(hash(&spelled));
         }
-        Self { words: spelled.iter().map(|word| hash(&[word])).collect(), shingles, weighty }
+        Self { words: spelled.iter().map(|word| hash(&[word])).collect(), shingles, names, weighty }
+    }
+
+    /// Whether each has a name that the other has not: one stands in the place of the other.
+    fn names_another(&self, other: &Self) -> bool {
+        let lacks = |one: &Self, other: &Self| one.names.iter().any(|it| !other.words.contains(it));
+        lacks(self, other) && lacks(other, self)
     }
 }
 

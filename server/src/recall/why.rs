@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use engine::words::Analyzer;
+use engine::words::{Analyzer, Kind};
 use engine::{Damage, Place};
 
 use super::lanes::{Hop, Lane, Ran};
@@ -64,7 +64,7 @@ pub(super) fn explain(
 fn of(
     means: &Means<'_>,
     known: &Known<'_>,
-    (analyzer, asked): (&mut Analyzer, &[(String, HashSet<String>)]),
+    (analyzer, asked): (&mut Analyzer, &[Asked]),
     item: &Recalled,
 ) -> Result<Why, Damage> {
     let by = |lane: Lane| item.found_by.iter().find(|(by, _)| *by == lane).map(|(_, score)| *score);
@@ -95,22 +95,36 @@ fn may_name(means: &Means<'_>, place: Place) -> Result<bool, Damage> {
     Ok(means.may_read(&means.snapshot.item(place)?).verdict != Verdict::Deny)
 }
 
-/// The words of a question that say something, each once, with the terms that they are searched by.
-fn asked(analyzer: &mut Analyzer, question: &str) -> Vec<(String, HashSet<String>)> {
-    let mut all: Vec<(String, HashSet<String>)> = Vec::new();
+/// A word of a question.
+#[derive(Debug)]
+struct Asked {
+    /// As the question has it, in lower case.
+    spelled: String,
+    /// What it is searched by: an item that has one of these has it.
+    terms: HashSet<String>,
+    /// The parts of a compound: an item that has all of these has it, too.
+    parts: Vec<String>,
+}
+
+/// The words of a question that say something, each once.
+fn asked(analyzer: &mut Analyzer, question: &str) -> Vec<Asked> {
+    let mut all: Vec<Asked> = Vec::new();
     for word in question.split_whitespace().take(QUESTION_WORDS_MAX) {
         let says = words(word)
             .any(|word| word.class != Class::Filler && !ASKING.contains(&word.spelled.as_str()));
         let spelled = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-        if !says || all.iter().any(|(known, _)| *known == spelled) {
+        if !says || all.iter().any(|known| known.spelled == spelled) {
             continue;
         }
-        let mut terms = HashSet::new();
+        let mut asked = Asked { spelled, terms: HashSet::new(), parts: Vec::new() };
         analyzer.terms(word, |emit| {
-            terms.insert(emit.term.to_owned());
+            match emit.kind {
+                Kind::Part => asked.parts.push(emit.term.to_owned()),
+                _ => _ = asked.terms.insert(emit.term.to_owned()),
+            }
             true
         });
-        all.push((spelled, terms));
+        all.push(asked);
     }
     all
 }
@@ -119,20 +133,31 @@ fn asked(analyzer: &mut Analyzer, question: &str) -> Vec<(String, HashSet<String
 fn matched(
     means: &Means<'_>,
     analyzer: &mut Analyzer,
-    asked: &[(String, HashSet<String>)],
+    asked: &[Asked],
     place: Place,
 ) -> Result<Vec<String>, Damage> {
     let item = means.snapshot.item(place)?;
     let text = &item.text[..item.text.floor_char_boundary(TEXT_BYTES_LOOKED_AT)];
-    let mut missing: Vec<usize> = (0..asked.len()).collect();
+    // Of each word that was not met: the parts that were not.
+    let mut missing: Vec<(usize, Vec<&str>)> = asked
+        .iter()
+        .map(|word| word.parts.iter().map(String::as_str).collect())
+        .enumerate()
+        .collect();
     for text in [item.title, text] {
         analyzer.terms(text, |emit| {
-            missing.retain(|&at| !asked[at].1.contains(emit.term));
+            missing.retain_mut(|(at, parts)| {
+                let before = parts.len();
+                parts.retain(|part| *part != emit.term);
+                let is_whole = before > 0 && parts.is_empty();
+                !is_whole && !asked[*at].terms.contains(emit.term)
+            });
             !missing.is_empty()
         });
     }
-    let words = asked.iter().enumerate().filter(|(at, _)| !missing.contains(at));
-    Ok(words.map(|(_, (word, _))| word.clone()).take(WORDS_MAX).collect())
+    let is_missing = |at: usize| missing.iter().any(|(missing, _)| *missing == at);
+    let had = (0..).zip(asked).filter(|(at, _)| !is_missing(*at));
+    Ok(had.map(|(_, word)| word.spelled.clone()).take(WORDS_MAX).collect())
 }
 
 #[cfg(test)]
@@ -144,9 +169,9 @@ mod tests {
         let mut analyzer = Analyzer::new();
         let asked =
             asked(&mut analyzer, "Why is the lamp's wick not trimmed, and the lamp's lens?");
-        let words: Vec<&str> = asked.iter().map(|(word, _)| word.as_str()).collect();
+        let words: Vec<&str> = asked.iter().map(|word| word.spelled.as_str()).collect();
         assert_eq!(words, ["lamp's", "wick", "not", "trimmed", "lens"]);
-        assert!(asked[3].1.contains("trim"), "{asked:?}");
+        assert!(asked[3].terms.contains("trim"), "{asked:?}");
         let long =
             super::asked(&mut analyzer, &(0..1000).map(|at| format!("w{at} ")).collect::<String>());
         assert_eq!(long.len(), QUESTION_WORDS_MAX);

@@ -45,7 +45,7 @@ pub(super) struct Word {
 }
 
 /// Words that hold others together.
-const FILLERS: [&str; 58] = [
+const FILLERS: [&str; 60] = [
     "a",
     "an",
     "the",
@@ -104,44 +104,47 @@ const FILLERS: [&str; 58] = [
     "currently",
     "every",
     "each",
+    "can",
+    "still",
 ];
 const NEGATIONS: [&str; 12] = [
     "not", "no", "never", "none", "cannot", "without", "neither", "nor", "nobody", "nothing",
     "hardly", "longer",
 ];
-const NUMBERS: [&str; 32] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-    "twenty",
-    "thirty",
-    "forty",
-    "fifty",
-    "sixty",
-    "seventy",
-    "eighty",
-    "ninety",
-    "hundred",
-    "thousand",
-    "million",
-    "billion",
+/// As words and as digits.
+const NUMBERS: [(&str, &str); 32] = [
+    ("zero", "0"),
+    ("one", "1"),
+    ("two", "2"),
+    ("three", "3"),
+    ("four", "4"),
+    ("five", "5"),
+    ("six", "6"),
+    ("seven", "7"),
+    ("eight", "8"),
+    ("nine", "9"),
+    ("ten", "10"),
+    ("eleven", "11"),
+    ("twelve", "12"),
+    ("thirteen", "13"),
+    ("fourteen", "14"),
+    ("fifteen", "15"),
+    ("sixteen", "16"),
+    ("seventeen", "17"),
+    ("eighteen", "18"),
+    ("nineteen", "19"),
+    ("twenty", "20"),
+    ("thirty", "30"),
+    ("forty", "40"),
+    ("fifty", "50"),
+    ("sixty", "60"),
+    ("seventy", "70"),
+    ("eighty", "80"),
+    ("ninety", "90"),
+    ("hundred", "100"),
+    ("thousand", "1000"),
+    ("million", "1000000"),
+    ("billion", "1000000000"),
 ];
 const DATES: [&str; 18] = [
     "january",
@@ -164,7 +167,7 @@ const DATES: [&str; 18] = [
     "sunday",
 ];
 /// Words that shut each other out, each pair by its number.
-const STATES: [(&[&str], &[&str]); 14] = [
+const STATES: [(&[&str], &[&str]); 19] = [
     (&["enabled"], &["disabled"]),
     (&["open", "opened"], &["closed", "shut"]),
     (&["active"], &["inactive"]),
@@ -179,17 +182,19 @@ const STATES: [(&[&str], &[&str]); 14] = [
     (&["safe"], &["unsafe"]),
     (&["public"], &["private"]),
     (&["stable"], &["unstable"]),
+    (&["resolved"], &["unresolved"]),
+    (&["available"], &["unavailable"]),
+    (&["online"], &["offline"]),
+    (&["valid"], &["invalid"]),
+    (&["encrypted"], &["unencrypted"]),
 ];
 
 /// The words of the lists above. A word is looked up for each word of each text that is compared.
 static LISTED: LazyLock<HashMap<&str, Class>> = LazyLock::new(|| {
     let mut listed = HashMap::new();
-    let lists = [
-        (&FILLERS[..], Class::Filler),
-        (&NEGATIONS, Class::Negation),
-        (&NUMBERS, Class::Number),
-        (&DATES, Class::Date),
-    ];
+    let lists =
+        [(&FILLERS[..], Class::Filler), (&NEGATIONS, Class::Negation), (&DATES, Class::Date)];
+    listed.extend(NUMBERS.iter().map(|(word, _)| (*word, Class::Number)));
     for (list, class) in lists {
         listed.extend(list.iter().map(|word| (*word, class)));
     }
@@ -320,15 +325,34 @@ fn stem(word: &str, class: Class) -> String {
         .find(|ending| is_plain && word.len() >= shortest + ending.len() && word.ends_with(ending));
     let ending = ending.filter(|_| !word.ends_with("ss"));
     match (class, ending) {
-        (Class::Number, _) => word.replace(',', ""),
+        (Class::Number, _) => digits(word),
+        (Class::Negation, _) if word.ends_with("n't") => "not".to_owned(),
         (_, Some(ending)) => word[..word.len() - ending.len()].to_owned(),
         _ => word.to_owned(),
     }
 }
 
+/// A number in one spelling: `five` is `5`, `1,000` is `1000`.
+fn digits(word: &str) -> String {
+    if let Some((_, digits)) = NUMBERS.iter().find(|(spelled, _)| *spelled == word) {
+        return (*digits).to_owned();
+    }
+    word.replace(',', "")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_has_one_spelling() {
+        for (one, other) in [("five", "5"), ("1,000", "1000"), ("ninety", "90")] {
+            assert_eq!(digits(one), digits(other), "{one} / {other}");
+        }
+        for (one, other) in [("10", "1"), ("3.10", "3.1"), ("ninety", "nineteen")] {
+            assert_ne!(digits(one), digits(other), "{one} / {other}");
+        }
+    }
 
     fn classes(text: &str) -> Vec<(String, Class)> {
         words(text).map(|word| (word.stem, word.class)).collect()
@@ -340,7 +364,7 @@ mod tests {
         let wanted = [
             ("the", Class::Filler),
             ("port", Class::Plain),
-            ("isn't", Class::Negation),
+            ("not", Class::Negation),
             ("1024", Class::Number),
             ("it", Class::Filler),
             ("was", Class::Filler),
