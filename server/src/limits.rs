@@ -171,7 +171,7 @@ pub const QUEUE_MAX: usize = 512;
 /// write.
 pub const ANSWERS_MAX: usize = 1024;
 
-/// Bytes that these take, about.
+/// Bytes that these take, with the tables that they lie in.
 pub const ANSWERS_BYTES_MAX: usize = 1024 * 1024;
 
 /// Most event loops. One answers some 200,000 small requests a second on a core of its own; the other

@@ -94,11 +94,8 @@ fn a_kept_store_is_used_again_and_only_for_its_documents() {
     assert_eq!(fs::read_to_string(folder.join("mine/letter.txt")).unwrap(), "not yours");
 }
 
-#[test]
-fn a_supersession_set_is_measured() {
-    let scratch = scratch();
-    let folder = scratch.path();
-    scene(folder);
+/// A supersession set in `versions`.
+fn versions(folder: &Path) {
     let set = folder.join("versions");
     let documents = [(1, "Old ways"), (2, "Newer habits"), (3, "Something else")];
     let lines = documents.map(|(id, title)| json!({"id": id, "title": title}).to_string());
@@ -107,6 +104,49 @@ fn a_supersession_set_is_measured() {
     write(&set, "relations.json", relations.to_string());
     let asked = json!({"query": "Old ways", "stale": [1], "current": [2]});
     write(&set, "supersession_queries.jsonl", format!("{asked}\n"));
+}
+
+#[test]
+fn a_kept_store_is_of_its_relations_and_its_layout_too() {
+    let scratch = scratch();
+    let folder = scratch.path();
+    scene(folder);
+    versions(folder);
+    let ask = || eval(folder, &["versions", "--store", "kept", "--lane", "words"]);
+    assert!(ask().status.success());
+    let relations = folder.join("versions/relations.json");
+    let before = fs::read_to_string(&relations).unwrap();
+    fs::write(&relations, before.replace("\"new\":2", "\"new\":3")).unwrap();
+    assert_refused(&ask(), &["kept", "other relations"]);
+    fs::write(&relations, before).unwrap();
+    assert!(ask().status.success(), "it was left as it is");
+    // The same documents, as a ranked set: nothing replaces anything there.
+    let set = folder.join("versions");
+    fs::remove_file(set.join("supersession_queries.jsonl")).unwrap();
+    write(&set, "queries.jsonl", "{\"_id\": \"1\", \"text\": \"Old ways\"}\n");
+    write(&set, "qrels/test.tsv", "1\t1\t1\n");
+    assert_refused(&ask(), &["kept", "choose another folder"]);
+}
+
+#[test]
+fn the_time_of_the_questions_is_given_and_told() {
+    let scratch = scratch();
+    let folder = scratch.path();
+    scene(folder);
+    let first = report(folder, &["set", "--lane", "words"]);
+    assert_eq!(first["now"], "2026-01-01T00:00:00Z", "{first}");
+    let then = report(folder, &["set", "--lane", "words", "--now", "1999-12-31T22:00:00+02:00"]);
+    assert_eq!(then["now"], "1999-12-31T20:00:00Z", "{then}");
+    let wrong = eval(folder, &["set", "--now", "yesterday"]);
+    assert_refused(&wrong, &["--now", "RFC 3339"]);
+}
+
+#[test]
+fn a_supersession_set_is_measured() {
+    let scratch = scratch();
+    let folder = scratch.path();
+    scene(folder);
+    versions(folder);
     write(folder, "foreign.jsonl", "{\"query\": \"zzz qqq\"}\n{\"text\": \"xxx yyy\"}\n");
     for lane in ["words", "governed"] {
         let report = report(folder, &["versions", "--lane", lane, "--foreign", "foreign.jsonl"]);

@@ -1,28 +1,29 @@
 //! `recalld eval`: how good the answers are on a data set with known ones.
 
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use engine::{Durability, SearchMode};
-use sha2::{Digest, Sha256};
+use engine::{Durability, Micros, SearchMode};
 
 use super::scratch::Scratch;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
 use crate::app::{self, Settings, Started};
-use crate::eval::{Dataset, Foreign, Lane, evaluate};
+use crate::eval::{Dataset, Foreign, How, Lane, evaluate};
 use crate::limits::SYNC_INTERVAL;
 use crate::lines::import::{Import, ImportError};
 use crate::model::{Bar, Progress, Unit};
+use crate::names;
 use crate::net::Cancel;
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::tools::Context;
 
-/// In a store that is kept: of which documents it is. Written once all of them are in it.
+/// In a store that is kept: of which documents it is, and of what replaces what. Written once all of them are
+/// in it.
 const MADE_OF: &str = "eval-corpus.sha256";
 
 #[derive(Debug, Args)]
@@ -43,6 +44,9 @@ pub(super) struct EvalArgs {
     /// JSON Lines of questions about nothing in the data set: how many are not answered is counted.
     #[arg(long, value_name = "FILE")]
     foreign: Option<PathBuf>,
+    /// When it is for those that ask: what `last week` in a question is told from.
+    #[arg(long, default_value = "2026-01-01T00:00:00Z", value_name = "TIME", value_parser = names::parse_time)]
+    now: Micros,
     /// Keep the store here and use it again, so that documents are embedded once [default: a scratch
     /// folder, removed at the end].
     #[arg(long, value_name = "DIR")]
@@ -86,7 +90,8 @@ pub(super) fn run(args: &EvalArgs) -> Result<(), Failure> {
     let parts = prepared(args, &dataset, &data)?.parts;
     let caller = Caller::local_operator(&parts.workspace.name);
     let context = context(&parts, &caller);
-    let report = evaluate(&context, &dataset, lane, foreign.as_ref()).map_err(Failure::could)?;
+    let how = How { lane, now: args.now };
+    let report = evaluate(&context, &dataset, how, foreign.as_ref()).map_err(Failure::could)?;
     match args.common.json {
         true => tell_line(&report.to_json()),
         false => tell(&report.readable()),
@@ -102,11 +107,12 @@ fn context<'a>(parts: &'a Parts, caller: &'a Caller) -> Context<'a> {
 /// A store with the data set's documents and nothing else.
 fn prepared(args: &EvalArgs, dataset: &Dataset, data: &Path) -> Result<Started, Failure> {
     let made_of = data.join(MADE_OF);
-    let corpus = digest(dataset.corpus())?;
+    let wanted = dataset.made_of().map_err(|error| Failure::Usage(error.to_string()))?;
     let is_made = match fs::read_to_string(&made_of) {
-        Ok(found) if found == corpus => true,
+        Ok(found) if found == wanted => true,
         Ok(_) => {
-            let why = "holds the documents of another data set; choose another folder for --store";
+            let why = "holds the documents of another data set, of other relations, or of another version \
+                       of this program; choose another folder for --store";
             return Err(Failure::Usage(format!("{}: {why}", data.display())));
         }
         Err(_) => false,
@@ -129,7 +135,7 @@ fn prepared(args: &EvalArgs, dataset: &Dataset, data: &Path) -> Result<Started, 
     let started = app::start(&settings, &mut Bar::stderr(Unit::Bytes)).map_err(Failure::could)?;
     if !is_made {
         fill(args, dataset, &started.parts, data)?;
-        fs::write(&made_of, corpus).map_err(|error| failed(&made_of, &error))?;
+        fs::write(&made_of, wanted).map_err(|error| failed(&made_of, &error))?;
     }
     Ok(started)
 }
@@ -175,16 +181,4 @@ fn is_empty(folder: &Path) -> Result<bool, Failure> {
 
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Could(format!("{}: {error}", path.display()))
-}
-
-fn digest(file: &Path) -> Result<String, Failure> {
-    let unread = |error: std::io::Error| failed(file, &error);
-    let mut reader = BufReader::new(File::open(file).map_err(unread)?);
-    let (mut hash, mut piece) = (Sha256::new(), vec![0; 64 << 10]);
-    loop {
-        match reader.read(&mut piece).map_err(unread)? {
-            0 => return Ok(engine::hex(&hash.finalize())),
-            bytes => hash.update(&piece[..bytes]),
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use engine::{ItemId, SearchError, Snapshot};
+use engine::{ItemId, Micros, SearchError, Snapshot};
 use serde_json::{Value, json};
 
 use super::dataset::{Asked, Dataset, Foreign, Judged, Superseded};
@@ -36,9 +36,9 @@ impl Lane {
         }
     }
 
-    fn plan(self, text: &str, prefer_replacements: bool) -> Plan {
-        let question =
-            Question { text: text.to_owned(), limit: Some(RANKED), ..Question::default() };
+    fn plan(self, text: &str, now: Micros, prefer_replacements: bool) -> Plan {
+        let (text, now) = (text.to_owned(), Some(now));
+        let question = Question { text, limit: Some(RANKED), now, ..Question::default() };
         match self {
             Self::Words => Plan::keyword(question, prefer_replacements),
             Self::Meaning => Plan::semantic(question),
@@ -55,14 +55,23 @@ struct Answered {
 
 struct Asking<'a> {
     context: &'a Context<'a>,
-    lane: Lane,
+    how: How,
     latency: Latency,
+}
+
+/// How questions are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct How {
+    /// Which way they go.
+    pub lane: Lane,
+    /// When it is for those that ask: what `last week` is told from.
+    pub now: Micros,
 }
 
 impl Asking<'_> {
     fn ask(&mut self, text: &str, prefer_replacements: bool) -> Result<Answered, Refused> {
-        let plan = self.lane.plan(text, prefer_replacements);
-        let arguments = json!({"query": text, "lane": self.lane.name()});
+        let plan = self.how.lane.plan(text, self.how.now, prefer_replacements);
+        let arguments = json!({"query": text, "lane": self.how.lane.name()});
         let began = Instant::now();
         let answer = governed(self.context, "recalld eval", &arguments, false, |context| {
             recall_tool::answer(context, &plan, false)
@@ -149,10 +158,10 @@ fn are_reachable(
 pub fn evaluate(
     context: &Context<'_>,
     dataset: &Dataset,
-    lane: Lane,
+    how: How,
     foreign: Option<&Foreign>,
 ) -> Result<Report, Refused> {
-    let mut asking = Asking { context, lane, latency: Latency::default() };
+    let mut asking = Asking { context, how, latency: Latency::default() };
     let figures = match &dataset.asked {
         Asked::Ranked(questions) => Figures::Ranked(asking.ranked(questions)?),
         Asked::Superseded(questions) => Figures::Stale(asking.stale(questions)?),
@@ -169,5 +178,20 @@ pub fn evaluate(
     let snapshot = context.view().snapshot;
     let documents = snapshot.counts().map_err(refused)?.items;
     let name = dataset.name.clone();
-    Ok(Report { name, lane, documents, figures, latency, foreign: abstained })
+    let How { lane, now } = how;
+    Ok(Report { name, lane, now, documents, figures, latency, foreign: abstained })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recall::When;
+
+    #[test]
+    fn words_of_time_are_told_from_the_time_that_is_given() {
+        let day = 86_400_000_000;
+        let when = |now| Lane::Governed.plan("auks of yesterday", Micros(now), false).when;
+        let Some(When::Within(period)) = when(10 * day + 5) else { panic!("{:?}", when(0)) };
+        assert_eq!((period.start, period.end), (Micros(9 * day), Micros(10 * day)));
+    }
 }

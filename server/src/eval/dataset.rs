@@ -4,10 +4,12 @@
 //! Owns both layouts and their bounds. Documents are read as a stream; questions are held in memory.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::lines::{DatasetError, each, each_object, name_of, text_of};
 
@@ -17,8 +19,16 @@ const DOCUMENTS_MAX: u64 = 10_000_000;
 const QUESTIONS_MAX: u64 = 1_000_000;
 /// Lines of judgments.
 const JUDGMENTS_MAX: u64 = 10_000_000;
+/// Bytes of a file that are read at once.
+const PIECE_BYTES: usize = 64 << 10;
 /// Bytes of the file that names what replaces what.
 const RELATIONS_BYTES_MAX: u64 = 64 << 20;
+
+/// How documents become items. Another way of it has another number, so that no store made by an older one is
+/// taken for one of this.
+const ITEMS_VERSION: &str = "eval items 2";
+/// When documents were recorded: a data set does not say, and no question asks for that day by chance.
+const RECORDED_AT: &str = "1970-01-01T00:00:00Z";
 
 /// A question of a ranked set.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +65,8 @@ pub struct Dataset {
     /// Its folder's name.
     pub name: String,
     corpus: PathBuf,
-    /// What each document replaces.
+    /// The file that says what each document replaces; of a supersession set.
+    relations: Option<PathBuf>,
     replaces: HashMap<String, Vec<String>>,
     /// What is asked of it.
     pub asked: Asked,
@@ -82,12 +93,27 @@ impl Dataset {
         let name = name.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
         let name = name.map_or_else(|| "data".to_owned(), |name| name.into_owned());
         let superseded = folder.join("supersession_queries.jsonl");
-        let (replaces, asked) = if superseded.is_file() {
-            (replaced(folder)?, Asked::Superseded(superseded_questions(&superseded)?))
-        } else {
-            (HashMap::new(), Asked::Ranked(judged_questions(folder, split)?))
+        let relations = superseded.is_file().then(|| folder.join("relations.json"));
+        let (replaces, asked) = match &relations {
+            Some(file) => (replaced(file)?, Asked::Superseded(superseded_questions(&superseded)?)),
+            None => (HashMap::new(), Asked::Ranked(judged_questions(folder, split)?)),
         };
-        Ok(Self { name, corpus: corpus(folder)?, replaces, asked })
+        Ok(Self { name, corpus: corpus(folder)?, relations, replaces, asked })
+    }
+
+    /// The SHA-256, in hexadecimal, of all that its items are made of: the documents, what replaces what, and
+    /// how both become items. What is asked of them is no part of it.
+    ///
+    /// # Errors
+    /// `DatasetError`: a file cannot be read.
+    pub fn made_of(&self) -> Result<String, DatasetError> {
+        let mut hash = Sha256::new();
+        hash.update(ITEMS_VERSION);
+        hash.update(sha256(&self.corpus)?);
+        if let Some(relations) = &self.relations {
+            hash.update(sha256(relations)?);
+        }
+        Ok(engine::hex(&hash.finalize()))
     }
 
     /// The file with the documents.
@@ -131,6 +157,7 @@ impl Dataset {
         }
         let mut item = json!({
             "type": "item", "ref": name, "kind": "note", "title": title, "text": text,
+            "recorded_at": RECORDED_AT,
         });
         if let Some(replaced) = self.replaces.get(&name) {
             item["supersedes"] = replaced.clone().into();
@@ -227,15 +254,26 @@ fn names(object: &Value, field: &str) -> Result<Vec<String>, String> {
     names.collect::<Option<_>>().ok_or_else(wrong)
 }
 
+fn sha256(file: &Path) -> Result<[u8; 32], DatasetError> {
+    let unread = |error: io::Error| DatasetError::of(file, error);
+    let mut reader = File::open(file).map_err(unread)?;
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; PIECE_BYTES]);
+    loop {
+        match reader.read(&mut piece).map_err(unread)? {
+            0 => return Ok(hash.finalize().into()),
+            bytes => hash.update(&piece[..bytes]),
+        }
+    }
+}
+
 /// What each document replaces, by `relations.json`.
-fn replaced(folder: &Path) -> Result<HashMap<String, Vec<String>>, DatasetError> {
-    let file = folder.join("relations.json");
-    let wrong = |why: &dyn std::fmt::Display| DatasetError::of(&file, why);
-    let about = std::fs::metadata(&file).map_err(|error| wrong(&error))?;
+fn replaced(file: &Path) -> Result<HashMap<String, Vec<String>>, DatasetError> {
+    let wrong = |why: &dyn std::fmt::Display| DatasetError::of(file, why);
+    let about = std::fs::metadata(file).map_err(|error| wrong(&error))?;
     if about.len() > RELATIONS_BYTES_MAX {
         return Err(wrong(&format!("is longer than {RELATIONS_BYTES_MAX} bytes")));
     }
-    let bytes = std::fs::read(&file).map_err(|error| wrong(&error))?;
+    let bytes = std::fs::read(file).map_err(|error| wrong(&error))?;
     let relations: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(&error))?;
     let pairs = relations["supersession"].as_array();
     let mut replaced: HashMap<String, Vec<String>> = HashMap::new();

@@ -9,5 +9,5 @@ mod lines;
 mod measures;
 mod report;
 
-pub use ask::{Lane, evaluate};
+pub use ask::{How, Lane, evaluate};
 pub use dataset::{Dataset, Foreign};

@@ -1,9 +1,11 @@
 //! What an evaluation found, for programs and for people.
 
+use engine::Micros;
 use serde_json::{Value, json};
 
 use super::ask::{Lane, RANKED};
 use super::measures::{Latency, Ranked, Stale, share};
+use crate::names;
 
 /// What was measured, by the layout of the data set.
 #[derive(Debug, Clone)]
@@ -17,6 +19,7 @@ pub(super) enum Figures {
 pub struct Report {
     pub(super) name: String,
     pub(super) lane: Lane,
+    pub(super) now: Micros,
     pub(super) documents: u64,
     pub(super) figures: Figures,
     pub(super) latency: Latency,
@@ -31,8 +34,8 @@ impl Report {
     /// As `--json` prints it (`format-spec/eval.md`).
     pub fn to_json(&self) -> Value {
         let mut report = json!({
-            "dataset": self.name, "lane": self.lane.name(), "documents": self.documents,
-            "ranked": RANKED,
+            "dataset": self.name, "lane": self.lane.name(), "now": names::time(self.now),
+            "documents": self.documents, "ranked": RANKED,
         });
         match &self.figures {
             Figures::Ranked(ranked) => {

@@ -6,35 +6,74 @@
 //! know who asks.
 
 use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use engine::{Edition, Filter, Hit, Moment};
+use engine::{Edition, Filter, Hidden, Hit, Moment};
 
 use crate::limits::{ANSWERS_BYTES_MAX, ANSWERS_MAX};
 
 /// Bytes of one answer that is kept, at most: a long question is not asked twice.
 const ANSWER_BYTES_MAX: usize = ANSWERS_BYTES_MAX / 64;
 
+/// Bytes that an allocation shared by counting has beside what it holds: two counts.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
+
+/// Places of a table for each thing in it, about: one that has just grown is more than half empty.
+const PLACES_EACH: usize = 3;
+
 /// What was asked, of one edition of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     /// The question, as it is encoded.
-    pub(super) text: String,
+    text: String,
     /// How many were asked for.
-    pub(super) limit: usize,
-    /// Which items may be found.
-    pub(super) filter: Filter,
+    limit: usize,
+    /// Which items may be found, but for what is hidden.
+    filter: Filter,
+    /// What is hidden.
+    hidden: Option<Same>,
     /// From when the store was looked at.
-    pub(super) moment: Moment,
+    moment: Moment,
+}
+
+/// What is hidden from a caller, told from other such by itself. It keeps no row of it: only its address,
+/// which is nobody else's for as long as this is there.
+#[derive(Debug, Clone)]
+struct Same(Weak<Hidden>);
+
+impl PartialEq for Same {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
+
+impl Eq for Same {}
+
+impl Hash for Same {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_ptr().hash(state);
+    }
+}
+
+impl Key {
+    /// `None` for a question whose items were chosen one by one: they are chosen anew for each, so nobody would
+    /// find this again.
+    pub(super) fn of(text: &str, limit: usize, filter: &Filter, moment: Moment) -> Option<Self> {
+        let hidden = filter.hidden.as_ref().map(|hidden| Same(Arc::downgrade(hidden)));
+        let filter = Filter { hidden: None, ..filter.clone() };
+        let text = text.to_owned();
+        filter.among.is_none().then_some(Self { text, limit, filter, hidden, moment })
+    }
 }
 
 impl Takes<Answer> for Key {
     fn bytes(&self, answer: &Answer) -> usize {
         let kinds = self.filter.kinds.iter().map(|kind| size_of::<String>() + kind.len());
         let names = self.filter.modality.as_ref().map_or(0, String::len) + kinds.sum::<usize>();
-        let answers = size_of_val(&*answer.query) + size_of_val(&*answer.hits);
-        size_of::<(Self, Answer)>() + self.text.len() + names + answers
+        let answers = size_of_val(&*answer.query) + size_of_val(&*answer.hits) + 2 * COUNTS_BYTES;
+        let hidden = self.hidden.as_ref().map_or(0, |_| size_of::<Hidden>() + COUNTS_BYTES);
+        PLACES_EACH * size_of::<(Self, Answer)>() + self.text.len() + names + answers + hidden
     }
 }
 
@@ -90,14 +129,15 @@ impl Vectors {
     }
 }
 
-/// What a thing takes up beside another, in bytes, about.
+/// What a thing takes up beside another, in bytes. What both caches have of one vector is counted in each.
 trait Takes<V> {
     fn bytes(&self, value: &V) -> usize;
 }
 
 impl Takes<Arc<[f32]>> for Encoded {
     fn bytes(&self, vector: &Arc<[f32]>) -> usize {
-        size_of::<(Self, Arc<[f32]>)>() + self.text.len() + size_of_val(&**vector)
+        let vectors = size_of_val(&**vector) + COUNTS_BYTES;
+        PLACES_EACH * size_of::<(Self, Arc<[f32]>)>() + self.text.len() + vectors
     }
 }
 
@@ -194,12 +234,7 @@ mod tests {
     use super::*;
 
     fn key(text: &str) -> Key {
-        Key {
-            text: text.to_owned(),
-            limit: 5,
-            filter: Filter::default(),
-            moment: Moment::default(),
-        }
+        Key::of(text, 5, &Filter::default(), Moment::default()).unwrap()
     }
 
     fn nothing() -> Answer {
@@ -234,6 +269,33 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_is_of_what_is_hidden_and_keeps_nothing_of_it() {
+        let (_folder, store) = store(40);
+        let snapshot = store.snapshot();
+        let hidden = || {
+            let hidden = snapshot.hide(&Hidden::default(), |_| engine::Sight::Nothing);
+            Some(Arc::new(hidden.unwrap()))
+        };
+        let of = |hidden: &Option<Arc<Hidden>>| {
+            let filter = Filter { hidden: hidden.clone(), ..Filter::default() };
+            Key::of("a", 5, &filter, Moment::default()).unwrap()
+        };
+        let (one, other) = (hidden(), hidden());
+        let answers = Answers::default();
+        answers.put(snapshot.edition(), of(&one), &nothing());
+        assert!(answers.get(snapshot.edition(), &of(&one)).is_some());
+        for another in [&other, &None] {
+            assert_eq!(answers.get(snapshot.edition(), &of(another)), None);
+        }
+        let rows = Arc::downgrade(one.as_ref().unwrap());
+        drop(one);
+        assert!(rows.upgrade().is_none(), "who alone would keep it is the cache");
+        assert!(of(&other).bytes(&nothing()) > of(&None).bytes(&nothing()));
+        let chosen = Filter { among: Some(Arc::default()), ..Filter::default() };
+        assert_eq!(Key::of("a", 5, &chosen, Moment::default()), None);
+    }
+
+    #[test]
     fn a_vector_is_of_one_model_and_there_is_room_for_so_many() {
         let vectors = Vectors::default();
         let of = |model: u8, text: &str| Encoded { model: [model; 32], text: text.to_owned() };
@@ -265,6 +327,8 @@ mod tests {
         }
         answers.put(edition, key(&"x".repeat(ANSWER_BYTES_MAX)), &nothing());
         let kept = answers.kept();
+        let young = &kept.recent.young;
+        assert!(young.of.capacity() <= PLACES_EACH * young.of.len().max(4));
         for half in [&kept.recent.young, &kept.recent.old] {
             let bytes: usize = half.of.iter().map(|(key, answer)| key.bytes(answer)).sum();
             assert_eq!(bytes, half.bytes);

@@ -39,13 +39,7 @@ pub(super) fn meaning(
     let Meaning { passes, answers, .. } = means.meaning;
     let snapshot = means.snapshot;
     let (edition, limit) = (snapshot.edition(), plan.bounds.candidate_limit);
-    // What stands in quotes is chosen anew for each question, so nobody would find this again.
-    let key = plan.filter.among.is_none().then(|| Key {
-        text: plan.text.clone(),
-        limit,
-        filter: plan.filter.clone(),
-        moment: snapshot.moment(),
-    });
+    let key = Key::of(&plan.text, limit, &plan.filter, snapshot.moment());
     let answer = if let Some(answer) = key.as_ref().and_then(|key| answers.get(edition, key)) {
         answer
     } else {

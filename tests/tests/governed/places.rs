@@ -144,3 +144,19 @@ fn a_redacted_item_is_shown_in_outline_where_its_file_or_time_is_named() {
         assert!(!answer.to_string().contains("4711"), "{answer}");
     }
 }
+
+#[test]
+fn a_compound_is_told_of_what_has_all_of_it() {
+    let house = House::new();
+    house.write(vec![
+        note(1, "Sample rst files of each kind."),
+        note(2, "The tide-table.rst of the harbour lists files."),
+        note(3, "A table of the tide lists rst files."),
+    ]);
+    let answer = house.ask("which files does tide-table.rst name?");
+    let words = |id| item(&answer, id)["why"]["words"].clone();
+    assert_eq!(words(1), serde_json::json!(["files"]), "{answer}");
+    for id in [2, 3] {
+        assert_eq!(words(id), serde_json::json!(["files", "tide-table.rst"]), "{answer}");
+    }
+}

@@ -363,6 +363,35 @@ fn a_replacement_steps_above_what_it_replaced() {
 }
 
 #[test]
+fn what_is_titled_as_the_question_comes_first_and_each_keeps_its_own_score() {
+    let mut mcp = McpClient::open(service());
+    let titled = json!({"title": "Samphire beds", "text": "Nobody knows who planted them."});
+    let titled = mcp.call("brain_remember", &titled)["item"]["id"].clone();
+    let worded = json!({"title": "Of samphire, samphire beds and beds of samphire",
+        "text": "Samphire beds: samphire beds, beds and samphire."});
+    let worded = mcp.call("brain_remember", &worded)["item"]["id"].clone();
+    let seeds = |query: &str| recall(&json!({"query": query, "limit": 50}));
+    let score = |seeds: &[Value], id: &Value| {
+        let seed = seeds.iter().find(|seed| seed["id"] == *id);
+        seed.and_then(|seed| seed["score"].as_f64()).unwrap()
+    };
+    let asked = seeds("samphire BEDS?");
+    assert_eq!((&asked[0]["id"], &asked[1]["id"]), (&titled, &worded));
+    assert!(score(&asked, &titled) < score(&asked, &worded), "{asked:?}");
+    // The same words, though nothing is titled so: by score alone, and that is the same.
+    let turned = seeds("beds samphire");
+    assert_eq!((&turned[0]["id"], &turned[1]["id"]), (&worded, &titled));
+    for id in [&titled, &worded] {
+        assert!((score(&asked, id) - score(&turned, id)).abs() < f64::EPSILON, "{asked:?}");
+    }
+    let scores = |seeds: &[Value]| {
+        seeds.iter().map(|seed| seed["score"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    assert!(scores(&turned).is_sorted_by(|a, b| a >= b));
+    assert!(scores(&asked[1..]).is_sorted_by(|a, b| a >= b));
+}
+
+#[test]
 fn what_was_said_of_an_item_comes_back_with_it() {
     let mut mcp = McpClient::open(service());
     let old = mcp.call("brain_remember", &json!({"text": "Quillwort ferry times, first edition."}));
