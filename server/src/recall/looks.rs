@@ -5,9 +5,10 @@
 //! reached. Must not know how a lane looks.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Damage, Place, SearchError};
+use engine::{Damage, Place, SearchError, Status};
 
 use super::arbitrate::{self, Folding, Ordered};
 use super::fuse::{self, Fused};
@@ -102,9 +103,9 @@ impl Given {
         };
         let mut given = Self { replaced: ordered.replaced, ..Self::default() };
         let mut folding = Folding::of(means.snapshot);
-        given.take(means, plan, ordered.candidates, &mut folding)?;
+        given.take(means, plan, (ordered.candidates, standing), &mut folding)?;
         given.apart = given.items.len();
-        given.take(means, plan, ordered.behind, &mut folding)?;
+        given.take(means, plan, (ordered.behind, standing), &mut folding)?;
         given.names_cut = ordered.cut_short || folding.cut_short;
         Ok(given)
     }
@@ -114,7 +115,7 @@ impl Given {
         &mut self,
         means: &Means<'a>,
         plan: &Plan,
-        candidates: Vec<Fused>,
+        (candidates, standing): (Vec<Fused>, &mut Standing<'_>),
         folding: &mut Folding<'a>,
     ) -> Result<(), SearchError> {
         for candidate in candidates {
@@ -122,7 +123,7 @@ impl Given {
                 break;
             }
             means.snapshot.check()?;
-            self.gate(means, candidate)?;
+            self.gate(means, candidate, standing)?;
             if plan.explains {
                 folding.fold_last(&mut self.items)?;
             }
@@ -132,7 +133,12 @@ impl Given {
 
     /// Asks policy about one candidate and files it accordingly. Lanes pass over what is denied; here nothing gets
     /// by that came in another way.
-    fn gate(&mut self, means: &Means<'_>, found: Fused) -> Result<(), Damage> {
+    fn gate(
+        &mut self,
+        means: &Means<'_>,
+        found: Fused,
+        standing: &mut Standing<'_>,
+    ) -> Result<(), Damage> {
         let item = means.snapshot.item(found.place)?;
         let decision = means.may_read(&item);
         match decision.verdict {
@@ -145,6 +151,10 @@ impl Given {
             Verdict::Deny => self.withheld.push(means.withheld(found.place)?),
         }
         if decision.verdict != Verdict::Deny {
+            let standing = match means.snapshot.status(found.place)? {
+                Status::Superseded => Arc::clone(standing.in_place_of(item.id)?.current()),
+                _ => Arc::default(),
+            };
             self.items.push(Recalled {
                 place: found.place,
                 score: found.score,
@@ -154,6 +164,7 @@ impl Given {
                 is_meant: found.is_meant || found.is_titled,
                 verdict: decision.verdict,
                 rule: decision.rule.to_owned(),
+                standing,
                 why: None,
                 duplicates: Vec::new(),
                 neighbours: Vec::new(),
