@@ -174,7 +174,7 @@ fn seeds(
     let mut outcome = recall_tool::run(context, &view, plan)?;
     let knows: show::Knows<'_> = &|other| context.may_know(other);
     let (seeds, left_out) = recall_tool::shown(context, snapshot, plan, &mut outcome, |found| {
-        let mut seed = show::seed(snapshot, found.place, found.verdict, knows)?;
+        let mut seed = show::recalled(snapshot, found, knows)?;
         seed.insert("score".to_owned(), show::score(found.score));
         Ok(Value::Object(seed))
     })?;

@@ -99,7 +99,7 @@ fn copy_that_stands(
         return Ok(None);
     }
     let old = snapshot.item(place)?;
-    for &next in standing.in_place_of(old.id)?.current() {
+    for &next in standing.in_place_of(old.id)?.current().iter() {
         if !means.reads(next) {
             continue; // to find it the same would tell what it says
         }

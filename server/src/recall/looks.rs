@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Damage, Place, SearchError};
+use engine::{Damage, Place, SearchError, Status};
 
 use super::arbitrate::{self, Folding, Ordered};
 use super::fuse::{self, Fused};
@@ -117,9 +118,9 @@ impl<'a> Given<'a> {
             folding: Folding::of(means.snapshot),
             apart: 0,
         };
-        given.take(means, plan, ordered.candidates)?;
+        given.take(means, plan, ordered.candidates, standing)?;
         given.apart = given.items.len();
-        given.take(means, plan, ordered.behind)?;
+        given.take(means, plan, ordered.behind, standing)?;
         given.names_cut = ordered.cut_short || given.folding.cut_short;
         Ok(given)
     }
@@ -130,13 +131,14 @@ impl<'a> Given<'a> {
         means: &Means<'a>,
         plan: &Plan,
         candidates: Vec<Fused>,
+        standing: &mut Standing<'_>,
     ) -> Result<(), SearchError> {
         for candidate in candidates {
             if self.items.len() == plan.bounds.limit {
                 break;
             }
             means.snapshot.check()?;
-            self.gate(means, candidate)?;
+            self.gate(means, candidate, standing)?;
             if plan.explains {
                 self.folding.fold_last(&mut self.items)?;
             }
@@ -146,7 +148,12 @@ impl<'a> Given<'a> {
 
     /// Asks policy about one candidate and files it accordingly. Lanes pass over what is denied; here nothing gets
     /// by that came in another way.
-    fn gate(&mut self, means: &Means<'_>, found: Fused) -> Result<(), Damage> {
+    fn gate(
+        &mut self,
+        means: &Means<'_>,
+        found: Fused,
+        standing: &mut Standing<'_>,
+    ) -> Result<(), Damage> {
         let item = means.snapshot.item(found.place)?;
         let decision = means.may_read(&item);
         match decision.verdict {
@@ -159,6 +166,10 @@ impl<'a> Given<'a> {
             Verdict::Deny => self.withheld.push(means.withheld(found.place)?),
         }
         if decision.verdict != Verdict::Deny {
+            let standing = match means.snapshot.status(found.place)? {
+                Status::Superseded => Arc::clone(standing.in_place_of(item.id)?.current()),
+                _ => Arc::default(),
+            };
             self.items.push(Recalled {
                 place: found.place,
                 score: found.score,
@@ -168,6 +179,7 @@ impl<'a> Given<'a> {
                 is_meant: found.is_meant || found.is_titled,
                 verdict: decision.verdict,
                 rule: decision.rule.to_owned(),
+                standing,
                 why: None,
                 duplicates: Vec::new(),
                 neighbours: Vec::new(),

@@ -127,6 +127,8 @@ pub struct Recalled {
     pub verdict: Verdict,
     /// Name of the rule.
     pub rule: String,
+    /// What stands in its place, whether or not the caller may see it; nothing, where it is current.
+    pub standing: Arc<[Place]>,
     /// What led to it; of the governed path, where the caller sees its text.
     pub why: Option<Why>,
     /// Items that say the same, and are not given beside it.
@@ -353,6 +355,7 @@ mod tests {
             is_meant: false,
             verdict: Verdict::Redact,
             rule: String::new(),
+            standing: Arc::default(),
             why: None,
             duplicates: Vec::new(),
             neighbours: Vec::new(),

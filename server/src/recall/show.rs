@@ -4,7 +4,7 @@ use engine::{Damage, ItemId, ItemView, Place, Snapshot, Span, Status, hex};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{NeighbourAt, Room};
+use super::{NeighbourAt, Recalled, Room};
 use crate::govern::Verdict;
 use crate::names;
 
@@ -25,6 +25,25 @@ pub fn seed(
     verdict: Verdict,
     knows: Knows<'_>,
 ) -> Result<Map<String, Value>, Damage> {
+    fields(snapshot, (place, verdict), None, knows)
+}
+
+/// The same of an item that was recalled.
+pub fn recalled(
+    snapshot: &Snapshot,
+    found: &Recalled,
+    knows: Knows<'_>,
+) -> Result<Map<String, Value>, Damage> {
+    fields(snapshot, (found.place, found.verdict), Some(&found.standing), knows)
+}
+
+/// Both. `standing` is what stands in place of the item, where that is known.
+fn fields(
+    snapshot: &Snapshot,
+    (place, verdict): (Place, Verdict),
+    standing: Option<&[Place]>,
+    knows: Knows<'_>,
+) -> Result<Map<String, Value>, Damage> {
     let item = snapshot.item(place)?;
     let redacted = verdict != Verdict::Allow;
     let mut shown = Map::new();
@@ -39,7 +58,10 @@ pub fn seed(
     shown.insert("tags".into(), if redacted { json!([]) } else { json!(item.tags) });
     shown.insert("status".into(), snapshot.status(place)?.name().into());
     let mut erased = Vec::new();
-    let newer = superseded_by(snapshot, place, &item, (knows, &mut erased))?;
+    let newer = match snapshot.status(place)? {
+        Status::Superseded => superseded_by(snapshot, &item, standing, (knows, &mut erased))?,
+        _ => Value::Null,
+    };
     let older = supersedes(snapshot, &item, (knows, &mut erased))?;
     shown.insert("superseded_by".into(), newer);
     shown.insert("supersedes".into(), older);
@@ -67,14 +89,14 @@ pub fn content_sha256(item: &ItemView<'_>, verdict: Verdict) -> [u8; 32] {
 /// else the one that did and was erased last, which is added to `erased`.
 fn superseded_by(
     snapshot: &Snapshot,
-    place: Place,
     item: &ItemView<'_>,
+    standing: Option<&[Place]>,
     (knows, erased): (Knows<'_>, &mut Vec<Value>),
 ) -> Result<Value, Damage> {
-    if snapshot.status(place)? != Status::Superseded {
-        return Ok(Value::Null);
-    }
-    let standing = snapshot.current_successors(item.id)?.places;
+    let standing = match standing {
+        Some(known) => known.to_vec(),
+        None => snapshot.current_successors(item.id)?.places,
+    };
     let direct = snapshot.direct_successors(item.id)?;
     for newest in standing.into_iter().rev().chain(direct.into_iter().rev()) {
         if let Some(name) = name_of(snapshot, newest, knows)? {

@@ -44,7 +44,7 @@ impl InPlace {
     }
 
     /// All that stands in its place, whether or not the caller may see it.
-    pub(super) fn current(&self) -> &[Place] {
+    pub(super) fn current(&self) -> &Arc<[Place]> {
         &self.current
     }
 

@@ -239,7 +239,7 @@ fn item_json(
 ) -> Result<Value, ToolError> {
     let item = snapshot.item(found.place)?;
     let knows: show::Knows<'_> = &|other| context.may_know(other);
-    let seed = show::seed(snapshot, found.place, found.verdict, knows)?;
+    let seed = show::recalled(snapshot, found, knows)?;
     let mut shown = json!({
         "id": seed["id"], "kind": seed["kind"], "title": seed["title"],
         "score": show::score(found.score), "status": seed["status"],

@@ -1,7 +1,8 @@
-//! How much of a kind an answer names (RCL-05, RCL-06, RCL-07), and that it says where there is more.
+//! How much of a kind an answer names (RCL-05, RCL-06, RCL-07), and that it says where there is more
+//! and where nothing answers.
 
-use engine::{ItemDraft, ItemId};
-use serde_json::json;
+use engine::{ItemDraft, ItemId, Sensitivity};
+use serde_json::{Value, json};
 
 use super::{House, ids, item, note};
 
@@ -46,4 +47,56 @@ fn so_many_come_in_place_of_one() {
         assert_eq!(answer["routing"]["truncated"], is_cut, "{answer}");
         assert_eq!(item(&answer, ids(&answer)[0])["why"]["replaced"], json!(super::name(1)));
     }
+}
+
+#[test]
+fn a_text_that_is_cut_is_told() {
+    let house = House::new();
+    house.write(vec![note(1, &format!("Gannets nest. {}", "And nest again. ".repeat(400)))]);
+    let answer = house.ask("where do gannets nest?");
+    assert!(
+        item(&answer, 1).get("text").is_none() && answer["routing"]["truncated"].as_bool().unwrap(),
+        "{answer}"
+    );
+    assert!(item(&answer, 1)["snippet"].as_str().unwrap().len() <= 4096);
+}
+
+/// Whether an answer says that nothing answers; it has then what comes nearest at most.
+fn abstained(answer: &Value) -> bool {
+    let routing = &answer["routing"];
+    let abstained = routing["abstained"].as_bool().unwrap();
+    assert_eq!(routing.get("abstained_why").is_some(), abstained, "{answer}");
+    assert!(!abstained || ids(answer).len() <= 3, "{answer}");
+    abstained
+}
+
+#[test]
+fn who_names_an_item_is_answered_and_who_names_nothing_there_is_not() {
+    let house = House::new();
+    let titled = ItemDraft { title: "Rope locker".to_owned(), ..note(2, "Keys, hooks and tar.") };
+    let secret = ItemDraft {
+        sensitivity: Sensitivity::Restricted,
+        ..note(3, "The code of tide_gate_code is known to nobody.")
+    };
+    house.write(vec![note(1, "The call of wind_spring_now turns the drum."), titled, secret]);
+    house.write((10..20).map(|id| note(id, &format!("Herring number {id} was salted."))).collect());
+    for (question, id) in [
+        ("does anybody sing to wind_spring_now in the choir of the mainland?", 1),
+        ("rope locker", 2),
+        ("turns the drum", 1),
+    ] {
+        let answer = house.ask_as_member(question);
+        assert!(!abstained(&answer) && ids(&answer)[0] == id, "{question}: {answer}");
+    }
+    for question in [
+        "does anybody sing to drop_anchor_now in the choir of the mainland?",
+        "which opera is sung by the choir of the mainland?",
+        "salted caramel pudding with vanilla sauce",
+        // A name that only what is hidden has is the same as one that nothing has.
+        "does anybody sing to tide_gate_code in the choir of the mainland?",
+    ] {
+        assert!(abstained(&house.ask_as_member(question)), "{question}");
+    }
+    let question = "does anybody sing to tide_gate_code in the choir of the mainland?";
+    assert!(!abstained(&house.ask(question)), "who sees it is answered");
 }

@@ -2,8 +2,9 @@
 
 use engine::{Batch, EdgeDraft, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
 use serde_json::Value;
+use server::recall::{Plan, Question};
 
-use super::{House, ids, note, time};
+use super::{House, ids, item, member, note, operator, time};
 
 fn secret(item: ItemDraft) -> ItemDraft {
     ItemDraft { sensitivity: Sensitivity::Restricted, ..item }
@@ -65,6 +66,26 @@ fn what_a_time_a_file_a_symbol_or_an_edge_leads_to_is_noted_where_it_is_denied()
         // Nothing has an embedding, and by words alone the third question would have found it, too.
         assert_eq!(withheld(&answer), 1, "{question}: {answer}");
         assert_eq!(withheld(&house.ask(question)), 0, "{question}");
+    }
+}
+
+#[test]
+fn a_neighbour_that_is_denied_is_noted_once_and_takes_a_place_of_nobody() {
+    let house = House::new();
+    let seeds = vec![note(1, "A wick is wound there."), note(2, "The wick was cut.")];
+    house.write(seeds);
+    house.write(vec![secret(note(9, "Oars.")), note(10, "Herring."), note(11, "Rope.")]);
+    let weaker = |to| EdgeDraft { weight: 0.5, ..edge(1, to) };
+    let edges = vec![edge(1, 9), edge(2, 9), weaker(10), weaker(11)];
+    house.write_batch(Batch { edges, ..Batch::default() });
+    for (count, given) in [(2, 2), (3, 2)] {
+        let text = "wick".to_owned();
+        let question = Question { text, neighbours: Some(count), ..Question::default() };
+        let plan = Plan::keyword(question, false);
+        let answer = house.follow(&member(), &plan);
+        let neighbours = item(&answer, 1)["neighbors"].as_array().unwrap();
+        assert_eq!((neighbours.len(), withheld(&answer)), (given, 1), "{answer}");
+        assert_eq!(withheld(&house.follow(&operator(), &plan)), 0);
     }
 }
 

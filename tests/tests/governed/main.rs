@@ -27,7 +27,8 @@ use server::model::Silent;
 use server::names;
 use server::net::Cancel;
 use server::parts::Caller;
-use server::tools::{Answer, Context, find};
+use server::recall::Plan;
+use server::tools::{Answer, Context, find, recall};
 use tempfile::TempDir;
 use tests::service::{scratch, settings};
 use tests::tiny_model::Tiny;
@@ -97,17 +98,27 @@ impl House {
         self.write_batch(Batch { tombstones: vec![stone], ..Batch::default() });
     }
 
-    fn call(&self, caller: &Caller, tool: &str, arguments: Value) -> Answer {
-        let context = Context {
+    fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&Context<'_>) -> T) -> T {
+        run(&Context {
             parts: &self.started.parts,
             caller,
             cancel: &Cancel::new(),
             deadline: Instant::now() + Duration::from_secs(60),
             progress: None,
-        };
+        })
+    }
+
+    fn call(&self, caller: &Caller, tool: &str, arguments: Value) -> Answer {
         let Value::Object(raw): Value = arguments else { panic!("arguments are an object") };
         let raw: Map<String, Value> = raw;
-        find(caller, tool).unwrap().call(&context, &raw).unwrap()
+        self.with_context(caller, |context| {
+            find(caller, tool).unwrap().call(context, &raw).unwrap()
+        })
+    }
+
+    /// What comes of a plan that is not the governed path's.
+    fn follow(&self, caller: &Caller, plan: &Plan) -> Value {
+        self.with_context(caller, |context| recall::answer(context, plan, true).unwrap().structured)
     }
 
     /// What the operator is told.
@@ -117,10 +128,12 @@ impl House {
 
     /// What a member of a team is told.
     fn ask_as_member(&self, query: &str) -> Value {
-        let member =
-            Caller { principal: "user:ada".to_owned(), plan: "team".to_owned(), ..operator() };
-        self.call(&member, RECALL, json!({"query": query})).structured
+        self.call(&member(), RECALL, json!({"query": query})).structured
     }
+}
+
+fn member() -> Caller {
+    Caller { principal: "user:ada".to_owned(), plan: "team".to_owned(), ..operator() }
 }
 
 fn operator() -> Caller {
