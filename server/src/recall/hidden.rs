@@ -126,14 +126,17 @@ fn sight(rules: &Rules, who: &Who<'_>, class: &Class<'_>) -> Sight {
 /// that.
 pub(super) struct Shown {
     count: usize,
+    /// Whether quotes counted for nothing, since nothing has what stands in them.
+    unquoted: bool,
     /// The lanes' own scores of the worst that they found.
     words: Option<f32>,
     meaning: Option<f32>,
 }
 
 impl Shown {
-    pub(super) fn of(outcome: &Outcome) -> Self {
+    pub(super) fn of(outcome: &Outcome, unquoted: bool) -> Self {
         Self {
+            unquoted,
             count: outcome.items.len(),
             words: worst_shown(outcome, Lane::Words),
             meaning: worst_shown(outcome, Lane::Meaning),
@@ -156,7 +159,10 @@ pub(super) fn kept_back(
 ) -> Result<Vec<Withheld>, SearchError> {
     let Some(hidden) = &means.hidden else { return Ok(Vec::new()) };
     let filter = Filter { only_hidden: true, ..plan.filter.clone() };
-    let (plan, _) = super::narrowed(means, &Plan { filter, ..plan.clone() })?;
+    let (mut plan, _) = super::narrowed(means, &Plan { filter, ..plan.clone() })?;
+    if shown.unquoted && plan.finds_nothing() {
+        plan.filter.among = None;
+    }
     let limit = plan.bounds.limit;
     let is_full = shown.count >= limit;
     let few = means.snapshot.veiled_places(hidden, SCORED_MAX);

@@ -111,6 +111,8 @@ pub struct Recalled {
     /// Its BM25 score as a share of what the question's words could give at most, 0 to 1; 0 where one lane
     /// alone ran.
     pub share: f32,
+    /// What those words of the question that carry a subject and that it has could give at most.
+    pub covered: f32,
     /// Whether it has every word of the question that carries a subject, or a name in it.
     pub is_meant: bool,
     /// The policy decision that let it through.
@@ -210,7 +212,13 @@ impl Outcome {
 pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
     let asked = plan;
-    let (plan, quotes_cut) = &narrowed(means, plan)?;
+    let (mut plan, quotes_cut) = narrowed(means, plan)?;
+    // Who is told that nothing has it may still learn what comes nearest.
+    let unquoted = plan.abstains && plan.finds_nothing();
+    if unquoted {
+        plan.filter.among = None;
+    }
+    let plan = &plan;
     let mut ran = lanes::run(means, plan, began)?;
     let fusing = Instant::now();
     let mut fused = fuse::fuse(means, plan, &ran)?;
@@ -237,7 +245,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         bounds: plan.bounds,
         route: plan.route,
         abstained: None,
-        cut_short: ran.cut_short || *quotes_cut,
+        cut_short: ran.cut_short || quotes_cut,
         encode: ran.encode,
         fuse: Duration::ZERO,
         took: Duration::ZERO,
@@ -254,11 +262,11 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
             folding.fold_last(&mut outcome.items)?;
         }
     }
-    let shown = hidden::Shown::of(&outcome);
+    let shown = hidden::Shown::of(&outcome, unquoted);
     // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
-    if plan.abstains && (!outcome.cut_short || outcome.items.is_empty()) {
-        outcome.abstained = match plan.finds_nothing() {
-            true => Some(lanes::NOTHING_QUOTED.to_owned()),
+    if plan.abstains && (unquoted || !outcome.cut_short || outcome.items.is_empty()) {
+        outcome.abstained = match unquoted {
+            true => Some(abstain::NOTHING_QUOTED.to_owned()),
             false => abstain::abstains(&outcome.items),
         };
         if outcome.abstained.is_some() {
@@ -324,6 +332,7 @@ fn gate(means: &Means<'_>, found: fuse::Fused, outcome: &mut Outcome) -> Result<
             found_by: found.found_by,
             cosine: found.cosine,
             share: found.share,
+            covered: found.covered,
             is_meant: found.is_meant || found.is_titled,
             verdict: decision.verdict,
             rule: decision.rule.to_owned(),
@@ -387,6 +396,7 @@ mod tests {
             found_by: Vec::new(),
             cosine: None,
             share: 0.0,
+            covered: 0.0,
             is_meant: false,
             verdict: Verdict::Redact,
             rule: String::new(),

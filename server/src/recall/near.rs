@@ -34,9 +34,10 @@ pub(super) struct Said<'a> {
     /// Made when it is first asked for: most pairs are told apart without it.
     wording: OnceCell<Wording>,
     embedding: Option<&'a [f16]>,
-    /// What speaks for the item, in this order: that it is current, that it is new, that a source
-    /// stands behind it.
-    standing: (bool, Micros, bool),
+    /// What speaks for the item, in this order: that it is current, that it has more of the question's
+    /// words (texts that are nearly the same, or stand under other titles, may differ in the one that was
+    /// asked for), that it is new, that a source stands behind it.
+    standing: (bool, f32, Micros, bool),
 }
 
 struct Wording {
@@ -47,7 +48,8 @@ struct Wording {
 }
 
 impl<'a> Said<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot, place: Place) -> Result<Self, Damage> {
+    /// `covered` is what the question's words weigh that the item has.
+    pub(super) fn of(snapshot: &'a Snapshot, place: Place, covered: f32) -> Result<Self, Damage> {
         let item = snapshot.item(place)?;
         let is_current = snapshot.status(place)? == Status::Current;
         Ok(Self {
@@ -56,7 +58,7 @@ impl<'a> Said<'a> {
             text: item.text,
             wording: OnceCell::new(),
             embedding: snapshot.embedding(place)?,
-            standing: (is_current, item.recorded_at, item.source.is_some()),
+            standing: (is_current, covered, item.recorded_at, item.source.is_some()),
         })
     }
 
@@ -158,7 +160,7 @@ mod tests {
     fn said<'a>(text: &'a str, embedding: Option<&'a [f16]>) -> Said<'a> {
         let mut sha256 = [0; 32];
         sha256[..8].copy_from_slice(&hash(&[text]).to_le_bytes());
-        let (wording, standing) = (OnceCell::new(), (true, Micros(0), false));
+        let (wording, standing) = (OnceCell::new(), (true, 0.0, Micros(0), false));
         Said { sha256, title: "", text, wording, embedding, standing }
     }
 
@@ -220,14 +222,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_current_stays_then_what_is_new_then_what_has_a_source() {
-        let of = |current, at, sourced| Said {
-            standing: (current, Micros(at), sourced),
+    fn what_is_current_stays_then_what_was_asked_for_then_what_is_new_then_what_has_a_source() {
+        let of = |current, covered, at, sourced| Said {
+            standing: (current, covered, Micros(at), sourced),
             ..said("", None)
         };
-        assert!(of(true, 1, false).is_better_than(&of(false, 2, true)));
-        assert!(of(true, 2, false).is_better_than(&of(true, 1, true)));
-        assert!(of(true, 1, true).is_better_than(&of(true, 1, false)));
-        assert!(!of(true, 1, true).is_better_than(&of(true, 1, true)));
+        assert!(of(true, 1.0, 1, false).is_better_than(&of(false, 2.0, 2, true)));
+        assert!(of(true, 2.0, 1, false).is_better_than(&of(true, 1.0, 2, true)));
+        assert!(of(true, 1.0, 2, false).is_better_than(&of(true, 1.0, 1, true)));
+        assert!(of(true, 1.0, 1, true).is_better_than(&of(true, 1.0, 1, false)));
+        assert!(!of(true, 1.0, 1, true).is_better_than(&of(true, 1.0, 1, true)));
     }
 }
