@@ -81,6 +81,15 @@ impl Analyzer {
 
     /// Gives `sink` the terms of `text` in order, until it answers `false`.
     pub fn terms(&mut self, text: &str, sink: impl FnMut(Emit<'_>) -> bool) {
+        self.scan(text, true, sink);
+    }
+
+    /// The same without dividing words by case and digits: `HTTPServer2` is one word, `src/net.rs` has three.
+    pub(crate) fn undivided(&mut self, text: &str, sink: impl FnMut(Emit<'_>) -> bool) {
+        self.scan(text, false, sink);
+    }
+
+    fn scan(&mut self, text: &str, divides: bool, sink: impl FnMut(Emit<'_>) -> bool) {
         let mut folded = std::mem::take(&mut self.folded);
         folded.clear();
         let text = if text.is_ascii() {
@@ -89,7 +98,7 @@ impl Analyzer {
             fold(text, &mut folded);
             &folded
         };
-        let mut scan = Scan { spelling: &mut self.spelling, sink, group: 0, open: true };
+        let mut scan = Scan { spelling: &mut self.spelling, sink, divides, group: 0, open: true };
         let mut at = 0;
         while scan.open && at < text.len() {
             at = scan.step(text, at);
@@ -148,6 +157,8 @@ impl Spelling {
 struct Scan<'s, S> {
     spelling: &'s mut Spelling,
     sink: S,
+    /// Whether words are divided by case and digits.
+    divides: bool,
     group: u32,
     open: bool,
 }
@@ -220,7 +231,7 @@ impl<S: FnMut(Emit<'_>) -> bool> Scan<'_, S> {
     /// A run of letters and digits: itself, and its pieces where case or digits divide it.
     fn unit(&mut self, text: &str, kind: Kind) {
         let mut cuts = [0; UNIT_PARTS_MAX];
-        match divide(text, &mut cuts) {
+        match if self.divides { divide(text, &mut cuts) } else { 0 } {
             0 => self.word(text, kind),
             count => {
                 self.word(text, Kind::Whole);

@@ -16,6 +16,10 @@ const SHARE_WEIGHT: f32 = 0.5;
 /// how to ask.
 pub(super) const NEAREST_GIVEN_MAX: usize = 3;
 
+/// Why a question is not answered that has in quotes what no item has.
+pub(super) const NOTHING_QUOTED: &str =
+    "no item has what stands in quotes; what is given comes nearest without it";
+
 /// Why nothing answers, for whoever asked; `None` if something does.
 pub(super) fn abstains(found: &[Recalled]) -> Option<String> {
     if found.iter().any(is_sure) {

@@ -133,7 +133,7 @@ impl<'a> Folding<'a> {
             self.said.push(None);
             return Ok(());
         }
-        let said = Said::of(self.snapshot, last.place)?;
+        let said = Said::of(self.snapshot, last.place, last.covered)?;
         let alike =
             |earlier: &Option<Said<'_>>| earlier.as_ref().is_some_and(|it| said.is_like(it));
         let Some(at) = self.said.iter().position(alike) else {

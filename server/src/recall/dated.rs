@@ -1,7 +1,8 @@
 //! The time lane: what was recorded, or is true, in the period that a question names.
 //!
 //! Owns which items of a period are candidates. It adds to what other lanes found and shuts nothing
-//! out: a date in a question is a hint more often than a condition.
+//! out: a date in a question is a hint more often than a condition. All that others found is looked
+//! at, for a bound that took some of it and not the rest would tell one lane's items from another's.
 
 use engine::{Micros, Place, SearchError};
 
@@ -14,7 +15,7 @@ const LOOKED_AT_MAX: usize = 4096;
 /// What an item of the period counts for by itself, where one that another lane found counts 1.
 const ALONE: f32 = 0.5;
 
-/// What others found and the period has, then what was recorded in it last.
+/// What others found and the period has, then what was recorded in it last, as many as a lane hands on.
 pub(super) fn find(
     means: &Means<'_>,
     plan: &Plan,
@@ -27,6 +28,7 @@ pub(super) fn find(
             found.push((place, 1.0));
         }
     }
+    let found_max = found.len() + plan.bounds.candidate_limit;
     let times = period.start..period.end;
     let within = means.snapshot.places_recorded(times, LOOKED_AT_MAX, Some(&plan.filter))?;
     let mut recorded: Vec<(Micros, Place)> = Vec::with_capacity(within.len());
@@ -35,14 +37,13 @@ pub(super) fn find(
     }
     recorded.sort_unstable_by(|a, b| b.cmp(a));
     for (_, place) in recorded {
-        if found.len() >= plan.bounds.candidate_limit {
+        if found.len() == found_max {
             break;
         }
         if !found.iter().any(|(known, _)| *known == place) {
             found.push((place, ALONE));
         }
     }
-    found.truncate(plan.bounds.candidate_limit);
     Ok(found)
 }
 

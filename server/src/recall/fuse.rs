@@ -23,6 +23,8 @@ pub(super) struct Fused {
     pub(super) cosine: Option<f32>,
     /// Its BM25 score as a share of what the question's words could give at most, 0 to 1.
     pub(super) share: f32,
+    /// What those words of the question that carry a subject and that it has could give at most.
+    pub(super) covered: f32,
     /// Whether it has every word of the question that carries a subject, or a name that the question
     /// names: the question may be short, but it is about this.
     pub(super) is_meant: bool,
@@ -85,7 +87,8 @@ pub(super) fn fuse(
                 + weight(Lane::Meaning) * cosine.unwrap_or(0.0).max(0.0)
                 + others.sum::<f32>();
             let is_meant = is_meant(&words.terms, &item);
-            Fused { place, score, found_by, cosine, share, is_meant, is_titled: false }
+            let covered = covered(&words.terms, &item);
+            Fused { place, score, found_by, cosine, share, covered, is_meant, is_titled: false }
         })
         .collect();
     sort(&mut fused);
@@ -111,9 +114,16 @@ fn alone(lane: Lane, place: Place, score: f32) -> Fused {
         found_by: vec![(lane, score)],
         cosine: (lane == Lane::Meaning).then_some(score),
         share: 0.0,
+        covered: 0.0,
         is_meant: false,
         is_titled: false,
     }
+}
+
+/// What the words of a subject weigh that an item has: the same to the bit for items that have the same ones.
+fn covered(terms: &[AskedTerm], item: &GivenWords) -> f32 {
+    let matched = item.matched.iter().map(|&at| &terms[at]);
+    matched.filter(|term| !term.function_word).fold(0.0, |sum, term| sum + term.weight)
 }
 
 /// Terms of no weight are other spellings of terms that have some.
@@ -138,6 +148,14 @@ mod tests {
 
     fn given(matched: &[usize]) -> GivenWords {
         GivenWords { score: 1.0, matched: matched.to_vec() }
+    }
+
+    #[test]
+    fn words_of_a_subject_are_what_an_item_covers() {
+        let terms = [term(0.1, true, false), term(1.0, false, false), term(2.0, false, false)];
+        for (matched, weight) in [(&[0][..], 0.0), (&[0, 2], 2.0), (&[1, 2], 3.0), (&[], 0.0)] {
+            assert_eq!(covered(&terms, &given(matched)).to_bits(), f32::to_bits(weight));
+        }
     }
 
     #[test]

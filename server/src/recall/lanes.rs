@@ -169,7 +169,7 @@ impl<'a> Ran<'a> {
 }
 
 /// Why no lane runs, where the question has in quotes what nothing has that was looked at.
-pub(super) const NOTHING_QUOTED: &str = "no item has what stands in quotes";
+const NOTHING_QUOTED: &str = "no item has what stands in quotes";
 
 /// Seeds that the graph lane starts from, of each other lane.
 const GRAPH_SEEDS: usize = 5;

@@ -22,21 +22,25 @@ const NAMED_ITEMS_MAX: usize = 8;
 /// Bytes of a text in which a symbol is looked for.
 const TEXT_BYTES_LOOKED_AT: usize = 16 << 10;
 
-/// What other lanes found at a named place, or a title that has the symbol.
+/// What other lanes found at a named place.
 const SURE: f32 = 1.0;
 /// A file's own item.
 const FILE: f32 = 0.8;
 /// Another part of a named file.
 const PART: f32 = 0.5;
-/// A text that has the symbol.
-const TEXT: f32 = 0.7;
+/// A title that has the symbol: what is asked of it is more often about it than about something else. By two
+/// sets of questions about code (docs/recall.md), as is the next.
+const DEFINED: f32 = 0.2;
+/// A text that has the symbol: whatever calls it does.
+const TEXT: f32 = 0.02;
 /// A title that has the path. Its words count already, and much prose has what looks like a path
 /// (`insulin/insulin-like`), so this and a mention only decide between items that are nearly as good.
 const TITLE: f32 = 0.05;
 /// A text that mentions the path.
 const MENTION: f32 = 0.01;
 
-/// What the names of a question lead to, the surest first.
+/// What the names of a question lead to, the surest first: all of what other lanes found, and as many more
+/// as a lane hands on.
 pub(super) fn find(
     means: &Means<'_>,
     plan: &Plan,
@@ -58,7 +62,7 @@ pub(super) fn find(
     for &source in &sources {
         add_file(means, plan, source, &mut found)?;
     }
-    let symbols = named.symbols.iter().map(|symbol| (symbol, (SURE, TEXT)));
+    let symbols = named.symbols.iter().map(|symbol| (symbol, (DEFINED, TEXT)));
     let paths = named.paths.iter().map(|path| (path, (TITLE, MENTION)));
     for (name, scores) in symbols.chain(paths) {
         means.snapshot.check()?;
@@ -66,7 +70,11 @@ pub(super) fn find(
     }
     let mut places: Vec<(Place, f32)> = found.scores.into_iter().collect();
     places.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    places.truncate(plan.bounds.candidate_limit);
+    let mut more = 0;
+    places.retain(|(place, _)| {
+        more += usize::from(others.binary_search(place).is_err());
+        others.binary_search(place).is_ok() || more <= plan.bounds.candidate_limit
+    });
     Ok(places)
 }
 
@@ -179,9 +187,10 @@ fn add_naming(
     Ok(())
 }
 
-/// Whether a title names every part of `Store::open`, as headings of code do: `Store > open`.
+/// Whether a title names every part of `Store::open` or `Store.open`, as headings of code do: `Store > open`.
 fn has_path_of(title: &str, symbol: &str) -> bool {
-    symbol.contains("::") && symbol.split("::").all(|part| has_symbol(title, part))
+    let mut parts = symbol.split([':', '.']).filter(|part| !part.is_empty()).peekable();
+    symbol.contains([':', '.']) && parts.peek().is_some() && parts.all(|it| has_symbol(title, it))
 }
 
 #[cfg(test)]
@@ -190,11 +199,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_title_has_the_parts_of_a_symbol() {
+        let title = "decoder > JSONDecoder > raw_decode";
+        for symbol in ["JSONDecoder.raw_decode", "JSONDecoder::raw_decode", "decoder.JSONDecoder"] {
+            assert!(has_path_of(title, symbol), "{symbol}");
+        }
+        for symbol in ["JSONDecoder.decode", "raw_decode", "Other::raw_decode", "::", "."] {
+            assert!(!has_path_of(title, symbol), "{symbol}");
+        }
+    }
+
+    #[test]
     fn the_surest_of_what_is_said_of_a_place_stands() {
         let (_folder, store) = store(1);
         let place = store.snapshot().places().unwrap().next().unwrap();
         let mut found = Found::default();
-        for (score, stands) in [(PART, PART), (TEXT, TEXT), (MENTION, TEXT), (SURE, SURE)] {
+        for (score, stands) in [(MENTION, MENTION), (TEXT, TEXT), (MENTION, TEXT), (SURE, SURE)] {
             assert!(!found.is_sure(place));
             found.add(place, score);
             assert!((found.scores[&place] - stands).abs() < f32::EPSILON);

@@ -176,6 +176,7 @@ impl<'a> Given<'a> {
                 found_by: found.found_by,
                 cosine: found.cosine,
                 share: found.share,
+                covered: found.covered,
                 is_meant: found.is_meant || found.is_titled,
                 verdict: decision.verdict,
                 rule: decision.rule.to_owned(),

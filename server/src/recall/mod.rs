@@ -121,6 +121,8 @@ pub struct Recalled {
     /// Its BM25 score as a share of what the question's words could give at most, 0 to 1; 0 where one lane
     /// alone ran.
     pub share: f32,
+    /// What those words of the question that carry a subject and that it has could give at most.
+    pub covered: f32,
     /// Whether it has every word of the question that carries a subject, or a name in it.
     pub is_meant: bool,
     /// The policy decision that let it through.
@@ -221,8 +223,14 @@ impl Outcome {
 /// Damage, or the snapshot's stop.
 pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
-    let (plan, quoted) = &narrowed(means, plan)?;
+    let (mut plan, mut quoted) = narrowed(means, plan)?;
     let quotes_cut = quoted.as_ref().is_some_and(|quoted| quoted.cut_short);
+    // Who is told that nothing has it may still learn what comes nearest.
+    let unquoted = plan.abstains && plan.finds_nothing();
+    if unquoted {
+        (plan.filter.among, quoted) = (None, None);
+    }
+    let plan = &plan;
     let looking = Instant::now();
     let found = looks::find(means, plan, began)?;
     let mut ran = found.ran;
@@ -245,9 +253,9 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let worst = outcome.items.iter().map(|item| item.score).min_by(f32::total_cmp);
     let worst_shown = worst.filter(|_| outcome.items.len() == plan.bounds.limit);
     // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
-    if plan.abstains && (!outcome.cut_short || outcome.items.is_empty()) {
-        outcome.abstained = match plan.finds_nothing() {
-            true => Some(lanes::NOTHING_QUOTED.to_owned()),
+    if plan.abstains && (unquoted || !outcome.cut_short || outcome.items.is_empty()) {
+        outcome.abstained = match unquoted {
+            true => Some(abstain::NOTHING_QUOTED.to_owned()),
             false => abstain::abstains(&outcome.items),
         };
         if outcome.abstained.is_some() {
@@ -352,6 +360,7 @@ mod tests {
             found_by: Vec::new(),
             cosine: None,
             share: 0.0,
+            covered: 0.0,
             is_meant: false,
             verdict: Verdict::Redact,
             rule: String::new(),

@@ -74,9 +74,10 @@ pub(super) struct Said<'a> {
     title: &'a str,
     text: &'a str,
     embedding: Option<&'a [f16]>,
-    /// What speaks for the item, in this order: that it is current, that it is new, that a source
-    /// stands behind it.
-    standing: (bool, Micros, bool),
+    /// What speaks for the item, in this order: that it is current, that it has more of the question's
+    /// words (texts that are nearly the same, or stand under other titles, may differ in the one that was
+    /// asked for), that it is new, that a source stands behind it.
+    standing: (bool, f32, Micros, bool),
     /// From when and until when it is true.
     valid: (Option<Micros>, Option<Micros>),
     /// These are made when they are first asked for: most pairs are told apart without them.
@@ -97,7 +98,8 @@ struct Compared {
 }
 
 impl<'a> Said<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot, place: Place) -> Result<Self, Damage> {
+    /// `covered` is what the question's words weigh that the item has.
+    pub(super) fn of(snapshot: &'a Snapshot, place: Place, covered: f32) -> Result<Self, Damage> {
         let item = snapshot.item(place)?;
         let is_current = snapshot.status(place)? == Status::Current;
         Ok(Self {
@@ -105,7 +107,7 @@ impl<'a> Said<'a> {
             title: item.title,
             text: item.text,
             embedding: snapshot.embedding(place)?,
-            standing: (is_current, item.recorded_at, item.source.is_some()),
+            standing: (is_current, covered, item.recorded_at, item.source.is_some()),
             valid: (item.valid_from, item.valid_to),
             read_title: OnceCell::new(),
             read_text: OnceCell::new(),
@@ -275,7 +277,7 @@ mod tests {
         let mut sha256 = [0; 32];
         sha256[..8].copy_from_slice(&hash(text).to_le_bytes());
         let (read_title, read_text, compared) = Default::default();
-        let (standing, valid) = ((true, Micros(0), false), (None, None));
+        let (standing, valid) = ((true, 0.0, Micros(0), false), (None, None));
         Said {
             sha256,
             title: "",
@@ -347,15 +349,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_current_stays_then_what_is_new_then_what_has_a_source() {
-        let of = |current, at, sourced| Said {
-            standing: (current, Micros(at), sourced),
+    fn what_is_current_stays_then_what_was_asked_for_then_what_is_new_then_what_has_a_source() {
+        let of = |current, covered, at, sourced| Said {
+            standing: (current, covered, Micros(at), sourced),
             ..said("", None)
         };
-        assert!(of(true, 1, false).is_better_than(&of(false, 2, true)));
-        assert!(of(true, 2, false).is_better_than(&of(true, 1, true)));
-        assert!(of(true, 1, true).is_better_than(&of(true, 1, false)));
-        assert!(!of(true, 1, true).is_better_than(&of(true, 1, true)));
+        assert!(of(true, 1.0, 1, false).is_better_than(&of(false, 2.0, 2, true)));
+        assert!(of(true, 2.0, 1, false).is_better_than(&of(true, 1.0, 2, true)));
+        assert!(of(true, 1.0, 2, false).is_better_than(&of(true, 1.0, 1, true)));
+        assert!(of(true, 1.0, 1, true).is_better_than(&of(true, 1.0, 1, false)));
+        assert!(!of(true, 1.0, 1, true).is_better_than(&of(true, 1.0, 1, true)));
     }
 
     #[test]

@@ -57,6 +57,9 @@ pub(super) fn asks_where(question: &str) -> bool {
 
 /// `src/net/conn.rs`, `README.md`, `./x`.
 fn path(word: &str) -> Option<&str> {
+    if word.trim_end_matches(|c: char| ",;.:!?\"'`".contains(c)).ends_with("()") {
+        return None; // Store.open() is called
+    }
     let word = word.trim_matches(|c: char| ",;:!?()\"'`".contains(c)).trim_end_matches('.');
     if word.contains("://") {
         return None;
@@ -185,6 +188,11 @@ mod tests {
         let named =
             Named::of("(see tide_height) [Lamp::wind()], (`LampRoom`: `windUp()`), f_of(x)");
         assert_eq!(named.symbols, ["tide_height", "Lamp::wind", "LampRoom", "windUp", "f_of(x)"]);
+        let named = Named::of("what does Store.open() do to lamp.py, and `os.stat()`?");
+        assert_eq!(
+            (&*named.paths, &*named.symbols),
+            (&["lamp.py".into()][..], &["Store.open".into(), "os.stat".into()][..])
+        );
         let named = Named::of("LampRoom() run()). Lamp::new, getUserName?");
         assert_eq!(named.symbols, ["LampRoom", "run", "Lamp::new", "getUserName"]);
         let many: String = (0..100).map(|at| format!("file{at}.rs sym_{at} ")).collect();

@@ -1,6 +1,6 @@
 //! Items that say the same are one; items that cannot both be true are named.
 
-use engine::{ItemDraft, Sensitivity};
+use engine::{ItemDraft, ItemId, Sensitivity};
 use half::f16;
 use serde_json::{Value, json};
 
@@ -28,6 +28,29 @@ fn of_items_that_say_the_same_the_newest_is_given() {
     duplicates.sort_by_key(Value::to_string);
     assert_eq!(duplicates, [name(1), name(3)].map(Value::from));
     assert!(item(&answer, 4).get("duplicates").is_none());
+}
+
+#[test]
+fn what_was_asked_for_is_given_before_what_is_newer() {
+    let house = House::new();
+    let lists = ["Polish", "Slovak", "Serbian"].map(|of| {
+        let text = "A list of words for the checker of spelling that most programs of the desk share, with \
+                    rules for endings, and a licence that lets everybody change and pass it on";
+        ItemDraft { title: format!("{of} words"), ..note(0, text) }
+    });
+    house.write(
+        (1..)
+            .zip(lists)
+            .map(|(id, list)| {
+                at(ItemDraft { id: Some(ItemId(id)), ..list }, &format!("2025-0{id}-01T00:00:00Z"))
+            })
+            .collect(),
+    );
+    for (asked, id) in [("Polish", 1), ("Slovak", 2), ("Serbian", 3), ("Welsh", 3)] {
+        let answer = house.ask(&format!("a list of {asked} words for the checker of spelling"));
+        assert_eq!(ids(&answer), [id], "{asked}: {answer}");
+        assert_eq!(item(&answer, id)["duplicates"].as_array().unwrap().len(), 2, "{answer}");
+    }
 }
 
 #[test]

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::os::clock::Clock;
-use engine::{Batch, ItemDraft, ItemId, Micros, TombstoneDraft};
+use engine::{Batch, ItemDraft, ItemId, Micros, SourceDraft, TombstoneDraft};
+use half::f16;
 use serde_json::{Map, Value, json};
 use server::app::{self, Started};
 use server::govern::{Action, Rule, Rules, Verdict, WhatMatch, WhoMatch};
@@ -91,6 +92,22 @@ impl House {
     fn write_batch(&self, batch: Batch) {
         let items = batch.items.into_iter().map(complete).collect();
         self.started.parts.workspace.store.write(Batch { items, ..batch }).unwrap();
+    }
+
+    /// Stores items and one more, whose embedding is that of a question: the meaning lane alone finds it.
+    fn write_with(
+        &self,
+        sources: Vec<SourceDraft>,
+        items: Vec<ItemDraft>,
+        near: (&str, ItemDraft),
+    ) {
+        let view = self.started.parts.workspace.encoders.view();
+        let (question, near) = near;
+        let vector = view.embedder.embed(question).into_iter();
+        let near = ItemDraft { embedding: vector.map(f16::from_f32).collect(), ..near };
+        let items = items.into_iter().chain([near]).collect();
+        let embedded_by = Some(view.embedder.model());
+        self.write_batch(Batch { sources, items, embedded_by, ..Batch::default() });
     }
 
     fn hide(&self, id: u128) {

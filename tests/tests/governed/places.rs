@@ -45,6 +45,11 @@ fn house() -> House {
     house
 }
 
+/// What the place lane gave an item, to two digits.
+fn place(answer: &Value, id: u128) -> Option<String> {
+    item(answer, id)["why"]["place"].as_f64().map(|score| format!("{score:.2}"))
+}
+
 #[test]
 fn a_named_file_leads_to_its_items() {
     let house = house();
@@ -66,11 +71,23 @@ fn a_named_file_leads_to_its_items() {
 }
 
 #[test]
+fn a_named_file_counts_for_all_that_is_found_in_it() {
+    let (house, question) = (House::new(), "who wound the lamp in log.md?");
+    let lamp = |n| of(101, note(n, &format!("The lamp was wound by keeper {n}.")));
+    let near = of(101, note(999, "Oars."));
+    let sources = vec![source(101, "file:///srv/log.md")];
+    house.write_with(sources, (100..200).map(lamp).collect(), (question, near));
+    let answer = house.ask(question);
+    assert_eq!(item(&answer, 999)["why"]["place"], 1.0, "{answer}");
+}
+
+#[test]
 fn a_symbol_leads_to_what_has_it_by_that_name() {
     let house = house();
     let answer = house.ask("what does Store::open read?");
     assert_eq!(ids(&answer)[0], 4, "{answer}");
-    assert_eq!(item(&answer, 4)["why"]["place"], 1.0);
+    assert_eq!(place(&answer, 4).as_deref(), Some("0.20"));
+    assert_eq!(place(&house.ask("what does Store.open() read?"), 4).as_deref(), Some("0.20"));
     let answer = house.ask("what is tide_height");
     assert_eq!(ids(&answer)[0], 8, "{answer}");
     assert!(item(&answer, 7)["why"].get("place").is_none(), "another symbol: {answer}");
@@ -83,8 +100,8 @@ fn a_name_that_many_have_leads_to_none_of_them() {
     house.write((20..27).map(|id| note(id, &format!("tide_height of gauge {id}"))).collect());
     let answer = house.ask("what is tide_height");
     assert_eq!(ids(&answer).len(), all, "{answer}");
-    let place = |answer: &Value, id| item(answer, id)["why"]["place"].as_f64();
-    assert!(ids(&answer).iter().all(|&id| place(&answer, id) > Some(0.6)), "{answer}");
+    let all_have = |score| ids(&answer).iter().all(|&id| place(&answer, id).as_deref() == score);
+    assert!(all_have(Some("0.02")), "{answer}");
     house.write(vec![note(27, "tide_height of the last gauge")]);
     let answer = house.ask("what is tide_height");
     assert!(ids(&answer).iter().all(|&id| place(&answer, id).is_none()), "{answer}");

@@ -58,9 +58,10 @@ impl Snapshot {
     }
 }
 
-/// Gives `sink` the words of a text and the parts of its compounds, in order.
+/// Gives `sink` the words of a text and those that its compounds join, in order. `Bcl2` is one word: its
+/// letters and its digit are no neighbours that say anything.
 fn words(analyzer: &mut Analyzer, text: &str, mut sink: impl FnMut(&str) -> bool) {
-    analyzer.terms(text, |emit| match emit.kind {
+    analyzer.undivided(text, |emit| match emit.kind {
         Kind::Word | Kind::Part => sink(emit.term),
         Kind::Whole | Kind::Single => true,
     });
@@ -127,7 +128,10 @@ mod tests {
             share("alpha beta gamma", "alpha beta, beta gamma beta gamma"),
             (0.5 + 2.0 / 3.0) / 2.0
         );
-        let pairs = Pairs::of(&mut Analyzer::new(), "what is the cost of it");
-        assert!(pairs.pairs.is_empty(), "one subject has no neighbour");
+        let pairs = |question| Pairs::of(&mut Analyzer::new(), question).pairs.len();
+        assert_eq!(pairs("what is the cost of it"), 0, "one subject has no neighbour");
+        assert_eq!(pairs("is it Bcl2 or HTTPServer"), 0, "nor has one that is written in one");
+        assert_eq!(pairs("Bcl2-like proteins in tide_height"), 3);
+        assert_eq!(share("Bcl2 silencing", "after bcl2 silencing; bcl 2 silencing"), 0.5);
     }
 }
