@@ -161,6 +161,12 @@ impl<'a> Claims<'a> {
     }
 }
 
+/// The first conflict of two texts that say all by themselves.
+pub fn conflict_between(one: &str, other: &str) -> Option<Conflict> {
+    let [one, other, untitled] = [one, other, ""].map(Wording::of);
+    Claims::of(&one, || &untitled).against(&Claims::of(&other, || &untitled))
+}
+
 /// One of 64 bits for a word.
 fn bit(word: &str) -> u64 {
     1 << (hash(word) >> 58)

@@ -40,7 +40,7 @@ use engine::{
 use kernels::Kernels;
 
 pub use back::look_back;
-pub use conflicts::Conflict;
+pub use conflicts::{Conflict, conflict_between};
 pub use evidence::{MapEvidence, Witness, map_evidence};
 pub use hidden::HiddenFrom;
 pub use lanes::{Hop, Lane, LaneReport, Skipped};

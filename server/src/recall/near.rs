@@ -206,8 +206,8 @@ impl Compared {
         let mut weighty: Vec<(&str, usize)> =
             weighty.map(|(number, word)| (word.stem, number)).collect();
         weighty.sort_unstable();
-        let names = text.words().filter(|word| word.is_name).map(|word| hash(word.spelled));
-        let names = names.collect();
+        let is_name = |word: &Word<'_>| word.is_name && word.class == Class::Plain;
+        let names = text.words().filter(is_name).map(|word| hash(word.spelled)).collect();
         let words: Vec<u64> = text.words().map(|word| hash(word.spelled)).collect();
         let mut shingles: Vec<u64> = words.windows(SHINGLE_WORDS).map(of_all).collect();
         if shingles.is_empty() && !words.is_empty() {
