@@ -39,10 +39,11 @@ const HEADS: [&str; 4] = [
 /// Ends of the names of steps: how much is done between two looks at whether the answer is still wanted.
 const STEPS: &str = "_TOGETHER";
 
-/// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, units, and how alike is
+/// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, sizes, units, and how alike is
 /// alike.
-const NO_BOUNDS: [&str; 17] = [
+const NO_BOUNDS: [&str; 20] = [
     "BEST",
+    "COUNTS_BYTES",
     "CRC_BYTES",
     "DAY_MICROS",
     "EDGES",
@@ -51,6 +52,8 @@ const NO_BOUNDS: [&str; 17] = [
     "HEADER_BYTES",
     "ITEMS",
     "NAME_BYTES_MIN",
+    "PIECE_BYTES",
+    "PLACES_EACH",
     "QUERY_ALIGN",
     "QUERY_CODE_MAX",
     "QUESTIONS_LIE_FARTHER",
