@@ -1,29 +1,13 @@
 //! What policy hides: nothing that is given depends on it, and what would have had a place is noted.
 
-use engine::{Batch, EdgeDraft, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
+use engine::{Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, SourceId};
 use serde_json::Value;
 use server::recall::{Plan, Question};
 
-use super::{House, ids, item, member, note, operator, time};
+use super::{House, edge, ids, item, member, note, operator, time};
 
 fn secret(item: ItemDraft) -> ItemDraft {
     ItemDraft { sensitivity: Sensitivity::Restricted, ..item }
-}
-
-fn edge(from: u128, to: u128) -> EdgeDraft {
-    EdgeDraft {
-        id: None,
-        from: ItemId(from),
-        to: ItemId(to),
-        relation: "about".to_owned(),
-        weight: 1.0,
-        source: None,
-        recorded_at: None,
-        recorded_by: String::new(),
-        valid_from: None,
-        valid_to: None,
-        note: String::new(),
-    }
 }
 
 /// How many items an answer says were kept back: the tests' member may read the ledger.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::os::clock::Clock;
-use engine::{Batch, ItemDraft, ItemId, Micros, SourceDraft, TombstoneDraft};
+use engine::{Batch, EdgeDraft, ItemDraft, ItemId, Micros, SourceDraft, TombstoneDraft};
 use half::f16;
 use serde_json::{Map, Value, json};
 use server::app::{self, Started};
@@ -164,6 +164,23 @@ fn complete(item: ItemDraft) -> ItemDraft {
         modality: or(item.modality, "text"),
         searchable: true,
         ..item
+    }
+}
+
+/// An edge of full weight.
+fn edge(from: u128, to: u128) -> EdgeDraft {
+    EdgeDraft {
+        id: None,
+        from: ItemId(from),
+        to: ItemId(to),
+        relation: "about".to_owned(),
+        weight: 1.0,
+        source: None,
+        recorded_at: None,
+        recorded_by: String::new(),
+        valid_from: None,
+        valid_to: None,
+        note: String::new(),
     }
 }
 
