@@ -8,6 +8,7 @@
 mod aarch64;
 mod attention;
 mod linear;
+mod lookups;
 mod panels;
 mod product;
 mod questions;
@@ -27,6 +28,7 @@ pub use linear::{
     COLUMNS, Cells, Codes, DEPTH_MAX, DEPTH_UNIT, Linear, PackedCells, PackedLinear, Precision,
     QUAD, cells_in, padded_depth, padded_width,
 };
+pub use lookups::{LOOKUP_BYTES, LOOKUP_MAX, LOOKUP_ROWS, LookupTables};
 pub use questions::{Bars, CodeQueries, QUESTIONS_MAX, RowFacts};
 pub use rows::{Rows, RowsMut};
 pub use team::{THREADS_MAX, Team, Work};
@@ -111,6 +113,7 @@ struct Table {
     arrange: fn(&[i16], usize) -> Vec<CacheLine>,
     dot_codes: unsafe fn(&CodeQueries, &[i8], &mut [i32]),
     reaching: unsafe fn(&[i32], RowFacts<'_>, &Bars, &mut [u16]),
+    sum_lookups: unsafe fn(&LookupTables, &[u8], &mut [u16]),
     /// One per precision, in the order of [`Precision`].
     products: [Product; 3],
     matmul: unsafe fn(Rows<'_>, &Panels, RowsMut<'_>),
@@ -227,6 +230,21 @@ impl Kernels {
         assert_eq!(lengths, [rows; 3], "one scale, error and length for each row");
         // SAFETY: as in `dot`, the CPU has the features of this table's level.
         unsafe { (self.table.reaching)(products, facts, bars, out) }
+    }
+
+    /// For each row the sum of the entries that its half-bytes choose, one of each table: `out[r]` of row `r`,
+    /// whose byte `j` is `blocks[(r / LOOKUP_ROWS * bytes + j) * LOOKUP_ROWS + r % LOOKUP_ROWS]`, with `bytes`
+    /// those of a row; memory is asked for blocks that follow, if there are more than are wanted now. Sums are
+    /// taken modulo 2^16, so every level gives the same numbers.
+    ///
+    /// # Panics
+    /// If `out` is not of whole blocks, or there are fewer in `blocks`.
+    pub fn sum_lookups(&self, tables: &LookupTables, blocks: &[u8], out: &mut [u16]) {
+        assert_eq!(out.len() % LOOKUP_ROWS, 0, "sums of whole blocks");
+        let wanted = tables.row_bytes().checked_mul(out.len());
+        assert!(wanted.is_some_and(|wanted| wanted <= blocks.len()), "fewer blocks than sums");
+        // SAFETY: as in `dot`, the CPU has the features of this table's level.
+        unsafe { (self.table.sum_lookups)(tables, blocks, out) }
     }
 
     /// A fully connected layer: `out[m][n]` = `bias[n]` plus the sum over `k` of `left[m][k] *

@@ -6,6 +6,7 @@
 use half::f16;
 
 use crate::linear::{COLUMNS, Cells, Codes, QUAD, lines, padded_depth, quad_lines, turned_codes};
+use crate::lookups::{LOOKUP_BYTES, LOOKUP_ROWS, LookupTables};
 use crate::panels::Panels;
 use crate::product::{Product, Task, quantized};
 use crate::questions::{Bars, CodeQueries, RowFacts};
@@ -22,6 +23,7 @@ pub(crate) static TABLE: Table = Table {
     arrange: |_, _| Vec::new(),
     dot_codes,
     reaching,
+    sum_lookups,
     products: [
         Product {
             tile_rows: TILE_ROWS,
@@ -118,6 +120,24 @@ pub(crate) fn reaching(products: &[i32], facts: RowFacts<'_>, bars: &Bars, out: 
             let known = product as f32 * scale * bars.per_product[q];
             let is_below = known + error * bars.per_error[q] < norm * bars.least[q];
             *reaches |= u16::from(!is_below) << q;
+        }
+    }
+}
+
+fn sum_lookups(tables: &LookupTables, blocks: &[u8], out: &mut [u16]) {
+    let block_bytes = tables.row_bytes() * LOOKUP_ROWS;
+    for (at, sums) in out.chunks_exact_mut(LOOKUP_ROWS).enumerate() {
+        sums.fill(0);
+        let block = &blocks[at * block_bytes..][..block_bytes];
+        for (j, bytes) in block.chunks_exact(LOOKUP_ROWS).enumerate() {
+            let [low, high] = &tables.lines[j / LOOKUP_BYTES];
+            // Each table is there twice.
+            let first = j % LOOKUP_BYTES * 32;
+            for (sum, byte) in sums.iter_mut().zip(bytes) {
+                let [low, high] =
+                    [low.0[first + usize::from(byte & 15)], high.0[first + usize::from(byte >> 4)]];
+                *sum = sum.wrapping_add(u16::from(low)).wrapping_add(u16::from(high));
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use half::f16;
 use crate::{Kernels, Level};
 
 mod dots;
+mod lookups;
 mod products;
 mod rows;
 

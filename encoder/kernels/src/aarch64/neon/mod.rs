@@ -8,6 +8,7 @@
 
 mod codes;
 mod dots;
+mod lookups;
 mod products;
 mod rows;
 
@@ -22,6 +23,7 @@ use crate::scalar::reaching;
 
 use codes::{CODE_TILE_ROWS, DOT_TILE_ROWS, multiply_codes, multiply_codes_by_dots, prepare_codes};
 use dots::{dot, dot_codes, dot_rows};
+use lookups::sum_lookups;
 use products::{TILE_ROWS, matmul, multiply_f16, multiply_f32, prepare_floats};
 use rows::{add, gelu, layer_norm, softmax};
 
@@ -32,6 +34,7 @@ pub(crate) static TABLE: Table = Table {
     arrange: |_, _| Vec::new(),
     dot_codes,
     reaching,
+    sum_lookups,
     products: [FLOATS, HALVES, CODES],
     matmul,
     softmax,

@@ -4,6 +4,7 @@
 //! enable the same features; unsafe is left only where memory is read or written.
 
 mod dots;
+mod lookups;
 mod products;
 mod rows;
 
@@ -16,6 +17,8 @@ use crate::product::Product;
 use crate::scalar::reaching;
 
 pub(super) use dots::{dot, dot_codes, dot_rows, prefetch};
+pub(super) use lookups::store_sums;
+use lookups::sum_lookups;
 use products::{
     CODE_TILE_ROWS, TILE_ROWS, matmul, multiply_codes, multiply_f16, multiply_f32, prepare_codes,
     prepare_floats,
@@ -28,6 +31,7 @@ pub(crate) static TABLE: Table = Table {
     arrange: |_, _| Vec::new(),
     dot_codes,
     reaching,
+    sum_lookups,
     products: [
         Product {
             tile_rows: TILE_ROWS,

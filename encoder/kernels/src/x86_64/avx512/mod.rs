@@ -6,6 +6,7 @@
 
 mod across;
 mod codes;
+mod lookups;
 mod products;
 mod questions;
 mod rows;
@@ -17,6 +18,7 @@ use crate::Table;
 use crate::linear::COLUMNS;
 
 pub(super) use codes::codes_of;
+use lookups::sum_lookups;
 pub(super) use products::{CODES, FLOATS, HALVES, finish, matmul, widen, worth};
 use questions::reaching;
 pub(super) use questions::{arrange, dot_codes};
@@ -28,6 +30,7 @@ pub(crate) static TABLE: Table = Table {
     arrange,
     dot_codes,
     reaching,
+    sum_lookups,
     products: [FLOATS, HALVES, CODES],
     matmul,
     softmax,
