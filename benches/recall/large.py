@@ -9,6 +9,7 @@ from pathlib import Path
 import alone
 from client import drive
 from corpus import Corpus, Programs
+from process import WorkerError
 from quiet import Gate
 from report import Report, shown, table
 from scheduling import first_in_line
@@ -18,8 +19,7 @@ from service import p50
 OPTION = "--search-mode"
 RECALL_QUESTIONS = 200
 WARM_UP = 50
-# The index is built in the background: it is there when the server has had nothing to do for a while.
-IDLE_WINDOWS, WINDOW_SECONDS, IDLE_SHARE = 3, 5.0, 0.05
+LOOK_SECONDS = 2.0
 PATIENCE_SECONDS = 3600.0
 
 
@@ -30,6 +30,7 @@ class Found:
     exact: list[float]
     approximate: list[float]
     recall: float
+    promised: float  # by the store's own measurement
     waited: float  # seconds for the index
 
     @property
@@ -57,7 +58,7 @@ def measure(before: list[str], programs: Programs, small: Corpus, large: Corpus,
     try:
         few.wait()
         many.wait()
-        waited = wait_for_index(many)
+        waited, promised = wait_for_indexes(many)
         limit = alone.BEST
         answers = many.answers(many.semantic(text, limit) for text in asked[:RECALL_QUESTIONS])
         found = [[item["id"] for item in answer["results"]] for answer in answers]
@@ -79,30 +80,33 @@ def measure(before: list[str], programs: Programs, small: Corpus, large: Corpus,
     finally:
         few.stop()
         many.stop()
-    return Found(times["few"], times["many"], alone.overlap(exact, found), waited)
+    return Found(times["few"], times["many"], alone.overlap(exact, found), promised, waited)
 
 
-def wait_for_index(server: Ours) -> float:
-    """Seconds until the server was idle for a while."""
-    start, idle = time.monotonic(), 0
-    while idle < IDLE_WINDOWS and time.monotonic() - start < PATIENCE_SECONDS:
-        worked = server.seconds()
-        time.sleep(WINDOW_SECONDS)
-        share = (server.seconds() - worked) / WINDOW_SECONDS
-        idle = idle + 1 if share < IDLE_SHARE else 0
-    return time.monotonic() - start
+def wait_for_indexes(server: Ours) -> tuple[float, float]:
+    """Seconds until every row is in an index that is used, and the recall that the store promises."""
+    start = time.monotonic()
+    while time.monotonic() - start < PATIENCE_SECONDS:
+        search = server.stats()["search"]
+        if search["approximate"] and search["indexed_rows"] == search["rows"]:
+            return time.monotonic() - start, search["recall_at_10"]
+        time.sleep(LOOK_SECONDS)
+    raise WorkerError(f"after {PATIENCE_SECONDS:.0f} s the store is not searched through indexes: {search}")
 
 
 def tell(report: Report, small: Corpus, large: Corpus, found: Found) -> None:
     few, many = statistics.median(found.exact), statistics.median(found.approximate)
     report.say("### Ten times the rows, POST /semantic-recall, 1 client\n")
     report.say(table(
-        ["", "p50, ms", "to the exact one", f"recall@{alone.BEST}"],
-        [[f"{small.rows} rows, exact", shown(few), "", ""],
-         [f"{large.rows} rows, approximate", shown(many), f"{found.ratio:.2f}", f"{found.recall:.4f}"]]))
-    report.say(f"The server was idle {found.waited:.0f} s after it was ready.\n")
+        ["", "p50, ms", "to the exact one", f"recall@{alone.BEST}", "promised"],
+        [[f"{small.rows} rows, exact", shown(few), "", "", ""],
+         [f"{large.rows} rows, approximate", shown(many), f"{found.ratio:.2f}", f"{found.recall:.4f}",
+          f"{found.promised:.4f}"]]))
+    report.say(f"All rows were in indexes {found.waited:.0f} s after the server was ready.\n")
     runs = len(found.exact)
     report.add("recall", f"{small.rows} rows exact: p50", "ours", f"{few:.4g}", "ms", runs)
     report.add("recall", f"{large.rows} rows approximate: p50", "ours", f"{many:.4g}", "ms", runs)
     report.add("recall", f"{large.rows} rows approximate: recall@{alone.BEST}", "ours",
                f"{found.recall:.4f}", "share", RECALL_QUESTIONS)
+    report.add("recall", f"{large.rows} rows approximate: recall@{alone.BEST} by the store", "ours",
+               f"{found.promised:.4f}", "share", 1)

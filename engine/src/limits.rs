@@ -56,18 +56,21 @@ pub const REEMBED_TAKEN_BACK_MAX: u64 = 64;
 pub const INDEX_ROWS_MIN: u32 = 8 << 10;
 /// Lists of an index.
 pub const INDEX_LISTS_MAX: u32 = 16 << 10;
+/// Lists of an index for each of the square root of its rows.
+pub const INDEX_LISTS_PER_ROOT: usize = 8;
 /// Rows for each list that centroids are made of.
-pub const INDEX_SAMPLE: usize = 32;
+pub const INDEX_SAMPLE: usize = 16;
 /// Times that centroids are made anew.
-pub const INDEX_ROUNDS: usize = 8;
-/// Rows that choose the depth of an index, and as many that measure it.
+pub const INDEX_ROUNDS: usize = 6;
+/// Questions that choose the margins of an index, and as many that measure it.
 pub const INDEX_QUESTIONS: usize = 128;
-/// Of a thousand near rows, how many the depth of an index reaches.
-pub const INDEX_RECALL_PERMILLE: usize = 997;
-
-/// Of a thousand near rows, how many must be found by questions that had no part in choosing the depth;
+/// Rows that such a question is made of.
+pub const INDEX_QUESTION_ROWS_MAX: usize = 4;
+/// Of a thousand near rows, how many must be found by questions that had no part in choosing the margins;
 /// else the segment is scanned.
-pub const INDEX_RECALL_MIN_PERMILLE: usize = 990;
+pub const INDEX_RECALL_MIN_PERMILLE: u64 = 990;
+/// Items that a search through indexes is asked for; one for more looks through every row.
+pub const INDEX_LIMIT_MAX: usize = 1000;
 /// Embeddings of a store up to which a search by meaning is exact.
 pub const APPROXIMATE_ROWS_MIN: u64 = 300_000;
 /// One in so many embeddings may be in no index where a search goes through indexes by itself.

@@ -22,7 +22,7 @@ use crate::sample::{self, Seals};
 
 const SEED: u64 = 1;
 /// Rows of the store with an index.
-const INDEXED_ROWS: usize = 120;
+const INDEXED_ROWS: usize = 240;
 
 /// A golden store: its files and what they show.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,15 +90,15 @@ fn erased() -> Files {
     disk.files()
 }
 
-/// Rows of one of two directions each, in a segment with an index. They are apart by whole numbers, so
+/// Rows of one of 16 directions each, in a segment with an index. They are apart by whole numbers, so
 /// that no rounding of a machine decides between them.
 fn indexed() -> Files {
     let disk = MemoryDisk::default();
     let store = open_as(disk.clone(), indexed_options());
     store.bind_model(Model { fingerprint: [9; 32], dimensions: 48 }).expect("the first model");
     let half = |at: usize, place: usize| {
-        let far = f32::from(u8::from(place % 2 == at % 2)) * 8.0;
-        f16::from_f32(far + f32::from(u8::from(place == at % 48)))
+        let far = f32::from(u8::from(place % 16 == at % 16)) * 8.0;
+        f16::from_f32(far + f32::from(u8::from(place == at / 16 % 48)))
     };
     let row = |at: usize| ItemDraft {
         embedding: (0..48).map(|place| half(at, place)).collect(),

@@ -8,7 +8,7 @@ use std::ops::Range;
 use half::f16;
 use kernels::{Kernels, QUESTIONS_MAX};
 
-use crate::limits::{INDEX_LISTS_MAX, INDEX_ROUNDS, INDEX_SAMPLE};
+use crate::limits::{INDEX_LISTS_MAX, INDEX_LISTS_PER_ROOT, INDEX_ROUNDS, INDEX_SAMPLE};
 use crate::pace::Pace;
 use crate::segment::{Coded, Embeddings, quantise};
 
@@ -44,6 +44,7 @@ impl Clusters {
         }
         let all = Spread::of(rows.len(), rows.len());
         let nearest = place.all(&rows, all, &centroids, pace)?;
+        centroids.shorten(&rows, &nearest);
         let (offsets, rows) = lists_of(&nearest, centroids.count());
         Some(Self { centroids, offsets, rows })
     }
@@ -51,7 +52,7 @@ impl Clusters {
 
 /// How many lists so many rows are sorted into.
 pub(super) fn lists_for(rows: usize) -> usize {
-    (2 * rows.isqrt()).clamp(1, INDEX_LISTS_MAX as usize).min(rows.max(1))
+    (INDEX_LISTS_PER_ROOT * rows.isqrt()).clamp(1, INDEX_LISTS_MAX as usize).min(rows.max(1))
 }
 
 /// Some of the numbers below one at even distances.
@@ -103,18 +104,29 @@ fn lists_of(nearest: &[u32], lists: usize) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// Rows as codes, and what makes each one 1 long.
-struct Directions<'a> {
+pub(super) struct Directions<'a> {
     coded: Coded<'a>,
     norms: &'a [f32],
 }
 
 impl<'a> Directions<'a> {
-    fn of(embeddings: &Embeddings<'a>) -> Self {
+    pub(super) fn of(embeddings: &Embeddings<'a>) -> Self {
         Self { coded: embeddings.coded, norms: embeddings.norms }
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.norms.len()
+    }
+
+    /// Codes that a row takes.
+    pub(super) fn width(&self) -> usize {
+        self.coded.row_codes
+    }
+
+    /// The numbers of a row, by its codes, zeros behind the last one included.
+    pub(super) fn numbers(&self, row: usize) -> impl Iterator<Item = f32> {
+        let factor = self.factor(row);
+        self.codes(row).iter().map(move |&code| factor * f32::from(code))
     }
 
     fn codes(&self, row: usize) -> &'a [i8] {
@@ -128,7 +140,7 @@ impl<'a> Directions<'a> {
     }
 }
 
-/// Directions that rows gather around, as 8-bit codes.
+/// Directions that rows gather around, as 8-bit codes; at the end as long as what their rows have in common.
 #[derive(Debug)]
 pub(super) struct Centroids {
     dimensions: usize,
@@ -154,6 +166,19 @@ impl Centroids {
     /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.scales.len()
+    }
+
+    /// The numbers of a centroid, zeros behind the last one included.
+    pub(super) fn numbers(&self, list: usize) -> impl Iterator<Item = f32> {
+        let scale = self.scales[list];
+        self.codes[list * self.width..][..self.width]
+            .iter()
+            .map(move |&code| scale * f32::from(code))
+    }
+
+    /// The product of a centroid with a vector that is as wide as its codes.
+    pub(super) fn product(&self, list: usize, vector: &[f32]) -> f32 {
+        self.numbers(list).zip(vector).map(|(number, x)| number * x).sum()
     }
 
     /// The list of a row whose integer products with all centroids these are.
@@ -192,6 +217,22 @@ impl Centroids {
             }
         }
         moved
+    }
+
+    /// Makes each as long as its rows reach in its direction, in the mean: a product with it is then what a
+    /// row of its list scores, in the mean, and what a row has beside it is least.
+    fn shorten(&mut self, rows: &Directions<'_>, nearest: &[u32]) {
+        let mut sums = vec![(0.0f32, 0u32); self.count()];
+        for (row, &list) in nearest.iter().enumerate() {
+            let products = rows.numbers(row).zip(self.numbers(list as usize)).map(|(x, y)| x * y);
+            let (sum, count) = &mut sums[list as usize];
+            (*sum, *count) = (*sum + products.sum::<f32>(), *count + 1);
+        }
+        for (list, (sum, count)) in sums.into_iter().enumerate() {
+            let square = self.numbers(list).map(|x| x * x).sum::<f32>();
+            let share = sum / (square * count as f32);
+            self.scales[list] *= if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 };
+        }
     }
 
     /// A row as it is, whatever a damaged segment says of it (IDX-10).

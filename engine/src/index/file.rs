@@ -5,9 +5,12 @@
 use std::io::ErrorKind;
 use std::ops::Range;
 
+use kernels::LOOKUP_ROWS;
+
 use super::clusters::{Clusters, lists_for};
 use super::layout::{self as header, HEADER_BYTES, HEADER_CRC};
 use super::measure::Measured;
+use super::sketch::{Sketches, blocks_of};
 use crate::cursor::Put;
 use crate::error::{Damage, DiskError, OpenError};
 use crate::layout::{
@@ -19,8 +22,10 @@ use crate::os::disk::{Disk, DiskRead, FileBytes};
 
 const HASH_BYTES: usize = 32;
 /// Bytes of the header that mean nothing yet.
-const RESERVED: [Range<usize>; 2] =
-    [header::FOUND + 4..header::SEGMENT_SHA256, header::SEGMENT_SHA256 + HASH_BYTES..HEADER_CRC];
+const RESERVED: [Range<usize>; 2] = [
+    header::SKETCH_MARGIN + 4..header::SEGMENT_SHA256,
+    header::SEGMENT_SHA256 + HASH_BYTES..HEADER_CRC,
+];
 const CRC_BYTES: usize = 4;
 
 /// Which segment an index belongs to.
@@ -56,6 +61,7 @@ impl IndexOf {
 /// What is written.
 pub(super) struct Content<'a> {
     pub(super) clusters: &'a Clusters,
+    pub(super) sketches: Sketches<'a>,
     pub(super) measured: Measured,
 }
 
@@ -67,6 +73,8 @@ struct Places {
     scales: Range<usize>,
     offsets: Range<usize>,
     rows: Range<usize>,
+    bits: Range<usize>,
+    sketch_scales: Range<usize>,
     /// The page checks; those of the last page end what is checked.
     checks: Range<usize>,
 }
@@ -83,11 +91,15 @@ impl Places {
         let codes = after(&(0..HEADER_BYTES), lists, row_codes)?;
         let scales = after(&codes, lists, size_of::<f32>())?;
         let offsets = after(&scales, lists.checked_add(1)?, size_of::<u32>())?;
-        let rows = after(&offsets, rows, size_of::<u32>())?;
-        let end = rows.end.checked_next_multiple_of(COLUMN_ALIGN)?;
+        let row_cells = after(&offsets, rows, size_of::<u32>())?;
+        let block_bytes = row_codes / 8 * LOOKUP_ROWS;
+        let bits = after(&row_cells, blocks_of(rows), block_bytes)?;
+        let sketch_scales = after(&bits, rows, size_of::<f32>())?;
+        let end = sketch_scales.end.checked_next_multiple_of(COLUMN_ALIGN)?;
         let checks = after(&(0..end), end.div_ceil(PAGE_BYTES), CRC_BYTES)?;
         checks.end.checked_add(CRC_BYTES)?;
-        Some(Self { row_codes, codes, scales, offsets, rows, checks })
+        let rows = row_cells;
+        Some(Self { row_codes, codes, scales, offsets, rows, bits, sketch_scales, checks })
     }
 
     fn file_bytes(&self) -> usize {
@@ -95,12 +107,14 @@ impl Places {
     }
 
     /// The bytes between arrays.
-    fn gaps(&self) -> [Range<usize>; 4] {
+    fn gaps(&self) -> [Range<usize>; 6] {
         [
             self.codes.end..self.scales.start,
             self.scales.end..self.offsets.start,
             self.offsets.end..self.rows.start,
-            self.rows.end..self.checks.start,
+            self.rows.end..self.bits.start,
+            self.bits.end..self.sketch_scales.start,
+            self.sketch_scales.end..self.checks.start,
         ]
     }
 }
@@ -125,16 +139,18 @@ pub(super) fn check(bytes: &[u8], of: &IndexOf) -> Result<(), Damage> {
 
 /// The bytes of an index.
 pub(super) fn encode(of: &IndexOf, content: &Content<'_>) -> Vec<u8> {
-    let (clusters, measured) = (content.clusters, content.measured);
+    let Content { clusters, sketches, measured } = *content;
     let lists = u32::try_from(clusters.centroids.count()).expect("INDEX_LISTS_MAX bounds them");
     let places = Places::of(of.dimensions, of.rows, lists).expect("its arrays are in memory");
     let mut file = Vec::with_capacity(places.file_bytes());
     file.put(&head(of, lists, measured));
-    let arrays: [(&Range<usize>, &[u8]); 4] = [
+    let arrays: [(&Range<usize>, &[u8]); 6] = [
         (&places.codes, bytemuck::cast_slice(&clusters.centroids.codes)),
         (&places.scales, bytemuck::cast_slice(&clusters.centroids.scales)),
         (&places.offsets, bytemuck::cast_slice(&clusters.offsets)),
         (&places.rows, bytemuck::cast_slice(&clusters.rows)),
+        (&places.bits, sketches.bits),
+        (&places.sketch_scales, bytemuck::cast_slice(sketches.scales)),
     ];
     for (place, array) in arrays {
         file.resize(place.start, 0);
@@ -159,9 +175,11 @@ fn head(of: &IndexOf, lists: u32, measured: Measured) -> [u8; HEADER_BYTES] {
         (header::DIMENSIONS, of.dimensions),
         (header::ROWS, of.rows),
         (header::LISTS, lists),
-        (header::DEPTH, measured.depth),
         (header::ASKED, measured.asked),
         (header::FOUND, measured.found),
+        (header::LOOKED_AT, measured.looked_at),
+        (header::LIST_MARGIN, measured.list_margin.to_bits()),
+        (header::SKETCH_MARGIN, measured.sketch_margin.to_bits()),
     ] {
         put(at, &number.to_le_bytes());
     }
@@ -198,6 +216,7 @@ impl Lists {
             Ok(bytes) => bytes,
             Err(error) => return there(error),
         };
+        bytes.wants_huge_pages(places.bits.clone());
         let lists = Self { bytes, places, measured: header.measured, rows: of.rows };
         lists.check(of).map_err(|damage| damage.within(&name))?;
         Ok(Some(lists))
@@ -213,17 +232,23 @@ impl Lists {
         self.scales().len()
     }
 
-    /// Rows that a question looks through.
-    pub(crate) fn depth(&self) -> u32 {
-        self.measured.depth
+    /// Whether a question finds enough by it and looks at fewer rows.
+    pub(crate) fn serves(&self) -> bool {
+        self.measured.serves(self.rows)
     }
 
-    /// Whether looking through lists reads less than looking through all rows.
-    pub(crate) fn gains(&self) -> bool {
-        self.measured.depth < self.rows
+    /// How far below the worst of the best the product with a centroid may be, and a row of its list among
+    /// the best all the same.
+    pub(crate) fn list_margin(&self) -> f32 {
+        self.measured.list_margin
     }
 
-    /// The share of near rows that the depth was measured to reach, and over how many.
+    /// The same for what a row seems to score by its sketch.
+    pub(crate) fn sketch_margin(&self) -> f32 {
+        self.measured.sketch_margin
+    }
+
+    /// The share of near rows that was measured to be found, and over how many.
     pub(crate) fn recall(&self) -> (f64, u32) {
         let Measured { asked, found, .. } = self.measured;
         (if asked == 0 { 1.0 } else { f64::from(found) / f64::from(asked) }, asked)
@@ -239,10 +264,23 @@ impl Lists {
         self.array(&self.places.scales)
     }
 
-    /// The rows of a list, ascending.
-    pub(crate) fn rows(&self, list: usize) -> &[u32] {
+    /// The rows of all lists, one list after the other, ascending in each.
+    pub(crate) fn rows(&self) -> &[u32] {
+        self.array(&self.places.rows)
+    }
+
+    /// Where the rows of a list are among all.
+    pub(crate) fn places(&self, list: usize) -> Range<usize> {
         let offsets: &[u32] = self.array(&self.places.offsets);
-        &self.array(&self.places.rows)[offsets[list] as usize..offsets[list + 1] as usize]
+        offsets[list] as usize..offsets[list + 1] as usize
+    }
+
+    /// The sketches of all rows, in their order in the lists.
+    pub(crate) fn sketches(&self) -> Sketches<'_> {
+        Sketches {
+            bits: self.array(&self.places.bits),
+            scales: self.array(&self.places.sketch_scales),
+        }
     }
 
     fn array<T: bytemuck::AnyBitPattern>(&self, place: &Range<usize>) -> &[T] {
@@ -258,6 +296,7 @@ impl Lists {
             return Err(Damage::new("IDX-11", "bytes between arrays are not zero"));
         }
         self.check_centroids(of.dimensions as usize)?;
+        self.check_sketches(of.rows as usize)?;
         let offsets: &[u32] = self.array(&self.places.offsets);
         let ends = (offsets.first(), offsets.last());
         if ends != (Some(&0), Some(&of.rows)) || !offsets.is_sorted() {
@@ -283,13 +322,29 @@ impl Lists {
         }
     }
 
+    fn check_sketches(&self, rows: usize) -> Result<(), Damage> {
+        let Sketches { bits, scales } = self.sketches();
+        if let Some(place) = scales.iter().position(|scale| !(scale.is_finite() && *scale >= 0.0)) {
+            let detail = format!("sketch {place}: its scale is not finite, or negative");
+            return Err(Damage::new("IDX-13", detail));
+        }
+        // Places of the last block that are behind the last row.
+        let is_past = |at: usize| at % LOOKUP_ROWS > (rows - 1) % LOOKUP_ROWS;
+        let last = bits.len() - self.places.row_codes / 8 * LOOKUP_ROWS;
+        let past = bits[last..].iter().enumerate().filter(|&(at, _)| is_past(at));
+        if past.into_iter().any(|(_, &bits)| bits != 0) {
+            return Err(Damage::new("IDX-13", "bits behind the last row's are set"));
+        }
+        Ok(())
+    }
+
     /// IDX-09: as many as there are, none twice, so all.
     fn check_rows(&self, rows: u32) -> Result<(), Damage> {
         let wrong = |detail: String| Err(Damage::new("IDX-09", detail));
         let mut seen = vec![0u64; (rows as usize).div_ceil(64)];
         for list in 0..self.count() {
             let mut before = None;
-            for &row in self.rows(list) {
+            for &row in &self.rows()[self.places(list)] {
                 if row >= rows {
                     return wrong(format!("row {row} of {rows} in list {list}"));
                 }
@@ -382,16 +437,26 @@ fn header_of(bytes: &[u8; HEADER_BYTES], of: &IndexOf) -> Result<Header, Damage>
     let number = |at: usize| u32::from_le_bytes(field(bytes, at));
     let (dimensions, rows) = (number(header::DIMENSIONS), number(header::ROWS));
     let lists = number(header::LISTS);
-    let (depth, asked) = (number(header::DEPTH), number(header::ASKED));
-    let measured = Measured { depth, asked, found: number(header::FOUND) };
+    let measured = Measured {
+        asked: number(header::ASKED),
+        found: number(header::FOUND),
+        looked_at: number(header::LOOKED_AT),
+        list_margin: f32::from_bits(number(header::LIST_MARGIN)),
+        sketch_margin: f32::from_bits(number(header::SKETCH_MARGIN)),
+    };
     let segment_sha256: [u8; HASH_BYTES] = field(bytes, header::SEGMENT_SHA256);
     if (dimensions, rows, segment_sha256) != (of.dimensions, of.rows, of.segment_sha256) {
         return Err(Damage::new("IDX-04", "it is the index of another segment"));
     }
-    let found = measured.found;
-    let is_measured = found <= asked && (asked > 0 || depth == rows);
-    if !(1..=INDEX_LISTS_MAX).contains(&lists) || !(1..=rows).contains(&depth) || !is_measured {
-        let detail = format!("{lists} lists, depth {depth} of {rows}, {found} found of {asked}");
+    let Measured { asked, found, looked_at, list_margin, sketch_margin } = measured;
+    let is_margin = |margin: f32| margin.is_finite() && margin >= 0.0;
+    let is_measured = found <= asked && looked_at <= rows;
+    let are_margins = is_margin(list_margin) && is_margin(sketch_margin);
+    if !(1..=INDEX_LISTS_MAX).contains(&lists) || rows == 0 || !is_measured || !are_margins {
+        let detail = format!(
+            "{lists} lists, {found} found of {asked}, {looked_at} looked at of {rows}, \
+             margins {list_margin} and {sketch_margin}"
+        );
         return Err(Damage::new("IDX-05", detail));
     }
     if RESERVED.into_iter().any(|reserved| bytes[reserved].iter().any(|&byte| byte != 0)) {

@@ -18,9 +18,11 @@ fields! {
     DIMENSIONS = 12, 4;
     ROWS = 16, 4;
     LISTS = 20, 4;
-    DEPTH = 24, 4;
-    ASKED = 28, 4;
-    FOUND = 32, 4;
+    ASKED = 24, 4;
+    FOUND = 28, 4;
+    LOOKED_AT = 32, 4;
+    LIST_MARGIN = 36, 4;
+    SKETCH_MARGIN = 40, 4;
     SEGMENT_SHA256 = 64, 32;
     HEADER_CRC = 124, 4;
 }

@@ -1,38 +1,54 @@
-//! How deep the lists of an index must be searched, by measurement (`format-spec/index.md`, Measuring).
+//! How far below the best lists and sketches may be passed over, by measurement
+//! (`format-spec/index.md`, Measuring).
 //!
-//! Rows of the segment are asked for their neighbours, by an exact search beside the order in which the
-//! lists would be looked at.
+//! Questions are made of rows of the segment and asked for their neighbours, by an exact search beside what
+//! centroids and sketches say of these.
 
 use half::slice::HalfFloatSliceExt;
 use kernels::Kernels;
 
 use super::clusters::{Clusters, Spread};
+use super::sketch::{SketchQuestion, Sketches};
 use crate::error::Damage;
-use crate::limits::{INDEX_QUESTIONS, INDEX_RECALL_MIN_PERMILLE, INDEX_RECALL_PERMILLE};
+use crate::limits::{INDEX_QUESTION_ROWS_MAX, INDEX_QUESTIONS, INDEX_RECALL_MIN_PERMILLE};
 use crate::ordered::Ordered;
 use crate::pace::Pace;
 use crate::segment::Embeddings;
 use crate::top::Top;
 
-/// What recall is told for.
-const BEST: usize = 10;
-/// A question lies farther from the rows than they from one another, so that its nearest are those of a
-/// row and as many times more.
-const QUESTIONS_LIE_FARTHER: usize = 5;
-/// Neighbours that are looked for.
-pub(crate) const NEIGHBOURS: usize = BEST * QUESTIONS_LIE_FARTHER;
+/// Neighbours that are looked for: what recall is told for. The margins are below the worst of them, so a search
+/// for fewer is one for so many.
+pub(crate) const NEIGHBOURS: usize = 10;
 /// Rows that all questions are compared with before the next ones: their halves stay in a core's cache.
 const BLOCK_ROWS: usize = 256;
-/// An index by which a question looks at more than one row in so many, in the mean, gains nothing
-/// over a scan, which reads them in order.
-pub(crate) const LOOKED_AT_GAINS: u64 = 2;
+/// Steps of a margin in 1.
+const STEPS: f32 = 1024.0;
+/// Between the rows of one question, among those of which questions are made; odd, so that no two questions
+/// are of the same rows.
+const ROWS_APART: usize = 37;
+/// An index by which a question looks at more than one row in so many, in the mean, gains little over a
+/// scan, which reads them in order.
+const LOOKED_AT_GAINS: u64 = 4;
 
-/// How deep to search, and what that finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How far below the worst of the best a list or a row may seem to be and is looked at all the same, and what
+/// that finds.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
-    pub(super) depth: u32,
     pub(super) asked: u32,
     pub(super) found: u32,
+    /// Rows that a question looks at by their codes, in the mean.
+    pub(super) looked_at: u32,
+    pub(super) list_margin: f32,
+    pub(super) sketch_margin: f32,
+}
+
+impl Measured {
+    /// Whether it finds enough, and looks at so few rows that it gains.
+    pub(super) fn serves(&self, rows: u32) -> bool {
+        let (asked, found) = (u64::from(self.asked), u64::from(self.found));
+        let finds = asked > 0 && found * 1000 >= asked * INDEX_RECALL_MIN_PERMILLE;
+        finds && u64::from(self.looked_at) * LOOKED_AT_GAINS <= u64::from(rows)
+    }
 }
 
 /// `None` where the pace ended it.
@@ -40,75 +56,106 @@ pub(super) fn measure(
     kernels: Kernels,
     embeddings: &Embeddings<'_>,
     clusters: &Clusters,
+    sketches: Sketches<'_>,
     pace: &dyn Pace,
 ) -> Result<Option<Measured>, Damage> {
-    let questions = Spread::of(embeddings.len(), 2 * INDEX_QUESTIONS);
-    let questions: Vec<usize> = questions.all().collect();
+    let questions = questions(embeddings)?;
     let Some(near) = nearest(kernels, embeddings, &questions, pace)? else { return Ok(None) };
-    let mut list_of = vec![0u32; embeddings.len()];
-    for (list, ends) in (0u32..).zip(clusters.offsets.windows(2)) {
-        let rows = &clusters.rows[ends[0] as usize..ends[1] as usize];
-        rows.iter().for_each(|&row| list_of[row as usize] = list);
-    }
-    let (mut choosing, mut measuring, mut orders) = (Vec::new(), Vec::new(), Vec::new());
-    for (at, (&question, near)) in questions.iter().zip(&near).enumerate() {
-        let order = Order::of(kernels, embeddings, clusters, question);
-        let needed = near.iter().map(|&row| order.before[list_of[row as usize] as usize] + 1);
-        if at % 2 == 0 {
-            choosing.extend(needed);
-        } else {
-            measuring.extend(needed);
-            orders.push(order.ends);
+    let made = Made { kernels, clusters, sketches, places: places_of(clusters) };
+    let asked: Vec<(&Question, &Vec<Near>)> = questions.iter().zip(&near).collect();
+    let (choosing, measuring): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(q, _)| q.chooses);
+    let (mut below_list, mut below_sketch) = (Vec::new(), Vec::new());
+    for (question, near) in choosing {
+        let Some(worst) = near.last() else { continue };
+        for seems in made.seem(question, near) {
+            below_list.push(worst.score - seems.list);
+            below_sketch.push(worst.score - seems.sketch);
         }
     }
-    let rows = u32::try_from(embeddings.len()).expect("SEG-21 bounds a table");
-    let gains = |depth: &u32| finds_enough(&measuring, *depth) && gains(*depth, &orders, rows);
-    let depth = depth_for(&mut choosing).filter(gains).unwrap_or(rows);
-    let count = |depths: usize| u32::try_from(depths).expect("questions times neighbours");
-    let found = reached(&measuring, depth);
-    Ok(Some(Measured { depth, asked: count(measuring.len()), found: count(found) }))
-}
-
-/// The least depth that reaches enough of those that needed these; `None` where there are none.
-fn depth_for(needed: &mut [u32]) -> Option<u32> {
-    needed.sort_unstable();
-    let enough = (needed.len() * INDEX_RECALL_PERMILLE).div_ceil(1000);
-    enough.checked_sub(1).map(|last| needed[last])
-}
-
-/// How many of the neighbours that needed these depths are found at this one.
-fn reached(needed: &[u32], depth: u32) -> usize {
-    needed.iter().filter(|&&needed| needed <= depth).count()
-}
-
-/// Whether those that had no part in choosing the depth find what was promised; not where nobody was asked.
-fn finds_enough(needed: &[u32], depth: u32) -> bool {
-    !needed.is_empty() && reached(needed, depth) * 1000 >= needed.len() * INDEX_RECALL_MIN_PERMILLE
-}
-
-/// Whether questions look at few enough rows at this depth. A list is looked at whole, the one in which
-/// the depth is reached too, and it may be longer than all before it.
-fn gains(depth: u32, orders: &[Vec<u32>], rows: u32) -> bool {
-    let looked_at = |ends: &Vec<u32>| {
-        let last = ends.partition_point(|&end| end < depth);
-        u64::from(ends.get(last).copied().unwrap_or(rows))
+    let mut measured = Measured {
+        asked: 0,
+        found: 0,
+        looked_at: 0,
+        list_margin: margin(&below_list),
+        sketch_margin: margin(&below_sketch),
     };
-    let all: u64 = orders.iter().map(looked_at).sum();
-    all * LOOKED_AT_GAINS <= u64::from(rows) * orders.len() as u64
+    let (count, mut looked_at) = (measuring.len() as u64, 0);
+    for (question, near) in measuring {
+        if !pace.worked() {
+            return Ok(None);
+        }
+        let Some(worst) = near.last() else { continue };
+        let passes = |seems: &Seems| measured.passes(seems, worst.score);
+        let found = made.seem(question, near).iter().filter(|&seems| passes(seems)).count();
+        measured.asked += u32::try_from(near.len()).expect("NEIGHBOURS bounds it");
+        measured.found += u32::try_from(found).expect("NEIGHBOURS bounds it");
+        looked_at += made.looked_at(question, &measured, worst.score);
+    }
+    let mean = looked_at.div_ceil(count.max(1));
+    measured.looked_at = u32::try_from(mean).expect("SEG-21 bounds a table");
+    Ok(Some(measured))
 }
 
-/// The rows nearest to each of the questions, which are rows too, without the row itself.
+impl Measured {
+    fn passes(&self, seems: &Seems, worst: f32) -> bool {
+        seems.list >= worst - self.list_margin && seems.sketch >= worst - self.sketch_margin
+    }
+}
+
+/// The least that is above all of these, and not negative; 0 where there are none. A step more than that, so
+/// that the last bits of sums, in which machines differ, hardly ever show.
+fn margin(below: &[f32]) -> f32 {
+    (below.iter().copied().fold(0.0, f32::max) * STEPS).ceil() / STEPS
+}
+
+/// A question, made of some rows: their mean. One of a single row has it as its nearest; a person's question
+/// lies farther from all, as the mean of several does.
+struct Question {
+    rows: Vec<usize>,
+    /// 1 long, as wide as a row of codes.
+    vector: Vec<f32>,
+    /// Whether margins are chosen by it; measured by it otherwise.
+    chooses: bool,
+}
+
+/// The questions; fewer where there are few rows, or rows of no direction.
+fn questions(embeddings: &Embeddings<'_>) -> Result<Vec<Question>, Damage> {
+    let rows: Vec<usize> = Spread::of(embeddings.len(), 2 * INDEX_QUESTIONS).all().collect();
+    let (halves, width) = (embeddings.row_halves, embeddings.coded.row_codes);
+    let mut questions = Vec::new();
+    for at in 0..rows.len() {
+        let count = at / 2 % INDEX_QUESTION_ROWS_MAX + 1;
+        let own = (0..count).map(|row| rows[(at + row * ROWS_APART) % rows.len()]);
+        let own: Vec<usize> = own.collect();
+        let (mut vector, mut row) = (vec![0.0f32; width.max(halves)], vec![0.0f32; halves]);
+        for &at in &own {
+            embeddings.halves(at, at + 1)?.convert_to_f32_slice(&mut row);
+            let norm = embeddings.norms[at];
+            let units = row.iter().map(|x| if norm > 0.0 { x / norm } else { 0.0 });
+            vector.iter_mut().zip(units).for_each(|(sum, x)| *sum += x);
+        }
+        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+        if length > 0.0 && length.is_finite() {
+            vector.iter_mut().for_each(|x| *x /= length);
+            questions.push(Question { rows: own, vector, chooses: at % 2 == 0 });
+        }
+    }
+    Ok(questions)
+}
+
+/// A row that is near a question, and its cosine.
+struct Near {
+    row: u32,
+    score: f32,
+}
+
+/// The rows nearest to each of the questions, best first, without those that it is made of.
 fn nearest(
     kernels: Kernels,
     embeddings: &Embeddings<'_>,
-    questions: &[usize],
+    questions: &[Question],
     pace: &dyn Pace,
-) -> Result<Option<Vec<Vec<u32>>>, Damage> {
-    let width = embeddings.row_halves;
-    let mut queries = vec![0.0f32; questions.len() * width];
-    for (&row, query) in questions.iter().zip(queries.chunks_exact_mut(width)) {
-        embeddings.halves(row, row + 1)?.convert_to_f32_slice(query);
-    }
+) -> Result<Option<Vec<Vec<Near>>>, Damage> {
     let mut tops = vec![Top::<Ordered, u32>::new(NEIGHBOURS); questions.len()];
     let mut products = [0.0; BLOCK_ROWS];
     for first in (0..embeddings.len()).step_by(BLOCK_ROWS) {
@@ -118,54 +165,79 @@ fn nearest(
         let end = (first + BLOCK_ROWS).min(embeddings.len());
         let (halves, norms) = (embeddings.halves(first, end)?, &embeddings.norms[first..end]);
         let products = &mut products[..end - first];
-        for ((&row, query), top) in questions.iter().zip(queries.chunks_exact(width)).zip(&mut tops)
-        {
-            kernels.dot_rows(query, halves, products);
-            for ((other, &product), &norm) in (first..).zip(&*products).zip(norms) {
-                if other != row && norm > 0.0 {
-                    let other = u32::try_from(other).expect("SEG-21 bounds a table");
-                    top.offer(Ordered::of(product / norm), other);
+        for (question, top) in questions.iter().zip(&mut tops) {
+            kernels.dot_rows(&question.vector[..embeddings.row_halves], halves, products);
+            for ((row, &product), &norm) in (first..).zip(&*products).zip(norms) {
+                if norm > 0.0 && !question.rows.contains(&row) {
+                    let row = u32::try_from(row).expect("SEG-21 bounds a table");
+                    top.offer(Ordered::of(product / norm), row);
                 }
             }
         }
     }
-    let rows = |top: Top<Ordered, u32>| top.into_sorted().into_iter().map(|(_, row)| row).collect();
+    let near = |(score, row): (Ordered, u32)| Near { row, score: score.number() };
+    let rows = |top: Top<Ordered, u32>| top.into_sorted().into_iter().map(near).collect();
     Ok(Some(tops.into_iter().map(rows).collect()))
 }
 
-/// The order in which one question looks at lists.
-struct Order {
-    /// For each list, rows that are looked at before it.
-    before: Vec<u32>,
-    /// Rows looked at up to the end of the first list, of the second one, ...
-    ends: Vec<u32>,
+/// The place and the list of each row.
+fn places_of(clusters: &Clusters) -> Vec<(u32, u32)> {
+    let mut places = vec![(0, 0); clusters.rows.len()];
+    for (list, ends) in (0..).zip(clusters.offsets.windows(2)) {
+        for place in ends[0]..ends[1] {
+            places[clusters.rows[place as usize] as usize] = (place, list);
+        }
+    }
+    places
 }
 
-impl Order {
-    /// That of a row which is the question.
-    fn of(
-        kernels: Kernels,
-        embeddings: &Embeddings<'_>,
-        clusters: &Clusters,
-        question: usize,
-    ) -> Self {
-        let coded = &embeddings.coded;
-        let codes = &coded.codes[question * coded.row_codes..][..coded.row_codes];
-        let codes: Vec<i16> = codes.iter().map(|&code| i16::from(code)).collect();
-        let mut products = vec![0; clusters.centroids.count()];
-        let codes = kernels.code_queries(&[&codes]);
-        kernels.dot_codes(&codes, &clusters.centroids.codes, &mut products);
-        let score =
-            |list: usize| Ordered::of(products[list] as f32 * clusters.centroids.scales[list]);
-        let mut order: Vec<usize> = (0..products.len()).collect();
-        order.sort_by_key(|&list| std::cmp::Reverse(score(list)));
-        let (mut before, mut ends, mut sum) = (vec![0; order.len()], Vec::new(), 0);
-        for list in order {
-            before[list] = sum;
-            sum += clusters.offsets[list + 1] - clusters.offsets[list];
-            ends.push(sum);
+/// What a row seems to score: by its list's centroid, and by its sketch.
+struct Seems {
+    list: f32,
+    sketch: f32,
+}
+
+/// An index, as far as it is made.
+struct Made<'a> {
+    kernels: Kernels,
+    clusters: &'a Clusters,
+    sketches: Sketches<'a>,
+    places: Vec<(u32, u32)>,
+}
+
+impl Made<'_> {
+    /// What rows near a question seem to score.
+    fn seem(&self, question: &Question, near: &[Near]) -> Vec<Seems> {
+        let sketched = SketchQuestion::of(&question.vector);
+        let seems = |near: &Near| {
+            let (place, list) = self.places[near.row as usize];
+            let list = self.clusters.centroids.product(list as usize, &question.vector);
+            let mut sketch = list;
+            let places = place as usize..place as usize + 1;
+            self.sketches.products(self.kernels, &sketched, places, |_, products| {
+                sketch += products[0];
+            });
+            Seems { list, sketch }
+        };
+        near.iter().map(seems).collect()
+    }
+
+    /// How many rows are looked at by their codes, once it is known what the worst of the best scores.
+    fn looked_at(&self, question: &Question, measured: &Measured, worst: f32) -> u64 {
+        let sketched = SketchQuestion::of(&question.vector);
+        let mut looked_at = 0;
+        for (at, ends) in self.clusters.offsets.windows(2).enumerate() {
+            let list = self.clusters.centroids.product(at, &question.vector);
+            if list < worst - measured.list_margin {
+                continue;
+            }
+            let places = ends[0] as usize..ends[1] as usize;
+            self.sketches.products(self.kernels, &sketched, places, |_, products| {
+                let seem = products.iter().map(|product| Seems { list, sketch: list + product });
+                looked_at += seem.filter(|seems| measured.passes(seems, worst)).count() as u64;
+            });
         }
-        Self { before, ends }
+        looked_at
     }
 }
 
@@ -174,10 +246,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_depth_that_finds_too_little_for_others_is_not_enough() {
-        let needed: Vec<u32> = (1..=1000).collect();
-        assert!(finds_enough(&needed, 990));
-        assert!(!finds_enough(&needed, 989));
-        assert!(!finds_enough(&[], 1), "nobody was asked");
+    fn a_margin_is_above_all_and_never_negative() {
+        assert_eq!(margin(&[0.25, 0.25 + 1e-6, -3.0]), 0.25 + 1.0 / STEPS);
+        assert_eq!(margin(&[-0.5, -0.25]), 0.0);
+        assert_eq!(margin(&[]), 0.0);
+    }
+
+    #[test]
+    fn an_index_serves_that_finds_enough_and_looks_at_few() {
+        let good = Measured {
+            asked: 1000,
+            found: 990,
+            looked_at: 25,
+            list_margin: 0.1,
+            sketch_margin: 0.1,
+        };
+        assert!(good.serves(100));
+        assert!(!Measured { found: 989, ..good }.serves(100));
+        assert!(!Measured { looked_at: 26, ..good }.serves(100));
+        assert!(!Measured { asked: 0, found: 0, ..good }.serves(100), "nobody was asked");
     }
 }

@@ -1,12 +1,15 @@
 //! An index over the embeddings of one segment: which rows to look at first (`format-spec/index.md`).
 //!
-//! Owns how rows are sorted into lists, how deep lists must be searched, and the file that says so.
+//! Owns how rows are sorted into lists and sketched, how much of these may be passed over, and the file that
+//! says so.
 //! Must not know questions of people, snapshots, or who makes an index when.
 
 mod clusters;
 mod file;
 mod layout;
 mod measure;
+mod rotation;
+mod sketch;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -14,9 +17,10 @@ pub use layout::INDEX_HEADER;
 
 pub(crate) use clusters::Spread;
 pub(crate) use file::{IndexOf, Lists, file_bytes};
-pub(crate) use measure::{LOOKED_AT_GAINS, NEIGHBOURS};
+pub(crate) use measure::NEIGHBOURS;
+pub(crate) use sketch::SketchQuestion;
 
-use clusters::Clusters;
+use clusters::{Clusters, Directions};
 use file::Content;
 use kernels::Kernels;
 
@@ -30,13 +34,12 @@ pub(crate) fn gains(segment: &Segment, rows_min: u32) -> bool {
 }
 
 /// The file of an index over a segment, which is `of`. `None` where the pace ended it. The same rows
-/// make the same bytes at every level of the kernels but for `depth`, `asked` and `found`, which
-/// are measured with their sums.
+/// make the same bytes at every level of the kernels but for what is measured with their sums.
 ///
 /// Held in memory: centroids, those that follow and their sums (6 bytes for each number of one), what
-/// is known of a sample (12 bytes for each row of it), four bytes for each row of the segment twice;
-/// what a measurement keeps of its questions (4 bytes for each number, 16 for each neighbour, and for
-/// half of them 4 for each list); then the file, twice while it is checked.
+/// is known of a sample (12 bytes for each row of it), four bytes for each row of the segment twice, and
+/// its sketch; what a measurement keeps of its questions (4 bytes for each number, 16 for each neighbour)
+/// and eight bytes for each row; then the file, twice while it is checked.
 ///
 /// # Errors
 /// Damage of the segment, or of what was made of it.
@@ -50,11 +53,14 @@ pub(crate) fn make(
     let Some(clusters) = Clusters::of(kernels, &embeddings, of.dimensions, pace) else {
         return Ok(None);
     };
-    let Some(measured) = measure::measure(kernels, &embeddings, &clusters, pace)? else {
+    let rows = Directions::of(&embeddings);
+    let Some(sketches) = sketch::Made::of(&rows, &clusters, pace) else { return Ok(None) };
+    let view = sketches.view();
+    let Some(measured) = measure::measure(kernels, &embeddings, &clusters, view, pace)? else {
         return Ok(None);
     };
-    let bytes = file::encode(of, &Content { clusters: &clusters, measured });
-    drop(clusters);
+    let bytes = file::encode(of, &Content { clusters: &clusters, sketches: view, measured });
+    drop((clusters, sketches));
     file::check(&bytes, of)?;
     Ok(Some(bytes))
 }

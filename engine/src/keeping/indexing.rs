@@ -10,6 +10,7 @@ use crate::index::{self, IndexOf, Lists};
 use crate::layout::UNFINISHED;
 use crate::limits::COMPACT_FREE_BYTES_MIN;
 use crate::os::disk::Disk;
+use crate::os::mmap::HUGE_PAGE_BYTES;
 use crate::pace::Pace;
 use crate::part::Part;
 use crate::store::Store;
@@ -103,6 +104,6 @@ impl Store {
 /// survive a power cut, so names are not synced.
 fn write(disk: &dyn Disk, of: &IndexOf, bytes: &[u8]) -> Result<(), DiskError> {
     let file = disk.create(&format!("{}{UNFINISHED}", of.name()))?;
-    file.append(bytes)?;
+    bytes.chunks(HUGE_PAGE_BYTES).try_for_each(|piece| file.append(piece))?;
     file.sync()
 }

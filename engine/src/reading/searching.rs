@@ -93,7 +93,7 @@ impl Snapshot {
             rows += vectors;
             if let Some(lists) = part.segment.index() {
                 indexed_rows += vectors;
-                if lists.gains() {
+                if lists.serves() {
                     gains = true;
                     let (recall, over) = lists.recall();
                     measured_over += u64::from(over);

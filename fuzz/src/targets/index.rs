@@ -12,7 +12,7 @@ use crate::memory::{Files, MemoryDisk};
 const WIDTH: u32 = 48;
 /// Rows around so many centres, so that the nearest of each row are few of all: an index gains.
 const ROWS: usize = 200;
-const CENTRES: usize = 3;
+const CENTRES: usize = 8;
 
 fn options() -> Options {
     let mode = SearchMode::Approximate;

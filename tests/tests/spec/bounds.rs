@@ -41,8 +41,9 @@ const STEPS: &str = "_TOGETHER";
 
 /// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, sizes, units, and how alike is
 /// alike.
-const NO_BOUNDS: [&str; 20] = [
+const NO_BOUNDS: [&str; 22] = [
     "BEST",
+    "BITS",
     "COUNTS_BYTES",
     "CRC_BYTES",
     "DAY_MICROS",
@@ -56,7 +57,8 @@ const NO_BOUNDS: [&str; 20] = [
     "PLACES_EACH",
     "QUERY_ALIGN",
     "QUERY_CODE_MAX",
-    "QUESTIONS_LIE_FARTHER",
+    "ROUNDS",
+    "ROWS_APART",
     "ROW_CODE_SIZE_MAX",
     "SHARED_MIN",
     "SHINGLE_WORDS",

@@ -30,7 +30,7 @@ fn the_kept_index_is_opened_and_used() {
     let open = |disk: MemoryDisk| Store::open(ground::still(Arc::new(disk), 4), indexed_options());
     let store = open(MemoryDisk::holding(golden.files.clone())).unwrap();
     let state = store.snapshot().search_state();
-    assert_eq!(state.indexed_rows, 120, "{state:?}");
+    assert_eq!(state.indexed_rows, 240, "{state:?}");
     assert!(state.is_approximate && state.measured_over > 0, "{state:?}");
 }
 

@@ -108,6 +108,13 @@ impl QueryCodes {
         &self.codes
     }
 
+    /// About the cosine with a vector that is 1 long, from the integer dot product of its codes with
+    /// [`codes`](Self::codes), and its scale.
+    #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
+    pub(super) fn cosine(&self, product: i32, scale: f32) -> f32 {
+        (self.per_product * (f64::from(scale) * f64::from(product))) as f32
+    }
+
     /// The largest score that a row can have, from its integer dot product with
     /// [`codes`](Self::codes), its scale, error and length. A bound that is not a number, of a row
     /// that is not finite, bounds nothing.

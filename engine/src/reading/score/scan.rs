@@ -63,6 +63,11 @@ impl Question {
         Some(Self { query, length, codes, limit, filter })
     }
 
+    /// The query made 1 long, padded with zeros.
+    pub(super) fn direction(&self) -> Vec<f32> {
+        self.query.iter().map(|x| x / self.length).collect()
+    }
+
     /// The cosine with one row of these halves, as they lie, and this length.
     pub(super) fn cosine_with(&self, kernels: &Kernels, halves: &[f16], norm: f32) -> f32 {
         self.cosine(kernels.dot(&self.query[..halves.len()], halves), norm)
@@ -151,10 +156,11 @@ impl<'a> Group<'a> {
         self.floors[question].raise(Ordered::of(least));
     }
 
-    /// Whether it is known what a row of this question must come to: a thread has found as many as there may
-    /// be.
-    pub(super) fn has_floor(&self, question: usize) -> bool {
-        self.floors[question].get() > f64::NEG_INFINITY
+    /// What a row of this question must come to: the worst of the best that a thread has found; less than
+    /// everything until one has found as many as there may be.
+    #[expect(clippy::cast_possible_truncation, reason = "it was an `f32`")]
+    pub(super) fn floor(&self, question: usize) -> f32 {
+        self.floors[question].get() as f32
     }
 
     /// What the sums of a row's codes must come to, for each of these questions.

@@ -12,6 +12,7 @@ use super::Hit;
 use super::bound::QueryCodes;
 use super::scan::{Finds, Group, Searched};
 use super::together::{Asked, merged};
+use super::ways::Share;
 use crate::error::SearchError;
 use crate::ids::ItemId;
 use crate::index::tests::index_of;
@@ -320,22 +321,71 @@ fn rule(scanned: Result<(), SearchError>) -> &'static str {
     }
 }
 
-/// A thread that comes to an index when another has found its best looks no deeper than the first one to
+/// 6,000 rows around 60 centres with an index, and the centres.
+fn indexed_part(noise: &mut Noise) -> (Part, Vec<Vec<f16>>) {
+    const ROWS: usize = 6000;
+    let centres: Vec<Vec<f16>> = (0..60).map(|_| noise.halves(40, 1.0)).collect();
+    let rows: Vec<Vec<f16>> = (0..ROWS)
+        .map(|at| {
+            let centre = centres[at % centres.len()].iter();
+            centre.map(|half| f16::from_f32(half.to_f32() + noise.unit() * 0.5)).collect()
+        })
+        .collect();
+    let part = part_of(&rows, 1, 1);
+    part.segment.take_index(index_of(&part.segment));
+    assert!(part.segment.index().unwrap().serves());
+    (part, centres)
+}
+
+/// The items that threads find, each of which looks through its share of an index.
+fn probed(snapshot: &Snapshot, query: &[f32], of: usize) -> Vec<Hit> {
+    let filter = Filter::default();
+    let group = Group::of(Kernels::detect(), std::iter::once((query, 10, &filter)));
+    let part = Searched::of(snapshot, &snapshot.parts[0], 0, &group).unwrap();
+    let share = |which| {
+        let mut finds = Finds::for_all(&group);
+        part.probe(&group, 0, Share { which, of }, &mut finds).unwrap();
+        finds
+    };
+    merged(&group, (0..of).map(share).collect()).pop().unwrap()
+}
+
+/// A question like no row has its nearest in many lists, none of which is near: a fixed number of lists
+/// would miss most of them.
+#[test]
+fn an_index_finds_the_nearest_of_questions_that_are_far_from_all_rows() {
+    let mut noise = Noise(0x5EED_0105);
+    let (part, centres) = indexed_part(&mut noise);
+    let snapshot = Snapshot::of(&[part], 1, None);
+    let filter = Filter::default();
+    for (what, own) in [("near", 1.0), ("farther", 0.4), ("like no row", 0.0)] {
+        let (mut found, mut asked) = (0, 0);
+        for centre in centres.iter().take(50) {
+            let query = centre.iter().map(|half| own * half.to_f32() + noise.unit());
+            let query: Vec<f32> = query.collect();
+            let exact = snapshot.nearest(&Kernels::detect(), &query, 10, &filter).unwrap();
+            let exact = bits(&exact);
+            for threads in [1, 3] {
+                let hits = bits(&probed(&snapshot, &query, threads));
+                found += hits.iter().filter(|hit| exact.contains(hit)).count();
+                asked += 10;
+            }
+        }
+        assert!(found * 100 >= asked * 98, "{what}: {found} of {asked}");
+    }
+}
+
+/// A thread that comes to an index when another has found its best looks at no more than the first one to
 /// come, however little it finds.
 #[test]
-fn an_index_is_looked_through_to_its_depth_by_whoever_comes_late() {
-    const ROWS: usize = 6000;
-    let mut noise = Noise(0x5EED_0105);
-    let centres: Vec<Vec<f16>> = (0..60).map(|_| noise.halves(40, 1.0)).collect();
-    let mut near = |at: usize, spread: f32| -> Vec<f16> {
-        let centre = centres[at % centres.len()].iter();
-        centre.map(|half| f16::from_f32(half.to_f32() + noise.unit() * spread)).collect()
-    };
+fn who_comes_late_to_an_index_looks_at_no_more_than_who_came_first() {
+    let mut noise = Noise(0x5EED_0106);
+    let (part, centres) = indexed_part(&mut noise);
     let query: Vec<f32> = centres[7].iter().map(|half| half.to_f32()).collect();
-    let nearest: Vec<Vec<f16>> = (0..50).map(|_| near(7, 1e-3)).collect();
-    let others: Vec<Vec<f16>> = (0..ROWS).map(|at| near(at, 0.5)).collect();
-    let parts = [part_of(&nearest, 1, 1), part_of(&others, 1, 1 << 20)];
-    parts[1].segment.take_index(index_of(&parts[1].segment));
+    let mut near = |half: &f16| f16::from_f32(half.to_f32() + noise.unit() * 1e-3);
+    let nearest: Vec<Vec<f16>> =
+        (0..50).map(|_| centres[7].iter().map(&mut near).collect()).collect();
+    let parts = [part, part_of(&nearest, 1, 1 << 20)];
     let looks = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&looks);
     let stop = Stop::when(move || {
@@ -349,20 +399,19 @@ fn an_index_is_looked_through_to_its_depth_by_whoever_comes_late() {
         let part = &snapshot.parts[at];
         Searched::of(&snapshot, part, u32::try_from(at).unwrap(), &group).unwrap()
     };
-    let depth = usize::try_from(parts[1].segment.index().unwrap().depth()).unwrap();
-    assert!(depth * 4 < ROWS, "{depth}");
     let looks_of = |finds: &mut Finds| {
         looks.store(0, Ordering::Relaxed);
-        searched(1).probe(&group, 0, depth, finds).unwrap();
+        searched(0).probe(&group, 0, Share { which: 0, of: 1 }, finds).unwrap();
         looks.load(Ordering::Relaxed)
     };
     let mut early = Finds::for_all(&group);
     let first = looks_of(&mut early);
-    searched(0).scan(&group, 0..nearest.len(), 1, &mut early).unwrap();
+    searched(1).scan(&group, 0..nearest.len(), 1, &mut early).unwrap();
     let mut late = Finds::for_all(&group);
     let second = looks_of(&mut late);
     assert!(second <= first, "{second} looks, {first} of who came first");
     assert!(late.best[0].floor().is_none(), "nothing there is as good");
+    assert!(late.scored <= early.scored, "{} rows, {}", late.scored, early.scored);
 }
 
 /// Where bound, score and floor are all exactly 0, the smallest ids still win.

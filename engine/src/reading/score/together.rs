@@ -13,6 +13,7 @@ use super::Hit;
 use super::scan::{Best, Finds, Group, Searched};
 use super::ways::Piece;
 use crate::error::{Damage, SearchError};
+use crate::index::NEIGHBOURS;
 use crate::reading::filter::Filter;
 use crate::reading::snapshot::Snapshot;
 use crate::top::Top;
@@ -33,7 +34,7 @@ impl Snapshot {
     /// first, equal ones in order of id. Exact: every row that `filter` admits is scored, or known
     /// not to be among them; but for rows of an index, where one is used
     /// ([`search_state`](Snapshot::search_state)) and serves this limit and filter: of these, those of the
-    /// nearest lists, and of more lists while fewer than `limit` are found.
+    /// nearest lists that seem near by their sketches.
     ///
     /// `query` is as wide as the store's model; otherwise nothing is found.
     ///
@@ -65,13 +66,15 @@ impl Snapshot {
         if limit == 0 || !Group::can_compare(query) {
             return Ok(Vec::new());
         }
-        let group = Group::of(*kernels, std::iter::once((query, limit, filter)));
+        let wanted = self.wanted(limit);
+        let group = Group::of(*kernels, std::iter::once((query, wanted, filter)));
         if least > f32::NEG_INFINITY {
             group.ask_for(0, least);
         }
         let finds = self.search(&group, query.len(), &mut Team::of(1))?;
         let mut hits = merged(&group, finds).pop().unwrap_or_default();
         hits.retain(|hit| hit.score >= least);
+        hits.truncate(limit);
         Ok(hits)
     }
 
@@ -93,16 +96,25 @@ impl Snapshot {
         order.sort_by_key(|&at| width(at));
         for same in order.chunk_by(|&a, &b| width(a) == width(b)) {
             for some in same.chunks(QUESTIONS_MAX) {
+                let question = |at: &usize| &asked[*at];
+                let questions = some.iter().map(question);
                 let questions =
-                    some.iter().map(|&at| (asked[at].query, asked[at].limit, asked[at].filter));
+                    questions.map(|one| (one.query, self.wanted(one.limit), one.filter));
                 let group = Group::of(*kernels, questions);
                 let finds = self.search(&group, width(some[0]), team)?;
                 for (&at, hits) in some.iter().zip(merged(&group, finds)) {
                     found[at] = hits;
+                    found[at].truncate(asked[at].limit);
                 }
             }
         }
         Ok(found)
+    }
+
+    /// How many are looked for where so many may be found: what an index may pass over was measured by the
+    /// worst of some.
+    fn wanted(&self, limit: usize) -> usize {
+        if self.search_state().is_approximate { limit.max(NEIGHBOURS) } else { limit }
     }
 
     /// What each thread finds, for questions of this width.
@@ -119,7 +131,7 @@ impl Snapshot {
         let is_approximate = self.search_state().is_approximate;
         let mut pieces: Vec<(usize, Piece)> = Vec::new();
         for (at, part) in searched.iter().enumerate() {
-            let some = part.pieces(group, is_approximate)?;
+            let some = part.pieces(group, is_approximate, team.threads())?;
             pieces.extend(some.into_iter().map(|piece| (at, piece)));
         }
         type Found = Result<Finds, SearchError>;

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use super::scan::{Finds, Group, Searched};
 use crate::error::SearchError;
-use crate::index::{LOOKED_AT_GAINS, Lists, NEIGHBOURS, Spread};
+use crate::index::Spread;
+use crate::limits::INDEX_LIMIT_MAX;
 use crate::reading::filter::PartFilter;
 
 /// Rows that a thread takes at a time: some three megabytes of codes at 384 dimensions, a fraction
@@ -18,12 +19,19 @@ const PIECE_ROWS: usize = 8192;
 /// Rows that a filter is asked about before a question goes through an index.
 const FILTER_SAMPLE: usize = 256;
 
-/// A filter that admits less than one row in so many is not answered through an index: what it admits may lie
-/// anywhere, also where no near list is.
-const ADMITTED_ONE_IN: usize = 2;
+/// A filter that admits less than one row in so many is not answered through an index: the best of what it
+/// admits lie so deep that most rows seem to be as good.
+const ADMITTED_ONE_IN: usize = 8;
 
 /// Chosen rows that are scored between two looks at whether the answer is still wanted.
 const CHOSEN_TOGETHER: u32 = 1024;
+
+/// Which of the lists of an index: of every `of` in the order in which they are looked at, one.
+#[derive(Clone, Copy)]
+pub(super) struct Share {
+    pub(super) which: usize,
+    pub(super) of: usize,
+}
 
 /// What a thread does at a time, in one part of a snapshot.
 pub(super) enum Piece {
@@ -31,8 +39,8 @@ pub(super) enum Piece {
     Rows(Range<usize>, u16),
     /// Looks at these of the rows that one question's filter chose.
     Chosen(usize, Range<usize>),
-    /// Looks through the nearest lists of the part's index for one question, so many rows deep.
-    Lists(usize, usize),
+    /// Looks through lists of the part's index for one question: its share of them.
+    Lists(usize, Share),
 }
 
 impl Searched<'_> {
@@ -41,29 +49,28 @@ impl Searched<'_> {
         &self,
         group: &Group<'_>,
         may_use_index: bool,
+        threads: usize,
     ) -> Result<Vec<Piece>, SearchError> {
         self.stop.check()?;
-        let lists = self.lists(group).filter(|_| may_use_index);
+        let may_use_index = may_use_index && self.lists(group).is_some();
         // One for each filter, as many questions share one.
-        let depths = self.admitted.iter().map(|filter| match lists {
-            Some(lists) => self.depth(lists, filter),
-            None => Ok(None),
-        });
-        let depths = depths.collect::<Result<Vec<Option<usize>>, _>>()?;
+        let admits =
+            self.admitted.iter().map(|filter| Ok(may_use_index && self.admits_many(filter)?));
+        let admits = admits.collect::<Result<Vec<bool>, SearchError>>()?;
+        let shares = threads.div_ceil(group.questions.len().max(1));
         let (mut pieces, mut scans) = (Vec::new(), 0u16);
         for (q, question) in group.questions.iter().enumerate() {
             let filter = &self.admitted[question.filter];
             if filter.admits_nothing() {
                 continue;
             }
-            match (filter.chosen(), depths[question.filter]) {
-                (Some(rows), _) => {
-                    pieces.extend(ranges(rows.len()).map(|rows| Piece::Chosen(q, rows)));
-                }
-                (None, Some(depth)) if question.limit <= NEIGHBOURS => {
-                    pieces.push(Piece::Lists(q, depth));
-                }
-                _ => scans |= 1 << q,
+            if let Some(rows) = filter.chosen() {
+                pieces.extend(ranges(rows.len()).map(|rows| Piece::Chosen(q, rows)));
+            } else if admits[question.filter] && question.limit <= INDEX_LIMIT_MAX {
+                let share = |which| Piece::Lists(q, Share { which, of: shares });
+                pieces.extend((0..shares).map(share));
+            } else {
+                scans |= 1 << q;
             }
         }
         if scans != 0 {
@@ -73,25 +80,18 @@ impl Searched<'_> {
         Ok(pieces)
     }
 
-    /// How deep a question of this filter has to search; `None` where the lists gain it nothing.
-    ///
-    /// The depth was measured over all rows. The nearest that a filter admits lie deeper, by as much as it
-    /// leaves out.
-    fn depth(&self, lists: &Lists, filter: &PartFilter<'_>) -> Result<Option<usize>, SearchError> {
+    /// Whether a filter admits so many rows that a question of it may go through an index.
+    fn admits_many(&self, filter: &PartFilter<'_>) -> Result<bool, SearchError> {
         if filter.admits_nothing() || filter.chosen().is_some() {
-            return Ok(None);
+            return Ok(false);
         }
-        let (items, rows) = (self.embeddings.items, self.embeddings.len());
-        let sample = Spread::of(rows, FILTER_SAMPLE);
+        let items = self.embeddings.items;
+        let sample = Spread::of(self.embeddings.len(), FILTER_SAMPLE);
         let mut admitted = 0;
         for vector in sample.all() {
             admitted += usize::from(filter.admits(items[vector])?);
         }
-        if admitted * ADMITTED_ONE_IN < sample.count() || admitted == 0 {
-            return Ok(None);
-        }
-        let depth = (lists.depth() as usize * sample.count()).div_ceil(admitted);
-        Ok((depth as u64 * LOOKED_AT_GAINS <= rows as u64).then_some(depth))
+        Ok(admitted > 0 && admitted * ADMITTED_ONE_IN >= sample.count())
     }
 
     /// Does one of them.
@@ -106,7 +106,7 @@ impl Searched<'_> {
             Piece::Chosen(question, which) => {
                 self.score_chosen(group, *question, which.clone(), finds)
             }
-            Piece::Lists(question, depth) => self.probe(group, *question, *depth, finds),
+            Piece::Lists(question, share) => self.probe(group, *question, *share, finds),
         }
     }
 

@@ -1,0 +1,93 @@
+//! A turn of a vector by which what it has in a few numbers is spread over all of them.
+//!
+//! Three times: signs change as if by lot, 64 numbers at a time go through a Hadamard matrix, and numbers
+//! change places (Ailon and Chazelle 2006, "Approximate nearest neighbors and the fast
+//! Johnson-Lindenstrauss transform"). Lengths and dot products stay, but for rounding; sums are taken in one
+//! order, so every machine makes the same bits.
+
+/// Numbers that go through one matrix; a vector has a multiple of them.
+const NUMBERS_TOGETHER: usize = 64;
+/// What makes the matrix keep lengths: 1 / sqrt(64), which is exact.
+const KEEPS_LENGTH: f32 = 0.125;
+const ROUNDS: usize = 3;
+
+/// How vectors of one width are turned.
+pub(super) struct Rotation {
+    /// For each round, 1 or -1 for each number.
+    signs: [Vec<f32>; ROUNDS],
+    moved: Vec<f32>,
+}
+
+impl Rotation {
+    /// # Panics
+    /// If the width is not a multiple of 64.
+    pub(super) fn new(width: usize) -> Self {
+        assert_eq!(width % NUMBERS_TOGETHER, 0, "rows of codes are as wide as whole cache lines");
+        let sign = |round: usize, at: usize| {
+            if mixed((round as u64) << 32 | at as u64) & 1 == 1 { -1.0 } else { 1.0 }
+        };
+        let signs =
+            std::array::from_fn(|round| (0..width).map(|at| sign(round, at)).collect::<Vec<_>>());
+        Self { signs, moved: vec![0.0; width] }
+    }
+
+    /// Turns a vector of that width.
+    pub(super) fn turn(&mut self, vector: &mut [f32]) {
+        let parts = vector.len() / NUMBERS_TOGETHER;
+        for signs in &self.signs {
+            vector.iter_mut().zip(signs).for_each(|(number, sign)| *number *= sign);
+            for (part, numbers) in
+                vector.as_chunks_mut::<NUMBERS_TOGETHER>().0.iter_mut().enumerate()
+            {
+                hadamard(numbers);
+                for (at, number) in numbers.iter().enumerate() {
+                    self.moved[at * parts + part] = number * KEEPS_LENGTH;
+                }
+            }
+            vector.copy_from_slice(&self.moved);
+        }
+    }
+}
+
+/// The product with the Hadamard matrix in its natural order, by sums and differences.
+fn hadamard(numbers: &mut [f32; NUMBERS_TOGETHER]) {
+    let mut half = 1;
+    while half < NUMBERS_TOGETHER {
+        for pair in numbers.chunks_exact_mut(2 * half) {
+            let (first, second) = pair.split_at_mut(half);
+            for (a, b) in first.iter_mut().zip(second) {
+                (*a, *b) = (*a + *b, *a - *b);
+            }
+        }
+        half *= 2;
+    }
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+fn mixed(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ number >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_stay_and_one_number_is_spread_over_all() {
+        for width in [64, 128, 384, 1024] {
+            let mut rotation = Rotation::new(width);
+            for at in [0, 1, 63, width - 1] {
+                let mut vector = vec![0.0; width];
+                vector[at] = 3.0;
+                rotation.turn(&mut vector);
+                let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+                assert!((length - 3.0).abs() < 1e-4, "{width}: {length}");
+                let even = 3.0 / (width as f32).sqrt();
+                let largest = vector.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+                assert!(largest < 6.0 * even, "{width}: {largest}, evenly {even}");
+            }
+        }
+    }
+}
