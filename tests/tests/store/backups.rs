@@ -35,14 +35,15 @@ fn opened(folder: &tempfile::TempDir) -> Store {
 
 /// Flips a bit of the first segment found, far behind what opening looks at.
 fn flip(root: &Path) {
-    let entries = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let entries = std::fs::read_dir(root).expect("it is a folder");
+    let mut paths = entries.map(|entry| entry.expect("it can be read").path());
     let is_segment = |path: &PathBuf| path.to_string_lossy().contains("segment-");
-    let path = entries.into_iter().find(is_segment).unwrap();
-    let mut bytes = std::fs::read(&path).unwrap();
+    let path = paths.find(is_segment).expect("there is a segment");
+    let mut bytes = std::fs::read(&path).expect("it can be read");
     bytes[100_000] ^= 1;
     // Another file of that name: a map of the old one stays as it is.
-    std::fs::remove_file(&path).unwrap();
-    std::fs::write(path, bytes).unwrap();
+    std::fs::remove_file(&path).expect("the folder is ours");
+    std::fs::write(path, bytes).expect("the folder is ours");
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn a_damaged_store_or_backup_is_not_copied_as_right() {
 /// the flags of it that advice sets (proc_pid_smaps(5)).
 #[cfg(target_os = "linux")]
 fn advised(root: &Path) -> Vec<(String, Vec<String>)> {
-    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("it is Linux");
     let (mut advised, mut range) = (Vec::new(), None);
     for line in maps.lines() {
         if line.contains(&*root.to_string_lossy()) {
