@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from corpus import Corpus, Programs
+from pages import Huge, in_huge_pages
 from process import Process
 from quiet import Gate
 from report import Report, shown, table
@@ -58,7 +59,7 @@ class Store:
     def __init__(self, before: list[str], programs: Programs, corpus: Corpus, folder: Path) -> None:
         command = [*before, str(programs.worker), "ask", "--data", str(corpus.data)]
         self.process = Process("ours", command, 1, folder / "worker.log")
-        self.ready = self.process.ready
+        self.ready, self.data = self.process.ready, corpus.data
 
     def embed(self, texts: list[str], folder: Path) -> Path:
         """A file of one vector for each text."""
@@ -73,6 +74,10 @@ class Store:
 
     def words(self, questions: list[str]) -> dict:
         return self.process.ask({"words": {"questions": questions, "limit": BEST}})
+
+    def codes_in_huge_pages(self) -> Huge:
+        """Codes of embeddings alone are wished for in huge pages."""
+        return in_huge_pages(self.process.process.pid, self.data)
 
     def close(self) -> None:
         self.process.close()
@@ -151,3 +156,9 @@ def tell(report: Report, title: str, case: str, times: Times) -> None:
                    len(times.of[side]))
     report.say(f"### {title}\n")
     report.say(table(heads, rows))
+
+
+def tell_pages(report: Report, case: str, huge: Huge) -> None:
+    """What a scan's time depends on: codes in small pages take longer."""
+    report.say(f"Of {huge.mapped:.0f} MiB of codes {huge.huge:.0f} MiB lie in huge pages.\n")
+    report.add("recall alone", f"{case}: codes in huge pages", "ours", f"{huge.share:.4f}", "share", 1)

@@ -13,6 +13,9 @@ from pathlib import Path
 from process import WorkerError
 
 HERE = Path(__file__).resolve().parent
+ENGINE = HERE.parent.parent / "engine" / "src"
+# What decides how a segment's file is written: which bytes, and how many at a time.
+WRITING = ("layout.rs", "merge", "merge.rs", "os", "segment", "store/job.rs", "words")
 EDGES_PER_ROW = 4
 # Real paragraphs: from and to how many bytes; others are left out.
 PARAGRAPH_BYTES = range(120, 2001)
@@ -30,8 +33,10 @@ class Programs:
 
     @staticmethod
     def sources() -> list[Path]:
-        """What decides how a made-up corpus comes out."""
-        return [HERE.parent / "examples" / "recall_worker" / name for name in ("made.rs", "dump.rs")]
+        """What decides how a corpus comes out."""
+        worker = HERE.parent / "examples" / "recall_worker"
+        places = [worker / "made.rs", worker / "dump.rs", *(ENGINE / name for name in WRITING)]
+        return [source for place in places for source in _sources_of(place)]
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,13 @@ class Corpus:
 
     def ids(self) -> list[str]:
         return (self.dump / "ids.txt").read_text().split()
+
+
+def _sources_of(place: Path) -> list[Path]:
+    """A file, or all beneath a folder but its tests."""
+    if not place.is_dir():
+        return [place]
+    return sorted(path for path in place.rglob("*.rs") if not path.name.startswith("tests"))
 
 
 def made(folder: Path, programs: Programs, rows: int, edges: bool = True) -> Corpus:
@@ -96,7 +108,8 @@ def forget(folder: Path) -> None:
 
 
 def _stamp(corpus: Corpus, programs: Programs) -> tuple[Path, str]:
-    """What a corpus was made by: our store's form may change with the worker, the peer's with its code."""
+    """What a corpus was made by: our store's form may change with the worker and the engine, the peer's with
+    its code."""
     decides = hashlib.sha256()
     for source in (HERE / "peer" / "build.py", *programs.sources()):
         decides.update(source.read_bytes())

@@ -128,6 +128,7 @@ class Run:
                 times = alone.scan(self.before, store, self.corpus, self.questions.runs, self.folder,
                                    asked.rounds, count, self.gate)
                 alone.tell(self.report, "Exact top 10, 1 thread", f"top 10 of {rows}", times)
+                alone.tell_pages(self.report, f"top 10 of {rows}", store.codes_in_huge_pages())
                 found += bars.of_scan(times, rows)
             if self.wants("words"):
                 found += self.words_lane(store)
@@ -191,9 +192,11 @@ class Run:
         try:
             times = alone.scan(self.before, store, many, self.questions.runs, self.folder, asked.rounds,
                                QUICK_COUNT, self.gate, kinds=(alone.EXACT,))
+            huge = store.codes_in_huge_pages()
         finally:
             store.close()
         alone.tell(self.report, f"Exact top 10 of {rows} rows, 1 thread", f"top 10 of {rows}", times)
+        alone.tell_pages(self.report, f"top 10 of {rows}", huge)
         if not knows(self.programs, large.OPTION):
             return list(bars.of_large(None, f"this build has no {large.OPTION}"))
         result = large.measure(self.before, self.programs, self.corpus, many, self.questions.runs,

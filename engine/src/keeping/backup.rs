@@ -143,6 +143,22 @@ impl<'a> Copy<'a> {
         }
         part.segment.expect_copying();
         let bytes = fresh.as_ref().map_or(part.segment.raw(), AlignedBytes::as_slice);
+        let copied = self.segment(bytes, listed);
+        // Questions go on coming to it, whatever became of the copy.
+        part.segment.expect_questions();
+        let (number, sha256) = copied?;
+        let mut entry = SegmentEntry::of(number, bytes.len() as u64, sha256, part.segment.header());
+        entry.state = self.state(part, &entry)?;
+        self.made.segments.push(entry);
+        Ok(())
+    }
+
+    /// Has a file with these bytes in the backup; gives its number and their hash.
+    fn segment(
+        &mut self,
+        bytes: &[u8],
+        listed: Option<&SegmentEntry>,
+    ) -> Result<(u64, [u8; 32]), CopyError> {
         let sha256: [u8; 32] = Sha256::digest(bytes).into();
         if let Some(listed) = listed.filter(|listed| listed.sha256 != sha256) {
             let name = layout::name(FileKind::Segment, listed.number);
@@ -157,11 +173,7 @@ impl<'a> Copy<'a> {
             }
             None => self.write_segment(bytes, &sha256)?,
         };
-        part.segment.expect_questions();
-        let mut entry = SegmentEntry::of(number, bytes.len() as u64, sha256, part.segment.header());
-        entry.state = self.state(part, &entry)?;
-        self.made.segments.push(entry);
-        Ok(())
+        Ok((number, sha256))
     }
 
     /// Whether an earlier backup's file still has the bytes that it had.

@@ -161,18 +161,16 @@ impl FileBytes {
     }
 
     /// Says that all of these bytes are read often. A system that can, brings what it has not yet
-    /// [`HUGE_PAGE_BYTES`] at a time, for which the processor needs one entry of its page tables.
-    pub(crate) fn wants_huge_pages(&self, range: Range<usize>) {
-        self.advise(Advice::HugePage, range);
+    /// [`HUGE_PAGE_BYTES`] at a time, for which the processor needs one entry of its page tables. Gives
+    /// whether the system takes such wishes.
+    pub(crate) fn wants_huge_pages(&self, range: Range<usize>) -> bool {
+        self.advise(Advice::HugePage, range)
     }
 
-    /// Advice changes nothing but time, so its failures are of no account.
-    fn advise(&self, advice: Advice, range: Range<usize>) {
-        if let Self::Mapped(file) = self
-            && !range.is_empty()
-        {
-            let _only_slower = file.0.advise_range(advice, range.start, range.len());
-        }
+    /// Gives whether the system took the advice. It changes nothing but time.
+    fn advise(&self, advice: Advice, range: Range<usize>) -> bool {
+        let Self::Mapped(file) = self else { return false };
+        !range.is_empty() && file.0.advise_range(advice, range.start, range.len()).is_ok()
     }
 
     /// The bytes.

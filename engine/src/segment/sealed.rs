@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::header::{self, Header};
@@ -26,6 +26,8 @@ pub(crate) struct Segment {
     checks_at: usize,
     /// One bit for each page whose checksum was found right.
     checked: Vec<AtomicU64>,
+    /// Whether the system takes it that codes shall come in huge pages.
+    has_huge_codes: AtomicBool,
     /// Whether a builder of this process made its words, so that they may be in the heap's form. Never
     /// of words that a file had: a list of terms in one is damage (WRD-01).
     pub(crate) is_of_heap: bool,
@@ -125,6 +127,7 @@ impl Segment {
             places,
             checks_at: frame.checks_at,
             checked: (0..frame.checks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            has_huge_codes: AtomicBool::new(false),
             is_of_heap: false,
             index: OnceLock::new(),
             wrong_index: Mutex::default(),
@@ -163,13 +166,20 @@ impl Segment {
             self.bytes.reads_in_order(at..at + bytes);
         }
         let (at, bytes) = self.place(VECTOR_CODES);
-        self.bytes.wants_huge_pages(at..at + bytes);
+        let is_taken = self.bytes.wants_huge_pages(at..at + bytes);
+        self.has_huge_codes.store(is_taken, Ordering::Relaxed);
     }
 
     /// Whether pages are of the codes of embeddings, all of which are read for each question.
     fn is_codes(&self, pages: &Range<usize>) -> bool {
         let (at, bytes) = self.place(VECTOR_CODES);
         at / PAGE_BYTES <= pages.start && pages.end <= (at + bytes).div_ceil(PAGE_BYTES)
+    }
+
+    /// Whether what of these pages is not in memory is asked for in one piece before they are read. What is
+    /// asked for comes in small pages, so codes that come in huge ones are left to be touched.
+    pub(super) fn is_asked_for(&self, pages: &Range<usize>) -> bool {
+        !(self.has_huge_codes.load(Ordering::Relaxed) && self.is_codes(pages))
     }
 
     /// Says that all of it is about to be read, from one end to the other.
@@ -238,15 +248,13 @@ impl Segment {
             .is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
     }
 
-    /// Checks pages `from..to` against their checksums, each once in the segment's life (SEG-06). What
-    /// of them is not in memory is asked for in one piece before.
+    /// Checks pages `from..to` against their checksums, each once in the segment's life (SEG-06).
     pub(super) fn check_pages(&self, from: usize, to: usize) -> Result<(), WrongPage> {
         let mut is_asked_for = false;
         let mut next = from;
         while let Some(page) = self.first_unchecked(next, to) {
             if !is_asked_for {
-                // What is asked for comes in small pages, and what is touched in huge ones.
-                if !self.is_codes(&(page..to)) {
+                if self.is_asked_for(&(page..to)) {
                     let end = (to * PAGE_BYTES).min(self.raw().len());
                     self.bytes.will_need(page * PAGE_BYTES..end);
                 }

@@ -1,5 +1,7 @@
 //! Opening: what is refused, by which rule, and that a flipped bit is never more than damage.
 
+use std::fs::File;
+
 use half::f16;
 
 use super::*;
@@ -167,6 +169,26 @@ fn embeddings_begin_on_64_bytes_and_have_codes() {
     assert!(codes[WIDTH..64].iter().all(|code| *code == 0) && codes[WIDTH - 1] == 127);
     for row in 0..3 {
         assert!(segment.vector(row).unwrap().as_ptr().addr().is_multiple_of(64));
+    }
+}
+
+/// Where the system makes nothing of a wish for huge pages, as for bytes that are not mapped, nothing else brings
+/// the codes before they are touched.
+#[test]
+fn codes_are_asked_for_unless_they_come_in_huge_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("segment-1");
+    std::fs::write(&path, bytes()).unwrap();
+    let mapped = || FileBytes::map(&File::open(&path).unwrap()).unwrap();
+    let is_taken = mapped().wants_huge_pages(0..bytes().len());
+    for (bytes, is_taken) in [(FileBytes::copied(&bytes()), false), (mapped(), is_taken)] {
+        let segment = Segment::open("segment-1", bytes).unwrap();
+        let (at, length) = segment.place(VECTOR_CODES);
+        let codes = at / PAGE_BYTES..(at + length).div_ceil(PAGE_BYTES);
+        assert!(segment.is_asked_for(&codes), "nothing was wished for yet");
+        segment.expect_questions();
+        assert_eq!(segment.is_asked_for(&codes), !is_taken, "{is_taken}");
+        assert!(segment.is_asked_for(&(0..codes.end + 1)), "not all of it is codes");
     }
 }
 

@@ -1,13 +1,13 @@
-//! Damaged word columns: opening, searching, verifying and merging end in damage or in rows of the
-//! segment.
+//! Damaged word columns: opening, searching, verifying, merging, and counting without some of the rows end in
+//! damage or in rows of the segment.
 
 use std::sync::OnceLock;
 
-use engine::Top;
 use engine::words::{
-    Analyzer, Parameters, PostingsBuilder, PostingsView, Query, Ranker, Score, Scratch, Stats,
-    WordColumns, merge,
+    Analyzer, Bytes, Found, Kept, Parameters, Phrases, PostingsBuilder, PostingsView, Query,
+    Ranker, RowSet, Score, Scratch, Stats, Without, WordColumns, merge,
 };
+use engine::{SearchError, Stop, Top};
 
 /// Enough for postings of several blocks.
 const ROWS: u32 = 300;
@@ -47,11 +47,54 @@ pub fn run(data: &[u8]) {
     let Ok(view) = PostingsView::open(columns.as_ref(), ROWS) else { return };
     let query = Query::parse(&mut Analyzer::new(), "the storm by the harbour lamp7 lamp7x");
     let mut stats = Stats::new(&query);
-    let Ok(found) = stats.add(view, &query) else { return };
-    let ranker = Ranker::new(&query, &stats, Parameters::default());
+    if let Ok(found) = stats.add(view, &query) {
+        rank(&query, &stats, &found);
+    }
+    let _damaged = rank_without(&view, &query);
+    let phrases = Phrases::parse(&mut Analyzer::new(), "\"the storm came\" \"lamp7 burned\"");
+    if let Ok(rows) = view.rows_having(&phrases, &Stop::default()) {
+        assert!(rows.iter().all(|row| *row < ROWS));
+    }
+}
+
+/// Searches for the best rows, then asks for rows of each block one by one, and for one that comes before.
+fn rank<B: Bytes>(query: &Query, stats: &Stats, found: &Found<B>) {
+    let ranker = Ranker::new(query, stats, Parameters::default());
     let mut top: Top<Score, u32> = Top::new(10);
-    let searched = ranker.search(&found, &mut Scratch::default(), |_| true, |row| row, &mut top);
+    let searched = ranker.search(found, &mut Scratch::default(), |_| true, |row| row, &mut top);
     if searched.is_ok() {
         assert!(top.into_sorted().iter().all(|(_, row)| *row < ROWS));
+    }
+    let Ok(mut given) = ranker.given(found) else { return };
+    for row in (0..ROWS).step_by(7).chain([1, ROWS, u32::MAX]) {
+        let Ok(matches) = given.matched(row) else { continue };
+        assert!(matches.iter().all(|matched| matched.term < query.terms().len()));
+        assert!(row < ROWS || matches.is_empty());
+    }
+}
+
+/// The same, as if every other row were not there: counted anew, then by what was kept.
+fn rank_without<B: Bytes>(view: &PostingsView<B>, query: &Query) -> Result<(), SearchError> {
+    let (rows, kept, stop) = (EveryOther, Kept::default(), Stop::default());
+    let (documents, length_total) = view.words_of(&rows, &stop)?;
+    assert!(documents <= ROWS / 2);
+    let without = Without { rows: &rows, documents, length_total, kept: &kept };
+    for _ in 0..2 {
+        let mut stats = Stats::new(query);
+        let found = stats.add_without(*view, query, without, &stop)?;
+        rank(query, &stats, &found);
+    }
+    Ok(())
+}
+
+struct EveryOther;
+
+impl RowSet for EveryOther {
+    fn has(&self, row: u32) -> bool {
+        row.is_multiple_of(2)
+    }
+
+    fn next(&self, row: u32) -> Option<u32> {
+        row.checked_next_multiple_of(2)
     }
 }

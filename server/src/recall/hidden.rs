@@ -136,8 +136,9 @@ fn sight(rules: &Rules, who: &Who<'_>, class: &Class<'_>) -> Sight {
 /// that.
 pub(super) struct Shown {
     count: usize,
-    /// The lanes' own scores of the worst that they found.
-    words: Option<f32>,
+    /// What the words lane found of it.
+    words: Vec<Place>,
+    /// The cosine of the worst that the meaning lane found of it.
     meaning: Option<f32>,
 }
 
@@ -145,8 +146,8 @@ impl Shown {
     pub(super) fn of(outcome: &Outcome) -> Self {
         Self {
             count: outcome.items.len(),
-            words: worst_shown(outcome, Lane::Words),
-            meaning: worst_shown(outcome, Lane::Meaning),
+            words: shown_by(outcome, Lane::Words).map(|(place, _)| place).collect(),
+            meaning: shown_by(outcome, Lane::Meaning).map(|it| it.1).min_by(f32::total_cmp),
         }
     }
 }
@@ -173,8 +174,8 @@ pub(super) fn kept_back(
     let mut places: Vec<Place> = Vec::new();
     if plan.words {
         let is_full = shown.count >= plan.bounds.limit;
-        let least = shown.words.filter(|_| is_full).unwrap_or(0.0);
-        places.extend(looking.by_words(least)?);
+        let measure: &[Place] = if is_full { &shown.words } else { &[] };
+        places.extend(looking.by_words(measure)?);
     }
     if let Some(question) = &ran.question {
         let limit = if shown.meaning.is_some() { plan.bounds.limit } else { 1 };
@@ -216,9 +217,12 @@ impl<'a> Looking<'a> {
         Ok(Self { means, plan, quoted, filter, few })
     }
 
-    /// The best by words that score so much or more.
-    fn by_words(&self, least: f32) -> Result<Vec<Place>, SearchError> {
+    /// The best by words that score as much as the worst of these or more; where there are none, all are.
+    fn by_words(&self, shown: &[Place]) -> Result<Vec<Place>, SearchError> {
         let words = self.means.snapshot.words(&self.plan.text, &self.filter);
+        // The lane scored them without what is hidden. Here that counts in all scores, theirs among them.
+        let scored = words.of(shown, &Filter::default())?.items.into_iter().map(|it| it.score);
+        let least = scored.min_by(f32::total_cmp).unwrap_or(0.0);
         let limit = self.plan.bounds.limit;
         let hits = match self.few.as_ref().filter(|few| few.len() <= LOOKED_UP_MAX) {
             Some(few) => {
@@ -305,11 +309,12 @@ fn best(scored: impl Iterator<Item = (Place, f32)>, least: f32, limit: usize) ->
     scored.into_iter().map(|(place, _)| place).collect()
 }
 
-/// The lane's own score of the worst item that it found and that is shown.
-fn worst_shown(outcome: &Outcome, lane: Lane) -> Option<f32> {
-    let found = outcome.items.iter().flat_map(|item| &item.found_by);
-    let scores = found.filter(|(by, _)| *by == lane).map(|&(_, score)| score);
-    scores.min_by(f32::total_cmp)
+/// The items that are shown and that the lane found, with its own scores.
+fn shown_by(outcome: &Outcome, lane: Lane) -> impl Iterator<Item = (Place, f32)> {
+    outcome.items.iter().filter_map(move |item| {
+        let found = item.found_by.iter().find(|(by, _)| *by == lane);
+        found.map(|&(_, score)| (item.place, score))
+    })
 }
 
 #[cfg(test)]

@@ -73,6 +73,36 @@ fn a_neighbour_that_is_denied_is_noted_once_and_takes_a_place_of_nobody() {
     }
 }
 
+/// What is hidden is measured by what items score where all of the store counts: how rare a word is differs.
+#[test]
+fn what_is_hidden_is_noted_however_common_it_makes_a_word() {
+    // Words are looked up in a few hidden items; more of them are searched.
+    for hidden in [40, 300] {
+        let house = House::new();
+        let halls = (1..=10).map(|id| note(id, &format!("The reactor of hall {id} hums.")));
+        let sheds = (11..=60).map(|id| note(id, &format!("Herring of shed {id} is salted.")));
+        let secrets = (101..).take(hidden);
+        let secrets = secrets.map(|id| secret(note(id, &format!("The reactor {id} hums."))));
+        house.write(halls.chain(sheds).chain(secrets).collect());
+        let answer = house.ask_as_member("reactor");
+        assert_eq!((ids(&answer).len(), withheld(&answer)), (8, 8), "{hidden}: {answer}");
+    }
+}
+
+#[test]
+fn what_is_hidden_is_not_noted_for_making_a_word_rare() {
+    for hidden in [40, 300] {
+        let house = House::new();
+        let halls = (1..=10).map(|id| note(id, &format!("The reactor {id} hums.")));
+        let secrets = (101..).take(hidden);
+        let secrets = secrets.map(|id| secret(note(id, &format!("Herring of shed {id}."))));
+        let long = "The reactor stands behind the sheds, in which the keeper salts herring.";
+        house.write(halls.chain(secrets).chain([secret(note(90, long))]).collect());
+        let answer = house.ask_as_member("reactor");
+        assert_eq!((ids(&answer).len(), withheld(&answer)), (8, 0), "{hidden}: {answer}");
+    }
+}
+
 /// A store in which several ways lead to most items.
 fn shore(leave_out: Option<u128>, hide: Option<u128>) -> House {
     let texts = [

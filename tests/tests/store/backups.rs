@@ -1,5 +1,6 @@
 //! Backups are stores of their own: consistent while writing goes on, checked, never overwritten.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
@@ -30,6 +31,19 @@ fn place() -> (tempfile::TempDir, RealDisk) {
 fn opened(folder: &tempfile::TempDir) -> Store {
     let ground = ground::folder(folder.path(), 77);
     Store::open(ground, Options::default()).expect("a backup is a store")
+}
+
+/// Flips a bit of the first segment found, far behind what opening looks at.
+fn flip(root: &Path) {
+    let entries = std::fs::read_dir(root).expect("it is a folder");
+    let mut paths = entries.map(|entry| entry.expect("it can be read").path());
+    let is_segment = |path: &PathBuf| path.to_string_lossy().contains("segment-");
+    let path = paths.find(is_segment).expect("there is a segment");
+    let mut bytes = std::fs::read(&path).expect("it can be read");
+    bytes[100_000] ^= 1;
+    // Another file of that name: a map of the old one stays as it is.
+    std::fs::remove_file(&path).expect("the folder is ours");
+    std::fs::write(path, bytes).expect("the folder is ours");
 }
 
 #[test]
@@ -93,16 +107,6 @@ fn a_damaged_store_or_backup_is_not_copied_as_right() {
     scratch.seal();
     let (folder, disk) = place();
     scratch.store().backup(&disk).unwrap();
-    let flip = |root: &std::path::Path| {
-        let entries = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
-        let is_segment = |path: &std::path::PathBuf| path.to_string_lossy().contains("segment-");
-        let path = entries.into_iter().find(is_segment).unwrap();
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes[100_000] ^= 1;
-        // Another file of that name: a map of the old one stays as it is.
-        std::fs::remove_file(&path).unwrap();
-        std::fs::write(path, bytes).unwrap();
-    };
     flip(folder.path());
     let (to, target) = place();
     let error = restore(&disk, &target).unwrap_err();
@@ -118,6 +122,47 @@ fn a_damaged_store_or_backup_is_not_copied_as_right() {
     let (_elsewhere, other) = place();
     let error = scratch.store().backup(&other).unwrap_err();
     assert!(error.to_string().contains("MAN-03"), "{error}");
+}
+
+/// How the system was told that this process reads its maps of files beneath a folder: which range, and
+/// the flags of it that advice sets (proc_pid_smaps(5)).
+#[cfg(target_os = "linux")]
+fn advised(root: &Path) -> Vec<(String, Vec<String>)> {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("it is Linux");
+    let (mut advised, mut range) = (Vec::new(), None);
+    for line in maps.lines() {
+        if line.contains(&*root.to_string_lossy()) {
+            range = line.split(' ').next();
+        } else if let Some(flags) = line.strip_prefix("VmFlags:") {
+            let advice = flags.split_whitespace().filter(|flag| ["rr", "sr", "hg"].contains(flag));
+            let advice = advice.map(str::to_owned).collect();
+            advised.extend(range.take().map(|range| (range.to_owned(), advice)));
+        }
+    }
+    advised
+}
+
+/// Whatever ends a backup: the store goes on answering questions, which look rows up here and there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_backup_that_failed_leaves_segments_to_be_looked_up() {
+    let mut scratch = Scratch::unmerged();
+    scratch.write(items([note(&"amber ".repeat(30_000))]));
+    scratch.seal();
+    scratch.reopen();
+    let (_folder, disk) = place();
+    let full = FailingDisk::when(Arc::new(disk.clone()), |action, _| action == "create");
+    let before = advised(scratch.folder.path());
+    assert!(before.iter().any(|(_, advice)| advice.contains(&"rr".to_owned())), "{before:?}");
+    let error = scratch.store().backup(&full).unwrap_err();
+    assert!(matches!(error, CopyError::Target(_)), "{error}");
+    assert_eq!(advised(scratch.folder.path()), before);
+    flip(scratch.folder.path());
+    scratch.reopen();
+    let before = advised(scratch.folder.path());
+    let error = scratch.store().backup(&disk).unwrap_err();
+    assert!(matches!(error, CopyError::Source(_)), "{error}");
+    assert_eq!(advised(scratch.folder.path()), before);
 }
 
 #[test]
