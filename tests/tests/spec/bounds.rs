@@ -41,7 +41,7 @@ const STEPS: &str = "_TOGETHER";
 
 /// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, sizes, units, and how alike is
 /// alike.
-const NO_BOUNDS: [&str; 20] = [
+const NO_BOUNDS: [&str; 21] = [
     "BEST",
     "COUNTS_BYTES",
     "CRC_BYTES",
@@ -62,6 +62,7 @@ const NO_BOUNDS: [&str; 20] = [
     "SHINGLE_WORDS",
     "SOURCES",
     "WORDS_ENOUGH",
+    "WORDS_TO_MOVE",
 ];
 
 /// Types of constants that may be bounds.
