@@ -4,8 +4,8 @@
 //! stores, set on questions that were held out (docs/recall.md). Must not know what is left out where
 //! nothing answers.
 
-use super::Recalled;
 use super::lanes::Lane;
+use super::{Recalled, located};
 
 /// What half the best share of the question's words and the cosine must come to together.
 const LIKENESS_MIN: f32 = 0.5;
@@ -43,5 +43,7 @@ fn likeness(item: &Recalled) -> f32 {
 /// An item that the question names is an answer however little the rest of it fits, and so is what lies
 /// at a place that it names. That something was recorded at the time that it names makes nothing an answer.
 fn is_sure(item: &Recalled) -> bool {
-    item.is_meant || item.found_by.iter().any(|&(lane, _)| lane == Lane::Place)
+    let lies_there =
+        |&(lane, score): &(Lane, f32)| lane == Lane::Place && located::lies_there(score);
+    item.is_meant || item.found_by.iter().any(lies_there)
 }

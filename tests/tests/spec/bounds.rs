@@ -41,7 +41,7 @@ const STEPS: &str = "_TOGETHER";
 
 /// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, sizes, units, and how alike is
 /// alike.
-const NO_BOUNDS: [&str; 21] = [
+const NO_BOUNDS: [&str; 22] = [
     "BEST",
     "COUNTS_BYTES",
     "CRC_BYTES",
@@ -54,6 +54,7 @@ const NO_BOUNDS: [&str; 21] = [
     "NAME_BYTES_MIN",
     "PIECE_BYTES",
     "PLACES_EACH",
+    "POINTED_BYTES_MIN",
     "QUERY_ALIGN",
     "QUERY_CODE_MAX",
     "QUESTIONS_LIE_FARTHER",
