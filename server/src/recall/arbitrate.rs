@@ -2,6 +2,7 @@
 //! several that say the same.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use engine::{Damage, Place, SearchError, Snapshot, Status};
 
@@ -99,9 +100,11 @@ fn copy_that_stands(
         return Ok(None);
     }
     let old = snapshot.item(place)?;
-    for &next in standing.in_place_of(old.id)?.current().iter() {
-        if !means.reads(next) {
-            continue; // to find it the same would tell what it says
+    let current = Arc::clone(standing.in_place_of(old.id)?.current());
+    for &next in current.iter() {
+        // To find the same what the caller does not read would tell what it says.
+        if !means.reads(next) || !standing.is_shown(next)? {
+            continue;
         }
         let new = snapshot.item(next)?;
         if new.content_sha256 == old.content_sha256 && new.title == old.title {
