@@ -82,6 +82,20 @@ pub(super) fn find<'a>(
     Ok(Found { items, withheld, replaced, names_cut, folding, ran, bounds })
 }
 
+/// Gives what came in place of another what it has itself of the question's words: by that it is chosen among items
+/// that say the same.
+fn cover_own(plan: &Plan, ran: &Ran<'_>, ordered: &mut Ordered) -> Result<(), SearchError> {
+    let mut places: Vec<Place> = ordered.replaced.keys().copied().collect();
+    places.sort_unstable();
+    let words = ran.words.of(&places, &plan.filter)?;
+    for found in &mut ordered.candidates {
+        if let Ok(at) = places.binary_search(&found.place) {
+            found.covered = fuse::covered(&words.terms, &words.items[at]);
+        }
+    }
+    Ok(())
+}
+
 /// What comes of the candidates.
 struct Given<'a> {
     items: Vec<Recalled>,
@@ -105,11 +119,14 @@ impl<'a> Given<'a> {
             titled::bring_titled(means, plan, &mut fused)?;
             fused = arbitrate::drop_copies(means, standing, fused)?;
         }
-        let ordered = if plan.prefer_replacements {
+        let mut ordered = if plan.prefer_replacements {
             arbitrate::bring_replacements(means, standing, fused)?
         } else {
             Ordered { candidates: fused, ..Ordered::default() }
         };
+        if plan.explains {
+            cover_own(plan, ran, &mut ordered)?;
+        }
         let mut given = Self {
             items: Vec::new(),
             withheld: Vec::new(),
