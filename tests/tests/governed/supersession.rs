@@ -151,3 +151,19 @@ fn a_copy_that_was_not_asked_for_does_not_stand_in_for_the_item() {
         assert_eq!(ids(&answer), [given], "{answer}");
     }
 }
+
+#[test]
+fn what_is_titled_as_the_question_comes_first_however_many_score_more() {
+    let house = House::new();
+    let titled = |id, title: &str, text: &str| ItemDraft {
+        title: title.to_owned(),
+        ..note(id, text)
+    };
+    let wordy = format!("Paraffin. {}", "It is brought by the boat in spring and carried up. ".repeat(40));
+    let mut items = vec![titled(1, "Lamp oil", &wordy)];
+    items.extend((2..40).map(|id| titled(id, "Lamp oil, lamp oil", &format!("Lamp oil {id}."))));
+    house.write(items);
+    let question = Question { text: "lamp oil".to_owned(), ..Question::default() };
+    let answer = house.follow(&operator(), &Plan::keyword(question, false));
+    assert_eq!(ids(&answer)[0], 1, "{answer}");
+}
