@@ -20,6 +20,10 @@ pub(super) const NEAREST_GIVEN_MAX: usize = 3;
 pub(super) const NOTHING_QUOTED: &str =
     "no item has what stands in quotes; what is given comes nearest without it";
 
+/// The same where more items have all of its words than were looked through, and nothing is given.
+pub(super) const NONE_LOOKED_THROUGH: &str =
+    "none of the items that were looked through has what stands in quotes";
+
 /// Why nothing answers, for whoever asked; `None` if something does.
 pub(super) fn abstains(found: &[Recalled]) -> Option<String> {
     if found.iter().any(is_sure) {

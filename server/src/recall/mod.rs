@@ -226,8 +226,12 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let (mut plan, mut quoted) = narrowed(means, plan)?;
     let quotes_cut = quoted.as_ref().is_some_and(|quoted| quoted.cut_short);
     // Who is told that nothing has it may still learn what comes nearest.
-    let unquoted = plan.abstains && plan.finds_nothing();
-    if unquoted {
+    let unquoted = (plan.abstains && plan.finds_nothing()).then_some(if quotes_cut {
+        abstain::NONE_LOOKED_THROUGH
+    } else {
+        abstain::NOTHING_QUOTED
+    });
+    if unquoted.is_some() {
         (plan.filter.among, quoted) = (None, None);
     }
     let plan = &plan;
@@ -253,10 +257,11 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let worst = outcome.items.iter().map(|item| item.score).min_by(f32::total_cmp);
     let worst_shown = worst.filter(|_| outcome.items.len() == plan.bounds.limit);
     // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
-    if plan.abstains && (unquoted || !outcome.cut_short || outcome.items.is_empty()) {
+    let is_known = unquoted.is_some() && !quotes_cut || !outcome.cut_short;
+    if plan.abstains && (is_known || outcome.items.is_empty()) {
         outcome.abstained = match unquoted {
-            true => Some(abstain::NOTHING_QUOTED.to_owned()),
-            false => abstain::abstains(&outcome.items),
+            Some(why) => Some(why.to_owned()),
+            None => abstain::abstains(&outcome.items),
         };
         if outcome.abstained.is_some() {
             outcome.cut_to(abstain::NEAREST_GIVEN_MAX);

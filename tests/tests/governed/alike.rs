@@ -59,10 +59,14 @@ fn a_replacement_is_chosen_by_its_own_words() {
     let house = House::new();
     let list = |id, of: &str| ItemDraft {
         title: format!("{of} words"),
-        ..note(id, "A list for the checker of spelling that most programs of the desk share, with rules for \
-                    endings, and a licence that lets everybody change and pass it on")
+        ..note(
+            id,
+            "A list for the checker of spelling that most programs of the desk share, with rules for \
+                    endings, and a licence that lets everybody change and pass it on",
+        )
     };
-    let old = ItemDraft { title: "Polish words".to_owned(), ..note(1, "Checker of spelling: a list") };
+    let old =
+        ItemDraft { title: "Polish words".to_owned(), ..note(1, "Checker of spelling: a list") };
     house.write(vec![
         at(old, "2025-01-01T00:00:00Z"),
         at(list(2, "Polish"), "2025-02-01T00:00:00Z"),

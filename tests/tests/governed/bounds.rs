@@ -100,3 +100,23 @@ fn who_names_an_item_is_answered_and_who_names_nothing_there_is_not() {
     let question = "does anybody sing to tide_gate_code in the choir of the mainland?";
     assert!(!abstained(&house.ask(question)), "who sees it is answered");
 }
+
+/// More items have both words than are looked through, and the one that has them side by side is the last of them.
+#[test]
+fn what_was_not_looked_through_for_a_quote_is_not_denied() {
+    for (apart, is_cut) in [(2000, false), (2060, true)] {
+        let house = House::new();
+        let last =
+            note(1, &format!("Brass lamp. {}", "It hangs on the pier in all winds. ".repeat(60)));
+        let others = (2..2 + apart).map(|id| note(id, &format!("A lamp, and {id} of brass.")));
+        house.write(others.chain([last]).collect());
+        let answer = house.ask("\"brass lamp\"");
+        assert!(!abstained(&answer), "{answer}");
+        assert_eq!(
+            (ids(&answer) == [1], &answer["routing"]["truncated"]),
+            (!is_cut, &json!(is_cut))
+        );
+        let answer = house.ask("\"of lamp brass\"");
+        assert_eq!(abstained(&answer), !is_cut, "{answer}");
+    }
+}

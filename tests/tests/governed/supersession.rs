@@ -155,11 +155,10 @@ fn a_copy_that_was_not_asked_for_does_not_stand_in_for_the_item() {
 #[test]
 fn what_is_titled_as_the_question_comes_first_however_many_score_more() {
     let house = House::new();
-    let titled = |id, title: &str, text: &str| ItemDraft {
-        title: title.to_owned(),
-        ..note(id, text)
-    };
-    let wordy = format!("Paraffin. {}", "It is brought by the boat in spring and carried up. ".repeat(40));
+    let titled =
+        |id, title: &str, text: &str| ItemDraft { title: title.to_owned(), ..note(id, text) };
+    let wordy =
+        format!("Paraffin. {}", "It is brought by the boat in spring and carried up. ".repeat(40));
     let mut items = vec![titled(1, "Lamp oil", &wordy)];
     items.extend((2..40).map(|id| titled(id, "Lamp oil, lamp oil", &format!("Lamp oil {id}."))));
     house.write(items);
