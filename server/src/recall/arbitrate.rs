@@ -24,8 +24,8 @@ pub(super) struct Ordered {
     pub(super) behind: Vec<Fused>,
     /// Of what stands in place of another: that other.
     pub(super) replaced: HashMap<Place, Place>,
-    /// Whether more stands in place of one than was brought.
-    pub(super) cut_short: bool,
+    /// Superseded items, and what was brought in their place, where more stands there than was brought.
+    pub(super) cut_short: HashSet<Place>,
 }
 
 /// Before every superseded item come the items that stand in its place now, by its chain and
@@ -48,7 +48,9 @@ pub(super) fn bring_replacements(
         }
         let old = means.snapshot.item(found.place)?;
         let in_place = standing.in_place_of(old.id)?;
-        ordered.cut_short |= in_place.is_cut_short();
+        if in_place.is_cut_short() {
+            ordered.cut_short.extend(in_place.given().iter().chain([&found.place]));
+        }
         for &place in in_place.given() {
             if given.insert(place) {
                 ordered.candidates.push(Fused { place, ..found.clone() });

@@ -4,7 +4,7 @@
 //! that a lane has room for; they come down to a few items, and what else answers the question was not
 //! reached. Must not know how a lane looks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -103,6 +103,8 @@ struct Given<'a> {
     replaced: HashMap<Place, Place>,
     names_cut: bool,
     folding: Folding<'a>,
+    /// What has more successors than were brought, and these.
+    cut_short: HashSet<Place>,
     /// How many of the items are no older version of another.
     apart: usize,
 }
@@ -133,12 +135,13 @@ impl<'a> Given<'a> {
             replaced: ordered.replaced,
             names_cut: false,
             folding: Folding::of(means.snapshot),
+            cut_short: ordered.cut_short,
             apart: 0,
         };
         given.take(means, plan, ordered.candidates, standing)?;
         given.apart = given.items.len();
         given.take(means, plan, ordered.behind, standing)?;
-        given.names_cut = ordered.cut_short || given.folding.cut_short;
+        given.names_cut |= given.folding.cut_short;
         Ok(given)
     }
 
@@ -155,6 +158,7 @@ impl<'a> Given<'a> {
                 break;
             }
             means.snapshot.check()?;
+            self.names_cut |= self.cut_short.contains(&candidate.place);
             self.gate(means, candidate, standing)?;
             if plan.explains {
                 self.folding.fold_last(&mut self.items)?;

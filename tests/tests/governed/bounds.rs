@@ -49,6 +49,22 @@ fn so_many_come_in_place_of_one() {
     }
 }
 
+/// Nothing of it is given, so nothing of it is missing.
+#[test]
+fn what_was_split_and_is_not_given_cuts_nothing() {
+    let house = House::new();
+    let ledge = |id| note(id, &format!("Gannets nest on ledge {id} beside the red ladder."));
+    let piece = |id: u128| ItemDraft {
+        supersedes: vec![ItemId(100)],
+        ..note(id, &format!("Piece {id} of a chronicle about quite other birds."))
+    };
+    let old = note(100, "The ladder of the cellar.");
+    house.write((1..=8).map(ledge).chain([old]).chain((101..134).map(piece)).collect());
+    let answer = house.ask("gannets on a ledge beside the red ladder");
+    assert_eq!(ids(&answer).iter().max(), Some(&8), "{answer}");
+    assert_eq!(answer["routing"]["truncated"], false, "{answer}");
+}
+
 #[test]
 fn a_text_that_is_cut_is_told() {
     let house = House::new();
