@@ -267,14 +267,25 @@ impl Embedder {
     }
 }
 
+/// How long those who wait do so for others of their company: no longer once there are enough of them, or others among
+/// them.
+fn patience(work: &Gathered<'_, Question>) -> Duration {
+    let company = &work.waiting[0].company;
+    let are_together = work.waiting.iter().all(|one| Arc::ptr_eq(&one.company, company));
+    if !are_together || work.waiting.len() >= PIECE_TEXTS_MAX {
+        return Duration::ZERO;
+    }
+    let left = company.awaited().unwrap_or(Duration::ZERO);
+    left.min(RETURN.saturating_sub(work.waited))
+}
+
 impl Acts<Question, Vec<f32>> for Embedder {
     /// A fair share of what waits: the weights are read once for all of it, and the other threads
     /// have work too.
     fn choose(&self, work: &Gathered<'_, Question>) -> Turn {
-        let patience = RETURN.saturating_sub(work.waited);
-        match work.waiting[0].company.awaited() {
-            Some(left) if !patience.is_zero() => return Turn::Wait(left.min(patience)),
-            _ => {}
+        let patience = patience(work);
+        if !patience.is_zero() {
+            return Turn::Wait(patience);
         }
         let free = work.workers_max - work.working;
         let share = work.waiting.len().div_ceil(free).min(PIECE_TEXTS_MAX);
@@ -315,5 +326,32 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.all.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_of_one_company_wait_for_each_other_until_a_batch_is_full() {
+        let question =
+            |company: &Arc<Company>| Question { text: String::new(), company: Arc::clone(company) };
+        let (back, other): (Arc<Company>, Arc<Company>) = Default::default();
+        // The moment never ends for a clock that has not come so far.
+        let later = Instant::now() + Duration::from_secs(3600);
+        back.answered_at(later, 1);
+        back.came();
+        back.answered_at(later, 1);
+        let (one, stranger) = (question(&back), question(&other));
+        let waits = |waiting: &[&Question], waited| {
+            patience(&Gathered { waiting, waited, working: 0, workers_max: 1 })
+        };
+        assert_eq!(waits(&[&one], Duration::ZERO), RETURN);
+        assert_eq!(waits(&[&one; PIECE_TEXTS_MAX - 1], Duration::ZERO), RETURN);
+        assert_eq!(waits(&[&one], RETURN), Duration::ZERO, "it has waited long enough");
+        assert_eq!(waits(&[&one; PIECE_TEXTS_MAX], Duration::ZERO), Duration::ZERO);
+        assert_eq!(waits(&[&one, &stranger], Duration::ZERO), Duration::ZERO);
+        assert_eq!(waits(&[&stranger], Duration::ZERO), Duration::ZERO, "nobody was answered");
     }
 }

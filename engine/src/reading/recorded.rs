@@ -16,8 +16,9 @@ use crate::reading::snapshot::{Place, Snapshot};
 const ROWS_TOGETHER: u32 = 1 << 14;
 
 impl Snapshot {
-    /// The last written items that were recorded within `times`, the last one first, at most `limit`: those
-    /// that `filter` admits as [`Snapshot::admits`] does; all of them without it, tombstoned ones too.
+    /// The last written items that were recorded within `times`, the last one first and each with when it was, at
+    /// most `limit`: those that `filter` admits as [`Snapshot::admits`] does; all of them without it, tombstoned
+    /// ones too.
     ///
     /// # Errors
     /// Damage, or the snapshot's stop.
@@ -26,7 +27,7 @@ impl Snapshot {
         times: Range<Micros>,
         limit: usize,
         filter: Option<&Filter>,
-    ) -> Result<Vec<Place>, SearchError> {
+    ) -> Result<Vec<(Micros, Place)>, SearchError> {
         let mut found = Vec::new();
         let mut steps = self.stop.each(ROWS_TOGETHER);
         for (part, it) in self.parts_newest_first() {
@@ -49,7 +50,7 @@ impl Snapshot {
                     None => true,
                 };
                 if admits {
-                    found.push(Place { part, row });
+                    found.push((at, Place { part, row }));
                 }
             }
         }
@@ -134,7 +135,11 @@ mod tests {
         let recorded = |snapshot: &Snapshot, times: Range<i64>, limit, filter: Option<&Filter>| {
             let times = Micros(times.start)..Micros(times.end);
             let places = snapshot.places_recorded(times, limit, filter).unwrap();
-            places.into_iter().map(|place| snapshot.id(place).unwrap().0).collect::<Vec<_>>()
+            let id = |(at, place): (Micros, Place)| {
+                assert_eq!(at, snapshot.item(place).unwrap().recorded_at);
+                snapshot.id(place).unwrap().0
+            };
+            places.into_iter().map(id).collect::<Vec<_>>()
         };
         assert_eq!(recorded(&all, 2..14, 9, None), [13, 12, 11, 3, 2]);
         assert_eq!(recorded(&all, 2..14, 2, None), [13, 12]);

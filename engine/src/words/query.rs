@@ -14,6 +14,10 @@ const QUERY_USES_MAX: usize = 1024;
 /// Bytes of the shortest compound that names a thing.
 const NAME_BYTES_MIN: usize = 4;
 
+/// Bytes of the longest piece of a compound that points alone join, for it to name a thing: those of `U.S.A` and
+/// `Ph.D` are shorter.
+const POINTED_BYTES_MIN: usize = 3;
+
 /// Weight of a word that carries no subject. It stays in the index and in the question, but a row
 /// is not found for it alone when others are named.
 const FUNCTION_WORD_WEIGHT: f32 = 0.25;
@@ -123,13 +127,18 @@ pub(crate) fn is_function_word(term: &str) -> bool {
     FUNCTION_WORDS.binary_search(&term).is_ok()
 }
 
-/// Whether a compound is no word of a language: letters with a digit, or joined by more than hyphens.
-/// Short ones (`e.g`, `5x`) say little.
+/// Whether a compound, in lower case, is no word of a language: letters with a digit, an underscore or a colon
+/// (`foo::bar`), or words joined by points (`os.path.join`, `src/main.rs`). Words that only slashes and hyphens join
+/// are words still (`and/or`), and so are initials with points. Short ones (`e.g`, `5x`) say little.
 fn is_name(whole: &str) -> bool {
     let has = |of: fn(&u8) -> bool| whole.bytes().any(|byte| of(&byte));
+    let is_pointed = || {
+        let pointed = whole.split('/').filter(|piece| piece.contains('.'));
+        pointed.flat_map(|piece| piece.split('.')).any(|piece| piece.len() >= POINTED_BYTES_MIN)
+    };
     whole.len() >= NAME_BYTES_MIN
         && has(u8::is_ascii_alphabetic)
-        && has(|byte| byte.is_ascii_digit() || b"_/.:".contains(byte))
+        && (has(|byte| byte.is_ascii_digit() || b"_:".contains(byte)) || is_pointed())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a group has at most QUERY_USES_MAX uses")]
@@ -151,8 +160,15 @@ mod tests {
         for name in ["PEP-387", "engine/src/log.rs", "parse_head", "foo::bar", "IL-10", "utf8"] {
             assert!(named(name), "{name}");
         }
+        for name in ["os.path.join", "time.sleep()", "main.c", "src/lib.a", "read/max_rows", "a/b2"]
+        {
+            assert!(named(name), "{name}");
+        }
         for plain in ["well-known", "e.g. this", "0.05", "2024-11-05", "plain words", "HTTPServer"]
         {
+            assert!(!named(plain), "{plain}");
+        }
+        for plain in ["and/or", "his/her", "U.S.A", "at 5 a.m. or p.m.", "a Ph.D.", "U.K./U.S.A."] {
             assert!(!named(plain), "{plain}");
         }
     }

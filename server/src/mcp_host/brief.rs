@@ -26,7 +26,8 @@ fn day_of(at: Micros) -> i64 {
 fn places_of_day(snapshot: &Snapshot, now: Micros) -> Result<Vec<Place>, SearchError> {
     let begin = day_of(now).saturating_mul(DAY_MICROS);
     let day = Micros(begin)..Micros(begin.saturating_add(DAY_MICROS));
-    snapshot.places_recorded(day, LOOKED_THROUGH_MAX, None)
+    let recorded = snapshot.places_recorded(day, LOOKED_THROUGH_MAX, None)?;
+    Ok(recorded.into_iter().map(|(_, place)| place).collect())
 }
 
 /// The item at a place, if a brief of its day has it.

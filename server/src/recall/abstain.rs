@@ -4,8 +4,8 @@
 //! stores, set on questions that were held out (docs/recall.md). Must not know what is left out where
 //! nothing answers.
 
-use super::Recalled;
 use super::lanes::Lane;
+use super::{Recalled, located};
 
 /// What half the best share of the question's words and the cosine must come to together.
 const LIKENESS_MIN: f32 = 0.5;
@@ -19,6 +19,10 @@ pub(super) const NEAREST_GIVEN_MAX: usize = 3;
 /// Why a question is not answered that has in quotes what no item has.
 pub(super) const NOTHING_QUOTED: &str =
     "no item has what stands in quotes; what is given comes nearest without it";
+
+/// The same where more items have all of its words than were looked through, and nothing is given.
+pub(super) const NONE_LOOKED_THROUGH: &str =
+    "none of the items that were looked through has what stands in quotes";
 
 /// Why nothing answers, for whoever asked; `None` if something does.
 pub(super) fn abstains(found: &[Recalled]) -> Option<String> {
@@ -43,5 +47,7 @@ fn likeness(item: &Recalled) -> f32 {
 /// An item that the question names is an answer however little the rest of it fits, and so is what lies
 /// at a place that it names. That something was recorded at the time that it names makes nothing an answer.
 fn is_sure(item: &Recalled) -> bool {
-    item.is_meant || item.found_by.iter().any(|&(lane, _)| lane == Lane::Place)
+    let lies_there =
+        |&(lane, score): &(Lane, f32)| lane == Lane::Place && located::lies_there(score);
+    item.is_meant || item.found_by.iter().any(lies_there)
 }

@@ -2,6 +2,7 @@
 //! several that say the same.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use engine::{Damage, Place, SearchError, Snapshot, Status};
 
@@ -23,8 +24,8 @@ pub(super) struct Ordered {
     pub(super) behind: Vec<Fused>,
     /// Of what stands in place of another: that other.
     pub(super) replaced: HashMap<Place, Place>,
-    /// Whether more stands in place of one than was brought.
-    pub(super) cut_short: bool,
+    /// Superseded items, and what was brought in their place, where more stands there than was brought.
+    pub(super) cut_short: HashSet<Place>,
 }
 
 /// Before every superseded item come the items that stand in its place now, by its chain and
@@ -47,7 +48,9 @@ pub(super) fn bring_replacements(
         }
         let old = means.snapshot.item(found.place)?;
         let in_place = standing.in_place_of(old.id)?;
-        ordered.cut_short |= in_place.is_cut_short();
+        if in_place.is_cut_short() {
+            ordered.cut_short.extend(in_place.given().iter().chain([&found.place]));
+        }
         for &place in in_place.given() {
             if given.insert(place) {
                 ordered.candidates.push(Fused { place, ..found.clone() });
@@ -99,9 +102,11 @@ fn copy_that_stands(
         return Ok(None);
     }
     let old = snapshot.item(place)?;
-    for &next in standing.in_place_of(old.id)?.current().iter() {
-        if !means.reads(next) {
-            continue; // to find it the same would tell what it says
+    let current = Arc::clone(standing.in_place_of(old.id)?.current());
+    for &next in current.iter() {
+        // To find the same what the caller does not read would tell what it says.
+        if !means.reads(next) || !standing.is_shown(next)? {
+            continue;
         }
         let new = snapshot.item(next)?;
         if new.content_sha256 == old.content_sha256 && new.title == old.title {

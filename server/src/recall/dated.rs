@@ -4,7 +4,7 @@
 //! out: a date in a question is a hint more often than a condition. All that others found is looked
 //! at, for a bound that took some of it and not the rest would tell one lane's items from another's.
 
-use engine::{Micros, Place, SearchError};
+use engine::{Place, SearchError};
 
 use super::lanes::Candidates;
 use super::time::Period;
@@ -30,11 +30,7 @@ pub(super) fn find(
     }
     let found_max = found.len() + plan.bounds.candidate_limit;
     let times = period.start..period.end;
-    let within = means.snapshot.places_recorded(times, LOOKED_AT_MAX, Some(&plan.filter))?;
-    let mut recorded: Vec<(Micros, Place)> = Vec::with_capacity(within.len());
-    for place in within {
-        recorded.push((means.snapshot.item(place)?.recorded_at, place));
-    }
+    let mut recorded = means.snapshot.places_recorded(times, LOOKED_AT_MAX, Some(&plan.filter))?;
     recorded.sort_unstable_by(|a, b| b.cmp(a));
     for (_, place) in recorded {
         if found.len() == found_max {

@@ -121,7 +121,7 @@ fn alone(lane: Lane, place: Place, score: f32) -> Fused {
 }
 
 /// What the words of a subject weigh that an item has: the same to the bit for items that have the same ones.
-fn covered(terms: &[AskedTerm], item: &GivenWords) -> f32 {
+pub(super) fn covered(terms: &[AskedTerm], item: &GivenWords) -> f32 {
     let matched = item.matched.iter().map(|&at| &terms[at]);
     matched.filter(|term| !term.function_word).fold(0.0, |sum, term| sum + term.weight)
 }

@@ -1,6 +1,6 @@
 //! The lanes: ways of finding candidates, each on the same snapshot.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,6 +75,23 @@ pub(super) struct Candidates {
     pub(super) found: Vec<(Place, f32)>,
 }
 
+impl Candidates {
+    /// Adds what was found by another look, and gives the places for which that is new or better.
+    fn add(&mut self, found: Vec<(Place, f32)>) -> Vec<Place> {
+        let mut scores: HashMap<Place, f32> = self.found.iter().copied().collect();
+        let mut better = Vec::new();
+        for (place, score) in found {
+            if scores.get(&place).is_none_or(|&known| known < score) {
+                scores.insert(place, score);
+                better.push(place);
+            }
+        }
+        self.found = scores.into_iter().collect();
+        self.found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        better
+    }
+}
+
 /// What a lane did, for `routing.lanes`.
 #[derive(Debug, Clone, Copy)]
 pub struct LaneReport {
@@ -145,24 +162,26 @@ impl<'a> Ran<'a> {
         self.candidates.iter().any(|lane| lane.found.len() >= candidate_limit)
     }
 
-    /// What the same lanes found when they looked again: all of it is kept, by lane.
-    pub(super) fn add(&mut self, more: Self) {
+    /// What the same lanes found when they looked again: all of it is kept, by lane. What they found twice keeps
+    /// the better of its scores, with what led to it then.
+    pub(super) fn add(&mut self, mut more: Self) {
         for again in more.candidates {
             let Some(lane) = self.candidates.iter_mut().find(|one| one.lane == again.lane) else {
                 continue;
             };
-            let known: HashSet<Place> = lane.found.iter().map(|&(place, _)| place).collect();
-            lane.found.extend(again.found.into_iter().filter(|(place, _)| !known.contains(place)));
-            lane.found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            for place in lane.add(again.found) {
+                if lane.lane == Lane::Graph
+                    && let Some(hop) = more.hops.remove(&place)
+                {
+                    self.hops.insert(place, hop);
+                }
+            }
         }
         for report in &mut self.reports {
             let found = self.candidates.iter().find(|one| one.lane == report.lane);
             report.candidates = found.map_or(0, |one| one.found.len());
             let again = more.reports.iter().find(|again| again.lane == report.lane);
             report.took += again.map_or(Duration::ZERO, |again| again.took);
-        }
-        for (place, hop) in more.hops {
-            self.hops.entry(place).or_insert(hop);
         }
         self.cut_short |= more.cut_short;
     }
@@ -273,4 +292,38 @@ pub(super) fn graph(
     found.truncate(plan.bounds.candidate_limit);
     hops.extend(reached.into_iter().map(|(place, (_, hop))| (place, hop)));
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{Direction, EdgeId, Filter};
+
+    use super::super::passes::tests::store;
+    use super::*;
+
+    #[test]
+    fn of_two_looks_the_better_score_stays_with_its_way() {
+        let (_folder, store) = store(3);
+        let snapshot = store.snapshot();
+        let places: Vec<Place> = snapshot.places().unwrap().collect();
+        let words = Rc::new(snapshot.words("", &Filter::default()));
+        let look = |edge, found: &[(Place, f32)]| {
+            let hop = |seed| Hop {
+                seed,
+                edge: EdgeId(edge),
+                relation: String::new(),
+                direction: Direction::Out,
+            };
+            let mut ran = Ran::of(Rc::clone(&words));
+            ran.hops = found.iter().map(|&(place, _)| (place, hop(place))).collect();
+            ran.candidates = vec![Candidates { lane: Lane::Graph, found: found.to_vec() }];
+            ran
+        };
+        let mut ran = look(1, &[(places[0], 0.5), (places[1], 0.2)]);
+        ran.add(look(2, &[(places[2], 0.4), (places[1], 0.3), (places[0], 0.1)]));
+        let wanted = [(places[0], 0.5), (places[2], 0.4), (places[1], 0.3)];
+        assert_eq!(ran.candidates[0].found, wanted);
+        let edges: Vec<u128> = places.iter().map(|place| ran.hops[place].edge.0).collect();
+        assert_eq!(edges, [1, 2, 2]);
+    }
 }

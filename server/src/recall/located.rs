@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use engine::{Place, SearchError, SourceId, Status};
 
 use super::lanes::Candidates;
-use super::place::{Named, has_symbol};
+use super::place::{Named, has_symbol, places_of};
 use super::{Means, Plan};
 use crate::ingest;
 
@@ -39,6 +39,12 @@ const TITLE: f32 = 0.05;
 /// A text that mentions the path.
 const MENTION: f32 = 0.01;
 
+/// Whether a score of this lane says that an item lies at a place that is named. What merely mentions something that
+/// looks like a path does not: much prose does.
+pub(super) fn lies_there(score: f32) -> bool {
+    [TITLE, MENTION].iter().all(|mentions| mentions.total_cmp(&score).is_ne())
+}
+
 /// What the names of a question lead to, the surest first: all of what other lanes found, and as many more
 /// as a lane hands on.
 pub(super) fn find(
@@ -62,11 +68,11 @@ pub(super) fn find(
     for &source in &sources {
         add_file(means, plan, source, &mut found)?;
     }
-    let symbols = named.symbols.iter().map(|symbol| (symbol, (DEFINED, TEXT)));
-    let paths = named.paths.iter().map(|path| (path, (TITLE, MENTION)));
-    for (name, scores) in symbols.chain(paths) {
+    let symbols = named.symbols.iter().map(|symbol| (symbol, true));
+    let paths = named.paths.iter().map(|path| (path, false));
+    for (name, is_symbol) in symbols.chain(paths) {
         means.snapshot.check()?;
-        add_naming(means, plan, (name, scores), &others, &mut found)?;
+        add_naming(means, plan, (name, is_symbol), &others, &mut found)?;
     }
     let mut places: Vec<(Place, f32)> = found.scores.into_iter().collect();
     places.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -153,14 +159,15 @@ fn add_file(
 }
 
 /// Items that have a name, among those that its words lead to and what other lanes found, unless they
-/// are many. The scores are for one that has it in its title, and for one that has it in its text alone.
+/// are many. Beside the name stands whether it is a symbol, and no path.
 fn add_naming(
     means: &Means<'_>,
     plan: &Plan,
-    (name, (in_title, in_text)): (&str, (f32, f32)),
+    (name, is_symbol): (&str, bool),
     others: &[Place],
     found: &mut Found,
 ) -> Result<(), SearchError> {
+    let (in_title, in_text) = if is_symbol { (DEFINED, TEXT) } else { (TITLE, MENTION) };
     let limit = plan.bounds.candidate_limit;
     let hits = means.snapshot.search_words(name, limit, &plan.filter)?;
     let mut places: Vec<Place> = hits.into_iter().map(|hit| hit.place).collect();
@@ -172,7 +179,7 @@ fn add_naming(
     for place in places {
         let item = means.snapshot.item(place)?;
         let text = &item.text[..item.text.floor_char_boundary(TEXT_BYTES_LOOKED_AT)];
-        if has_symbol(item.title, name) || has_path_of(item.title, name) {
+        if has_symbol(item.title, name) || is_symbol && has_path_of(item.title, name) {
             having.push((place, in_title));
         } else if has_symbol(text, name) {
             having.push((place, in_text));
@@ -187,10 +194,23 @@ fn add_naming(
     Ok(())
 }
 
-/// Whether a title names every part of `Store::open` or `Store.open`, as headings of code do: `Store > open`.
+/// Whether a title has the parts of `Store::open` or `Store.open` in their order and with nothing but what joins
+/// them between, as headings of code do: `Store > open`.
 fn has_path_of(title: &str, symbol: &str) -> bool {
-    let mut parts = symbol.split([':', '.']).filter(|part| !part.is_empty()).peekable();
-    symbol.contains([':', '.']) && parts.peek().is_some() && parts.all(|it| has_symbol(title, it))
+    let mut parts = symbol.split([':', '.']).filter(|part| !part.is_empty());
+    let (Some(first), true) = (parts.next(), symbol.contains([':', '.'])) else { return false };
+    places_of(title, first).any(|at| {
+        let rest = &title[at + first.len()..];
+        parts.clone().try_fold(rest, behind).is_some()
+    })
+}
+
+/// What stands in a title behind a part of a symbol, if what joins it to the part before is all that stands before it.
+fn behind<'a>(rest: &'a str, part: &str) -> Option<&'a str> {
+    let at = places_of(rest, part).next()?;
+    let between = &rest[..at];
+    let joins = matches!(between, "." | "::" | "#" | "/") || between.trim() == ">";
+    joins.then_some(&rest[at + part.len()..])
 }
 
 #[cfg(test)]
@@ -206,6 +226,15 @@ mod tests {
         }
         for symbol in ["JSONDecoder.decode", "raw_decode", "Other::raw_decode", "::", "."] {
             assert!(!has_path_of(title, symbol), "{symbol}");
+        }
+        for symbol in ["raw_decode.JSONDecoder", "decoder::raw_decode", "decode.JSONDecoder"] {
+            assert!(!has_path_of(title, symbol), "{symbol}");
+        }
+        assert!(has_path_of("Stores > open > Store#open", "Store.open"));
+        for title in
+            ["How much time to sleep", "A time, sleep, a time.", "time sleep", "timers > sleep"]
+        {
+            assert!(!has_path_of(title, "time.sleep"), "{title}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! that a lane has room for; they come down to a few items, and what else answers the question was not
 //! reached. Must not know how a lane looks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -82,6 +82,20 @@ pub(super) fn find<'a>(
     Ok(Found { items, withheld, replaced, names_cut, folding, ran, bounds })
 }
 
+/// Gives what came in place of another what it has itself of the question's words: by that it is chosen among items
+/// that say the same.
+fn cover_own(plan: &Plan, ran: &Ran<'_>, ordered: &mut Ordered) -> Result<(), SearchError> {
+    let mut places: Vec<Place> = ordered.replaced.keys().copied().collect();
+    places.sort_unstable();
+    let words = ran.words.of(&places, &plan.filter)?;
+    for found in &mut ordered.candidates {
+        if let Ok(at) = places.binary_search(&found.place) {
+            found.covered = fuse::covered(&words.terms, &words.items[at]);
+        }
+    }
+    Ok(())
+}
+
 /// What comes of the candidates.
 struct Given<'a> {
     items: Vec<Recalled>,
@@ -89,6 +103,8 @@ struct Given<'a> {
     replaced: HashMap<Place, Place>,
     names_cut: bool,
     folding: Folding<'a>,
+    /// What has more successors than were brought, and these.
+    cut_short: HashSet<Place>,
     /// How many of the items are no older version of another.
     apart: usize,
 }
@@ -105,23 +121,27 @@ impl<'a> Given<'a> {
             titled::bring_titled(means, plan, &mut fused)?;
             fused = arbitrate::drop_copies(means, standing, fused)?;
         }
-        let ordered = if plan.prefer_replacements {
+        let mut ordered = if plan.prefer_replacements {
             arbitrate::bring_replacements(means, standing, fused)?
         } else {
             Ordered { candidates: fused, ..Ordered::default() }
         };
+        if plan.explains {
+            cover_own(plan, ran, &mut ordered)?;
+        }
         let mut given = Self {
             items: Vec::new(),
             withheld: Vec::new(),
             replaced: ordered.replaced,
             names_cut: false,
             folding: Folding::of(means.snapshot),
+            cut_short: ordered.cut_short,
             apart: 0,
         };
         given.take(means, plan, ordered.candidates, standing)?;
         given.apart = given.items.len();
         given.take(means, plan, ordered.behind, standing)?;
-        given.names_cut = ordered.cut_short || given.folding.cut_short;
+        given.names_cut |= given.folding.cut_short;
         Ok(given)
     }
 
@@ -138,6 +158,7 @@ impl<'a> Given<'a> {
                 break;
             }
             means.snapshot.check()?;
+            self.names_cut |= self.cut_short.contains(&candidate.place);
             self.gate(means, candidate, standing)?;
             if plan.explains {
                 self.folding.fold_last(&mut self.items)?;

@@ -43,6 +43,7 @@ pub use back::look_back;
 pub use conflicts::{Conflict, conflict_between};
 pub use evidence::{MapEvidence, Witness, map_evidence};
 pub use hidden::HiddenFrom;
+use lanes::Ran;
 pub use lanes::{Hop, Lane, LaneReport, Skipped};
 pub use meaning::Meaning;
 pub use place::Named;
@@ -226,8 +227,12 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let (mut plan, mut quoted) = narrowed(means, plan)?;
     let quotes_cut = quoted.as_ref().is_some_and(|quoted| quoted.cut_short);
     // Who is told that nothing has it may still learn what comes nearest.
-    let unquoted = plan.abstains && plan.finds_nothing();
-    if unquoted {
+    let unquoted = (plan.abstains && plan.finds_nothing()).then_some(if quotes_cut {
+        abstain::NONE_LOOKED_THROUGH
+    } else {
+        abstain::NOTHING_QUOTED
+    });
+    if unquoted.is_some() {
         (plan.filter.among, quoted) = (None, None);
     }
     let plan = &plan;
@@ -252,15 +257,8 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let shown = hidden::Shown::of(&outcome);
     let worst = outcome.items.iter().map(|item| item.score).min_by(f32::total_cmp);
     let worst_shown = worst.filter(|_| outcome.items.len() == plan.bounds.limit);
-    // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
-    if plan.abstains && (unquoted || !outcome.cut_short || outcome.items.is_empty()) {
-        outcome.abstained = match unquoted {
-            true => Some(abstain::NOTHING_QUOTED.to_owned()),
-            false => abstain::abstains(&outcome.items),
-        };
-        if outcome.abstained.is_some() {
-            outcome.cut_to(abstain::NEAREST_GIVEN_MAX);
-        }
+    if plan.abstains {
+        abstain(&mut outcome, unquoted);
     }
     outcome.cut_short |= found.names_cut;
     if plan.explains {
@@ -279,18 +277,49 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     if means.hidden.is_some() {
         let began = Instant::now();
         let asked = (plan, quoted.as_ref());
-        let kept_back = hidden::kept_back(means, asked, &ran, &outcome, &shown)?;
-        outcome.withheld.extend(kept_back);
-        let mut passed_over = passed_over::by_lanes(means, asked, &ran, worst_shown)?;
-        if plan.neighbours {
-            let limit = plan.bounds.neighbor_limit;
-            passed_over.extend(passed_over::as_neighbours(means, limit, &outcome)?);
-        }
-        let noted = passed_over::noted(means, &outcome, passed_over)?;
-        outcome.withheld.extend(noted);
+        note_kept_back(means, asked, &ran, &mut outcome, (&shown, worst_shown))?;
         outcome.keep_back = Some(began.elapsed());
     }
     Ok(outcome)
+}
+
+/// Says that nothing answers, where that is so, and leaves what comes nearest. `unquoted` says why quotes counted for
+/// nothing.
+fn abstain(outcome: &mut Outcome, unquoted: Option<&str>) {
+    // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
+    let is_known = unquoted == Some(abstain::NOTHING_QUOTED) || !outcome.cut_short;
+    if !is_known && !outcome.items.is_empty() {
+        return;
+    }
+    outcome.abstained = match unquoted {
+        Some(why) => Some(why.to_owned()),
+        None => abstain::abstains(&outcome.items),
+    };
+    if outcome.abstained.is_some() {
+        outcome.cut_to(abstain::NEAREST_GIVEN_MAX);
+    }
+}
+
+/// Files what would have had a place in the answer, were it not hidden. With what was shown comes the score of the last
+/// item of a full answer.
+fn note_kept_back(
+    means: &Means<'_>,
+    asked: (&Plan, Option<&Quoted>),
+    ran: &Ran<'_>,
+    outcome: &mut Outcome,
+    (shown, worst_shown): (&hidden::Shown, Option<f32>),
+) -> Result<(), SearchError> {
+    let kept_back = hidden::kept_back(means, asked, ran, outcome, shown)?;
+    outcome.withheld.extend(kept_back);
+    let mut passed_over = passed_over::by_lanes(means, asked, ran, worst_shown)?;
+    let (plan, _) = asked;
+    if plan.neighbours {
+        let limit = plan.bounds.neighbor_limit;
+        passed_over.extend(passed_over::as_neighbours(means, limit, outcome)?);
+    }
+    let noted = passed_over::noted(means, outcome, passed_over)?;
+    outcome.withheld.extend(noted);
+    Ok(())
 }
 
 /// The plan as its lanes run: nothing that is hidden, and only items that have what the question has in quotes,

@@ -2,10 +2,13 @@
 //!
 //! Owns when two texts are the same for a reader, and which of two items stays. What differs in a
 //! number, a date, a negation or a state is never the same, however alike the rest is: that is a
-//! conflict, and a reader must see both.
+//! conflict, and a reader must see both. Nor is what has the same words in other places: `Alice
+//! reports to Bob`.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::hash::Hasher;
+use std::ops::Range;
 
 use engine::{Damage, Micros, Place, Snapshot, Status};
 use half::f16;
@@ -24,6 +27,9 @@ const WORDS_ALIKE: f32 = 0.8;
 /// Words of a text that says by itself what it speaks of. What a shorter one speaks of may stand in its
 /// title: `8080`.
 const WORDS_ENOUGH: usize = 20;
+/// Words of a statement that may stand elsewhere in the other text. A shorter one speaks of what stands
+/// around it.
+const WORDS_TO_MOVE: usize = 4;
 /// Cosine below which no two texts are the same: their words need not be looked at.
 const COSINE_APART: f32 = 0.8;
 
@@ -88,12 +94,18 @@ pub(super) struct Said<'a> {
 
 /// A text, ready to be compared.
 struct Compared {
-    /// Hashes of the words, and of some of them in a row, rising.
+    /// Hashes of the words as they stand.
+    text: Vec<u64>,
+    /// The same, and those of some words in a row, rising.
     words: Vec<u64>,
     shingles: Vec<u64>,
     /// Those of the words that were written as names.
     names: Vec<u64>,
-    /// Numbers of the words that must be the same, in the order of the alphabet.
+    /// Of these, those that no beginning of a statement made one, rising.
+    inner_names: Vec<u64>,
+    /// The words of each statement by their numbers.
+    statements: Vec<Range<usize>>,
+    /// Numbers of the words that must be the same, and stand in the same order.
     weighty: Vec<usize>,
 }
 
@@ -164,9 +176,10 @@ impl<'a> Said<'a> {
         if one.words.is_empty() || is_other {
             return false;
         }
-        alike(&one.shingles, &two.shingles) >= SHINGLES_ALIKE
+        let is_alike = alike(&one.shingles, &two.shingles) >= SHINGLES_ALIKE
             || alike(&one.words, &two.words) >= WORDS_ALIKE
-                && cosine.is_some_and(|cosine| cosine >= COSINE_ALIKE)
+                && cosine.is_some_and(|cosine| cosine >= COSINE_ALIKE);
+        is_alike && one.has_names_as_in(two) && one.has_order_of(two)
     }
 
     fn title_words(&self) -> &Wording {
@@ -203,18 +216,27 @@ impl Compared {
             }
         };
         let weighty = text.words().enumerate().filter(|(_, word)| weighs(word));
-        let mut weighty: Vec<(&str, usize)> =
-            weighty.map(|(number, word)| (word.stem, number)).collect();
-        weighty.sort_unstable();
+        let weighty = weighty.map(|(number, _)| number).collect();
+        let of_text: Vec<u64> = text.words().map(|word| hash(word.spelled)).collect();
         let is_name = |word: &Word<'_>| word.is_name && word.class == Class::Plain;
         let names = text.words().filter(is_name).map(|word| hash(word.spelled)).collect();
-        let words: Vec<u64> = text.words().map(|word| hash(word.spelled)).collect();
-        let mut shingles: Vec<u64> = words.windows(SHINGLE_WORDS).map(of_all).collect();
-        if shingles.is_empty() && !words.is_empty() {
-            shingles.push(of_all(&words));
+        let statements: Vec<Range<usize>> = text.ranges().collect();
+        let inner = statements.iter().flat_map(|words| words.clone().skip(1));
+        let inner = inner.filter_map(|number| text.at(number)).filter(is_name);
+        let inner_names = set(inner.map(|word| hash(word.spelled)).collect());
+        let mut shingles: Vec<u64> = of_text.windows(SHINGLE_WORDS).map(of_all).collect();
+        if shingles.is_empty() && !of_text.is_empty() {
+            shingles.push(of_all(&of_text));
         }
-        let weighty = weighty.into_iter().map(|(_, number)| number).collect();
-        Self { words: set(words), shingles: set(shingles), names, weighty }
+        Self {
+            words: set(of_text.clone()),
+            shingles: set(shingles),
+            text: of_text,
+            names,
+            inner_names,
+            statements,
+            weighty,
+        }
     }
 
     /// Whether each has a name that the other has not: one stands in the place of the other.
@@ -223,6 +245,40 @@ impl Compared {
             one.names.iter().any(|name| other.words.binary_search(name).is_err())
         };
         lacks(self, other) && lacks(other, self)
+    }
+
+    /// Whether what is a name in either stands in the same order in both, but for what one of them adds.
+    fn has_names_as_in(&self, other: &Self) -> bool {
+        let is_name =
+            |word: &&u64| [self, other].iter().any(|it| it.inner_names.binary_search(word).is_ok());
+        let is_within = |one: &Self, other: &Self| {
+            let mut rest = other.text.iter().filter(is_name);
+            one.text.iter().filter(is_name).all(|name| rest.any(|other| other == name))
+        };
+        is_within(self, other) || is_within(other, self)
+    }
+
+    /// Whether words that both have equally often stand in the same order, but for whole statements that were
+    /// moved: who swaps two words may say the contrary.
+    fn has_order_of(&self, other: &Self) -> bool {
+        let (one, other) = (self.unmoved(other), other.unmoved(self));
+        let mut more: HashMap<u64, isize> = HashMap::new();
+        one.iter().for_each(|&word| *more.entry(word).or_default() += 1);
+        other.iter().for_each(|&word| *more.entry(word).or_default() -= 1);
+        let is_common = |word: &&u64| more.get(word) == Some(&0);
+        one.iter().filter(is_common).eq(other.iter().filter(is_common))
+    }
+
+    /// The words of all statements but those that speak for themselves and that the other has, too.
+    fn unmoved(&self, other: &Self) -> Vec<u64> {
+        let others = other.statements.iter().map(|words| of_all(&other.text[words.clone()]));
+        let others = set(others.collect());
+        let is_moved = |words: &Range<usize>| {
+            let statement = &self.text[words.clone()];
+            words.len() >= WORDS_TO_MOVE && others.binary_search(&of_all(statement)).is_ok()
+        };
+        let unmoved = self.statements.iter().filter(|words| !is_moved(words));
+        unmoved.flat_map(|words| &self.text[words.clone()]).copied().collect()
     }
 }
 
@@ -317,6 +373,37 @@ mod tests {
             assert!(!is_like(LONG, &LONG.replace(from, to)), "{from} / {to}");
         }
         assert!(!is_like("It is wound every nineteen minutes", "It is wound every ninety minutes"));
+    }
+
+    #[test]
+    fn whole_statements_may_move_and_nothing_else() {
+        let of = |text| Compared::of(&Wording::of(text));
+        let is_same = |one, other| {
+            let (one, other) = (of(one), of(other));
+            let there = one.has_order_of(&other) && one.has_names_as_in(&other);
+            assert_eq!(there, other.has_order_of(&one) && other.has_names_as_in(&one));
+            there
+        };
+        let one = "Trim the wick by hand. The lens is wiped by Ingrid. Hang the flag up.";
+        assert!(is_same(
+            one,
+            "The lens is wiped by Ingrid. Trim the wick by hand. Hang the flag up."
+        ));
+        assert!(is_same(
+            one,
+            "Please trim the wick by hand. The lens is wiped by Ingrid, our chief."
+        ));
+        assert!(!is_same(
+            one,
+            "Trim the lens by hand. The wick is wiped by Ingrid. Hang the flag up."
+        ));
+        assert!(!is_same("- reads\n- fast\n- writes\n- slow", "- reads\n- slow\n- writes\n- fast"));
+        let keys = |one, other| {
+            format!(
+                "- the key of brass\n- it is kept by {one}\n- that of tin\n- it is kept by {other}"
+            )
+        };
+        assert!(!is_same(&keys("Ingrid", "Tomas"), &keys("Tomas", "Ingrid")));
     }
 
     #[test]

@@ -130,8 +130,14 @@ fn is_camel(name: &str) -> bool {
 
 /// Whether a text has a symbol as a word of its own, and not within a longer one.
 pub(super) fn has_symbol(text: &str, symbol: &str) -> bool {
+    places_of(text, symbol).next().is_some()
+}
+
+/// Where a text has it so.
+pub(super) fn places_of(text: &str, symbol: &str) -> impl Iterator<Item = usize> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    text.match_indices(symbol).any(|(at, _)| {
+    let places = text.match_indices(symbol).map(|(at, _)| at);
+    places.filter(move |&at| {
         let before = text[..at].chars().next_back();
         let behind = text[at + symbol.len()..].chars().next();
         !before.is_some_and(is_part) && !behind.is_some_and(is_part)

@@ -142,7 +142,8 @@ impl<'a> Standing<'a> {
         Ok(found)
     }
 
-    fn is_shown(&self, place: Place) -> Result<bool, Damage> {
+    /// Whether the question may find it, whatever it has in quotes, and the caller see it.
+    pub(super) fn is_shown(&self, place: Place) -> Result<bool, Damage> {
         let snapshot = self.means.snapshot;
         Ok(snapshot.admits(&self.filter, place)?
             && self.means.may_read(&snapshot.item(place)?).verdict != Verdict::Deny)

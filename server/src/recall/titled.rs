@@ -7,17 +7,13 @@ use engine::Damage;
 use super::fuse::Fused;
 use super::{Means, Plan};
 
-/// Candidates whose titles are looked at: an item that has all of the question's words in its title is
-/// among the first.
-const TITLED_MAX: usize = 20;
-
 /// Brings the items whose title is the question before all others. Their scores stay their own.
 pub(super) fn bring_titled(
     means: &Means<'_>,
     plan: &Plan,
     ranked: &mut [Fused],
 ) -> Result<(), Damage> {
-    for found in ranked.iter_mut().take(TITLED_MAX) {
+    for found in ranked.iter_mut() {
         let title = means.snapshot.item(found.place)?.title;
         if means.reads(found.place) && is_title(title, &plan.text) {
             found.is_titled = true;

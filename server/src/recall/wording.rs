@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 use std::sync::LazyLock;
 
 /// Bytes of a text that are read.
@@ -310,10 +311,15 @@ impl Wording {
     /// The statements of the text: its sentences, and the points of its lists. Those that are too long, or
     /// behind so many others, are none.
     pub(super) fn statements(&self) -> impl Iterator<Item = impl Iterator<Item = Word<'_>>> {
-        let begins = std::iter::once(0).chain(self.ends.iter().copied());
-        let all = begins.zip(&self.ends).take(STATEMENTS_MAX).map(|(from, &to)| from..to);
+        let all = self.ranges().take(STATEMENTS_MAX);
         let all = all.filter(|words| !words.is_empty() && words.len() <= WORDS_MAX);
         all.map(|words| self.words[words].iter().map(|word| self.word(word)))
+    }
+
+    /// The numbers of the words of each statement, however long it is; some have none.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(from, &to)| from..to)
     }
 
     fn word(&self, word: &Spelled) -> Word<'_> {

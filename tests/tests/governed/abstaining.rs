@@ -70,3 +70,28 @@ fn what_lies_at_a_place_that_is_named_is_an_answer() {
     assert_eq!(abstained(&answer), &json!(false), "{answer}");
     assert_eq!(ids(&answer)[0], 9, "{answer}");
 }
+
+/// Prose with points, slashes and brackets names nothing.
+#[test]
+fn what_only_looks_like_a_name_answers_nothing() {
+    let house = House::new();
+    let titled =
+        |id, title: &str, text: &str| ItemDraft { title: title.to_owned(), ..note(id, text) };
+    house.write(vec![
+        titled(1, "Where to go: main roads of the island", "Gannets nest beside them."),
+        titled(2, "How much time keepers have to sleep", "Little in winter."),
+        note(3, "Puffins and/or gannets nest here, by the U.S.A pier; insulin/insulin-like words are rare."),
+        titled(4, "lamp > wind", "It breaks the spring."),
+        note(5, "The log calls time.monotonic() and reads src/main.rs at dusk."),
+    ]);
+    const SINGS: &str = "sing with the tenor of the opera in a velvet coat";
+    for name in ["main.go", "time.sleep()", "his and/or hers", "the U.S.A", "insulin/insulin-like"]
+    {
+        let answer = house.ask(&format!("does {name} {SINGS}?"));
+        assert_eq!(abstained(&answer), &json!(true), "{name}: {answer}");
+    }
+    for (name, id) in [("lamp.wind()", 4), ("time.monotonic()", 5), ("src/main.rs", 5)] {
+        let answer = house.ask(&format!("does {name} {SINGS}?"));
+        assert_eq!((abstained(&answer), ids(&answer)[0]), (&json!(false), id), "{name}: {answer}");
+    }
+}

@@ -53,6 +53,30 @@ fn what_was_asked_for_is_given_before_what_is_newer() {
     }
 }
 
+/// It has the place and the score of what it replaced, and not that one's words.
+#[test]
+fn a_replacement_is_chosen_by_its_own_words() {
+    let house = House::new();
+    let list = |id, of: &str| ItemDraft {
+        title: format!("{of} words"),
+        ..note(
+            id,
+            "A list for the checker of spelling that most programs of the desk share, with rules for \
+                    endings, and a licence that lets everybody change and pass it on",
+        )
+    };
+    let old =
+        ItemDraft { title: "Polish words".to_owned(), ..note(1, "Checker of spelling: a list") };
+    house.write(vec![
+        at(old, "2025-01-01T00:00:00Z"),
+        at(list(2, "Polish"), "2025-02-01T00:00:00Z"),
+        at(ItemDraft { supersedes: vec![ItemId(1)], ..list(3, "Slovak") }, "2025-03-01T00:00:00Z"),
+    ]);
+    let answer = house.ask("a list of Polish words for the checker of spelling");
+    assert_eq!(ids(&answer), [2, 1], "{answer}");
+    assert_eq!(item(&answer, 2)["duplicates"], json!([name(3)]));
+}
+
 #[test]
 fn what_is_told_of_the_one_that_is_given_is_its_own() {
     let along = |axis: usize| {

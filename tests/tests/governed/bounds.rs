@@ -49,6 +49,22 @@ fn so_many_come_in_place_of_one() {
     }
 }
 
+/// Nothing of it is given, so nothing of it is missing.
+#[test]
+fn what_was_split_and_is_not_given_cuts_nothing() {
+    let house = House::new();
+    let ledge = |id| note(id, &format!("Gannets nest on ledge {id} beside the red ladder."));
+    let piece = |id: u128| ItemDraft {
+        supersedes: vec![ItemId(100)],
+        ..note(id, &format!("Piece {id} of a chronicle about quite other birds."))
+    };
+    let old = note(100, "The ladder of the cellar.");
+    house.write((1..=8).map(ledge).chain([old]).chain((101..134).map(piece)).collect());
+    let answer = house.ask("gannets on a ledge beside the red ladder");
+    assert_eq!(ids(&answer).iter().max(), Some(&8), "{answer}");
+    assert_eq!(answer["routing"]["truncated"], false, "{answer}");
+}
+
 #[test]
 fn a_text_that_is_cut_is_told() {
     let house = House::new();
@@ -99,4 +115,24 @@ fn who_names_an_item_is_answered_and_who_names_nothing_there_is_not() {
     }
     let question = "does anybody sing to tide_gate_code in the choir of the mainland?";
     assert!(!abstained(&house.ask(question)), "who sees it is answered");
+}
+
+/// More items have both words than are looked through, and the one that has them side by side is the last of them.
+#[test]
+fn what_was_not_looked_through_for_a_quote_is_not_denied() {
+    for (apart, is_cut) in [(2000, false), (2060, true)] {
+        let house = House::new();
+        let last =
+            note(1, &format!("Brass lamp. {}", "It hangs on the pier in all winds. ".repeat(60)));
+        let others = (2..2 + apart).map(|id| note(id, &format!("A lamp, and {id} of brass.")));
+        house.write(others.chain([last]).collect());
+        let answer = house.ask("\"brass lamp\"");
+        assert!(!abstained(&answer), "{answer}");
+        assert_eq!(
+            (ids(&answer) == [1], &answer["routing"]["truncated"]),
+            (!is_cut, &json!(is_cut))
+        );
+        let answer = house.ask("\"of lamp brass\"");
+        assert_eq!(abstained(&answer), !is_cut, "{answer}");
+    }
 }

@@ -110,7 +110,7 @@ const SAME: [(f32, &str, &str); 16] = [
 ];
 
 /// The same of texts that are alike and say something else.
-const ANOTHER: [(f32, &str, &str); 18] = [
+const ANOTHER: [(f32, &str, &str); 24] = [
     (0.945, "The lamp is wound every nineteen minutes.", "The lamp is wound every ninety minutes."),
     (0.904, "The north gate is open.", "The north gate is closed."),
     (0.633, "Alice leads the survey of the reef.", "Brendan leads the survey of the reef."),
@@ -216,6 +216,74 @@ const ANOTHER: [(f32, &str, &str); 18] = [
          are photographed at the end of the year.",
         "Photographs of classes are taken at the end of the year in the yard, under the oak that was \
          planted when the school was built, for its shade.",
+    ),
+    (
+        0.999,
+        "The gateway talks to the store over one pool of connections, which is made when the \
+         process starts and is never larger than the number that the settings say. A read times \
+         out after 5 s, a write after 30 s, and whoever is on call is woken when either happens \
+         more often than the budget of the week allows. Look at the panel of the pool first: if \
+         it is full, find out which client holds connections without using them, and have its \
+         owner restart it. If it is not full, look at the disk of the store, whose queue should \
+         be short at any time of the day. When nothing helps, take the gateway out of the \
+         balance, wait until its last request has been answered, start it again, and write down \
+         what was seen in the diary of the team, with the hour and the name of the client that \
+         suffered.",
+        "The gateway talks to the store over one pool of connections, which is made when the \
+         process starts and is never larger than the number that the settings say. A read times \
+         out after 30 s, a write after 5 s, and whoever is on call is woken when either happens \
+         more often than the budget of the week allows. Look at the panel of the pool first: if \
+         it is full, find out which client holds connections without using them, and have its \
+         owner restart it. If it is not full, look at the disk of the store, whose queue should \
+         be short at any time of the day. When nothing helps, take the gateway out of the \
+         balance, wait until its last request has been answered, start it again, and write down \
+         what was seen in the diary of the team, with the hour and the name of the client that \
+         suffered.",
+    ),
+    (
+        0.966,
+        "In the cellar of the abbey the cheese is washed with salt water each day until its rind \
+         is firm. Apples are kept at 3 degrees on racks of beech, pears at 8 degrees, and both \
+         are turned by hand whenever the bell of the hour of noon has rung; what has spots is \
+         taken out, cut, and cooked for the guests of the house before it spoils. The door is \
+         shut behind whoever goes in, since mice come up from the mill when the nights grow \
+         cold. In the week before Easter all shelves are emptied, scrubbed with soda and dried \
+         in the wind of the court, the walls are whitened, and the novices count what is left \
+         and write it into the book that lies in the kitchen beside the great hearth.",
+        "In the cellar of the abbey the cheese is washed with salt water each day until its rind \
+         is firm. Pears are kept at 3 degrees on racks of beech, apples at 8 degrees, and both \
+         are turned by hand whenever the bell of the hour of noon has rung; what has spots is \
+         taken out, cut, and cooked for the guests of the house before it spoils. The door is \
+         shut behind whoever goes in, since mice come up from the mill when the nights grow \
+         cold. In the week before Easter all shelves are emptied, scrubbed with soda and dried \
+         in the wind of the court, the walls are whitened, and the novices count what is left \
+         and write it into the book that lies in the kitchen beside the great hearth.",
+    ),
+    (0.989, "Alice reports to Bob.", "Bob reports to Alice."),
+    (
+        0.997,
+        "The ferry of the morning goes from the stone pier to the mill, waits there until the \
+         post has come, and carries whoever has a ticket of the parish; dogs stay on deck.",
+        "The ferry of the morning goes from the mill to the stone pier, waits there until the \
+         post has come, and carries whoever has a ticket of the parish; dogs stay on deck.",
+    ),
+    (
+        0.999,
+        "The vault has two keys, and neither opens it without the other. The first key, which is \
+         of brass, is kept by Ingrid. The second key, which is of steel, is kept by Tomas. \
+         Whoever needs both asks the bailiff and signs the book.",
+        "The vault has two keys, and neither opens it without the other. The first key, which is \
+         of brass, is kept by Tomas. The second key, which is of steel, is kept by Ingrid. \
+         Whoever needs both asks the bailiff and signs the book.",
+    ),
+    (
+        0.993,
+        "There are two shelves for letters. The upper one is for the town. It is emptied by the \
+         clerk of Lund each day. The lower one is for the coast. It is emptied by the clerk of \
+         Visby each day. Parcels go to the yard behind the house.",
+        "There are two shelves for letters. The upper one is for the town. It is emptied by the \
+         clerk of Visby each day. The lower one is for the coast. It is emptied by the clerk of \
+         Lund each day. Parcels go to the yard behind the house.",
     ),
 ];
 

@@ -2,8 +2,9 @@
 
 use engine::{ItemDraft, Sensitivity};
 use serde_json::json;
+use server::recall::{Plan, Question};
 
-use super::{GATE, House, ids, item, name, note};
+use super::{GATE, House, ids, item, name, note, operator};
 
 fn after(id: u128, before: u128, text: &str) -> ItemDraft {
     ItemDraft { supersedes: vec![engine::ItemId(before)], ..note(id, text) }
@@ -135,4 +136,33 @@ fn of_the_versions_of_a_note_one_follows_and_the_others_come_last() {
     others.sort_unstable();
     assert_eq!(others, [900, 901], "{answer}");
     assert!(found[4..].iter().all(|id| (1..70).contains(id)), "where there is room: {answer}");
+}
+
+#[test]
+fn a_copy_that_was_not_asked_for_does_not_stand_in_for_the_item() {
+    let house = House::new();
+    let of = |modality: &str, item| ItemDraft { modality: modality.to_owned(), ..item };
+    let text = "Gannets nest on ledge zeta.";
+    house.write(vec![of("text", note(1, text)), of("pdf", after(2, 1, text))]);
+    for (modality, given) in [(None, 2), (Some("text"), 1), (Some("pdf"), 2)] {
+        let modality = modality.map(str::to_owned);
+        let question = Question { text: "gannets".to_owned(), modality, ..Question::default() };
+        let answer = house.follow(&operator(), &Plan::keyword(question, false));
+        assert_eq!(ids(&answer), [given], "{answer}");
+    }
+}
+
+#[test]
+fn what_is_titled_as_the_question_comes_first_however_many_score_more() {
+    let house = House::new();
+    let titled =
+        |id, title: &str, text: &str| ItemDraft { title: title.to_owned(), ..note(id, text) };
+    let wordy =
+        format!("Paraffin. {}", "It is brought by the boat in spring and carried up. ".repeat(40));
+    let mut items = vec![titled(1, "Lamp oil", &wordy)];
+    items.extend((2..40).map(|id| titled(id, "Lamp oil, lamp oil", &format!("Lamp oil {id}."))));
+    house.write(items);
+    let question = Question { text: "lamp oil".to_owned(), ..Question::default() };
+    let answer = house.follow(&operator(), &Plan::keyword(question, false));
+    assert_eq!(ids(&answer)[0], 1, "{answer}");
 }

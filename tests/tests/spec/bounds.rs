@@ -55,6 +55,7 @@ const NO_BOUNDS: [&str; 22] = [
     "NAME_BYTES_MIN",
     "PIECE_BYTES",
     "PLACES_EACH",
+    "POINTED_BYTES_MIN",
     "QUERY_ALIGN",
     "QUERY_CODE_MAX",
     "ROUNDS",
@@ -64,6 +65,7 @@ const NO_BOUNDS: [&str; 22] = [
     "SHINGLE_WORDS",
     "SOURCES",
     "WORDS_ENOUGH",
+    "WORDS_TO_MOVE",
 ];
 
 /// Types of constants that may be bounds.
