@@ -63,7 +63,7 @@ pub const INDEX_SAMPLE: usize = 16;
 /// Times that centroids are made anew.
 pub const INDEX_ROUNDS: usize = 6;
 /// Questions that choose the margins of an index, and as many that measure it.
-pub const INDEX_QUESTIONS: usize = 128;
+pub const INDEX_QUESTIONS: usize = 512;
 /// Rows that such a question is made of.
 pub const INDEX_QUESTION_ROWS_MAX: usize = 4;
 /// Of a thousand near rows, how many must be found by questions that had no part in choosing the margins;

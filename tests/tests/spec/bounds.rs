@@ -41,7 +41,7 @@ const STEPS: &str = "_TOGETHER";
 
 /// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, sizes, units, and how alike is
 /// alike.
-const NO_BOUNDS: [&str; 22] = [
+const NO_BOUNDS: [&str; 24] = [
     "BEST",
     "BITS",
     "COUNTS_BYTES",

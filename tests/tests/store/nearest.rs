@@ -127,7 +127,7 @@ fn an_index_finds_nearly_all_and_outlives_the_process() {
         let state = snapshot.search_state();
         assert!(state.is_approximate && state.recall_at_10 >= 0.98, "{state:?}");
         assert_eq!((state.rows, state.indexed_rows), (4000, 4000));
-        assert_eq!(state.measured_over, 128 * 10);
+        assert_eq!(state.measured_over, 512 * 10);
         let found = recall(&snapshot, &mut cloud, &Filter::default());
         assert!(found >= 0.98, "{found}");
         let files = fs::read_dir(scratch.folder.path()).unwrap();
