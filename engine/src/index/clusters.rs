@@ -44,7 +44,7 @@ impl Clusters {
         }
         let all = Spread::of(rows.len(), rows.len());
         let nearest = place.all(&rows, all, &centroids, pace)?;
-        centroids.shorten(&rows, &nearest);
+        centroids.shorten(&rows, &nearest, pace)?;
         let (offsets, rows) = lists_of(&nearest, centroids.count());
         Some(Self { centroids, offsets, rows })
     }
@@ -221,9 +221,13 @@ impl Centroids {
 
     /// Makes each as long as its rows reach in its direction, in the mean: a product with it is then what a
     /// row of its list scores, in the mean, and what a row has beside it is least.
-    fn shorten(&mut self, rows: &Directions<'_>, nearest: &[u32]) {
+    /// `None` where the pace ended it.
+    fn shorten(&mut self, rows: &Directions<'_>, nearest: &[u32], pace: &dyn Pace) -> Option<()> {
         let mut sums = vec![(0.0f32, 0u32); self.count()];
         for (row, &list) in nearest.iter().enumerate() {
+            if row % ROWS_TOGETHER == 0 && !pace.worked() {
+                return None;
+            }
             let products = rows.numbers(row).zip(self.numbers(list as usize)).map(|(x, y)| x * y);
             let (sum, count) = &mut sums[list as usize];
             (*sum, *count) = (*sum + products.sum::<f32>(), *count + 1);
@@ -233,6 +237,7 @@ impl Centroids {
             let share = sum / (square * count as f32);
             self.scales[list] *= if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 };
         }
+        Some(())
     }
 
     /// A row as it is, whatever a damaged segment says of it (IDX-10).

@@ -287,7 +287,7 @@ impl Lists {
         bytemuck::cast_slice(&self.bytes.as_slice()[place.clone()])
     }
 
-    /// IDX-06 once more, of what is mapped, then IDX-08 to IDX-11.
+    /// IDX-06 once more, of what is mapped, then IDX-08 to IDX-13.
     fn check(&self, of: &IndexOf) -> Result<(), Damage> {
         let file = self.bytes.as_slice();
         check_length(file.len() as u64, &self.places)?;

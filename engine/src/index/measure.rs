@@ -16,14 +16,10 @@ use crate::pace::Pace;
 use crate::segment::Embeddings;
 use crate::top::Top;
 
-/// Neighbours that are looked for: what recall is told for. The margins are below the worst of them, so a search
-/// for fewer is one for so many.
-pub(crate) const NEIGHBOURS: usize = 10;
+/// Neighbours that are looked for: what recall is told for.
+const NEIGHBOURS: usize = 10;
 /// Rows that all questions are compared with before the next ones: their halves stay in a core's cache.
 const BLOCK_ROWS: usize = 256;
-/// How many times the margin of lists is what was measured: a question may lie where none of the rows does, and
-/// its nearest farther from their centroids. Sketches are off by as much for every question.
-const LISTS_SPARED: f32 = 1.25;
 /// Steps of a margin in 1.
 const STEPS: f32 = 1024.0;
 /// Between the rows of one question, among those of which questions are made; odd, so that no two questions
@@ -33,8 +29,8 @@ const ROWS_APART: usize = 37;
 /// scan, which reads them in order.
 const LOOKED_AT_GAINS: u64 = 4;
 
-/// How far below the worst of the best a list or a row may seem to be and is looked at all the same, and what
-/// that finds.
+/// How far below what it scores a row may seem to be, by its list and by its sketch, and is looked at all the
+/// same; and what that finds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
     pub(super) asked: u32,
@@ -69,18 +65,20 @@ pub(super) fn measure(
     let (choosing, measuring): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(q, _)| q.chooses);
     let (mut below_list, mut below_sketch) = (Vec::new(), Vec::new());
     for (question, near) in choosing {
-        let Some(worst) = near.last() else { continue };
-        for seems in made.seem(question, near) {
-            below_list.push(worst.score - seems.list);
-            below_sketch.push(worst.score - seems.sketch);
+        if !pace.worked() {
+            return Ok(None);
+        }
+        for (near, seems) in near.iter().zip(made.seem(question, near)) {
+            below_list.push(near.score - seems.list);
+            below_sketch.push(near.score - seems.sketch);
         }
     }
     let mut measured = Measured {
         asked: 0,
         found: 0,
         looked_at: 0,
-        list_margin: margin(&below_list, LISTS_SPARED),
-        sketch_margin: margin(&below_sketch, 1.0),
+        list_margin: margin(&below_list),
+        sketch_margin: margin(&below_sketch),
     };
     let (count, mut looked_at) = (measuring.len() as u64, 0);
     for (question, near) in measuring {
@@ -88,8 +86,9 @@ pub(super) fn measure(
             return Ok(None);
         }
         let Some(worst) = near.last() else { continue };
-        let passes = |seems: &Seems| measured.passes(seems, worst.score);
-        let found = made.seem(question, near).iter().filter(|&seems| passes(seems)).count();
+        let seem = made.seem(question, near);
+        let passes = |(near, seems): &(&Near, &Seems)| measured.passes(seems, near.score);
+        let found = near.iter().zip(&seem).filter(passes).count();
         measured.asked += u32::try_from(near.len()).expect("NEIGHBOURS bounds it");
         measured.found += u32::try_from(found).expect("NEIGHBOURS bounds it");
         looked_at += made.looked_at(question, &measured, worst.score);
@@ -100,15 +99,16 @@ pub(super) fn measure(
 }
 
 impl Measured {
-    fn passes(&self, seems: &Seems, worst: f32) -> bool {
-        seems.list >= worst - self.list_margin && seems.sketch >= worst - self.sketch_margin
+    /// Whether what seems so is looked at where `floor` is what a row must come to.
+    fn passes(&self, seems: &Seems, floor: f32) -> bool {
+        seems.list >= floor - self.list_margin && seems.sketch >= floor - self.sketch_margin
     }
 }
 
-/// The least that is above all of these, and not negative, so many times; 0 where there are none. A step more
-/// than that, so that the last bits of sums, in which machines differ, hardly ever show.
-fn margin(below: &[f32], times: f32) -> f32 {
-    (below.iter().copied().fold(0.0, f32::max) * times * STEPS).ceil() / STEPS
+/// The least multiple of a step that is not below any of these, nor negative: the last bits of sums, in which
+/// machines differ, hardly ever show.
+fn margin(below: &[f32]) -> f32 {
+    (below.iter().copied().fold(0.0, f32::max) * STEPS).ceil() / STEPS
 }
 
 /// A question, made of some rows: their mean. One of a single row has it as its nearest; a person's question
@@ -250,10 +250,10 @@ mod tests {
 
     #[test]
     fn a_margin_is_above_all_and_never_negative() {
-        assert_eq!(margin(&[0.25, 0.25 + 1e-6, -3.0], 1.0), 0.25 + 1.0 / STEPS);
-        assert_eq!(margin(&[0.25], 1.5), 0.375);
-        assert_eq!(margin(&[-0.5, -0.25], 2.0), 0.0);
-        assert_eq!(margin(&[], 2.0), 0.0);
+        assert_eq!(margin(&[0.25, 0.25 + 1e-6, -3.0]), 0.25 + 1.0 / STEPS);
+        assert_eq!(margin(&[0.25]), 0.25);
+        assert_eq!(margin(&[-0.5, -0.25]), 0.0);
+        assert_eq!(margin(&[]), 0.0);
     }
 
     #[test]

@@ -17,7 +17,6 @@ pub use layout::INDEX_HEADER;
 
 pub(crate) use clusters::Spread;
 pub(crate) use file::{IndexOf, Lists, file_bytes};
-pub(crate) use measure::NEIGHBOURS;
 pub(crate) use sketch::SketchQuestion;
 
 use clusters::{Clusters, Directions};

@@ -17,7 +17,7 @@ const UNITS_MAX: i64 = 10_000;
 
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
 
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "january",
     "february",
     "march",
@@ -31,7 +31,7 @@ const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-const WEEKDAYS: [&str; 7] =
+pub(super) const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 /// From `start` up to, but without, `end`.

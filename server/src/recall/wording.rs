@@ -10,6 +10,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use super::time::{MONTHS, WEEKDAYS};
+
 /// Bytes of a text that are read.
 pub(super) const BYTES_MAX: usize = 8 << 10;
 /// Statements of a text that are read.
@@ -206,26 +208,8 @@ const NUMBERS: [(&str, &str); 32] = [
     ("million", "1000000"),
     ("billion", "1000000000"),
 ];
-const DATES: [&str; 18] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-];
+/// A month that is another word more often.
+const NO_MONTH: &str = "may";
 /// Words that shut each other out, each pair by its number.
 const STATES: [(&[&str], &[&str]); 19] = [
     (&["enabled"], &["disabled"]),
@@ -252,11 +236,16 @@ const STATES: [(&[&str], &[&str]); 19] = [
 /// The words of the lists above. A word is looked up for each word of each text that is compared.
 static LISTED: LazyLock<HashMap<&str, Class, BuildHasherDefault<Fnv>>> = LazyLock::new(|| {
     let mut listed = HashMap::default();
-    let lists =
-        [(&FILLERS[..], Class::Filler), (&NEGATIONS, Class::Negation), (&DATES, Class::Date)];
+    let lists = [
+        (&FILLERS[..], Class::Filler),
+        (&NEGATIONS, Class::Negation),
+        (&MONTHS, Class::Date),
+        (&WEEKDAYS, Class::Date),
+    ];
     listed.extend(NUMBERS.iter().map(|(word, _)| (*word, Class::Number)));
     for (list, class) in lists {
-        listed.extend(list.iter().map(|word| (*word, class)));
+        let words = list.iter().filter(|&&word| word != NO_MONTH);
+        listed.extend(words.map(|word| (*word, class)));
     }
     for (pair, (one, other)) in (0..).zip(STATES) {
         listed.extend(one.iter().map(|word| (*word, Class::State(pair, true))));

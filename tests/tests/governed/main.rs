@@ -31,6 +31,7 @@ use server::parts::Caller;
 use server::recall::Plan;
 use server::tools::{Answer, Context, find, recall};
 use tempfile::TempDir;
+use tests::sample::link;
 use tests::service::{scratch, settings};
 use tests::tiny_model::Tiny;
 
@@ -169,19 +170,7 @@ fn complete(item: ItemDraft) -> ItemDraft {
 
 /// An edge of full weight.
 fn edge(from: u128, to: u128) -> EdgeDraft {
-    EdgeDraft {
-        id: None,
-        from: ItemId(from),
-        to: ItemId(to),
-        relation: "about".to_owned(),
-        weight: 1.0,
-        source: None,
-        recorded_at: None,
-        recorded_by: String::new(),
-        valid_from: None,
-        valid_to: None,
-        note: String::new(),
-    }
+    EdgeDraft { relation: "about".to_owned(), ..link(ItemId(from), ItemId(to), 1.0) }
 }
 
 /// A note of this id.

@@ -179,6 +179,7 @@ impl Searched<'_> {
         gathered: &mut Gathered,
         finds: &mut Finds,
     ) -> Result<(), SearchError> {
+        self.stop.check()?;
         let (group, count) = (alone.group, gathered.waiting.len());
         let (embeddings, coded) = (&self.embeddings, &self.embeddings.coded);
         let width = coded.row_codes;

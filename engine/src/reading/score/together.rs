@@ -13,7 +13,6 @@ use super::Hit;
 use super::scan::{Best, Finds, Group, Searched};
 use super::ways::Piece;
 use crate::error::{Damage, SearchError};
-use crate::index::NEIGHBOURS;
 use crate::reading::filter::Filter;
 use crate::reading::snapshot::Snapshot;
 use crate::top::Top;
@@ -50,8 +49,7 @@ impl Snapshot {
         self.nearest_from(kernels, query, limit, f32::NEG_INFINITY, filter)
     }
 
-    /// Those of them whose cosine is `least` or more, for which fewer rows are looked at; where an index is
-    /// used, these are of the nearest lists alone.
+    /// Those of them whose cosine is `least` or more, for which fewer rows are looked at.
     ///
     /// # Errors
     /// Damage, or the snapshot's stop.
@@ -66,19 +64,17 @@ impl Snapshot {
         if limit == 0 || !Group::can_compare(query) {
             return Ok(Vec::new());
         }
-        let wanted = self.wanted(limit);
-        let group = Group::of(*kernels, std::iter::once((query, wanted, filter)));
+        let group = Group::of(*kernels, std::iter::once((query, limit, filter)));
         if least > f32::NEG_INFINITY {
             group.ask_for(0, least);
         }
         let finds = self.search(&group, query.len(), &mut Team::of(1))?;
         let mut hits = merged(&group, finds).pop().unwrap_or_default();
         hits.retain(|hit| hit.score >= least);
-        hits.truncate(limit);
         Ok(hits)
     }
 
-    /// The same for each of some questions, to the bit, in their order. All of them share one look at
+    /// The same for each of some questions, to the bit where no index is used, in their order. All of them share one look at
     /// the rows, up to [`QUESTIONS_MAX`] at a time, and the threads of `team` share out the rows.
     ///
     /// # Errors
@@ -96,25 +92,16 @@ impl Snapshot {
         order.sort_by_key(|&at| width(at));
         for same in order.chunk_by(|&a, &b| width(a) == width(b)) {
             for some in same.chunks(QUESTIONS_MAX) {
-                let question = |at: &usize| &asked[*at];
-                let questions = some.iter().map(question);
                 let questions =
-                    questions.map(|one| (one.query, self.wanted(one.limit), one.filter));
+                    some.iter().map(|&at| (asked[at].query, asked[at].limit, asked[at].filter));
                 let group = Group::of(*kernels, questions);
                 let finds = self.search(&group, width(some[0]), team)?;
                 for (&at, hits) in some.iter().zip(merged(&group, finds)) {
                     found[at] = hits;
-                    found[at].truncate(asked[at].limit);
                 }
             }
         }
         Ok(found)
-    }
-
-    /// How many are looked for where so many may be found: what an index may pass over was measured by the
-    /// worst of some.
-    fn wanted(&self, limit: usize) -> usize {
-        if self.search_state().is_approximate { limit.max(NEIGHBOURS) } else { limit }
     }
 
     /// What each thread finds, for questions of this width.

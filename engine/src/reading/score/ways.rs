@@ -26,7 +26,7 @@ const ADMITTED_ONE_IN: usize = 8;
 /// Chosen rows that are scored between two looks at whether the answer is still wanted.
 const CHOSEN_TOGETHER: u32 = 1024;
 
-/// Which of the lists of an index: of every `of` in the order in which they are looked at, one.
+/// One of so many parts of an index's lists: each list is in one of them.
 #[derive(Clone, Copy)]
 pub(super) struct Share {
     pub(super) which: usize,
