@@ -98,7 +98,8 @@ fn indexed() -> Files {
     store.bind_model(Model { fingerprint: [9; 32], dimensions: 48 }).expect("the first model");
     let half = |at: usize, place: usize| {
         let far = f32::from(u8::from(place % 16 == at % 16)) * 8.0;
-        f16::from_f32(far + f32::from(u8::from((place * 7 + at / 16 * 5) % 11 == 0)) * 2.0)
+        let has = (place * 7 + at / 16 * 5).is_multiple_of(11);
+        f16::from_f32(far + f32::from(u8::from(has)) * 2.0)
     };
     let row = |at: usize| ItemDraft {
         embedding: (0..48).map(|place| half(at, place)).collect(),
