@@ -258,6 +258,14 @@ impl Snapshot {
         self.part(place).segment.item(place.row)
     }
 
+    /// The title of the item at a place, for which no more of it is read.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn title(&self, place: Place) -> Result<&str, Damage> {
+        self.part(place).segment.title(place.row)
+    }
+
     /// The id of the item at a place.
     ///
     /// # Errors

@@ -183,9 +183,14 @@ impl Segment {
         list.iter().map(|&code| self.named(codes, row, code)).collect()
     }
 
+    /// The title of an item.
+    pub(crate) fn title(&self, row: Row) -> Result<&str, Damage> {
+        self.text(TITLE_OFFSETS, TITLE_BYTES, row)
+    }
+
     /// Title and text of the item of a row.
     pub(crate) fn title_and_text(&self, row: Row) -> Result<(&str, &str), Damage> {
-        let title = self.text(TITLE_OFFSETS, TITLE_BYTES, row)?;
+        let title = self.title(row)?;
         Ok((title, self.text(TEXT_OFFSETS, TEXT_BYTES, row)?))
     }
 
@@ -222,7 +227,7 @@ impl Segment {
             reference: (!reference.is_empty()).then_some(reference),
             kind: self.symbol_of(ITEM_KIND, row)?,
             modality: self.symbol_of(ITEM_MODALITY, row)?,
-            title: self.text(TITLE_OFFSETS, TITLE_BYTES, row)?,
+            title: self.title(row)?,
             text: self.text(TEXT_OFFSETS, TEXT_BYTES, row)?,
             attributes: self.text(ATTRIBUTE_OFFSETS, ATTRIBUTE_BYTES, row)?,
             tags: self.symbols_of(TAG_OFFSETS, TAG_CODES, row)?,

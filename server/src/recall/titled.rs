@@ -14,8 +14,8 @@ pub(super) fn bring_titled(
     ranked: &mut [Fused],
 ) -> Result<(), Damage> {
     for found in ranked.iter_mut() {
-        let title = means.snapshot.item(found.place)?.title;
-        if means.reads(found.place) && is_title(title, &plan.text) {
+        let title = means.snapshot.title(found.place)?;
+        if is_title(title, &plan.text) && means.reads(found.place) {
             found.is_titled = true;
         }
     }

@@ -74,8 +74,9 @@ impl Snapshot {
         Ok(hits)
     }
 
-    /// The same for each of some questions, in their order, and to the bit where no index is used. All of
-    /// them share one look at the rows, up to [`QUESTIONS_MAX`] at a time, and the threads of `team` share out the rows.
+    /// The same for each of some questions, in their order, and to the bit where no index is used. All
+    /// of them share one look at the rows, up to [`QUESTIONS_MAX`] at a time, and the threads of `team`
+    /// share out the rows.
     ///
     /// # Errors
     /// Damage, or the snapshot's stop; either ends the search for all of them.
