@@ -48,6 +48,11 @@ impl Measured {
         let finds = asked > 0 && found * 1000 >= asked * INDEX_RECALL_MIN_PERMILLE;
         finds && u64::from(self.looked_at) * LOOKED_AT_GAINS <= u64::from(rows)
     }
+
+    /// Whether what seems so is looked at where `floor` is what a row must come to.
+    fn passes(&self, seems: &Seems, floor: f32) -> bool {
+        seems.list >= floor - self.list_margin && seems.sketch >= floor - self.sketch_margin
+    }
 }
 
 /// `None` where the pace ended it.
@@ -68,7 +73,8 @@ pub(super) fn measure(
         if !pace.worked() {
             return Ok(None);
         }
-        for (near, seems) in near.iter().zip(made.seem(question, near)) {
+        let sketched = SketchQuestion::of(&question.vector);
+        for (near, seems) in near.iter().zip(made.seem(question, &sketched, near)) {
             below_list.push(near.score - seems.list);
             below_sketch.push(near.score - seems.sketch);
         }
@@ -86,23 +92,17 @@ pub(super) fn measure(
             return Ok(None);
         }
         let Some(worst) = near.last() else { continue };
-        let seem = made.seem(question, near);
+        let sketched = SketchQuestion::of(&question.vector);
+        let seem = made.seem(question, &sketched, near);
         let passes = |(near, seems): &(&Near, &Seems)| measured.passes(seems, near.score);
         let found = near.iter().zip(&seem).filter(passes).count();
         measured.asked += u32::try_from(near.len()).expect("NEIGHBOURS bounds it");
         measured.found += u32::try_from(found).expect("NEIGHBOURS bounds it");
-        looked_at += made.looked_at(question, &measured, worst.score);
+        looked_at += made.looked_at(question, &sketched, &measured, worst.score);
     }
     let mean = looked_at.div_ceil(count.max(1));
     measured.looked_at = u32::try_from(mean).expect("SEG-21 bounds a table");
     Ok(Some(measured))
-}
-
-impl Measured {
-    /// Whether what seems so is looked at where `floor` is what a row must come to.
-    fn passes(&self, seems: &Seems, floor: f32) -> bool {
-        seems.list >= floor - self.list_margin && seems.sketch >= floor - self.sketch_margin
-    }
 }
 
 /// The least multiple of a step that is not below any of these, nor negative: the last bits of sums, in which
@@ -210,14 +210,13 @@ struct Made<'a> {
 
 impl Made<'_> {
     /// What rows near a question seem to score.
-    fn seem(&self, question: &Question, near: &[Near]) -> Vec<Seems> {
-        let sketched = SketchQuestion::of(&question.vector);
+    fn seem(&self, question: &Question, sketched: &SketchQuestion, near: &[Near]) -> Vec<Seems> {
         let seems = |near: &Near| {
             let (place, list) = self.places[near.row as usize];
             let list = self.clusters.centroids.product(list as usize, &question.vector);
             let mut sketch = list;
             let places = place as usize..place as usize + 1;
-            self.sketches.products(self.kernels, &sketched, places, |_, products| {
+            self.sketches.products(self.kernels, sketched, places, |_, products| {
                 sketch += products[0];
             });
             Seems { list, sketch }
@@ -226,8 +225,13 @@ impl Made<'_> {
     }
 
     /// How many rows are looked at by their codes, once it is known what the worst of the best scores.
-    fn looked_at(&self, question: &Question, measured: &Measured, worst: f32) -> u64 {
-        let sketched = SketchQuestion::of(&question.vector);
+    fn looked_at(
+        &self,
+        question: &Question,
+        sketched: &SketchQuestion,
+        measured: &Measured,
+        worst: f32,
+    ) -> u64 {
         let mut looked_at = 0;
         for (at, ends) in self.clusters.offsets.windows(2).enumerate() {
             let list = self.clusters.centroids.product(at, &question.vector);
@@ -235,7 +239,7 @@ impl Made<'_> {
                 continue;
             }
             let places = ends[0] as usize..ends[1] as usize;
-            self.sketches.products(self.kernels, &sketched, places, |_, products| {
+            self.sketches.products(self.kernels, sketched, places, |_, products| {
                 let seem = products.iter().map(|product| Seems { list, sketch: list + product });
                 looked_at += seem.filter(|seems| measured.passes(seems, worst)).count() as u64;
             });

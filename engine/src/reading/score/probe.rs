@@ -1,8 +1,8 @@
 //! The meaning of a question through an index: the rows that seem near by their sketches, of the lists that
 //! are near enough.
 //!
-//! Owns the order in which lists are looked at, when they end, and how rows that lie scattered are brought
-//! together. A row is passed over or scored as in a scan (`scan.rs`). Must not know how an index came to be.
+//! Owns the order in which lists are looked at, which are passed over, and how rows that lie scattered are
+//! brought together. A row is passed over or scored as in a scan (`scan.rs`). Must not know how an index came to be.
 
 use std::collections::BinaryHeap;
 
@@ -55,7 +55,7 @@ struct Alone<'a> {
     group: &'a Group<'a>,
     question: usize,
     codes: CodeQueries,
-    sketched: SketchQuestion,
+    sketched: &'a SketchQuestion,
 }
 
 impl Alone<'_> {
@@ -111,7 +111,7 @@ impl Searched<'_> {
         let Some(lists) = self.lists(group) else { return Ok(()) };
         let width = self.embeddings.coded.row_codes;
         let codes = group.kernels.code_queries(&[&group.codes(question).codes()[..width]]);
-        let sketched = SketchQuestion::of(&group.questions[question].direction()[..width]);
+        let sketched = group.questions[question].sketched();
         let alone = Alone { group, question, codes, sketched };
         let mut gathered = Gathered::new(width);
         let mut nearest = alone.nearest(lists);
@@ -151,7 +151,7 @@ impl Searched<'_> {
         let (rows, kernels) = (lists.rows(), alone.group.kernels);
         let mut looked = Ok(());
         let places = lists.places(list);
-        lists.sketches().products(kernels, &alone.sketched, places, |first, products| {
+        lists.sketches().products(kernels, alone.sketched, places, |first, products| {
             for (at, products) in
                 (first..).step_by(SKETCHES_TOGETHER).zip(products.chunks(SKETCHES_TOGETHER))
             {

@@ -6,6 +6,7 @@
 //! made (`bound.rs`), nor how rows are shared out between threads (`together.rs`).
 
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use half::f16;
@@ -14,6 +15,7 @@ use kernels::{Bars, CodeQueries, Kernels, QUESTIONS_MAX, RowFacts};
 use super::bound::QueryCodes;
 use crate::error::{Damage, SearchError};
 use crate::ids::{ItemId, Row};
+use crate::index::SketchQuestion;
 use crate::limits::DIMENSIONS_MAX;
 use crate::ordered::Ordered;
 use crate::part::Part;
@@ -43,6 +45,8 @@ pub(super) struct Question {
     length: f32,
     /// None where the query is wider than a stored one can be.
     codes: Option<QueryCodes>,
+    /// As sketches are compared with it, made when the first index is met.
+    sketched: OnceLock<SketchQuestion>,
     pub(super) limit: usize,
     /// Which of the filters of its group is its own.
     pub(super) filter: usize,
@@ -60,12 +64,16 @@ impl Question {
         let codes = stored.then(|| QueryCodes::of(query, length, width));
         let mut query = query.to_vec();
         query.resize(width, 0.0);
-        Some(Self { query, length, codes, limit, filter })
+        Some(Self { query, length, codes, sketched: OnceLock::new(), limit, filter })
     }
 
-    /// The query made 1 long, padded with zeros.
-    pub(super) fn direction(&self) -> Vec<f32> {
-        self.query.iter().map(|x| x / self.length).collect()
+    /// The query made 1 long, as sketches are compared with it: the same for every index, and for all
+    /// threads that share its lists.
+    pub(super) fn sketched(&self) -> &SketchQuestion {
+        self.sketched.get_or_init(|| {
+            let direction: Vec<f32> = self.query.iter().map(|x| x / self.length).collect();
+            SketchQuestion::of(&direction)
+        })
     }
 
     /// The cosine with one row of these halves, as they lie, and this length.

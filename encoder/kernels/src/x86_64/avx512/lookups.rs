@@ -3,18 +3,12 @@
 use std::arch::x86_64::*;
 
 use super::super::avx2::{prefetch, store_sums};
+use super::questions::load;
 use crate::lookups::{LOOKUP_ROWS, LookupTables};
 use crate::workspace::CacheLine;
 
 /// Bytes in one register.
 const BYTES: usize = 64;
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-#[inline]
-fn load(from: &[u8; BYTES]) -> __m512i {
-    // SAFETY: `from` is 64 readable bytes, and this load accepts any alignment.
-    unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
-}
 
 /// The sums of the rows of one block, in two parts: of each pair of neighbours the first, with the second
 /// 256 times; and the second alone.

@@ -37,7 +37,7 @@ pub(in crate::x86_64) fn arrange(codes: &[i16], count: usize) -> Vec<CacheLine> 
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
-fn load(from: &[u8; CODES]) -> __m512i {
+pub(super) fn load(from: &[u8; CODES]) -> __m512i {
     // SAFETY: `from` is 64 readable bytes, and this load accepts any alignment.
     unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
 }
