@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use encoder::Precision;
@@ -19,13 +19,14 @@ use crate::embed::Embedder;
 use crate::encoders::Encoders;
 use crate::govern::{Audit, Rules};
 use crate::log::{self, Level, Value};
-use crate::metrics::{Latencies, Stages};
+use crate::metrics::Stages;
 use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
-use crate::parts::{Parts, Workspace};
-use crate::recall::{HiddenFrom, Meaning};
+use crate::parts::Parts;
+use crate::recall::{Meaning, Threads};
 use crate::roots;
-use crate::turn::Turns;
+use crate::tenants::{self, Door, Tenants};
+use crate::workspace::{Opened, Workspace};
 
 /// What the service is started with.
 #[derive(Debug, Clone)]
@@ -151,25 +152,32 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     let audit = open_audit(&workspace, &credentials, &clock, &random)?;
     let folders = roots::kept(&settings.data).map_err(failed)?;
+    let threads = Threads::new(settings.encoding.threads);
+    let door = Door {
+        data: settings.data.clone(),
+        encoding: settings.encoding,
+        embedder: encoders.view().embedder,
+        threads: threads.clone(),
+        options: settings.options(),
+        clock: Arc::clone(&clock),
+        random: Arc::clone(&random),
+        others: Mutex::default(),
+    };
+    let tenants = Tenants::start(door, tenants::Bounds::default()).map_err(failed)?;
     let parts = Parts {
         data: settings.data.clone(),
-        workspace: Workspace {
+        local: Workspace::new(Opened {
             name: LOCAL_WORKSPACE.to_owned(),
-            store: encoders.store_handle(),
             encoders,
-            meaning: Meaning::new(settings.encoding.kernels, settings.encoding.threads),
+            meaning: Meaning::new(settings.encoding.kernels, threads.clone()),
             audit,
-            ingesting: Turns::default(),
-            keeping: Turns::default(),
-            noting: Mutex::default(),
-            hidden: HiddenFrom::default(),
-            recalls: Latencies::default(),
-        },
+            signer: credentials.signer().clone(),
+            rules: Rules::initial(),
+            roots: folders,
+        }),
+        tenants,
         encoding: settings.encoding,
         checker: credentials.checker(),
-        signer: credentials.signer().clone(),
-        rules: Rules::initial(),
-        roots: RwLock::new(Arc::new(folders)),
         stages: Stages::default(),
         call_time_max: settings.call_time_max,
         clock,

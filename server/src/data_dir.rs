@@ -13,7 +13,12 @@ pub(crate) const RESTORING: &str = "restoring";
 
 /// The directory of the workspace `local`.
 pub(crate) fn workspace_dir(data: &Path) -> PathBuf {
-    data.join("tenants").join(LOCAL_WORKSPACE)
+    tenant_dir(data, LOCAL_WORKSPACE)
+}
+
+/// The directory of a workspace.
+pub(crate) fn tenant_dir(data: &Path, name: &str) -> PathBuf {
+    data.join("tenants").join(name)
 }
 
 /// Whether a folder is a backup's, be it damaged or unfinished.

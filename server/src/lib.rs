@@ -35,6 +35,8 @@ pub mod recall;
 mod regular_file;
 pub mod rest;
 mod roots;
+pub mod tenants;
 pub mod tools;
 pub mod turn;
 pub mod validate;
+pub mod workspace;

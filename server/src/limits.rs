@@ -404,3 +404,20 @@ const _: () = assert!(SUBSCRIPTIONS_PER_CLIENT_MAX < SUBSCRIPTIONS_PER_PRINCIPAL
 const _: () = assert!(SUBSCRIPTIONS_PER_PRINCIPAL_MAX < SUBSCRIPTIONS_MAX);
 const _: () = assert!(ASK_TIME_MAX.as_secs() < CALL_TIME_MAX.as_secs());
 const _: () = assert!(STREAM_COMMENT_EVERY.as_secs() < IDLE_TIMEOUT.as_secs());
+
+/// Stores of tenants that are open at a time, `local` beside them. Each may take some 20 MiB: its unsealed
+/// tail (`TENANT_TAIL_BYTES_SEAL`, about twice that while it is merged), answers that are kept, and threads of
+/// its ledger.
+pub const OPEN_STORES_MAX: usize = 64;
+
+/// How long a call waits for its workspace to be opened, or for a place among those that are.
+pub const OPEN_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How long a tenant's store stays open when nobody uses it.
+pub const STORE_IDLE_MAX: Duration = Duration::from_secs(300);
+
+/// Heap bytes of the tail at which a tenant's store seals it: small, because many are open.
+pub const TENANT_TAIL_BYTES_SEAL: usize = 4 * 1024 * 1024;
+
+/// Encoders of models that tenants' stores have and `local` has not, which are kept.
+pub const TENANT_MODELS_MAX: usize = 2;

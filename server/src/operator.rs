@@ -143,6 +143,7 @@ pub fn ingest(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     };
     let context = Context {
         parts,
+        workspace: &parts.local,
         caller,
         cancel: &call.cancel,
         deadline: Instant::now() + INGEST_TIME_MAX,
@@ -193,7 +194,7 @@ pub fn ingest_as_operator(
 /// The service's roots and the folders of `paths`; kept unless this is only to see what would be.
 fn allow(parts: &Parts, paths: &[String], keep: bool) -> Result<Arc<Roots>, ToolError> {
     let refuse = |why| ToolError::argument("paths", why);
-    let mut roots = parts.roots.write().unwrap_or_else(PoisonError::into_inner);
+    let mut roots = parts.local.roots.write().unwrap_or_else(PoisonError::into_inner);
     if keep {
         roots::keep(&parts.data, paths).map_err(refuse)?;
         *roots = Arc::new(roots::kept(&parts.data).map_err(refuse)?);
@@ -214,6 +215,7 @@ pub fn import(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     };
     let context = Context {
         parts,
+        workspace: &parts.local,
         caller,
         cancel: &call.cancel,
         deadline: Instant::now() + INGEST_TIME_MAX,
@@ -247,7 +249,7 @@ pub fn import_as_operator(
         let path = &wanted.path.0;
         let unreadable = |error| ToolError::argument("path", format!("{path}: {error}"));
         let file = regular(Path::new(path)).map_err(unreadable)?;
-        let workspace = &context.parts.workspace;
+        let workspace = &context.workspace;
         let _turn = workspace.ingesting.take(&|| context.is_over())?;
         let told = AtomicU64::new(0);
         let import = lines::import::Import {
@@ -299,7 +301,7 @@ pub fn serve_erase(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
 pub fn serve_reembed(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, raw| {
         let wanted = Reembed::parse(raw).map_err(wrong)?;
-        let encoders = Some(&parts.workspace.encoders);
+        let encoders = Some(&parts.local.encoders);
         reembed(keeper, encoders, parts.encoding, &Value::Object(raw.clone()), &wanted)
     });
 }
@@ -356,13 +358,13 @@ impl From<Gone> for Cut {
 
 /// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
 pub fn export(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
-    if let Err(error) = record_export(&parts.workspace.audit, &caller.principal) {
+    if let Err(error) = record_export(&parts.local.audit, &caller.principal) {
         return reply.send(Refusal::unavailable(&error.to_string()).into());
     }
     let stream = reply.report_by_stream(sse::head());
     let cancel = call.cancel.clone();
     let stop = Stop::when(move || cancel.is_raised());
-    let snapshot = parts.workspace.store.snapshot().until(stop);
+    let snapshot = parts.local.store.snapshot().until(stop);
     let written = write::all(&snapshot, |lines| {
         if call.cancel.is_raised() {
             return Err(Cut::CalledOff);

@@ -1,62 +1,32 @@
 //! What a running service is made of: long-lived components, handed to every call.
 
+use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::Store;
 use engine::os::clock::{Clock, Random};
 
 use crate::app::Encoding;
-use crate::auth::{Checker, Signer};
-use crate::encoders::Encoders;
-use crate::govern::{Audit, Rules, Who};
-use crate::ingest::Roots;
-use crate::metrics::{Latencies, Stages};
-use crate::recall::{HiddenFrom, Meaning};
+use crate::auth::Checker;
+use crate::govern::Who;
+use crate::metrics::Stages;
+use crate::tenants::{Closed, Lease, Tenants};
 use crate::tools::Scope;
-use crate::turn::Turns;
-
-/// One tenant's data.
-pub struct Workspace {
-    /// Its name.
-    pub name: String,
-    /// Its items.
-    pub store: Arc<Store>,
-    /// Texts to vectors: the encoders of that store.
-    pub encoders: Encoders,
-    /// What questions by meaning share.
-    pub meaning: Meaning,
-    /// Its ledger.
-    pub audit: Audit,
-    /// One ingest at a time.
-    pub ingesting: Turns,
-    /// One backup, compaction, erasure or move to another model at a time.
-    pub keeping: Turns,
-    /// Held while the list of known backups is changed.
-    pub noting: Mutex<()>,
-    /// What policy hides from whom.
-    pub hidden: HiddenFrom,
-    /// How long recalls took since the start.
-    pub recalls: Latencies,
-}
+use crate::workspace::Workspace;
 
 /// Everything that calls need.
 pub struct Parts {
     /// The data directory.
     pub data: PathBuf,
-    /// The only workspace so far: `local`.
-    pub workspace: Workspace,
+    /// The operator's workspace, `local`; open all the time.
+    pub local: Workspace,
+    /// Those of tenants, opened when they are needed.
+    pub tenants: Tenants,
     /// How texts become vectors, and how vectors are compared.
     pub encoding: Encoding,
     /// Who a credential belongs to.
     pub checker: Checker,
-    /// Signs grounding tokens.
-    pub signer: Signer,
-    /// Who may see what.
-    pub rules: Rules,
-    /// Where files may be read; an operator's ingest can add to it.
-    pub roots: RwLock<Arc<Roots>>,
     /// How long each step of answering took.
     pub stages: Stages,
     /// The longest that a tool call may take.
@@ -70,9 +40,42 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Where files may be read now.
-    pub fn roots(&self) -> Arc<Roots> {
-        Arc::clone(&self.roots.read().unwrap_or_else(PoisonError::into_inner))
+    /// The workspace of a caller, which stays open while this is there.
+    ///
+    /// # Errors
+    /// It is not open, and could not be opened.
+    pub fn workspace_of(&self, caller: &Caller) -> Result<Held<'_>, Closed> {
+        if caller.workspace == self.local.name {
+            return Ok(Held::Local(&self.local));
+        }
+        self.tenants.open(&caller.workspace).map(Held::Tenant)
+    }
+
+    /// The same, only if it is open.
+    pub fn workspace_if_open(&self, caller: &Caller) -> Option<Held<'_>> {
+        if caller.workspace == self.local.name {
+            return Some(Held::Local(&self.local));
+        }
+        self.tenants.if_open(&caller.workspace).map(Held::Tenant)
+    }
+}
+
+/// A workspace that somebody works with.
+pub enum Held<'a> {
+    /// The operator's.
+    Local(&'a Workspace),
+    /// A tenant's.
+    Tenant(Lease),
+}
+
+impl Deref for Held<'_> {
+    type Target = Workspace;
+
+    fn deref(&self) -> &Workspace {
+        match self {
+            Self::Local(workspace) => workspace,
+            Self::Tenant(lease) => lease,
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::pipeline::refusal::Refusal;
 use crate::recall::{Outcome, Plan, Question, show};
 use crate::tools::{Answer, Context, Scope, ToolError, governed, recall as recall_tool, status};
 use crate::validate::{self, Invalid};
+use crate::workspace::Workspace;
 
 pub use openapi::openapi;
 pub use operations::Operation;
@@ -36,6 +37,8 @@ pub type Run = fn(&Ask<'_>) -> Result<Response, Refusal>;
 pub struct Ask<'a> {
     /// The service.
     pub parts: &'a Parts,
+    /// The caller's workspace.
+    pub workspace: &'a Workspace,
     /// Who calls.
     pub caller: &'a Caller,
     /// The request.
@@ -49,6 +52,7 @@ impl Ask<'_> {
     pub fn context(&self) -> Context<'_> {
         Context {
             parts: self.parts,
+            workspace: self.workspace,
             caller: self.caller,
             cancel: &self.call.cancel,
             deadline: self.deadline,
@@ -80,7 +84,7 @@ pub(crate) fn body_too_large() -> Refusal {
 
 /// `GET /health`.
 pub fn health(parts: &Parts) -> Response {
-    let workspace = &parts.workspace;
+    let workspace = &parts.local;
     let writable = workspace.store.stopped().is_none();
     let status = if writable && !workspace.audit.is_failing() { "ok" } else { "degraded" };
     let embedder = workspace.encoders.view().embedder;
@@ -217,7 +221,7 @@ pub fn refuse(error: ToolError) -> Refusal {
         ToolError::Missing { .. } | ToolError::Denied { .. } => {
             Refusal::new(404, &error.to_string())
         }
-        ToolError::Unaudited(_) | ToolError::Unwritable(_) => {
+        ToolError::Unaudited(_) | ToolError::Unwritable(_) | ToolError::Closed(_) => {
             Refusal::unavailable(&error.to_string())
         }
         ToolError::TimedOut { .. } | ToolError::Cancelled => {

@@ -173,8 +173,8 @@ fn calls_are_answered_however_many_jobs_wait() {
     let scratch = scratch();
     let (data, backup, _) = furnished(scratch.path());
     let server = Running::start(&data);
-    let keeping = server.parts.workspace.keeping.take(&|| false).unwrap();
-    let ingesting = server.parts.workspace.ingesting.take(&|| false).unwrap();
+    let keeping = server.parts.local.keeping.take(&|| false).unwrap();
+    let ingesting = server.parts.local.ingesting.take(&|| false).unwrap();
     let lines = scratch.path().join("lines.jsonl");
     let jobs = [
         ("/operator/erase", json!({"ids": [], "reason": "", "pending": true})),
@@ -204,12 +204,12 @@ fn what_is_erased_is_hidden_at_once_and_goes_though_nobody_waits() {
     let scratch = scratch();
     let (data, backup, id) = furnished(scratch.path());
     let server = Running::start(&data);
-    let store = Arc::clone(&server.parts.workspace.store);
+    let store = Arc::clone(&server.parts.local.store);
     let upkeep = Upkeep::start(Arc::clone(&store)).unwrap();
     let later = EraseLater::start(Arc::clone(&server.parts), Duration::from_millis(1)).unwrap();
     assert!(server.recall(SECRET).contains("zephyrine"));
     // Another job has the turn, as a move does for hours.
-    let turn = server.parts.workspace.keeping.take(&|| false).unwrap();
+    let turn = server.parts.local.keeping.take(&|| false).unwrap();
     let wanted = |dry_run: bool| json!({"ids": [id], "reason": "asked", "dry_run": dry_run});
     let (name, plan) = ended(server.job("/operator/erase", &wanted(true)));
     assert_eq!((&*name, plan["items"].as_array().unwrap().len()), ("report", 1), "{plan}");

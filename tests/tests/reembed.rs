@@ -266,6 +266,7 @@ fn calls_in_the_middle_of_a_move() {
     let (caller, cancel) = (Caller::local_operator(LOCAL_WORKSPACE), Cancel::new());
     let act = || Context {
         parts: &parts,
+        workspace: &parts.local,
         caller: &caller,
         cancel: &cancel,
         deadline: Instant::now() + CALL_TIME,
@@ -288,13 +289,7 @@ fn calls_in_the_middle_of_a_move() {
             let keeper = Keeper::of(parts, caller, cancel, &step);
             let raw = json!({"model": path(model)});
             let wanted = Reembed::parse(&object(raw.clone())).unwrap();
-            operator::reembed(
-                &keeper,
-                Some(&parts.workspace.encoders),
-                parts.encoding,
-                &raw,
-                &wanted,
-            )
+            operator::reembed(&keeper, Some(&parts.local.encoders), parts.encoding, &raw, &wanted)
         });
         has_begun.recv().expect("the move has come to its first step");
 
@@ -314,7 +309,7 @@ fn calls_in_the_middle_of_a_move() {
         let wanted = Import::parse(&raw).unwrap();
         let report = structured(operator::import_as_operator(&act(), &raw, &wanted));
         assert_eq!((&report["items"], &report["bad_count"]), (&json!(5), &json!(0)), "{report}");
-        let model = parts.workspace.store.snapshot().model();
+        let model = parts.local.store.snapshot().model();
         assert_eq!(model, Some(embedder(&models[0]).model()), "the move is not over");
 
         drop((has_begun, go_on));

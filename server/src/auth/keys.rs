@@ -88,12 +88,7 @@ impl Credentials {
         random: &mut Random<'_>,
     ) -> Result<(Self, Created), CredentialsError> {
         let folder = private_file::make_folder(data_dir)?;
-        let keys = data_dir.join(KEYS_FOLDER);
-        private_file::make_folder(&keys)?;
-
-        let path = keys.join(SIGNING_KEY_NAME);
-        let (text, signing_key) = open_or_create(&path, seed_text, random)?;
-        let signer = read_seed(&path, &text)?;
+        let (signer, signing_key) = open_or_create_signing_key(data_dir, random)?;
 
         let path = data_dir.join(CREDENTIALS_NAME);
         let (text, credentials) = open_or_create(&path, |random| new_text(prefix, random), random)?;
@@ -171,6 +166,18 @@ impl Credentials {
             bearer: &self.bearer,
         }
     }
+}
+
+/// The signing key `keys/signing.key` of a folder, made where there is none; whether it was made.
+pub fn open_or_create_signing_key(
+    folder: &Path,
+    random: &mut Random<'_>,
+) -> Result<(Signer, bool), CredentialsError> {
+    let keys = folder.join(KEYS_FOLDER);
+    private_file::make_folder(&keys)?;
+    let path = keys.join(SIGNING_KEY_NAME);
+    let (text, is_new) = open_or_create(&path, seed_text, random)?;
+    Ok((read_seed(&path, &text)?, is_new))
 }
 
 /// The text of the private file at `path`, made by `make` if there is none; whether it was made.

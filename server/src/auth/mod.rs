@@ -12,6 +12,6 @@ mod signing;
 
 pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal};
 pub use error::CredentialsError;
-pub use keys::{Created, Credentials, LOCAL_WORKSPACE, Prefix, Shown};
+pub use keys::{Created, Credentials, LOCAL_WORKSPACE, Prefix, Shown, open_or_create_signing_key};
 pub use secret::{Random, Secret, SecretHash};
 pub use signing::{KeyError, Signer, Verifier};

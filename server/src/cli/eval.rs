@@ -88,7 +88,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<(), Failure> {
         }
     };
     let parts = prepared(args, &dataset, &data)?.parts;
-    let caller = Caller::local_operator(&parts.workspace.name);
+    let caller = Caller::local_operator(&parts.local.name);
     let context = context(&parts, &caller);
     let how = How { lane, now: args.now };
     let report = evaluate(&context, &dataset, how, foreign.as_ref()).map_err(Failure::could)?;
@@ -101,7 +101,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<(), Failure> {
 fn context<'a>(parts: &'a Parts, caller: &'a Caller) -> Context<'a> {
     static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::new);
     let deadline = Instant::now() + operator::INGEST_TIME_MAX;
-    Context { parts, caller, cancel: &NEVER, deadline, progress: None }
+    Context { parts, workspace: &parts.local, caller, cancel: &NEVER, deadline, progress: None }
 }
 
 /// A store with the data set's documents and nothing else.
@@ -150,7 +150,7 @@ fn fill(args: &EvalArgs, dataset: &Dataset, parts: &Parts, data: &Path) -> Resul
     let file = File::open(&path).map_err(unwritten)?;
     let bar = std::sync::Mutex::new(Bar::of_command(Unit::Lines, args.common.json));
     let import = Import {
-        encoders: &parts.workspace.encoders,
+        encoders: &parts.local.encoders,
         by: "eval",
         strict: true,
         dry_run: false,
@@ -170,7 +170,7 @@ fn fill(args: &EvalArgs, dataset: &Dataset, parts: &Parts, data: &Path) -> Resul
         let corpus = dataset.corpus().display();
         return Err(Failure::Usage(format!("{corpus}: {}", report.readable())));
     }
-    parts.workspace.store.seal().map_err(Failure::could)?;
+    parts.local.store.seal().map_err(Failure::could)?;
     fs::remove_file(&path).map_err(unwritten)
 }
 

@@ -36,8 +36,8 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
         Some(Started { parts, .. }) => {
             let answer = alone(&parts, &raw, &mut bar)?;
             // Nobody else is there to go on with what the file erases. This seals, too, where it does.
-            parts.workspace.store.erase_pending(&FullSpeed).map_err(Failure::could)?;
-            parts.workspace.store.seal().map_err(Failure::could)?;
+            parts.local.store.erase_pending(&FullSpeed).map_err(Failure::could)?;
+            parts.local.store.seal().map_err(Failure::could)?;
             (answer.structured, answer.text)
         }
         None => {
@@ -76,7 +76,7 @@ fn real_path(file: &Path) -> Result<String, Failure> {
 
 fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answer, Failure> {
     let wanted = Import::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
-    let caller = Caller::local_operator(&parts.workspace.name);
+    let caller = Caller::local_operator(&parts.local.name);
     let bar = Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {
         let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,6 +84,7 @@ fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answe
     };
     let context = Context {
         parts,
+        workspace: &parts.local,
         caller: &caller,
         cancel: &Cancel::new(),
         deadline: Instant::now() + operator::INGEST_TIME_MAX,

@@ -24,7 +24,7 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
             let answer = alone(&parts, &raw, &mut bar, &Cancel::new())?;
-            parts.workspace.store.seal().map_err(Failure::could)?;
+            parts.local.store.seal().map_err(Failure::could)?;
             (answer.structured, answer.text)
         }
         None => {
@@ -66,7 +66,7 @@ pub(super) fn alone(
     cancel: &Cancel,
 ) -> Result<Answer, Failure> {
     let wanted = Ingest::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
-    let caller = Caller::local_operator(&parts.workspace.name);
+    let caller = Caller::local_operator(&parts.local.name);
     let bar = std::sync::Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {
         let mut bar = bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -74,6 +74,7 @@ pub(super) fn alone(
     };
     let context = Context {
         parts,
+        workspace: &parts.local,
         caller: &caller,
         cancel,
         deadline: Instant::now() + TIME_MAX,

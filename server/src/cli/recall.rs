@@ -21,9 +21,10 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
     let wanted = Recall::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let answer = match args.common.start_alone()? {
         Some(started) => {
-            let caller = Caller::local_operator(&started.parts.workspace.name);
+            let caller = Caller::local_operator(&started.parts.local.name);
             let context = Context {
                 parts: &started.parts,
+                workspace: &started.parts.local,
                 caller: &caller,
                 cancel: &Cancel::new(),
                 deadline: Instant::now() + CALL_TIME_MAX,

@@ -60,7 +60,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     drop(bar);
     say_created(&started);
     let parts = Arc::clone(&started.parts);
-    let upkeep = Upkeep::start(Arc::clone(&parts.workspace.store)).map_err(Failure::could)?;
+    let upkeep = Upkeep::start(Arc::clone(&parts.local.store)).map_err(Failure::could)?;
     let every = Duration::from_secs(args.backup_erasures_every);
     let later = EraseLater::start(Arc::clone(&parts), every);
     let later = later.map_err(Failure::could)?;
@@ -92,7 +92,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         }
     })?;
     drop((pipeline, later, upkeep));
-    parts.workspace.store.seal().map_err(Failure::could)
+    parts.local.store.seal().map_err(Failure::could)
 }
 
 /// Where the server listens.
@@ -241,7 +241,7 @@ fn begin(
     stopping: &Cancel,
 ) -> Result<Option<Announcement>, Failure> {
     let announced = addresses.local_url().and_then(|url| announce(&parts.data, &url));
-    if let Some(why) = parts.workspace.store.stopped() {
+    if let Some(why) = parts.local.store.stopped() {
         say(&format_args!("the store takes no writes: {why}"));
         say(&"questions are answered; free some space on that disk, then start again");
         say_ready(args, parts, addresses)?;
@@ -259,7 +259,7 @@ fn begin(
         drop(bar);
         say(&answer.text);
     }
-    parts.workspace.store.seal().map_err(Failure::could)?;
+    parts.local.store.seal().map_err(Failure::could)?;
     say_ready(args, parts, addresses)?;
     Ok(announced)
 }

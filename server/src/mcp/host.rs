@@ -98,6 +98,17 @@ pub struct Input {
     pub state: Option<Value>,
 }
 
+/// A resource that a client follows.
+#[derive(Debug, Clone)]
+pub struct Followed<C> {
+    /// Who follows it.
+    pub caller: C,
+    /// Which.
+    pub uri: String,
+    /// Its version at the last look; `None` where the caller had no such resource then.
+    pub version: Option<u64>,
+}
+
 /// What completion is asked for.
 #[derive(Debug, Clone, Copy)]
 pub enum Completing<'a> {
@@ -198,9 +209,10 @@ pub trait Host: Send + Sync + 'static {
         None
     }
 
-    /// The versions of these resources, each as its caller sees it, in their order; of one moment.
-    fn versions(&self, followed: &[(Self::Caller, String)]) -> Vec<Option<u64>> {
-        followed.iter().map(|(caller, uri)| self.version(caller, uri)).collect()
+    /// The versions of these resources, each as its caller sees it, in their order; of one moment. One that
+    /// cannot have changed may be given as it was.
+    fn versions(&self, followed: &[Followed<Self::Caller>]) -> Vec<Option<u64>> {
+        followed.iter().map(|one| self.version(&one.caller, &one.uri)).collect()
     }
 
     /// The version of a resource that a client is about to follow, once policy has let it.

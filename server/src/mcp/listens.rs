@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::era::META_SUBSCRIPTION;
 use super::fault::Fault;
-use super::host::{Capabilities, List};
+use super::host::{Capabilities, Followed, List};
 use super::line::event;
 use super::message::{notification, success};
 use super::session::Session;
@@ -120,6 +120,13 @@ struct Subscription<C> {
     caller: C,
     uri: String,
     version: Option<u64>,
+}
+
+impl<C: Clone> Subscription<C> {
+    fn followed(&self) -> Followed<C> {
+        let Self { caller, uri, version, .. } = self;
+        Followed { caller: caller.clone(), uri: uri.clone(), version: *version }
+    }
 }
 
 /// One open stream.
@@ -281,17 +288,18 @@ impl<C: Clone> Listens<C> {
 
     /// Looks at every followed resource, and tells those whose version is another now. `versions` gives
     /// those of resources as these callers see them, in their order.
-    pub(super) fn look(&self, versions: impl FnOnce(&[(C, String)]) -> Vec<Option<u64>>) {
-        let (numbers, followed): (Vec<u64>, Vec<(C, String)>) = {
+    pub(super) fn look(&self, versions: impl FnOnce(&[Followed<C>]) -> Vec<Option<u64>>) {
+        let (numbers, followed): (Vec<u64>, Vec<Followed<C>>) = {
             let state = self.state();
             let each = state.subscriptions.iter();
-            each.map(|(number, one)| (*number, (one.caller.clone(), one.uri.clone()))).unzip()
+            each.map(|(number, one)| (*number, one.followed())).unzip()
         };
         if followed.is_empty() {
             return;
         }
         let versions = versions(&followed);
-        for ((number, (_, uri)), now) in numbers.into_iter().zip(followed).zip(versions) {
+        for ((number, Followed { uri, .. }), now) in numbers.into_iter().zip(followed).zip(versions)
+        {
             let mut state = self.state();
             let Some(one) = state.subscriptions.get_mut(&number) else { continue };
             if std::mem::replace(&mut one.version, now) == now {

@@ -32,6 +32,7 @@ pub use endpoint::{Changes, Endpoint, Figures, Settings, refusal};
 pub use era::{HANDSHAKE_LATEST, HANDSHAKE_REVISIONS, MODERN_REVISIONS};
 pub use fault::Fault;
 pub use host::{
-    Capabilities, Completing, Completion, Host, Input, List, Listing, NeedsInput, Outcome, Page,
+    Capabilities, Completing, Completion, Followed, Host, Input, List, Listing, NeedsInput,
+    Outcome, Page,
 };
 pub use log_level::Level;

@@ -7,16 +7,20 @@ mod brief;
 mod prompts;
 mod resources;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use engine::Snapshot;
 use serde_json::{Map, Value, json};
 
 use crate::mcp::{
-    Capabilities, Client, Completing, Completion, Fault, Host, Level, Listing, Outcome, Page,
+    Capabilities, Client, Completing, Completion, Fault, Followed, Host, Level, Listing, Outcome,
+    Page,
 };
 use crate::net::Cancel;
-use crate::parts::{Caller, Parts};
+use crate::parts::{Caller, Held, Parts};
+use crate::tenants::Closed;
 use crate::tools::{self, Answer, Context, Profile, Refused, Tool, ToolError, governed};
 
 const INSTRUCTIONS: &str = "Before you answer about earlier decisions, project history, the \
@@ -62,7 +66,9 @@ impl Product {
         (operation, arguments): (&'static str, &Value),
         work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
     ) -> Result<Answer, Refused> {
-        let context = Context { parts: &self.parts, caller, cancel, deadline, progress: None };
+        let held = self.parts.workspace_of(caller).map_err(ToolError::from)?;
+        let (parts, workspace) = (&*self.parts, &*held);
+        let context = Context { parts, workspace, caller, cancel, deadline, progress: None };
         governed(&context, operation, arguments, false, work)
     }
 }
@@ -126,9 +132,11 @@ impl Host for Product {
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
         let tool = tools::find(caller, name).map_err(Fault::invalid_params)?;
+        let workspace = self.parts.workspace_of(caller).map_err(closed)?;
         let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
         let context = Context {
             parts: &self.parts,
+            workspace: &workspace,
             caller,
             cancel: client.cancel(),
             deadline: client.deadline(),
@@ -193,16 +201,33 @@ impl Host for Product {
     }
 
     fn version(&self, Visitor { caller, .. }: &Visitor, uri: &str) -> Option<u64> {
-        let snapshot = self.parts.workspace.store.snapshot();
-        let look = resources::Look::at(&snapshot, &self.parts);
+        let workspace = self.parts.workspace_of(caller).ok()?;
+        let snapshot = workspace.store.snapshot();
+        let look = resources::Look::at(&snapshot, &workspace, self.parts.clock.now());
         resources::Named::of(caller, uri)?.version(&look, caller)
     }
 
-    fn versions(&self, followed: &[(Visitor, String)]) -> Vec<Option<u64>> {
-        let snapshot = self.parts.workspace.store.snapshot();
-        let look = resources::Look::at(&snapshot, &self.parts);
-        let version = |(Visitor { caller, .. }, uri): &(Visitor, String)| {
-            resources::Named::of(caller, uri)?.version(&look, caller)
+    fn versions(&self, followed: &[Followed<Visitor>]) -> Vec<Option<u64>> {
+        let now = self.parts.clock.now();
+        let mut open: BTreeMap<&str, Option<(Held<'_>, Snapshot)>> = BTreeMap::new();
+        for Followed { caller: Visitor { caller, .. }, .. } in followed {
+            open.entry(&caller.workspace).or_insert_with(|| {
+                let workspace = self.parts.workspace_if_open(caller)?;
+                let snapshot = workspace.store.snapshot();
+                Some((workspace, snapshot))
+            });
+        }
+        let looks: BTreeMap<&str, resources::Look<'_>> = open
+            .iter()
+            .filter_map(|(name, open)| {
+                open.as_ref().map(|(held, snapshot)| (*name, held, snapshot))
+            })
+            .map(|(name, held, snapshot)| (name, resources::Look::at(snapshot, held, now)))
+            .collect();
+        let version = |Followed { caller: Visitor { caller, .. }, uri, version }: &Followed<_>| {
+            // Nobody has written to what is closed.
+            let Some(look) = looks.get(&*caller.workspace) else { return *version };
+            resources::Named::of(caller, uri)?.version(look, caller)
         };
         followed.iter().map(version).collect()
     }
@@ -279,9 +304,16 @@ fn until<'a>(client: &'a Client<'_>) -> (&'a Cancel, Instant) {
     (client.cancel(), client.deadline())
 }
 
+/// The fault of a call whose workspace is not open.
+fn closed(why: Closed) -> Fault {
+    let error = ToolError::from(why);
+    Fault::server(error.reason(), error.to_string()).with_status(503)
+}
+
 /// What only the operator can mend.
 fn is_ours(error: &ToolError) -> bool {
-    matches!(error, ToolError::Damaged(_) | ToolError::Unwritable(_) | ToolError::Unaudited(_))
+    use ToolError::{Closed, Damaged, Unaudited, Unwritable};
+    matches!(error, Damaged(_) | Unwritable(_) | Unaudited(_) | Closed(_))
 }
 
 /// What a caller can mend is a result that says so, and no fault; what it cannot is one.

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use engine::ledger::{Decision, Effect};
-use engine::{ItemId, ItemView, Place, SearchError, Snapshot, Status};
+use engine::{ItemId, ItemView, Micros, Place, SearchError, Snapshot, Status};
 use serde_json::{Value, json};
 
 use super::brief;
@@ -13,11 +13,12 @@ use crate::govern::{Action, Verdict, What, decide};
 use crate::limits::COMPLETION_VALUES_MAX;
 use crate::mcp::Fault;
 use crate::names;
-use crate::parts::{Caller, Parts};
+use crate::parts::Caller;
 use crate::recall::show;
 use crate::tools::{
     ANSWER_KIND, Answer, Context, Scope, ToolError, decision_of, docstore, touched,
 };
+use crate::workspace::Workspace;
 
 /// Bytes of a document in one answer; docstore_get_document_tool reads what is longer in pieces.
 const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
@@ -75,14 +76,15 @@ impl Named {
             let (_, _, effect) = known(context, &snapshot, id, uri, &mut answer)?;
             answer.touched.push(touched(effect, id));
         }
-        let version = self.version(&Look::at(&snapshot, context.parts), context.caller);
+        let look = Look::at(&snapshot, context.workspace, context.parts.clock.now());
+        let version = self.version(&look, context.caller);
         Ok((version.ok_or_else(|| missing(uri))?, answer))
     }
 
     /// A number that is another one when the resource is superseded, tombstoned or erased, or, for
     /// the brief, when it says something else. `None` where there is none for this caller.
     pub(super) fn version(self, at: &Look<'_>, caller: &Caller) -> Option<u64> {
-        let Look { snapshot, parts, .. } = at;
+        let Look { snapshot, workspace, .. } = at;
         let mut hasher = DefaultHasher::new();
         match self {
             Self::Brief => return at.brief(),
@@ -96,7 +98,7 @@ impl Named {
                 let status = snapshot.status(place).ok()?;
                 if !is_there
                     || status == Status::Tombstoned
-                    || judged(parts, caller, &item).0 == Verdict::Deny
+                    || judged(workspace, caller, &item).0 == Verdict::Deny
                 {
                     return None;
                 }
@@ -105,7 +107,7 @@ impl Named {
                     // What the caller may not know of changes nothing that it can see.
                     let is_hidden = snapshot.status(newer).ok()? == Status::Tombstoned;
                     let newer = snapshot.item(newer).ok()?;
-                    if !is_hidden && judged(parts, caller, &newer).0 != Verdict::Deny {
+                    if !is_hidden && judged(workspace, caller, &newer).0 != Verdict::Deny {
                         newer.id.0.hash(&mut hasher);
                     }
                 }
@@ -118,19 +120,20 @@ impl Named {
 /// One look at the versions of what is followed.
 pub(super) struct Look<'a> {
     snapshot: &'a Snapshot,
-    parts: &'a Parts,
+    workspace: &'a Workspace,
+    now: Micros,
     /// The brief's version, once somebody has asked: it is the same for all.
     brief: OnceCell<Option<u64>>,
 }
 
 impl<'a> Look<'a> {
     /// A look at a snapshot.
-    pub(super) fn at(snapshot: &'a Snapshot, parts: &'a Parts) -> Self {
-        Self { snapshot, parts, brief: OnceCell::new() }
+    pub(super) fn at(snapshot: &'a Snapshot, workspace: &'a Workspace, now: Micros) -> Self {
+        Self { snapshot, workspace, now, brief: OnceCell::new() }
     }
 
     fn brief(&self) -> Option<u64> {
-        let version = || brief::version(self.snapshot, self.parts.clock.now()).ok();
+        let version = || brief::version(self.snapshot, self.now).ok();
         *self.brief.get_or_init(version)
     }
 }
@@ -139,15 +142,15 @@ pub(super) fn may_read(caller: &Caller) -> bool {
     caller.scopes.contains(&Scope::TenantRead)
 }
 
-fn judged(parts: &Parts, caller: &Caller, item: &ItemView<'_>) -> (Verdict, String) {
+fn judged(workspace: &Workspace, caller: &Caller, item: &ItemView<'_>) -> (Verdict, String) {
     let what = What {
-        workspace: &parts.workspace.name,
+        workspace: &workspace.name,
         kind: item.kind,
         sensitivity: item.sensitivity,
         gates: &item.gates,
     };
     caller.as_who(|who| {
-        let decision = decide(&parts.rules, who, &what, Action::Read);
+        let decision = decide(&workspace.rules, who, &what, Action::Read);
         (decision.verdict, decision.rule.to_owned())
     })
 }

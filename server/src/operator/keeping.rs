@@ -95,14 +95,14 @@ impl<'a> Keeper<'a> {
     ) -> Self {
         Self {
             data: &parts.data,
-            store: &parts.workspace.store,
-            audit: &parts.workspace.audit,
-            signer: &parts.signer,
-            rules: &parts.rules,
+            store: &parts.local.store,
+            audit: &parts.local.audit,
+            signer: &parts.local.signer,
+            rules: &parts.local.rules,
             caller,
             random: &*parts.random,
-            turns: &parts.workspace.keeping,
-            noting: &parts.workspace.noting,
+            turns: &parts.local.keeping,
+            noting: &parts.local.noting,
             cancel,
             progress,
         }

@@ -30,7 +30,7 @@ pub(super) fn caller(parts: &Parts, gate: Gate, call: &Call) -> Result<Caller, R
     match gate {
         Gate::Open => Ok(nobody()),
         Gate::LocalOrBearer if call.listener == LOCAL => {
-            Ok(Caller::local_operator(&parts.workspace.name))
+            Ok(Caller::local_operator(&parts.local.name))
         }
         Gate::LocalOrBearer | Gate::Bearer => bearer(parts, call),
         Gate::GatewayAndBearer => {

@@ -167,7 +167,7 @@ fn stages(page: &mut Page, parts: &Parts) {
 
 fn store(page: &mut Page, parts: &Parts) {
     use Kind::{Counter, Gauge};
-    let store = &parts.workspace.store;
+    let store = &parts.local.store;
     let figures = store.figures();
     let takes_writes = u64::from(store.stopped().is_none());
     page.single("recalld_store_takes_writes", Gauge, "1 while it does.", takes_writes);
@@ -200,7 +200,7 @@ fn store(page: &mut Page, parts: &Parts) {
 }
 
 fn encoder(page: &mut Page, parts: &Parts) {
-    let embedder = parts.workspace.encoders.view().embedder;
+    let embedder = parts.local.encoders.view().embedder;
     page.family("recalld_encoder_info", Kind::Gauge, "The encoder in use.");
     let labels = [
         ("model", embedder.name()),
@@ -217,7 +217,7 @@ fn encoder(page: &mut Page, parts: &Parts) {
 }
 
 fn ledger(page: &mut Page, parts: &Parts) {
-    let audit = &parts.workspace.audit;
+    let audit = &parts.local.audit;
     let (entries, waits) = audit.progress();
     let has_failed = u64::from(audit.failure().is_some());
     page.single("recalld_ledger_entries", Kind::Gauge, "Entries so far.", entries);

@@ -59,7 +59,9 @@ impl Pipeline {
             mcp::Settings { call_time_max: parts.call_time_max, random: Arc::clone(&parts.random) };
         let mcp = Endpoint::start(Product::new(Arc::clone(&parts)), settings)?;
         let changes = mcp.changes();
-        parts.workspace.store.tell_of_news(move || changes.note());
+        let theirs = Arc::clone(&changes);
+        parts.local.store.tell_of_news(move || changes.note());
+        parts.tenants.tell_of_news(move || theirs.note());
         let (meters, origins) = (Meters::default(), Origins::default());
         let local_ports = local_ports.into();
         Ok(Self { parts, local_ports, hosted_speaks_tls: false, origins, meters, mcp })
@@ -124,7 +126,11 @@ impl Pipeline {
     /// What an operation makes of a call.
     fn run(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
         let deadline = Instant::now() + self.parts.call_time_max;
-        run(&rest::Ask { parts: &self.parts, caller, call, deadline })
+        let workspace = match self.parts.workspace_of(caller) {
+            Ok(workspace) => workspace,
+            Err(closed) => return Refusal::unavailable(&closed.to_string()).into(),
+        };
+        run(&rest::Ask { parts: &self.parts, workspace: &workspace, caller, call, deadline })
             .unwrap_or_else(Response::from)
     }
 

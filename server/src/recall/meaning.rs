@@ -11,7 +11,7 @@ use kernels::Kernels;
 
 use super::answers::{Answer, Answers, Encoded, Key, Vectors};
 use super::lanes::Ran;
-use super::passes::Passes;
+use super::passes::{Passes, Threads};
 use super::{Means, Plan};
 
 /// What the meaning lanes of one store share.
@@ -22,8 +22,8 @@ pub struct Meaning {
 }
 
 impl Meaning {
-    /// For work on so many threads at most.
-    pub fn new(kernels: Kernels, threads: usize) -> Self {
+    /// For work on these threads.
+    pub fn new(kernels: Kernels, threads: Threads) -> Self {
         let passes = Passes::new(kernels, threads);
         Self { passes, answers: Answers::default(), vectors: Vectors::default() }
     }

@@ -46,6 +46,7 @@ pub use hidden::HiddenFrom;
 use lanes::Ran;
 pub use lanes::{Hop, Lane, LaneReport, Skipped};
 pub use meaning::Meaning;
+pub use passes::Threads;
 pub use place::Named;
 pub use room::Room;
 pub use route::{Bounds, Plan, Question};

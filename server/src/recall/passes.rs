@@ -37,20 +37,30 @@ pub(super) struct Passes {
     /// Those whom the last pass answered.
     company: Arc<Company>,
     kernels: Kernels,
-    /// The threads that share out the rows; they end with it.
-    team: Mutex<Team>,
+    threads: Threads,
+}
+
+/// The threads that share out the rows of a pass, for one pass at a time; those of several stores may have
+/// them together. They end with the last who has them.
+#[derive(Clone)]
+pub struct Threads(Arc<Mutex<Team>>);
+
+impl Threads {
+    /// So many at most, the callers' own included.
+    pub fn new(count: usize) -> Self {
+        Self(Arc::new(Mutex::new(Team::of(count.min(THREADS_MAX)))))
+    }
 }
 
 impl Passes {
-    /// Passes on so many threads at most, the callers' own included.
-    pub(super) fn new(kernels: Kernels, threads: usize) -> Self {
-        let team = Mutex::new(Team::of(threads.min(THREADS_MAX)));
+    /// Passes on these threads.
+    pub(super) fn new(kernels: Kernels, threads: Threads) -> Self {
         Self {
             gather: Gather::new(1),
             announced: Arc::default(),
             company: Arc::default(),
             kernels,
-            team,
+            threads,
         }
     }
 
@@ -158,7 +168,7 @@ impl Acts<Question, Vec<Hit>> for Passes {
             .map(|(query, limit, filter, ())| Asked { query, limit: *limit, filter })
             .collect();
         let found = if coming == 0 {
-            let mut team = self.team.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut team = self.threads.0.lock().unwrap_or_else(PoisonError::into_inner);
             snapshot.nearest_together(&self.kernels, &mut team, &asked)
         } else {
             // The other cores encode.
@@ -208,7 +218,7 @@ pub(super) mod tests {
     #[test]
     fn questions_that_are_on_their_way_share_a_pass() {
         let (_folder, store) = store(100);
-        let passes = Passes::new(Kernels::detect(), 2);
+        let passes = Passes::new(Kernels::detect(), Threads::new(2));
         let earlier = store.snapshot();
         store.write(items(30)).unwrap();
         let later = store.snapshot();
@@ -236,7 +246,7 @@ pub(super) mod tests {
     #[test]
     fn one_alone_has_nobody_to_wait_for() {
         let (_folder, store) = store(3);
-        let passes = Passes::new(Kernels::detect(), 1);
+        let passes = Passes::new(Kernels::detect(), Threads::new(1));
         let alone = passes.announce();
         let asked = alone.announced.as_ref().map(|_| 1);
         assert_eq!(asked.map(|waiting| passes.coming(waiting)), Some(0));
@@ -251,7 +261,7 @@ pub(super) mod tests {
     #[test]
     fn those_of_the_last_pass_are_waited_for() {
         let (_folder, store) = store(3);
-        let passes = Passes::new(Kernels::detect(), 1);
+        let passes = Passes::new(Kernels::detect(), Threads::new(1));
         let question = |asked| Question {
             snapshot: store.snapshot(),
             query: QUERY.to_vec(),
@@ -284,7 +294,7 @@ pub(super) mod tests {
     #[test]
     fn a_call_that_is_over_waits_no_longer_and_says_so() {
         let (_folder, store) = store(3);
-        let passes = Passes::new(Kernels::detect(), 1);
+        let passes = Passes::new(Kernels::detect(), Threads::new(1));
         let is_over = Arc::new(AtomicBool::new(true));
         let stop = Stop::when(move || is_over.load(Ordering::Acquire));
         let snapshot = store.snapshot().until(stop);

@@ -135,7 +135,7 @@ fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
 
 /// An absolute path as it was ingested, or one beneath a root.
 fn by_path(context: &Context<'_>, snapshot: &Snapshot, path: &str) -> Result<Place, ToolError> {
-    let roots = context.parts.roots();
+    let roots = context.workspace.roots();
     let roots = roots.paths().map(|root| format!("{root}/{path}"));
     let candidates = if path.starts_with('/') { vec![path.to_owned()] } else { roots.collect() };
     for candidate in candidates {

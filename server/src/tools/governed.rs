@@ -42,7 +42,7 @@ pub fn governed(
     at_once: bool,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
 ) -> Result<Answer, Refused> {
-    if let Some(why) = context.parts.workspace.audit.failure() {
+    if let Some(why) = context.workspace.audit.failure() {
         return Err(ToolError::Unaudited(why).into()); // before anything is written
     }
     let mut outcome = work(context);
@@ -86,7 +86,7 @@ pub fn governed(
         }
     }
     let began = Instant::now();
-    let recorded = context.parts.workspace.audit.record(&trace, at_once);
+    let recorded = context.workspace.audit.record(&trace, at_once);
     context.parts.stages.record(Stage::Ledger, began.elapsed());
     let receipt = recorded.map_err(|error| ToolError::Unaudited(error.to_string()))?;
     match outcome {

@@ -79,7 +79,7 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
         by: context.caller.principal.clone(),
         via: INGEST_PATHS,
     };
-    let roots = context.parts.roots();
+    let roots = context.workspace.roots();
     refuse_hidden(&roots, &request.paths)?;
     let report = run(context, &roots, &request)?;
     let mut structured = without_nulls(report.to_json()); // a dry run is no job
@@ -103,10 +103,10 @@ fn refuse_hidden(roots: &Roots, paths: &[String]) -> Result<(), ToolError> {
 /// Runs a job for a caller, reading beneath `roots`. One job runs at a time: two that read the same
 /// file would both find it new.
 pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Report, ToolError> {
-    let _turn = context.parts.workspace.ingesting.take(&|| context.is_over())?;
+    let _turn = context.workspace.ingesting.take(&|| context.is_over())?;
     let told = Cell::new(None);
     let job = Job {
-        encoders: &context.parts.workspace.encoders,
+        encoders: &context.workspace.encoders,
         roots,
         cancelled: &|| context.is_over(),
         progress: &|done, total, name| {

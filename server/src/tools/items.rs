@@ -72,7 +72,7 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
         ));
     }
     let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(REMEMBER, &key.0, raw));
-    let encoders = &context.parts.workspace.encoders;
+    let encoders = &context.workspace.encoders;
     let (store, View { snapshot, embedder }) = (encoders.store(), context.view());
     if let Some(first) = first_answer(context, keyed.as_ref(), &snapshot)? {
         return Ok(first);

@@ -35,6 +35,8 @@ use crate::encoders::View;
 use crate::govern::{Action, Verdict, What, decide};
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
+use crate::tenants::Closed;
+use crate::workspace::Workspace;
 
 /// What a caller may do, as tokens and the catalog name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,6 +139,8 @@ pub type Progress<'a> = &'a (dyn Fn(u64, u64, &str) + Sync);
 pub struct Context<'a> {
     /// The service.
     pub parts: &'a Parts,
+    /// The workspace that the call is about.
+    pub workspace: &'a Workspace,
     /// Who calls.
     pub caller: &'a Caller,
     /// Raised when the caller has left.
@@ -161,9 +165,9 @@ impl Context<'_> {
         gates: &[&str],
         action: Action,
     ) -> (Verdict, String) {
-        let what = What { workspace: &self.parts.workspace.name, kind, sensitivity, gates };
+        let what = What { workspace: &self.workspace.name, kind, sensitivity, gates };
         self.caller.as_who(|who| {
-            let decision = decide(&self.parts.rules, who, &what, action);
+            let decision = decide(&self.workspace.rules, who, &what, action);
             (decision.verdict, decision.rule.to_owned())
         })
     }
@@ -178,8 +182,8 @@ impl Context<'_> {
     /// # Errors
     /// Damage, or the snapshot's stop.
     pub fn hidden(&self, snapshot: &Snapshot) -> Result<Option<Arc<Hidden>>, SearchError> {
-        let hidden = &self.parts.workspace.hidden;
-        self.caller.as_who(|who| hidden.of(snapshot, &self.parts.rules, who))
+        let hidden = &self.workspace.hidden;
+        self.caller.as_who(|who| hidden.of(snapshot, &self.workspace.rules, who))
     }
 
     /// Whether the work is to stop: nobody waits for it any more.
@@ -195,12 +199,12 @@ impl Context<'_> {
 
     /// The store as of the last acknowledged write; long reads of it end when the call is over.
     pub fn snapshot(&self) -> Snapshot {
-        self.parts.workspace.store.snapshot().until(self.stop())
+        self.workspace.store.snapshot().until(self.stop())
     }
 
     /// The same, with the encoder that belongs to it.
     pub fn view(&self) -> View {
-        let View { snapshot, embedder } = self.parts.workspace.encoders.view();
+        let View { snapshot, embedder } = self.workspace.encoders.view();
         View { snapshot: snapshot.until(self.stop()), embedder }
     }
 }
@@ -306,6 +310,8 @@ pub enum ToolError {
     Unwritable(String),
     /// The ledger takes no entries, so no governed call may be answered.
     Unaudited(String),
+    /// The workspace is not open.
+    Closed(Closed),
 }
 
 impl ToolError {
@@ -325,6 +331,7 @@ impl ToolError {
             Self::Damaged(_) => "store_damaged",
             Self::Unwritable(_) => "store_unwritable",
             Self::Unaudited(_) => "ledger_unavailable",
+            Self::Closed(_) => "workspace_unavailable",
         }
     }
 
@@ -370,11 +377,18 @@ impl fmt::Display for ToolError {
             Self::Damaged(damage) => write!(f, "stored bytes are damaged ({damage})"),
             Self::Unwritable(why) => write!(f, "the store takes no writes now: {why}"),
             Self::Unaudited(why) => write!(f, "the audit ledger takes no entries: {why}"),
+            Self::Closed(why) => why.fmt(f),
         }
     }
 }
 
 impl std::error::Error for ToolError {}
+
+impl From<Closed> for ToolError {
+    fn from(closed: Closed) -> Self {
+        Self::Closed(closed)
+    }
+}
 
 impl From<Damage> for ToolError {
     fn from(damage: Damage) -> Self {

@@ -171,14 +171,14 @@ pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, T
             snapshot: &view.snapshot,
             embedder: &view.embedder,
             kernels: &context.parts.encoding.kernels,
-            meaning: &context.parts.workspace.meaning,
-            rules: &context.parts.rules,
+            meaning: &context.workspace.meaning,
+            rules: &context.workspace.rules,
             who,
             hidden,
         };
         recall::recall(&means, plan)
     })?;
-    context.parts.workspace.recalls.record(outcome.took);
+    context.workspace.recalls.record(outcome.took);
     count_stages(context, &outcome);
     Ok(outcome)
 }
@@ -266,7 +266,7 @@ fn item_json(
     shown[if end < text.len() { "snippet" } else { "text" }] = text[..end].into();
     if plan.wants_place
         && found.verdict == Verdict::Allow
-        && let Some(evidence) = recall::map_evidence(snapshot, &context.parts.roots(), &item)?
+        && let Some(evidence) = recall::map_evidence(snapshot, &context.workspace.roots(), &item)?
     {
         shown["map_evidence"] = json!({
             "path": evidence.path, "line_start": evidence.line_start,
@@ -280,10 +280,10 @@ fn item_json(
 
 /// A token for the text as the caller sees it.
 fn grounding_token(context: &Context<'_>, item: &ItemView<'_>, verdict: Verdict) -> String {
-    let tenant = tenant_hash(&context.parts.workspace.name);
+    let tenant = tenant_hash(&context.workspace.name);
     let now = context.parts.clock.now().0.max(0).unsigned_abs() / 1_000_000;
     let id = item.id.0.to_le_bytes();
-    mint(&context.parts.signer, &tenant, &id, &show::content_sha256(item, verdict), now)
+    mint(&context.workspace.signer, &tenant, &id, &show::content_sha256(item, verdict), now)
 }
 
 fn names_of(snapshot: &Snapshot, places: &[Place]) -> Result<Vec<String>, Damage> {

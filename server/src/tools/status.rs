@@ -65,7 +65,7 @@ fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
 
 /// What `recall_stats` and `GET /stats` give.
 pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
-    let workspace = &context.parts.workspace;
+    let workspace = &context.workspace;
     let snapshot = context.snapshot();
     let counts = snapshot.counts()?;
     let census = snapshot.census()?;

@@ -80,19 +80,19 @@ impl House {
             verdict: Verdict::Redact,
             opens_unknown_gates: false,
         });
-        parts.rules = Rules::new(rules).unwrap();
+        parts.local.rules = Rules::new(rules).unwrap();
         Self { started, _scratch: scratch }
     }
 
     /// Stores items of which only what is given matters; their ids are as given.
     fn write(&self, items: Vec<ItemDraft>) {
         let items = items.into_iter().map(complete).collect();
-        self.started.parts.workspace.store.write(Batch { items, ..Batch::default() }).unwrap();
+        self.started.parts.local.store.write(Batch { items, ..Batch::default() }).unwrap();
     }
 
     fn write_batch(&self, batch: Batch) {
         let items = batch.items.into_iter().map(complete).collect();
-        self.started.parts.workspace.store.write(Batch { items, ..batch }).unwrap();
+        self.started.parts.local.store.write(Batch { items, ..batch }).unwrap();
     }
 
     /// Stores items and one more, whose embedding is that of a question: the meaning lane alone finds it.
@@ -102,7 +102,7 @@ impl House {
         items: Vec<ItemDraft>,
         near: (&str, ItemDraft),
     ) {
-        let view = self.started.parts.workspace.encoders.view();
+        let view = self.started.parts.local.encoders.view();
         let (question, near) = near;
         let vector = view.embedder.embed(question).into_iter();
         let near = ItemDraft { embedding: vector.map(f16::from_f32).collect(), ..near };
@@ -119,6 +119,7 @@ impl House {
     fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&Context<'_>) -> T) -> T {
         run(&Context {
             parts: &self.started.parts,
+            workspace: &self.started.parts.local,
             caller,
             cancel: &Cancel::new(),
             deadline: Instant::now() + Duration::from_secs(60),

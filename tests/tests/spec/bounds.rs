@@ -187,7 +187,7 @@ fn limits_of_the_server_are_those_of_the_page() {
     let coded: BTreeMap<String, u64> =
         named.map(|(name, expression)| (name.clone(), number(expression, &[&own]))).collect();
     let page = page("limits.md");
-    let heads = ["| of a connection |", "| of the server |", "| of MCP |"];
+    let heads = ["| of a connection |", "| of the server |", "| of MCP |", "| of tenants |"];
     let rows = heads.into_iter().flat_map(|head| table(&page, &format!("{head} value | why |")));
     let mut stated = BTreeMap::new();
     for row in rows {

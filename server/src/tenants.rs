@@ -1,0 +1,372 @@
+//! Which workspaces are open: each when somebody needs it, so many at a time, and no longer than that.
+//!
+//! Owns opening, closing and upkeep of the stores of tenants. `local` is not among them: it is open all the
+//! time. Must not know who may use a workspace.
+
+mod door;
+mod keep;
+mod slug;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+pub use door::Door;
+pub use slug::{SLUG_CHARS, is_slug};
+
+use crate::limits::{OPEN_STORES_MAX, OPEN_WAIT_MAX, STORE_IDLE_MAX};
+use crate::log::{self, Level, Value};
+use crate::workspace::Workspace;
+
+/// The workspaces of tenants, as far as they are open.
+pub struct Tenants {
+    shared: Arc<Shared>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+/// How many workspaces are open, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Open at a time.
+    pub open_max: usize,
+    /// How long a call waits for one to be opened, or for a place.
+    pub wait_max: Duration,
+    /// How long one stays open that nobody uses.
+    pub idle_max: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { open_max: OPEN_STORES_MAX, wait_max: OPEN_WAIT_MAX, idle_max: STORE_IDLE_MAX }
+    }
+}
+
+struct Shared {
+    door: Door,
+    bounds: Bounds,
+    state: Mutex<State>,
+    /// A store was opened or closed, is used no more, has news, or all is over.
+    changed: Condvar,
+    on_news: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+#[derive(Default)]
+struct State {
+    slots: HashMap<String, Slot>,
+    /// How many wait for a slot to become free, or for one to be no longer in use.
+    waiting: usize,
+    is_over: bool,
+}
+
+enum Slot {
+    /// Somebody opens or closes it.
+    Moving,
+    Open(Open),
+}
+
+struct Open {
+    workspace: Arc<Workspace>,
+    users: usize,
+    /// When the last user left.
+    idle_since: Instant,
+    /// Whether it has changed since upkeep looked at it last.
+    has_news: Arc<AtomicBool>,
+}
+
+/// Why a workspace is not open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Closed {
+    /// It has no data here.
+    Missing,
+    /// As many are in use as may be open, or it is still being opened or closed.
+    Busy,
+    /// It could not be opened, for this reason, which the log has: it may name files, which are nothing for
+    /// callers.
+    Failed(String),
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("the workspace has no data here"),
+            Self::Busy => f.write_str("too many workspaces are in use; try again"),
+            Self::Failed(_) => {
+                f.write_str("the workspace cannot be opened; the server's log says why")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// A workspace that stays open while this is there.
+pub struct Lease {
+    workspace: Arc<Workspace>,
+    shared: Arc<Shared>,
+    /// Whether somebody asked for it: upkeep keeps nothing open for longer.
+    is_use: bool,
+}
+
+impl Deref for Lease {
+    type Target = Workspace;
+
+    fn deref(&self) -> &Workspace {
+        &self.workspace
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        if let Some(Slot::Open(open)) = state.slots.get_mut(&self.workspace.name) {
+            open.users -= 1;
+            if self.is_use {
+                open.idle_since = Instant::now();
+            }
+            if open.users == 0 && state.waiting > 0 {
+                self.shared.changed.notify_all();
+            }
+        }
+    }
+}
+
+impl Tenants {
+    /// Opens workspaces by `door`; a thread of its own keeps those that are open.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(door: Door, bounds: Bounds) -> std::io::Result<Self> {
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { door, bounds, state, changed, on_news: OnceLock::new() });
+        let theirs = Arc::clone(&shared);
+        let keeper =
+            thread::Builder::new().name("tenants".to_owned()).spawn(move || keep::run(&theirs))?;
+        Ok(Self { shared, keeper: Some(keeper) })
+    }
+
+    /// Has `tell` called whenever one of them has changed, by the thread that changed it: it must be quick and
+    /// wait for nothing. The first stays.
+    pub fn tell_of_news(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _the_first_stays = self.shared.on_news.set(Box::new(tell));
+    }
+
+    /// A workspace, opened if it is not.
+    ///
+    /// # Errors
+    /// It is not there, too many others are in use, or it does not open.
+    pub fn open(&self, name: &str) -> Result<Lease, Closed> {
+        let lease = |workspace| self.shared.lease(workspace, true);
+        let give_up = Instant::now() + self.shared.bounds.wait_max;
+        let mut state = self.shared.state();
+        loop {
+            let is_full = state.slots.len() >= self.shared.bounds.open_max;
+            match state.slots.get_mut(name) {
+                Some(Slot::Open(open)) => {
+                    open.users += 1;
+                    return Ok(lease(Arc::clone(&open.workspace)));
+                }
+                Some(Slot::Moving) => {}
+                None if !is_full => return self.shared.open_here(state, name).map(lease),
+                None => {
+                    if let Some(idle) = state.longest_idle() {
+                        state = self.shared.close(state, &idle);
+                        continue;
+                    }
+                }
+            }
+            state = self.shared.wait(state, give_up)?;
+        }
+    }
+
+    /// A workspace, if it is open.
+    pub fn if_open(&self, name: &str) -> Option<Lease> {
+        let mut state = self.shared.state();
+        let Some(Slot::Open(open)) = state.slots.get_mut(name) else { return None };
+        open.users += 1;
+        Some(self.shared.lease(Arc::clone(&open.workspace), false))
+    }
+
+    /// Makes the folders of a workspace that has none.
+    ///
+    /// # Errors
+    /// They are there, or the system refuses.
+    pub fn make(&self, name: &str) -> std::io::Result<()> {
+        self.shared.door.make(name)
+    }
+
+    /// How many are open, or about to be.
+    pub fn count(&self) -> usize {
+        self.shared.state().slots.len()
+    }
+
+    /// Closes what nobody has used for so long, and gives how many that were.
+    pub fn close_idle(&self, for_at_least: Duration) -> usize {
+        self.shared.close_idle(for_at_least)
+    }
+
+    /// Closes a workspace that is to be removed, once nobody uses it: no call of it begins meanwhile, if
+    /// whoever asks has seen to that.
+    ///
+    /// # Errors
+    /// It is still in use after a time.
+    pub fn close(&self, name: &str) -> Result<(), Closed> {
+        let give_up = Instant::now() + self.shared.bounds.wait_max;
+        let mut state = self.shared.state();
+        loop {
+            match state.slots.get(name) {
+                None => return Ok(()),
+                Some(Slot::Open(open)) if open.users == 0 => {
+                    drop(self.shared.close(state, name));
+                    return Ok(());
+                }
+                Some(_) => state = self.shared.wait(state, give_up)?,
+            }
+        }
+    }
+}
+
+impl Drop for Tenants {
+    fn drop(&mut self) {
+        self.shared.state().is_over = true;
+        self.shared.changed.notify_all();
+        if let Some(keeper) = self.keeper.take() {
+            let _its_panic_is_on_stderr = keeper.join();
+        }
+        self.close_idle(Duration::ZERO);
+    }
+}
+
+impl State {
+    fn longest_idle(&self) -> Option<String> {
+        let idle = self.slots.iter().filter_map(|(name, slot)| match slot {
+            Slot::Open(open) if open.users == 0 => Some((open.idle_since, name)),
+            _ => None,
+        });
+        idle.min().map(|(_, name)| name.clone())
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lease of a workspace whose users have been counted.
+    fn lease(self: &Arc<Self>, workspace: Arc<Workspace>, is_use: bool) -> Lease {
+        Lease { workspace, shared: Arc::clone(self), is_use }
+    }
+
+    /// Waits for a change until then.
+    fn wait<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        give_up: Instant,
+    ) -> Result<MutexGuard<'a, State>, Closed> {
+        let left = give_up.saturating_duration_since(Instant::now());
+        if left.is_zero() || state.is_over {
+            return Err(Closed::Busy);
+        }
+        state.waiting += 1;
+        let waited = self.changed.wait_timeout(state, left);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.waiting -= 1;
+        Ok(state)
+    }
+
+    /// Opens a workspace that has no slot, for one user.
+    fn open_here(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        name: &str,
+    ) -> Result<Arc<Workspace>, Closed> {
+        state.slots.insert(name.to_owned(), Slot::Moving);
+        drop(state);
+        let mut moving = Moving { shared: self, name, into: None };
+        let workspace = Arc::new(self.door.open(name).inspect_err(|why| say(name, why))?);
+        let has_news = Arc::new(AtomicBool::new(true));
+        workspace.store.tell_of_news(self.news(&has_news));
+        let (users, idle_since) = (1, Instant::now());
+        let open = Open { workspace: Arc::clone(&workspace), users, idle_since, has_news };
+        moving.into = Some(open);
+        Ok(workspace)
+    }
+
+    /// What a store tells its changes.
+    fn news(self: &Arc<Self>, has_news: &Arc<AtomicBool>) -> impl Fn() + Send + Sync + 'static {
+        let (has_news, shared) = (Arc::clone(has_news), Arc::downgrade(self));
+        move || {
+            let Some(shared) = shared.upgrade() else { return };
+            // Whoever is not the first need not wake the keeper.
+            if !has_news.swap(true, Ordering::AcqRel) {
+                shared.changed.notify_all();
+            }
+            if let Some(tell) = shared.on_news.get() {
+                tell();
+            }
+        }
+    }
+
+    /// Closes an open workspace that nobody uses.
+    fn close<'a>(&'a self, mut state: MutexGuard<'a, State>, name: &str) -> MutexGuard<'a, State> {
+        let slot = state.slots.insert(name.to_owned(), Slot::Moving);
+        drop(state);
+        let moving = Moving { shared: self, name, into: None };
+        if let Some(Slot::Open(open)) = slot {
+            if let Err(error) = open.workspace.store.seal() {
+                let fields = [("workspace", Value::Text(&name)), ("error", Value::Text(&error))];
+                log::event(Level::Warn, "a store was closed with an unsealed tail", &fields);
+            }
+            drop(open);
+        }
+        drop(moving);
+        self.state()
+    }
+
+    fn close_idle(&self, for_at_least: Duration) -> usize {
+        let mut closed = 0;
+        let mut state = self.state();
+        while let Some(name) = state.longest_idle() {
+            if let Some(Slot::Open(open)) = state.slots.get(&name)
+                && open.idle_since.elapsed() < for_at_least
+            {
+                break;
+            }
+            state = self.close(state, &name);
+            closed += 1;
+        }
+        closed
+    }
+}
+
+fn say(name: &str, why: &Closed) {
+    if let Closed::Failed(why) = why {
+        let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(why))];
+        log::event(Level::Error, "a workspace could not be opened", &fields);
+    }
+}
+
+/// Ends the opening or closing of a slot when it is dropped, after a panic too: the next one who asks then
+/// tries anew.
+struct Moving<'a> {
+    shared: &'a Shared,
+    name: &'a str,
+    /// What the slot becomes; without it, it goes.
+    into: Option<Open>,
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        match self.into.take() {
+            Some(open) => drop(state.slots.insert(self.name.to_owned(), Slot::Open(open))),
+            None => drop(state.slots.remove(self.name)),
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+}

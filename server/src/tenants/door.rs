@@ -1,0 +1,121 @@
+//! How the workspace of a tenant is opened.
+//!
+//! Owns what stores of tenants share: encoders, the threads of a pass, clock and randomness. Must not know
+//! when a workspace is opened, nor for whom.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::os::clock::{Clock, Random};
+use engine::{Ground, Model, Options, Store};
+
+use super::{Closed, is_slug};
+use crate::app::Encoding;
+use crate::auth;
+use crate::data_dir;
+use crate::embed::Embedder;
+use crate::encoders::Encoders;
+use crate::govern::{Audit, Rules};
+use crate::ingest::Roots;
+use crate::limits::{TENANT_MODELS_MAX, TENANT_TAIL_BYTES_SEAL};
+use crate::model::Silent;
+use crate::model_file;
+use crate::recall::{Meaning, Threads};
+use crate::workspace::{Opened, Workspace};
+
+/// What workspaces are opened with.
+pub struct Door {
+    /// The data directory.
+    pub data: PathBuf,
+    /// How texts become vectors.
+    pub encoding: Encoding,
+    /// The model of a store that has none yet.
+    pub embedder: Arc<Embedder>,
+    /// Share out the rows of a pass.
+    pub threads: Threads,
+    /// How stores are opened; of tenants the tail is sealed sooner.
+    pub options: Options,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+    /// Encoders of other models, for stores that have one.
+    pub others: Mutex<Vec<Arc<Embedder>>>,
+}
+
+impl Door {
+    /// Makes the folders of a workspace that has none.
+    pub(super) fn make(&self, name: &str) -> io::Result<()> {
+        if !is_slug(name) {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        let folder = data_dir::tenant_dir(&self.data, name);
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        DirBuilder::new().mode(0o700).create(folder.join("store"))
+    }
+
+    /// Opens a workspace that was made before.
+    pub(super) fn open(&self, name: &str) -> Result<Workspace, Closed> {
+        let folder = data_dir::tenant_dir(&self.data, name);
+        if !is_slug(name) || !folder.join("store").is_dir() {
+            return Err(Closed::Missing);
+        }
+        let options = Options { tail_bytes_seal: TENANT_TAIL_BYTES_SEAL, ..self.options };
+        let ground = Ground::real(&folder.join("store")).map_err(failed)?;
+        let store = Arc::new(Store::open(ground, options).map_err(failed)?);
+        let embedder = self.embedder_of(store.snapshot().model())?;
+        let encoders = Encoders::bind(store, embedder).map_err(failed)?;
+        let mut random = |bytes: &mut [u8]| self.random.fill(bytes);
+        let signer = auth::open_or_create_signing_key(&folder, &mut random).map_err(failed)?.0;
+        let (clock, random) = (Arc::clone(&self.clock), Arc::clone(&self.random));
+        let audit = Audit::open(&folder.join("ledger"), name, signer.clone(), clock, random);
+        Ok(Workspace::new(Opened {
+            name: name.to_owned(),
+            encoders,
+            meaning: Meaning::new(self.encoding.kernels, self.threads.clone()),
+            audit: audit.map_err(failed)?,
+            signer,
+            rules: Rules::initial(),
+            // Of this machine's files the operator's are no tenant's.
+            roots: Roots::open(&[]).map_err(failed)?,
+        }))
+    }
+
+    /// The encoder of a store's model.
+    fn embedder_of(&self, model: Option<Model>) -> Result<Arc<Embedder>, Closed> {
+        let is_ours = |embedder: &Embedder| model.is_none_or(|model| embedder.model() == model);
+        if is_ours(&self.embedder) {
+            return Ok(Arc::clone(&self.embedder));
+        }
+        let mut others = self.others();
+        if let Some(other) = others.iter().find(|other| is_ours(other)) {
+            return Ok(Arc::clone(other));
+        }
+        let model = model.expect("none is wanted where there is none");
+        let known = model_file::find(&self.data, model).map_err(failed)?;
+        let known = known.ok_or_else(|| {
+            failed("its store has a model that is not known here; start once with --model DIR")
+        })?;
+        let opened = crate::app::open_model(Some(&known.directory), self.encoding, &mut Silent);
+        let opened = Arc::new(opened.map_err(failed)?.embedder);
+        if !is_ours(&opened) {
+            return Err(failed("the folder of its store's model holds another one now"));
+        }
+        if others.len() == TENANT_MODELS_MAX {
+            others.remove(0);
+        }
+        others.push(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    fn others(&self) -> MutexGuard<'_, Vec<Arc<Embedder>>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failed(why: impl ToString) -> Closed {
+    Closed::Failed(why.to_string())
+}

@@ -1,0 +1,90 @@
+//! One tenant's data, and what goes with it: store, encoders, ledger, signing key, rules.
+//!
+//! Owns what calls of one workspace share. Must not know who calls, nor which other workspaces there are.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use engine::Store;
+
+use crate::auth::Signer;
+use crate::encoders::Encoders;
+use crate::govern::{Audit, Rules};
+use crate::ingest::Roots;
+use crate::metrics::Latencies;
+use crate::recall::{HiddenFrom, Meaning};
+use crate::turn::Turns;
+
+/// What a workspace is opened with.
+pub struct Opened {
+    /// Its name.
+    pub name: String,
+    /// Its store, bound to its encoder.
+    pub encoders: Encoders,
+    /// What its questions by meaning share.
+    pub meaning: Meaning,
+    /// Its ledger.
+    pub audit: Audit,
+    /// Signs the ledger's checkpoints, and its grounding tokens.
+    pub signer: Signer,
+    /// Who may see what.
+    pub rules: Rules,
+    /// Where files may be read.
+    pub roots: Roots,
+}
+
+/// One tenant's data.
+pub struct Workspace {
+    /// Its name.
+    pub name: String,
+    /// Its items.
+    pub store: Arc<Store>,
+    /// Texts to vectors: the encoders of that store.
+    pub encoders: Encoders,
+    /// What questions by meaning share.
+    pub meaning: Meaning,
+    /// Its ledger.
+    pub audit: Audit,
+    /// Signs the ledger's checkpoints, and its grounding tokens.
+    pub signer: Signer,
+    /// Who may see what.
+    pub rules: Rules,
+    /// Where files may be read; an operator's ingest can add to it.
+    pub roots: RwLock<Arc<Roots>>,
+    /// One ingest at a time.
+    pub ingesting: Turns,
+    /// One backup, compaction, erasure or move to another model at a time.
+    pub keeping: Turns,
+    /// Held while the list of known backups is changed.
+    pub noting: Mutex<()>,
+    /// What policy hides from whom.
+    pub hidden: HiddenFrom,
+    /// How long recalls took since it was opened.
+    pub recalls: Latencies,
+}
+
+impl Workspace {
+    /// A workspace of these.
+    pub fn new(opened: Opened) -> Self {
+        let Opened { name, encoders, meaning, audit, signer, rules, roots } = opened;
+        Self {
+            name,
+            store: encoders.store_handle(),
+            encoders,
+            meaning,
+            audit,
+            signer,
+            rules,
+            roots: RwLock::new(Arc::new(roots)),
+            ingesting: Turns::default(),
+            keeping: Turns::default(),
+            noting: Mutex::default(),
+            hidden: HiddenFrom::default(),
+            recalls: Latencies::default(),
+        }
+    }
+
+    /// Where files may be read now.
+    pub fn roots(&self) -> Arc<Roots> {
+        Arc::clone(&self.roots.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}

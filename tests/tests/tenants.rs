@@ -1,0 +1,228 @@
+//! Which workspaces are open: that each opens when it is needed and closes when it is not, that no more are
+//! open than may be, and that nothing is lost or mixed up on the way.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use engine::os::clock::{SystemClock, SystemRandom};
+use engine::{Batch, ItemDraft, ItemId, Options, TombstoneDraft};
+use server::app::Encoding;
+use server::embed::Embedder;
+use server::recall::Threads;
+use server::tenants::{Bounds, Closed, Door, Tenants};
+use tempfile::TempDir;
+use tests::service::scratch;
+use tests::tiny_model::{self, Tiny};
+
+const BOUNDS: Bounds =
+    Bounds { open_max: 4, wait_max: Duration::from_secs(60), idle_max: Duration::from_secs(3600) };
+
+struct House {
+    tenants: Tenants,
+    scratch: TempDir,
+}
+
+fn embedder(folder: &Path, seed: u32) -> Arc<Embedder> {
+    let model = Tiny::new(seed, 16).write(folder, &format!("model-{seed}"));
+    Arc::new(tiny_model::embedder(&model))
+}
+
+fn door(data: &Path, embedder: Arc<Embedder>) -> Door {
+    Door {
+        data: data.to_owned(),
+        encoding: Encoding { threads: 1, ..Encoding::detect() },
+        embedder,
+        threads: Threads::new(1),
+        options: Options::default(),
+        clock: Arc::new(SystemClock),
+        random: Arc::new(SystemRandom),
+        others: Mutex::default(),
+    }
+}
+
+impl House {
+    fn with(bounds: Bounds) -> Self {
+        let scratch = scratch();
+        std::fs::create_dir(scratch.path().join("tenants")).unwrap();
+        let door = door(scratch.path(), embedder(scratch.path(), 1));
+        Self { tenants: Tenants::start(door, bounds).unwrap(), scratch }
+    }
+
+    fn made(self, names: &[&str]) -> Self {
+        names.iter().for_each(|name| self.tenants.make(name).unwrap());
+        self
+    }
+
+    /// The texts of a workspace's items.
+    fn texts(&self, name: &str) -> Vec<String> {
+        let workspace = self.tenants.open(name).unwrap();
+        let snapshot = workspace.store.snapshot();
+        let places = snapshot.places().unwrap();
+        places.map(|place| snapshot.item(place).unwrap().text.to_owned()).collect()
+    }
+}
+
+fn note(text: &str) -> Batch {
+    let item = ItemDraft {
+        kind: "note".to_owned(),
+        modality: "text".to_owned(),
+        text: text.to_owned(),
+        ..ItemDraft::default()
+    };
+    Batch { items: vec![item], ..Batch::default() }
+}
+
+#[test]
+fn a_workspace_opens_when_it_is_needed_and_closes_when_it_is_not() {
+    let house = House::with(BOUNDS).made(&["acme", "globex"]);
+    assert_eq!(house.tenants.count(), 0, "made is not open");
+    let acme = house.tenants.open("acme").unwrap();
+    let again = house.tenants.open("acme").unwrap();
+    assert!(Arc::ptr_eq(&acme.store, &again.store), "one store, however many use it");
+    acme.store.write(note("of acme")).unwrap();
+    drop(again);
+    house.tenants.open("globex").unwrap().store.write(note("of globex")).unwrap();
+    assert_eq!(house.tenants.count(), 2);
+    // One of them is in use.
+    assert_eq!(house.tenants.close_idle(Duration::ZERO), 1);
+    assert_eq!(house.tenants.close_idle(Duration::ZERO), 0);
+    drop(acme);
+    assert_eq!(house.tenants.close_idle(Duration::from_secs(3600)), 0, "not idle for so long");
+    assert_eq!(house.tenants.close_idle(Duration::ZERO), 1);
+    assert_eq!(house.tenants.count(), 0);
+    assert_eq!(
+        (house.texts("acme"), house.texts("globex")),
+        (vec!["of acme".to_owned()], vec!["of globex".to_owned()],)
+    );
+}
+
+#[test]
+fn only_what_is_there_opens_and_a_failure_leaves_no_trace() {
+    let house = House::with(BOUNDS).made(&["acme"]);
+    for missing in ["globex", "", ".", "..", "acme/store", "../tenants/acme"] {
+        let found = house.tenants.open(missing).err();
+        assert!(matches!(found, Some(Closed::Missing)), "{missing:?}: {found:?}");
+    }
+    assert_eq!(house.tenants.make("acme").unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    // A signing key that others can read is not used; once it is mended, the workspace opens.
+    let workspace = house.tenants.open("acme").unwrap();
+    workspace.store.write(note("kept")).unwrap();
+    drop(workspace);
+    house.tenants.close("acme").unwrap();
+    let key = house.scratch.path().join("tenants/acme/keys/signing.key");
+    let mode = |bits| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(bits)).unwrap();
+    };
+    mode(0o644);
+    let failed = house.tenants.open("acme").err().unwrap();
+    let Closed::Failed(why) = &failed else { panic!("{failed:?}") };
+    assert!(why.contains("chmod 600"), "{why}");
+    let told = failed.to_string();
+    assert!(!told.contains('/'), "callers are told of no file: {told}");
+    assert_eq!(house.tenants.count(), 0);
+    mode(0o600);
+    assert_eq!(house.texts("acme"), ["kept"]);
+}
+
+#[test]
+fn no_more_are_open_than_may_be_and_the_longest_idle_goes_first() {
+    let names: Vec<String> = (0..20).map(|n| format!("tenant-{n}")).collect();
+    let house = House::with(BOUNDS).made(&names.iter().map(|name| &**name).collect::<Vec<_>>());
+    for name in &names {
+        house.tenants.open(name).unwrap().store.write(note(name)).unwrap();
+        assert!(house.tenants.count() <= BOUNDS.open_max);
+    }
+    // The last four are open; one that is asked for again is not the one that goes.
+    drop(house.tenants.open("tenant-16").unwrap());
+    drop(house.tenants.open("tenant-0").unwrap());
+    assert!(house.tenants.if_open("tenant-16").is_some());
+    assert!(house.tenants.if_open("tenant-17").is_none(), "it was idle for longest");
+    for name in &names {
+        assert_eq!(house.texts(name), [name.clone()]);
+    }
+}
+
+#[test]
+fn who_finds_all_in_use_waits_for_a_place_and_is_told_where_none_comes() {
+    let names = ["a-one", "a-two", "a-three", "a-four", "a-five"];
+    let impatient = Bounds { wait_max: Duration::from_millis(20), ..BOUNDS };
+    let house = House::with(impatient).made(&names);
+    let held: Vec<_> = names[..4].iter().map(|name| house.tenants.open(name).unwrap()).collect();
+    assert!(matches!(house.tenants.open("a-five").err(), Some(Closed::Busy)));
+    assert!(matches!(house.tenants.close("a-one").err(), Some(Closed::Busy)));
+    drop(held);
+    assert!(house.tenants.open("a-five").is_ok());
+
+    let house = House::with(BOUNDS).made(&names);
+    let mut held: Vec<_> =
+        names[..4].iter().map(|name| house.tenants.open(name).unwrap()).collect();
+    thread::scope(|scope| {
+        let fifth = scope.spawn(|| house.tenants.open("a-five").map(drop));
+        // Be it before the fifth waits or after.
+        drop(held.pop());
+        fifth.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn many_who_come_and_go_at_once_find_their_own() {
+    let names: Vec<String> = (0..8).map(|n| format!("tenant-{n}")).collect();
+    let house = House::with(BOUNDS).made(&names.iter().map(|name| &**name).collect::<Vec<_>>());
+    let (threads, rounds) = (6, 30);
+    let (start, written) = (Barrier::new(threads), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let (house, names, start, written) = (&house, &names, &start, &written);
+            scope.spawn(move || {
+                start.wait();
+                for round in 0..rounds {
+                    // 5 is prime to 8: each thread comes by every name, each in another order.
+                    let name = &names[(thread * 3 + round * 5) % names.len()];
+                    let workspace = house.tenants.open(name).unwrap();
+                    assert_eq!(&workspace.name, name);
+                    workspace.store.write(note(name)).unwrap();
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert!(house.tenants.count() <= BOUNDS.open_max);
+    let texts: Vec<Vec<String>> = names.iter().map(|name| house.texts(name)).collect();
+    assert_eq!(texts.iter().map(Vec::len).sum::<usize>(), written.into_inner());
+    for (name, texts) in names.iter().zip(texts) {
+        assert!(texts.iter().all(|text| text == name), "{name}: {texts:?}");
+    }
+}
+
+#[test]
+fn what_is_to_be_erased_goes_without_anybody_asking() {
+    let house = House::with(BOUNDS).made(&["acme"]);
+    let workspace = house.tenants.open("acme").unwrap();
+    let id = ItemId(77);
+    let batch = note("a secret");
+    let items = batch.items.into_iter().map(|item| ItemDraft { id: Some(id), ..item }).collect();
+    workspace.store.write(Batch { items, ..Batch::default() }).unwrap();
+    let (sender, news) = std::sync::mpsc::channel();
+    house.tenants.tell_of_news(move || drop(sender.send(())));
+    let stone = TombstoneDraft { target: id.0, erase: true, ..TombstoneDraft::default() };
+    workspace.store.write(Batch { tombstones: vec![stone], ..Batch::default() }).unwrap();
+    while workspace.store.erasures_pending().unwrap() > 0 {
+        news.recv_timeout(Duration::from_secs(60)).expect("upkeep never erased it");
+    }
+}
+
+#[test]
+fn each_ledger_is_signed_by_a_key_of_its_own() {
+    let house = House::with(BOUNDS).made(&["acme", "globex"]);
+    let key = |name: &str| house.tenants.open(name).unwrap().signer.public();
+    let (acme, globex) = (key("acme"), key("globex"));
+    assert_ne!(acme, globex);
+    house.tenants.close_idle(Duration::ZERO);
+    assert_eq!(key("acme"), acme, "it is kept");
+}
