@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Prints all that a recalld store holds as JSON Lines: reader.py [--no-checksums] STORE_DIR
+"""Prints all that a recalld store holds as JSON Lines, or checks an audit ledger:
+
+    reader.py [--no-checksums] STORE_DIR
+    reader.py --ledger [--workspace NAME] [--key HEX]... [--anchor SEQ:HASH] LEDGER_DIR
 
 Documentation that runs: written from segment.md, log.md and export.md alone, with nothing but
 Python's standard library (3.9 or later). It reads versions 1 and 2 of the format, changes nothing,
@@ -9,6 +12,8 @@ texts, so they are not read.
 Rows are read where they lie, one after another; what is kept in memory is the ids of all rows, the
 sources and the logs. It takes no lock: of a store that is in use it may print the state of a moment
 ago, or find damage where a file is being replaced. Then run it again.
+
+With --ledger it walks the hash chain (ledger.py, written from ledger.md alone) and prints a report.
 
 With --no-checksums it looks past wrong hashes and checksums, to see what is left of a damaged
 store. Exit code: 0 done, 1 damage (with the rule's id) or no store, 2 wrong use.
@@ -27,60 +32,11 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache
 
+import ledger
+from checks import Checks, Damage, crc32c, require
+
 READ_VERSION = 2
 NO_TIME = -(2**63)
-
-
-class Damage(Exception):
-    """Bytes that break a rule of the format, or a file that needs a newer reader."""
-
-    def __init__(self, rule, detail):
-        super().__init__(f"{rule}: {detail}")
-
-
-def require(holds, rule, detail):
-    if not holds:
-        raise Damage(rule, detail)
-
-
-# --- Checksums -----------------------------------------------------------------------------------
-
-
-def crc_table():
-    """CRC-32C (Castagnoli): reflected polynomial 0x82F63B78, one entry for each byte."""
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        table.append(byte)
-    return table
-
-
-CRC_TABLE = crc_table()
-
-
-class Checks:
-    """Compares checksums, unless it was told to look past them."""
-
-    enabled = True
-
-    @classmethod
-    def crc(cls, expected, rule, detail, *pieces):
-        if cls.enabled:
-            require(crc32c(*pieces) == expected, rule, detail)
-
-    @classmethod
-    def sha256(cls, expected, rule, detail, data):
-        if cls.enabled:
-            require(hashlib.sha256(data).hexdigest() == expected, rule, detail)
-
-
-def crc32c(*pieces):
-    crc = 0xFFFFFFFF
-    for piece in pieces:
-        for byte in piece:
-            crc = CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
 
 
 # --- Rows, as segments and logs both hold them ---------------------------------------------------
@@ -1051,6 +1007,9 @@ class Store:
 
 
 def main(arguments):
+    if "--ledger" in arguments:
+        arguments.remove("--ledger")
+        return ledger.main(arguments)
     if "--no-checksums" in arguments:
         arguments.remove("--no-checksums")
         Checks.enabled = False

@@ -55,6 +55,7 @@ pub use keeping::{Alone, KeepError, Keeper};
 pub use place::{BackupFiles, Beside, Place};
 pub use reembed::{Reembed, reembed};
 pub use restore::restore;
+pub use trusted::LedgerPlace;
 
 /// An operator's ingest or import may take long: it is watched, and can be called off.
 pub(crate) const INGEST_TIME_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -15,6 +15,7 @@ mod fresh;
 mod import;
 mod ingest;
 mod keep;
+mod ledger;
 mod recall;
 mod reembed;
 mod remote;
@@ -121,6 +122,8 @@ enum Command {
     Eval(eval::EvalArgs),
     /// The gateway token and the operator's bearer.
     Credentials(CredentialsArgs),
+    /// The audit ledger of a workspace.
+    Ledger(ledger::LedgerArgs),
 }
 
 #[derive(Debug, Args)]
@@ -332,6 +335,7 @@ pub fn main() -> ExitCode {
         Command::Erase(args) => erase::run(&args),
         Command::Reembed(args) => reembed::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Ledger(args) => ledger::run(&args),
         Command::Credentials(args) => {
             let CredentialsCommand::Show = args.command;
             credentials::show(&args.common)

@@ -8,8 +8,8 @@ use engine::ledger::Report;
 
 use super::backup::store_of;
 use super::catalogue::Catalogue;
-use super::trusted::{ledger_of, trusted_keys, walk_ledger};
-use crate::auth::Credentials;
+use super::trusted::{LedgerPlace, ledger_of, walk_ledger};
+use crate::auth::LOCAL_WORKSPACE;
 use crate::data_dir::{is_backup, workspace_dir};
 
 /// How often a backup is read again that was made anew meanwhile.
@@ -115,19 +115,8 @@ impl Place {
                 Ok(Some(made)) if made.made_at.is_some() => made.public_keys.clone(),
                 _ => return Ok(None),
             },
-            Kind::Data => {
-                let own =
-                    Credentials::signing_key(&self.root).map_err(|error| error.to_string())?;
-                let keys = trusted_keys(&self.root, own.map(|signer| signer.public()))?;
-                if keys.is_empty() {
-                    let key = self.root.join("keys/signing.key");
-                    return Err(format!(
-                        "{} is not there, so the ledger cannot be checked; restore it from a backup",
-                        key.display()
-                    ));
-                }
-                keys
-            }
+            Kind::Data => LedgerPlace::of(&self.root, LOCAL_WORKSPACE)
+                .map_or(Ok(Vec::new()), |place| place.keys())?,
         };
         walk_ledger(&self.root, &keys).map(Some)
     }

@@ -10,11 +10,56 @@ use engine::ledger::{Report, VerifyWith, verify};
 use serde_json::Value;
 
 use super::{catalogue, copies};
-use crate::auth::Verifier;
-use crate::data_dir::workspace_dir;
+use crate::auth::{Credentials, LOCAL_WORKSPACE, Verifier};
+use crate::data_dir::{tenant_dir, workspace_dir};
 
 /// Public keys of signing keys that a data directory had before: they vouch for older checkpoints.
 pub(super) const FORMER_KEYS: &str = "keys/former.json";
+
+/// The ledger of a workspace in a data directory.
+pub struct LedgerPlace {
+    folder: PathBuf,
+    /// Where its signing key and the former ones are.
+    keys_in: PathBuf,
+}
+
+impl LedgerPlace {
+    /// `None` where that workspace has none.
+    pub fn of(data: &Path, workspace: &str) -> Option<Self> {
+        let home = tenant_dir(data, workspace);
+        let folder = home.join("ledger");
+        // The operator's key is the data directory's own.
+        let keys_in = if workspace == LOCAL_WORKSPACE { data.to_owned() } else { home };
+        folder.is_dir().then_some(Self { folder, keys_in })
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The keys that may have signed it.
+    ///
+    /// # Errors
+    /// There is none, or they cannot be read; says which file.
+    pub fn verifier(&self) -> Result<Verifier, String> {
+        Verifier::new(&self.keys()?).map_err(|error| error.to_string())
+    }
+
+    /// The same, as they are published: one at the least.
+    pub(super) fn keys(&self) -> Result<Vec<[u8; 32]>, String> {
+        let own = Credentials::signing_key(&self.keys_in).map_err(|error| error.to_string())?;
+        let keys = trusted_keys(&self.keys_in, own.map(|signer| signer.public()))?;
+        if keys.is_empty() {
+            let key = self.keys_in.join("keys/signing.key");
+            return Err(format!(
+                "{} is not there, so the ledger cannot be checked; restore it from a backup",
+                key.display()
+            ));
+        }
+        Ok(keys)
+    }
+}
 
 /// The ledger's folder of a data directory or a backup.
 pub(super) fn ledger_of(root: &Path) -> PathBuf {

@@ -1,0 +1,243 @@
+//! `recalld ledger verify` and `recalld ledger show`: the audit ledger of a workspace.
+//!
+//! Both read the files and take no lock, so they work beside a running server. Neither changes anything.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use engine::ledger::{Anchor, Entry, ReadError, Reader, Report, VerifyWith, verify};
+use engine::{ItemId, Micros, hex};
+use serde_json::{Value, json};
+
+use super::tell::{tell, tell_line};
+use super::{Common, Failure};
+use crate::auth::LOCAL_WORKSPACE;
+use crate::model::hex_digest;
+use crate::names;
+use crate::operator::LedgerPlace;
+use crate::tenants::is_slug;
+
+/// Entries that are shown where nobody says how many.
+const SHOWN_DEFAULT: u32 = 20;
+/// Entries that are shown at the most, since they are held until the end of the ledger is known.
+const SHOWN_MAX: u32 = 100_000;
+
+#[derive(Debug, Args)]
+pub(super) struct LedgerArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: LedgerCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LedgerCommand {
+    /// Walk the hash chain and check every signature.
+    Verify(VerifyArgs),
+    /// Print entries, oldest first.
+    Show(ShowArgs),
+}
+
+/// Whose ledger.
+#[derive(Debug, Args)]
+struct Whose {
+    /// The workspace.
+    #[arg(long, value_name = "NAME", default_value = LOCAL_WORKSPACE)]
+    workspace: String,
+}
+
+#[derive(Debug, Args)]
+struct VerifyArgs {
+    #[command(flatten)]
+    whose: Whose,
+    /// A checkpoint that was kept elsewhere: sequence number and hash, as an earlier `verify` printed them. A
+    /// ledger that was cut before it, or rewritten, shows.
+    #[arg(long, value_name = "SEQ:HASH", value_parser = anchor)]
+    anchor: Option<Anchor>,
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    #[command(flatten)]
+    whose: Whose,
+    /// So many, the newest of those that are asked for.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = SHOWN_DEFAULT,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(SHOWN_MAX))
+    )]
+    last: u32,
+    /// From this entry on.
+    #[arg(long, value_name = "SEQ", default_value_t = 1)]
+    from: u64,
+    /// Only the entry of this receipt.
+    #[arg(long, value_name = "ID")]
+    receipt: Option<String>,
+    /// Only calls of this tool or operation.
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only calls of this principal.
+    #[arg(long, value_name = "NAME")]
+    principal: Option<String>,
+    /// Only calls that list this item.
+    #[arg(long, value_name = "ID")]
+    item: Option<String>,
+}
+
+pub(super) fn run(args: &LedgerArgs) -> Result<(), Failure> {
+    match &args.command {
+        LedgerCommand::Verify(wanted) => run_verify(&args.common, wanted),
+        LedgerCommand::Show(wanted) => run_show(&args.common, wanted),
+    }
+}
+
+fn anchor(text: &str) -> Result<Anchor, String> {
+    let parts = text.split_once(':');
+    let parts = parts.and_then(|(seq, head)| Some((seq.parse().ok()?, hex_digest(head)?)));
+    let (seq, head) = parts.ok_or("a number, a colon and 64 hexadecimal digits are wanted")?;
+    Ok(Anchor { seq, head })
+}
+
+fn place(common: &Common, whose: &Whose) -> Result<LedgerPlace, Failure> {
+    let name = &whose.workspace;
+    if !is_slug(name) {
+        return Err(Failure::Usage(format!("--workspace {name}: not the name of a workspace")));
+    }
+    let data: PathBuf = common.data()?;
+    LedgerPlace::of(&data, name).ok_or_else(|| {
+        let data = data.display();
+        Failure::Could(format!(
+            "{data}: the workspace {name} has no ledger; say where the data is with --data DIR"
+        ))
+    })
+}
+
+fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
+    let place = place(common, &wanted.whose)?;
+    let seals = place.verifier().map_err(Failure::Could)?;
+    let with = VerifyWith { anchor: wanted.anchor, ..VerifyWith::whole(&seals) };
+    let report = verify(place.folder(), &with).map_err(unread)?;
+    if common.json {
+        tell_line(&to_json(&report))?;
+    } else {
+        tell(&readable(&report))?;
+    }
+    match (&report.fault, report.is_torn()) {
+        (None, _) => Ok(()),
+        (Some(_), true) => Err(Failure::No(
+            "the last entry was cut short by a crash; the next start removes it".to_owned(),
+        )),
+        (Some(_), false) => Err(Failure::No(
+            "the ledger is damaged or was changed; keep a copy of it, and restore a backup of it"
+                .to_owned(),
+        )),
+    }
+}
+
+fn unread(error: ReadError) -> Failure {
+    Failure::Could(format!("{error}; make sure that the ledger's files can be read"))
+}
+
+fn to_json(report: &Report) -> Value {
+    json!({
+        "ok": report.ok, "entries": report.entries, "head_seq": report.head_seq,
+        "head_hash": hex(&report.head_hash),
+        "checkpoints": {"count": report.checkpoints.count, "ok": report.checkpoints.ok},
+        "unsigned": report.unsigned, "fault": report.fault.as_ref().map(|fault| fault.rule),
+        "what": report.fault.as_ref().map(ToString::to_string),
+    })
+}
+
+fn readable(report: &Report) -> String {
+    let mut out = String::new();
+    let mut put = |what: &str, value: &dyn std::fmt::Display| {
+        writeln!(out, "{what:<14}{value}").expect("writing to a string does not fail");
+    };
+    put("entries", &report.entries);
+    put("checkpoints", &report.checkpoints.count);
+    put("unsigned", &report.unsigned);
+    put("head", &format_args!("{}:{}", report.head_seq, hex(&report.head_hash)));
+    match &report.fault {
+        None => put("the ledger", &"is whole: every entry follows, every signature is good"),
+        Some(fault) => put(fault.rule, &fault),
+    }
+    out
+}
+
+fn run_show(common: &Common, wanted: &ShowArgs) -> Result<(), Failure> {
+    let item = wanted.item.as_deref().map(names::parse_item).transpose();
+    let item = item.map_err(|error| Failure::Usage(format!("--item: {error}")))?;
+    let place = place(common, &wanted.whose)?;
+    let reader = Reader::open(place.folder()).map_err(unread)?;
+    let mut shown: VecDeque<Entry> = VecDeque::new();
+    for entry in reader.entries(wanted.from.max(1)).map_err(unread)? {
+        let entry = entry.map_err(unread)?;
+        if !is_wanted(&entry, wanted, item) {
+            continue;
+        }
+        if shown.len() == wanted.last as usize {
+            shown.pop_front();
+        }
+        shown.push_back(entry);
+    }
+    if shown.is_empty() {
+        return Err(Failure::No("no entry is as asked for".to_owned()));
+    }
+    let line = |entry: &Entry| match common.json {
+        true => format!("{}\n", entry_json(entry)),
+        false => readable_entry(entry),
+    };
+    tell(&shown.iter().map(line).collect::<String>())
+}
+
+fn receipt_of(entry: &Entry) -> String {
+    format!("rcp_{}", hex(&entry.receipt))
+}
+
+fn is_wanted(entry: &Entry, wanted: &ShowArgs, item: Option<ItemId>) -> bool {
+    let is = |wanted: &Option<String>, found: &str| {
+        wanted.as_deref().is_none_or(|wanted| wanted == found)
+    };
+    let item = item.map(|id| id.0.to_le_bytes());
+    is(&wanted.receipt, &receipt_of(entry))
+        && is(&wanted.tool, &entry.tool)
+        && is(&wanted.principal, &entry.principal)
+        && item.is_none_or(|id| entry.touched.iter().any(|touched| touched.item == id))
+}
+
+/// When it was, as text.
+fn at(entry: &Entry) -> String {
+    names::time(Micros(i64::try_from(entry.at_micros).unwrap_or(i64::MAX)))
+}
+
+fn entry_json(entry: &Entry) -> Value {
+    let touched = entry.touched.iter().map(|one| {
+        let id = ItemId(u128::from_le_bytes(one.item));
+        json!({"effect": one.effect.word(), "item": names::item("", id)})
+    });
+    json!({
+        "seq": entry.seq, "at": at(entry), "tool": entry.tool, "principal": entry.principal,
+        "decision": entry.decision.word(), "rule": entry.rule, "outcome": entry.outcome.word(),
+        "receipt_id": receipt_of(entry), "arguments_sha256": hex(&entry.arguments),
+        "touched": touched.collect::<Vec<_>>(), "touched_total": entry.touched_total,
+        "hash": hex(&entry.hash),
+    })
+}
+
+fn readable_entry(entry: &Entry) -> String {
+    format!(
+        "{:>8}  {}  {:<9} {:<6} {}  {}  {}  {} items  {}\n",
+        entry.seq,
+        at(entry),
+        entry.outcome.word(),
+        entry.decision.word(),
+        entry.tool,
+        entry.principal,
+        entry.rule,
+        entry.touched_total,
+        receipt_of(entry),
+    )
+}
