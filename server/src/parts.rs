@@ -90,7 +90,7 @@ pub struct Caller {
     /// The plan.
     pub plan: String,
     /// What it may do.
-    pub scopes: &'static [Scope],
+    pub scopes: Vec<Scope>,
 }
 
 impl Caller {
@@ -100,7 +100,7 @@ impl Caller {
             workspace: workspace.to_owned(),
             principal: "operator".to_owned(),
             plan: "operator".to_owned(),
-            scopes: Scope::ALL,
+            scopes: Scope::ALL.to_vec(),
         }
     }
 

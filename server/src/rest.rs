@@ -19,7 +19,9 @@ use crate::net::{Call, Response};
 use crate::parts::{Caller, Parts};
 use crate::pipeline::refusal::Refusal;
 use crate::recall::{Outcome, Plan, Question, show};
-use crate::tools::{Answer, Context, Scope, ToolError, governed, recall as recall_tool, status};
+use crate::tools::{
+    Answer, Context, Scope, ToolError, governed, recall as recall_tool, record_refusal, status,
+};
 use crate::validate::{self, Invalid};
 use crate::workspace::Workspace;
 
@@ -60,10 +62,11 @@ impl Ask<'_> {
         }
     }
 
-    fn needs(&self, scope: Scope) -> Result<(), Refusal> {
+    fn needs(&self, scope: Scope, operation: &'static str) -> Result<(), Refusal> {
         if self.caller.scopes.contains(&scope) {
             return Ok(());
         }
+        record_refusal(self.workspace, self.caller, operation, &json!({})).map_err(refuse)?;
         Err(Refusal::new(403, "Not allowed"))
     }
 
@@ -105,7 +108,7 @@ pub fn health(parts: &Parts) -> Response {
 
 /// `GET /stats`.
 pub fn stats(ask: &Ask<'_>) -> Result<Response, Refusal> {
-    ask.needs(Scope::TenantRead)?;
+    ask.needs(Scope::TenantRead, "GET /stats")?;
     let answer = governed(&ask.context(), "GET /stats", &json!({}), false, |context| {
         Ok(Answer::plain(status::collect(context)?, String::new()))
     });
@@ -114,7 +117,7 @@ pub fn stats(ask: &Ask<'_>) -> Result<Response, Refusal> {
 
 /// `POST /recall`.
 pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
-    ask.needs(Scope::BrainProxy)?;
+    ask.needs(Scope::BrainProxy, "POST /recall")?;
     let wanted = match validate::recall(ask.content_type(), ask.body()?) {
         Ok(wanted) => wanted,
         Err(invalid) => return Ok(unprocessable(&invalid)),
@@ -142,7 +145,7 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
 
 /// `POST /semantic-recall`.
 pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
-    ask.needs(Scope::BrainProxy)?;
+    ask.needs(Scope::BrainProxy, "POST /semantic-recall")?;
     let wanted = match validate::semantic_recall(ask.content_type(), ask.body()?) {
         Ok(wanted) => wanted,
         Err(invalid) => return Ok(unprocessable(&invalid)),

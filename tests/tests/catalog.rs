@@ -149,7 +149,7 @@ fn a_caller_is_told_of_tools_that_it_may_use_and_of_no_others() {
     assert_eq!(meant(&caller, "brain_remember"), Ok("brain_remember"));
     let error = meant(&caller, "brain_rember").unwrap_err();
     assert_eq!(error, "Unknown tool: brain_rember; did you mean `brain_remember`?");
-    caller.scopes = &[Scope::BrainProxy];
+    caller.scopes = vec![Scope::BrainProxy];
     for name in ["brain_remember", "brain_rember"] {
         let error = meant(&caller, name).unwrap_err();
         assert_eq!(error, format!("Unknown tool: {name}; tools/list names those there are"));

@@ -11,9 +11,10 @@ use engine::ledger::{
     Decision, Draft, Effect, Ledger, OpenWith, Outcome, Touched, VerifyWith, verify,
 };
 use proptest::test_runner::{Config, TestRunner};
-use serde_json::Value;
+use serde_json::{Value, json};
 use server::auth::Signer;
 use sha2::{Digest, Sha256};
+use tests::mcp_client;
 use tests::service::{Service, run, scratch};
 
 const SEED: [u8; 32] = [7; 32];
@@ -163,6 +164,15 @@ fn entries_are_shown_and_the_chain_is_checked_beside_a_server() {
     let receipt = lines[0]["receipt_id"].as_str().unwrap();
     let one = run(&data, &["ledger", "show", "--receipt", receipt]);
     assert!(text(&one).contains(receipt) && text(&one).lines().count() == 1, "{}", text(&one));
+    // A call of a tool that the caller has not leaves its entry as well.
+    let call = json!({"name": "no_such_tool", "arguments": {}});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    let refused = service.ask(&mcp_client::ask(&message)).json();
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let shown = run(&data, &["ledger", "show", "--json", "--tool", "tools/call"]);
+    let entry: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let said = ["outcome", "decision", "rule"].map(|field| entry[field].as_str().unwrap());
+    assert_eq!(said, ["refused", "deny", "fixed/not-entitled"]);
     let none = run(&data, &["ledger", "show", "--principal", "nobody-of-this-name"]);
     assert_eq!(none.status.code(), Some(1));
     drop(service);

@@ -151,10 +151,11 @@ pub trait Host: Send + Sync + 'static {
     /// Whether this caller has a tool of that name.
     fn has_tool(&self, caller: &Self::Caller, name: &str) -> bool;
 
-    /// What to tell a caller that has no tool of that name.
-    fn unknown_tool(&self, caller: &Self::Caller, name: &str) -> String {
+    /// The fault of a call of a tool that the caller has not.
+    fn refuse_tool(&self, caller: &Self::Caller, name: &str) -> Fault {
         let _ = caller;
-        format!("Unknown tool: {}", name.chars().take(80).collect::<String>())
+        let name: String = name.chars().take(80).collect();
+        Fault::invalid_params(format!("Unknown tool: {name}"))
     }
 
     /// The input schema of a tool with arguments that are to be mirrored in headers

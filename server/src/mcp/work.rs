@@ -113,7 +113,7 @@ impl<H: Host> Work<H> {
         let (host, caller) = (&self.shared.host, &self.caller);
         let name = self.name("a tool's name")?;
         if !host.has_tool(caller, name) {
-            return Err(Fault::invalid_params(host.unknown_tool(caller, name)));
+            return Err(host.refuse_tool(caller, name));
         }
         let arguments = self.arguments()?;
         self.in_rounds(|client| host.call_tool(caller, name, &arguments, client))

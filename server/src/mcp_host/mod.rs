@@ -21,7 +21,9 @@ use crate::mcp::{
 use crate::net::Cancel;
 use crate::parts::{Caller, Held, Parts};
 use crate::tenants::Closed;
-use crate::tools::{self, Answer, Context, Profile, Refused, Tool, ToolError, governed};
+use crate::tools::{
+    self, Answer, Context, Profile, Refused, Tool, ToolError, governed, record_refusal,
+};
 
 const INSTRUCTIONS: &str = "Before you answer about earlier decisions, project history, the \
     operator's preferences or the state of things, ask retrieval_arbitrate_tool and ground your \
@@ -116,8 +118,16 @@ impl Host for Product {
         tools::find(caller, name).is_ok()
     }
 
-    fn unknown_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> String {
-        tools::find(caller, name).err().unwrap_or_default()
+    fn refuse_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> Fault {
+        let why = tools::find(caller, name).err().unwrap_or_default();
+        let recorded = self.parts.workspace_of(caller).map_err(ToolError::from);
+        let recorded = recorded.and_then(|workspace| {
+            record_refusal(&workspace, caller, "tools/call", &json!({"name": name}))
+        });
+        match recorded.err().and_then(|error| fault_of(&error)) {
+            None => Fault::invalid_params(why),
+            Some(fault) => fault,
+        }
     }
 
     fn waits(&self, tool: &str) -> bool {

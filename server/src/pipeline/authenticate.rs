@@ -45,7 +45,7 @@ fn nobody() -> Caller {
         workspace: LOCAL_WORKSPACE.to_owned(),
         principal: "nobody".to_owned(),
         plan: String::new(),
-        scopes: &[],
+        scopes: Vec::new(),
     }
 }
 
@@ -75,7 +75,7 @@ fn bearer(parts: &Parts, call: &Call) -> Result<Caller, Refusal> {
             workspace: principal.workspace.clone(),
             principal: principal.name.clone(),
             plan: principal.plan.clone(),
-            scopes: Scope::ALL,
+            scopes: Scope::ALL.to_vec(),
         }),
         Bearer::Missing => Err(refuse("Bearer")),
         Bearer::Wrong => Err(refuse("Bearer error=\"invalid_token\"")),

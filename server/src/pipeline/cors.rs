@@ -6,9 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::Refusal;
 use super::authenticate::{GATEWAY_ID, GATEWAY_SECRET};
-use super::route::{self, Route};
-use super::{LOCAL, Refusal};
+use super::route::{self, On, Route};
 use crate::limits::{ORIGIN_BYTES_MAX, PREFLIGHT_AGE};
 use crate::net::{Call, Method, Response};
 use crate::rest::LEFT_OUT;
@@ -130,7 +130,7 @@ impl Origins {
     /// Nobody's credentials are looked at. The fields of [`Origins::fields`] come on top.
     pub(super) fn options(&self, call: &Call) -> Result<Response, Refusal> {
         let methods = if call.request.target == "*" {
-            route::methods(|route| !route.local_only || call.listener == LOCAL)
+            route::methods(|route| route.on.is_for(call))
         } else {
             route::methods(|route| route::is_here(route, call))
         };
@@ -156,7 +156,7 @@ pub(super) fn is_options(call: &Call) -> bool {
 
 /// Routes that pages of listed origins may ask; the operator's own never are.
 pub(super) fn is_shareable(route: &Route) -> bool {
-    !route.local_only
+    route.on != On::Local
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::rest;
 pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
 pub use cors::{NotAnOrigin, Origin, Origins};
 pub use refusal::Refusal;
-pub use route::{ROUTES, Route, Target};
+pub use route::{On, ROUTES, Route, Target};
 
 use meters::Meters;
 

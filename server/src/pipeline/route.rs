@@ -1,7 +1,7 @@
 //! Which row of the table a request belongs to.
 
 use super::authenticate::Gate;
-use super::{LOCAL, Refusal, cors};
+use super::{HOSTED, LOCAL, Refusal, cors};
 use crate::net::{Call, Method, Reply, Response};
 use crate::operator;
 use crate::parts::{Caller, Parts};
@@ -52,6 +52,28 @@ impl Target {
     }
 }
 
+/// Which listeners have a route; on another one its path is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// That of this machine's operator.
+    Local,
+    /// That of tenants.
+    Hosted,
+    /// Both.
+    Both,
+}
+
+impl On {
+    /// Whether a call came in by one of them.
+    pub(super) fn is_for(self, call: &Call) -> bool {
+        match self {
+            Self::Local => call.listener == LOCAL,
+            Self::Hosted => call.listener == HOSTED,
+            Self::Both => true,
+        }
+    }
+}
+
 /// One row: method, path, who may, what answers.
 pub struct Route {
     /// `GET` also answers `HEAD`.
@@ -60,8 +82,8 @@ pub struct Route {
     pub path: &'static str,
     /// What the caller must show.
     pub gate: Gate,
-    /// Whether only the local listener has it.
-    pub local_only: bool,
+    /// Which listener has it.
+    pub on: On,
     /// What answers.
     pub target: Target,
 }
@@ -72,63 +94,63 @@ pub static ROUTES: &[Route] = &[
         method: Method::Get,
         path: "/health",
         gate: Gate::Open,
-        local_only: false,
+        on: On::Both,
         target: Target::Api(&operations::HEALTH),
     },
     Route {
         method: Method::Get,
         path: "/metrics",
         gate: Gate::Open,
-        local_only: true,
+        on: On::Local,
         target: Target::Metrics,
     },
     Route {
         method: Method::Get,
         path: "/stats",
         gate: Gate::GatewayAndBearer,
-        local_only: false,
+        on: On::Both,
         target: Target::Api(&operations::STATS),
     },
     Route {
         method: Method::Post,
         path: "/recall",
         gate: Gate::GatewayAndBearer,
-        local_only: false,
+        on: On::Both,
         target: Target::Api(&operations::RECALL),
     },
     Route {
         method: Method::Post,
         path: "/semantic-recall",
         gate: Gate::GatewayAndBearer,
-        local_only: false,
+        on: On::Both,
         target: Target::Api(&operations::SEMANTIC_RECALL),
     },
     Route {
         method: Method::Get,
         path: "/openapi.json",
         gate: Gate::Open,
-        local_only: false,
+        on: On::Both,
         target: Target::Document(rest::openapi),
     },
     Route {
         method: Method::Get,
         path: "/docs",
         gate: Gate::Open,
-        local_only: false,
+        on: On::Both,
         target: Target::Document(rest::docs),
     },
     Route {
         method: Method::Get,
         path: "/docs/page.js",
         gate: Gate::Open,
-        local_only: false,
+        on: On::Both,
         target: Target::Document(rest::script),
     },
     Route {
         method: Method::Get,
         path: "/docs/page.css",
         gate: Gate::Open,
-        local_only: false,
+        on: On::Both,
         target: Target::Document(rest::style),
     },
     mcp(Method::Post),
@@ -138,63 +160,63 @@ pub static ROUTES: &[Route] = &[
         method: Method::Post,
         path: "/operator/recall",
         gate: Gate::Bearer,
-        local_only: true,
+        on: On::Local,
         target: Target::OperatorRecall,
     },
     Route {
         method: Method::Post,
         path: "/operator/ingest",
         gate: Gate::Bearer,
-        local_only: true,
+        on: On::Local,
         target: Target::OperatorIngest,
     },
     Route {
         method: Method::Post,
         path: "/operator/import",
         gate: Gate::Bearer,
-        local_only: true,
+        on: On::Local,
         target: Target::OperatorImport,
     },
     Route {
         method: Method::Post,
         path: "/operator/export",
         gate: Gate::Bearer,
-        local_only: true,
+        on: On::Local,
         target: Target::OperatorExport,
     },
     Route {
         method: Method::Post,
         path: "/operator/backup",
         gate: Gate::Bearer,
-        local_only: true,
+        on: On::Local,
         target: Target::OperatorJob(operator::serve_backup),
     },
     Route {
         method: Method::Post,
         path: "/operator/compact",
         gate: Gate::Bearer,
-        local_only: true,
+        on: On::Local,
         target: Target::OperatorJob(operator::serve_compact),
     },
     Route {
         method: Method::Post,
         path: "/operator/erase",
         gate: Gate::Bearer,
-        local_only: true,
+        on: On::Local,
         target: Target::OperatorJob(operator::serve_erase),
     },
     Route {
         method: Method::Post,
         path: "/operator/reembed",
         gate: Gate::Bearer,
-        local_only: true,
+        on: On::Local,
         target: Target::OperatorJob(operator::serve_reembed),
     },
 ];
 
 const fn mcp(method: Method) -> Route {
     let gate = Gate::LocalOrBearer;
-    Route { method, path: "/mcp", gate, local_only: false, target: Target::Mcp }
+    Route { method, path: "/mcp", gate, on: On::Both, target: Target::Mcp }
 }
 
 /// The position of a request's row, for counting; one past the last where it has none.
@@ -235,7 +257,7 @@ pub(super) fn is_job(call: &Call) -> bool {
 
 /// Whether a row is for the path of this call, on the listener it came in by.
 pub(super) fn is_here(route: &Route, call: &Call) -> bool {
-    route.path == call.request.path() && (!route.local_only || call.listener == LOCAL)
+    route.path == call.request.path() && route.on.is_for(call)
 }
 
 /// Whether pages of other origins may be given leave to ask this path. One that is not here is no secret:

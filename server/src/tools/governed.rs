@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::{Answer, BY_SCOPE, Context, ToolError, touched};
 use crate::govern::{Trace, hash_arguments};
 use crate::metrics::Stage;
+use crate::parts::Caller;
+use crate::workspace::Workspace;
 
 /// A governed call that gave no answer.
 #[derive(Debug)]
@@ -32,6 +34,32 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+/// The rule's name where a call asks for what its caller has not: no such tool, or a scope that is missing.
+pub const NOT_ENTITLED: &str = "fixed/not-entitled";
+
+/// Leaves the entry of a call that is refused before anything is looked at.
+///
+/// # Errors
+/// The ledger takes no entries.
+pub fn record_refusal(
+    workspace: &Workspace,
+    caller: &Caller,
+    operation: &'static str,
+    arguments: &Value,
+) -> Result<(), ToolError> {
+    let trace = Trace {
+        tool: operation,
+        principal: caller.principal.clone(),
+        arguments: hash_arguments(&json!({"tool": operation, "arguments": arguments})),
+        decision: Decision::Deny,
+        rule: NOT_ENTITLED.to_owned(),
+        touched: Vec::new(),
+        outcome: Outcome::Refused,
+    };
+    let recorded = workspace.audit.record(&trace, false);
+    recorded.map(drop).map_err(|error| ToolError::Unaudited(error.to_string()))
+}
 
 /// Does `work`, leaves its entry in the ledger, and gives the answer with its receipt. No entry,
 /// no answer; a refusal has one too. `at_once` waits until the entry is on disk.

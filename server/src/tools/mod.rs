@@ -17,7 +17,7 @@ mod recall_text;
 pub mod results;
 pub mod status;
 
-pub use governed::{Refused, governed};
+pub use governed::{NOT_ENTITLED, Refused, governed, record_refusal};
 pub(crate) use idempotency::KIND as ANSWER_KIND;
 pub use profile::Profile;
 

@@ -105,7 +105,7 @@ fn a_brief_names_nothing_that_is_gone() {
 }
 
 /// What a guest of these scopes sees of a restricted memory that is there.
-fn seen_of_restricted(scopes: &'static [Scope], look: impl FnOnce(&str, &str)) {
+fn seen_of_restricted(scopes: &[Scope], look: impl FnOnce(&str, &str)) {
     let scratch = scratch();
     let operators = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);
     let text = "The safe is behind the clock.";
@@ -117,7 +117,7 @@ fn seen_of_restricted(scopes: &'static [Scope], look: impl FnOnce(&str, &str)) {
         workspace: "local".to_owned(),
         principal: "guest".to_owned(),
         plan: "team".to_owned(),
-        scopes,
+        scopes: scopes.to_vec(),
     };
     look(&operators.beside_for(caller).at, id);
 }

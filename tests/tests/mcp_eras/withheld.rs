@@ -49,12 +49,12 @@ impl House {
         Self { scratch, operators }
     }
 
-    fn door(&self, scopes: &'static [Scope]) -> Inside {
+    fn door(&self, scopes: &[Scope]) -> Inside {
         self.operators.beside_for(Caller {
             workspace: "local".to_owned(),
             principal: "guest".to_owned(),
             plan: "team".to_owned(),
-            scopes,
+            scopes: scopes.to_vec(),
         })
     }
 
