@@ -15,6 +15,7 @@ mod fresh;
 mod import;
 mod ingest;
 mod keep;
+mod policy;
 mod recall;
 mod reembed;
 mod remote;
@@ -121,6 +122,8 @@ enum Command {
     Eval(eval::EvalArgs),
     /// The gateway token and the operator's bearer.
     Credentials(CredentialsArgs),
+    /// Look at policy rules before they count.
+    Policy(policy::PolicyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -336,6 +339,7 @@ pub fn main() -> ExitCode {
             let CredentialsCommand::Show = args.command;
             credentials::show(&args.common)
         }
+        Command::Policy(args) => policy::run(&args),
     };
     let (why, code) = match done {
         Ok(()) => {
