@@ -267,3 +267,49 @@ fn level_and_precision_are_forced() {
     assert_eq!(health["encoder"]["precision"], "f16", "{health}");
     assert_eq!(ids(&run_json(&data, &asked)), ids(&plain));
 }
+
+const NOBODY_READS_THE_BOARD: &str = "[[rule]]\nname = \"acme/board\"\nplan_not = \"operator\"\ngate = \"board\"\n\
+    actions = [\"read\"]\nverdict = \"deny\"\n\n[[rule]]\nname = \"acme/read\"\nscope = \"tenant:read\"\n\
+    up_to = \"confidential\"\nactions = [\"read\"]\nverdict = \"allow\"\n";
+
+#[test]
+fn a_policy_file_is_checked_and_explained_without_a_store() {
+    let scratch = scratch();
+    let (at, data) = (scratch.path(), scratch.path().join("data"));
+    write(at, "rules.toml", NOBODY_READS_THE_BOARD);
+    write(at, "bad.toml", "[[rule]]\nname = \"acme/x\"\nverdict = \"denie\"\n");
+    let path = |name: &str| at.join(name).to_str().unwrap().to_owned();
+    let (rules, bad, gone) = (path("rules.toml"), path("bad.toml"), path("gone.toml"));
+    assert_eq!(run_json(&data, &["policy", "check", &rules]), json!({"good": true, "rules": 2}));
+    let words = ["bad.toml", "acme/x", "verdict", "denie", "deny"];
+    assert_fails(&run(&data, &["policy", "check", &bad]), 1, &words);
+    assert_fails(&run(&data, &["policy", "check", &gone]), 3, &["gone.toml", "No such file"]);
+
+    let base = ["policy", "explain", "--file", &rules, "--principal", "user:ada"];
+    let asked = [&base[..], &["--plan", "team", "--scope", "tenant:read", "--action"]].concat();
+    let read = [&asked[..], &["read"]].concat();
+    let allowed = run_json(&data, &read);
+    assert_eq!((&allowed["decision"], &allowed["rule"]), (&json!("allow"), &json!("acme/read")));
+    assert_eq!(
+        allowed["rules"],
+        json!([
+            {"rule": "acme/board", "verdict": "deny", "matches": false},
+            {"rule": "acme/read", "verdict": "allow", "matches": true},
+        ])
+    );
+    let denied = run(&data, &[&read[..], &["--gate", "board"]].concat());
+    let told = String::from_utf8(denied.stdout).unwrap();
+    assert_eq!(denied.status.code(), Some(1));
+    assert!(told.ends_with("deny by acme/board\n"), "{told}");
+    let unknown = run(&data, &[&read[..], &["--gate", "secret"]].concat());
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("fixed/unknown-gate"));
+    assert_fails(&run(&data, &[&asked[..], &["raed"]].concat()), 2, &["raed", "read"]);
+    let plan = [&base[..], &["--plan", "tema", "--action", "read"]].concat();
+    assert_fails(&run(&data, &plan), 2, &["tema", "team"]);
+
+    // The initial rules, printed, are a file that would be taken.
+    let shown = run(&data, &["policy", "show"]);
+    write(at, "initial.toml", &String::from_utf8(shown.stdout).unwrap());
+    assert_eq!(run_json(&data, &["policy", "check", &path("initial.toml")])["good"], true);
+    assert!(!data.exists(), "a look at rules leaves nothing behind");
+}

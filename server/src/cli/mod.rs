@@ -16,6 +16,7 @@ mod import;
 mod ingest;
 mod keep;
 mod ledger;
+mod policy;
 mod recall;
 mod reembed;
 mod remote;
@@ -124,6 +125,8 @@ enum Command {
     Credentials(CredentialsArgs),
     /// The audit ledger of a workspace.
     Ledger(ledger::LedgerArgs),
+    /// Look at policy rules before they count.
+    Policy(policy::PolicyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -340,6 +343,7 @@ pub fn main() -> ExitCode {
             let CredentialsCommand::Show = args.command;
             credentials::show(&args.common)
         }
+        Command::Policy(args) => policy::run(&args),
     };
     let (why, code) = match done {
         Ok(()) => {

@@ -6,10 +6,17 @@
 
 mod audit;
 mod grounding;
+pub mod identity;
+pub mod meter;
+mod month;
+pub mod plans;
 mod policy;
+pub mod rate;
 mod rules;
+pub mod rules_file;
 
 pub use audit::{Audit, Events, Receipt, Trace, hash_arguments};
 pub use grounding::{Grounded, TOKEN_CHARS, TenantHash, TokenFault, check, mint, tenant_hash};
+pub use month::Month;
 pub use policy::{Action, Decision, LEGAL_HOLD, Tried, Verdict, What, Who, decide, explain};
 pub use rules::{RULES_MAX, Rule, RuleFault, Rules, WhatMatch, WhoMatch};

@@ -40,6 +40,7 @@ pub use config::{Limits, Listen, ListenerId, NetConfig, Places};
 pub use counters::{Counter, Counters, Depth, Gauge, Refused};
 pub use identity::{Identity, IdentityError};
 pub use message::{Head, Headers, Method, Request, Response, Version};
+pub(crate) use places::site;
 pub use reply::{Admission, Answered, Call, Cancel, Gone, Reply, Service, StreamSender};
 pub use request_id::RequestId;
 pub use server::{BindError, Drained, Inherited, RunError, Server, ShutdownHandle};

@@ -190,7 +190,7 @@ impl Drop for Place {
 
 /// What counts as one peer: an address, or the prefix of one of IPv6, whose other half is its user's to
 /// choose.
-fn site(peer: IpAddr) -> IpAddr {
+pub(crate) fn site(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {
             let prefix = address.to_bits() >> PREFIX_BITS << PREFIX_BITS;

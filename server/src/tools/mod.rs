@@ -9,7 +9,7 @@ mod governed;
 mod idempotency;
 pub mod ingest;
 mod items;
-mod nearest;
+pub(crate) mod nearest;
 mod profile;
 pub mod recall;
 mod recall_names;
@@ -55,6 +55,8 @@ pub enum Scope {
     AuditRead,
     /// Run benchmarks.
     BenchRun,
+    /// Say for whom a call is made.
+    IdentityAssert,
 }
 
 impl Scope {
@@ -67,6 +69,7 @@ impl Scope {
         Self::AgentState,
         Self::AuditRead,
         Self::BenchRun,
+        Self::IdentityAssert,
     ];
 
     /// Its name.
@@ -79,7 +82,13 @@ impl Scope {
             Self::AgentState => "agent:state",
             Self::AuditRead => "audit:read",
             Self::BenchRun => "bench:run",
+            Self::IdentityAssert => "identity:assert",
         }
+    }
+
+    /// The scope of this name; `None` for any other text.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|scope| scope.name() == name)
     }
 }
 

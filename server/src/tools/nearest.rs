@@ -8,7 +8,7 @@ const CHARS_TO_AN_ERROR: usize = 3;
 /// The one of `known` that `given` is a misspelling of, if it is near enough to one: the fewest
 /// insertions, deletions, replacements and swaps of neighbours away. Case and what separates words
 /// count for nothing, so that `documentId` is `document_id`.
-pub(super) fn nearest<'a>(
+pub(crate) fn nearest<'a>(
     given: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
@@ -29,7 +29,7 @@ fn plain(name: &str) -> String {
 }
 
 /// The first characters of what a client sent, for an error.
-pub(super) fn cut(text: &str) -> String {
+pub(crate) fn cut(text: &str) -> String {
     text.chars().take(MISSPELT_CHARS_MAX).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::pages::{page, root, server_source};
 use crate::tables::{table, value};
 
 /// Folders and files whose bounds the page has.
-const ROOMS: [&str; 15] = [
+const ROOMS: [&str; 23] = [
     "encoder/kernels/src/questions.rs",
     "encoder/kernels/src/team.rs",
     "engine/src/index",
@@ -20,20 +20,29 @@ const ROOMS: [&str; 15] = [
     "engine/src/words/query.rs",
     "engine/src/words/without.rs",
     "server/src/company.rs",
+    "server/src/config.rs",
+    "server/src/config",
     "server/src/embed.rs",
     "server/src/eval",
     "server/src/gather.rs",
+    "server/src/govern/identity.rs",
+    "server/src/govern/meter.rs",
+    "server/src/govern/plans.rs",
+    "server/src/govern/rate.rs",
+    "server/src/govern/rules.rs",
+    "server/src/govern/rules_file.rs",
     "server/src/recall",
     "server/src/tools/recall.rs",
     "server/src/tools/recall_text.rs",
 ];
 
 /// Tables of the page: name, file, value, why, what happens at it.
-const HEADS: [&str; 4] = [
+const HEADS: [&str; 5] = [
     "| of a question | in | value | why |",
     "| of a search | in | value | why |",
     "| of work together | in | value | why |",
     "| of an evaluation | in | value | why |",
+    "| of who may ask | in | value | why |",
 ];
 
 /// Ends of the names of steps: how much is done between two looks at whether the answer is still wanted.
@@ -41,7 +50,7 @@ const STEPS: &str = "_TOGETHER";
 
 /// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, sizes, units, and how alike is
 /// alike.
-const NO_BOUNDS: [&str; 24] = [
+const NO_BOUNDS: [&str; 25] = [
     "BEST",
     "BITS",
     "COUNTS_BYTES",
@@ -50,6 +59,7 @@ const NO_BOUNDS: [&str; 24] = [
     "EDGES",
     "FACTOR",
     "HASH_BYTES",
+    "HASH_DIGITS",
     "HEADER_BYTES",
     "ITEMS",
     "NAME_BYTES_MIN",

@@ -1,0 +1,542 @@
+//! What calls cost: a reservation before each one, out of blocks of the quota that are on record before the first
+//! of their calls runs.
+//!
+//! Owns which calls of which block are given, used and free again. Must not know how a block is kept (that is
+//! behind [`Blocks`]), nor the time: each call says when it is.
+//!
+//! What holds at every moment (GOV-10 to GOV-16): a call that runs has a place in a block that is on record; a
+//! block gives no more than it has; a block ends long before its record does. So the calls that run
+//! are never more than the quota, whoever dies when. In doubt the answer is no.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use engine::Micros;
+
+use super::month::Month;
+use crate::limits::CALL_TIME_MAX;
+
+/// Calls that are asked for at once. The store gives fewer where the quota is nearly used up.
+pub const BLOCK_CALLS_MAX: u32 = 64;
+
+/// How long a block stays on record if nothing more is heard of it.
+pub const BLOCK_TIME: Duration = Duration::from_secs(600);
+
+/// How often what was used is to be written ([`Meter::flush`]): a crash forgives at most that much and the time of
+/// one write, within the second that is promised.
+pub const METER_FLUSH_EVERY: Duration = Duration::from_millis(500);
+
+/// A block gives nothing so shortly before its record expires: a call has at most [`CALL_TIME_MAX`], and what it
+/// used is written after it.
+const GIVE_MARGIN: Duration = Duration::from_secs(180);
+
+/// So shortly before, what is out of it counts as used, and it ends.
+const END_MARGIN: Duration = Duration::from_secs(30);
+
+/// Blocks of one workspace that are on record at a time. More are there only where many calls at the end of a
+/// quota got a block each, and none of these could be written as used.
+const BLOCKS_EACH_MAX: usize = 512;
+
+/// Workspaces of which blocks are on record at a time.
+const ACCOUNTS_MAX: usize = 65_536;
+
+/// How long a call waits for another one of its workspace that takes a block: a few writes of a slow disk.
+const TAKE_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Blocks that are written together.
+const SETTLED_TOGETHER_MAX: usize = 256;
+
+const _: () = assert!(GIVE_MARGIN.as_secs() > CALL_TIME_MAX.as_secs() + END_MARGIN.as_secs());
+const _: () = assert!(BLOCK_TIME.as_secs() > 2 * GIVE_MARGIN.as_secs());
+
+const NO_MONTH: &str = "the clock tells no month that quotas are kept for; set it right";
+
+/// Part of a workspace's quota of one month, on record as taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Tells it from all others of the workspace and month.
+    pub id: u64,
+    /// How many calls, at least one.
+    pub calls: u32,
+    /// When the record gives the rest to others.
+    pub expires_at: Micros,
+}
+
+/// What became of a block so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settlement {
+    /// The workspace.
+    pub slug: Arc<str>,
+    /// The month that it is of.
+    pub month: Month,
+    /// The block.
+    pub block: u64,
+    /// How many of its calls were used, from its beginning: to say it again changes nothing.
+    pub used: u32,
+    /// Whether it goes on. If not, what was not used is free again.
+    pub keep: bool,
+}
+
+/// What was to be written is not written: it is not known whether it will be there. What to do stands with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable(pub String);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// Where blocks are on record.
+pub trait Blocks: Send + Sync {
+    /// Takes up to `wanted` calls out of what is left of the quota, durably; `None` where nothing is. Without a
+    /// quota there is always something left, and what is used is counted as well.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    fn take_block(
+        &self,
+        slug: &str,
+        month: Month,
+        wanted: u32,
+        quota: Option<u64>,
+    ) -> Result<Option<Block>, Unavailable>;
+
+    /// Writes what was used of a block. One that is not on record any more changes nothing, and is no error.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    fn settle(&self, settlement: &Settlement) -> Result<(), Unavailable>;
+
+    /// The same for many; better in one go, which also all or none of them may be.
+    ///
+    /// # Errors
+    /// The record of at least one cannot be written.
+    fn settle_all(&self, settlements: &[Settlement]) -> Result<(), Unavailable> {
+        settlements.iter().try_for_each(|settlement| self.settle(settlement))
+    }
+}
+
+/// Why a call may not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The quota of the month is used up.
+    QuotaExceeded {
+        /// When the next month begins.
+        resets_at: Micros,
+    },
+    /// Nothing can be reserved now: 503.
+    Unavailable(Unavailable),
+}
+
+impl From<Unavailable> for Refusal {
+    fn from(why: Unavailable) -> Self {
+        Self::Unavailable(why)
+    }
+}
+
+fn unavailable<T>(why: &str) -> Result<T, Refusal> {
+    Err(Unavailable(why.to_owned()).into())
+}
+
+/// A block, as far as it is given away.
+#[derive(Debug)]
+struct Held {
+    block: Block,
+    month: Month,
+    used: u32,
+    /// Reserved, and neither committed nor released.
+    out: u32,
+    /// What is on record as used.
+    written: u32,
+    /// It gives nothing any more and takes nothing back: `used` is final.
+    is_ending: bool,
+}
+
+impl Held {
+    fn free(&self) -> u32 {
+        self.block.calls.saturating_sub(self.used).saturating_sub(self.out)
+    }
+
+    fn is_within(&self, now: Micros, margin: Duration) -> bool {
+        let margin = i64::try_from(margin.as_micros()).unwrap_or(i64::MAX);
+        now < Micros(self.block.expires_at.0.saturating_sub(margin))
+    }
+
+    fn may_give(&self, month: Month, now: Micros) -> bool {
+        !self.is_ending && self.month == month && self.is_within(now, GIVE_MARGIN)
+    }
+
+    /// Ends it if it can give nothing any more, and what is out of it came back or must not be waited for.
+    fn end_if_over(&mut self, month: Month, now: Micros, is_close: bool) {
+        let is_spent = self.out == 0 && (self.free() == 0 || !self.may_give(month, now));
+        if is_spent || is_close || !self.is_within(now, END_MARGIN) {
+            self.used += self.out;
+            self.out = 0;
+            self.is_ending = true;
+        }
+    }
+}
+
+/// The blocks of one workspace.
+#[derive(Debug, Default)]
+struct Account {
+    state: Mutex<State>,
+    /// Somebody has taken a block, or did not get one.
+    taken: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    blocks: Vec<Held>,
+    is_taking: bool,
+    /// Counts those who took a block or tried to.
+    attempt: u64,
+    /// Why the last one got none, and for which month, where that is so.
+    refused: Option<(Month, Refusal)>,
+}
+
+impl Account {
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A call of the first block that has one; gives the block's id.
+    fn give(&mut self, month: Month, now: Micros) -> Option<u64> {
+        let mut blocks = self.blocks.iter_mut();
+        let from = blocks.find(|held| held.free() > 0 && held.may_give(month, now))?;
+        from.out += 1;
+        Some(from.block.id)
+    }
+
+    fn find(&mut self, month: Month, block: u64) -> Option<&mut Held> {
+        self.blocks.iter_mut().find(|held| held.block.id == block && held.month == month)
+    }
+
+    /// What is to be written; ends what is over.
+    fn due(&mut self, slug: &Arc<str>, month: Month, now: Micros, close: bool) -> Vec<Settlement> {
+        self.blocks.iter_mut().for_each(|held| held.end_if_over(month, now, close));
+        let due = self.blocks.iter().filter(|held| held.is_ending || held.used != held.written);
+        let settlement = |held: &Held| Settlement {
+            slug: Arc::clone(slug),
+            month: held.month,
+            block: held.block.id,
+            used: held.used,
+            keep: !held.is_ending,
+        };
+        due.map(settlement).collect()
+    }
+
+    /// It is written. Gives how many calls came back to the quota by it.
+    fn settled(&mut self, settlement: &Settlement) -> u64 {
+        let is_it =
+            |held: &Held| held.block.id == settlement.block && held.month == settlement.month;
+        let Some(at) = self.blocks.iter().position(is_it) else { return 0 };
+        if settlement.keep {
+            self.blocks[at].written = settlement.used;
+            return 0;
+        }
+        u64::from(self.blocks.remove(at).free())
+    }
+}
+
+/// That one call may run. Released when it is dropped.
+#[must_use = "a reservation that is dropped is released"]
+#[derive(Debug)]
+pub struct Reservation {
+    account: Arc<Account>,
+    month: Month,
+    block: u64,
+    is_committed: bool,
+}
+
+impl Reservation {
+    /// The call was answered: it counts.
+    pub fn commit(mut self) {
+        self.is_committed = true;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut state = self.account.locked();
+        // A block that ended meanwhile counted it already.
+        if let Some(held) = state.find(self.month, self.block).filter(|held| !held.is_ending) {
+            held.out -= 1;
+            held.used += u32::from(self.is_committed);
+        }
+    }
+}
+
+/// Whose turn it is to take a block. However that ends, the others go on.
+struct TakeTurn<'a>(&'a Account);
+
+impl Drop for TakeTurn<'_> {
+    fn drop(&mut self) {
+        self.0.locked().is_taking = false;
+        self.0.taken.notify_all();
+    }
+}
+
+/// Gives calls of all workspaces, and writes what was used. [`Meter::flush`] has to be called every
+/// [`METER_FLUSH_EVERY`], and [`Meter::close`] at the end.
+pub struct Meter {
+    blocks: Arc<dyn Blocks>,
+    accounts: RwLock<HashMap<Arc<str>, Arc<Account>>>,
+    /// Held by who settles, so that nobody writes an older number over a newer one.
+    settling: Mutex<()>,
+    /// What was used could not be written: nothing more is given until it is.
+    is_failing: AtomicBool,
+    is_closed: AtomicBool,
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meter").field("is_failing", &self.is_failing).finish_non_exhaustive()
+    }
+}
+
+impl Meter {
+    /// Nothing is reserved yet.
+    pub fn new(blocks: Arc<dyn Blocks>) -> Self {
+        Self {
+            blocks,
+            accounts: RwLock::default(),
+            settling: Mutex::default(),
+            is_failing: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// A call of a workspace. `quota` is how many there may be in this calendar month, if that is bounded.
+    /// Writes to the record only where no block has a call left.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be known.
+    pub fn reserve(
+        &self,
+        slug: &str,
+        quota: Option<u64>,
+        now: Micros,
+    ) -> Result<Reservation, Refusal> {
+        self.check_open()?;
+        let Some(month) = Month::of(now) else {
+            return unavailable(NO_MONTH);
+        };
+        let account = self.account(slug)?;
+        let mut deadline = None;
+        loop {
+            let mut state = account.locked();
+            if let Some(block) = state.give(month, now) {
+                drop(state);
+                return Ok(Reservation { account, month, block, is_committed: false });
+            }
+            if state.is_taking {
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + TAKE_WAIT_MAX);
+                wait(&account, state, month, deadline)?;
+                continue;
+            }
+            if state.blocks.len() >= BLOCKS_EACH_MAX {
+                return unavailable("too many blocks of calls wait to be written; try again");
+            }
+            state.is_taking = true;
+            state.attempt += 1;
+            state.refused = None;
+            drop(state);
+            let turn = TakeTurn(&account);
+            let block = self.take(&account, slug, month, quota, now)?;
+            drop(turn);
+            return Ok(Reservation { account, month, block, is_committed: false });
+        }
+    }
+
+    /// Takes a block and gives its first call; notes the outcome for those who wait.
+    fn take(
+        &self,
+        account: &Account,
+        slug: &str,
+        month: Month,
+        quota: Option<u64>,
+        now: Micros,
+    ) -> Result<u64, Refusal> {
+        let taken = self.take_out(slug, month, quota, now);
+        let mut state = account.locked();
+        let given = taken.and_then(|block| {
+            let held = Held { block, month, used: 0, out: 0, written: 0, is_ending: false };
+            state.blocks.push(held);
+            let given = state.give(month, now);
+            let why =
+                "a block of calls was empty, or over before it began; see that the clock is right";
+            given.map_or_else(|| unavailable(why), Ok)
+        });
+        if let Err(refusal) = &given {
+            state.refused = Some((month, refusal.clone()));
+        }
+        drop(state);
+        if self.is_closed.load(Ordering::SeqCst) {
+            // Whoever closed may have looked before this block was there.
+            self.settle_all(now, true)?;
+        }
+        given
+    }
+
+    /// A block out of the quota; if need be out of what earlier ones of ours give back.
+    fn take_out(
+        &self,
+        slug: &str,
+        month: Month,
+        quota: Option<u64>,
+        now: Micros,
+    ) -> Result<Block, Refusal> {
+        let once = || self.blocks.take_block(slug, month, BLOCK_CALLS_MAX, quota);
+        if let Some(block) = once()? {
+            return Ok(block);
+        }
+        let came_back = self.settle_one(slug, month, now)?;
+        let block = if came_back > 0 { once()? } else { None };
+        block.ok_or(Refusal::QuotaExceeded { resets_at: month.ends_at() })
+    }
+
+    /// Writes what was used since the last time, and gives back what blocks hold that are over. To be called every
+    /// [`METER_FLUSH_EVERY`].
+    ///
+    /// # Errors
+    /// Something could not be written: until it is, no more calls are given.
+    pub fn flush(&self, now: Micros) -> Result<(), Unavailable> {
+        self.settle_all(now, false)?;
+        let mut accounts = self.accounts.write().unwrap_or_else(PoisonError::into_inner);
+        // Who holds one may be about to take a block.
+        accounts.retain(|_, account| {
+            Arc::strong_count(account) > 1 || !account.locked().blocks.is_empty()
+        });
+        Ok(())
+    }
+
+    /// Gives back all that is not used; what is still out counts as used. From here on every call is refused.
+    ///
+    /// # Errors
+    /// Something could not be written: it is given back when its block expires.
+    pub fn close(&self, now: Micros) -> Result<(), Unavailable> {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.settle_all(now, true)
+    }
+
+    fn settle_all(&self, now: Micros, is_close: bool) -> Result<(), Unavailable> {
+        let month = Month::of(now).ok_or_else(|| Unavailable(NO_MONTH.to_owned()))?;
+        let accounts: Vec<(Arc<str>, Arc<Account>)> = {
+            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+            let pair = |(slug, account): (&Arc<str>, &Arc<Account>)| {
+                (Arc::clone(slug), Arc::clone(account))
+            };
+            accounts.iter().map(pair).collect()
+        };
+        let settled = self.settle(&accounts, month, now, is_close);
+        self.is_failing.store(settled.is_err(), Ordering::SeqCst);
+        settled.map(|_| ())
+    }
+
+    /// The same for one workspace. Gives how many calls came back to its quota.
+    fn settle_one(&self, slug: &str, month: Month, now: Micros) -> Result<u64, Unavailable> {
+        let known = {
+            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+            accounts.get_key_value(slug).map(|(slug, it)| (Arc::clone(slug), Arc::clone(it)))
+        };
+        known.map_or(Ok(0), |known| self.settle(&[known], month, now, false))
+    }
+
+    fn settle(
+        &self,
+        accounts: &[(Arc<str>, Arc<Account>)],
+        month: Month,
+        now: Micros,
+        is_close: bool,
+    ) -> Result<u64, Unavailable> {
+        let _turn = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due: Vec<(usize, Settlement)> = Vec::new();
+        let mut came_back = 0;
+        for (at, (slug, account)) in accounts.iter().enumerate() {
+            let found = account.locked().due(slug, month, now, is_close);
+            due.extend(found.into_iter().map(|settlement| (at, settlement)));
+            if due.len() >= SETTLED_TOGETHER_MAX {
+                came_back += self.write(accounts, &mut due)?;
+            }
+        }
+        Ok(came_back + self.write(accounts, &mut due)?)
+    }
+
+    fn write(
+        &self,
+        accounts: &[(Arc<str>, Arc<Account>)],
+        due: &mut Vec<(usize, Settlement)>,
+    ) -> Result<u64, Unavailable> {
+        if due.is_empty() {
+            return Ok(0);
+        }
+        let (owners, settlements): (Vec<usize>, Vec<Settlement>) = due.drain(..).unzip();
+        self.blocks.settle_all(&settlements)?;
+        let written = owners.iter().zip(&settlements);
+        Ok(written.map(|(at, settlement)| accounts[*at].1.locked().settled(settlement)).sum())
+    }
+
+    fn check_open(&self) -> Result<(), Refusal> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return unavailable("the server is ending");
+        }
+        if self.is_failing.load(Ordering::SeqCst) {
+            return unavailable(
+                "calls that were used cannot be written; none is given until they can",
+            );
+        }
+        Ok(())
+    }
+
+    fn account(&self, slug: &str) -> Result<Arc<Account>, Refusal> {
+        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(account) = accounts.get(slug) {
+            return Ok(Arc::clone(account));
+        }
+        drop(accounts);
+        let mut accounts = self.accounts.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(account) = accounts.get(slug) {
+            return Ok(Arc::clone(account));
+        }
+        if accounts.len() >= ACCOUNTS_MAX {
+            return unavailable("too many workspaces ask at once; try again");
+        }
+        let account = Arc::<Account>::default();
+        accounts.insert(Arc::from(slug), Arc::clone(&account));
+        Ok(account)
+    }
+}
+
+/// Waits until whoever takes a block has one or not. Who waited for the one that got none gets the same answer:
+/// otherwise each would ask a record that does not answer, one after the other.
+fn wait(
+    account: &Account,
+    state: MutexGuard<'_, State>,
+    month: Month,
+    deadline: Instant,
+) -> Result<(), Refusal> {
+    let attempt = state.attempt;
+    let left = deadline.saturating_duration_since(Instant::now());
+    let is_under_way = |state: &mut State| state.is_taking && state.attempt == attempt;
+    let waited = account.taken.wait_timeout_while(state, left, is_under_way);
+    let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+    if timeout.timed_out() {
+        return unavailable("another call of the workspace waits for a block of calls; try again");
+    }
+    match &state.refused {
+        Some((of, refusal)) if state.attempt == attempt && *of == month => Err(refusal.clone()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
