@@ -9,9 +9,14 @@ mod keys;
 mod private_file;
 mod secret;
 mod signing;
+pub mod token;
+mod token_cache;
+mod token_keys;
 
 pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal};
 pub use error::CredentialsError;
 pub use keys::{Created, Credentials, LOCAL_WORKSPACE, Prefix, Shown, open_or_create_signing_key};
 pub use secret::{Random, Secret, SecretHash};
 pub use signing::{KeyError, Signer, Verifier};
+pub use token_cache::{TOKENS_REMEMBERED_MAX, TokenCache};
+pub use token_keys::{TOKEN_KEYS_MAX, TokenKey, TokenKeys};

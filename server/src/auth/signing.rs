@@ -69,15 +69,15 @@ pub struct Verifier {
 pub enum KeyError {
     /// The bytes are no point of the curve, or one of small order.
     NotAKey,
-    /// There are as many keys as there may be.
-    TooMany,
+    /// There are more keys than this, which is how many there may be.
+    TooMany(usize),
 }
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAKey => f.write_str("these 32 bytes are not an Ed25519 public key"),
-            Self::TooMany => write!(f, "at most {KEYS_MAX} public keys can be trusted"),
+            Self::TooMany(max) => write!(f, "at most {max} public keys can be trusted"),
         }
     }
 }
@@ -88,7 +88,7 @@ impl Verifier {
     /// Trusts `keys`, each a published public key.
     pub fn new(keys: &[[u8; 32]]) -> Result<Self, KeyError> {
         if keys.len() > KEYS_MAX {
-            return Err(KeyError::TooMany);
+            return Err(KeyError::TooMany(KEYS_MAX));
         }
         let key = |bytes: &[u8; 32]| {
             let key = VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak());
@@ -178,7 +178,7 @@ mod tests {
         neutral[0] = 1;
         assert_eq!(Verifier::new(&[neutral]).unwrap_err(), KeyError::NotAKey);
         let good = Signer::from_seed(&[1; 32]).public();
-        assert_eq!(Verifier::new(&[good; KEYS_MAX + 1]).unwrap_err(), KeyError::TooMany);
+        assert_eq!(Verifier::new(&[good; KEYS_MAX + 1]).unwrap_err(), KeyError::TooMany(KEYS_MAX));
     }
 
     fn hex(text: &str) -> Vec<u8> {

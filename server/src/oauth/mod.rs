@@ -1,0 +1,36 @@
+//! The OAuth 2.1 authorization server: what clients send and what they are told.
+//!
+//! Owns the wire (format-spec/oauth.md): parameters, documents, errors, challenges, and what a client may be.
+//! Keeps nothing but a cache of other people's documents: who has which client, code or grant is the control
+//! store's.
+
+mod addresses;
+pub mod challenge;
+mod client_auth;
+mod client_document;
+mod client_documents;
+mod error;
+mod fetch;
+mod form;
+pub mod metadata;
+mod pkce;
+mod redirect;
+mod register;
+mod scopes;
+mod uri;
+
+pub use addresses::is_public;
+pub use client_auth::{AuthMethod, CLIENT_ID_BYTES_MAX, ShownClient};
+pub use client_document::{ClientDocument, ClientUrl, DocumentFault};
+pub use client_documents::{ClientDocuments, DOCUMENTS_MAX, FETCHES_MAX};
+pub use error::{ErrorCode, OAuthError};
+pub use fetch::{Fetch, FetchFault, Fetched, HttpFetch};
+pub use form::{FORM_BYTES_MAX, Form};
+pub use metadata::Places;
+pub use pkce::Challenge;
+pub use redirect::{REDIRECT_BYTES_MAX, Redirect, RedirectFault};
+pub use register::{
+    CLIENT_NAME_CHARS_MAX, ClientMetadata, REDIRECTS_MAX, REGISTRATION_BYTES_MAX, Registered,
+};
+pub use scopes::{Scopes, in_plain_words};
+pub use uri::UriFault;

@@ -1,0 +1,137 @@
+//! Proof key for code exchange (RFC 7636): S256 or nothing.
+//!
+//! Owns what a challenge and a verifier look like and whether they belong together.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::error::{ErrorCode, OAuthError};
+use super::form::Form;
+
+/// The one method there is.
+pub(super) const METHOD: &str = "S256";
+/// Characters of a challenge: a SHA-256 in base64url.
+const CHALLENGE_CHARS: usize = 43;
+/// Characters of a verifier, at least and at most (RFC 7636, section 4.1).
+const VERIFIER_CHARS: std::ops::RangeInclusive<usize> = 43..=128;
+
+/// The challenge of an authorization request, in its one form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Challenge([u8; 32]);
+
+impl Challenge {
+    /// The challenge of an authorization request.
+    ///
+    /// # Errors
+    /// `invalid_request` when there is none, when its method is another one than S256 or not named (which
+    /// would be `plain`), and when it is no SHA-256.
+    pub fn of_request(form: &Form) -> Result<Self, OAuthError> {
+        let challenge = form.need("code_challenge")?;
+        if form.once("code_challenge_method")? != Some(METHOD) {
+            return Err(invalid("code_challenge_method must be S256"));
+        }
+        Self::of_text(challenge)
+            .ok_or_else(|| invalid("code_challenge must be a SHA-256 in base64url, 43 characters"))
+    }
+
+    /// A challenge as [`Challenge::text`] gave it.
+    pub fn of_text(text: &str) -> Option<Self> {
+        let bytes = Some(text).filter(|text| text.len() == CHALLENGE_CHARS)?;
+        BASE64_URL_SAFE_NO_PAD.decode(bytes).ok()?.try_into().ok().map(Self)
+    }
+
+    /// The text that a client sent and a store keeps.
+    pub fn text(&self) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(self.0)
+    }
+
+    /// Whether a token request knows what this challenge was made of. Takes as long for any verifier of a
+    /// length.
+    ///
+    /// # Errors
+    /// `invalid_request` when there is no `code_verifier`, or one that cannot be; `invalid_grant` when it is
+    /// another one.
+    pub fn check(&self, form: &Form) -> Result<(), OAuthError> {
+        let verifier = form.need("code_verifier")?;
+        let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        if !VERIFIER_CHARS.contains(&verifier.len()) || !verifier.bytes().all(is_unreserved) {
+            return Err(invalid("code_verifier must be 43 to 128 letters, digits or -._~"));
+        }
+        let hash: [u8; 32] = Sha256::digest(verifier).into();
+        if hash.ct_eq(&self.0).into() {
+            return Ok(());
+        }
+        Err(OAuthError::new(ErrorCode::InvalidGrant, "code_verifier is not that of the challenge"))
+    }
+}
+
+fn invalid(description: &str) -> OAuthError {
+    OAuthError::new(ErrorCode::InvalidRequest, description)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7636, appendix B.
+    const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+    const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+
+    fn form(text: &str) -> Form {
+        Form::of_query(Some(text)).ok().unwrap()
+    }
+
+    fn challenge(text: &str) -> Result<Challenge, ErrorCode> {
+        Challenge::of_request(&form(text)).map_err(|error| error.code())
+    }
+
+    #[test]
+    fn the_example_of_rfc_7636_passes() {
+        let request = format!("code_challenge={CHALLENGE}&code_challenge_method=S256");
+        let challenge = challenge(&request).unwrap();
+        assert_eq!(challenge.text(), CHALLENGE);
+        assert_eq!(Challenge::of_text(CHALLENGE), Some(challenge.clone()));
+        assert_eq!(challenge.check(&form(&format!("code_verifier={VERIFIER}"))), Ok(()));
+    }
+
+    #[test]
+    fn no_weaker_request_is_taken() {
+        for request in [
+            String::new(),
+            "code_challenge_method=S256".into(),
+            format!("code_challenge={CHALLENGE}"),
+            format!("code_challenge={CHALLENGE}&code_challenge_method="),
+            format!("code_challenge={VERIFIER}&code_challenge_method=plain"),
+            format!("code_challenge={CHALLENGE}&code_challenge_method=s256"),
+            format!(
+                "code_challenge={CHALLENGE}&code_challenge_method=S256&code_challenge_method=plain"
+            ),
+            format!("code_challenge={CHALLENGE}%3D&code_challenge_method=S256"),
+            format!("code_challenge={}&code_challenge_method=S256", &CHALLENGE[1..]),
+            format!("code_challenge={}!&code_challenge_method=S256", &CHALLENGE[1..]),
+            // A second spelling of the same bytes.
+            format!("code_challenge={}N&code_challenge_method=S256", &CHALLENGE[..42]),
+        ] {
+            assert_eq!(challenge(&request), Err(ErrorCode::InvalidRequest), "{request}");
+        }
+    }
+
+    #[test]
+    fn a_verifier_is_there_well_formed_and_the_right_one() {
+        let challenge = Challenge::of_text(CHALLENGE).unwrap();
+        let check = |text: &str| challenge.check(&form(text)).map_err(|error| error.code());
+        let with = |verifier: &str| check(&format!("code_verifier={verifier}"));
+        for missing in ["", "code_verifier=", "verifier=a"] {
+            assert_eq!(check(missing), Err(ErrorCode::InvalidRequest), "{missing}");
+        }
+        for malformed in [&VERIFIER[1..], &"a".repeat(129), &format!("{}+", &VERIFIER[1..])] {
+            assert_eq!(with(malformed), Err(ErrorCode::InvalidRequest), "{malformed}");
+        }
+        // The challenge itself is no proof, though `plain` would take it.
+        for wrong in [CHALLENGE, &"a".repeat(43), &"~".repeat(128)] {
+            assert_eq!(with(wrong), Err(ErrorCode::InvalidGrant), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! URIs that come from elsewhere, taken in their normal form only.
+//!
+//! Two readers of an address must not differ about whose it is. So whatever a browser would quietly mend (upper
+//! case, `127.1`, a default port, dot segments, a backslash, a line end) is refused, and what is left means
+//! the same to everyone. Must not know what a URI is for.
+
+use std::fmt;
+
+use url::Url;
+
+/// Why a text is no URI that is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UriFault {
+    /// It has more bytes than this.
+    TooLong(usize),
+    /// It has a character that no URI has (RFC 3986, section 2).
+    Character,
+    /// It is no absolute URI.
+    NotAbsolute,
+    /// It has a user or a password.
+    UserInfo,
+    /// It has a fragment.
+    Fragment,
+    /// Its normal form is this, and it is not written so.
+    NotNormal(String),
+}
+
+impl fmt::Display for UriFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(max) => write!(f, "it may have {max} bytes at most"),
+            Self::Character => f.write_str("it has a character that a URI must percent-encode"),
+            Self::NotAbsolute => f.write_str("it is no absolute URI"),
+            Self::UserInfo => f.write_str("it may have no user or password"),
+            Self::Fragment => f.write_str("it may have no fragment"),
+            Self::NotNormal(normal) => write!(f, "it must be written in its normal form, {normal}"),
+        }
+    }
+}
+
+impl std::error::Error for UriFault {}
+
+/// Reads an absolute URI without user and fragment, of so many bytes at most, that is written in its normal form;
+/// an empty path may stand for `/`.
+pub(super) fn parse(text: &str, bytes_max: usize) -> Result<Url, UriFault> {
+    if text.len() > bytes_max {
+        return Err(UriFault::TooLong(bytes_max));
+    }
+    if text.contains('#') {
+        return Err(UriFault::Fragment);
+    }
+    if !text.bytes().all(is_uri_byte) {
+        return Err(UriFault::Character);
+    }
+    let url = Url::parse(text).map_err(|_| UriFault::NotAbsolute)?;
+    // An empty user is none to the parser, and still an `@` in what people read.
+    let authority = text.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = authority.split(['/', '?']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err(UriFault::UserInfo);
+    }
+    let is_normal = url.as_str() == text || url.as_str().strip_suffix('/') == Some(text);
+    if is_normal { Ok(url) } else { Err(UriFault::NotNormal(url.into())) }
+}
+
+/// Reserved, unreserved and `%` (RFC 3986, sections 2.1 to 2.3), without the `#` of a fragment.
+fn is_uri_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:/?[]@!$&'()*+,;=%".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_in_its_normal_form_is_taken_as_it_is() {
+        for good in [
+            "https://a.example",
+            "https://a.example/",
+            "https://a.example:8443/b/c?d=e&f=%20g",
+            "http://127.0.0.1:8080",
+            "http://[::1]:5173/callback",
+            "https://a.example/%C3%A9",
+            "com.example.app:/callback",
+            "com.example.app://callback/x",
+            "https://xn--bcher-kva.example/",
+        ] {
+            let url = parse(good, 100);
+            let is_same = url
+                .as_ref()
+                .is_ok_and(|url| url.as_str().trim_end_matches('/') == good.trim_end_matches('/'));
+            assert!(is_same, "{good}: {url:?}");
+        }
+    }
+
+    #[test]
+    fn what_readers_could_take_in_two_ways_is_refused() {
+        let normal = |text: &str| Err(UriFault::NotNormal(text.to_owned()));
+        for (text, wanted) in [
+            ("https://A.example/", normal("https://a.example/")),
+            ("HTTPS://a.example/", normal("https://a.example/")),
+            ("https://a.example:443/", normal("https://a.example/")),
+            ("https://a.example/b/../c", normal("https://a.example/c")),
+            ("https://a.example/./c", normal("https://a.example/c")),
+            ("https://a.example/%2e%2e/c", normal("https://a.example/c")),
+            ("http://127.1/", normal("http://127.0.0.1/")),
+            ("http://0x7f000001/", normal("http://127.0.0.1/")),
+            ("http://2130706433/", normal("http://127.0.0.1/")),
+            ("http://[0:0:0:0:0:0:0:1]/", normal("http://[::1]/")),
+            ("https:/a.example/", normal("https://a.example/")),
+            ("https:a.example", normal("https://a.example/")),
+            ("https:///a.example", normal("https://a.example/")),
+            ("https://a%2eexample/", normal("https://a.example/")),
+            ("https://a.example\\@b.example/", Err(UriFault::Character)),
+            ("https://a.example/ b", Err(UriFault::Character)),
+            ("https://a.example/\tb", Err(UriFault::Character)),
+            ("\nhttps://a.example/", Err(UriFault::Character)),
+            ("https://b\u{fc}cher.example/", Err(UriFault::Character)),
+            ("https://a.example/<script>", Err(UriFault::Character)),
+            ("https://a.example/\"", Err(UriFault::Character)),
+            ("https://a.example/#", Err(UriFault::Fragment)),
+            ("https://a.example/b#c", Err(UriFault::Fragment)),
+            ("https://user@a.example/", Err(UriFault::UserInfo)),
+            ("https://@a.example/", Err(UriFault::UserInfo)),
+            ("https://a.example:b@c.example/", Err(UriFault::UserInfo)),
+            ("com.example://user@a/", Err(UriFault::UserInfo)),
+            ("/callback", Err(UriFault::NotAbsolute)),
+            ("", Err(UriFault::NotAbsolute)),
+            ("//a.example", Err(UriFault::NotAbsolute)),
+            ("https://", Err(UriFault::NotAbsolute)),
+            ("https://a.example:99999/", Err(UriFault::NotAbsolute)),
+            ("https://[::1/", Err(UriFault::NotAbsolute)),
+        ] {
+            assert_eq!(parse(text, 100).map(|_| ()), wanted, "{text}");
+        }
+        let long = format!("https://a.example/{}", "a".repeat(100));
+        assert_eq!(parse(&long, 100), Err(UriFault::TooLong(100)));
+        assert!(parse(&long, long.len()).is_ok());
+    }
+}
