@@ -28,6 +28,7 @@ pub mod model;
 mod model_file;
 pub mod names;
 pub mod net;
+pub mod oauth;
 pub mod operator;
 pub mod parts;
 pub mod pipeline;
