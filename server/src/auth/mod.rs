@@ -13,5 +13,6 @@ mod signing;
 pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal};
 pub use error::CredentialsError;
 pub use keys::{Created, Credentials, LOCAL_WORKSPACE, Prefix, Shown};
+pub(crate) use private_file::read as read_private_file;
 pub use secret::{Random, Secret, SecretHash};
 pub use signing::{KeyError, Signer, Verifier};
