@@ -51,8 +51,8 @@ impl Page<'_> {
             .put("<title>{} - Memory recall</title>\n", &[self.title])
             .raw("<link rel=\"icon\" href=\"data:,\">\n<style>")
             .raw(STYLE)
-            .raw("</style>\n</head>\n<body>\n<header><p class=\"service\"><strong>Memory recall</strong></p></header>\n")
-            .raw("<main class=\"frame\">\n<div class=\"card\">\n")
+            .raw("</style>\n</head>\n<body>\n<header><strong>Memory recall</strong></header>\n")
+            .raw("<main>\n<div class=\"card\">\n")
             .part(&self.content)
             .raw("</div>\n</main>\n</body>\n</html>\n");
         let answer = Response { body: html.into_bytes(), ..Response::empty(self.status) };
