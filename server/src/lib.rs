@@ -22,6 +22,7 @@ pub mod ingest;
 pub mod limits;
 pub mod lines;
 pub mod log;
+pub mod mail;
 pub mod mcp;
 pub mod mcp_host;
 pub mod metrics;

@@ -16,6 +16,7 @@ mod token_keys;
 pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal};
 pub use error::CredentialsError;
 pub use keys::{Created, Credentials, LOCAL_WORKSPACE, Prefix, Shown, open_or_create_signing_key};
+pub(crate) use private_file::read as read_private_file;
 pub use secret::{Random, Secret, SecretHash};
 pub use signing::{KeyError, Signer, Verifier};
 pub use token_cache::{TOKENS_REMEMBERED_MAX, TokenCache};

@@ -48,7 +48,7 @@ pub(super) fn make_folder(folder: &Path) -> Result<bool, CredentialsError> {
 }
 
 /// The text of the private file at `path`; `None` if there is no file.
-pub(super) fn read(
+pub(crate) fn read(
     path: &Path,
     bytes_max: u64,
 ) -> Result<Option<Zeroizing<String>>, CredentialsError> {

@@ -13,6 +13,7 @@ mod error;
 mod fetch;
 mod form;
 pub mod metadata;
+pub mod pages;
 mod pkce;
 mod redirect;
 mod register;

@@ -11,19 +11,17 @@ use crate::tools::Scope;
 /// Bytes of a scope parameter; all names together have a third of that.
 const SCOPE_BYTES_MAX: usize = 512;
 
-/// What a scope lets a client do, for the person who is asked.
+/// What a scope lets a client do, for the person who is asked: goes on from "It asks to".
 pub fn in_plain_words(scope: Scope) -> &'static str {
     match scope {
-        Scope::TenantRead => {
-            "Read what is stored: memories, documents, how they hang together, and how the workspace is doing"
-        }
-        Scope::BrainProxy => "Search your memories and get answers with their evidence",
-        Scope::MemoryWrite => "Store new memories, and replace or retire old ones",
-        Scope::IngestWrite => "Read in files and texts, and keep what they say",
-        Scope::AgentState => "Keep notes on the state of its own work, and read them again",
-        Scope::AuditRead => "Read the record of who asked for what, and when",
-        Scope::BenchRun => "Run measurements, which take computing time",
-        Scope::IdentityAssert => "Say, with each request, on whose behalf it is made",
+        Scope::TenantRead => "read your memories and documents, and how they hang together",
+        Scope::BrainProxy => "ask questions and get answers from your memories",
+        Scope::MemoryWrite => "add memories and replace old ones",
+        Scope::IngestWrite => "take in files and texts",
+        Scope::AgentState => "read and change what agents keep for themselves",
+        Scope::AuditRead => "read the record of what was asked and done",
+        Scope::BenchRun => "run measurements",
+        Scope::IdentityAssert => "say, with each request, on whose behalf it is made",
     }
 }
 

@@ -1,0 +1,258 @@
+//! Where the answer to a sign-in goes, as people are told it and as the policy of the page has it.
+//!
+//! Reads no more of an address than it must show. Whether a client may have an answer there is for the caller to
+//! know; this only refuses what must never stand in a header.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Longest address that an answer is sent to, in bytes.
+const ADDRESS_BYTES_MAX: usize = 2048;
+/// Longest name of a scheme: some that belong to applications are host names turned around.
+const SCHEME_BYTES_MAX: usize = 64;
+/// Longest host name (RFC 1035, section 2.3.4).
+const HOST_BYTES_MAX: usize = 253;
+
+/// Schemes that make a browser do something else than hand an answer to an application.
+const NEVER: [&str; 17] = [
+    "about",
+    "blob",
+    "chrome",
+    "content",
+    "data",
+    "file",
+    "filesystem",
+    "ftp",
+    "intent",
+    "javascript",
+    "mailto",
+    "sms",
+    "tel",
+    "vbscript",
+    "view-source",
+    "ws",
+    "wss",
+];
+
+/// Where an answer goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    place: Place,
+    source: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// A host of the web; with its port where that is not the scheme's own.
+    Host { shown: String, is_plain: bool },
+    /// A port of this machine.
+    Here { shown: String },
+    /// An application that the system opens for a scheme.
+    Application { scheme: String },
+}
+
+impl Destination {
+    /// Of an absolute address: `https`, `http`, or the scheme of an application. `None` where it is something else,
+    /// has a user in it, or a host that is not written in ASCII letters, digits, dots and hyphens or as an IP address.
+    pub fn of(address: &str) -> Option<Destination> {
+        let is_visible = address.bytes().all(|byte| byte.is_ascii_graphic());
+        if address.len() > ADDRESS_BYTES_MAX || !is_visible {
+            return None;
+        }
+        let (scheme, rest) = address.split_once(':')?;
+        let scheme = scheme.to_ascii_lowercase();
+        match scheme.as_str() {
+            "http" | "https" => of_web(&scheme, rest),
+            _ => of_application(scheme),
+        }
+    }
+
+    /// The source expression that lets a form be answered by a redirect there (CSP 3, section 2.3.1).
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether the answer stays on the machine of the browser.
+    pub fn is_here(&self) -> bool {
+        !matches!(self.place, Place::Host { .. })
+    }
+
+    /// What people know it by.
+    pub(super) fn shown(&self) -> &str {
+        match &self.place {
+            Place::Host { shown, .. } | Place::Here { shown } => shown,
+            Place::Application { scheme } => scheme,
+        }
+    }
+
+    /// What else is to be said about it.
+    pub(super) fn remark(&self) -> &'static str {
+        match &self.place {
+            Place::Host { is_plain: false, .. } => "over an encrypted connection",
+            Place::Host { is_plain: true, .. } => "over a connection that is not encrypted",
+            Place::Here { .. } => "a program on this computer",
+            Place::Application { .. } => "the application that opens such links on this computer",
+        }
+    }
+}
+
+fn of_web(scheme: &str, rest: &str) -> Option<Destination> {
+    let authority = rest.strip_prefix("//")?.split(['/', '?', '#']).next()?;
+    let (host, port) = split_port(authority)?;
+    let host = host.to_ascii_lowercase();
+    let address = read_ip(&host);
+    if address.is_none() && !is_host_name(&host) {
+        return None;
+    }
+    let mut shown = host.clone();
+    if let Some(port) = port {
+        write!(shown, ":{port}").expect("a text takes what is written to it");
+    }
+    // A source cannot name an IPv6 address: there the scheme must do.
+    let source = match address {
+        Some(IpAddr::V6(_)) => format!("{scheme}:"),
+        _ => format!("{scheme}://{shown}"),
+    };
+    let is_here = host == "localhost" || address.is_some_and(|ip| ip.is_loopback());
+    let place = if is_here {
+        Place::Here { shown }
+    } else {
+        Place::Host { shown, is_plain: scheme == "http" }
+    };
+    Some(Destination { place, source })
+}
+
+fn of_application(scheme: String) -> Option<Destination> {
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_lowercase())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte));
+    if !is_scheme || scheme.len() > SCHEME_BYTES_MAX || NEVER.contains(&scheme.as_str()) {
+        return None;
+    }
+    Some(Destination { source: format!("{scheme}:"), place: Place::Application { scheme } })
+}
+
+/// Host and port of an authority; one with a user in it has neither.
+fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    let end_of_host = authority.rfind(']').map_or(0, |at| at + 1);
+    match authority[end_of_host..].split_once(':') {
+        None => Some((authority, None)),
+        Some((before, port)) => {
+            let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+            let number = port.parse().ok().filter(|_| is_number)?;
+            Some((&authority[..end_of_host + before.len()], Some(number)))
+        }
+    }
+}
+
+fn read_ip(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => host.parse().ok().filter(IpAddr::is_ipv4),
+    }
+}
+
+/// A last label that begins with a digit makes browsers read all of it as a number, in ways of their own.
+fn is_host_name(host: &str) -> bool {
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    host.len() <= HOST_BYTES_MAX
+        && host.split('.').all(is_label)
+        && !last.starts_with(|first: char| first.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(address: &str) -> (String, String, bool) {
+        let found = Destination::of(address).unwrap_or_else(|| panic!("{address}"));
+        (found.shown().to_owned(), found.source().to_owned(), found.is_here())
+    }
+
+    #[test]
+    fn an_address_is_shown_by_its_host_and_allowed_by_its_origin() {
+        let expected = |a: &str, b: &str, c| (a.to_owned(), b.to_owned(), c);
+        for (address, shown, source, here) in [
+            ("https://App.Example/cb?x=1", "app.example", "https://app.example", false),
+            ("https://app.example:8443/cb", "app.example:8443", "https://app.example:8443", false),
+            ("http://127.0.0.1:49152/cb", "127.0.0.1:49152", "http://127.0.0.1:49152", true),
+            ("http://localhost/cb", "localhost", "http://localhost", true),
+            ("http://[::1]:7/cb", "[::1]:7", "http:", true),
+            ("https://[2001:db8::1]/cb", "[2001:db8::1]", "https:", false),
+            ("cursor://callback/x", "cursor", "cursor:", true),
+            ("com.example.app:/cb", "com.example.app", "com.example.app:", true),
+            ("https://localhost.example/", "localhost.example", "https://localhost.example", false),
+        ] {
+            assert_eq!(of(address), expected(shown, source, here), "{address}");
+        }
+    }
+
+    #[test]
+    fn what_must_not_stand_in_a_header_is_no_destination() {
+        for address in [
+            "",
+            "https",
+            "https:",
+            "https:/x",
+            "https://",
+            "https:///x",
+            "//x/",
+            "/x",
+            "https://a;b/",
+            "https://a b/",
+            "https://a,b/",
+            "https://a'b/",
+            "https://*/",
+            "https://*.a/",
+            "https://a@b/",
+            "https://a:b@c/",
+            "https://a:/",
+            "https://a:99999/",
+            "https://a:+1/",
+            "https://[::1/",
+            "https://::1/",
+            "https://[::1]x/",
+            "https://[v1.a]/",
+            "https://a..b/",
+            "https://caf\u{e9}/",
+            "https://a\n/",
+            "https://a%20b/",
+            "https://a\\b/",
+            "http://127.1/",
+            "http://2130706433/",
+            "http://0x7f000001/",
+            "http://a.0x1/",
+            "javascript:alert(1)",
+            "JavaScript:x",
+            "data:text/html,x",
+            "file:///x",
+            "blob:x",
+            "1a:x",
+            "a;b:x",
+            ":x",
+        ] {
+            assert_eq!(Destination::of(address), None, "{address:?}");
+        }
+        assert_eq!(Destination::of(&format!("https://a/{}", "x".repeat(ADDRESS_BYTES_MAX))), None);
+        assert_eq!(Destination::of(&format!("{}:x", "x".repeat(SCHEME_BYTES_MAX + 1))), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_source_is_one_word_of_a_policy(address in "(https?://|[a-z]{1,4}:)?[ -~]{0,40}") {
+            if let Some(destination) = Destination::of(&address) {
+                let source = destination.source();
+                prop_assert!(source.bytes().all(|byte| {
+                    byte.is_ascii_alphanumeric() || b"+.-_:/".contains(&byte)
+                }), "{source}");
+                prop_assert!(!source.is_empty());
+            }
+        }
+    }
+}
