@@ -1,7 +1,8 @@
 //! The way to the operator's mail server.
 //!
-//! Each mail has a connection of its own: there are few. The server is the operator's choice, and is trusted not to answer
-//! for ever: each read and write has a time bound, and an answer at most 100,000 bytes.
+//! Each mail has a connection of its own: there are few. The server is the operator's choice, and trusted not to
+//! answer byte by byte for ever, or in a line without end: each read and write has a time bound, all of them
+//! together have none.
 
 use std::fmt;
 use std::io;

@@ -2,8 +2,8 @@
 //! time, or not at all.
 //!
 //! base64url of a version, when it ends, a number of its own, two MACs (HMAC-SHA-256) and the parameters (PAG-20). The
-//! first MAC says that it is ours, the second which browser it was shown to. Nothing in it is secret: the parameters came
-//! in an address of that browser.
+//! first MAC says that it is ours, the second which browser it was shown to. Nothing in it is secret: the parameters
+//! came in an address of that browser.
 
 use std::time::Duration;
 
