@@ -182,7 +182,10 @@ fn explained(
 }
 
 fn to_json(tried: &[Tried<'_>], decision: Decision<'_>) -> serde_json::Value {
-    let rule = |tried: &Tried<'_>| json!({"rule": tried.rule, "verdict": tried.verdict.word(), "matches": tried.matches});
+    let rule = |tried: &Tried<'_>| {
+        let Tried { rule, verdict, matches } = tried;
+        json!({"rule": rule, "verdict": verdict.word(), "matches": matches})
+    };
     json!({
         "decision": decision.verdict.word(),
         "rule": decision.rule,
@@ -210,9 +213,7 @@ mod tests {
         let said = scope("tenant-raed").unwrap_err();
         assert!(said.ends_with("did you mean \"tenant:read\"?"), "{said}");
         assert!(action("raed").unwrap_err().contains("\"read\""));
-        assert_eq!(
-            sensitivity("secret").unwrap_err(),
-            "give public, internal, confidential, restricted"
-        );
+        let said = sensitivity("secret").unwrap_err();
+        assert_eq!(said, "give public, internal, confidential, restricted");
     }
 }

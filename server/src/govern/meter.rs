@@ -46,6 +46,10 @@ const ACCOUNTS_MAX: usize = 65_536;
 /// How long a call waits for another one of its workspace that takes a block: a few writes of a slow disk.
 const TAKE_WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// How long it is remembered that a quota is used up, so that whoever goes on asking costs no transactions. What
+/// comes back from blocks of this process counts at once, and so does another quota.
+const USED_UP_FOR: Duration = Duration::from_secs(1);
+
 /// Blocks that are written together.
 const SETTLED_TOGETHER_MAX: usize = 256;
 
@@ -107,19 +111,12 @@ pub trait Blocks: Send + Sync {
         quota: Option<u64>,
     ) -> Result<Option<Block>, Unavailable>;
 
-    /// Writes what was used of a block. One that is not on record any more changes nothing, and is no error.
+    /// Writes what was used of blocks, all of them or none. One that is not on record any more changes nothing, and
+    /// is no error.
     ///
     /// # Errors
     /// The record cannot be written.
-    fn settle(&self, settlement: &Settlement) -> Result<(), Unavailable>;
-
-    /// The same for many; better in one go, which also all or none of them may be.
-    ///
-    /// # Errors
-    /// The record of at least one cannot be written.
-    fn settle_all(&self, settlements: &[Settlement]) -> Result<(), Unavailable> {
-        settlements.iter().try_for_each(|settlement| self.settle(settlement))
-    }
+    fn settle(&self, settlements: &[Settlement]) -> Result<(), Unavailable>;
 }
 
 /// Why a call may not run.
@@ -199,6 +196,8 @@ struct State {
     attempt: u64,
     /// Why the last one got none, and for which month, where that is so.
     refused: Option<(Month, Refusal)>,
+    /// That nothing is left of this quota of a month, and when that was found.
+    used_up: Option<(Month, u64, Micros)>,
 }
 
 impl Account {
@@ -214,6 +213,15 @@ impl State {
         let from = blocks.find(|held| held.free() > 0 && held.may_give(month, now))?;
         from.out += 1;
         Some(from.block.id)
+    }
+
+    /// Whether it was found a moment ago that nothing is left of this quota.
+    fn is_used_up(&self, month: Month, quota: Option<u64>, now: Micros) -> bool {
+        self.used_up.is_some_and(|(of, left, at)| {
+            let since = now.0.checked_sub(at.0).and_then(|since| u64::try_from(since).ok());
+            let is_fresh = since.is_some_and(|since| Duration::from_micros(since) < USED_UP_FOR);
+            (of, Some(left)) == (month, quota) && is_fresh
+        })
     }
 
     fn find(&mut self, month: Month, block: u64) -> Option<&mut Held> {
@@ -243,7 +251,11 @@ impl State {
             self.blocks[at].written = settlement.used;
             return 0;
         }
-        u64::from(self.blocks.remove(at).free())
+        let came_back = self.blocks.remove(at).free();
+        if came_back > 0 {
+            self.used_up = None;
+        }
+        u64::from(came_back)
     }
 }
 
@@ -343,6 +355,9 @@ impl Meter {
                 wait(&account, state, month, deadline)?;
                 continue;
             }
+            if state.is_used_up(month, quota, now) {
+                return Err(Refusal::QuotaExceeded { resets_at: month.ends_at() });
+            }
             if state.blocks.len() >= BLOCKS_EACH_MAX {
                 return unavailable("too many blocks of calls wait to be written; try again");
             }
@@ -377,6 +392,8 @@ impl Meter {
             given.map_or_else(|| unavailable(why), Ok)
         });
         if let Err(refusal) = &given {
+            let is_used_up = matches!(refusal, Refusal::QuotaExceeded { .. });
+            state.used_up = quota.filter(|_| is_used_up).map(|quota| (month, quota, now));
             state.refused = Some((month, refusal.clone()));
         }
         drop(state);
@@ -480,7 +497,7 @@ impl Meter {
             return Ok(0);
         }
         let (owners, settlements): (Vec<usize>, Vec<Settlement>) = due.drain(..).unzip();
-        self.blocks.settle_all(&settlements)?;
+        self.blocks.settle(&settlements)?;
         let written = owners.iter().zip(&settlements);
         Ok(written.map(|(at, settlement)| accounts[*at].1.locked().settled(settlement)).sum())
     }

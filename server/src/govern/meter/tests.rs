@@ -92,19 +92,21 @@ impl Blocks for Record {
         Ok(Some(Block { id, calls, expires_at }))
     }
 
-    fn settle(&self, settlement: &Settlement) -> Result<(), Unavailable> {
+    fn settle(&self, settlements: &[Settlement]) -> Result<(), Unavailable> {
         self.check()?;
         let now = *self.now.lock().unwrap();
         let mut usage = self.usage.lock().unwrap();
-        let key = (settlement.slug.to_string(), settlement.month.to_string());
-        let Some(usage) = usage.get_mut(&key) else { return Ok(()) };
-        usage.out.retain(|_, (.., expires_at)| expires_at.0 > now);
-        let Some((calls, written, _)) = usage.out.get_mut(&settlement.block) else { return Ok(()) };
-        assert!(settlement.used <= *calls && settlement.used >= *written);
-        usage.used += u64::from(settlement.used - *written);
-        *written = settlement.used;
-        if !settlement.keep {
-            usage.out.remove(&settlement.block);
+        for settlement in settlements {
+            let key = (settlement.slug.to_string(), settlement.month.to_string());
+            let Some(usage) = usage.get_mut(&key) else { continue };
+            usage.out.retain(|_, (.., expires_at)| expires_at.0 > now);
+            let Some((calls, written, _)) = usage.out.get_mut(&settlement.block) else { continue };
+            assert!(settlement.used <= *calls && settlement.used >= *written);
+            usage.used += u64::from(settlement.used - *written);
+            *written = settlement.used;
+            if !settlement.keep {
+                usage.out.remove(&settlement.block);
+            }
         }
         Ok(())
     }
@@ -184,6 +186,29 @@ fn what_failing_calls_release_is_used_by_others() {
     assert_eq!(used.load(Ordering::SeqCst), quota);
     meter.close(NOW).unwrap();
     assert_eq!(record.used("acme", "2026-11"), quota);
+}
+
+#[test]
+fn that_a_quota_is_used_up_is_asked_once_a_second_and_a_larger_one_at_once() {
+    let record = Record::at(NOVEMBER);
+    let meter = meter(&record);
+    let refuse = |now: Micros| {
+        let given = meter.reserve("acme", Some(2), now);
+        assert!(matches!(given, Err(Refusal::QuotaExceeded { .. })), "{given:?}");
+        record.writes.load(Ordering::SeqCst)
+    };
+    let [first, second] = [(); 2].map(|()| meter.reserve("acme", Some(2), NOW).unwrap());
+    let asked = refuse(NOW);
+    assert_eq!(refuse(Micros(NOVEMBER + SECOND - 1)), asked);
+    assert!(refuse(Micros(NOVEMBER + SECOND)) > asked);
+    // What fails comes back at once.
+    drop(first);
+    meter.reserve("acme", Some(2), NOW).unwrap().commit();
+    second.commit();
+    refuse(NOW);
+    meter.reserve("acme", Some(3), NOW).unwrap().commit();
+    meter.close(NOW).unwrap();
+    assert_eq!(record.used("acme", "2026-11"), 3);
 }
 
 #[test]
