@@ -54,8 +54,14 @@ fn uris(bytes: &[u8]) {
         let answer = redirect.with_code("a b&c", Some("\u{e9}#"), "https://i.example");
         let (place, query) = answer.split_once('?').expect("it has a query");
         assert!(text.starts_with(place) && !answer.contains(['#', ' ', '\r', '\n']), "{answer}");
-        let said = Form::of_query(Some(query)).expect("a query").get("code").map(str::to_owned);
-        assert!(said.as_deref() == Some("a b&c") || query.contains("code="), "{answer}");
+        // What stood there may be no UTF-8, which forms of ours are; then it is only known to end so.
+        assert!(
+            query.ends_with("code=a+b%26c&state=%C3%A9%23&iss=https%3A%2F%2Fi.example"),
+            "{answer}"
+        );
+        if let Ok(form) = Form::of_query(Some(query)) {
+            assert_eq!(form.once("code").expect("there is one"), Some("a b&c"), "{answer}");
+        }
         if redirect.is_met_by(other) {
             let other = Redirect::parse(other).expect("only a good one is met");
             assert_eq!(redirect.is_loopback(), other.is_loopback());
