@@ -114,6 +114,18 @@ SEEDS = {
             (9, "a\u200bb\x00c\x85\u2028\ufeff\x0b abcabcabc"),
         )
     ],
+    "access_tokens": [b"\x01\x00\x00A", b"\x60\x00\x00e", b"a.b.c"],
+    # First byte: a form, a registration, URIs, a header.
+    "forms": [
+        b"\x00grant_type=authorization_code&client_id=a&scope=tenant:read+brain:proxy&resource=https%3A%2F%2Fa.example",
+        b"\x00code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256&code_verifier=a",
+        b'\x01{"redirect_uris": ["https://a.example/cb", "http://127.0.0.1:3000/"], "client_name": "A",'
+        b'"token_endpoint_auth_method": "none", "grant_types": ["authorization_code", "refresh_token"]}',
+        b"\x02http://127.0.0.1:3000/cb?a=b http://127.0.0.1:4000/cb?a=b",
+        b"\x02https://a.example/client.json https://a.example/client.json",
+        b"\x02com.example.app:/cb http://[::1]:5/",
+        b"\x03Basic YSUyRGI6c2VjcmV0",
+    ],
     "grounding": [b"\x01\x00\x00A", b"x"],
     # First byte: which segment, and whether checksums are mended (below 0x80) and all is rewritten.
     "segment": [bytes([which, 64, 0, 0, 1]) for which in range(4)]

@@ -1,7 +1,9 @@
 //! The targets: what is done with one input of each.
 
+pub mod access_tokens;
 pub mod bodies;
 pub mod encoder_open;
+pub mod forms;
 pub mod grounding;
 pub mod http;
 pub mod index;
@@ -27,8 +29,10 @@ pub type Target = fn(&[u8]);
 /// The target of this name.
 pub fn named(name: &str) -> Option<Target> {
     let target: Target = match name {
+        "access_tokens" => access_tokens::run,
         "bodies" => bodies::run,
         "encoder_open" => encoder_open::run,
+        "forms" => forms::run,
         "grounding" => grounding::run,
         "http" => http::run,
         "index" => index::run,

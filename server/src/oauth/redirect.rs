@@ -11,6 +11,13 @@ use super::uri::{self, UriFault};
 
 /// Bytes of a redirect URI.
 pub const REDIRECT_BYTES_MAX: usize = 1_024;
+/// What answers add to the query, so that nothing may stand there under these names before.
+const ANSWER_NAMES: [&str; 6] = [CODE, STATE, ISSUER, ERROR, ERROR_DESCRIPTION, "error_uri"];
+const CODE: &str = "code";
+const STATE: &str = "state";
+const ISSUER: &str = "iss";
+const ERROR: &str = "error";
+const ERROR_DESCRIPTION: &str = "error_description";
 
 /// A redirect URI that may be registered, or presented.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +34,8 @@ pub enum RedirectFault {
     Uri(UriFault),
     /// It has a `*`, which would stand for nothing but itself.
     Wildcard,
+    /// Its query has this parameter, which an answer adds.
+    Reserved(&'static str),
     /// Plain HTTP, to another machine.
     PlainHttp,
     /// A scheme that any program might have.
@@ -40,6 +49,7 @@ impl fmt::Display for RedirectFault {
             Self::Wildcard => {
                 f.write_str("it may have no *: a redirect URI is compared to the letter")
             }
+            Self::Reserved(name) => write!(f, "its query may have no {name}, which answers add"),
             Self::PlainHttp => {
                 f.write_str("http is for localhost, 127.0.0.1 and [::1] only; use https")
             }
@@ -56,7 +66,7 @@ impl std::error::Error for RedirectFault {}
 
 impl Redirect {
     /// A redirect URI that may be registered: `https`; `http` to `localhost`, `127.0.0.1` or `[::1]`; a scheme with
-    /// a dot in it and a path behind it. No fragment, no user, no `*`, at most [`REDIRECT_BYTES_MAX`] bytes, in
+    /// a dot in it and a path behind it. No fragment, no user, no `*`, nothing that answers add, at most [`REDIRECT_BYTES_MAX`] bytes, in
     /// its normal form.
     ///
     /// # Errors
@@ -64,6 +74,9 @@ impl Redirect {
     pub fn parse(text: &str) -> Result<Self, RedirectFault> {
         let url = uri::parse(text, REDIRECT_BYTES_MAX).map_err(RedirectFault::Uri)?;
         let redirect = Self { text: text.to_owned(), url };
+        if let Some(name) = redirect.reserved() {
+            return Err(RedirectFault::Reserved(name));
+        }
         match redirect.url.scheme() {
             _ if text.contains('*') => Err(RedirectFault::Wildcard),
             "https" => Ok(redirect),
@@ -125,15 +138,15 @@ impl Redirect {
 
     /// The address that brings a code (RFC 6749, section 4.1.2; RFC 9207).
     pub fn with_code(&self, code: &str, state: Option<&str>, issuer: &str) -> String {
-        let state = state.map(|state| ("state", state));
-        self.answer([("code", code)].into_iter().chain(state).chain([("iss", issuer)]))
+        let state = state.map(|state| (STATE, state));
+        self.answer([(CODE, code)].into_iter().chain(state).chain([(ISSUER, issuer)]))
     }
 
     /// The address that brings an error (RFC 6749, section 4.1.2.1; RFC 9207).
     pub fn with_error(&self, error: &OAuthError, state: Option<&str>, issuer: &str) -> String {
-        let said = [("error", error.code().name()), ("error_description", error.description())];
-        let state = state.map(|state| ("state", state));
-        self.answer(said.into_iter().chain(state).chain([("iss", issuer)]))
+        let said = [(ERROR, error.code().name()), (ERROR_DESCRIPTION, error.description())];
+        let state = state.map(|state| (STATE, state));
+        self.answer(said.into_iter().chain(state).chain([(ISSUER, issuer)]))
     }
 
     /// Scheme, host, and what stands behind the port as it was written.
@@ -142,6 +155,12 @@ impl Redirect {
         let rest = self.text.get(scheme.len() + "://".len()..).unwrap_or_default();
         let path = rest.find(['/', '?']).unwrap_or(rest.len());
         (scheme, self.url.host_str(), &rest[path..])
+    }
+
+    /// A parameter of its query that answers add, too.
+    fn reserved(&self) -> Option<&'static str> {
+        let mut names = self.url.query_pairs().map(|(name, _)| name);
+        names.find_map(|name| ANSWER_NAMES.into_iter().find(|reserved| *reserved == name))
     }
 
     fn is_web(&self) -> bool {
@@ -190,6 +209,9 @@ mod tests {
             ("urn:ietf:wg:oauth:2.0:oob", scheme("urn")),
             ("https://*.example/callback", RedirectFault::Wildcard),
             ("https://app.example/*", RedirectFault::Wildcard),
+            ("https://app.example/cb?a=1&code=2", RedirectFault::Reserved("code")),
+            ("https://app.example/cb?%73tate", RedirectFault::Reserved("state")),
+            ("com.example.app:/cb?iss=https://evil.example", RedirectFault::Reserved("iss")),
             ("https://app.example/callback#x", RedirectFault::Uri(UriFault::Fragment)),
             ("https://app.example@evil.example/", RedirectFault::Uri(UriFault::UserInfo)),
             ("https://app.example\\@evil.example", RedirectFault::Uri(UriFault::Character)),

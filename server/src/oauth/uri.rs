@@ -50,7 +50,7 @@ pub(super) fn parse(text: &str, bytes_max: usize) -> Result<Url, UriFault> {
     if text.contains('#') {
         return Err(UriFault::Fragment);
     }
-    if !text.bytes().all(is_uri_byte) {
+    if !text.bytes().all(is_uri_byte) || !is_percent_encoded(text) {
         return Err(UriFault::Character);
     }
     let url = Url::parse(text).map_err(|_| UriFault::NotAbsolute)?;
@@ -67,6 +67,15 @@ pub(super) fn parse(text: &str, bytes_max: usize) -> Result<Url, UriFault> {
 /// Reserved, unreserved and `%` (RFC 3986, sections 2.1 to 2.3), without the `#` of a fragment.
 fn is_uri_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?[]@!$&'()*+,;=%".contains(&byte)
+}
+
+/// Whether two hexadecimal digits follow each `%`.
+fn is_percent_encoded(text: &str) -> bool {
+    let is_hex = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit());
+    text.split('%').skip(1).all(|rest| {
+        let mut bytes = rest.bytes();
+        is_hex(bytes.next()) && is_hex(bytes.next())
+    })
 }
 
 #[cfg(test)]
@@ -114,6 +123,10 @@ mod tests {
             ("https://a%2eexample/", normal("https://a.example/")),
             ("https://a.example\\@b.example/", Err(UriFault::Character)),
             ("https://a.example/ b", Err(UriFault::Character)),
+            ("https://a.example/%", Err(UriFault::Character)),
+            ("https://a.example/%4", Err(UriFault::Character)),
+            ("https://a.example/?a=%4g", Err(UriFault::Character)),
+            ("https://a.example/%%41", Err(UriFault::Character)),
             ("https://a.example/\tb", Err(UriFault::Character)),
             ("\nhttps://a.example/", Err(UriFault::Character)),
             ("https://b\u{fc}cher.example/", Err(UriFault::Character)),
