@@ -10,6 +10,7 @@ pub mod app;
 pub mod auth;
 pub mod cli;
 mod company;
+pub mod control;
 mod data_dir;
 pub mod embed;
 pub mod encoders;

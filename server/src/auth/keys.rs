@@ -40,6 +40,11 @@ impl Prefix {
         let goes_on = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         (starts && goes_on && text.len() <= PREFIX_BYTES_MAX).then(|| Self(text.to_owned()))
     }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl Default for Prefix {
