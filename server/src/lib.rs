@@ -11,6 +11,7 @@ pub mod auth;
 pub mod cli;
 mod company;
 pub mod config;
+pub mod control;
 mod data_dir;
 pub mod embed;
 pub mod encoders;

@@ -243,3 +243,31 @@ fn limits_of_an_import_are_those_of_the_page() {
         .collect();
     assert_eq!(written, coded);
 }
+
+#[test]
+fn limits_of_the_control_store_are_those_of_the_page() {
+    use server::control;
+    let coded = values![
+        control:
+        CACHE_BYTES_MAX,
+        RECORD_BYTES_MAX,
+        TENANTS_MAX,
+        CREDENTIALS_EACH_MAX,
+        CLIENTS_MAX,
+        CODES_MAX,
+        GRANTS_EACH_MAX,
+        REVOKED_MAX,
+        KEYS_PUBLISHED_MAX,
+        BLOCK_CALLS_MAX,
+        BLOCKS_OUT_MAX,
+        SWEPT_TOGETHER_MAX,
+        LISTED_MAX,
+    ];
+    let coded = coded.map(|(name, value)| (name.to_owned(), value));
+    let written: Vec<(String, u64)> =
+        table(&page("limits.md"), "| of the control store | value | why |")
+            .into_iter()
+            .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
+            .collect();
+    assert_eq!(written, coded);
+}

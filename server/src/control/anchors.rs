@@ -1,0 +1,76 @@
+//! The last checkpoint of each ledger, so that one whose tail was cut off shows it (CTL-80).
+
+use serde::{Deserialize, Serialize};
+
+use super::error::ControlError;
+use super::hash::Hash;
+use super::record::Record;
+use super::store::Control;
+use super::table::Look;
+use super::tenants::check_slug;
+use crate::auth::LOCAL_WORKSPACE;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Anchor {
+    seq: u64,
+    head: Hash,
+    at: u64,
+}
+
+impl Record for Anchor {
+    const TABLE: &'static str = "anchors";
+    const NUMBER: u8 = 10;
+}
+
+/// What the last checkpoint of a ledger said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastCheckpoint {
+    /// The last entry that it covers.
+    pub seq: u64,
+    /// That entry's hash.
+    pub head: [u8; 32],
+    /// When it was made, in seconds since 1970.
+    pub at: u64,
+}
+
+impl Control {
+    /// Notes the last checkpoint of a workspace's ledger, that of `local` too. One that covers less than the one
+    /// on record changes nothing.
+    ///
+    /// # Errors
+    /// `Refused` where `slug` is none, or two checkpoints of one entry differ; else a fault of the store.
+    pub fn put_anchor(&self, slug: &str, last: &LastCheckpoint) -> Result<(), ControlError> {
+        if slug != LOCAL_WORKSPACE {
+            check_slug(slug)?;
+        }
+        let anchor = Anchor { seq: last.seq, head: Hash(last.head), at: last.at };
+        self.write(|change| {
+            let known: Option<Anchor> = change.find(slug.as_bytes())?;
+            if known
+                .as_ref()
+                .is_some_and(|known| known.seq == last.seq && known.head != anchor.head)
+            {
+                let why = format!("entry {} is on record with another hash", last.seq);
+                return Err(ControlError::refused("head", why));
+            }
+            if known.is_some_and(|known| known.seq >= last.seq) {
+                return Ok(());
+            }
+            change.put(slug.as_bytes(), &anchor)
+        })
+    }
+
+    /// The last checkpoint of a workspace's ledger that was noted.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn find_anchor(&self, slug: &str) -> Result<Option<LastCheckpoint>, ControlError> {
+        let found: Option<Anchor> = self.read(|view| view.find(slug.as_bytes()))?;
+        let last = |anchor: Anchor| LastCheckpoint {
+            seq: anchor.seq,
+            head: *anchor.head.bytes(),
+            at: anchor.at,
+        };
+        Ok(found.map(last))
+    }
+}

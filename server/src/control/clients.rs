@@ -1,0 +1,260 @@
+//! Clients that registered themselves (RFC 7591), and those that the operator keeps out (CTL-30).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::ControlError;
+use super::hash::{Hash, hex};
+use super::record::Record;
+use super::store::Control;
+use super::table::{Change, Look};
+use super::tenants::LISTED_MAX;
+use super::text::{ADDRESS_BYTES_MAX, LINE_BYTES_MAX, check_line, check_word};
+use crate::auth::{Prefix, Secret};
+
+/// Clients on record. Each person's program registers itself, some of them twice; who does not sign in within a
+/// day is removed.
+pub const CLIENTS_MAX: u64 = 100_000;
+/// Redirects of one client.
+const REDIRECTS_MAX: usize = 16;
+const DAY_SECONDS: u64 = 24 * 3_600;
+/// How long a client that is not used any more, or revoked, stays on record, in seconds.
+const KEPT_SECONDS: u64 = 400 * DAY_SECONDS;
+const ID_START: char = 'c';
+const ID_BYTES: usize = 16;
+
+/// A client. Times are in seconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Client {
+    /// `client_id`: given by us, or the address of its metadata document.
+    pub id: String,
+    /// What it calls itself.
+    pub name: String,
+    /// Where answers may go.
+    pub redirect_uris: Vec<String>,
+    /// How it shows who it is at the token endpoint: `none`, `client_secret_basic` or `client_secret_post`.
+    pub auth_method: String,
+    /// What its secret is compared with.
+    #[serde(default)]
+    pub secret: Option<Hash>,
+    /// When it registered.
+    pub made_at: u64,
+    /// When somebody signed in by it last, to a day.
+    #[serde(default)]
+    pub used_at: Option<u64>,
+    /// When it was revoked.
+    #[serde(default)]
+    pub revoked_at: Option<u64>,
+}
+
+impl Record for Client {
+    const TABLE: &'static str = "clients";
+    const NUMBER: u8 = 4;
+
+    fn removed_at(&self) -> Option<u64> {
+        // Without its record, a client that is an address would be let in again.
+        if self.revoked_at.is_some() && is_address(&self.id) {
+            return None;
+        }
+        let unused = self.made_at.saturating_add(DAY_SECONDS);
+        let end = self.revoked_at.or(self.used_at);
+        Some(end.map_or(unused, |end| end.saturating_add(KEPT_SECONDS)))
+    }
+}
+
+impl Client {
+    /// Whether `presented` is its secret; `false` for one without.
+    pub fn is_secret(&self, presented: &[u8]) -> bool {
+        self.secret.is_some_and(|hash| hash == Hash::of(presented))
+    }
+}
+
+/// What a client registers as.
+#[derive(Debug, Clone, Copy)]
+pub struct NewClient<'a> {
+    /// What it calls itself.
+    pub name: &'a str,
+    /// Where answers may go; their forms are the caller's to check.
+    pub redirect_uris: &'a [String],
+    /// `none`, `client_secret_basic` or `client_secret_post`.
+    pub auth_method: &'a str,
+}
+
+/// Why a client is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientFault {
+    /// None of this id is on record.
+    Unknown,
+    /// The operator keeps it out.
+    Revoked,
+    /// The store cannot say.
+    Control(ControlError),
+}
+
+impl From<ControlError> for ClientFault {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}
+
+impl fmt::Display for ClientFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("no such client"),
+            Self::Revoked => f.write_str("the client is revoked"),
+            Self::Control(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ClientFault {}
+
+/// Whether a client names itself by the address of its metadata, so that it need not be on record.
+fn is_address(id: &str) -> bool {
+    id.starts_with("https://")
+}
+
+/// Whether what was granted to a client may be used by it.
+pub(super) fn may_use(look: &impl Look, id: &str) -> Result<bool, ControlError> {
+    let found: Option<Client> = look.find(id.as_bytes())?;
+    Ok(found.map_or(is_address(id), |client| client.revoked_at.is_none()))
+}
+
+/// Notes that a client was used, at most daily.
+pub(super) fn touch(change: &Change<'_>, id: &str, now: u64) -> Result<(), ControlError> {
+    let Some(mut client) = change.find::<Client>(id.as_bytes())? else { return Ok(()) };
+    if client.used_at.is_none_or(|used| now.saturating_sub(used) >= DAY_SECONDS) {
+        client.used_at = Some(now);
+        change.put(id.as_bytes(), &client)?;
+    }
+    Ok(())
+}
+
+impl Control {
+    /// Registers a client; gives its secret where its way of showing itself has one.
+    ///
+    /// # Errors
+    /// `Refused` where a field is not as it must be, or there are too many; else a fault of the store.
+    pub fn register_client(
+        &self,
+        new: &NewClient<'_>,
+        prefix: &Prefix,
+    ) -> Result<(Client, Option<Secret>), ControlError> {
+        check_line("client_name", new.name, LINE_BYTES_MAX)?;
+        if !(1..=REDIRECTS_MAX).contains(&new.redirect_uris.len()) {
+            let why =
+                format!("there are {}, 1 to {REDIRECTS_MAX} are allowed", new.redirect_uris.len());
+            return Err(ControlError::refused("redirect_uris", why));
+        }
+        let redirects = new.redirect_uris.iter();
+        redirects
+            .clone()
+            .try_for_each(|uri| check_line("redirect_uris", uri, ADDRESS_BYTES_MAX))?;
+        let secret = match new.auth_method {
+            "none" => None,
+            "client_secret_basic" | "client_secret_post" => {
+                Some(self.secret(&format!("{}_client_", prefix.as_str())))
+            }
+            _ => {
+                let why = "it may be none, client_secret_basic or client_secret_post";
+                return Err(ControlError::refused("token_endpoint_auth_method", why));
+            }
+        };
+        let client = Client {
+            id: format!("{ID_START}{}", hex(&self.random::<ID_BYTES>())),
+            name: new.name.to_owned(),
+            redirect_uris: new.redirect_uris.to_vec(),
+            auth_method: new.auth_method.to_owned(),
+            secret: secret.as_ref().map(|secret| Hash::of(secret.expose().as_bytes())),
+            made_at: self.now(),
+            used_at: None,
+            revoked_at: None,
+        };
+        self.write(|change| {
+            if change.count(Client::TABLE)? >= CLIENTS_MAX {
+                self.sweep_in(change)?;
+            }
+            if change.count(Client::TABLE)? >= CLIENTS_MAX {
+                let why = format!("{CLIENTS_MAX} clients are registered; try again in a day");
+                return Err(ControlError::refused("clients", why));
+            }
+            change.put(client.id.as_bytes(), &client)
+        })?;
+        Ok((client, secret))
+    }
+
+    /// The client of this id.
+    ///
+    /// # Errors
+    /// Why there is none. A client that is known by the address of its metadata is `Unknown`, which the caller
+    /// then fetches, or `Revoked`.
+    pub fn find_client(&self, id: &str) -> Result<Client, ClientFault> {
+        let found: Option<Client> = self.read(|view| view.find(id.as_bytes()))?;
+        let client = found.ok_or(ClientFault::Unknown)?;
+        if client.revoked_at.is_some() { Err(ClientFault::Revoked) } else { Ok(client) }
+    }
+
+    /// Notes that a client was used. Written at most daily.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn touch_client(&self, id: &str) -> Result<(), ControlError> {
+        let now = self.now();
+        let found: Option<Client> = self.read(|view| view.find::<Client>(id.as_bytes()))?;
+        let is_due = |used: u64| now.saturating_sub(used) >= DAY_SECONDS;
+        match found {
+            Some(client) if client.used_at.is_none_or(is_due) => {
+                self.write(|change| touch(change, id, now))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps a client out, with all that was granted to it. One that is known by the address of its metadata need
+    /// not be on record for that.
+    ///
+    /// # Errors
+    /// `Refused` where there is none; else a fault of the store.
+    pub fn revoke_client(&self, id: &str) -> Result<Client, ControlError> {
+        let now = self.now();
+        self.write(|change| {
+            let by_address = || Client {
+                id: id.to_owned(),
+                name: id.to_owned(),
+                redirect_uris: Vec::new(),
+                auth_method: "none".to_owned(),
+                secret: None,
+                made_at: now,
+                used_at: None,
+                revoked_at: None,
+            };
+            let found = change.find(id.as_bytes())?.or_else(|| is_address(id).then(by_address));
+            let none = || ControlError::refused("client_id", "there is no such client");
+            let mut client: Client = found.ok_or_else(none)?;
+            check_line("client_id", id, ADDRESS_BYTES_MAX)?;
+            client.revoked_at = client.revoked_at.or(Some(now));
+            change.put(id.as_bytes(), &client)?;
+            Ok(client)
+        })
+    }
+
+    /// Clients in order of their ids, those after `after`: `limit` or [`LISTED_MAX`](super::LISTED_MAX) at most.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn clients(&self, after: Option<&str>, limit: usize) -> Result<Vec<Client>, ControlError> {
+        let after = after.map(str::as_bytes);
+        let found = self.read(|view| view.list::<Client>(b"", after, limit.min(LISTED_MAX)))?;
+        Ok(found.into_iter().map(|(_, client)| client).collect())
+    }
+}
+
+/// An id of a client as it is named in codes and grants.
+pub(super) fn check_id(id: &str) -> Result<(), ControlError> {
+    if is_address(id) {
+        return check_line("client_id", id, ADDRESS_BYTES_MAX);
+    }
+    check_word("client_id", id)
+}

@@ -1,0 +1,165 @@
+//! The file of the control store: private from its first byte on, one process at a time, and never trusted blindly.
+//!
+//! Owns how the file is opened, and what its faults are called. Knows no records.
+
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{Builder, Database, StorageBackend};
+
+use super::error::ControlError;
+
+/// Memory for pages of the file. All of it where there are 1,000 workspaces and 10,000 credentials; redb's own
+/// bound is 1 GiB.
+pub const CACHE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+const FILE_MODE: u32 = 0o600;
+/// Bits that let someone else read, write or run a file.
+const OTHERS: u32 = 0o077;
+const MODE_BITS: u32 = 0o777;
+
+/// What an act calls the whole file.
+pub(super) const FILE: &str = "file";
+
+/// Where the bytes of a control store are.
+pub(super) trait Place: Send + Sync {
+    /// Opens it. Makes it where it is not there, if `may_make`.
+    fn open(&self, may_make: bool) -> Result<(Database, Option<Identity>), ControlError>;
+
+    /// Which file is there now; `None` where this cannot be said.
+    fn identity(&self) -> Result<Option<Identity>, ControlError>;
+}
+
+/// Tells a file from one that was put in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    fn of(about: &Metadata) -> Self {
+        Self { device: about.dev(), inode: about.ino() }
+    }
+}
+
+/// A file of the file system.
+#[derive(Debug)]
+pub(super) struct OnDisk(pub(super) PathBuf);
+
+impl Place for OnDisk {
+    fn open(&self, may_make: bool) -> Result<(Database, Option<Identity>), ControlError> {
+        let (file, about) = open_private(&self.0, may_make)?;
+        let backend = FileBackend::new(file).map_err(fault)?;
+        Ok((open_database(backend)?, Some(Identity::of(&about))))
+    }
+
+    fn identity(&self) -> Result<Option<Identity>, ControlError> {
+        let about =
+            std::fs::metadata(&self.0).map_err(|error| cannot("look at", &self.0, &error))?;
+        Ok(Some(Identity::of(&about)))
+    }
+}
+
+/// The database in `backend`, every page of which is checked first: redb trusts a file that was closed in good
+/// order, whatever became of it since.
+pub(super) fn open_database(backend: impl StorageBackend) -> Result<Database, ControlError> {
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE_BYTES_MAX).set_check_integrity_on_open(true);
+    guarded(|| builder.create_with_backend(backend))
+}
+
+fn open_private(path: &Path, may_make: bool) -> Result<(File, Metadata), ControlError> {
+    let open = OpenOptions::new().read(true).write(true).open(path);
+    let file = match open {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => make(path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let path = path.display();
+            return Err(ControlError::unavailable(format!("{path} is gone; put it back")));
+        }
+        opened => opened.map_err(|error| cannot("open", path, &error))?,
+    };
+    let about = file.metadata().map_err(|error| cannot("look at", path, &error))?;
+    let mode = about.permissions().mode() & MODE_BITS;
+    let path = path.display();
+    if !about.is_file() {
+        return Err(ControlError::unavailable(format!("{path} is not a file; move it away")));
+    }
+    if mode & OTHERS != 0 {
+        return Err(ControlError::unavailable(format!(
+            "others can get at {path} (mode {mode:03o}); run: chmod {FILE_MODE:03o} {path}"
+        )));
+    }
+    Ok((file, about))
+}
+
+/// A new file, and its name on disk.
+fn make(path: &Path) -> Result<File, ControlError> {
+    let failed = |error| cannot("create", path, &error);
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(path)
+        .map_err(failed)?;
+    // The umask can only have taken bits away, and an odd one may have taken the owner's.
+    file.set_permissions(Permissions::from_mode(FILE_MODE)).map_err(failed)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    folder.sync_all().map_err(failed)?;
+    Ok(file)
+}
+
+fn cannot(doing: &str, path: &Path, error: &io::Error) -> ControlError {
+    ControlError::unavailable(format!("could not {doing} {}: {error}", path.display()))
+}
+
+/// Does `act` on the database. A panic in there is damage that redb did not expect, and no reason to end.
+pub(super) fn guarded<T, E: Into<redb::Error>>(
+    act: impl FnOnce() -> Result<T, E>,
+) -> Result<T, ControlError> {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(done) => done.map_err(fault),
+        Err(_) => Err(ControlError::damaged(FILE, "its pages contradict one another")),
+    }
+}
+
+/// What an error of redb means here.
+fn fault(error: impl Into<redb::Error>) -> ControlError {
+    match error.into() {
+        redb::Error::Io(error) => match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                ControlError::damaged(FILE, error.to_string())
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                ControlError::unavailable(format!("the disk is full ({error}); make room"))
+            }
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                ControlError::unavailable(format!(
+                    "it cannot be written ({error}); let it be written again"
+                ))
+            }
+            _ => ControlError::unavailable(format!("{error}; look after the disk")),
+        },
+        redb::Error::Corrupted(why) => ControlError::damaged(FILE, why),
+        redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => {
+            ControlError::unavailable(
+                "another process has it open; stop that one, or ask it to do this",
+            )
+        }
+        error @ (redb::Error::TableDoesNotExist(_)
+        | redb::Error::TableTypeMismatch { .. }
+        | redb::Error::TypeDefinitionChanged { .. }
+        | redb::Error::TableIsMultimap(_)
+        | redb::Error::TransactionPoisoned
+        | redb::Error::RepairAborted
+        | redb::Error::UpgradeRequired(_)) => ControlError::damaged(FILE, error.to_string()),
+        error => ControlError::unavailable(format!("{error}; it is opened again by itself")),
+    }
+}

@@ -1,0 +1,64 @@
+//! One record: JSON behind a checksum (CTL-04, CTL-05).
+//!
+//! Owns the bytes of a value. Must not know what records mean, nor where they lie.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::ControlError;
+
+/// Bytes of one record, at most: the blocks of a month, each at its longest, are half of it. A client's
+/// redirects are a few KiB.
+pub const RECORD_BYTES_MAX: usize = 64 * 1024;
+
+const CRC_BYTES: usize = 4;
+
+/// What a table keeps.
+pub(super) trait Record: Serialize + DeserializeOwned {
+    /// The table's name.
+    const TABLE: &'static str;
+    /// Stands for the table in `expiries`; never given to another one.
+    const NUMBER: u8;
+
+    /// When nobody needs it any more, in seconds since 1970; `None` while nobody can tell.
+    fn removed_at(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// The bytes of `record`.
+pub(super) fn encode<R: Record>(record: &R) -> Result<Vec<u8>, ControlError> {
+    let mut bytes = vec![0; CRC_BYTES];
+    serde_json::to_writer(&mut bytes, record)
+        .map_err(|error| ControlError::refused(R::TABLE, error.to_string()))?;
+    if bytes.len() > RECORD_BYTES_MAX {
+        let why =
+            format!("its record would have {} bytes, {RECORD_BYTES_MAX} are allowed", bytes.len());
+        return Err(ControlError::refused(R::TABLE, why));
+    }
+    let crc = crc32c::crc32c(&bytes[CRC_BYTES..]);
+    bytes[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
+    Ok(bytes)
+}
+
+/// The record of these bytes.
+pub(super) fn decode<R: Record>(bytes: &[u8]) -> Result<R, ControlError> {
+    let damaged = |why: String| ControlError::damaged(R::TABLE, why);
+    if bytes.len() > RECORD_BYTES_MAX {
+        return Err(damaged(format!(
+            "a record has {} bytes, more than {RECORD_BYTES_MAX}",
+            bytes.len()
+        )));
+    }
+    let Some((crc, json)) = bytes.split_first_chunk::<CRC_BYTES>() else {
+        return Err(damaged(format!("a record has {} bytes only", bytes.len())));
+    };
+    if crc32c::crc32c(json) != u32::from_le_bytes(*crc) {
+        return Err(damaged("the checksum of a record is wrong".into()));
+    }
+    // The parser's message could quote the record, and with it the private key of access tokens.
+    serde_json::from_slice(json).map_err(|error| {
+        let at = format!("line {}, column {}", error.line(), error.column());
+        damaged(format!("a record does not read at {at} (CTL-05)"))
+    })
+}

@@ -1,0 +1,161 @@
+//! Whether an access token still stands: asked on every request, in one transaction (CTL-60).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::clients::may_use;
+use super::credentials::{Credential, CredentialFault, active_tenant, find_by_id};
+use super::error::ControlError;
+use super::grants::{self, Grant, find_grant};
+use super::record::Record;
+use super::store::Control;
+use super::table::Look;
+use super::tenants::Tenant;
+use super::text::check_word;
+
+/// Access tokens that are revoked and not yet expired.
+pub const REVOKED_MAX: u64 = 1_000_000;
+
+/// An access token that was revoked by itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Revoked {
+    expires_at: u64,
+}
+
+impl Record for Revoked {
+    const TABLE: &'static str = "revoked";
+    const NUMBER: u8 = 8;
+
+    fn removed_at(&self) -> Option<u64> {
+        Some(self.expires_at)
+    }
+}
+
+/// What an access token hangs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hold {
+    /// A person's sign-in.
+    Grant(Grant),
+    /// A credential, by itself.
+    Credential(Credential),
+}
+
+/// What is known of an access token that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Its workspace, which is active.
+    pub tenant: Tenant,
+    /// What it hangs on, which is good.
+    pub hold: Hold,
+}
+
+/// Why an access token does not stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StandingFault {
+    /// There is no such workspace.
+    Unknown,
+    /// The workspace is stopped.
+    Suspended,
+    /// The workspace is gone.
+    Deleted,
+    /// It is older than the workspace's tokens may be.
+    TooOld,
+    /// It was revoked.
+    Revoked,
+    /// What it hangs on is revoked, over, or not there.
+    NoHold,
+    /// The store cannot say.
+    Control(ControlError),
+}
+
+impl From<ControlError> for StandingFault {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}
+
+impl From<CredentialFault> for StandingFault {
+    fn from(fault: CredentialFault) -> Self {
+        match fault {
+            CredentialFault::Suspended => Self::Suspended,
+            CredentialFault::Deleted => Self::Deleted,
+            CredentialFault::Control(error) => Self::Control(error),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for StandingFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "the token names a workspace that is not there",
+            Self::Suspended => "the workspace is suspended",
+            Self::Deleted => "the workspace is deleted",
+            Self::TooOld => "the token is older than the workspace's tokens may be",
+            Self::Revoked => "the token is revoked",
+            Self::NoHold => "what the token was made of is revoked or over",
+            Self::Control(error) => return error.fmt(f),
+        })
+    }
+}
+
+impl std::error::Error for StandingFault {}
+
+impl Control {
+    /// Whether a token whose signature was good still stands: its workspace `slug`, what it hangs on (`sid`), its
+    /// own name (`jti`), and when it was issued (`iat`, in seconds since 1970).
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn standing(
+        &self,
+        slug: &str,
+        sid: &str,
+        jti: &str,
+        issued_at: u64,
+    ) -> Result<Standing, StandingFault> {
+        let now = self.now();
+        self.read(|view| {
+            let tenant = active_tenant(view, slug)?;
+            if issued_at < tenant.tokens_not_before {
+                return Err(StandingFault::TooOld);
+            }
+            if view.find::<Revoked>(jti.as_bytes())?.is_some() {
+                return Err(StandingFault::Revoked);
+            }
+            let hold = if sid.starts_with(grants::ID_START) {
+                let grant = find_grant(view, slug, sid)?.filter(|grant| grant.is_good(now));
+                let grant = grant.ok_or(StandingFault::NoHold)?;
+                if !may_use(view, &grant.client)? {
+                    return Err(StandingFault::NoHold);
+                }
+                Hold::Grant(grant)
+            } else {
+                let found = find_by_id(view, slug, sid)?.map(|(_, credential)| credential);
+                let good = found.filter(|credential| credential.check(now).is_ok());
+                Hold::Credential(good.ok_or(StandingFault::NoHold)?)
+            };
+            Ok(Standing { tenant, hold })
+        })
+    }
+
+    /// Revokes one access token, which would have expired at `expires_at`.
+    ///
+    /// # Errors
+    /// `Refused` where `jti` is no word, or too many are revoked; else a fault of the store.
+    pub fn revoke_token(&self, jti: &str, expires_at: u64) -> Result<(), ControlError> {
+        check_word("jti", jti)?;
+        self.write(|change| {
+            if change.count(Revoked::TABLE)? >= REVOKED_MAX {
+                self.sweep_in(change)?;
+            }
+            if change.count(Revoked::TABLE)? >= REVOKED_MAX {
+                let why = format!("{REVOKED_MAX} tokens are; end all of the workspace instead");
+                return Err(ControlError::refused("revoked", why));
+            }
+            change.put(jti.as_bytes(), &Revoked { expires_at })
+        })
+    }
+}

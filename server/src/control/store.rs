@@ -1,0 +1,296 @@
+//! The open store: transactions, and opening again after a fault.
+//!
+//! Owns the file while it is open. After a fault the file is closed and opened by its path again, at most once a
+//! second, so that the store works again once the fault is over, whoever mended it. What was acknowledged is on disk
+//! by then (CTL-07).
+
+use std::path::Path;
+use std::sync::{Arc, RwLock, RwLockWriteGuard};
+
+use engine::Micros;
+use engine::os::clock::{Clock, Random};
+use redb::{Database, ReadableDatabase};
+use serde::{Deserialize, Serialize};
+
+use super::error::ControlError;
+use super::file::{Identity, OnDisk, Place, guarded};
+use super::record::Record;
+use super::sweep::TABLES;
+use super::table::{Change, EXPIRIES, Health, Look, View};
+use crate::auth::Secret;
+
+/// The version of the tables that this build writes and reads.
+pub const VERSION: u32 = 1;
+
+/// How long the file is left alone after it was opened or could not be, in microseconds.
+const REOPEN_MICROS: i64 = 1_000_000;
+/// The same where one record is damaged, and the others are not: they wait while the file is opened.
+const REOPEN_RECORD_MICROS: i64 = 60_000_000;
+const SECOND_MICROS: i64 = 1_000_000;
+
+const VERSION_KEY: &[u8] = b"version";
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Meta {
+    version: u32,
+}
+
+impl Record for Meta {
+    const TABLE: &'static str = "meta";
+    const NUMBER: u8 = 0;
+}
+
+/// The control store of a data directory. Its acts are in the files beside this one.
+pub struct Control {
+    place: Box<dyn Place>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    state: RwLock<State>,
+}
+
+struct State {
+    open: Option<Open>,
+    /// When the file was opened last, or was to be; `None` before.
+    tried_at: Option<Micros>,
+    /// Why it is not open.
+    why: ControlError,
+    /// Whether it was open once: from then on a file that is gone is a fault.
+    was_open: bool,
+}
+
+/// Closed when it is dropped, whatever redb makes of it.
+struct Open {
+    database: Option<Database>,
+    identity: Option<Identity>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // What was acknowledged is on disk; a close that fails leaves a longer opening.
+        let closed = guarded(|| self.database.take().map_or(Ok(()), Database::close));
+        drop(closed);
+    }
+}
+
+impl Control {
+    /// Opens the store at `path`, or makes it, readable by its owner only.
+    ///
+    /// # Errors
+    /// As every act's, when it cannot be opened now; [`Control::at`] gives a store that tries again.
+    pub fn open(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, ControlError> {
+        let control = Self::at(path, clock, random);
+        control.ready()?;
+        Ok(control)
+    }
+
+    /// The store at `path`, which is opened by the first act that needs it. So whoever does not need it works
+    /// beside one that is damaged.
+    pub fn at(path: &Path, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Self::of(Box::new(OnDisk(path.to_owned())), clock, random)
+    }
+
+    pub(super) fn of(
+        place: Box<dyn Place>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        let why = ControlError::unavailable("it was not opened yet");
+        let state = State { open: None, tried_at: None, why, was_open: false };
+        Self { place, clock, random, state: RwLock::new(state) }
+    }
+
+    /// Whether acts can be done now; opens the file if need be.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub fn ready(&self) -> Result<(), ControlError> {
+        self.read(|_| Ok(()))
+    }
+
+    /// The time, in whole seconds since 1970.
+    pub(super) fn now(&self) -> u64 {
+        u64::try_from(self.clock.now().0 / SECOND_MICROS).unwrap_or(0)
+    }
+
+    /// As many random bytes.
+    pub(super) fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.random.fill(&mut bytes);
+        bytes
+    }
+
+    /// A new secret that begins with `start`.
+    pub(super) fn secret(&self, start: &str) -> Secret {
+        Secret::generate(start, &mut |bytes| self.random.fill(bytes))
+    }
+
+    /// Asks one state of the store.
+    pub(super) fn read<T, E: From<ControlError>>(
+        &self,
+        act: impl FnOnce(&View<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let health = Health::default();
+        let done = self.with_database(&health, |database| {
+            let transaction = guarded(|| database.begin_read())?;
+            Ok(act(&View { transaction: &transaction, health: &health }))
+        });
+        done?
+    }
+
+    /// Changes the store in one transaction, which is on disk when this returns. Where `act` fails, nothing changes.
+    pub(super) fn write<T, E: From<ControlError>>(
+        &self,
+        act: impl FnOnce(&Change<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.still_there()?;
+        let health = Health::default();
+        let done = self.with_database(&health, |database| {
+            let transaction = guarded(|| database.begin_write())?;
+            let done = act(&Change { transaction: &transaction, health: &health });
+            if let Some(why) = health.fault().filter(|_| done.is_ok()) {
+                return Err(why);
+            }
+            if done.is_ok() {
+                guarded(|| transaction.commit())?;
+            } else {
+                // Whatever comes of it, nothing was changed.
+                drop(guarded(|| transaction.abort()));
+            }
+            Ok(done)
+        });
+        done?
+    }
+
+    /// Runs `act` on the open file; closes it where that meets with a fault of the file.
+    fn with_database<T>(
+        &self,
+        health: &Health,
+        act: impl FnOnce(&Database) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        self.opened()?;
+        let state = self.state.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let database = state.open.as_ref().and_then(|open| open.database.as_ref());
+        let Some(database) = database else { return Err(state.why.clone()) };
+        let tried_at = state.tried_at;
+        let done = act(database);
+        drop(state);
+        let fault = done.as_ref().err().cloned().or_else(|| health.fault());
+        let is_time = |why: &ControlError| {
+            why.is_of_file() || (why.is_fault() && self.is_time(tried_at, REOPEN_RECORD_MICROS))
+        };
+        if let Some(why) = fault.filter(is_time) {
+            self.close(tried_at, &why);
+        }
+        done
+    }
+
+    /// Opens the file if it is not open and time for it.
+    fn opened(&self) -> Result<(), ControlError> {
+        let state = self.state.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if state.open.is_some() {
+            return Ok(());
+        }
+        drop(state);
+        let mut state = self.exclusive();
+        if state.open.is_none() && self.is_time(state.tried_at, REOPEN_MICROS) {
+            state.tried_at = Some(self.clock.now());
+            match self.open_now(!state.was_open) {
+                Ok(open) => {
+                    state.open = Some(open);
+                    state.was_open = true;
+                }
+                Err(why) => state.why = why,
+            }
+        }
+        if state.open.is_some() { Ok(()) } else { Err(state.why.clone()) }
+    }
+
+    fn exclusive(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether so much time went by since, or the clock was set back.
+    fn is_time(&self, since: Option<Micros>, micros: i64) -> bool {
+        let now = self.clock.now();
+        since.is_none_or(|since| now < since || now.0.saturating_sub(since.0) >= micros)
+    }
+
+    /// Closes the file that was opened at `tried_at`, unless somebody else did.
+    fn close(&self, tried_at: Option<Micros>, why: &ControlError) {
+        let mut state = self.exclusive();
+        if state.tried_at == tried_at {
+            state.open = None;
+            state.why = why.clone();
+        }
+    }
+
+    /// A change goes into the file that has the path: one that was moved away is none.
+    fn still_there(&self) -> Result<(), ControlError> {
+        self.opened()?;
+        let state = self.state.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (tried_at, held) = (state.tried_at, state.open.as_ref().map(|open| open.identity));
+        drop(state);
+        let found = self.place.identity();
+        match (held, found) {
+            (Some(held), Ok(found)) if held != found => {
+                self.close(
+                    tried_at,
+                    &ControlError::unavailable("another file was put in its place"),
+                );
+                // Of the other one it is not known when it was opened last.
+                self.exclusive().tried_at = None;
+                self.opened()
+            }
+            (_, Err(why)) => {
+                self.close(tried_at, &why);
+                Err(why)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open_now(&self, may_make: bool) -> Result<Open, ControlError> {
+        let (database, identity) = self.place.open(may_make)?;
+        let open = Open { database: Some(database), identity };
+        let database = open.database.as_ref().expect("it was just put there");
+        if !Self::is_known(database)? {
+            Self::make_tables(database)?;
+        }
+        Ok(open)
+    }
+
+    /// Whether the version is this build's; `false` where there is none yet.
+    fn is_known(database: &Database) -> Result<bool, ControlError> {
+        let transaction = guarded(|| database.begin_read())?;
+        let mut tables = guarded(|| transaction.list_tables())?;
+        if tables.next().is_none() {
+            return Ok(false);
+        }
+        let health = Health::default();
+        let view = View { transaction: &transaction, health: &health };
+        let meta: Option<Meta> = view.find(VERSION_KEY)?;
+        let found =
+            meta.ok_or_else(|| ControlError::damaged(Meta::TABLE, "it has no version"))?.version;
+        match found {
+            VERSION => Ok(true),
+            0 => Err(ControlError::damaged(Meta::TABLE, "its version is 0")),
+            _ => Err(ControlError::TooNew { found, known: VERSION }),
+        }
+    }
+
+    fn make_tables(database: &Database) -> Result<(), ControlError> {
+        let transaction = guarded(|| database.begin_write())?;
+        let health = Health::default();
+        let change = Change { transaction: &transaction, health: &health };
+        for (name, _) in TABLES {
+            change.make(name)?;
+        }
+        change.make(EXPIRIES)?;
+        change.put(VERSION_KEY, &Meta { version: VERSION })?;
+        guarded(|| transaction.commit())
+    }
+}

@@ -1,0 +1,140 @@
+//! What is over is removed, in order of time and a bounded number at once (CTL-06); and what tables there are.
+
+use super::anchors::Anchor;
+use super::clients::Client;
+use super::codes::Code;
+use super::credentials::{self, Credential, CredentialId};
+use super::error::ControlError;
+use super::grants::{self, Family, Grant};
+use super::mails::Mail;
+use super::record::{Record, decode, encode};
+use super::standing::Revoked;
+use super::store::{Control, Meta};
+use super::table::{Change, EXPIRIES, Expiry, Look};
+use super::tenants::{Tenant, drop_mail};
+use super::token_keys::TokenKeyRecord;
+use super::usage::Usage;
+
+/// Records that are removed in one transaction: some milliseconds.
+pub const SWEPT_TOGETHER_MAX: usize = 256;
+
+/// What is done with a value of a table to check it.
+type Check = fn(&[u8]) -> Result<(), ControlError>;
+
+/// All tables of records.
+pub(super) const TABLES: [(&str, Check); 13] = [
+    (Meta::TABLE, check::<Meta>),
+    (Tenant::TABLE, check::<Tenant>),
+    (Credential::TABLE, check::<Credential>),
+    (CredentialId::TABLE, check::<CredentialId>),
+    (Client::TABLE, check::<Client>),
+    (Grant::TABLE, check::<Grant>),
+    (Family::TABLE, check::<Family>),
+    (Code::TABLE, check::<Code>),
+    (Revoked::TABLE, check::<Revoked>),
+    (Mail::TABLE, check::<Mail>),
+    (Anchor::TABLE, check::<Anchor>),
+    (TokenKeyRecord::TABLE, check::<TokenKeyRecord>),
+    (Usage::TABLE, check::<Usage>),
+];
+
+fn check<R: Record>(bytes: &[u8]) -> Result<(), ControlError> {
+    let record: R = decode(bytes)?;
+    // What was read can be written again, and is the same then.
+    let again = encode(&record)?;
+    if again != encode(&decode::<R>(&again)?)? {
+        return Err(ControlError::damaged(R::TABLE, "a record changes when it is written again"));
+    }
+    Ok(())
+}
+
+/// Whether `bytes` are a record of the table `name`.
+///
+/// # Errors
+/// `Damaged` where they are not, `Refused` where there is no such table.
+pub fn check_record(name: &str, bytes: &[u8]) -> Result<(), ControlError> {
+    let found = TABLES.iter().find(|(table, _)| *table == name);
+    let (_, check) =
+        found.ok_or_else(|| ControlError::refused("table", "there is no such table"))?;
+    check(bytes)
+}
+
+impl Control {
+    /// Removes what is over: [`SWEPT_TOGETHER_MAX`] at most. Gives how many; as many as that say that there may be
+    /// more.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn sweep(&self) -> Result<usize, ControlError> {
+        let now = self.now();
+        if self.read(|view| view.over(now, 1))?.is_empty() {
+            return Ok(0);
+        }
+        self.write(|change| self.sweep_in(change))
+    }
+
+    /// The same within another act.
+    pub(super) fn sweep_in(&self, change: &Change<'_>) -> Result<usize, ControlError> {
+        let over = change.over(self.now(), SWEPT_TOGETHER_MAX)?;
+        over.iter().try_for_each(|expiry| remove(change, expiry))?;
+        Ok(over.len())
+    }
+}
+
+/// Removes what an entry of `expiries` names, and what is there for it alone.
+fn remove(change: &Change<'_>, expiry: &Expiry) -> Result<(), ControlError> {
+    match expiry.number {
+        Credential::NUMBER => {
+            if let Some(credential) = due::<Credential>(change, expiry)? {
+                credentials::remove(change, &expiry.key, &credential)?;
+            }
+        }
+        Grant::NUMBER => {
+            if let Some(grant) = due::<Grant>(change, expiry)? {
+                grants::remove(change, &grant)?;
+            }
+        }
+        Mail::NUMBER => {
+            if let Some(mail) = due::<Mail>(change, expiry)? {
+                remove_mail(change, expiry, &mail)?;
+            }
+        }
+        Client::NUMBER => remove_due::<Client>(change, expiry)?,
+        Code::NUMBER => remove_due::<Code>(change, expiry)?,
+        Revoked::NUMBER => remove_due::<Revoked>(change, expiry)?,
+        TokenKeyRecord::NUMBER => remove_due::<TokenKeyRecord>(change, expiry)?,
+        Usage::NUMBER => remove_due::<Usage>(change, expiry)?,
+        number => {
+            let why = format!("a key names table {number}, of which nothing expires");
+            return Err(ControlError::damaged(EXPIRIES, why));
+        }
+    }
+    change.forget(expiry)
+}
+
+/// The record that an entry names, if it is over at the entry's time.
+fn due<R: Record>(change: &Change<'_>, expiry: &Expiry) -> Result<Option<R>, ControlError> {
+    let found: Option<R> = change.find(&expiry.key)?;
+    Ok(found.filter(|record| record.removed_at() == Some(expiry.at)))
+}
+
+fn remove_due<R: Record>(change: &Change<'_>, expiry: &Expiry) -> Result<(), ControlError> {
+    if due::<R>(change, expiry)?.is_some() {
+        change.remove::<R>(&expiry.key)?;
+    }
+    Ok(())
+}
+
+/// The workspace forgets a link that was not used.
+fn remove_mail(change: &Change<'_>, expiry: &Expiry, mail: &Mail) -> Result<(), ControlError> {
+    let key = mail.tenant.as_bytes();
+    let tenant: Option<Tenant> = change.find(key)?;
+    let is_out =
+        |tenant: &Tenant| tenant.mail.as_ref().is_some_and(|hash| hash.bytes()[..] == expiry.key);
+    if let Some(mut tenant) = tenant.filter(is_out) {
+        drop_mail(change, &mut tenant)?;
+        return change.put(key, &tenant);
+    }
+    change.remove::<Mail>(&expiry.key)?;
+    Ok(())
+}

@@ -1,0 +1,264 @@
+//! Typed tables within one transaction: find, list, put, remove, and the times at which records are over.
+//!
+//! Owns the way from a record to its table, and `expiries`, which has one entry for each record that is over some
+//! time. Must not know what any record means.
+
+use std::cell::RefCell;
+use std::ops::Bound;
+
+use redb::{
+    ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction,
+};
+
+use super::error::ControlError;
+use super::file::guarded;
+use super::record::{Record, decode, encode};
+
+/// Key and value of every table are bytes.
+type Bytes = &'static [u8];
+
+/// Table of what is over when.
+pub(super) const EXPIRIES: &str = "expiries";
+
+const TIME_BYTES: usize = 8;
+
+fn table(name: &'static str) -> TableDefinition<'static, Bytes, Bytes> {
+    TableDefinition::new(name)
+}
+
+/// One entry of `expiries`: what to remove from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Expiry {
+    pub(super) at: u64,
+    pub(super) number: u8,
+    pub(super) key: Vec<u8>,
+}
+
+impl Expiry {
+    /// Time, table, key; the time with its highest byte first, so that the order of keys is that of times.
+    fn bytes(&self) -> Vec<u8> {
+        #[expect(clippy::big_endian_bytes, reason = "keys are ordered by their bytes")]
+        let time = self.at.to_be_bytes();
+        [&time[..], &[self.number], &self.key].concat()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, ControlError> {
+        let (time, rest) = bytes.split_first_chunk::<TIME_BYTES>().unzip();
+        let parts = time.zip(rest.and_then(<[u8]>::split_first));
+        let (time, (number, key)) =
+            parts.ok_or_else(|| ControlError::damaged(EXPIRIES, "a key is too short"))?;
+        #[expect(clippy::big_endian_bytes, reason = "keys are ordered by their bytes")]
+        let at = u64::from_be_bytes(*time);
+        Ok(Self { at, number: *number, key: key.to_vec() })
+    }
+}
+
+/// A key and its record.
+pub(super) type Entry<R> = (Vec<u8>, R);
+
+/// What can be asked within a transaction.
+pub(super) trait Look {
+    /// Calls `read` with the value of `key`, if there is one.
+    fn value<T>(
+        &self,
+        name: &'static str,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> Result<T, ControlError>,
+    ) -> Result<Option<T>, ControlError>;
+
+    /// Calls `each` with keys and values from `from` on, until it says `false`.
+    fn walk(
+        &self,
+        name: &'static str,
+        from: Bound<&[u8]>,
+        each: impl FnMut(&[u8], &[u8]) -> Result<bool, ControlError>,
+    ) -> Result<(), ControlError>;
+
+    /// How many keys a table has.
+    fn count(&self, name: &'static str) -> Result<u64, ControlError>;
+
+    /// The record of `key`.
+    fn find<R: Record>(&self, key: &[u8]) -> Result<Option<R>, ControlError> {
+        self.value(R::TABLE, key, decode)
+    }
+
+    /// Records whose keys begin with `prefix` and come after `after`, in order, `most` at most.
+    fn list<R: Record>(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> Result<Vec<Entry<R>>, ControlError> {
+        let mut found = Vec::new();
+        let from = after.map_or(Bound::Included(prefix), Bound::Excluded);
+        self.walk(R::TABLE, from, |key, value| {
+            if !key.starts_with(prefix) || found.len() >= most {
+                return Ok(false);
+            }
+            found.push((key.to_vec(), decode(value)?));
+            Ok(true)
+        })?;
+        Ok(found)
+    }
+
+    /// What is over by `now`, the earliest first, `most` at most.
+    fn over(&self, now: u64, most: usize) -> Result<Vec<Expiry>, ControlError> {
+        let mut found = Vec::new();
+        self.walk(EXPIRIES, Bound::Unbounded, |key, _| {
+            let expiry = Expiry::read(key)?;
+            if expiry.at > now || found.len() >= most {
+                return Ok(false);
+            }
+            found.push(expiry);
+            Ok(true)
+        })?;
+        Ok(found)
+    }
+}
+
+/// Whether a fault came up, so that the file has to be opened again.
+#[derive(Debug, Default)]
+pub(super) struct Health(RefCell<Option<ControlError>>);
+
+impl Health {
+    /// The worst fault so far: one of the file before one of a record.
+    pub(super) fn fault(&self) -> Option<ControlError> {
+        self.0.borrow().clone()
+    }
+
+    fn noted<T>(&self, done: Result<T, ControlError>) -> Result<T, ControlError> {
+        if let Err(why) = &done {
+            let mut known = self.0.borrow_mut();
+            let is_worse =
+                why.is_of_file() && !known.as_ref().is_some_and(ControlError::is_of_file);
+            if is_worse || (known.is_none() && why.is_fault()) {
+                *known = Some(why.clone());
+            }
+        }
+        done
+    }
+}
+
+/// One state of the store, which nobody changes.
+pub(super) struct View<'a> {
+    pub(super) transaction: &'a ReadTransaction,
+    pub(super) health: &'a Health,
+}
+
+/// One transaction: all of it, or nothing.
+pub(super) struct Change<'a> {
+    pub(super) transaction: &'a WriteTransaction,
+    pub(super) health: &'a Health,
+}
+
+fn value_in<T>(
+    table: &impl ReadableTable<Bytes, Bytes>,
+    key: &[u8],
+    read: impl FnOnce(&[u8]) -> Result<T, ControlError>,
+) -> Result<Option<T>, ControlError> {
+    let found = guarded(|| table.get(key))?;
+    found.map(|guard| read(guard.value())).transpose()
+}
+
+fn walk_in(
+    table: &impl ReadableTable<Bytes, Bytes>,
+    from: Bound<&[u8]>,
+    mut each: impl FnMut(&[u8], &[u8]) -> Result<bool, ControlError>,
+) -> Result<(), ControlError> {
+    let mut entries = guarded(|| table.range::<&[u8]>((from, Bound::Unbounded)))?;
+    while let Some((key, value)) = guarded(|| entries.next().transpose())? {
+        if !each(key.value(), value.value())? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The same words for both: their tables are of two types.
+macro_rules! look {
+    ($($way:ident)*) => {$(
+        impl Look for $way<'_> {
+            fn value<T>(
+                &self,
+                name: &'static str,
+                key: &[u8],
+                read: impl FnOnce(&[u8]) -> Result<T, ControlError>,
+            ) -> Result<Option<T>, ControlError> {
+                let opened = guarded(|| self.transaction.open_table(table(name)));
+                self.health.noted(opened.and_then(|table| value_in(&table, key, read)))
+            }
+
+            fn walk(
+                &self,
+                name: &'static str,
+                from: Bound<&[u8]>,
+                each: impl FnMut(&[u8], &[u8]) -> Result<bool, ControlError>,
+            ) -> Result<(), ControlError> {
+                let opened = guarded(|| self.transaction.open_table(table(name)));
+                self.health.noted(opened.and_then(|table| walk_in(&table, from, each)))
+            }
+
+            fn count(&self, name: &'static str) -> Result<u64, ControlError> {
+                let opened = guarded(|| self.transaction.open_table(table(name)));
+                self.health.noted(opened.and_then(|table| guarded(|| table.len())))
+            }
+        }
+    )*};
+}
+
+look!(View Change);
+
+impl Change<'_> {
+    /// Makes the table, where it is not there yet.
+    pub(super) fn make(&self, name: &'static str) -> Result<(), ControlError> {
+        let made = guarded(|| self.transaction.open_table(table(name)).map(drop));
+        self.health.noted(made)
+    }
+
+    /// Puts `record` at `key`, and what is written of its end beside it.
+    pub(super) fn put<R: Record>(&self, key: &[u8], record: &R) -> Result<(), ControlError> {
+        let bytes = encode(record)?;
+        let before = self.find::<R>(key)?.and_then(|record| record.removed_at());
+        self.insert(R::TABLE, key, &bytes)?;
+        self.move_expiry::<R>(key, before, record.removed_at())
+    }
+
+    /// Takes the record of `key` away, and gives it.
+    pub(super) fn remove<R: Record>(&self, key: &[u8]) -> Result<Option<R>, ControlError> {
+        let Some(record) = self.find::<R>(key)? else { return Ok(None) };
+        self.delete(R::TABLE, key)?;
+        self.move_expiry::<R>(key, record.removed_at(), None)?;
+        Ok(Some(record))
+    }
+
+    /// Takes an entry of `expiries` away whose record is not there.
+    pub(super) fn forget(&self, expiry: &Expiry) -> Result<(), ControlError> {
+        self.delete(EXPIRIES, &expiry.bytes())
+    }
+
+    fn move_expiry<R: Record>(
+        &self,
+        key: &[u8],
+        before: Option<u64>,
+        after: Option<u64>,
+    ) -> Result<(), ControlError> {
+        if before == after {
+            return Ok(());
+        }
+        let entry = |at| Expiry { at, number: R::NUMBER, key: key.to_vec() }.bytes();
+        before.map_or(Ok(()), |at| self.delete(EXPIRIES, &entry(at)))?;
+        after.map_or(Ok(()), |at| self.insert(EXPIRIES, &entry(at), &[]))
+    }
+
+    fn insert(&self, name: &'static str, key: &[u8], value: &[u8]) -> Result<(), ControlError> {
+        let opened = guarded(|| self.transaction.open_table(table(name)));
+        let put = opened.and_then(|mut table| guarded(|| table.insert(key, value).map(drop)));
+        self.health.noted(put)
+    }
+
+    fn delete(&self, name: &'static str, key: &[u8]) -> Result<(), ControlError> {
+        let opened = guarded(|| self.transaction.open_table(table(name)));
+        let removed = opened.and_then(|mut table| guarded(|| table.remove(key).map(drop)));
+        self.health.noted(removed)
+    }
+}

@@ -1,0 +1,277 @@
+//! Workspaces: who there is, in which state, on which plan (CTL-10 to CTL-12).
+
+use serde::{Deserialize, Serialize};
+
+use super::credentials::end_credentials;
+use super::error::ControlError;
+use super::grants::end_grants;
+use super::mails::Mail;
+use super::record::Record;
+use super::store::Control;
+use super::table::{Change, Look};
+use super::text::{LINE_BYTES_MAX, check_line, check_word};
+use crate::auth::LOCAL_WORKSPACE;
+
+/// Workspaces, the deleted ones among them: some thousands are usual, and a list of all is read in a second.
+pub const TENANTS_MAX: u64 = 100_000;
+/// Entries of one page of any list.
+pub const LISTED_MAX: usize = 256;
+
+const SLUG_BYTES_MIN: usize = 3;
+const SLUG_BYTES_MAX: usize = 40;
+
+/// What may become of a workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TenantState {
+    /// It can be used.
+    Active,
+    /// It is stopped, and can go on.
+    Suspended,
+    /// It is gone for good; its slug is not used again.
+    Deleted,
+}
+
+/// A workspace. Times are in seconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenant {
+    /// Its name in credentials and paths.
+    pub slug: String,
+    /// Its name for people.
+    pub title: String,
+    /// The name of its plan.
+    pub plan: String,
+    /// What became of it.
+    pub state: TenantState,
+    /// When it was made.
+    pub made_at: u64,
+    /// When it was deleted.
+    #[serde(default)]
+    pub deleted_at: Option<u64>,
+    /// Tokens that were issued before are good no more.
+    #[serde(default)]
+    pub tokens_not_before: u64,
+    /// Whom to write to.
+    #[serde(default)]
+    pub email: Option<String>,
+    /// When it was shown that mail to this address is read.
+    #[serde(default)]
+    pub email_verified_at: Option<u64>,
+    /// Calls of a calendar month, instead of the plan's.
+    #[serde(default)]
+    pub calls_per_month: Option<u64>,
+    /// The key in `mails` of the link that is out.
+    #[serde(default)]
+    pub(super) mail: Option<super::Hash>,
+}
+
+impl Record for Tenant {
+    const TABLE: &'static str = "tenants";
+    const NUMBER: u8 = 1;
+}
+
+/// What a new workspace is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct NewTenant<'a> {
+    /// As [`check_slug`] wants it.
+    pub slug: &'a str,
+    /// Its name for people.
+    pub title: &'a str,
+    /// The name of its plan; whether there is one is the caller's to know.
+    pub plan: &'a str,
+}
+
+/// Whether `slug` can be the name of a workspace (CTL-10).
+///
+/// # Errors
+/// `Refused`, with what is allowed.
+pub fn check_slug(slug: &str) -> Result<(), ControlError> {
+    let refused = |why: &str| Err(ControlError::refused("slug", why));
+    let bytes = slug.as_bytes();
+    if !(SLUG_BYTES_MIN..=SLUG_BYTES_MAX).contains(&bytes.len()) {
+        return refused(&format!(
+            "it has {} characters, {SLUG_BYTES_MIN} to {SLUG_BYTES_MAX} are allowed",
+            bytes.len()
+        ));
+    }
+    let is_plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    if !bytes.iter().all(|byte| is_plain(byte) || *byte == b'-') {
+        return refused("it may hold a-z, 0-9 and - only");
+    }
+    if !bytes[0].is_ascii_lowercase() || !bytes.last().is_some_and(is_plain) {
+        return refused("it must begin with a letter, and end with a letter or a digit");
+    }
+    if slug == LOCAL_WORKSPACE {
+        return refused("this name is the operator's");
+    }
+    Ok(())
+}
+
+/// The workspace, whatever became of it.
+pub(super) fn find_tenant(look: &impl Look, slug: &str) -> Result<Option<Tenant>, ControlError> {
+    let found: Option<Tenant> = look.find(slug.as_bytes())?;
+    if found.as_ref().is_some_and(|tenant| tenant.slug != slug) {
+        return Err(ControlError::damaged(Tenant::TABLE, "a record lies at another's key"));
+    }
+    Ok(found)
+}
+
+/// The workspace, if it is not deleted.
+pub(super) fn living(look: &impl Look, slug: &str) -> Result<Tenant, ControlError> {
+    let found = find_tenant(look, slug)?;
+    found
+        .filter(|tenant| tenant.state != TenantState::Deleted)
+        .ok_or_else(|| ControlError::refused("slug", "there is no such workspace"))
+}
+
+impl Control {
+    /// Makes a workspace.
+    ///
+    /// # Errors
+    /// `Refused` where a field is not as it must be, or the slug is or was used; else a fault of the store.
+    pub fn create_tenant(&self, new: &NewTenant<'_>) -> Result<Tenant, ControlError> {
+        check_slug(new.slug)?;
+        check_line("title", new.title, LINE_BYTES_MAX)?;
+        check_word("plan", new.plan)?;
+        let tenant = Tenant {
+            slug: new.slug.to_owned(),
+            title: new.title.to_owned(),
+            plan: new.plan.to_owned(),
+            state: TenantState::Active,
+            made_at: self.now(),
+            deleted_at: None,
+            tokens_not_before: 0,
+            email: None,
+            email_verified_at: None,
+            calls_per_month: None,
+            mail: None,
+        };
+        self.write(|change| {
+            if find_tenant(change, new.slug)?.is_some() {
+                let why = "it is or was the name of a workspace; take another";
+                return Err(ControlError::refused("slug", why));
+            }
+            if change.count(Tenant::TABLE)? >= TENANTS_MAX {
+                let why =
+                    format!("there are {TENANTS_MAX} workspaces, the deleted ones among them");
+                return Err(ControlError::refused("slug", why));
+            }
+            change.put(new.slug.as_bytes(), &tenant)
+        })?;
+        Ok(tenant)
+    }
+
+    /// The workspace of this name, whatever became of it.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn find_tenant(&self, slug: &str) -> Result<Option<Tenant>, ControlError> {
+        self.read(|view| find_tenant(view, slug))
+    }
+
+    /// Workspaces in order of their slugs, those after `after`: `limit` or [`LISTED_MAX`] at most.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn tenants(&self, after: Option<&str>, limit: usize) -> Result<Vec<Tenant>, ControlError> {
+        let after = after.map(str::as_bytes);
+        let found = self.read(|view| view.list::<Tenant>(b"", after, limit.min(LISTED_MAX)))?;
+        Ok(found.into_iter().map(|(_, tenant)| tenant).collect())
+    }
+
+    /// Stops a workspace: from here on nothing of it stands, until it is resumed.
+    ///
+    /// # Errors
+    /// `Refused` where there is none; else a fault of the store.
+    pub fn suspend_tenant(&self, slug: &str) -> Result<Tenant, ControlError> {
+        self.change_tenant(slug, |tenant| tenant.state = TenantState::Suspended)
+    }
+
+    /// Lets a workspace go on.
+    ///
+    /// # Errors
+    /// As [`Control::suspend_tenant`].
+    pub fn resume_tenant(&self, slug: &str) -> Result<Tenant, ControlError> {
+        self.change_tenant(slug, |tenant| tenant.state = TenantState::Active)
+    }
+
+    /// Deletes a workspace and all that could open it. Its slug stays on record.
+    ///
+    /// # Errors
+    /// As [`Control::suspend_tenant`].
+    pub fn delete_tenant(&self, slug: &str) -> Result<Tenant, ControlError> {
+        let now = self.now();
+        self.write(|change| {
+            let mut tenant = living(change, slug)?;
+            tenant.state = TenantState::Deleted;
+            tenant.deleted_at = Some(now);
+            tenant.tokens_not_before = now.saturating_add(1);
+            tenant.email = None;
+            tenant.email_verified_at = None;
+            drop_mail(change, &mut tenant)?;
+            end_credentials(change, slug, now, |_| true)?;
+            end_grants(change, slug, now, |_| true)?;
+            change.put(slug.as_bytes(), &tenant)?;
+            Ok(tenant)
+        })
+    }
+
+    /// Gives a workspace another plan.
+    ///
+    /// # Errors
+    /// As [`Control::suspend_tenant`], and `Refused` where `plan` is no word.
+    pub fn set_plan(&self, slug: &str, plan: &str) -> Result<Tenant, ControlError> {
+        check_word("plan", plan)?;
+        self.change_tenant(slug, |tenant| plan.clone_into(&mut tenant.plan))
+    }
+
+    /// Gives a workspace a quota of its own, or the plan's.
+    ///
+    /// # Errors
+    /// As [`Control::suspend_tenant`].
+    pub fn set_quota(&self, slug: &str, calls: Option<u64>) -> Result<Tenant, ControlError> {
+        self.change_tenant(slug, |tenant| tenant.calls_per_month = calls)
+    }
+
+    /// Gives a workspace another title.
+    ///
+    /// # Errors
+    /// As [`Control::suspend_tenant`], and `Refused` where `title` is none.
+    pub fn set_title(&self, slug: &str, title: &str) -> Result<Tenant, ControlError> {
+        check_line("title", title, LINE_BYTES_MAX)?;
+        self.change_tenant(slug, |tenant| title.clone_into(&mut tenant.title))
+    }
+
+    /// Ends every access token that was issued for the workspace so far, this second included.
+    ///
+    /// # Errors
+    /// As [`Control::suspend_tenant`].
+    pub fn end_tokens(&self, slug: &str) -> Result<Tenant, ControlError> {
+        let from = self.now().saturating_add(1);
+        let later = |tenant: &mut Tenant| {
+            tenant.tokens_not_before = tenant.tokens_not_before.max(from);
+        };
+        self.change_tenant(slug, later)
+    }
+
+    fn change_tenant(
+        &self,
+        slug: &str,
+        edit: impl FnOnce(&mut Tenant),
+    ) -> Result<Tenant, ControlError> {
+        self.write(|change| {
+            let mut tenant = living(change, slug)?;
+            edit(&mut tenant);
+            change.put(slug.as_bytes(), &tenant)?;
+            Ok(tenant)
+        })
+    }
+}
+
+/// Takes away the link that is out, so that it does nothing any more.
+pub(super) fn drop_mail(change: &Change<'_>, tenant: &mut Tenant) -> Result<(), ControlError> {
+    if let Some(hash) = tenant.mail.take() {
+        change.remove::<Mail>(hash.bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,407 @@
+//! Clients, codes, grants, refresh tokens, what stands, and what is over.
+
+use super::*;
+
+#[test]
+fn a_code_becomes_a_grant_and_spends_its_key() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    make_tenant(control, "other");
+    let client = register(control);
+    let key = issue(control, "acme", Kind::Once);
+    let elsewhere = code_for(control, "other", &client, &key.secret).map(|_| ());
+    assert_eq!(elsewhere, Err(SignInError::Key(CredentialFault::Unknown)));
+    let code = code_for(control, "acme", &client, &key.secret).unwrap();
+    let again = code_for(control, "acme", &client, &key.secret).map(|_| ());
+    assert_eq!(again, Err(SignInError::Key(CredentialFault::Spent)));
+    let redeemed = redeem(control, &code, &client).unwrap();
+    let grant = &redeemed.grant;
+    assert_eq!(grant.principal, format!("key:{}", key.credential.id));
+    assert_eq!(
+        (grant.scopes.as_slice(), grant.resource.as_str()),
+        (&scopes(&["tenant:read"])[..], RESOURCE)
+    );
+    let standing = control.standing("acme", &grant.id, "jti", START).unwrap();
+    assert_eq!(standing.hold, Hold::Grant(grant.clone()));
+    assert_eq!(
+        control.standing("other", &grant.id, "jti", START).unwrap_err(),
+        StandingFault::NoHold
+    );
+    assert_eq!(control.find_client(&client).unwrap().used_at, Some(START));
+}
+
+#[test]
+fn a_key_of_the_free_lane_signs_in_again_and_scopes_stay_within_it() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let key = issue(control, "acme", Kind::User);
+    for _ in 0..2 {
+        let code = code_for(control, "acme", &client, &key.secret).unwrap();
+        redeem(control, &code, &client).unwrap();
+    }
+    let few = scopes(&["brain:proxy"]);
+    let new = NewCredential { kind: Kind::User, name: Some("ann"), scopes: &few, expires_at: None };
+    let key = control.issue_credential("acme", &new, &Prefix::default()).unwrap();
+    let wider = code_for(control, "acme", &client, &key.secret).map(|_| ());
+    assert_eq!(wider, Err(SignInError::WiderScope));
+    assert_eq!(key.credential.principal(), "user:ann");
+    let bearer = issue(control, "acme", Kind::Bearer);
+    let wrong_kind = code_for(control, "acme", &client, &bearer.secret).map(|_| ());
+    assert_eq!(wrong_kind, Err(SignInError::Key(CredentialFault::Unknown)));
+}
+
+#[test]
+fn whoever_redeems_a_code_shows_all_that_was_asked_and_else_changes_nothing() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let code = code(control, "acme", &client);
+    let good = shown(&code, &client);
+    for _ in 0..2 {
+        for (wrong, fault) in [
+            (Redemption { code: b"recalld_code_", ..good }, RedeemError::Unknown),
+            (Redemption { client: "c0", ..good }, RedeemError::WrongClient),
+            (
+                Redemption { redirect_uri: "https://evil.example/", ..good },
+                RedeemError::WrongRedirect,
+            ),
+            (
+                Redemption { resource: Some("https://memory.example"), ..good },
+                RedeemError::WrongResource,
+            ),
+            (Redemption { verifier: CHALLENGE, ..good }, RedeemError::WrongVerifier),
+        ] {
+            let found = control.redeem_code(&wrong, &Prefix::default()).map(|_| ());
+            assert_eq!(found, Err(fault));
+        }
+        // The first time before it is redeemed, the second time after.
+        let redeemed = control.redeem_code(&good, &Prefix::default());
+        if let Ok(redeemed) = redeemed {
+            assert!(control.standing("acme", &redeemed.grant.id, "j", START).is_ok());
+        }
+    }
+}
+
+#[test]
+fn a_replay_revokes_the_grant_only_if_it_shows_all_that_was_asked() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let code = code(control, "acme", &client);
+    let redeemed = redeem(control, &code, &client).unwrap();
+    let stands = || control.standing("acme", &redeemed.grant.id, "j", START).is_ok();
+    let wrong = Redemption { verifier: "guessed", ..shown(&code, &client) };
+    let refused = control.redeem_code(&wrong, &Prefix::default()).map(|_| ());
+    assert_eq!((refused, stands()), (Err(RedeemError::WrongVerifier), true));
+    ground.clock.pass(3_600);
+    let replayed = redeem(control, &code, &client).map(|_| ());
+    assert_eq!((replayed, stands()), (Err(RedeemError::Replayed), false));
+    let used = control.refresh(redeemed.refresh.expose().as_bytes(), &client, None, None);
+    assert_eq!(used.map(|_| ()), Err(RefreshError::Revoked));
+}
+
+#[test]
+fn a_code_ends_after_a_minute_and_with_its_key_client_and_workspace() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let redeem = |code: &Secret| redeem(control, code, &client).map(|_| ());
+    let late = code(control, "acme", &client);
+    ground.clock.pass(59);
+    let second = code(control, "acme", &client);
+    ground.clock.pass(1);
+    assert_eq!((redeem(&late), redeem(&second)), (Err(RedeemError::Expired), Ok(())));
+
+    let key = issue(control, "acme", Kind::User);
+    let code_of_key = code_for(control, "acme", &client, &key.secret).unwrap();
+    control.revoke_credential("acme", &key.credential.id).unwrap();
+    assert_eq!(redeem(&code_of_key), Err(RedeemError::Revoked));
+
+    let stopped = code(control, "acme", &client);
+    control.suspend_tenant("acme").unwrap();
+    assert_eq!(redeem(&stopped), Err(RedeemError::Suspended));
+    control.resume_tenant("acme").unwrap();
+    control.revoke_client(&client).unwrap();
+    assert_eq!(redeem(&stopped), Err(RedeemError::WrongClient));
+}
+
+#[test]
+fn of_fifty_who_redeem_a_code_at_once_one_wins() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let code = code(control, "acme", &client);
+    let barrier = std::sync::Barrier::new(50);
+    let outcomes: Vec<Result<(), RedeemError>> = std::thread::scope(|scope| {
+        let one = || {
+            barrier.wait();
+            redeem(control, &code, &client).map(|_| ())
+        };
+        let threads: Vec<_> = (0..50).map(|_| scope.spawn(one)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let replayed =
+        outcomes.iter().filter(|outcome| **outcome == Err(RedeemError::Replayed)).count();
+    assert_eq!((won, replayed), (1, 49), "{outcomes:?}");
+    let grants = control.grants("acme", None, 10).unwrap();
+    assert_eq!(grants.len(), 1);
+    assert!(grants[0].revoked_at.is_some(), "the replays revoked it");
+}
+
+#[test]
+fn of_fifty_who_sign_in_with_a_one_time_key_at_once_one_wins() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let key = issue(control, "acme", Kind::Once);
+    let won = std::thread::scope(|scope| {
+        let one = || code_for(control, "acme", &client, &key.secret).is_ok();
+        let threads: Vec<_> = (0..50).map(|_| scope.spawn(one)).collect();
+        threads
+            .into_iter()
+            .filter(|_| true)
+            .map(|thread| thread.join().unwrap())
+            .filter(|won| *won)
+            .count()
+    });
+    assert_eq!(won, 1);
+}
+
+#[test]
+fn a_refresh_token_is_good_once_and_its_reuse_ends_the_family() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let redeemed = sign_in(control, "acme", &client);
+    let refresh = |token: &Secret| control.refresh(token.expose().as_bytes(), &client, None, None);
+    ground.clock.pass(29 * 24 * 3_600);
+    let second = refresh(&redeemed.refresh).unwrap();
+    assert_eq!((second.grant.number, second.scopes.as_slice()), (1, &redeemed.grant.scopes[..]));
+    ground.clock.pass(29 * 24 * 3_600);
+    let third = refresh(&second.refresh).unwrap();
+    assert_eq!(third.grant.id, redeemed.grant.id);
+    assert_eq!(refresh(&redeemed.refresh).map(|_| ()), Err(RefreshError::Reused));
+    assert_eq!(refresh(&third.refresh).map(|_| ()), Err(RefreshError::Revoked));
+    let now = START + 58 * 24 * 3_600;
+    let standing = control.standing("acme", &redeemed.grant.id, "j", now);
+    assert_eq!(standing.unwrap_err(), StandingFault::NoHold);
+
+    let other = sign_in(control, "acme", &client);
+    ground.clock.pass(30 * 24 * 3_600);
+    assert_eq!(refresh(&other.refresh).map(|_| ()), Err(RefreshError::Expired));
+}
+
+#[test]
+fn a_refresh_token_is_bound_to_client_resource_and_scopes() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let (client, other) = (register(control), register(control));
+    let redeemed = sign_in(control, "acme", &client);
+    let token = redeemed.refresh.expose().as_bytes();
+    let wide = scopes(&["tenant:read", "brain:proxy"]);
+    let ask = |client: &str, resource, scopes| {
+        control.refresh(token, client, resource, scopes).map(|_| ())
+    };
+    assert_eq!(ask(&other, None, None), Err(RefreshError::WrongClient));
+    assert_eq!(ask(&client, Some("https://other.example"), None), Err(RefreshError::WrongResource));
+    assert_eq!(ask(&client, None, Some(&wide)), Err(RefreshError::WiderScope));
+    let nonsense = control.refresh(b"short", &client, None, None).map(|_| ());
+    assert_eq!(nonsense, Err(RefreshError::Unknown));
+    control.suspend_tenant("acme").unwrap();
+    assert_eq!(ask(&client, None, None), Err(RefreshError::Suspended));
+    control.resume_tenant("acme").unwrap();
+    // Fewer scopes are for one access token; the grant keeps its own.
+    let next = control.refresh(token, &client, Some(RESOURCE), Some(&[])).unwrap();
+    assert!(next.scopes.is_empty() && next.grant.scopes == scopes(&["tenant:read"]));
+    control
+        .refresh(next.refresh.expose().as_bytes(), &client, None, Some(&next.grant.scopes))
+        .unwrap();
+}
+
+#[test]
+fn of_fifty_who_refresh_at_once_at_most_one_wins() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let token = sign_in(control, "acme", &client).refresh;
+    let won = std::thread::scope(|scope| {
+        let one = || control.refresh(token.expose().as_bytes(), &client, None, None).is_ok();
+        let threads: Vec<_> = (0..50).map(|_| scope.spawn(one)).collect();
+        let joined: Vec<bool> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        joined.into_iter().filter(|won| *won).count()
+    });
+    assert_eq!(won, 1);
+    assert!(control.grants("acme", None, 1).unwrap()[0].revoked_at.is_some());
+}
+
+#[test]
+fn a_token_stands_until_any_of_its_reasons_falls() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let grant = sign_in(control, "acme", &client).grant.id;
+    let key = issue(control, "acme", Kind::Workspace).credential.id;
+    let ask = |sid: &str, jti: &str, at| control.standing("acme", sid, jti, at).map(|_| ());
+    assert_eq!((ask(&grant, "a", START), ask(&key, "b", START)), (Ok(()), Ok(())));
+    assert_eq!(control.standing("nobody", &key, "b", START).unwrap_err(), StandingFault::Unknown);
+    assert_eq!(ask("k00", "b", START), Err(StandingFault::NoHold));
+    control.revoke_token("a", START + 3_600).unwrap();
+    assert_eq!(
+        (ask(&grant, "a", START), ask(&grant, "b", START)),
+        (Err(StandingFault::Revoked), Ok(()))
+    );
+    control.end_tokens("acme").unwrap();
+    assert_eq!(ask(&key, "b", START), Err(StandingFault::TooOld));
+    assert_eq!(ask(&key, "b", START + 1), Ok(()));
+    control.suspend_tenant("acme").unwrap();
+    assert_eq!(ask(&key, "b", START + 1), Err(StandingFault::Suspended));
+    control.resume_tenant("acme").unwrap();
+    control.revoke_client(&client).unwrap();
+    assert_eq!(ask(&grant, "b", START + 1), Err(StandingFault::NoHold));
+    control.revoke_credential("acme", &key).unwrap();
+    assert_eq!(ask(&key, "b", START + 1), Err(StandingFault::NoHold));
+}
+
+#[test]
+fn grants_fall_with_their_credential_and_by_revocation() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let key = issue(control, "acme", Kind::User);
+    let of_key = code_for(control, "acme", &client, &key.secret).unwrap();
+    let of_key = redeem(control, &of_key, &client).unwrap();
+    let other = sign_in(control, "acme", &client);
+    let stands =
+        |redeemed: &Redeemed| control.standing("acme", &redeemed.grant.id, "j", START).is_ok();
+    control.revoke_credential("acme", &key.credential.id).unwrap();
+    assert_eq!((stands(&of_key), stands(&other)), (false, true));
+    let token = other.refresh.expose().as_bytes();
+    assert_eq!(control.revoke_refresh(token, "c1"), Ok(false), "another client's");
+    assert_eq!(control.revoke_refresh(b"nonsense", &client), Ok(false));
+    assert!(stands(&other));
+    assert_eq!(control.revoke_refresh(token, &client), Ok(true));
+    assert!(!stands(&other));
+}
+
+#[test]
+fn clients_that_nobody_uses_go_after_a_day_and_an_address_stays_out_for_good() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let (used, unused) = (register(control), register(control));
+    sign_in(control, "acme", &used);
+    let address = "https://client.example/metadata.json";
+    assert_eq!(control.find_client(address).unwrap_err(), ClientFault::Unknown);
+    control.revoke_client(address).unwrap();
+    ground.clock.pass(24 * 3_600);
+    while control.sweep().unwrap() > 0 {}
+    assert_eq!(control.find_client(&unused).unwrap_err(), ClientFault::Unknown);
+    assert!(control.find_client(&used).is_ok());
+    ground.clock.pass(3);
+    control.touch_client(&used).unwrap();
+    assert_eq!(control.find_client(&used).unwrap().used_at, Some(START + 24 * 3_600 + 3));
+    ground.clock.pass(401 * 24 * 3_600);
+    while control.sweep().unwrap() > 0 {}
+    assert_eq!(control.find_client(&used).unwrap_err(), ClientFault::Unknown);
+    assert_eq!(control.find_client(address).unwrap_err(), ClientFault::Revoked);
+    assert_eq!(control.clients(None, 10).unwrap().len(), 1);
+    assert!(control.revoke_client("c00").is_err());
+}
+
+#[test]
+fn a_client_with_a_secret_is_known_by_it() {
+    let ground = Ground::new();
+    let uris = vec![REDIRECT.to_owned()];
+    let new = NewClient { name: "n", redirect_uris: &uris, auth_method: "client_secret_post" };
+    let (client, secret) = ground.control.register_client(&new, &Prefix::default()).unwrap();
+    let found = ground.control.find_client(&client.id).unwrap();
+    assert!(found.is_secret(secret.unwrap().expose().as_bytes()) && !found.is_secret(b""));
+    for bad in [
+        NewClient { auth_method: "private_key_jwt", ..new },
+        NewClient { redirect_uris: &[], ..new },
+        NewClient { name: "", ..new },
+    ] {
+        assert!(ground.control.register_client(&bad, &Prefix::default()).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_new_key_signs_and_the_old_one_stays_until_its_tokens_are_over() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    let seeds = || -> Vec<[u8; 32]> {
+        control.token_keys().unwrap().iter().map(|key| *key.seed.expose()).collect()
+    };
+    let first = seeds();
+    assert_eq!((first.len(), seeds()), (1, first.clone()));
+    ground.clock.pass(1);
+    let rotated = control.rotate_token_key(3_600).unwrap();
+    assert_eq!((rotated.len(), *rotated[1].seed.expose()), (2, first[0]));
+    assert_ne!(*rotated[0].seed.expose(), first[0]);
+    ground.clock.pass(3_600);
+    assert_eq!(seeds().len(), 2);
+    ground.clock.pass(60);
+    assert_eq!(seeds(), [*rotated[0].seed.expose()]);
+    assert_eq!(control.sweep().unwrap(), 1);
+    assert_eq!(seeds(), [*rotated[0].seed.expose()]);
+    for _ in 1..KEYS_PUBLISHED_MAX {
+        control.rotate_token_key(3_600).unwrap();
+    }
+    assert!(matches!(control.rotate_token_key(1), Err(ControlError::Refused { .. })));
+    assert!(!format!("{:?}", control.token_keys().unwrap()[0]).contains(&hash::hex(&seeds()[0])));
+}
+
+#[test]
+fn an_anchor_never_goes_back() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    let at = |seq, byte| LastCheckpoint { seq, head: [byte; 32], at: START };
+    assert_eq!(control.find_anchor("local").unwrap(), None);
+    control.put_anchor("local", &at(9, 1)).unwrap();
+    control.put_anchor("local", &at(8, 2)).unwrap();
+    assert_eq!(control.find_anchor("local").unwrap(), Some(at(9, 1)));
+    assert!(control.put_anchor("local", &at(9, 2)).is_err());
+    control.put_anchor("local", &at(10, 3)).unwrap();
+    let ground = ground.reopened();
+    assert_eq!(ground.control.find_anchor("local").unwrap(), Some(at(10, 3)));
+}
+
+#[test]
+fn what_is_over_is_removed_in_steps_and_nothing_else() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let kept = issue(control, "acme", Kind::User);
+    for number in 0..SWEPT_TOGETHER_MAX {
+        control.revoke_token(&format!("jti{number}"), START + 60).unwrap();
+    }
+    let grant = sign_in(control, "acme", &client).grant;
+    assert_eq!(control.sweep().unwrap(), 0);
+    ground.clock.pass(60);
+    assert_eq!(control.sweep().unwrap(), SWEPT_TOGETHER_MAX);
+    assert_eq!(control.sweep().unwrap(), 0);
+    assert!(control.standing("acme", &grant.id, "jti0", START).is_ok());
+    ground.clock.pass(40 * 24 * 3_600);
+    while control.sweep().unwrap() > 0 {}
+    let rows = |name| control.read(|view| table::Look::count(view, name)).unwrap();
+    let left =
+        ["grants", "refresh", "codes", "revoked", "credentials", "credential_ids", "tenants"];
+    assert_eq!(left.map(rows), [0, 0, 0, 0, 1, 1, 1]);
+    assert!(control.find_credential(kept.secret.expose().as_bytes(), &[Kind::User]).is_ok());
+    assert_eq!(rows("expiries"), 1, "the client, which was used");
+}

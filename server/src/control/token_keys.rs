@@ -1,0 +1,106 @@
+//! The private keys of access tokens: the one that signs, and those whose tokens are still good (CTL-70).
+
+use serde::{Deserialize, Serialize};
+
+use super::error::ControlError;
+use super::hash::{Seed, hex};
+use super::record::Record;
+use super::store::Control;
+use super::table::{Change, Look};
+use crate::auth::Signer;
+
+/// Keys on record at a time.
+pub const KEYS_PUBLISHED_MAX: usize = 16;
+
+/// A private key. Times are in seconds since 1970.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TokenKeyRecord {
+    /// What the key is made of.
+    pub seed: Seed,
+    /// When it was made.
+    pub made_at: u64,
+    /// When another one took its place; `None` for the one that signs.
+    #[serde(default)]
+    pub retired_at: Option<u64>,
+    /// When the last of its tokens expires, and nobody needs it any more.
+    #[serde(default)]
+    pub published_until: Option<u64>,
+}
+
+impl Record for TokenKeyRecord {
+    const TABLE: &'static str = "token_keys";
+    const NUMBER: u8 = 11;
+
+    fn removed_at(&self) -> Option<u64> {
+        self.published_until
+    }
+}
+
+/// All keys whose tokens may be good at `now`, the one that signs first, then the youngest.
+fn published(look: &impl Look, now: u64) -> Result<Vec<(Vec<u8>, TokenKeyRecord)>, ControlError> {
+    // Those that are over and not removed yet lie between them.
+    let mut keys = look.list::<TokenKeyRecord>(b"", None, 2 * KEYS_PUBLISHED_MAX)?;
+    keys.retain(|(_, key)| key.published_until.is_none_or(|end| now < end));
+    keys.sort_by_key(|(_, key)| std::cmp::Reverse((key.retired_at.is_none(), key.made_at)));
+    Ok(keys)
+}
+
+impl Control {
+    /// The keys of access tokens: first the one that signs, then those that it replaced. Makes the first one.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn token_keys(&self) -> Result<Vec<TokenKeyRecord>, ControlError> {
+        let now = self.now();
+        let found = self.read(|view| published(view, now))?;
+        if found.first().is_some_and(|(_, key)| key.retired_at.is_none()) {
+            return Ok(found.into_iter().map(|(_, key)| key).collect());
+        }
+        let made = self.write(|change| {
+            let found = published(change, now)?;
+            if found.first().is_none_or(|(_, key)| key.retired_at.is_some()) {
+                self.put_key(change, now)?;
+            }
+            published(change, now)
+        })?;
+        Ok(made.into_iter().map(|(_, key)| key).collect())
+    }
+
+    /// Has a new key sign from now on. The one before stays published for as long as its last token may live,
+    /// `token_seconds_max`. Gives all keys, the new one first.
+    ///
+    /// # Errors
+    /// `Refused` where as many are published as may be; else a fault of the store.
+    pub fn rotate_token_key(
+        &self,
+        token_seconds_max: u64,
+    ) -> Result<Vec<TokenKeyRecord>, ControlError> {
+        let now = self.now();
+        let keys = self.write(|change| {
+            let known = published(change, now)?;
+            if known.len() >= KEYS_PUBLISHED_MAX {
+                let why =
+                    format!("{KEYS_PUBLISHED_MAX} are published; wait until tokens of one expired");
+                return Err(ControlError::refused("token_keys", why));
+            }
+            self.sweep_in(change)?;
+            for (id, mut key) in known.into_iter().filter(|(_, key)| key.retired_at.is_none()) {
+                key.retired_at = Some(now);
+                // Whoever signs may have looked a moment ago.
+                key.published_until =
+                    Some(now.saturating_add(token_seconds_max).saturating_add(60));
+                change.put(&id, &key)?;
+            }
+            self.put_key(change, now)?;
+            published(change, now)
+        })?;
+        Ok(keys.into_iter().map(|(_, key)| key).collect())
+    }
+
+    fn put_key(&self, change: &Change<'_>, now: u64) -> Result<(), ControlError> {
+        let seed = Seed::new(self.random());
+        let id = hex(&Signer::from_seed(seed.expose()).public());
+        let key = TokenKeyRecord { seed, made_at: now, retired_at: None, published_until: None };
+        change.put(id.as_bytes(), &key)
+    }
+}
