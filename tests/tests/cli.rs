@@ -309,7 +309,7 @@ fn a_policy_file_is_checked_and_explained_without_a_store() {
 
     // The initial rules, printed, are a file that would be taken.
     let shown = run(&data, &["policy", "show"]);
-    write(at, "initial.toml", &String::from_utf8(shown.stdout).unwrap());
+    write(at, "initial.toml", String::from_utf8(shown.stdout).unwrap());
     assert_eq!(run_json(&data, &["policy", "check", &path("initial.toml")])["good"], true);
     assert!(!data.exists(), "a look at rules leaves nothing behind");
 }
