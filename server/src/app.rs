@@ -14,14 +14,20 @@ use engine::{
 use kernels::Kernels;
 
 use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
-use crate::data_dir::{self, workspace_dir};
+use crate::authority::Authority;
+use crate::config::Config;
+use crate::control::Control;
+use crate::data_dir::{self, CONTROL_FILE, workspace_dir};
 use crate::embed::Embedder;
 use crate::encoders::Encoders;
+use crate::govern::meter::{Blocks, Meter};
+use crate::govern::rate::{Buckets, Guesses};
 use crate::govern::{Audit, Rules};
 use crate::log::{self, Level, Value};
 use crate::metrics::Stages;
 use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
+use crate::oauth::Places;
 use crate::parts::Parts;
 use crate::recall::{Meaning, Threads};
 use crate::roots;
@@ -43,6 +49,10 @@ pub struct Settings {
     pub durability: Durability,
     /// How the store is searched by meaning.
     pub search_mode: SearchMode,
+    /// What the settings file says.
+    pub config: Config,
+    /// Where the hosted listener is reached from outside: an origin, without a slash behind it.
+    pub public_url: Option<String>,
 }
 
 impl Settings {
@@ -153,6 +163,9 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     let audit = open_audit(&workspace, &credentials, &clock, &random)?;
     let folders = roots::kept(&settings.data).map_err(failed)?;
     let threads = Threads::new(settings.encoding.threads);
+    let began = Instant::now();
+    let control = settings.data.join(CONTROL_FILE);
+    let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
     let door = Door {
         data: settings.data.clone(),
         encoding: settings.encoding,
@@ -176,15 +189,29 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
             roots: folders,
         }),
         tenants,
+        authority: authority(settings, &*random)?,
+        meter: Meter::new(Arc::clone(&control) as Arc<dyn Blocks>),
+        control,
+        config: settings.config.clone(),
+        rates: Buckets::new(began),
+        guesses: Guesses::new(began),
         encoding: settings.encoding,
         checker: credentials.checker(),
         stages: Stages::default(),
         call_time_max: settings.call_time_max,
         clock,
         random,
-        started: Instant::now(),
+        started: began,
     };
     Ok(Started { parts: Arc::new(parts), created })
+}
+
+/// What issues access tokens, where there is an address for it.
+fn authority(settings: &Settings, random: &dyn Random) -> Result<Option<Authority>, StartError> {
+    let Some(issuer) = &settings.public_url else { return Ok(None) };
+    let places = Places::new(issuer, &format!("{issuer}/mcp"));
+    let places = places.map_err(|why| failed(format!("--public-url: {why}")))?;
+    Ok(Some(Authority::new(places, random)))
 }
 
 /// The store and the ledger of a data directory that is there, without the encoder: for commands

@@ -8,6 +8,8 @@ use crate::auth::LOCAL_WORKSPACE;
 
 /// The file's name in a backup.
 pub(crate) const BACKUP_FILE: &str = "backup.json";
+/// The control store: tenants, credentials, clients, grants, usage.
+pub(crate) const CONTROL_FILE: &str = "control.redb";
 /// The folder in a data directory that is there, while it is restored.
 pub(crate) const RESTORING: &str = "restoring";
 

@@ -8,6 +8,7 @@
 
 pub mod app;
 pub mod auth;
+pub mod authority;
 pub mod cli;
 mod company;
 pub mod config;
@@ -18,6 +19,7 @@ pub mod encoders;
 pub mod eval;
 mod gather;
 pub mod govern;
+pub mod housekeeping;
 pub mod inflow;
 pub mod ingest;
 pub mod limits;
@@ -40,6 +42,7 @@ mod regular_file;
 pub mod rest;
 mod roots;
 pub mod tenants;
+mod ticker;
 pub mod tools;
 pub mod turn;
 pub mod validate;

@@ -2,14 +2,20 @@
 
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use engine::os::clock::{Clock, Random};
 
 use crate::app::Encoding;
 use crate::auth::Checker;
+use crate::authority::Authority;
+use crate::config::Config;
+use crate::control::Control;
 use crate::govern::Who;
+use crate::govern::meter::Meter;
+use crate::govern::plans::{OPERATOR, Plan};
+use crate::govern::rate::{Buckets, Guesses, Key};
 use crate::metrics::Stages;
 use crate::tenants::{Closed, Lease, Tenants};
 use crate::tools::Scope;
@@ -23,6 +29,18 @@ pub struct Parts {
     pub local: Workspace,
     /// Those of tenants, opened when they are needed.
     pub tenants: Tenants,
+    /// Tenants, credentials, clients, grants, usage; opened by the first who needs it.
+    pub control: Arc<Control>,
+    /// Issues access tokens, where the hosted listener has an address known from outside.
+    pub authority: Option<Authority>,
+    /// The settings.
+    pub config: Config,
+    /// How often each credential called lately.
+    pub rates: Buckets,
+    /// Wrong credentials lately.
+    pub guesses: Guesses,
+    /// Calls out of quotas.
+    pub meter: Meter,
     /// How texts become vectors, and how vectors are compared.
     pub encoding: Encoding,
     /// Who a credential belongs to.
@@ -87,21 +105,44 @@ pub struct Caller {
     pub workspace: String,
     /// The name in ledger entries and policy rules.
     pub principal: String,
-    /// The plan.
+    /// The plan's name.
     pub plan: String,
+    /// What the workspace is entitled to.
+    pub entitled: Arc<Plan>,
     /// What it may do.
     pub scopes: Vec<Scope>,
+    /// What is counted for it; `None` for the operator of this machine.
+    pub metered: Option<Metered>,
+}
+
+/// What is counted for a caller.
+#[derive(Debug, Clone)]
+pub struct Metered {
+    /// The bucket of its credential.
+    pub bucket: Key,
+    /// Calls of a calendar month, if that is bounded.
+    pub calls_per_month: Option<u64>,
+    /// Whether it may write: not before the e-mail address is verified, where the plan wants that.
+    pub may_write: bool,
 }
 
 impl Caller {
     /// The operator of this machine, on the local listener.
     pub fn local_operator(workspace: &str) -> Self {
+        static ENTITLED: LazyLock<Arc<Plan>> = LazyLock::new(Plan::operators);
         Self {
             workspace: workspace.to_owned(),
             principal: "operator".to_owned(),
-            plan: "operator".to_owned(),
+            plan: OPERATOR.to_owned(),
+            entitled: Arc::clone(&ENTITLED),
             scopes: Scope::ALL.to_vec(),
+            metered: None,
         }
+    }
+
+    /// Whether it may write anything at all.
+    pub fn may_write(&self) -> bool {
+        self.metered.as_ref().is_none_or(|metered| metered.may_write)
     }
 
     /// Runs `work` with this caller as policy sees it.

@@ -25,6 +25,8 @@ pub fn settings(data: &Path, model: Option<PathBuf>, call_time_max: Duration) ->
         call_time_max,
         durability: Durability::Sync,
         search_mode: engine::SearchMode::default(),
+        config: server::config::Config::default(),
+        public_url: None,
     }
 }
 

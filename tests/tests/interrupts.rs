@@ -115,6 +115,8 @@ fn the_snapshots_of_a_call_end_with_it() {
         call_time_max: Duration::from_secs(30),
         durability: Durability::Sync,
         search_mode: engine::SearchMode::default(),
+        config: server::config::Config::default(),
+        public_url: None,
     };
     let started = app::start(&settings, &mut Silent).unwrap();
     let parts = started.parts;

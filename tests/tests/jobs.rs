@@ -101,6 +101,8 @@ impl Running {
             call_time_max: CALL_TIME_MAX,
             durability: Durability::Sync,
             search_mode: engine::SearchMode::default(),
+            config: server::config::Config::default(),
+            public_url: None,
         };
         let parts = app::start(&settings, &mut Silent).unwrap().parts;
         let listeners = vec![Listen { id: LOCAL, address: ([127, 0, 0, 1], 0).into() }];

@@ -261,6 +261,8 @@ fn calls_in_the_middle_of_a_move() {
         call_time_max: CALL_TIME,
         durability: Durability::Sync,
         search_mode: engine::SearchMode::default(),
+        config: server::config::Config::default(),
+        public_url: None,
     };
     let parts = app::start(&settings, &mut Silent).unwrap().parts;
     let (caller, cancel) = (Caller::local_operator(LOCAL_WORKSPACE), Cancel::new());

@@ -144,7 +144,7 @@ fn no_more_are_open_than_may_be_and_the_longest_idle_goes_first() {
     assert!(house.tenants.if_open("tenant-16").is_some());
     assert!(house.tenants.if_open("tenant-17").is_none(), "it was idle for longest");
     for name in &names {
-        assert_eq!(house.texts(name), [name.clone()]);
+        assert_eq!(house.texts(name), std::slice::from_ref(name));
     }
 }
 
@@ -209,7 +209,9 @@ fn what_is_to_be_erased_goes_without_anybody_asking() {
     let items = batch.items.into_iter().map(|item| ItemDraft { id: Some(id), ..item }).collect();
     workspace.store.write(Batch { items, ..Batch::default() }).unwrap();
     let (sender, news) = std::sync::mpsc::channel();
-    house.tenants.tell_of_news(move || drop(sender.send(())));
+    house.tenants.tell_of_news(move || {
+        let _nobody_listens_any_more = sender.send(());
+    });
     let stone = TombstoneDraft { target: id.0, erase: true, ..TombstoneDraft::default() };
     workspace.store.write(Batch { tombstones: vec![stone], ..Batch::default() }).unwrap();
     while workspace.store.erasures_pending().unwrap() > 0 {

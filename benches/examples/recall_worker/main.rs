@@ -85,6 +85,8 @@ fn open(data: &Path) -> Result<std::sync::Arc<Parts>, Failure> {
         call_time_max: Duration::from_secs(120),
         durability: Durability::Sync,
         search_mode: SearchMode::Exact,
+        config: server::config::Config::default(),
+        public_url: None,
     };
     Ok(app::start(&settings, &mut Silent)?.parts)
 }

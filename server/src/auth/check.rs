@@ -54,6 +54,13 @@ impl Checker {
     }
 }
 
+/// The token of an `Authorization` header, as [`Checker::bearer`] reads it.
+pub fn bearer_of(authorization: &str) -> Option<&str> {
+    let token = token_of(authorization.as_bytes())?;
+    let token = std::str::from_utf8(token).ok()?;
+    (token.len() <= BEARER_BYTES_MAX).then_some(token)
+}
+
 /// What follows the scheme `Bearer`; `None` if nothing does, or the scheme is another.
 fn token_of(value: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = value.split_at(value.iter().position(|&byte| byte == b' ')?);

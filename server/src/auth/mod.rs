@@ -13,7 +13,7 @@ pub mod token;
 mod token_cache;
 mod token_keys;
 
-pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal};
+pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal, bearer_of};
 pub use error::CredentialsError;
 pub use keys::{Created, Credentials, LOCAL_WORKSPACE, Prefix, Shown, open_or_create_signing_key};
 pub(crate) use private_file::read as read_private_file;

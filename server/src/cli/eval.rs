@@ -131,6 +131,8 @@ fn prepared(args: &EvalArgs, dataset: &Dataset, data: &Path) -> Result<Started, 
         durability: Durability::Interval(SYNC_INTERVAL),
         // The figures depend on nothing that is built meanwhile.
         search_mode: SearchMode::Exact,
+        config: crate::config::Config::default(),
+        public_url: None,
     };
     let started = app::start(&settings, &mut Bar::stderr(Unit::Bytes)).map_err(Failure::could)?;
     if !is_made {

@@ -37,6 +37,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::{Durability, SearchMode};
 
 use crate::app::{self, Encoding, Settings, StartError, Started};
+use crate::config::Config;
 use crate::limits::{
     BACKUP_ERASURES_EVERY, CALL_TIME_MAX, CONNECTIONS_MAX, PEER_CONNECTIONS_DEFAULT, SYNC_INTERVAL,
 };
@@ -184,6 +185,14 @@ struct ServeArgs {
     /// up to 300,000 embeddings, and from there on through indexes once they have caught up.
     #[arg(long, default_value = "auto", value_name = "MODE")]
     search_mode: Searched,
+    /// Settings: plans, sign-in, mail, policy. Without it everything is as the defaults say.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the hosted listener is reached from outside, such as https://recall.example: an origin. Access
+    /// tokens are issued by it and for its /mcp. Without it the listener's own address is taken, if it is one
+    /// of this machine; else nobody can sign in.
+    #[arg(long, value_name = "URL", requires = "hosted")]
+    public_url: Option<String>,
     /// Ingest this file or folder first; may be given many times.
     #[arg(long, value_name = "PATH")]
     ingest: Vec<PathBuf>,
@@ -398,6 +407,8 @@ impl Common {
             call_time_max: CALL_TIME_MAX,
             durability: Durability::Sync,
             search_mode: SearchMode::default(),
+            config: Config::default(),
+            public_url: None,
         })
     }
 

@@ -16,6 +16,8 @@ use super::systemd::{self, Notifier};
 use super::tell::{say, tell_line};
 use super::{Failure, ServeArgs, descriptors, ingest};
 use crate::app::{self, Settings, Started};
+use crate::config::Config;
+use crate::housekeeping::Housekeeping;
 use crate::limits::{
     CONNECTIONS_LOCAL_RESERVED, ORIGINS_MAX, WAITING_BYTES_LOCAL_RESERVED, WAITING_BYTES_PEER_MAX,
     WORKERS_MAX, WORKERS_MIN, WORKERS_PER_CORE,
@@ -44,7 +46,13 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let durability = args.durability.durability();
     let call_time_max = Duration::from_secs(args.call_time);
     let search_mode = args.search_mode.mode();
-    let settings = Settings { durability, call_time_max, search_mode, ..args.common.settings()? };
+    let addresses = Addresses::of(&server, identity.is_some())?;
+    let public_url = args.public_url.clone().or_else(|| addresses.public_url());
+    let config = args.config.as_deref().map(Config::read).transpose();
+    let config = config.map_err(|error| Failure::Usage(error.to_string()))?.unwrap_or_default();
+    let common = args.common.settings()?;
+    let settings =
+        Settings { durability, call_time_max, search_mode, config, public_url, ..common };
     // From here on SIGTERM is heard, and acted upon as soon as the parts stand.
     let stopping = Cancel::new();
     let handle = server.handle();
@@ -64,7 +72,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let every = Duration::from_secs(args.backup_erasures_every);
     let later = EraseLater::start(Arc::clone(&parts), every);
     let later = later.map_err(Failure::could)?;
-    let addresses = Addresses::of(&server, identity.is_some())?;
+    let housekeeping = Housekeeping::start(Arc::clone(&parts)).map_err(Failure::could)?;
     let pipeline = Pipeline::new(Arc::clone(&parts), &addresses.local_ports);
     let pipeline = pipeline.map_err(Failure::could)?;
     let origins = Origins::new(args.allow_origin.clone());
@@ -91,7 +99,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             Err(_) => Err(Failure::Could("the event loop panicked".to_owned())),
         }
     })?;
-    drop((pipeline, later, upkeep));
+    drop((pipeline, housekeeping, later, upkeep));
     parts.local.store.seal().map_err(Failure::could)
 }
 
@@ -117,6 +125,12 @@ impl Addresses {
 
     fn local_url(&self) -> Option<String> {
         self.local.map(|at| format!("http://{at}"))
+    }
+
+    /// The hosted listener's own address, where it is reached by it: on this machine.
+    fn public_url(&self) -> Option<String> {
+        let at = self.hosted.filter(|at| at.ip().is_loopback())?;
+        Some(format!("{}://{at}", self.hosted_scheme))
     }
 
     fn hosted_url(&self) -> Option<String> {

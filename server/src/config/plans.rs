@@ -35,7 +35,7 @@ pub(super) fn read(keys: Keys) -> Result<Plans, KeyFault> {
                 "every plan but the operator's, who must always be able to ask".into(),
             ));
         }
-        let plan = plan(keys, plans.find(&name))?;
+        let plan = plan(keys, plans.find(&name).map(|plan| &**plan))?;
         let put = plans.put(&name, plan);
         put.map_err(|_| wrong(format!("at most {PLANS_MAX} plans, the built-in ones among them")))?;
     }

@@ -37,7 +37,7 @@ pub enum ControlError {
 }
 
 impl ControlError {
-    pub(super) fn unavailable(why: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(why: impl Into<String>) -> Self {
         Self::Unavailable { why: why.into() }
     }
 

@@ -13,6 +13,7 @@ mod file;
 mod grants;
 mod hash;
 mod mails;
+mod meter;
 mod record;
 mod standing;
 mod store;

@@ -3,6 +3,7 @@
 //! Owns what a plan may say and the three that are built in. Must not know where plans are written down.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::rate::Rate;
@@ -100,6 +101,16 @@ impl Plan {
         is_email_verified || !self.writes_need_verified_email
     }
 
+    /// All there is, as often as one likes: what the operator of this machine has.
+    pub fn operators() -> Arc<Self> {
+        Arc::new(Self {
+            tools: Tools::Families(FAMILY_NAMES.to_vec()),
+            scopes: Scope::ALL.to_vec(),
+            rate: None,
+            ..Self::bare()
+        })
+    }
+
     /// What a plan has that says nothing: no tools, no scopes, the usual rate.
     pub fn bare() -> Self {
         Self {
@@ -115,7 +126,7 @@ impl Plan {
 /// Every plan, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans {
-    plans: BTreeMap<String, Plan>,
+    plans: BTreeMap<String, Arc<Plan>>,
 }
 
 impl Default for Plans {
@@ -142,13 +153,8 @@ impl Plans {
             scopes: Scope::ALL.iter().copied().filter(|scope| !is_operators(*scope)).collect(),
             ..Plan::bare()
         };
-        let operator = Plan {
-            tools: Tools::Families(FAMILY_NAMES.to_vec()),
-            scopes: Scope::ALL.to_vec(),
-            rate: None,
-            ..Plan::bare()
-        };
-        let named = [("free", free), ("team", team), (OPERATOR, operator)];
+        let named =
+            [("free", Arc::new(free)), ("team", Arc::new(team)), (OPERATOR, Plan::operators())];
         Self { plans: named.map(|(name, plan)| (name.to_owned(), plan)).into() }
     }
 
@@ -161,12 +167,12 @@ impl Plans {
         if self.plans.len() >= PLANS_MAX && !self.plans.contains_key(name) {
             return Err(TooManyPlans);
         }
-        self.plans.insert(name.to_owned(), plan);
+        self.plans.insert(name.to_owned(), Arc::new(plan));
         Ok(())
     }
 
     /// The plan of this name.
-    pub fn find(&self, name: &str) -> Option<&Plan> {
+    pub fn find(&self, name: &str) -> Option<&Arc<Plan>> {
         self.plans.get(name)
     }
 
@@ -177,7 +183,7 @@ impl Plans {
 
     /// All of them, in order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Plan)> {
-        self.plans.iter().map(|(name, plan)| (name.as_str(), plan))
+        self.plans.iter().map(|(name, plan)| (name.as_str(), &**plan))
     }
 }
 

@@ -322,8 +322,8 @@ fn closed(why: Closed) -> Fault {
 
 /// What only the operator can mend.
 fn is_ours(error: &ToolError) -> bool {
-    use ToolError::{Closed, Damaged, Unaudited, Unwritable};
-    matches!(error, Damaged(_) | Unwritable(_) | Unaudited(_) | Closed(_))
+    use ToolError::{Closed, Damaged, Unaudited, Unmetered, Unwritable};
+    matches!(error, Damaged(_) | Unwritable(_) | Unaudited(_) | Closed(_) | Unmetered(_))
 }
 
 /// What a caller can mend is a result that says so, and no fault; what it cannot is one.

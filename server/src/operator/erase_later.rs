@@ -4,9 +4,8 @@
 //! Looks at its start and at intervals from then on. Erasing in the store itself is its upkeep's.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use engine::ledger::Outcome;
 use serde_json::json;
@@ -18,72 +17,38 @@ use crate::auth::LOCAL_WORKSPACE;
 use crate::log::{self, Level};
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
+use crate::ticker::Ticker;
 
 /// In the ledger.
 const OPERATION: &str = "recalld erase: upkeep";
 
 /// The thread; it ends when this is dropped.
 pub struct EraseLater {
-    stop: Arc<Stop>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Default)]
-struct Stop {
     cancel: Cancel,
-    is_over: Mutex<bool>,
-    changed: Condvar,
+    _ticker: Ticker,
 }
 
 impl EraseLater {
     /// Looks now, and then `every` so often.
     pub fn start(parts: Arc<Parts>, every: Duration) -> io::Result<Self> {
-        let stop = Arc::new(Stop::default());
-        let theirs = Arc::clone(&stop);
-        let name = "backup-erasures".to_owned();
+        let cancel = Cancel::new();
+        let theirs = cancel.clone();
+        let mut told = None;
         let work = move || {
-            let mut told = None;
-            loop {
-                let why = attempt(&parts, &theirs.cancel).err().map(|error| error.to_string());
-                if let Some(why) = why.as_ref().filter(|_| why != told) {
-                    log::event(Level::Warn, &why.to_string(), &[]);
-                }
-                told = why;
-                if !theirs.wait(every) {
-                    return;
-                }
+            let why = attempt(&parts, &theirs).err().map(|error| error.to_string());
+            if let Some(why) = why.as_ref().filter(|_| why != told) {
+                log::event(Level::Warn, &why.to_string(), &[]);
             }
+            told = why;
         };
-        let thread = Some(thread::Builder::new().name(name).spawn(work)?);
-        Ok(Self { stop, thread })
+        Ok(Self { cancel, _ticker: Ticker::start("backup-erasures", every, work)? })
     }
 }
 
 impl Drop for EraseLater {
     fn drop(&mut self) {
-        self.stop.cancel.raise();
-        *self.stop.is_over() = true;
-        self.stop.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _its_panic_is_on_stderr = thread.join();
-        }
-    }
-}
-
-impl Stop {
-    fn is_over(&self) -> MutexGuard<'_, bool> {
-        self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits; gives whether to go on.
-    fn wait(&self, every: Duration) -> bool {
-        let (mut is_over, began) = (self.is_over(), Instant::now());
-        while !*is_over {
-            let Some(left) = every.checked_sub(began.elapsed()) else { break };
-            let waited = self.changed.wait_timeout(is_over, left);
-            is_over = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        !*is_over
+        // What it is at is called off; then the thread ends.
+        self.cancel.raise();
     }
 }
 

@@ -1,11 +1,16 @@
 //! Who calls: by credential, or by being the operator of this machine.
 
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::bearer::{self, NoCaller};
 use super::cors::Origins;
 use super::{LOCAL, Refusal, route};
-use crate::auth::{Bearer, LOCAL_WORKSPACE};
+use crate::auth::{Bearer, LOCAL_WORKSPACE, bearer_of};
+use crate::govern::plans::Plan;
 use crate::net::Call;
+use crate::oauth::{Scopes, challenge};
 use crate::parts::{Caller, Parts};
-use crate::tools::Scope;
 
 /// The header of the gateway token's id.
 pub const GATEWAY_ID: &str = "x-gateway-client-id";
@@ -32,20 +37,33 @@ pub(super) fn caller(parts: &Parts, gate: Gate, call: &Call) -> Result<Caller, R
         Gate::LocalOrBearer if call.listener == LOCAL => {
             Ok(Caller::local_operator(&parts.local.name))
         }
-        Gate::LocalOrBearer | Gate::Bearer => bearer(parts, call),
+        Gate::LocalOrBearer => bearer(parts, call, true),
+        Gate::Bearer => bearer(parts, call, false).and_then(operators_own),
         Gate::GatewayAndBearer => {
             gateway(parts, call)?;
-            bearer(parts, call)
+            bearer(parts, call, false)
+        }
+    }
+}
+
+/// What is for the command line is for the operator's own bearer: a tenant's is as good as none.
+fn operators_own(caller: Caller) -> Result<Caller, Refusal> {
+    match caller.metered {
+        None => Ok(caller),
+        Some(_) => {
+            let challenge = "Bearer error=\"invalid_token\"";
+            Err(Refusal::new(401, "Not authenticated").with("WWW-Authenticate", challenge))
         }
     }
 }
 
 fn nobody() -> Caller {
     Caller {
-        workspace: LOCAL_WORKSPACE.to_owned(),
         principal: "nobody".to_owned(),
         plan: String::new(),
+        entitled: Arc::new(Plan::bare()),
         scopes: Vec::new(),
+        ..Caller::local_operator(LOCAL_WORKSPACE)
     }
 }
 
@@ -66,19 +84,49 @@ fn gateway(parts: &Parts, call: &Call) -> Result<(), Refusal> {
     Err(Refusal::new(403, "Gateway service token required"))
 }
 
-fn bearer(parts: &Parts, call: &Call) -> Result<Caller, Refusal> {
-    let refuse = |challenge: &str| {
-        Refusal::new(401, "Not authenticated").with("WWW-Authenticate", challenge)
+fn bearer(parts: &Parts, call: &Call, takes_tokens: bool) -> Result<Caller, Refusal> {
+    let authorization = only(call, "authorization");
+    match parts.checker.bearer(authorization.map(str::as_bytes)) {
+        Bearer::Ok(principal) => {
+            Ok(Caller { principal: principal.name, ..Caller::local_operator(&principal.workspace) })
+        }
+        Bearer::Missing => Err(unauthorized(parts, takes_tokens, false)),
+        Bearer::Wrong => {
+            let presented = authorization.and_then(bearer_of).unwrap_or_default();
+            let found = bearer::caller(parts, presented, takes_tokens);
+            found.map_err(|why| match why {
+                NoCaller::Wrong => wrong(parts, call, takes_tokens),
+                NoCaller::Suspended => Refusal::new(403, "Workspace suspended"),
+                NoCaller::Unavailable => Refusal::unavailable("Credentials cannot be checked now"),
+            })
+        }
+    }
+}
+
+/// 401. A client of the resource that access tokens are for is told where to get one.
+fn unauthorized(parts: &Parts, takes_tokens: bool, was_sent: bool) -> Refusal {
+    let challenge = match &parts.authority {
+        Some(authority) if takes_tokens => {
+            let (at, scopes) = (authority.places.resource_metadata(), Scopes::everyday());
+            match was_sent {
+                true => challenge::invalid_token(&at, &scopes),
+                false => challenge::missing(&at, &scopes),
+            }
+        }
+        _ if was_sent => "Bearer error=\"invalid_token\"".to_owned(),
+        _ => "Bearer".to_owned(),
     };
-    match parts.checker.bearer(only(call, "authorization").map(str::as_bytes)) {
-        Bearer::Ok(principal) => Ok(Caller {
-            workspace: principal.workspace.clone(),
-            principal: principal.name.clone(),
-            plan: principal.plan.clone(),
-            scopes: Scope::ALL.to_vec(),
-        }),
-        Bearer::Missing => Err(refuse("Bearer")),
-        Bearer::Wrong => Err(refuse("Bearer error=\"invalid_token\"")),
+    Refusal::new(401, "Not authenticated").with("WWW-Authenticate", challenge)
+}
+
+/// A wrong bearer. Whoever guesses too often is told to wait, and not whether this guess was wrong.
+fn wrong(parts: &Parts, call: &Call, takes_tokens: bool) -> Refusal {
+    let (peer, now) = (call.peer.ip(), Instant::now());
+    let budget = parts.guesses.check(peer, None, now);
+    parts.guesses.failed(peer, None, now);
+    match budget {
+        Ok(()) => unauthorized(parts, takes_tokens, true),
+        Err(wait) => Refusal::too_many(wait.seconds),
     }
 }
 

@@ -5,6 +5,7 @@
 //! reached without one.
 
 mod authenticate;
+mod bearer;
 mod cors;
 mod meters;
 pub mod refusal;
@@ -134,6 +135,15 @@ impl Pipeline {
             .unwrap_or_else(Response::from)
     }
 
+    /// Takes one call from the credential's bucket.
+    fn limit(&self, caller: &Caller) -> Result<(), Refusal> {
+        let (Some(metered), Some(rate)) = (&caller.metered, caller.entitled.rate) else {
+            return Ok(());
+        };
+        let taken = self.parts.rates.take(&metered.bucket, rate, Instant::now());
+        taken.map_err(|wait| Refusal::too_many(wait.seconds))
+    }
+
     /// Parse, authenticate, admit.
     fn admitted(&self, call: &Call) -> Result<(&'static Target, Caller), Refusal> {
         self.check_listener(call)?;
@@ -157,6 +167,7 @@ impl Service for Pipeline {
         self.parts.stages.record(Stage::Authenticate, began.elapsed());
         match admitted {
             Err(refusal) => reply.send(refusal.into()),
+            Ok((_, caller)) if let Err(refusal) = self.limit(&caller) => reply.send(refusal.into()),
             Ok((target, caller)) => match target {
                 Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
                 Target::Api(operation) => {

@@ -20,6 +20,12 @@ impl Refusal {
         Self(self.0.header(name, value.into()))
     }
 
+    /// 429: too often. Tried again after so many seconds, it may pass.
+    pub fn too_many(retry_after_seconds: u32) -> Self {
+        let wait = retry_after_seconds.to_string();
+        Self::new(429, "Too Many Requests").with("Retry-After", wait)
+    }
+
     /// 503: something that every governed call needs is not there now.
     pub fn unavailable(detail: &str) -> Self {
         Self::new(503, detail).with("Retry-After", RETRY_AFTER_SECONDS.to_string())

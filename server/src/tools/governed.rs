@@ -7,6 +7,7 @@ use engine::ledger::{Decision, Effect, Outcome};
 use serde_json::{Value, json};
 
 use super::{Answer, BY_SCOPE, Context, ToolError, touched};
+use crate::govern::meter::Reservation;
 use crate::govern::{Trace, hash_arguments};
 use crate::metrics::Stage;
 use crate::parts::Caller;
@@ -34,6 +35,14 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+/// The reservation of a call out of its workspace's quota; none for the operator of this machine.
+fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ToolError> {
+    let Some(metered) = &context.caller.metered else { return Ok(None) };
+    let (parts, now) = (context.parts, context.parts.clock.now());
+    let quota = metered.calls_per_month;
+    Ok(Some(parts.meter.reserve(&context.caller.workspace, quota, now)?))
+}
 
 /// The rule's name where a call asks for what its caller has not: no such tool, or a scope that is missing.
 pub const NOT_ENTITLED: &str = "fixed/not-entitled";
@@ -73,7 +82,11 @@ pub fn governed(
     if let Some(why) = context.workspace.audit.failure() {
         return Err(ToolError::Unaudited(why).into()); // before anything is written
     }
-    let mut outcome = work(context);
+    // No reservation, no call; one that is not committed is released.
+    let (mut outcome, reservation) = match reserve(context) {
+        Ok(reservation) => (work(context), reservation),
+        Err(error) => (Err(error), None),
+    };
     // What became of items is recorded whether or not the answer is still given.
     let touched_items = match &mut outcome {
         Ok(answer) => std::mem::take(&mut answer.touched),
@@ -119,6 +132,9 @@ pub fn governed(
     let receipt = recorded.map_err(|error| ToolError::Unaudited(error.to_string()))?;
     match outcome {
         Ok(mut answer) => {
+            if let Some(reservation) = reservation {
+                reservation.commit();
+            }
             answer.structured["receipt"] = receipt.to_json();
             Ok(answer)
         }

@@ -27,12 +27,15 @@ use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, Outcome, Touched};
 use engine::{
-    Damage, Hidden, ItemId, ItemView, Remedy, SearchError, Sensitivity, Snapshot, Stop, WriteError,
+    Damage, Hidden, ItemId, ItemView, Micros, Remedy, SearchError, Sensitivity, Snapshot, Stop,
+    WriteError,
 };
 use serde_json::{Map, Value, json};
 
 use crate::encoders::View;
+use crate::govern::meter;
 use crate::govern::{Action, Verdict, What, decide};
+use crate::names;
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
 use crate::tenants::Closed;
@@ -321,6 +324,15 @@ pub enum ToolError {
     Unaudited(String),
     /// The workspace is not open.
     Closed(Closed),
+    /// The calls of the month are used up.
+    QuotaExceeded {
+        /// When the next month begins.
+        resets_at: Micros,
+    },
+    /// No call can be reserved, so none may run.
+    Unmetered(String),
+    /// Nothing may be written before the workspace's e-mail address is verified.
+    Unverified,
 }
 
 impl ToolError {
@@ -341,6 +353,9 @@ impl ToolError {
             Self::Unwritable(_) => "store_unwritable",
             Self::Unaudited(_) => "ledger_unavailable",
             Self::Closed(_) => "workspace_unavailable",
+            Self::QuotaExceeded { .. } => "quota_exceeded",
+            Self::Unmetered(_) => "metering_unavailable",
+            Self::Unverified => "email_not_verified",
         }
     }
 
@@ -365,7 +380,12 @@ impl ToolError {
 
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Argument { .. } | Self::Missing { .. } | Self::Denied { .. } => Outcome::Refused,
+            Self::Argument { .. }
+            | Self::Missing { .. }
+            | Self::Denied { .. }
+            | Self::QuotaExceeded { .. }
+            | Self::Unmetered(_)
+            | Self::Unverified => Outcome::Refused,
             Self::Cancelled | Self::TimedOut { .. } => Outcome::Cancelled,
             Self::BrokenOff { error, .. } => error.outcome(),
             _ => Outcome::Failed,
@@ -387,6 +407,17 @@ impl fmt::Display for ToolError {
             Self::Unwritable(why) => write!(f, "the store takes no writes now: {why}"),
             Self::Unaudited(why) => write!(f, "the audit ledger takes no entries: {why}"),
             Self::Closed(why) => why.fmt(f),
+            Self::QuotaExceeded { resets_at } => write!(
+                f,
+                "the calls of this month are used up; there are more from {} on",
+                names::time(*resets_at)
+            ),
+            // Why may name a file, which is nothing for callers: the log has it.
+            Self::Unmetered(_) => f.write_str("calls cannot be counted now; try again"),
+            Self::Unverified => f.write_str(
+                "nothing may be stored before the e-mail address of the workspace is confirmed; follow \
+                 the link in the mail",
+            ),
         }
     }
 }
@@ -396,6 +427,15 @@ impl std::error::Error for ToolError {}
 impl From<Closed> for ToolError {
     fn from(closed: Closed) -> Self {
         Self::Closed(closed)
+    }
+}
+
+impl From<meter::Refusal> for ToolError {
+    fn from(refusal: meter::Refusal) -> Self {
+        match refusal {
+            meter::Refusal::QuotaExceeded { resets_at } => Self::QuotaExceeded { resets_at },
+            meter::Refusal::Unavailable(why) => Self::Unmetered(why.to_string()),
+        }
     }
 }
 
@@ -430,8 +470,13 @@ impl From<WriteError> for ToolError {
 
 /// The tools that this caller may use, in the order of the catalog, as far as the profile shows them.
 pub fn visible_to(caller: &Caller, profile: Profile) -> impl Iterator<Item = &'static Tool> {
-    let families = FAMILIES.iter().flat_map(|family| family.tools.iter());
-    let shown = families.filter(move |tool| profile == Profile::Full || tool.core);
+    let families = FAMILIES.iter().flat_map(|family| {
+        let name = family.name;
+        family.tools.iter().map(move |tool| (name, tool))
+    });
+    let has = |(family, tool): &(&str, &Tool)| caller.entitled.has_tool(family, tool.name);
+    let shown = families.filter(has).map(|(_, tool)| tool);
+    let shown = shown.filter(move |tool| profile == Profile::Full || tool.core);
     shown.filter(|tool| caller.scopes.contains(&tool.scope))
 }
 
@@ -474,6 +519,11 @@ impl Tool {
     pub fn call(&self, context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
         let arguments = Value::Object(raw.clone());
         let at_once = self.change != Change::Nothing;
-        governed(context, self.name, &arguments, at_once, |context| (self.run)(context, raw))
+        governed(context, self.name, &arguments, at_once, |context| {
+            if self.change != Change::Nothing && !context.caller.may_write() {
+                return Err(ToolError::Unverified);
+            }
+            (self.run)(context, raw)
+        })
     }
 }

@@ -114,10 +114,10 @@ fn seen_of_restricted(scopes: &[Scope], look: impl FnOnce(&str, &str)) {
     let stored = wire::ask(&operators.at, &message("tools/call", &params)).json();
     let id = stored["result"]["structuredContent"]["item"]["id"].as_str().unwrap();
     let caller = Caller {
-        workspace: "local".to_owned(),
         principal: "guest".to_owned(),
         plan: "team".to_owned(),
         scopes: scopes.to_vec(),
+        ..Caller::local_operator("local")
     };
     look(&operators.beside_for(caller).at, id);
 }

@@ -51,10 +51,10 @@ impl House {
 
     fn door(&self, scopes: &[Scope]) -> Inside {
         self.operators.beside_for(Caller {
-            workspace: "local".to_owned(),
             principal: "guest".to_owned(),
             plan: "team".to_owned(),
             scopes: scopes.to_vec(),
+            ..Caller::local_operator("local")
         })
     }
 

@@ -1,0 +1,50 @@
+//! The meter's blocks, kept in the control store.
+
+use engine::Micros;
+
+use super::{Control, ControlError, Settlement};
+use crate::govern::Month;
+use crate::govern::meter::{self, Blocks, Unavailable};
+
+impl Blocks for Control {
+    fn take_block(
+        &self,
+        slug: &str,
+        month: Month,
+        wanted: u32,
+        quota: Option<u64>,
+    ) -> Result<Option<meter::Block>, Unavailable> {
+        let taken = Self::take_block(self, slug, &month.to_string(), wanted, quota);
+        let taken = taken.map_err(unavailable)?;
+        Ok(taken.map(|block| meter::Block {
+            id: block.id,
+            calls: block.calls,
+            expires_at: Micros(
+                i64::try_from(block.expires_at).unwrap_or(i64::MAX / SECOND) * SECOND,
+            ),
+        }))
+    }
+
+    fn settle(&self, settlements: &[meter::Settlement]) -> Result<(), Unavailable> {
+        let months: Vec<String> = settlements.iter().map(|one| one.month.to_string()).collect();
+        let settlements: Vec<Settlement<'_>> = settlements
+            .iter()
+            .zip(&months)
+            .map(|(one, month)| Settlement {
+                tenant: &one.slug,
+                month,
+                block: one.block,
+                used: one.used,
+                keep: one.keep,
+            })
+            .collect();
+        Self::settle(self, &settlements).map_err(unavailable)
+    }
+}
+
+/// Microseconds.
+const SECOND: i64 = 1_000_000;
+
+fn unavailable(error: ControlError) -> Unavailable {
+    Unavailable(error.to_string())
+}

@@ -1,0 +1,66 @@
+//! What has to be done now and then so that calls can go on: what was used is written, what is over is removed.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::data_dir::CONTROL_FILE;
+use crate::govern::meter::METER_FLUSH_EVERY;
+use crate::log::{self, Level, Value};
+use crate::parts::Parts;
+use crate::ticker::Ticker;
+
+/// How often records that are over are removed from the control store, and keys of access tokens read again.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// The threads; they end when this is dropped, and nothing is metered any more.
+pub struct Housekeeping {
+    parts: Arc<Parts>,
+    /// Dropped first.
+    tickers: Option<[Ticker; 2]>,
+}
+
+impl Housekeeping {
+    /// Begins.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn start(parts: Arc<Parts>) -> io::Result<Self> {
+        let (metered, swept) = (Arc::clone(&parts), Arc::clone(&parts));
+        let mut told = None;
+        let flush = Ticker::start("meter", METER_FLUSH_EVERY, move || {
+            let why = metered.meter.flush(metered.clock.now()).err().map(|why| why.to_string());
+            // Said once: it is tried twice a second.
+            if let Some(why) = why.as_ref().filter(|_| why != told) {
+                let fields = [("why", Value::Text(why))];
+                log::event(Level::Error, "what was used cannot be written; calls wait", &fields);
+            }
+            told = why;
+        })?;
+        let sweep = Ticker::start("control", SWEEP_EVERY, move || sweep(&swept))?;
+        Ok(Self { parts, tickers: Some([flush, sweep]) })
+    }
+}
+
+impl Drop for Housekeeping {
+    fn drop(&mut self) {
+        drop(self.tickers.take());
+        if let Err(why) = self.parts.meter.close(self.parts.clock.now()) {
+            let fields = [("why", Value::Text(&why))];
+            log::event(Level::Warn, "what was used last could not be written", &fields);
+        }
+    }
+}
+
+/// Removes what is over. Where there is no control store, none is made.
+fn sweep(parts: &Parts) {
+    if !parts.data.join(CONTROL_FILE).exists() {
+        return;
+    }
+    let swept = parts.control.sweep().map(drop);
+    let read = parts.authority.as_ref().map_or(Ok(()), |it| it.read_keys(&parts.control));
+    if let Err(why) = swept.and(read) {
+        let fields = [("why", Value::Text(&why))];
+        log::event(Level::Warn, "the control store could not be swept; tried again", &fields);
+    }
+}

@@ -1,0 +1,124 @@
+//! Whom a tenant's bearer stands for: an access token, or a key that is sent by itself.
+//!
+//! Owns the way from a presented text to a [`Caller`]. The control store is asked on every request: what was revoked a
+//! moment ago opens nothing.
+
+use std::sync::Arc;
+
+use crate::auth::token::TokenRefusal;
+use crate::authority::{Authority, NoToken};
+use crate::control::{ControlError, CredentialFault, Kind, StandingFault, Tenant};
+use crate::govern::rate::key_of;
+use crate::log::{self, Level, Value};
+use crate::parts::{Caller, Metered, Parts};
+use crate::tools::Scope;
+
+/// Why a bearer opens nothing.
+#[derive(Debug)]
+pub(super) enum NoCaller {
+    /// It is none of ours, over, revoked, or for something else: all the same from outside.
+    Wrong,
+    /// Its workspace is stopped.
+    Suspended,
+    /// It cannot be told.
+    Unavailable,
+}
+
+/// The caller of an access token or a key. `takes_tokens` where the route is the resource that access tokens are for.
+pub(super) fn caller(
+    parts: &Parts,
+    presented: &str,
+    takes_tokens: bool,
+) -> Result<Caller, NoCaller> {
+    match &parts.authority {
+        // No key has a dot in it, and every token has two.
+        Some(authority) if presented.contains('.') && takes_tokens => {
+            of_token(parts, authority, presented)
+        }
+        _ => of_key(parts, presented),
+    }
+}
+
+fn of_token(parts: &Parts, authority: &Authority, token: &str) -> Result<Caller, NoCaller> {
+    let claims = authority.claims(&parts.control, token, parts.clock.now())?;
+    let (workspace, sid) = (&claims.workspace, &claims.hangs_on);
+    let standing = parts.control.standing(workspace, sid, &claims.id, claims.issued_at)?;
+    let scopes = claims.scope.split(' ');
+    of_tenant(parts, &standing.tenant, claims.subject.clone(), sid, scopes)
+}
+
+fn of_key(parts: &Parts, key: &str) -> Result<Caller, NoCaller> {
+    let found = parts.control.find_credential(key.as_bytes(), &[Kind::Bearer, Kind::User]);
+    let (credential, tenant) = found?;
+    let scopes = credential.scopes.iter().map(String::as_str);
+    of_tenant(parts, &tenant, credential.principal(), &credential.id, scopes)
+}
+
+fn of_tenant<'a>(
+    parts: &Parts,
+    tenant: &Tenant,
+    principal: String,
+    credential: &str,
+    scopes: impl Iterator<Item = &'a str>,
+) -> Result<Caller, NoCaller> {
+    let Some(plan) = parts.config.plans.find(&tenant.plan) else {
+        let fields =
+            [("workspace", Value::Text(&tenant.slug)), ("plan", Value::Text(&tenant.plan))];
+        log::event(Level::Error, "a workspace has a plan that the settings do not know", &fields);
+        return Err(NoCaller::Unavailable);
+    };
+    let granted: Vec<&str> = scopes.collect();
+    let has = |scope: &Scope| granted.contains(&scope.name()) && plan.may_grant(*scope);
+    Ok(Caller {
+        workspace: tenant.slug.clone(),
+        principal,
+        plan: tenant.plan.clone(),
+        entitled: Arc::clone(plan),
+        scopes: Scope::ALL.iter().copied().filter(has).collect(),
+        metered: Some(Metered {
+            bucket: key_of(format!("{}/{credential}", tenant.slug).as_bytes()),
+            calls_per_month: tenant.calls_per_month.or(plan.calls_per_month),
+            may_write: plan.may_write(tenant.email_verified_at.is_some()),
+        }),
+    })
+}
+
+/// What the control store could not say is told to whoever runs it; callers are told of no file.
+fn unavailable(error: &ControlError) -> NoCaller {
+    log::event(Level::Error, "a credential could not be looked up", &[("why", Value::Text(error))]);
+    NoCaller::Unavailable
+}
+
+impl From<NoToken> for NoCaller {
+    fn from(why: NoToken) -> Self {
+        match why {
+            NoToken::Refused(refusal) => {
+                let reason: &str = TokenRefusal::reason(&refusal);
+                let fields = [("reason", Value::Text(&reason))];
+                log::event(Level::Debug, "an access token was refused", &fields);
+                Self::Wrong
+            }
+            NoToken::Unavailable(error) => unavailable(&error),
+        }
+    }
+}
+
+impl From<StandingFault> for NoCaller {
+    fn from(fault: StandingFault) -> Self {
+        match fault {
+            StandingFault::Suspended => Self::Suspended,
+            StandingFault::Control(error) if error.is_fault() => unavailable(&error),
+            _ => Self::Wrong,
+        }
+    }
+}
+
+impl From<CredentialFault> for NoCaller {
+    fn from(fault: CredentialFault) -> Self {
+        match fault {
+            CredentialFault::Suspended => Self::Suspended,
+            CredentialFault::Control(error) if error.is_fault() => unavailable(&error),
+            _ => Self::Wrong,
+        }
+    }
+}
