@@ -109,8 +109,9 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
+    use std::sync::RwLock;
     use std::sync::atomic::Ordering;
+    use std::sync::mpsc::{Sender, channel};
 
     use super::*;
     use crate::oauth::fetch::Fetched;
@@ -197,37 +198,41 @@ mod tests {
         assert_eq!(documents.known().documents.len(), DOCUMENTS_MAX);
     }
 
-    /// Holds every fetch until all that may run at once are there.
-    struct Gate(Arc<Barrier>);
+    /// Tells of every fetch that begins, and holds it until the gate opens.
+    struct Gate {
+        begun: Sender<Option<Found>>,
+        gate: Arc<RwLock<()>>,
+    }
 
     impl Fetch for Gate {
         fn fetch(&self, _: &str) -> Result<Fetched, FetchFault> {
-            self.0.wait();
-            self.0.wait();
+            self.begun.send(None).unwrap();
+            drop(self.gate.read().unwrap());
             Err(FetchFault::TooSlow)
         }
     }
 
     #[test]
     fn so_many_are_fetched_at_once_and_no_more() {
-        let gate = Arc::new(Barrier::new(FETCHES_MAX + 1));
-        let documents = ClientDocuments::new(Box::new(Gate(Arc::clone(&gate))));
+        let (tell, told) = channel();
+        let gate = Arc::default();
+        let held = Gate { begun: tell.clone(), gate: Arc::clone(&gate) };
+        let documents = ClientDocuments::new(Box::new(held));
         std::thread::scope(|scope| {
-            let waiting: Vec<_> = (0..FETCHES_MAX)
-                .map(|number| {
-                    scope.spawn({
-                        let documents = &documents;
-                        move || documents.find(&url(number), NOW)
-                    })
-                })
-                .collect();
-            gate.wait();
-            let busy = DocumentFault::Fetch(FetchFault::Busy);
-            assert_eq!(documents.find(&url(99), NOW), Err(busy));
-            gate.wait();
-            for one in waiting {
-                let slow = DocumentFault::Fetch(FetchFault::TooSlow);
-                assert_eq!(one.join().unwrap(), Err(slow));
+            let shut = gate.write().unwrap();
+            for number in 0..FETCHES_MAX {
+                let (documents, tell) = (&documents, tell.clone());
+                scope.spawn(move || tell.send(Some(documents.find(&url(number), NOW))).unwrap());
+            }
+            for _ in 0..FETCHES_MAX {
+                assert_eq!(told.recv().unwrap(), None, "one of them was not begun");
+            }
+            let busy = Err(DocumentFault::Fetch(FetchFault::Busy));
+            assert_eq!(documents.find(&url(99), NOW), busy);
+            drop(shut);
+            for _ in 0..FETCHES_MAX {
+                let slow = Err(DocumentFault::Fetch(FetchFault::TooSlow));
+                assert_eq!(told.recv().unwrap(), Some(slow));
             }
         });
         assert_eq!(documents.fetches.load(Ordering::SeqCst), 0);

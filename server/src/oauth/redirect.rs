@@ -55,8 +55,8 @@ impl fmt::Display for RedirectFault {
             }
             Self::Scheme(scheme) => write!(
                 f,
-                "the scheme {scheme} is not taken: https, http to this machine, or one of the program's own \
-                 with a dot in it (com.example.app:/callback)"
+                "the scheme {scheme} is not taken: https, http to this machine, or one of the program's \
+                 own with a dot in it (com.example.app:/callback)"
             ),
         }
     }
@@ -66,8 +66,8 @@ impl std::error::Error for RedirectFault {}
 
 impl Redirect {
     /// A redirect URI that may be registered: `https`; `http` to `localhost`, `127.0.0.1` or `[::1]`; a scheme with
-    /// a dot in it and a path behind it. No fragment, no user, no `*`, nothing that answers add, at most [`REDIRECT_BYTES_MAX`] bytes, in
-    /// its normal form.
+    /// a dot in it and a path behind it. No fragment, no user, no `*`, nothing in its query that answers add, at
+    /// most [`REDIRECT_BYTES_MAX`] bytes, in its normal form (OAU-14).
     ///
     /// # Errors
     /// The first of these that it breaks.
