@@ -66,8 +66,7 @@ impl Mail {
              \n\
              The link is good for {good_for}, and once.\n\
              \n\
-             If you did not ask for this, do nothing: the address stays unconfirmed,\n\
-             and no other mail follows.\n"
+             If you did not ask for this, ignore it: the address stays unconfirmed.\n"
         );
         Ok(Mail { to, subject: "Confirm your e-mail address", text })
     }
@@ -185,8 +184,7 @@ mod tests {
              \n\
              The link is good for 24 hours, and once.\n\
              \n\
-             If you did not ask for this, do nothing: the address stays unconfirmed,\n\
-             and no other mail follows.\n"
+             If you did not ask for this, ignore it: the address stays unconfirmed.\n"
         );
         assert!(text.split("\r\n").all(|line| !line.contains(['\r', '\n']) && line.len() < 998));
         assert!(!format!("{mail:?}").contains("ada") && !format!("{mail:?}").contains("token"));
