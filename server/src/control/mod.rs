@@ -14,6 +14,7 @@ mod grants;
 mod hash;
 mod mails;
 mod record;
+mod sealed;
 mod standing;
 mod store;
 mod sweep;

@@ -8,7 +8,8 @@ use std::sync::Mutex;
 
 use redb::{Database, StorageBackend};
 
-use super::file::{Identity, Place, open_database};
+use super::file::{Mark, Place, open_database};
+use super::sealed::Seal;
 use super::table::Look;
 use super::*;
 
@@ -78,11 +79,11 @@ impl StorageBackend for Handle {
 }
 
 impl Place for Handle {
-    fn open(&self, _: bool) -> Result<(Database, Option<Identity>), ControlError> {
-        Ok((open_database(self.clone())?, None))
+    fn open(&self, _: bool) -> Result<(Database, Seal), ControlError> {
+        open_database(self.clone())
     }
 
-    fn identity(&self) -> Result<Option<Identity>, ControlError> {
+    fn mark(&self) -> Result<Option<Mark>, ControlError> {
         Ok(None)
     }
 }
@@ -260,6 +261,40 @@ fn a_file_that_is_damaged_and_put_back_is_found_again() {
 }
 
 #[test]
+fn other_bytes_in_the_file_are_noticed_within_a_second_and_never_written_over() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let good = fs::read(ground.path()).unwrap();
+    ground.clock.pass(60);
+    control.ready().unwrap();
+    for is_writer_first in [true, false] {
+        let bad = vec![b'x'; good.len()];
+        fs::write(ground.path(), &bad).unwrap();
+        ground.clock.pass(1);
+        let refused = match is_writer_first {
+            true => create(control, "second"),
+            false => control.find_tenant("acme").map(|_| ()),
+        };
+        assert!(matches!(refused, Err(ControlError::Damaged { table: "file", .. })), "{refused:?}");
+        assert_eq!(
+            fs::read(ground.path()).unwrap(),
+            bad,
+            "the damage is left for whoever mends it"
+        );
+        fs::write(ground.path(), &good).unwrap();
+        ground.clock.pass(1);
+        assert!(control.find_tenant("acme").unwrap().is_some());
+        assert!(control.find_tenant("second").unwrap().is_none());
+        ground.clock.pass(60);
+        control.ready().unwrap();
+    }
+    create(control, "third").unwrap();
+    let ground = ground.reopened();
+    assert_eq!(ground.control.tenants(None, 9).unwrap().len(), 2);
+}
+
+#[test]
 fn the_file_is_its_owners_alone_and_of_one_process() {
     let ground = Ground::new();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -291,6 +326,7 @@ fn a_file_that_was_moved_away_takes_no_changes() {
     let other = ground.folder.path().join("other");
     drop(Control::open(&other, ground.clock.clone(), ground.random.clone()).unwrap());
     fs::rename(&other, ground.path()).unwrap();
+    ground.clock.pass(1);
     create(control, "second").unwrap();
     assert_eq!(control.tenants(None, 9).unwrap().len(), 1);
 }
