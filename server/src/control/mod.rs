@@ -41,7 +41,7 @@ pub use mails::{Mail, MailError};
 pub use record::RECORD_BYTES_MAX;
 pub use standing::{Hold, REVOKED_MAX, Standing, StandingFault};
 pub use store::{Control, VERSION};
-pub use sweep::{SWEPT_TOGETHER_MAX, check_record};
+pub use sweep::{SWEPT_TOGETHER_MAX, TABLE_NAMES, check_record};
 pub use tenants::{LISTED_MAX, NewTenant, TENANTS_MAX, Tenant, TenantState, check_slug};
 pub use token_keys::{KEYS_PUBLISHED_MAX, TokenKeyRecord};
 pub use usage::{BLOCK_CALLS_MAX, BLOCK_SECONDS, BLOCKS_OUT_MAX, Block, Settlement, Usage};

@@ -16,7 +16,7 @@ use super::error::ControlError;
 use super::file::{Mark, OnDisk, Place, guarded};
 use super::record::Record;
 use super::sealed::Seal;
-use super::sweep::TABLES;
+use super::sweep::TABLE_NAMES;
 use super::table::{Change, EXPIRIES, Health, Look, View};
 use crate::auth::Secret;
 
@@ -339,7 +339,7 @@ impl Control {
         let transaction = guarded(|| database.begin_write())?;
         let health = Health::default();
         let change = Change { transaction: &transaction, health: &health };
-        for (name, _) in TABLES {
+        for (name, _) in TABLE_NAMES {
             change.make(name)?;
         }
         change.make(EXPIRIES)?;

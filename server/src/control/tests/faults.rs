@@ -366,7 +366,8 @@ fn records_that_are_not_whole_are_damage() {
     let with_crc = |json: &[u8]| [&crc32c::crc32c(json).to_le_bytes()[..], json].concat();
     check_record("refresh", &with_crc(good)).unwrap();
     let mut flipped = with_crc(good);
-    flipped[10] ^= 1;
+    let at = flipped.windows(4).position(|piece| piece == b"acme").unwrap();
+    flipped[at] ^= 1;
     let long = format!(r#"{{"tenant":"{}","grant":""}}"#, "a".repeat(RECORD_BYTES_MAX));
     for bad in [
         flipped,
@@ -380,6 +381,81 @@ fn records_that_are_not_whole_are_damage() {
         assert!(matches!(found, Err(ControlError::Damaged { table: "refresh", .. })), "{found:?}");
     }
     assert!(check_record("nothing", &with_crc(good)).is_err());
+}
+
+/// A record of each table: all fields that must be there, then those that need not.
+const RECORDS: [(&str, &str, &str); 13] = [
+    ("meta", r#"{"version":1}"#, "{}"),
+    (
+        "tenants",
+        r#"{"slug":"acme","title":"t","plan":"team","state":"active","made_at":1}"#,
+        r#"{"deleted_at":2,"tokens_not_before":3,"email":"a@b","email_verified_at":4,"calls_per_month":9,"mail":"HASH"}"#,
+    ),
+    (
+        "credentials",
+        r#"{"tenant":"acme","id":"k1","kind":"once","scopes":["tenant:read"],"made_at":1,"state":"spent"}"#,
+        r#"{"name":"ann","expires_at":2,"ended_at":2}"#,
+    ),
+    ("credential_ids", r#"{"hash":"HASH"}"#, "{}"),
+    (
+        "clients",
+        r#"{"id":"c1","name":"n","redirect_uris":["https://a/"],"auth_method":"none","made_at":1}"#,
+        r#"{"secret":"HASH","used_at":2,"revoked_at":3}"#,
+    ),
+    (
+        "grants",
+        r#"{"tenant":"acme","id":"g1","principal":"user:ann","client":"c1","credential":"k1","scopes":[],
+            "resource":"r","made_at":1,"expires_at":2,"number":0,"family":"HASH","refresh":"HASH"}"#,
+        r#"{"revoked_at":2}"#,
+    ),
+    ("refresh", r#"{"tenant":"acme","grant":"g1"}"#, "{}"),
+    (
+        "codes",
+        r#"{"tenant":"acme","principal":"p","client":"c1","credential":"k1","scopes":[],"resource":"r",
+            "redirect_uri":"u","challenge":"c","expires_at":2}"#,
+        r#"{"grant":"g1"}"#,
+    ),
+    ("revoked", r#"{"expires_at":18446744073709551615}"#, "{}"),
+    ("mails", r#"{"tenant":"acme","address":"a@b","expires_at":2}"#, "{}"),
+    ("anchors", r#"{"seq":1,"head":"HASH","at":1}"#, "{}"),
+    ("token_keys", r#"{"seed":"HASH","made_at":1}"#, r#"{"retired_at":2,"published_until":3}"#),
+    (
+        "usage",
+        r#"{"begun_at":1,"used":5}"#,
+        r#"{"blocks":[{"id":7,"calls":64,"used":5,"expires_at":600}]}"#,
+    ),
+];
+
+#[test]
+fn fields_of_records_are_those_of_the_page() {
+    type Object = serde_json::Map<String, serde_json::Value>;
+    let object = |json: &str| -> Object {
+        serde_json::from_str(&json.replace("HASH", &"0a".repeat(32))).unwrap()
+    };
+    let checked = |table: &str, fields: &Object| {
+        let json = serde_json::to_vec(fields).unwrap();
+        check_record(table, &[&crc32c::crc32c(&json).to_le_bytes()[..], &json].concat())
+    };
+    for (table, needed, others) in RECORDS {
+        let (needed, mut all) = (object(needed), object(others));
+        assert_eq!(checked(table, &needed), Ok(()), "{table}");
+        all.extend(needed.clone());
+        all.insert("a_field_of_a_later_build".into(), serde_json::json!({"deep": [null]}));
+        assert_eq!(checked(table, &all), Ok(()), "{table}");
+        for name in needed.keys() {
+            let mut fewer = needed.clone();
+            fewer.remove(name);
+            let found = checked(table, &fewer);
+            let is_told =
+                matches!(&found, Err(ControlError::Damaged { table: of, .. }) if *of == table);
+            assert!(is_told, "{table} without {name}: {found:?}");
+        }
+        for (name, value) in all.iter().filter(|(name, _)| *name != "a_field_of_a_later_build") {
+            let mut wrong = all.clone();
+            wrong.insert(name.clone(), serde_json::json!({"was": value}));
+            assert!(checked(table, &wrong).is_err(), "{table}: {name}");
+        }
+    }
 }
 
 #[test]
