@@ -1,6 +1,7 @@
 //! The targets: what is done with one input of each.
 
 pub mod bodies;
+pub mod control;
 pub mod encoder_open;
 pub mod grounding;
 pub mod http;
@@ -28,6 +29,7 @@ pub type Target = fn(&[u8]);
 pub fn named(name: &str) -> Option<Target> {
     let target: Target = match name {
         "bodies" => bodies::run,
+        "control" => control::run,
         "encoder_open" => encoder_open::run,
         "grounding" => grounding::run,
         "http" => http::run,
