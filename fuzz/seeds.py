@@ -127,6 +127,30 @@ SEEDS = {
         b"\x03Basic YSUyRGI6c2VjcmV0",
     ],
     "grounding": [b"\x01\x00\x00A", b"x"],
+    # First byte: which table.
+    "control": [
+        bytes([table]) + json
+        for table, json in enumerate((
+            b'{"version":1}',
+            b'{"slug":"acme","title":"t","plan":"team","state":"active","made_at":1,"email":"a@b","calls_per_month":9}',
+            b'{"tenant":"acme","id":"k1","kind":"once","name":"ann","scopes":["tenant:read"],"made_at":1,"expires_at":2,'
+            b'"state":"spent","ended_at":2}',
+            b'{"hash":"' + b"0a" * 32 + b'"}',
+            b'{"id":"c1","name":"n","redirect_uris":["https://a/"],"auth_method":"none","secret":"' + b"0b" * 32
+            + b'","made_at":1,"used_at":2}',
+            b'{"tenant":"acme","id":"g1","principal":"user:ann","client":"c1","credential":"k1","scopes":[],'
+            b'"resource":"https://a/mcp","made_at":1,"expires_at":2,"number":0,"family":"' + b"0c" * 32
+            + b'","refresh":"' + b"0d" * 32 + b'"}',
+            b'{"tenant":"acme","grant":"g1"}',
+            b'{"tenant":"acme","principal":"p","client":"c1","credential":"k1","scopes":[],"resource":"r",'
+            b'"redirect_uri":"u","challenge":"c","expires_at":2,"grant":"g1"}',
+            b'{"expires_at":18446744073709551615}',
+            b'{"tenant":"acme","address":"a@b","expires_at":2}',
+            b'{"seq":1,"head":"' + b"0e" * 32 + b'","at":1}',
+            b'{"seed":"' + b"0f" * 32 + b'","made_at":1,"retired_at":2,"published_until":3}',
+            b'{"begun_at":1,"used":5,"blocks":[{"id":7,"calls":64,"used":5,"expires_at":600}]}',
+        ))
+    ],
     # First byte: which segment, and whether checksums are mended (below 0x80) and all is rewritten.
     "segment": [bytes([which, 64, 0, 0, 1]) for which in range(4)]
     + [bytes([0x40 | which, 64, 0, 0, 1]) for which in range(4)],

@@ -2,6 +2,7 @@
 
 pub mod access_tokens;
 pub mod bodies;
+pub mod control;
 pub mod encoder_open;
 pub mod forms;
 pub mod grounding;
@@ -31,6 +32,7 @@ pub fn named(name: &str) -> Option<Target> {
     let target: Target = match name {
         "access_tokens" => access_tokens::run,
         "bodies" => bodies::run,
+        "control" => control::run,
         "encoder_open" => encoder_open::run,
         "forms" => forms::run,
         "grounding" => grounding::run,

@@ -2,7 +2,7 @@
 //!
 //! Owns how the file is opened, and what its faults are called. Knows no records.
 
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,6 +12,7 @@ use redb::backends::FileBackend;
 use redb::{Builder, Database, StorageBackend};
 
 use super::error::ControlError;
+use super::sealed::{Seal, Sealed};
 
 /// Memory for pages of the file. All of it where there are 1,000 workspaces and 10,000 credentials; redb's own
 /// bound is 1 GiB.
@@ -28,23 +29,20 @@ pub(super) const FILE: &str = "file";
 /// Where the bytes of a control store are.
 pub(super) trait Place: Send + Sync {
     /// Opens it. Makes it where it is not there, if `may_make`.
-    fn open(&self, may_make: bool) -> Result<(Database, Option<Identity>), ControlError>;
+    fn open(&self, may_make: bool) -> Result<(Database, Seal), ControlError>;
 
-    /// Which file is there now; `None` where this cannot be said.
-    fn identity(&self) -> Result<Option<Identity>, ControlError>;
+    /// Which file is there now, and when it was changed last; `None` where this cannot be said.
+    fn mark(&self) -> Result<Option<Mark>, ControlError>;
 }
 
-/// Tells a file from one that was put in its place.
+/// Tells a file from one that was put in its place, or that somebody else wrote to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct Mark {
     device: u64,
     inode: u64,
-}
-
-impl Identity {
-    fn of(about: &Metadata) -> Self {
-        Self { device: about.dev(), inode: about.ino() }
-    }
+    bytes: u64,
+    /// Seconds and nanoseconds.
+    changed_at: (i64, i64),
 }
 
 /// A file of the file system.
@@ -52,28 +50,37 @@ impl Identity {
 pub(super) struct OnDisk(pub(super) PathBuf);
 
 impl Place for OnDisk {
-    fn open(&self, may_make: bool) -> Result<(Database, Option<Identity>), ControlError> {
-        let (file, about) = open_private(&self.0, may_make)?;
-        let backend = FileBackend::new(file).map_err(fault)?;
-        Ok((open_database(backend)?, Some(Identity::of(&about))))
+    fn open(&self, may_make: bool) -> Result<(Database, Seal), ControlError> {
+        let file = open_private(&self.0, may_make)?;
+        open_database(FileBackend::new(file).map_err(fault)?)
     }
 
-    fn identity(&self) -> Result<Option<Identity>, ControlError> {
+    fn mark(&self) -> Result<Option<Mark>, ControlError> {
         let about =
             std::fs::metadata(&self.0).map_err(|error| cannot("look at", &self.0, &error))?;
-        Ok(Some(Identity::of(&about)))
+        Ok(Some(Mark {
+            device: about.dev(),
+            inode: about.ino(),
+            bytes: about.len(),
+            changed_at: (about.mtime(), about.mtime_nsec()),
+        }))
     }
 }
 
-/// The database in `backend`, every page of which is checked first: redb trusts a file that was closed in good
+/// The database in `storage`, every page of which is checked first: redb trusts a file that was closed in good
 /// order, whatever became of it since.
-pub(super) fn open_database(backend: impl StorageBackend) -> Result<Database, ControlError> {
+pub(super) fn open_database(
+    storage: impl StorageBackend,
+) -> Result<(Database, Seal), ControlError> {
     let mut builder = Builder::new();
     builder.set_cache_size(CACHE_BYTES_MAX).set_check_integrity_on_open(true);
-    guarded(|| builder.create_with_backend(backend))
+    let seal = Seal::default();
+    let sealed = Sealed { storage, seal: seal.clone() };
+    let database = guarded(|| builder.create_with_backend(sealed))?;
+    Ok((database, seal))
 }
 
-fn open_private(path: &Path, may_make: bool) -> Result<(File, Metadata), ControlError> {
+fn open_private(path: &Path, may_make: bool) -> Result<File, ControlError> {
     let open = OpenOptions::new().read(true).write(true).open(path);
     let file = match open {
         Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => make(path)?,
@@ -94,7 +101,7 @@ fn open_private(path: &Path, may_make: bool) -> Result<(File, Metadata), Control
             "others can get at {path} (mode {mode:03o}); run: chmod {FILE_MODE:03o} {path}"
         )));
     }
-    Ok((file, about))
+    Ok(file)
 }
 
 /// A new file, and its name on disk.

@@ -5,7 +5,7 @@
 //! by then (CTL-07).
 
 use std::path::Path;
-use std::sync::{Arc, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::Micros;
 use engine::os::clock::{Clock, Random};
@@ -13,9 +13,10 @@ use redb::{Database, ReadableDatabase};
 use serde::{Deserialize, Serialize};
 
 use super::error::ControlError;
-use super::file::{Identity, OnDisk, Place, guarded};
+use super::file::{Mark, OnDisk, Place, guarded};
 use super::record::Record;
-use super::sweep::TABLES;
+use super::sealed::Seal;
+use super::sweep::TABLE_NAMES;
 use super::table::{Change, EXPIRIES, Health, Look, View};
 use crate::auth::Secret;
 
@@ -26,6 +27,8 @@ pub const VERSION: u32 = 1;
 const REOPEN_MICROS: i64 = 1_000_000;
 /// The same where one record is damaged, and the others are not: they wait while the file is opened.
 const REOPEN_RECORD_MICROS: i64 = 60_000_000;
+/// How often a reader looks whether somebody else wrote to the file. Whoever changes it always does.
+const LOOK_MICROS: i64 = 1_000_000;
 const SECOND_MICROS: i64 = 1_000_000;
 
 const VERSION_KEY: &[u8] = b"version";
@@ -61,7 +64,31 @@ struct State {
 /// Closed when it is dropped, whatever redb makes of it.
 struct Open {
     database: Option<Database>,
-    identity: Option<Identity>,
+    seal: Seal,
+    /// Held by whoever changes the file.
+    known: Mutex<Known>,
+}
+
+/// What the file was like when this process changed it last.
+struct Known {
+    mark: Option<Mark>,
+    looked_at: Micros,
+}
+
+impl State {
+    fn open(&self) -> Result<&Open, ControlError> {
+        self.open.as_ref().ok_or_else(|| self.why.clone())
+    }
+}
+
+impl Open {
+    fn database(&self) -> &Database {
+        self.database.as_ref().expect("it is taken where it is dropped, and nowhere else")
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Open {
@@ -69,6 +96,18 @@ impl Drop for Open {
         // What was acknowledged is on disk; a close that fails leaves a longer opening.
         let closed = guarded(|| self.database.take().map_or(Ok(()), Database::close));
         drop(closed);
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = &mut state.open {
+            let known = open.known.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if self.place.mark().is_ok_and(|found| found != known.mark) {
+                open.seal.set();
+            }
+        }
     }
 }
 
@@ -134,11 +173,20 @@ impl Control {
         act: impl FnOnce(&View<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let health = Health::default();
-        let done = self.with_database(&health, |database| {
-            let transaction = guarded(|| database.begin_read())?;
+        let state = self.ours(|open| {
+            // Whoever changes the file looks, too.
+            let Ok(mut known) = open.known.try_lock() else { return Ok(true) };
+            if !self.is_time(Some(known.looked_at), LOOK_MICROS) {
+                return Ok(true);
+            }
+            known.looked_at = self.clock.now();
+            Ok(self.place.mark()? == known.mark)
+        })?;
+        let done = state.open().and_then(|open| {
+            let transaction = guarded(|| open.database().begin_read())?;
             Ok(act(&View { transaction: &transaction, health: &health }))
         });
-        done?
+        self.finish(state, &health, done)?
     }
 
     /// Changes the store in one transaction, which is on disk when this returns. Where `act` fails, nothing changes.
@@ -146,10 +194,14 @@ impl Control {
         &self,
         act: impl FnOnce(&Change<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.still_there()?;
         let health = Health::default();
-        let done = self.with_database(&health, |database| {
-            let transaction = guarded(|| database.begin_write())?;
+        let state = self.ours(|open| {
+            let known = open.known();
+            Ok(self.place.mark()? == known.mark)
+        })?;
+        let done = state.open().and_then(|open| {
+            let mut known = open.known();
+            let transaction = guarded(|| open.database().begin_write())?;
             let done = act(&Change { transaction: &transaction, health: &health });
             if let Some(why) = health.fault().filter(|_| done.is_ok()) {
                 return Err(why);
@@ -160,23 +212,40 @@ impl Control {
                 // Whatever comes of it, nothing was changed.
                 drop(guarded(|| transaction.abort()));
             }
+            known.mark = self.place.mark()?;
             Ok(done)
         });
-        done?
+        self.finish(state, &health, done)?
     }
 
-    /// Runs `act` on the open file; closes it where that meets with a fault of the file.
-    fn with_database<T>(
+    /// The open file, if it is the one that has the path and nobody else wrote to it, as far as `is_ours` looks.
+    fn ours(
         &self,
-        health: &Health,
-        act: impl FnOnce(&Database) -> Result<T, ControlError>,
-    ) -> Result<T, ControlError> {
+        is_ours: impl FnOnce(&Open) -> Result<bool, ControlError>,
+    ) -> Result<RwLockReadGuard<'_, State>, ControlError> {
         self.opened()?;
-        let state = self.state.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let database = state.open.as_ref().and_then(|open| open.database.as_ref());
-        let Some(database) = database else { return Err(state.why.clone()) };
+        let state = self.shared();
+        let found = is_ours(state.open()?);
+        if found == Ok(true) {
+            return Ok(state);
+        }
         let tried_at = state.tried_at;
-        let done = act(database);
+        drop(state);
+        let other =
+            || ControlError::unavailable("another file, or other bytes, were put in its place");
+        self.close(tried_at, &found.err().unwrap_or_else(other));
+        self.opened()?;
+        Ok(self.shared())
+    }
+
+    /// Closes the file if an act met with a fault of it.
+    fn finish<T>(
+        &self,
+        state: RwLockReadGuard<'_, State>,
+        health: &Health,
+        done: Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        let tried_at = state.tried_at;
         drop(state);
         let fault = done.as_ref().err().cloned().or_else(|| health.fault());
         let is_time = |why: &ControlError| {
@@ -190,11 +259,9 @@ impl Control {
 
     /// Opens the file if it is not open and time for it.
     fn opened(&self) -> Result<(), ControlError> {
-        let state = self.state.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if state.open.is_some() {
+        if self.shared().open.is_some() {
             return Ok(());
         }
-        drop(state);
         let mut state = self.exclusive();
         if state.open.is_none() && self.is_time(state.tried_at, REOPEN_MICROS) {
             state.tried_at = Some(self.clock.now());
@@ -206,11 +273,15 @@ impl Control {
                 Err(why) => state.why = why,
             }
         }
-        if state.open.is_some() { Ok(()) } else { Err(state.why.clone()) }
+        state.open().map(|_| ())
+    }
+
+    fn shared(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn exclusive(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether so much time went by since, or the clock was set back.
@@ -219,47 +290,29 @@ impl Control {
         since.is_none_or(|since| now < since || now.0.saturating_sub(since.0) >= micros)
     }
 
-    /// Closes the file that was opened at `tried_at`, unless somebody else did.
+    /// Closes the file that was opened at `tried_at`, unless somebody else did, and leaves its bytes as they are.
     fn close(&self, tried_at: Option<Micros>, why: &ControlError) {
         let mut state = self.exclusive();
         if state.tried_at == tried_at {
-            state.open = None;
+            if let Some(open) = state.open.take() {
+                open.seal.set();
+            }
             state.why = why.clone();
         }
     }
 
-    /// A change goes into the file that has the path: one that was moved away is none.
-    fn still_there(&self) -> Result<(), ControlError> {
-        self.opened()?;
-        let state = self.state.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (tried_at, held) = (state.tried_at, state.open.as_ref().map(|open| open.identity));
-        drop(state);
-        let found = self.place.identity();
-        match (held, found) {
-            (Some(held), Ok(found)) if held != found => {
-                self.close(
-                    tried_at,
-                    &ControlError::unavailable("another file was put in its place"),
-                );
-                // Of the other one it is not known when it was opened last.
-                self.exclusive().tried_at = None;
-                self.opened()
-            }
-            (_, Err(why)) => {
-                self.close(tried_at, &why);
-                Err(why)
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn open_now(&self, may_make: bool) -> Result<Open, ControlError> {
-        let (database, identity) = self.place.open(may_make)?;
-        let open = Open { database: Some(database), identity };
-        let database = open.database.as_ref().expect("it was just put there");
-        if !Self::is_known(database)? {
-            Self::make_tables(database)?;
+        let (database, seal) = self.place.open(may_make)?;
+        let known = Mutex::new(Known { mark: None, looked_at: self.clock.now() });
+        let open = Open { database: Some(database), seal, known };
+        let checked = Self::is_known(open.database()).and_then(|is_known| {
+            if is_known { Ok(()) } else { Self::make_tables(open.database()) }
+        });
+        if let Err(why) = checked {
+            open.seal.set();
+            return Err(why);
         }
+        open.known().mark = self.place.mark()?;
         Ok(open)
     }
 
@@ -286,7 +339,7 @@ impl Control {
         let transaction = guarded(|| database.begin_write())?;
         let health = Health::default();
         let change = Change { transaction: &transaction, health: &health };
-        for (name, _) in TABLES {
+        for (name, _) in TABLE_NAMES {
             change.make(name)?;
         }
         change.make(EXPIRIES)?;

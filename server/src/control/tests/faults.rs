@@ -8,7 +8,8 @@ use std::sync::Mutex;
 
 use redb::{Database, StorageBackend};
 
-use super::file::{Identity, Place, open_database};
+use super::file::{Mark, Place, open_database};
+use super::sealed::Seal;
 use super::table::Look;
 use super::*;
 
@@ -78,11 +79,11 @@ impl StorageBackend for Handle {
 }
 
 impl Place for Handle {
-    fn open(&self, _: bool) -> Result<(Database, Option<Identity>), ControlError> {
-        Ok((open_database(self.clone())?, None))
+    fn open(&self, _: bool) -> Result<(Database, Seal), ControlError> {
+        open_database(self.clone())
     }
 
-    fn identity(&self) -> Result<Option<Identity>, ControlError> {
+    fn mark(&self) -> Result<Option<Mark>, ControlError> {
         Ok(None)
     }
 }
@@ -260,6 +261,40 @@ fn a_file_that_is_damaged_and_put_back_is_found_again() {
 }
 
 #[test]
+fn other_bytes_in_the_file_are_noticed_within_a_second_and_never_written_over() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let good = fs::read(ground.path()).unwrap();
+    ground.clock.pass(60);
+    control.ready().unwrap();
+    for is_writer_first in [true, false] {
+        let bad = vec![b'x'; good.len()];
+        fs::write(ground.path(), &bad).unwrap();
+        ground.clock.pass(1);
+        let refused = match is_writer_first {
+            true => create(control, "second"),
+            false => control.find_tenant("acme").map(|_| ()),
+        };
+        assert!(matches!(refused, Err(ControlError::Damaged { table: "file", .. })), "{refused:?}");
+        assert_eq!(
+            fs::read(ground.path()).unwrap(),
+            bad,
+            "the damage is left for whoever mends it"
+        );
+        fs::write(ground.path(), &good).unwrap();
+        ground.clock.pass(1);
+        assert!(control.find_tenant("acme").unwrap().is_some());
+        assert!(control.find_tenant("second").unwrap().is_none());
+        ground.clock.pass(60);
+        control.ready().unwrap();
+    }
+    create(control, "third").unwrap();
+    let ground = ground.reopened();
+    assert_eq!(ground.control.tenants(None, 9).unwrap().len(), 2);
+}
+
+#[test]
 fn the_file_is_its_owners_alone_and_of_one_process() {
     let ground = Ground::new();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -291,6 +326,7 @@ fn a_file_that_was_moved_away_takes_no_changes() {
     let other = ground.folder.path().join("other");
     drop(Control::open(&other, ground.clock.clone(), ground.random.clone()).unwrap());
     fs::rename(&other, ground.path()).unwrap();
+    ground.clock.pass(1);
     create(control, "second").unwrap();
     assert_eq!(control.tenants(None, 9).unwrap().len(), 1);
 }
@@ -330,7 +366,8 @@ fn records_that_are_not_whole_are_damage() {
     let with_crc = |json: &[u8]| [&crc32c::crc32c(json).to_le_bytes()[..], json].concat();
     check_record("refresh", &with_crc(good)).unwrap();
     let mut flipped = with_crc(good);
-    flipped[10] ^= 1;
+    let at = flipped.windows(4).position(|piece| piece == b"acme").unwrap();
+    flipped[at] ^= 1;
     let long = format!(r#"{{"tenant":"{}","grant":""}}"#, "a".repeat(RECORD_BYTES_MAX));
     for bad in [
         flipped,
@@ -344,6 +381,81 @@ fn records_that_are_not_whole_are_damage() {
         assert!(matches!(found, Err(ControlError::Damaged { table: "refresh", .. })), "{found:?}");
     }
     assert!(check_record("nothing", &with_crc(good)).is_err());
+}
+
+/// A record of each table: all fields that must be there, then those that need not.
+const RECORDS: [(&str, &str, &str); 13] = [
+    ("meta", r#"{"version":1}"#, "{}"),
+    (
+        "tenants",
+        r#"{"slug":"acme","title":"t","plan":"team","state":"active","made_at":1}"#,
+        r#"{"deleted_at":2,"tokens_not_before":3,"email":"a@b","email_verified_at":4,"calls_per_month":9,"mail":"HASH"}"#,
+    ),
+    (
+        "credentials",
+        r#"{"tenant":"acme","id":"k1","kind":"once","scopes":["tenant:read"],"made_at":1,"state":"spent"}"#,
+        r#"{"name":"ann","expires_at":2,"ended_at":2}"#,
+    ),
+    ("credential_ids", r#"{"hash":"HASH"}"#, "{}"),
+    (
+        "clients",
+        r#"{"id":"c1","name":"n","redirect_uris":["https://a/"],"auth_method":"none","made_at":1}"#,
+        r#"{"secret":"HASH","used_at":2,"revoked_at":3}"#,
+    ),
+    (
+        "grants",
+        r#"{"tenant":"acme","id":"g1","principal":"user:ann","client":"c1","credential":"k1","scopes":[],
+            "resource":"r","made_at":1,"expires_at":2,"number":0,"family":"HASH","refresh":"HASH"}"#,
+        r#"{"revoked_at":2}"#,
+    ),
+    ("refresh", r#"{"tenant":"acme","grant":"g1"}"#, "{}"),
+    (
+        "codes",
+        r#"{"tenant":"acme","principal":"p","client":"c1","credential":"k1","scopes":[],"resource":"r",
+            "redirect_uri":"u","challenge":"c","expires_at":2}"#,
+        r#"{"grant":"g1"}"#,
+    ),
+    ("revoked", r#"{"expires_at":18446744073709551615}"#, "{}"),
+    ("mails", r#"{"tenant":"acme","address":"a@b","expires_at":2}"#, "{}"),
+    ("anchors", r#"{"seq":1,"head":"HASH","at":1}"#, "{}"),
+    ("token_keys", r#"{"seed":"HASH","made_at":1}"#, r#"{"retired_at":2,"published_until":3}"#),
+    (
+        "usage",
+        r#"{"begun_at":1,"used":5}"#,
+        r#"{"blocks":[{"id":7,"calls":64,"used":5,"expires_at":600}]}"#,
+    ),
+];
+
+#[test]
+fn fields_of_records_are_those_of_the_page() {
+    type Object = serde_json::Map<String, serde_json::Value>;
+    let object = |json: &str| -> Object {
+        serde_json::from_str(&json.replace("HASH", &"0a".repeat(32))).unwrap()
+    };
+    let checked = |table: &str, fields: &Object| {
+        let json = serde_json::to_vec(fields).unwrap();
+        check_record(table, &[&crc32c::crc32c(&json).to_le_bytes()[..], &json].concat())
+    };
+    for (table, needed, others) in RECORDS {
+        let (needed, mut all) = (object(needed), object(others));
+        assert_eq!(checked(table, &needed), Ok(()), "{table}");
+        all.extend(needed.clone());
+        all.insert("a_field_of_a_later_build".into(), serde_json::json!({"deep": [null]}));
+        assert_eq!(checked(table, &all), Ok(()), "{table}");
+        for name in needed.keys() {
+            let mut fewer = needed.clone();
+            fewer.remove(name);
+            let found = checked(table, &fewer);
+            let is_told =
+                matches!(&found, Err(ControlError::Damaged { table: of, .. }) if *of == table);
+            assert!(is_told, "{table} without {name}: {found:?}");
+        }
+        for (name, value) in all.iter().filter(|(name, _)| *name != "a_field_of_a_later_build") {
+            let mut wrong = all.clone();
+            wrong.insert(name.clone(), serde_json::json!({"was": value}));
+            assert!(checked(table, &wrong).is_err(), "{table}: {name}");
+        }
+    }
 }
 
 #[test]
