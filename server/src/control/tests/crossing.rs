@@ -111,7 +111,12 @@ fn act(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        rng_seed: RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn no_acts_of_one_workspace_change_an_answer_about_another(numbers in prop::collection::vec(any::<u8>(), 1..60)) {
