@@ -160,12 +160,14 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     let encoders = bind_encoder(settings, Arc::new(store), progress)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
-    let audit = open_audit(&workspace, &credentials, &clock, &random)?;
+    let control = settings.data.join(CONTROL_FILE);
+    let has_control = control.exists();
+    let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
+    let anchors = has_control.then_some(&control);
+    let audit = open_audit(&workspace, &credentials, (&clock, &random), anchors)?;
     let folders = roots::kept(&settings.data).map_err(failed)?;
     let threads = Threads::new(settings.encoding.threads);
     let began = Instant::now();
-    let control = settings.data.join(CONTROL_FILE);
-    let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
     let door = Door {
         data: settings.data.clone(),
         encoding: settings.encoding,
@@ -174,6 +176,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         options: settings.options(),
         clock: Arc::clone(&clock),
         random: Arc::clone(&random),
+        control: Arc::clone(&control),
         others: Mutex::default(),
     };
     let tenants = Tenants::start(door, tenants::Bounds::default()).map_err(failed)?;
@@ -228,20 +231,39 @@ pub fn open(data: &Path) -> Result<(Store, Audit), StartError> {
     forget_server(data);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
-    let audit = open_audit(&workspace, &credentials, &clock, &random)?;
+    let control = data.join(CONTROL_FILE);
+    let control = control
+        .exists()
+        .then(|| Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random))));
+    let audit = open_audit(&workspace, &credentials, (&clock, &random), control.as_ref())?;
     Ok((store, audit))
 }
 
+/// The ledger of `local`. Where there is a control store, it keeps the last checkpoint; one that cannot be asked
+/// stands in nobody's way here, for whoever has to mend it must be able to.
 fn open_audit(
     workspace: &Path,
     credentials: &Credentials,
-    clock: &Arc<dyn Clock>,
-    random: &Arc<dyn Random>,
+    (clock, random): (&Arc<dyn Clock>, &Arc<dyn Random>),
+    anchors: Option<&Arc<Control>>,
 ) -> Result<Audit, StartError> {
     let signer = credentials.signer().clone();
     let folder = workspace.join("ledger");
-    Audit::open(&folder, LOCAL_WORKSPACE, signer, Arc::clone(clock), Arc::clone(random))
-        .map_err(failed)
+    let with = (Arc::clone(clock), Arc::clone(random));
+    let anchoring = anchors.map(|control| tenants::anchoring(control, LOCAL_WORKSPACE));
+    match anchoring {
+        Some(Ok(anchoring)) => {
+            Audit::open_anchored(&folder, LOCAL_WORKSPACE, signer, with, anchoring)
+        }
+        other => {
+            if let Some(Err(why)) = other {
+                let fields = [("why", Value::Text(&why))];
+                log::event(Level::Warn, "the ledger's last checkpoint is not known", &fields);
+            }
+            Audit::open(&folder, LOCAL_WORKSPACE, signer, with.0, with.1)
+        }
+    }
+    .map_err(failed)
 }
 
 fn open_store(data: &Path, workspace: &Path, options: Options) -> Result<Store, StartError> {

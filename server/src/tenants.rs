@@ -16,6 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 pub use door::Door;
+pub(crate) use door::anchoring;
 pub use slug::{SLUG_CHARS, is_slug};
 
 use crate::limits::{OPEN_STORES_MAX, OPEN_WAIT_MAX, STORE_IDLE_MAX};

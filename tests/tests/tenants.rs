@@ -4,15 +4,18 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use engine::os::clock::{SystemClock, SystemRandom};
-use engine::{Batch, ItemDraft, ItemId, Options, TombstoneDraft};
+use engine::ledger::{Decision, Outcome};
+use engine::os::clock::{Clock, SystemClock, SystemRandom};
+use engine::{Batch, ItemDraft, ItemId, Micros, Options, TombstoneDraft};
 use server::app::Encoding;
+use server::control::Control;
 use server::embed::Embedder;
+use server::govern::Trace;
 use server::recall::Threads;
 use server::tenants::{Bounds, Closed, Door, Tenants};
 use tempfile::TempDir;
@@ -24,12 +27,18 @@ const BOUNDS: Bounds =
 
 struct House {
     tenants: Tenants,
+    embedder: Arc<Embedder>,
     scratch: TempDir,
 }
 
 fn embedder(folder: &Path, seed: u32) -> Arc<Embedder> {
     let model = Tiny::new(seed, 16).write(folder, &format!("model-{seed}"));
     Arc::new(tiny_model::embedder(&model))
+}
+
+fn control(data: &Path) -> Arc<Control> {
+    let file = data.join("control.redb");
+    Arc::new(Control::at(&file, Arc::new(SystemClock), Arc::new(SystemRandom)))
 }
 
 fn door(data: &Path, embedder: Arc<Embedder>) -> Door {
@@ -39,6 +48,7 @@ fn door(data: &Path, embedder: Arc<Embedder>) -> Door {
         embedder,
         threads: Threads::new(1),
         options: Options::default(),
+        control: control(data),
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
         others: Mutex::default(),
@@ -49,8 +59,9 @@ impl House {
     fn with(bounds: Bounds) -> Self {
         let scratch = scratch();
         std::fs::create_dir(scratch.path().join("tenants")).unwrap();
-        let door = door(scratch.path(), embedder(scratch.path(), 1));
-        Self { tenants: Tenants::start(door, bounds).unwrap(), scratch }
+        let embedder = embedder(scratch.path(), 1);
+        let door = door(scratch.path(), Arc::clone(&embedder));
+        Self { tenants: Tenants::start(door, bounds).unwrap(), embedder, scratch }
     }
 
     fn made(self, names: &[&str]) -> Self {
@@ -227,4 +238,69 @@ fn each_ledger_is_signed_by_a_key_of_its_own() {
     assert_ne!(acme, globex);
     house.tenants.close_idle(Duration::ZERO);
     assert_eq!(key("acme"), acme, "it is kept");
+}
+
+#[test]
+fn a_ledger_that_was_cut_or_replaced_is_not_opened() {
+    let house = House::with(BOUNDS).made(&["acme"]);
+    let record = |principal: &str| {
+        let trace = Trace {
+            tool: "brain_recall",
+            principal: principal.to_owned(),
+            arguments: [0; 32],
+            decision: Decision::Allow,
+            rule: "rule".to_owned(),
+            touched: Vec::new(),
+            outcome: Outcome::Done,
+        };
+        house.tenants.open("acme").unwrap().audit.record(&trace, false).unwrap();
+        house.tenants.close("acme").unwrap();
+    };
+    record("ada");
+    let folder = house.scratch.path().join("tenants/acme/ledger");
+    let log = folder.join("ledger-00000000000000000001.log");
+    let one = std::fs::read(&log).unwrap();
+    record("bob");
+    let two = std::fs::read(&log).unwrap();
+    // Each of these verifies by itself: only what was kept elsewhere tells.
+    let refused = || {
+        let why = house.tenants.open("acme").err().expect("it must not open");
+        assert!(matches!(&why, Closed::Failed(why) if why.contains("LED-19")), "{why:?}");
+    };
+    std::fs::write(&log, &one).unwrap();
+    refused();
+    std::fs::remove_file(&log).unwrap();
+    refused();
+    std::fs::write(&log, &two).unwrap();
+    record("carl");
+}
+
+#[test]
+fn a_workspace_stays_closed_while_its_last_checkpoint_cannot_be_told() {
+    let house = House::with(BOUNDS).made(&["acme"]);
+    drop(house.tenants.open("acme").unwrap());
+    drop(house.tenants);
+    let file = house.scratch.path().join("control.redb");
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, b"no control store at all").unwrap();
+    let clock = Arc::new(Hands(AtomicI64::new(1)));
+    let time: Arc<dyn Clock> = clock.clone();
+    let control = Arc::new(Control::at(&file, time, Arc::new(SystemRandom)));
+    let door = Door { control, ..door(house.scratch.path(), house.embedder) };
+    let tenants = Tenants::start(door, BOUNDS).unwrap();
+    assert!(matches!(tenants.open("acme").err(), Some(Closed::Failed(_))));
+    std::fs::write(&file, whole).unwrap();
+    // It is tried again once a second at the most.
+    clock.0.fetch_add(2_000_000, Ordering::Relaxed);
+    assert!(tenants.open("acme").is_ok());
+}
+
+/// A clock that is set by hand, in microseconds.
+#[derive(Debug)]
+struct Hands(AtomicI64);
+
+impl Clock for Hands {
+    fn now(&self) -> Micros {
+        Micros(self.0.load(Ordering::Relaxed))
+    }
 }

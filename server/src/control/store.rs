@@ -151,7 +151,7 @@ impl Control {
     }
 
     /// The time, in whole seconds since 1970.
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         u64::try_from(self.clock.now().0 / SECOND_MICROS).unwrap_or(0)
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use engine::Micros;
 use engine::ledger::{
-    AppendError, Decision, Draft, Effect, Ledger, LedgerOpenError, OpenWith, Outcome, ReadError,
-    Reader, Touched,
+    Anchor, AppendError, Decision, Draft, Effect, Ledger, LedgerOpenError, OpenWith, Outcome,
+    ReadError, Reader, Touched,
 };
 use engine::os::clock::{Clock, Random};
 use serde_json::{Value, json};
@@ -67,6 +67,14 @@ pub struct Audit {
     past: Mutex<Past>,
 }
 
+/// What of a ledger is kept elsewhere, so that a tail that was cut off shows (LED-19).
+pub struct Anchoring {
+    /// The last checkpoint that was kept.
+    pub last: Option<Anchor>,
+    /// Keeps one that is on disk. Called by the ledger's own thread, and by whoever closes it.
+    pub keep: Box<dyn Fn(Anchor) + Send + Sync>,
+}
+
 /// What the ledger held when it was opened.
 enum Past {
     /// Nobody has asked yet.
@@ -82,6 +90,7 @@ struct Shared {
     changed: Condvar,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
+    keep: Box<dyn Fn(Anchor) + Send + Sync>,
 }
 
 struct State {
@@ -94,6 +103,11 @@ struct State {
 }
 
 impl State {
+    /// The last checkpoint that is on disk.
+    fn anchor(&self) -> Option<Anchor> {
+        self.ledger.as_ref().and_then(Ledger::synced_anchor)
+    }
+
     /// Why no more calls can be recorded; `None` while they can.
     fn failure(&self) -> Option<&str> {
         self.ledger.as_ref().map_or(Some("the ledger is closed"), Ledger::failure)
@@ -138,7 +152,7 @@ pub fn hash_arguments(arguments: &Value) -> [u8; 32] {
 }
 
 impl Audit {
-    /// Opens the ledger in `folder`, or makes one.
+    /// Opens the ledger in `folder`, or makes one; nothing of it is kept elsewhere.
     pub fn open(
         folder: &Path,
         workspace: &str,
@@ -146,8 +160,20 @@ impl Audit {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, LedgerOpenError> {
+        let anchoring = Anchoring { last: None, keep: Box::new(|_| ()) };
+        Self::open_anchored(folder, workspace, signer, (clock, random), anchoring)
+    }
+
+    /// The same, with its last checkpoint kept elsewhere.
+    pub fn open_anchored(
+        folder: &Path,
+        workspace: &str,
+        signer: Signer,
+        (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
+        Anchoring { last, keep }: Anchoring,
+    ) -> Result<Self, LedgerOpenError> {
         let tenant = Sha256::digest(workspace.as_bytes()).into();
-        let with = OpenWith { tenant, seal: Box::new(signer), anchor: None };
+        let with = OpenWith { tenant, seal: Box::new(signer), anchor: last };
         let ledger = Ledger::open(folder, with)?;
         // An end of its own: what comes later is counted as it comes.
         let past = ledger.reader().map_err(LedgerOpenError::Read)?;
@@ -160,7 +186,7 @@ impl Audit {
         };
         let (state, was_failing) = (Mutex::new(state), AtomicBool::new(false));
         let shared =
-            Arc::new(Shared { state, was_failing, changed: Condvar::new(), clock, random });
+            Arc::new(Shared { state, was_failing, changed: Condvar::new(), clock, random, keep });
         let flusher = std::thread::Builder::new().name("ledger".to_owned()).spawn({
             let shared = Arc::clone(&shared);
             move || shared.flush_until_closed()
@@ -288,9 +314,13 @@ impl Drop for Audit {
         }
         let ledger = self.shared.state().ledger.take();
         let now = self.shared.clock.now().0.max(0).unsigned_abs();
-        if let Some(Err(error)) = ledger.map(|ledger| ledger.close(now)) {
-            let fields = [("error", Field::Text(&error))];
-            log::event(Level::Error, "the ledger did not close cleanly", &fields);
+        match ledger.map(|ledger| ledger.close(now)) {
+            Some(Ok(Some(anchor))) => (self.shared.keep)(anchor),
+            Some(Err(error)) => {
+                let fields = [("error", Field::Text(&error))];
+                log::event(Level::Error, "the ledger did not close cleanly", &fields);
+            }
+            Some(Ok(None)) | None => {}
         }
     }
 }
@@ -303,6 +333,7 @@ impl Shared {
     /// Signs and syncs when either is due. A failure stays in the ledger, which then refuses.
     fn flush_until_closed(&self) {
         let mut state = self.state();
+        let mut kept = state.anchor();
         while !state.closing {
             let now = self.clock.now().0.max(0).unsigned_abs();
             let due = state.ledger.as_ref().and_then(Ledger::due);
@@ -324,6 +355,13 @@ impl Shared {
             if let Some(Err(error)) = state.ledger.as_mut().map(|ledger| ledger.end_sync(done)) {
                 let fields = [("error", Field::Text(&error))];
                 log::event(Level::Error, "the ledger could not be synced", &fields);
+            }
+            let anchor = state.anchor();
+            if let Some(newer) = anchor.filter(|_| anchor != kept) {
+                kept = anchor;
+                drop(state);
+                (self.keep)(newer); // callers append meanwhile
+                state = self.state();
             }
         }
     }

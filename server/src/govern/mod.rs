@@ -15,7 +15,7 @@ pub mod rate;
 mod rules;
 pub mod rules_file;
 
-pub use audit::{Audit, Events, Receipt, Trace, hash_arguments};
+pub use audit::{Anchoring, Audit, Events, Receipt, Trace, hash_arguments};
 pub use grounding::{Grounded, TOKEN_CHARS, TenantHash, TokenFault, check, mint, tenant_hash};
 pub use month::Month;
 pub use policy::{Action, Decision, LEGAL_HOLD, Tried, Verdict, What, Who, decide, explain};

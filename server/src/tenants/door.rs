@@ -9,18 +9,21 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use engine::ledger::Anchor;
 use engine::os::clock::{Clock, Random};
 use engine::{Ground, Model, Options, Store};
 
 use super::{Closed, is_slug};
 use crate::app::Encoding;
 use crate::auth;
+use crate::control::{Control, ControlError, LastCheckpoint};
 use crate::data_dir;
 use crate::embed::Embedder;
 use crate::encoders::Encoders;
-use crate::govern::{Audit, Rules};
+use crate::govern::{Anchoring, Audit, Rules};
 use crate::ingest::Roots;
 use crate::limits::{TENANT_MODELS_MAX, TENANT_TAIL_BYTES_SEAL};
+use crate::log::{self, Level, Value};
 use crate::model::Silent;
 use crate::model_file;
 use crate::recall::{Meaning, Threads};
@@ -38,6 +41,8 @@ pub struct Door {
     pub threads: Threads,
     /// How stores are opened; of tenants the tail is sealed sooner.
     pub options: Options,
+    /// Keeps the last checkpoints of ledgers.
+    pub control: Arc<Control>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness.
@@ -70,8 +75,10 @@ impl Door {
         let encoders = Encoders::bind(store, embedder).map_err(failed)?;
         let mut random = |bytes: &mut [u8]| self.random.fill(bytes);
         let signer = auth::open_or_create_signing_key(&folder, &mut random).map_err(failed)?.0;
-        let (clock, random) = (Arc::clone(&self.clock), Arc::clone(&self.random));
-        let audit = Audit::open(&folder.join("ledger"), name, signer.clone(), clock, random);
+        let with = (Arc::clone(&self.clock), Arc::clone(&self.random));
+        let anchoring = anchoring(&self.control, name).map_err(failed)?;
+        let ledger = folder.join("ledger");
+        let audit = Audit::open_anchored(&ledger, name, signer.clone(), with, anchoring);
         Ok(Workspace::new(Opened {
             name: name.to_owned(),
             encoders,
@@ -114,6 +121,20 @@ impl Door {
     fn others(&self) -> MutexGuard<'_, Vec<Arc<Embedder>>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The last checkpoint of a workspace's ledger, and where the next ones are kept.
+pub(crate) fn anchoring(control: &Arc<Control>, name: &str) -> Result<Anchoring, ControlError> {
+    let last = control.find_anchor(name)?.map(|last| Anchor { seq: last.seq, head: last.head });
+    let (control, name) = (Arc::clone(control), name.to_owned());
+    let keep = move |Anchor { seq, head }: Anchor| {
+        let at = control.now();
+        if let Err(why) = control.put_anchor(&name, &LastCheckpoint { seq, head, at }) {
+            let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
+            log::event(Level::Warn, "the ledger's last checkpoint was not kept", &fields);
+        }
+    };
+    Ok(Anchoring { last, keep: Box::new(keep) })
 }
 
 fn failed(why: impl ToString) -> Closed {
