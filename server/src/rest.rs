@@ -224,9 +224,15 @@ pub fn refuse(error: ToolError) -> Refusal {
         ToolError::Missing { .. } | ToolError::Denied { .. } => {
             Refusal::new(404, &error.to_string())
         }
-        ToolError::Unaudited(_) | ToolError::Unwritable(_) | ToolError::Closed(_) => {
-            Refusal::unavailable(&error.to_string())
+        ToolError::Unaudited(_)
+        | ToolError::Unwritable(_)
+        | ToolError::Closed(_)
+        | ToolError::Unmetered(_) => Refusal::unavailable(&error.to_string()),
+        ToolError::QuotaExceeded { wait, .. } => {
+            let wait = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            Refusal::new(429, &error.to_string()).with("Retry-After", wait.to_string())
         }
+        ToolError::Unverified => Refusal::new(403, &error.to_string()),
         ToolError::TimedOut { .. } | ToolError::Cancelled => {
             Refusal::unavailable(&error.to_string())
         }

@@ -39,6 +39,13 @@ impl Ask {
             .body(body.to_string().into_bytes())
     }
 
+    /// Another target.
+    #[must_use]
+    pub fn to(mut self, target: &str) -> Self {
+        target.clone_into(&mut self.target);
+        self
+    }
+
     /// One header more.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {

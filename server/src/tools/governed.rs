@@ -1,13 +1,13 @@
 //! What every governed call has in common: its entry in the ledger, and its receipt.
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, Outcome};
 use serde_json::{Value, json};
 
 use super::{Answer, BY_SCOPE, Context, ToolError, touched};
-use crate::govern::meter::Reservation;
+use crate::govern::meter::{Refusal, Reservation};
 use crate::govern::{Trace, hash_arguments};
 use crate::metrics::Stage;
 use crate::parts::Caller;
@@ -41,7 +41,14 @@ fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ToolError> {
     let Some(metered) = &context.caller.metered else { return Ok(None) };
     let (parts, now) = (context.parts, context.parts.clock.now());
     let quota = metered.calls_per_month;
-    Ok(Some(parts.meter.reserve(&context.caller.workspace, quota, now)?))
+    let reserved = parts.meter.reserve(&context.caller.workspace, quota, now);
+    reserved.map(Some).map_err(|refusal| match refusal {
+        Refusal::QuotaExceeded { resets_at } => {
+            let micros = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or(0);
+            ToolError::QuotaExceeded { resets_at, wait: Duration::from_micros(micros) }
+        }
+        Refusal::Unavailable(why) => ToolError::Unmetered(why.to_string()),
+    })
 }
 
 /// The rule's name where a call asks for what its caller has not: no such tool, or a scope that is missing.

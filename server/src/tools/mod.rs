@@ -33,7 +33,6 @@ use engine::{
 use serde_json::{Map, Value, json};
 
 use crate::encoders::View;
-use crate::govern::meter;
 use crate::govern::{Action, Verdict, What, decide};
 use crate::names;
 use crate::net::Cancel;
@@ -328,6 +327,8 @@ pub enum ToolError {
     QuotaExceeded {
         /// When the next month begins.
         resets_at: Micros,
+        /// Until then.
+        wait: Duration,
     },
     /// No call can be reserved, so none may run.
     Unmetered(String),
@@ -407,7 +408,7 @@ impl fmt::Display for ToolError {
             Self::Unwritable(why) => write!(f, "the store takes no writes now: {why}"),
             Self::Unaudited(why) => write!(f, "the audit ledger takes no entries: {why}"),
             Self::Closed(why) => why.fmt(f),
-            Self::QuotaExceeded { resets_at } => write!(
+            Self::QuotaExceeded { resets_at, .. } => write!(
                 f,
                 "the calls of this month are used up; there are more from {} on",
                 names::time(*resets_at)
@@ -427,15 +428,6 @@ impl std::error::Error for ToolError {}
 impl From<Closed> for ToolError {
     fn from(closed: Closed) -> Self {
         Self::Closed(closed)
-    }
-}
-
-impl From<meter::Refusal> for ToolError {
-    fn from(refusal: meter::Refusal) -> Self {
-        match refusal {
-            meter::Refusal::QuotaExceeded { resets_at } => Self::QuotaExceeded { resets_at },
-            meter::Refusal::Unavailable(why) => Self::Unmetered(why.to_string()),
-        }
     }
 }
 

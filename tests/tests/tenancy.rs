@@ -1,0 +1,262 @@
+//! Tenants over real HTTP: each bearer opens its own workspace and nothing else, within what its plan has, as often as
+//! it may, and no longer than it stands.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::os::clock::{SystemClock, SystemRandom};
+use serde_json::{Value, json};
+use server::auth::Prefix;
+use server::control::{Control, Kind, NewCredential, NewTenant};
+use tempfile::TempDir;
+use tests::mcp_client;
+use tests::service::{Service, scratch};
+use tests::wire::{self, Answer, Ask};
+
+const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
+
+/// A data directory with tenants, before a server has it.
+struct House {
+    scratch: TempDir,
+    control: Control,
+}
+
+impl House {
+    fn new() -> Self {
+        let scratch = scratch();
+        let data = scratch.path().join("data");
+        make_private(&data);
+        let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+        let control = Control::open(&data.join("control.redb"), clock, random).unwrap();
+        Self { scratch, control }
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    /// Makes a workspace, and gives a bearer of its own.
+    fn tenant(&self, slug: &str, plan: &str) -> String {
+        self.control.create_tenant(&NewTenant { slug, title: slug, plan }).unwrap();
+        make_private(&self.data().join("tenants").join(slug).join("store"));
+        self.bearer(slug, Kind::Bearer, &SCOPES)
+    }
+
+    fn bearer(&self, slug: &str, kind: Kind, scopes: &[&str]) -> String {
+        let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        let new = NewCredential { kind, name: Some("ada"), scopes: &scopes, expires_at: None };
+        let issued = self.control.issue_credential(slug, &new, &Prefix::default()).unwrap();
+        issued.secret.expose().to_owned()
+    }
+
+    /// Starts the server, which has the control store from then on.
+    fn serve(self, arguments: &[&str]) -> (Service, TempDir) {
+        let data = self.data();
+        drop(self.control);
+        let arguments = [&["--hosted", "127.0.0.1:0"], arguments].concat();
+        (Service::start(&data, &arguments), self.scratch)
+    }
+}
+
+fn make_private(folder: &Path) {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).unwrap();
+}
+
+fn mcp(bearer: &str, method: &str, params: &Value) -> Ask {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    mcp_client::ask(&message).header("Authorization", &format!("Bearer {bearer}"))
+}
+
+fn call(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> Answer {
+    let params = json!({"name": tool, "arguments": arguments});
+    wire::ask(service.hosted(), &mcp(bearer, "tools/call", &params))
+}
+
+/// What a tool gives.
+fn given(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> Value {
+    let answer = call(service, bearer, tool, arguments);
+    let mut body = answer.json();
+    assert_eq!((answer.status, &body["result"]["isError"]), (200, &json!(false)), "{tool}: {body}");
+    body["result"]["structuredContent"].take()
+}
+
+fn tools(service: &Service, bearer: &str) -> Vec<String> {
+    let listed = wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({}))).json();
+    let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}")).clone();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The HTTP API, with the gateway's token and this bearer.
+fn api(service: &Service, at: &str, bearer: &str, ask: Ask) -> Answer {
+    let known = service.credentials();
+    let ask = ask
+        .header("x-gateway-client-id", &known.gateway_id)
+        .header("x-gateway-client-secret", &known.gateway_secret)
+        .header("Authorization", &format!("Bearer {bearer}"));
+    wire::ask(at, &ask)
+}
+
+#[test]
+fn each_bearer_opens_its_own_workspace_and_no_other() {
+    let house = House::new();
+    let (acme, globex) = (house.tenant("acme", "team"), house.tenant("globex", "team"));
+    let (service, _scratch) = house.serve(&[]);
+    let secret = "The vault of acme opens with four left turns.";
+    let stored = given(&service, &acme, "brain_remember", &json!({"text": secret}));
+    let id = stored["item"]["id"].as_str().unwrap();
+    given(&service, &globex, "brain_remember", &json!({"text": "Globex sells umbrellas."}));
+    let asked = json!({"query": "How does the vault open?", "compact": true});
+    let found = given(&service, &acme, "retrieval_arbitrate_tool", &asked);
+    assert!(found.to_string().contains("four left turns"), "{found}");
+    for (whose, bearer, items) in [("acme", &acme, 1), ("globex", &globex, 1)] {
+        for at in [service.hosted(), service.local()] {
+            let stats = api(&service, at, bearer, Ask::get("/stats"));
+            assert_eq!(stats.json()["memory_items"], items, "{whose}: {}", stats.text());
+        }
+    }
+    // However the other one is asked for: by words, by meaning, by id, by name.
+    let ask = |path: &str| Ask::post(path, &json!({"query": "how the vault opens", "limit": 50}));
+    for answer in [
+        call(&service, &globex, "retrieval_arbitrate_tool", &asked),
+        api(&service, service.hosted(), &globex, ask("/recall")),
+        api(&service, service.local(), &globex, ask("/semantic-recall")),
+        wire::ask(
+            service.hosted(),
+            &mcp(&globex, "resources/read", &json!({"uri": format!("memory://item/{id}")})),
+        ),
+        call(&service, &globex, "docstore_get_document_tool", &json!({"document_id": id})),
+    ] {
+        assert!(!answer.text().contains("left turns"), "{}", answer.text());
+    }
+    for (name, value) in [("X-Workspace", "acme"), ("X-Tenant", "acme"), ("Host", "acme.example")] {
+        let answer = api(&service, service.hosted(), &globex, ask("/recall").header(name, value));
+        assert!(!answer.text().contains("left turns"), "{name}: {}", answer.text());
+    }
+    // The operator's own workspace has nothing of either.
+    assert_eq!(service.post("/recall", &json!({"query": secret})), json!([]));
+    // Each has an entry in its own ledger alone.
+    let ledger = |slug: &str| {
+        let arguments = ["ledger", "show", "--workspace", slug, "--json", "--last", "100"];
+        let shown = tests::service::run(service.data(), &arguments);
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    assert!(ledger("acme").contains("brain_remember"), "{}", ledger("acme"));
+    assert!(ledger("globex").lines().all(|line| line.contains("user:ada")), "{}", ledger("globex"));
+    assert!(!ledger("local").contains("user:ada"), "{}", ledger("local"));
+}
+
+#[test]
+fn a_plan_says_which_tools_there_are_and_a_credential_which_of_them() {
+    let house = House::new();
+    let free = house.tenant("free-lane", "free");
+    let team = house.tenant("acme", "team");
+    let reader = house.bearer("acme", Kind::Bearer, &["brain:proxy"]);
+    let greedy = house.bearer("free-lane", Kind::User, &["audit:read", "bench:run", "brain:proxy"]);
+    let (service, _scratch) = house.serve(&[]);
+    let known = ["tenant_info", "brain_recall", "brain_remember"];
+    let listed = tools(&service, &free);
+    assert!(!listed.is_empty() && listed.iter().all(|name| known.contains(&&**name)), "{listed:?}");
+    assert!(tools(&service, &team).len() > 5);
+    assert!(!tools(&service, &reader).contains(&"brain_remember".to_owned()));
+    assert_eq!(tools(&service, &greedy), ["brain_recall"], "a plan bounds what a key may have");
+    // What is not listed does not exist, by name neither.
+    for (bearer, tool) in [(&free, "recall_stats"), (&reader, "brain_remember")] {
+        let answer = call(&service, bearer, tool, &json!({"text": "x"})).json();
+        assert_eq!(answer["error"]["code"], -32602, "{tool}: {answer}");
+    }
+    // The free lane writes once its address is confirmed.
+    let refused = call(&service, &free, "brain_remember", &json!({"text": "x"})).json();
+    assert_eq!(refused["result"]["_meta"]["recalld/reason"], "email_not_verified", "{refused}");
+    let asked = call(&service, &free, "brain_recall", &json!({"query": "anything?"})).json();
+    assert_eq!(asked["result"]["isError"], false, "{asked}");
+}
+
+#[test]
+fn what_does_not_stand_opens_nothing() {
+    let house = House::new();
+    let (good, revoked) =
+        (house.tenant("acme", "team"), house.bearer("acme", Kind::Bearer, &SCOPES));
+    let stopped = house.tenant("stopped", "team");
+    let gone = house.tenant("gone", "team");
+    let (workspace, once) =
+        (house.bearer("acme", Kind::Workspace, &SCOPES), house.bearer("acme", Kind::Once, &SCOPES));
+    let listed = house.control.credentials("acme", None, 100).unwrap();
+    let second = listed.iter().filter(|one| one.kind == Kind::Bearer).max_by_key(|one| &one.id);
+    let first = listed.iter().filter(|one| one.kind == Kind::Bearer).min_by_key(|one| &one.id);
+    // Which of the two is whose is known by trying: one of them is revoked.
+    house.control.revoke_credential("acme", &second.unwrap().id).unwrap();
+    assert_ne!(first.unwrap().id, second.unwrap().id);
+    house.control.suspend_tenant("stopped").unwrap();
+    house.control.delete_tenant("gone").unwrap();
+    let (service, _scratch) = house.serve(&[]);
+    let list = |bearer: &str| wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({})));
+    let statuses = [list(&good).status, list(&revoked).status];
+    assert!(statuses == [200, 401] || statuses == [401, 200], "{statuses:?}");
+    let answer = list(&stopped);
+    assert_eq!((answer.status, answer.json()), (403, json!({"detail": "Workspace suspended"})));
+    for (what, bearer) in
+        [("deleted", &gone), ("workspace key", &workspace), ("one-time key", &once)]
+    {
+        let answer = list(bearer);
+        assert_eq!(answer.status, 401, "{what}: {}", answer.text());
+        let challenge = answer.header("www-authenticate").unwrap_or_default();
+        assert!(challenge.contains("error=\"invalid_token\""), "{what}: {challenge}");
+        assert!(challenge.contains("resource_metadata="), "{what}: {challenge}");
+    }
+    // Without any, no error is named (RFC 6750, section 3.1).
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let answer = wire::ask(service.hosted(), &mcp_client::ask(&message));
+    let challenge = answer.header("www-authenticate").unwrap_or_default();
+    assert_eq!(answer.status, 401);
+    assert!(challenge.starts_with("Bearer ") && !challenge.contains("error="), "{challenge}");
+    // A bearer in the address is none.
+    let message = mcp_client::ask(&message);
+    let target = format!("/mcp?access_token={good}");
+    let answer = wire::ask(service.hosted(), &message.clone().to(&target));
+    assert_eq!(answer.status, 401, "{}", answer.text());
+    // The operator's routes are the operator's.
+    for bearer in [&good, &revoked] {
+        let ask = Ask::post("/operator/recall", &json!({"query": "x"}));
+        let answer = service.ask(&ask.header("Authorization", &format!("Bearer {bearer}")));
+        assert_eq!(answer.status, 401, "{}", answer.text());
+    }
+}
+
+#[test]
+fn a_quota_and_a_rate_end_calls_and_say_until_when() {
+    let house = House::new();
+    let small = house.tenant("small", "team");
+    house.control.set_quota("small", Some(3)).unwrap();
+    let quick = house.tenant("quick", "slow");
+    let other = house.bearer("quick", Kind::Bearer, &SCOPES);
+    let settings = house.scratch.path().join("settings.toml");
+    fs::write(
+        &settings,
+        "[plans.slow]\nfamilies = [\"recall\", \"docstore\", \"status\"]\n\
+         scopes = [\"tenant:read\", \"brain:proxy\"]\nrate_per_second = 1\nburst = 2\n",
+    )
+    .unwrap();
+    let (service, _scratch) = house.serve(&["--config", settings.to_str().unwrap()]);
+    for n in 0..3 {
+        given(&service, &small, "brain_recall", &json!({"query": format!("question {n}")}));
+    }
+    // A call that fails is not counted, one that would be too many is refused.
+    let refused = call(&service, &small, "brain_recall", &json!({"query": "one more"})).json();
+    assert_eq!(refused["result"]["_meta"]["recalld/reason"], "quota_exceeded", "{refused}");
+    let answer = api(&service, service.hosted(), &small, Ask::get("/stats"));
+    assert_eq!(answer.status, 429, "{}", answer.text());
+    assert!(answer.header("retry-after").is_some_and(|wait| wait.parse::<u64>().unwrap() > 0));
+    // The rate is the credential's, not the workspace's nor the address's.
+    let list = |bearer: &str| wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({})));
+    let statuses: Vec<u16> = (0..8).map(|_| list(&quick).status).collect();
+    assert!(statuses.starts_with(&[200, 200]) && statuses.contains(&429), "{statuses:?}");
+    let limited = (0..8).map(|_| list(&quick)).find(|answer| answer.status == 429).unwrap();
+    assert_eq!(limited.json(), json!({"detail": "Too Many Requests"}));
+    assert!(limited.header("retry-after").is_some());
+    assert_eq!(list(&other).status, 200);
+    assert_eq!(list(&small).status, 200);
+}
