@@ -38,7 +38,7 @@ pub struct Fetched {
     pub content_type: String,
     /// How long it may be kept, in seconds, where `Cache-Control` says so.
     pub max_age_seconds: Option<u64>,
-    /// The document, at most [`DOCUMENT_BYTES_MAX`].
+    /// The document, at most `DOCUMENT_BYTES_MAX`.
     pub body: Vec<u8>,
 }
 

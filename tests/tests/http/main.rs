@@ -620,13 +620,22 @@ fn the_local_listener_refuses_other_hosts_and_origins() {
 fn mcp_on_the_hosted_listener_needs_the_bearer() {
     let service = service();
     let ping = mcp_client::ask(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    // Where to get a token is said, and what for (RFC 9728, section 5.1).
+    let document = format!("http://{}/.well-known/oauth-protected-resource/mcp", service.hosted());
+    let challenge = |error: &str| {
+        let scopes = "tenant:read brain:proxy memory:write ingest:write agent:state";
+        format!("Bearer {error}resource_metadata=\"{document}\", scope=\"{scopes}\"")
+    };
     let answer = wire::ask(service.hosted(), &ping);
     assert_detail(&answer, 401, "Not authenticated");
-    assert_eq!(answer.header("www-authenticate"), Some(CHALLENGE));
+    assert_eq!(answer.header("www-authenticate"), Some(&*challenge("")));
     let wrong = ping.clone().header("Authorization", "Bearer wrong");
     let answer = wire::ask(service.hosted(), &wrong);
     assert_detail(&answer, 401, "Not authenticated");
-    assert_eq!(answer.header("www-authenticate"), Some(CHALLENGE_WRONG));
+    let why = "the access token is not good, or not good any more";
+    let error = format!("error=\"invalid_token\", error_description=\"{why}\", ");
+    let wanted = challenge(&error);
+    assert_eq!(answer.header("www-authenticate"), Some(&*wanted));
     let bearer = format!("Bearer {}", service.credentials().bearer);
     let answer = wire::ask(service.hosted(), &ping.header("Authorization", &bearer));
     assert_eq!((answer.status, answer.json()["result"].clone()), (200, json!({})));
