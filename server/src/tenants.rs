@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 pub use door::Door;
-pub use slug::{SLUG_CHARS, is_slug};
+pub use slug::{SLUG_CHARS, is_slug, slug_fault};
 
 use crate::limits::{OPEN_STORES_MAX, OPEN_WAIT_MAX, STORE_IDLE_MAX};
 use crate::log::{self, Level, Value};
