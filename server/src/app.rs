@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use encoder::Precision;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{
-    Durability, Ground, Model, OpenError, Options, Remedy, SearchMode, Searching, Store,
+    Durability, Ground, Micros, Model, OpenError, Options, Remedy, SearchMode, Searching, Store,
     WriteError, hex,
 };
 use kernels::Kernels;
@@ -230,6 +230,13 @@ pub fn open(data: &Path) -> Result<(Store, Audit), StartError> {
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     let audit = open_audit(&workspace, &credentials, &clock, &random)?;
     Ok((store, audit))
+}
+
+/// The control store of a data directory that is there, and the time, for commands that keep it. Nobody else may
+/// have the data.
+pub fn open_control(data: &Path) -> (Control, Micros) {
+    let now = SystemClock.now();
+    (Control::at(&data.join(CONTROL_FILE), Arc::new(SystemClock), Arc::new(SystemRandom)), now)
 }
 
 fn open_audit(
