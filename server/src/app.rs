@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use encoder::Precision;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{
-    Durability, Ground, Model, OpenError, Options, Remedy, SearchMode, Searching, Store,
+    Durability, Ground, Micros, Model, OpenError, Options, Remedy, SearchMode, Searching, Store,
     WriteError, hex,
 };
 use kernels::Kernels;
@@ -220,6 +220,24 @@ fn authority(settings: &Settings, random: &dyn Random) -> Result<Option<Authorit
 /// The store and the ledger of a data directory that is there, without the encoder: for commands
 /// that neither ask nor embed.
 pub fn open(data: &Path) -> Result<(Store, Audit), StartError> {
+    let Kept { store, audit, .. } = open_with_control(data)?;
+    Ok((store, audit))
+}
+
+/// What a command has that keeps a data directory.
+pub struct Kept {
+    /// The store of `local`. Whoever has it has the data directory.
+    pub store: Store,
+    /// Its ledger.
+    pub audit: Audit,
+    /// The control store, opened by the first who needs it.
+    pub control: Arc<Control>,
+    /// The time.
+    pub now: Micros,
+}
+
+/// The same, with the control store: two of one file in one process would stand in each other's way.
+pub fn open_with_control(data: &Path) -> Result<Kept, StartError> {
     refuse_backup(data)?;
     let workspace = workspace_dir(data);
     if !workspace.join("store").is_dir() {
@@ -231,12 +249,13 @@ pub fn open(data: &Path) -> Result<(Store, Audit), StartError> {
     forget_server(data);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
-    let control = data.join(CONTROL_FILE);
-    let control = control
-        .exists()
-        .then(|| Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random))));
-    let audit = open_audit(&workspace, &credentials, (&clock, &random), control.as_ref())?;
-    Ok((store, audit))
+    let file = data.join(CONTROL_FILE);
+    let has_control = file.exists();
+    let control = Arc::new(Control::at(&file, Arc::clone(&clock), Arc::clone(&random)));
+    let anchors = has_control.then_some(&control);
+    let audit = open_audit(&workspace, &credentials, (&clock, &random), anchors)?;
+    let now = clock.now();
+    Ok(Kept { store, audit, control, now })
 }
 
 /// The ledger of `local`. Where there is a control store, it keeps the last checkpoint; one that cannot be asked

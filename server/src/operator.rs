@@ -3,6 +3,7 @@
 //!
 //! On the local listener only, and with the operator's bearer. Not a part of the public contract.
 
+pub mod admin;
 mod backup;
 mod catalogue;
 mod compact;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 pub use door::Door;
 pub(crate) use door::anchoring;
-pub use slug::{SLUG_CHARS, is_slug};
+pub use slug::{SLUG_CHARS, is_slug, slug_fault};
 
 use crate::limits::{OPEN_STORES_MAX, OPEN_WAIT_MAX, STORE_IDLE_MAX};
 use crate::log::{self, Level, Value};

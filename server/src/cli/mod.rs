@@ -2,7 +2,9 @@
 //!
 //! Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 could not (with what to do).
 
+mod administer;
 mod backup;
+mod client;
 mod compact;
 mod credentials;
 mod cut;
@@ -15,8 +17,11 @@ mod fresh;
 mod import;
 mod ingest;
 mod keep;
+mod key;
 mod ledger;
+mod plan;
 mod policy;
+mod quota;
 mod recall;
 mod reembed;
 mod remote;
@@ -27,6 +32,7 @@ mod serve;
 mod signals;
 mod systemd;
 mod tell;
+mod tenant;
 mod verify;
 
 use std::net::SocketAddr;
@@ -128,6 +134,16 @@ enum Command {
     Ledger(ledger::LedgerArgs),
     /// Look at policy rules before they count.
     Policy(policy::PolicyArgs),
+    /// Workspaces of tenants.
+    Tenant(tenant::TenantArgs),
+    /// Credentials of workspaces.
+    Key(key::KeyArgs),
+    /// Programs that people sign in with.
+    Client(client::ClientArgs),
+    /// What workspaces are entitled to.
+    Plan(plan::PlanArgs),
+    /// Calls of a month.
+    Quota(quota::QuotaArgs),
 }
 
 #[derive(Debug, Args)]
@@ -353,6 +369,11 @@ pub fn main() -> ExitCode {
             credentials::show(&args.common)
         }
         Command::Policy(args) => policy::run(&args),
+        Command::Tenant(args) => tenant::run(&args),
+        Command::Key(args) => key::run(&args),
+        Command::Client(args) => client::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Quota(args) => quota::run(&args),
     };
     let (why, code) = match done {
         Ok(()) => {

@@ -69,6 +69,17 @@ impl Remote {
     }
 
     fn post(&self, path: &str, body: &Value) -> Result<impl Read + use<>, Failure> {
+        self.send(path, body)?.map_err(|(status, detail)| {
+            Failure::Could(format!("the server answered {status}: {detail}"))
+        })
+    }
+
+    /// The answer, or the status and detail of a refusal.
+    fn send(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<Result<impl Read + use<>, (u16, String)>, Failure> {
         let url = format!("{}{path}", self.local);
         let sent = self
             .agent
@@ -80,20 +91,27 @@ impl Remote {
             sent.map_err(|error| Failure::Could(format!("{url} did not answer: {error}")))?;
         let status = response.status().as_u16();
         if status == 200 {
-            return Ok(response.into_body().into_reader());
+            return Ok(Ok(response.into_body().into_reader()));
         }
         let text = response.body_mut().read_to_string().unwrap_or_default();
         let said: Value = serde_json::from_str(&text).unwrap_or_default();
         let detail = said["detail"].as_str().unwrap_or("no reason given");
-        Err(Failure::Could(format!("the server answered {status}: {detail}")))
+        Ok(Err((status, detail.to_owned())))
+    }
+
+    /// An act of administration, and what a refusal of it means.
+    pub(super) fn administer(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        match self.send(path, body)? {
+            Ok(answer) => whole(answer),
+            Err((404, why)) => Err(Failure::No(why)),
+            Err((422, why)) => Err(Failure::Usage(why)),
+            Err((_, why)) => Err(Failure::Could(why)),
+        }
     }
 
     /// One call, one answer.
     pub(super) fn ask(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        let mut text = String::new();
-        let mut answer = self.post(path, body)?.take(ANSWER_BYTES_MAX);
-        answer.read_to_string(&mut text).map_err(Failure::could)?;
-        serde_json::from_str(&text).map_err(Failure::could)
+        whole(self.post(path, body)?)
     }
 
     /// One call, events as they come; gives the data of the last one, which is the answer.
@@ -159,6 +177,12 @@ impl Remote {
             }
         }
     }
+}
+
+fn whole(answer: impl Read) -> Result<Value, Failure> {
+    let mut text = String::new();
+    answer.take(ANSWER_BYTES_MAX).read_to_string(&mut text).map_err(Failure::could)?;
+    parsed(&text)
 }
 
 fn parsed(data: &str) -> Result<Value, Failure> {

@@ -11,14 +11,12 @@ use super::store::Control;
 use super::table::{Change, Look};
 use super::text::{LINE_BYTES_MAX, check_line, check_word};
 use crate::auth::LOCAL_WORKSPACE;
+use crate::tenants::slug_fault;
 
 /// Workspaces, the deleted ones among them: some thousands are usual, and a list of all is read in a second.
 pub const TENANTS_MAX: u64 = 100_000;
 /// Entries of one page of any list.
 pub const LISTED_MAX: usize = 256;
-
-const SLUG_BYTES_MIN: usize = 3;
-const SLUG_BYTES_MAX: usize = 40;
 
 /// What may become of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,23 +84,11 @@ pub struct NewTenant<'a> {
 /// # Errors
 /// `Refused`, with what is allowed.
 pub fn check_slug(slug: &str) -> Result<(), ControlError> {
-    let refused = |why: &str| Err(ControlError::refused("slug", why));
-    let bytes = slug.as_bytes();
-    if !(SLUG_BYTES_MIN..=SLUG_BYTES_MAX).contains(&bytes.len()) {
-        return refused(&format!(
-            "it has {} characters, {SLUG_BYTES_MIN} to {SLUG_BYTES_MAX} are allowed",
-            bytes.len()
-        ));
-    }
-    let is_plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    if !bytes.iter().all(|byte| is_plain(byte) || *byte == b'-') {
-        return refused("it may hold a-z, 0-9 and - only");
-    }
-    if !bytes[0].is_ascii_lowercase() || !bytes.last().is_some_and(is_plain) {
-        return refused("it must begin with a letter, and end with a letter or a digit");
+    if let Some(why) = slug_fault(slug) {
+        return Err(ControlError::refused("slug", why));
     }
     if slug == LOCAL_WORKSPACE {
-        return refused("this name is the operator's");
+        return Err(ControlError::refused("slug", "this name is the operator's"));
     }
     Ok(())
 }

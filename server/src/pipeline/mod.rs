@@ -176,6 +176,9 @@ impl Service for Pipeline {
                 Target::OperatorRecall => {
                     reply.send(self.run(operator::recall, &caller, &call));
                 }
+                Target::OperatorAdmin => {
+                    reply.send(self.run(operator::admin::serve_admin, &caller, &call));
+                }
                 Target::Document(answer) => reply.send(answer()),
                 Target::Mcp => match Visitor::of(caller, call.request.query()) {
                     Ok(visitor) => self.mcp.serve(&call, visitor, reply),

@@ -19,6 +19,8 @@ pub enum Target {
     Mcp,
     /// A question of the operator's.
     OperatorRecall,
+    /// An act of administration.
+    OperatorAdmin,
     /// Ingest on behalf of the operator, told as it goes.
     OperatorIngest,
     /// Lines of a file into the store, for the operator.
@@ -41,9 +43,12 @@ impl Target {
     /// Whether it may take hours, or wait that long.
     fn takes_long(&self) -> bool {
         match self {
-            Self::Metrics | Self::Api(_) | Self::Document(_) | Self::Mcp | Self::OperatorRecall => {
-                false
-            }
+            Self::Metrics
+            | Self::Api(_)
+            | Self::Document(_)
+            | Self::Mcp
+            | Self::OperatorRecall
+            | Self::OperatorAdmin => false,
             Self::OperatorIngest
             | Self::OperatorImport
             | Self::OperatorExport
@@ -162,6 +167,13 @@ pub static ROUTES: &[Route] = &[
         gate: Gate::Bearer,
         on: On::Local,
         target: Target::OperatorRecall,
+    },
+    Route {
+        method: Method::Post,
+        path: "/operator/admin",
+        gate: Gate::Bearer,
+        on: On::Local,
+        target: Target::OperatorAdmin,
     },
     Route {
         method: Method::Post,

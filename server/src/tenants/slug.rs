@@ -7,11 +7,25 @@ pub const SLUG_CHARS: std::ops::RangeInclusive<usize> = 3..=40;
 /// one plain part of a path, needs no escaping in a header or a form, and reads the same in any case-blind file
 /// system.
 pub fn is_slug(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    SLUG_CHARS.contains(&text.len())
-        && text.bytes().all(plain)
-        && text.starts_with(|first: char| first.is_ascii_lowercase())
-        && !text.ends_with('-')
+    slug_fault(text).is_none()
+}
+
+/// What of a text is not as [`is_slug`] wants it, with what is allowed.
+pub fn slug_fault(text: &str) -> Option<String> {
+    let is_plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let (least, most) = (SLUG_CHARS.start(), SLUG_CHARS.end());
+    let bytes = text.as_bytes();
+    if !SLUG_CHARS.contains(&bytes.len()) {
+        let found = bytes.len();
+        return Some(format!("it has {found} characters, {least} to {most} are allowed"));
+    }
+    if !bytes.iter().all(|byte| is_plain(byte) || *byte == b'-') {
+        return Some("it may hold a-z, 0-9 and - only".to_owned());
+    }
+    if !bytes[0].is_ascii_lowercase() || !bytes.last().is_some_and(is_plain) {
+        return Some("it must begin with a letter, and end with a letter or a digit".to_owned());
+    }
+    None
 }
 
 #[cfg(test)]

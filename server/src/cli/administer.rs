@@ -1,0 +1,114 @@
+//! An act of administration: by this process, or by the running server that has the data.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::remote::Remote;
+use super::tell::{tell, tell_line};
+use super::{Common, Failure};
+use crate::app::StartError;
+use crate::config::Config;
+use crate::operator::admin::{AdminError, administer_alone};
+
+/// What every command of administration takes.
+#[derive(Debug, Args)]
+pub(super) struct Desk {
+    #[command(flatten)]
+    common: Common,
+    /// Settings with the plans and what keys begin with [default: the built-in ones]. A running server has its
+    /// own.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl From<AdminError> for Failure {
+    fn from(error: AdminError) -> Self {
+        let why = error.to_string();
+        match error {
+            AdminError::No(_) => Self::No(why),
+            AdminError::Wrong { .. } => Self::Usage(why),
+            AdminError::Failed(_) => Self::Could(why),
+        }
+    }
+}
+
+impl Desk {
+    /// Does `act` with these fields; gives its report.
+    pub(super) fn act(&self, act: &str, fields: &Value) -> Result<Value, Failure> {
+        let data = self.common.data()?;
+        let mut raw = Map::new();
+        raw.insert("act".to_owned(), act.into());
+        raw.extend(fields.as_object().cloned().unwrap_or_default());
+        match administer_alone(&data, &self.settings()?, &raw) {
+            Ok(done) => Ok(done?),
+            Err(StartError::Busy(_)) => beside(&data, Value::Object(raw)),
+            Err(error) => Err(Failure::could(error)),
+        }
+    }
+
+    /// Does `act` and prints its report: as JSON, or as `line` says it.
+    pub(super) fn tell(
+        &self,
+        act: &str,
+        fields: &Value,
+        line: impl FnOnce(&Value) -> String,
+    ) -> Result<(), Failure> {
+        let report = self.act(act, fields)?;
+        if self.common.json { tell_line(&report) } else { tell_line(&line(&report)) }
+    }
+
+    /// Prints a list, page by page: its entries as one JSON object, or a line for each.
+    pub(super) fn tell_list(
+        &self,
+        act: &str,
+        fields: &Value,
+        name: &str,
+        line: impl Fn(&Value) -> String,
+    ) -> Result<(), Failure> {
+        let (mut all, mut fields) = (Vec::new(), fields.clone());
+        loop {
+            let mut page = self.act(act, &fields)?;
+            let entries = page[name].as_array_mut().map(std::mem::take).unwrap_or_default();
+            if self.common.json {
+                all.extend(entries);
+            } else {
+                tell(&entries.iter().map(|entry| line(entry) + "\n").collect::<String>())?;
+            }
+            match page["next"].take() {
+                Value::Null => break,
+                next => fields["after"] = next,
+            }
+        }
+        if self.common.json { tell_line(&json!({ name: all })) } else { Ok(()) }
+    }
+
+    fn settings(&self) -> Result<Config, Failure> {
+        let config = self.config.as_deref().map(Config::read).transpose();
+        Ok(config.map_err(|error| Failure::Usage(error.to_string()))?.unwrap_or_default())
+    }
+}
+
+fn beside(data: &Path, body: Value) -> Result<Value, Failure> {
+    Remote::find(data)?.administer("/operator/admin", &body)
+}
+
+/// A field of a report as a person reads it; `-` where there is none.
+pub(super) fn word(report: &Value, name: &str) -> String {
+    match &report[name] {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) => {
+            let all: Vec<&str> = all.iter().filter_map(Value::as_str).collect();
+            all.join(",")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// These fields of a report, beside each other.
+pub(super) fn words(report: &Value, names: &[&str]) -> String {
+    let words: Vec<String> = names.iter().map(|name| word(report, name)).collect();
+    words.join("  ")
+}

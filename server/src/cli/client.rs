@@ -1,0 +1,37 @@
+//! `recalld client`: programs that people sign in with.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Failure;
+use super::administer::{Desk, words};
+
+#[derive(Debug, Args)]
+pub(super) struct ClientArgs {
+    #[command(flatten)]
+    desk: Desk,
+    #[command(subcommand)]
+    command: ClientCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClientCommand {
+    /// All clients on record.
+    List,
+    /// Keep a client out, with all that was granted to it.
+    Revoke {
+        /// Its client_id, which may be the address of its metadata.
+        id: String,
+    },
+}
+
+pub(super) fn run(args: &ClientArgs) -> Result<(), Failure> {
+    match &args.command {
+        ClientCommand::List => args.desk.tell_list("client list", &json!({}), "clients", line),
+        ClientCommand::Revoke { id } => args.desk.tell("client revoke", &json!({"id": id}), line),
+    }
+}
+
+fn line(client: &Value) -> String {
+    words(client, &["id", "made_at", "used_at", "revoked_at", "name"])
+}

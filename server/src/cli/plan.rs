@@ -1,0 +1,42 @@
+//! `recalld plan`: what workspaces are entitled to.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Failure;
+use super::administer::{Desk, words};
+
+#[derive(Debug, Args)]
+pub(super) struct PlanArgs {
+    #[command(flatten)]
+    desk: Desk,
+    #[command(subcommand)]
+    command: PlanCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlanCommand {
+    /// All plans of the settings.
+    List,
+    /// One plan.
+    Show { name: String },
+    /// Give a workspace another plan.
+    Set { slug: String, name: String },
+}
+
+pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
+    let desk = &args.desk;
+    match &args.command {
+        PlanCommand::List => desk.tell_list("plan list", &json!({}), "plans", line),
+        PlanCommand::Show { name } => desk.tell("plan show", &json!({"name": name}), line),
+        PlanCommand::Set { slug, name } => {
+            desk.tell("plan set", &json!({"slug": slug, "name": name}), |tenant| {
+                words(tenant, &["slug", "plan"])
+            })
+        }
+    }
+}
+
+fn line(plan: &Value) -> String {
+    words(plan, &["name", "calls_per_month", "rate_per_second", "families", "tools", "scopes"])
+}

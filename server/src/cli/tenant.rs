@@ -1,0 +1,70 @@
+//! `recalld tenant`: workspaces, alone or beside a running server.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Failure;
+use super::administer::{Desk, words};
+
+#[derive(Debug, Args)]
+pub(super) struct TenantArgs {
+    #[command(flatten)]
+    desk: Desk,
+    #[command(subcommand)]
+    command: TenantCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TenantCommand {
+    /// Make a workspace. One that was cut short is finished.
+    Create {
+        /// Its name in credentials and paths: 3 to 40 of a-z 0-9 -, a letter first.
+        slug: String,
+        /// Its name for people [default: SLUG].
+        #[arg(long)]
+        title: Option<String>,
+        /// The name of its plan [default: free].
+        #[arg(long)]
+        plan: Option<String>,
+        /// Whom to write to.
+        #[arg(long, value_name = "ADDRESS")]
+        email: Option<String>,
+    },
+    /// All workspaces, the deleted ones among them.
+    List,
+    /// One workspace.
+    Show { slug: String },
+    /// Stop a workspace: nothing of it is good, until it is resumed.
+    Suspend { slug: String },
+    /// Let a workspace go on.
+    Resume { slug: String },
+    /// Delete a workspace for good: all its keys, and its store. Its ledger stays, and its name is not used again.
+    Delete {
+        slug: String,
+        /// SLUG once more.
+        #[arg(long, value_name = "SLUG")]
+        confirm: String,
+    },
+}
+
+pub(super) fn run(args: &TenantArgs) -> Result<(), Failure> {
+    let act = |act: &str, slug: &str| args.desk.tell(act, &json!({"slug": slug}), line);
+    match &args.command {
+        TenantCommand::Create { slug, title, plan, email } => {
+            let fields = json!({"slug": slug, "title": title, "plan": plan, "email": email});
+            args.desk.tell("tenant create", &fields, line)
+        }
+        TenantCommand::List => args.desk.tell_list("tenant list", &json!({}), "tenants", line),
+        TenantCommand::Show { slug } => act("tenant show", slug),
+        TenantCommand::Suspend { slug } => act("tenant suspend", slug),
+        TenantCommand::Resume { slug } => act("tenant resume", slug),
+        TenantCommand::Delete { slug, confirm } if slug == confirm => act("tenant delete", slug),
+        TenantCommand::Delete { slug, .. } => Err(Failure::Usage(format!(
+            "--confirm: say the name again, {slug}; what is deleted cannot be brought back"
+        ))),
+    }
+}
+
+fn line(tenant: &Value) -> String {
+    words(tenant, &["slug", "state", "plan", "made_at", "email", "title"])
+}

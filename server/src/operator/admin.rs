@@ -1,0 +1,229 @@
+//! Administration: workspaces, their keys, clients, plans and quotas.
+//!
+//! Every act goes through [`administer`], whether a server has the data or a command: it leaves an entry in the
+//! operator's ledger before it begins, and another one if it was refused. Must not know how an act was sent.
+
+mod act;
+mod keys;
+mod plans;
+mod tenants;
+
+use std::fmt;
+use std::path::Path;
+
+use engine::Micros;
+use engine::ledger::{Decision, Outcome};
+use serde_json::{Map, Value, json};
+
+use self::act::Act;
+use crate::app::{self, StartError};
+use crate::config::Config;
+use crate::control::{Control, ControlError, Tenant, TenantState};
+use crate::govern::{Audit, Trace, hash_arguments};
+use crate::names;
+use crate::net::Response;
+use crate::parts::{Caller, Parts};
+use crate::pipeline::refusal::Refusal;
+use crate::rest::Ask;
+use crate::tools::BY_SCOPE;
+
+/// What an act works with.
+pub struct Office<'a> {
+    data: &'a Path,
+    control: &'a Control,
+    audit: &'a Audit,
+    config: &'a Config,
+    principal: &'a str,
+    now: Micros,
+    /// Of the server that has the data.
+    live: Option<&'a Parts>,
+}
+
+/// Why an act was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdminError {
+    /// There is nothing of that name.
+    No(String),
+    /// What was asked for is wrong, in this field.
+    Wrong {
+        /// What of it.
+        field: String,
+        /// What was found, and what is allowed.
+        why: String,
+    },
+    /// It could not be done; with what to do.
+    Failed(String),
+}
+
+impl AdminError {
+    fn wrong(field: &str, why: impl Into<String>) -> Self {
+        Self::Wrong { field: field.to_owned(), why: why.into() }
+    }
+
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::No(_) | Self::Wrong { .. } => Outcome::Refused,
+            Self::Failed(_) => Outcome::Failed,
+        }
+    }
+}
+
+impl fmt::Display for AdminError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::No(why) | Self::Failed(why) => f.write_str(why),
+            Self::Wrong { field, why } => write!(f, "`{field}`: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for AdminError {}
+
+impl From<ControlError> for AdminError {
+    fn from(error: ControlError) -> Self {
+        match error {
+            ControlError::Refused { field, why } => Self::wrong(field, why),
+            fault => Self::Failed(fault.to_string()),
+        }
+    }
+}
+
+impl From<AdminError> for Refusal {
+    fn from(error: AdminError) -> Self {
+        let detail = error.to_string();
+        match error {
+            AdminError::No(_) => Self::new(404, &detail),
+            AdminError::Wrong { .. } => Self::new(422, &detail),
+            AdminError::Failed(_) => Self::unavailable(&detail),
+        }
+    }
+}
+
+/// `POST /operator/admin`: one act.
+pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    let raw = super::arguments(ask.call)?;
+    let parts = ask.parts;
+    let office = Office {
+        data: &parts.data,
+        control: &parts.control,
+        audit: &parts.local.audit,
+        config: &parts.config,
+        principal: &ask.caller.principal,
+        now: parts.clock.now(),
+        live: Some(parts),
+    };
+    let done = administer(&office, &raw)?;
+    Ok(Response::json(200, done.to_string().into_bytes()))
+}
+
+/// The same for a command, where no server has the data.
+///
+/// # Errors
+/// The data cannot be opened, [`StartError::Busy`] where a server has it; within, why the act was not done.
+pub fn administer_alone(
+    data: &Path,
+    config: &Config,
+    raw: &Map<String, Value>,
+) -> Result<Result<Value, AdminError>, StartError> {
+    let app::Kept { store: _has_the_data, audit, control, now } = app::open_with_control(data)?;
+    let caller = Caller::local_operator(crate::auth::LOCAL_WORKSPACE);
+    let principal = &caller.principal;
+    let office =
+        Office { data, control: &control, audit: &audit, config, principal, now, live: None };
+    Ok(administer(&office, raw))
+}
+
+/// Does one act: `{act, ...}`.
+fn administer(office: &Office<'_>, raw: &Map<String, Value>) -> Result<Value, AdminError> {
+    let raw = Value::Object(raw.clone());
+    let (tool, done) = match Act::parse(&raw) {
+        Ok(act) => {
+            office.record(act.tool(), &raw, Outcome::Done)?;
+            (act.tool(), office.run(act))
+        }
+        Err(error) => ("recalld admin", Err(error)),
+    };
+    if let Err(error) = &done {
+        office.record(tool, &raw, error.outcome())?;
+    }
+    done
+}
+
+impl Office<'_> {
+    /// An entry of the ledger, on disk when this returns.
+    fn record(
+        &self,
+        tool: &'static str,
+        arguments: &Value,
+        outcome: Outcome,
+    ) -> Result<(), AdminError> {
+        let is_refused = outcome == Outcome::Refused;
+        let trace = Trace {
+            tool,
+            principal: self.principal.to_owned(),
+            arguments: hash_arguments(&json!({"tool": tool, "arguments": arguments})),
+            decision: if is_refused { Decision::Deny } else { Decision::Allow },
+            rule: BY_SCOPE.to_owned(),
+            touched: Vec::new(),
+            outcome,
+        };
+        let recorded = self.audit.record(&trace, true);
+        recorded.map(drop).map_err(|error| {
+            let what = "the ledger took no entry";
+            AdminError::Failed(format!("{what}: {error}; free space, start again and repeat it"))
+        })
+    }
+
+    fn run(&self, act: Act) -> Result<Value, AdminError> {
+        match act {
+            Act::TenantCreate(new) => self.create_tenant(&new),
+            Act::TenantList(page) => self.list_tenants(page.after.as_deref()),
+            Act::TenantShow(of) => Ok(shown(&self.living(&of.slug)?)),
+            Act::TenantSuspend(of) => self.suspend_tenant(&of.slug),
+            Act::TenantResume(of) => self.resume_tenant(&of.slug),
+            Act::TenantDelete(of) => self.delete_tenant(&of.slug),
+            Act::KeyIssue(new) => self.issue_key(&new),
+            Act::KeyRotate(of) => self.rotate_key(&of.slug),
+            Act::KeyRevoke(of) => self.revoke_key(&of.slug, &of.id),
+            Act::KeyList(of) => self.list_keys(&of.slug, of.after.as_deref()),
+            Act::KeyRotateSigning(_) => self.rotate_signing(),
+            Act::ClientList(page) => self.list_clients(page.after.as_deref()),
+            Act::ClientRevoke(of) => self.revoke_client(&of.id),
+            Act::PlanList(_) => Ok(self.list_plans()),
+            Act::PlanShow(of) => self.show_plan(&of.name),
+            Act::PlanSet(of) => self.set_plan(&of.slug, &of.name),
+            Act::QuotaShow(of) => self.show_quota(&of.slug),
+            Act::QuotaSet(of) => self.set_quota(&of.slug, of.calls),
+        }
+    }
+
+    /// The workspace, if it is there and not deleted.
+    fn living(&self, slug: &str) -> Result<Tenant, AdminError> {
+        let found = self.control.find_tenant(slug)?;
+        found
+            .filter(|tenant| tenant.state != TenantState::Deleted)
+            .ok_or_else(|| AdminError::No(format!("there is no workspace {slug:?}")))
+    }
+}
+
+/// A workspace as answers show it.
+fn shown(tenant: &Tenant) -> Value {
+    json!({
+        "slug": tenant.slug, "title": tenant.title, "plan": tenant.plan, "state": tenant.state,
+        "made_at": time(tenant.made_at), "deleted_at": tenant.deleted_at.map(time),
+        "email": tenant.email, "email_verified_at": tenant.email_verified_at.map(time),
+        "calls_per_month": tenant.calls_per_month,
+    })
+}
+
+/// Seconds since 1970 as answers show them.
+fn time(seconds: u64) -> String {
+    let micros = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+    names::time(Micros(micros))
+}
+
+/// A page of a list, and after what the next one begins; null after the last.
+fn page(name: &str, entries: Vec<Value>, last: Option<String>) -> Value {
+    let is_full = entries.len() >= crate::control::LISTED_MAX;
+    json!({name: entries, "next": last.filter(|_| is_full)})
+}

@@ -1,0 +1,155 @@
+//! What can be asked for.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::AdminError;
+use crate::control::Kind;
+
+/// One act, as a request says it.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "act")]
+pub(super) enum Act {
+    #[serde(rename = "tenant create")]
+    TenantCreate(NewTenant),
+    #[serde(rename = "tenant list")]
+    TenantList(Page),
+    #[serde(rename = "tenant show")]
+    TenantShow(OfTenant),
+    #[serde(rename = "tenant suspend")]
+    TenantSuspend(OfTenant),
+    #[serde(rename = "tenant resume")]
+    TenantResume(OfTenant),
+    #[serde(rename = "tenant delete")]
+    TenantDelete(OfTenant),
+    #[serde(rename = "key issue")]
+    KeyIssue(NewKey),
+    #[serde(rename = "key rotate")]
+    KeyRotate(OfTenant),
+    #[serde(rename = "key revoke")]
+    KeyRevoke(OfKey),
+    #[serde(rename = "key list")]
+    KeyList(PageOfTenant),
+    #[serde(rename = "key rotate-signing")]
+    KeyRotateSigning(Nothing),
+    #[serde(rename = "client list")]
+    ClientList(Page),
+    #[serde(rename = "client revoke")]
+    ClientRevoke(OfClient),
+    #[serde(rename = "plan list")]
+    PlanList(Nothing),
+    #[serde(rename = "plan show")]
+    PlanShow(OfPlan),
+    #[serde(rename = "plan set")]
+    PlanSet(PlanOfTenant),
+    #[serde(rename = "quota show")]
+    QuotaShow(OfTenant),
+    #[serde(rename = "quota set")]
+    QuotaSet(QuotaOfTenant),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    pub(super) after: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfTenant {
+    pub(super) slug: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageOfTenant {
+    pub(super) slug: String,
+    pub(super) after: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewTenant {
+    pub(super) slug: String,
+    pub(super) title: Option<String>,
+    pub(super) plan: Option<String>,
+    pub(super) email: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewKey {
+    pub(super) slug: String,
+    pub(super) kind: Kind,
+    pub(super) name: Option<String>,
+    pub(super) scopes: Option<Vec<String>>,
+    pub(super) expires: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfKey {
+    pub(super) slug: String,
+    pub(super) id: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfClient {
+    pub(super) id: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfPlan {
+    pub(super) name: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanOfTenant {
+    pub(super) slug: String,
+    pub(super) name: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QuotaOfTenant {
+    pub(super) slug: String,
+    /// Null for the plan's.
+    pub(super) calls: Option<u64>,
+}
+
+impl Act {
+    pub(super) fn parse(raw: &Value) -> Result<Self, AdminError> {
+        Self::deserialize(raw).map_err(|error| AdminError::wrong("act", error.to_string()))
+    }
+
+    /// Its name in the ledger.
+    pub(super) fn tool(&self) -> &'static str {
+        match self {
+            Self::TenantCreate(_) => "recalld tenant create",
+            Self::TenantList(_) => "recalld tenant list",
+            Self::TenantShow(_) => "recalld tenant show",
+            Self::TenantSuspend(_) => "recalld tenant suspend",
+            Self::TenantResume(_) => "recalld tenant resume",
+            Self::TenantDelete(_) => "recalld tenant delete",
+            Self::KeyIssue(_) => "recalld key issue",
+            Self::KeyRotate(_) => "recalld key rotate",
+            Self::KeyRevoke(_) => "recalld key revoke",
+            Self::KeyList(_) => "recalld key list",
+            Self::KeyRotateSigning(_) => "recalld key rotate-signing",
+            Self::ClientList(_) => "recalld client list",
+            Self::ClientRevoke(_) => "recalld client revoke",
+            Self::PlanList(_) => "recalld plan list",
+            Self::PlanShow(_) => "recalld plan show",
+            Self::PlanSet(_) => "recalld plan set",
+            Self::QuotaShow(_) => "recalld quota show",
+            Self::QuotaSet(_) => "recalld quota set",
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Workspaces: made, stopped, removed.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::act::NewTenant;
+use super::{AdminError, Office, page, shown};
+use crate::control::{self, LISTED_MAX, Tenant, TenantState};
+use crate::data_dir::tenant_dir;
+use crate::mail::Address;
+
+const PLAN: &str = "free";
+/// The store of a deleted workspace, until it is gone.
+const REMOVED: &str = "store.removed";
+
+impl Office<'_> {
+    pub(super) fn create_tenant(&self, new: &NewTenant) -> Result<Value, AdminError> {
+        let slug = &*new.slug;
+        control::check_slug(slug)?;
+        let plan = new.plan.as_deref().unwrap_or(PLAN);
+        self.check_plan(plan)?;
+        if let Some(email) = &new.email {
+            Address::parse(email).map_err(|why| AdminError::wrong("email", why.to_string()))?;
+        }
+        let folder = tenant_dir(self.data, slug);
+        let tenant = match self.control.find_tenant(slug)? {
+            // It was cut short, and its folders are all that is missing.
+            Some(found) if is_cut_short(&found, &folder) => found,
+            None if folder.symlink_metadata().is_ok() => {
+                let why =
+                    "there is a folder of that name, and no workspace on record; move it away";
+                return Err(AdminError::wrong("slug", why));
+            }
+            _ => {
+                let title = new.title.as_deref().unwrap_or(slug);
+                self.control.create_tenant(&control::NewTenant { slug, title, plan })?
+            }
+        };
+        make_folders(&folder).map_err(|error| {
+            let folder = folder.display();
+            AdminError::Failed(format!("{folder}: {error}; mend that and create it again"))
+        })?;
+        if let Some(email) = &new.email {
+            // Nobody is sent this link: the next one that is asked for takes its place.
+            self.control.set_email(slug, email, &self.config.oauth.key_prefix)?;
+        }
+        Ok(shown(&self.living(&tenant.slug)?))
+    }
+
+    pub(super) fn list_tenants(&self, after: Option<&str>) -> Result<Value, AdminError> {
+        let found = self.control.tenants(after, LISTED_MAX)?;
+        let last = found.last().map(|tenant| tenant.slug.clone());
+        Ok(page("tenants", found.iter().map(shown).collect(), last))
+    }
+
+    pub(super) fn suspend_tenant(&self, slug: &str) -> Result<Value, AdminError> {
+        self.living(slug)?;
+        let tenant = self.control.suspend_tenant(slug)?;
+        if let Some(live) = self.live {
+            // One that a call still works with is closed when it was idle for long enough.
+            let _in_use = live.tenants.close(slug);
+        }
+        Ok(shown(&tenant))
+    }
+
+    pub(super) fn resume_tenant(&self, slug: &str) -> Result<Value, AdminError> {
+        self.living(slug)?;
+        Ok(shown(&self.control.resume_tenant(slug)?))
+    }
+
+    /// Revokes all, then removes the store. Again, it removes what is left.
+    pub(super) fn delete_tenant(&self, slug: &str) -> Result<Value, AdminError> {
+        let found = self.control.find_tenant(slug)?;
+        let found =
+            found.ok_or_else(|| AdminError::No(format!("there is no workspace {slug:?}")))?;
+        let folder = tenant_dir(self.data, slug);
+        let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
+        let tenant = match found.state {
+            TenantState::Deleted if !is_there("store") && !is_there(REMOVED) => {
+                return Err(AdminError::No(format!("the workspace {slug:?} is deleted already")));
+            }
+            TenantState::Deleted => found,
+            _ => self.control.delete_tenant(slug)?,
+        };
+        let rest = "it opens for nobody any more; delete it again to remove its store";
+        let failed = |why: &dyn std::fmt::Display| AdminError::Failed(format!("{why}; {rest}"));
+        self.close(slug).map_err(|why| failed(&why))?;
+        remove_store(&folder, || self.close(slug)).map_err(|why| failed(&why))?;
+        Ok(shown(&tenant))
+    }
+
+    fn close(&self, slug: &str) -> Result<(), String> {
+        let closed = self.live.map_or(Ok(()), |live| live.tenants.close(slug));
+        closed.map_err(|_| "a call still works with its store".to_owned())
+    }
+}
+
+fn is_cut_short(tenant: &Tenant, folder: &Path) -> bool {
+    tenant.state == TenantState::Active && folder.join("store").symlink_metadata().is_err()
+}
+
+fn make_folders(folder: &Path) -> io::Result<()> {
+    for folder in [folder, &folder.join("store")] {
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+    }
+    Ok(())
+}
+
+/// Takes the store from its place, so that nobody opens it any more, has whoever opened it meanwhile close it, and
+/// removes it. The ledger stays, with the key that it is checked with.
+fn remove_store(folder: &Path, close: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let (store, removed) = (folder.join("store"), folder.join(REMOVED));
+    let said = |error: io::Error| format!("{}: {error}", store.display());
+    let gone = |error: &io::Error| error.kind() == ErrorKind::NotFound;
+    let remove = || match fs::remove_dir_all(&removed) {
+        Err(error) if !gone(&error) => Err(said(error)),
+        _ => Ok(()),
+    };
+    remove()?;
+    match fs::rename(&store, &removed) {
+        Err(error) if !gone(&error) => return Err(said(error)),
+        _ => {}
+    }
+    close()?;
+    remove()
+}
