@@ -177,6 +177,7 @@ impl Service for Pipeline {
                     reply.send(self.run(operator::recall, &caller, &call));
                 }
                 Target::Document(answer) => reply.send(answer()),
+                Target::OAuth(answer) => reply.send(answer(&self.parts, &call)),
                 Target::Mcp => match Visitor::of(caller, call.request.query()) {
                     Ok(visitor) => self.mcp.serve(&call, visitor, reply),
                     Err(fault) => reply.send(mcp::refusal(&Json::Null, &fault)),
