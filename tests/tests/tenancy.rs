@@ -260,3 +260,31 @@ fn a_quota_and_a_rate_end_calls_and_say_until_when() {
     assert_eq!(list(&other).status, 200);
     assert_eq!(list(&small).status, 200);
 }
+
+#[test]
+fn a_client_finds_out_where_tokens_come_from() {
+    let (service, _scratch) = House::new().serve(&[]);
+    let get = |path: &str| wire::ask(service.hosted(), &Ask::get(path));
+    let base = format!("http://{}", service.hosted());
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let refused = wire::ask(service.hosted(), &mcp_client::ask(&message));
+    let challenge = refused.header("www-authenticate").unwrap().to_owned();
+    let named = challenge.split("resource_metadata=\"").nth(1).unwrap().split('"').next().unwrap();
+    let resource = get(named.strip_prefix(&base).unwrap());
+    assert_eq!(resource.status, 200, "{}", resource.text());
+    assert_eq!(resource.header("access-control-allow-origin"), Some("*"));
+    let resource = resource.json();
+    assert_eq!(resource["resource"], format!("{base}/mcp"));
+    assert_eq!(resource["authorization_servers"], json!([base]));
+    assert_eq!(get("/.well-known/oauth-protected-resource").json(), resource);
+    let server = get("/.well-known/oauth-authorization-server").json();
+    assert_eq!(server["issuer"], base, "{server}");
+    assert_eq!(server["code_challenge_methods_supported"], json!(["S256"]));
+    let keys = get("/.well-known/jwks.json").json();
+    assert_eq!(keys["keys"].as_array().map(Vec::len), Some(1), "{keys}");
+    assert!(keys["keys"][0].get("d").is_none(), "no private half: {keys}");
+    // The local listener has none of it: there /mcp asks for no token.
+    assert_eq!(service.ask(&Ask::get("/.well-known/jwks.json")).status, 404);
+    let posted = wire::ask(service.hosted(), &Ask::post("/.well-known/jwks.json", &json!({})));
+    assert_eq!(posted.status, 405);
+}

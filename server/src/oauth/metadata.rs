@@ -32,6 +32,8 @@ pub const JWKS: &str = "/.well-known/jwks.json";
 pub const SERVER_DOCUMENT: &str = "/.well-known/oauth-authorization-server";
 /// The resource's document; also with the path of the resource behind it.
 pub const RESOURCE_DOCUMENT: &str = "/.well-known/oauth-protected-resource";
+/// The same, for the resource at `/mcp` (RFC 9728 section 3.1).
+pub const MCP_RESOURCE_DOCUMENT: &str = "/.well-known/oauth-protected-resource/mcp";
 /// Grants of `/token`.
 pub const GRANTS: [&str; 3] = ["authorization_code", "refresh_token", "client_credentials"];
 

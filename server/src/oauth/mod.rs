@@ -9,6 +9,7 @@ pub mod challenge;
 mod client_auth;
 mod client_document;
 mod client_documents;
+pub mod endpoints;
 mod error;
 mod fetch;
 mod form;

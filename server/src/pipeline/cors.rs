@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use super::Refusal;
 use super::authenticate::{GATEWAY_ID, GATEWAY_SECRET};
-use super::route::{self, On, Route};
+use super::route::{self, On, Route, Target};
 use crate::limits::{ORIGIN_BYTES_MAX, PREFLIGHT_AGE};
 use crate::net::{Call, Method, Response};
 use crate::rest::LEFT_OUT;
@@ -154,9 +154,10 @@ pub(super) fn is_options(call: &Call) -> bool {
     call.request.method == Method::Options
 }
 
-/// Routes that pages of listed origins may ask; the operator's own never are.
+/// Routes that pages of listed origins may ask; the operator's own never are. Those of the authorization server say
+/// themselves who may.
 pub(super) fn is_shareable(route: &Route) -> bool {
-    route.on != On::Local
+    route.on != On::Local && !matches!(route.target, Target::OAuth(_))
 }
 
 #[cfg(test)]

@@ -116,6 +116,7 @@ impl Pipeline {
             // Anyone may ask these, on any listener; they read no body, so none is taken.
             Target::Api(_) if route::is_health(call) => Err(rest::health(&self.parts)),
             Target::Document(answer) => Err(answer()),
+            Target::OAuth(answer) => Err(answer(&self.parts, call)),
             Target::Api(operation) if operation.body.is_some() => match body_bytes {
                 0..=API_BODY_BYTES_MAX => Ok(API_BODY_BYTES_MAX),
                 _ => Err(rest::body_too_large().into()),
@@ -180,6 +181,7 @@ impl Service for Pipeline {
                     reply.send(self.run(operator::admin::serve_admin, &caller, &call));
                 }
                 Target::Document(answer) => reply.send(answer()),
+                Target::OAuth(answer) => reply.send(answer(&self.parts, &call)),
                 Target::Mcp => match Visitor::of(caller, call.request.query()) {
                     Ok(visitor) => self.mcp.serve(&call, visitor, reply),
                     Err(fault) => reply.send(mcp::refusal(&Json::Null, &fault)),

@@ -3,6 +3,7 @@
 use super::authenticate::Gate;
 use super::{HOSTED, LOCAL, Refusal, cors};
 use crate::net::{Call, Method, Reply, Response};
+use crate::oauth::{endpoints, metadata};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest::{self, Operation, operations};
@@ -15,6 +16,8 @@ pub enum Target {
     Api(&'static Operation),
     /// A document that is the same for everybody.
     Document(fn() -> Response),
+    /// An endpoint of the authorization server.
+    OAuth(fn(&Parts, &Call) -> Response),
     /// The MCP endpoint.
     Mcp,
     /// A question of the operator's.
@@ -46,6 +49,7 @@ impl Target {
             Self::Metrics
             | Self::Api(_)
             | Self::Document(_)
+            | Self::OAuth(_)
             | Self::Mcp
             | Self::OperatorRecall
             | Self::OperatorAdmin => false,
@@ -158,6 +162,10 @@ pub static ROUTES: &[Route] = &[
         on: On::Both,
         target: Target::Document(rest::style),
     },
+    published(metadata::JWKS),
+    published(metadata::SERVER_DOCUMENT),
+    published(metadata::RESOURCE_DOCUMENT),
+    published(metadata::MCP_RESOURCE_DOCUMENT),
     mcp(Method::Post),
     mcp(Method::Get),
     mcp(Method::Delete),
@@ -229,6 +237,11 @@ pub static ROUTES: &[Route] = &[
 const fn mcp(method: Method) -> Route {
     let gate = Gate::LocalOrBearer;
     Route { method, path: "/mcp", gate, on: On::Both, target: Target::Mcp }
+}
+
+const fn published(path: &'static str) -> Route {
+    let target = Target::OAuth(endpoints::document);
+    Route { method: Method::Get, path, gate: Gate::Open, on: On::Hosted, target }
 }
 
 /// The position of a request's row, for counting; one past the last where it has none.
