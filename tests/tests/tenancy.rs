@@ -288,3 +288,104 @@ fn a_client_finds_out_where_tokens_come_from() {
     let posted = wire::ask(service.hosted(), &Ask::post("/.well-known/jwks.json", &json!({})));
     assert_eq!(posted.status, 405);
 }
+
+/// `POST /token` with these parameters.
+fn token(service: &Service, parameters: &[(&str, &str)], authorization: Option<&str>) -> Answer {
+    let escaped = |text: &str| text.replace(':', "%3A").replace('/', "%2F").replace(' ', "+");
+    let pairs = parameters.iter().map(|(name, value)| format!("{name}={}", escaped(value)));
+    let body = pairs.collect::<Vec<_>>().join("&").into_bytes();
+    let mut ask = Ask::new("POST", "/token").body(body);
+    ask = ask.header("Content-Type", "application/x-www-form-urlencoded");
+    if let Some(value) = authorization {
+        ask = ask.header("Authorization", value);
+    }
+    wire::ask(service.hosted(), &ask)
+}
+
+#[test]
+fn a_workspace_key_becomes_a_token_for_mcp_and_nothing_else() {
+    let house = House::new();
+    let bearer = house.tenant("acme", "team");
+    let key = house.bearer("acme", Kind::Workspace, &SCOPES);
+    house.tenant("stopped", "team");
+    let stopped = house.bearer("stopped", Kind::Workspace, &SCOPES);
+    house.control.suspend_tenant("stopped").unwrap();
+    let (service, _scratch) = house.serve(&[]);
+    let resource = format!("http://{}/mcp", service.hosted());
+    let grant = ("grant_type", "client_credentials");
+    let (id, secret) = (("client_id", "acme"), ("client_secret", &*key));
+    let wanted = ("scope", "brain:proxy audit:read");
+    let answer = token(&service, &[grant, id, secret, wanted, ("resource", &resource)], None);
+    assert_eq!(answer.header("cache-control"), Some("no-store"), "{}", answer.text());
+    let given = answer.json();
+    let said = [&given["token_type"], &given["scope"], &given["expires_in"]];
+    assert_eq!(said, [&json!("Bearer"), &json!("brain:proxy"), &json!(3600)], "{given}");
+    assert!(given.get("refresh_token").is_none(), "{given}");
+    let access = given["access_token"].as_str().unwrap();
+    assert!(!tools(&service, access).contains(&"brain_remember".to_owned()));
+    let asked = call(&service, access, "brain_recall", &json!({"query": "anything?"})).json();
+    assert_eq!(asked["result"]["isError"], false, "{asked}");
+    // It is for /mcp of the hosted listener alone.
+    for at in [service.hosted(), service.local()] {
+        let answer = api(&service, at, access, Ask::get("/stats"));
+        assert_eq!(answer.status, 401, "{}", answer.text());
+    }
+    let (head, rest) = access.split_at(access.len() - 8);
+    let forged = format!("{head}{}", if rest == "AAAAAAAA" { "BBBBBBBB" } else { "AAAAAAAA" });
+    let list = |bearer: &str| wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({})));
+    assert_eq!(list(&forged).status, 401);
+
+    let basic = format!("Basic {}", base64_of(&format!("acme:{key}")));
+    assert_eq!(token(&service, &[grant], Some(&basic)).status, 200);
+    let wrong = format!("Basic {}", base64_of("acme:recalld_ws_wrong"));
+    let refused = token(&service, &[grant], Some(&wrong));
+    assert_eq!((refused.status, refused.json()["error"].clone()), (401, json!("invalid_client")));
+    assert!(refused.header("www-authenticate").is_some_and(|value| value.starts_with("Basic")));
+    for (what, parameters, error) in [
+        ("unknown scope", &[grant, id, secret, ("scope", "root")][..], "invalid_scope"),
+        ("nothing left", &[grant, id, secret, ("scope", "audit:read")], "invalid_scope"),
+        (
+            "resource",
+            &[grant, id, secret, ("resource", "https://else.example/mcp")],
+            "invalid_target",
+        ),
+        ("another's id", &[grant, ("client_id", "stopped"), secret], "invalid_client"),
+        ("no key", &[grant, id], "invalid_client"),
+        ("a bearer", &[grant, id, ("client_secret", &*bearer)], "invalid_client"),
+        (
+            "suspended",
+            &[grant, ("client_id", "stopped"), ("client_secret", &*stopped)],
+            "invalid_client",
+        ),
+        ("no grant", &[id, secret], "invalid_request"),
+        ("twice", &[grant, id, secret, secret], "invalid_request"),
+        ("other grant", &[("grant_type", "password"), id, secret], "unsupported_grant_type"),
+    ] {
+        let answer = token(&service, parameters, None);
+        assert_eq!(answer.json()["error"], error, "{what}: {}", answer.text());
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{what}");
+    }
+    let preflight = Ask::new("OPTIONS", "/token")
+        .header("Origin", "https://app.example")
+        .header("Access-Control-Request-Method", "POST");
+    let preflight = wire::ask(service.hosted(), &preflight);
+    assert_eq!(preflight.header("access-control-allow-origin"), Some("*"));
+    let ledger = ["ledger", "show", "--workspace", "acme", "--tool", "oauth/token"];
+    let shown = tests::service::run(service.data(), &ledger);
+    assert_eq!(String::from_utf8(shown.stdout).unwrap().lines().count(), 2);
+}
+
+/// Base64 of ASCII (RFC 4648, section 4), for the header of one test.
+fn base64_of(text: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digit = |bits: u32| char::from(DIGITS[(bits & 63) as usize]);
+    let mut out = String::new();
+    for three in text.as_bytes().chunks(3) {
+        let byte = |at: usize| three.get(at).map_or(0, |byte| u32::from(*byte));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let digits = [digit(bits >> 18), digit(bits >> 12), digit(bits >> 6), digit(bits)];
+        out.extend(&digits[..=three.len()]);
+        out.extend(std::iter::repeat_n('=', 3 - three.len()));
+    }
+    out
+}

@@ -19,6 +19,7 @@ mod pkce;
 mod redirect;
 mod register;
 mod scopes;
+pub mod token_endpoint;
 mod uri;
 
 pub use addresses::is_public;

@@ -90,6 +90,9 @@ impl FromStr for Origin {
     }
 }
 
+/// Request fields that pages of any origin may send to the authorization server.
+const FIELDS_OF_ANY_PAGE: [&str; 3] = ["authorization", "content-type", "mcp-protocol-version"];
+
 /// The origins that the operator lists.
 #[derive(Debug, Clone, Default)]
 pub struct Origins(Vec<Origin>);
@@ -139,6 +142,13 @@ impl Origins {
         }
         let answer = Response::empty(204).header("allow", methods.join(", "));
         let is_preflight = call.request.headers.get("access-control-request-method").is_some();
+        if is_preflight && route::is_for_any_page(call) {
+            return Ok(answer
+                .header("access-control-allow-origin", "*")
+                .header("access-control-allow-methods", methods.join(", "))
+                .header("access-control-allow-headers", FIELDS_OF_ANY_PAGE.join(", "))
+                .header("access-control-max-age", PREFLIGHT_AGE.as_secs().to_string()));
+        }
         if !is_preflight || !route::is_shared(call) || self.listed(call).is_none() {
             return Ok(answer);
         }
@@ -157,7 +167,7 @@ pub(super) fn is_options(call: &Call) -> bool {
 /// Routes that pages of listed origins may ask; the operator's own never are. Those of the authorization server say
 /// themselves who may.
 pub(super) fn is_shareable(route: &Route) -> bool {
-    route.on != On::Local && !matches!(route.target, Target::OAuth(_))
+    route.on != On::Local && !matches!(route.target, Target::OAuth(_) | Target::OAuthForm(_))
 }
 
 #[cfg(test)]

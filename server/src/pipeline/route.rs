@@ -3,7 +3,7 @@
 use super::authenticate::Gate;
 use super::{HOSTED, LOCAL, Refusal, cors};
 use crate::net::{Call, Method, Reply, Response};
-use crate::oauth::{endpoints, metadata};
+use crate::oauth::{endpoints, metadata, token_endpoint};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest::{self, Operation, operations};
@@ -16,8 +16,10 @@ pub enum Target {
     Api(&'static Operation),
     /// A document that is the same for everybody.
     Document(fn() -> Response),
-    /// An endpoint of the authorization server.
+    /// A document of the authorization server.
     OAuth(fn(&Parts, &Call) -> Response),
+    /// An endpoint of the authorization server that takes a form.
+    OAuthForm(fn(&Parts, &Call) -> Response),
     /// The MCP endpoint.
     Mcp,
     /// A question of the operator's.
@@ -50,6 +52,7 @@ impl Target {
             | Self::Api(_)
             | Self::Document(_)
             | Self::OAuth(_)
+            | Self::OAuthForm(_)
             | Self::Mcp
             | Self::OperatorRecall
             | Self::OperatorAdmin => false,
@@ -166,6 +169,13 @@ pub static ROUTES: &[Route] = &[
     published(metadata::SERVER_DOCUMENT),
     published(metadata::RESOURCE_DOCUMENT),
     published(metadata::MCP_RESOURCE_DOCUMENT),
+    Route {
+        method: Method::Post,
+        path: metadata::TOKEN,
+        gate: Gate::Open,
+        on: On::Hosted,
+        target: Target::OAuthForm(token_endpoint::token),
+    },
     mcp(Method::Post),
     mcp(Method::Get),
     mcp(Method::Delete),
@@ -290,6 +300,12 @@ pub(super) fn is_here(route: &Route, call: &Call) -> bool {
 pub(super) fn is_shared(call: &Call) -> bool {
     let mut here = ROUTES.iter().filter(|route| is_here(route, call)).peekable();
     here.peek().is_none() || here.any(cors::is_shareable)
+}
+
+/// Whether pages of every origin may ask this path: what the authorization server tells is for any client.
+pub(super) fn is_for_any_page(call: &Call) -> bool {
+    let mut here = ROUTES.iter().filter(|route| is_here(route, call));
+    here.any(|route| matches!(route.target, Target::OAuth(_) | Target::OAuthForm(_)))
 }
 
 /// The methods of the rows that are wanted, in order of the alphabet: each once, with `HEAD` beside `GET`, and
