@@ -1,6 +1,6 @@
 //! Administration: workspaces, their keys, clients, plans and quotas.
 //!
-//! Every act goes through [`administer`], whether a server has the data or a command: it leaves an entry in the
+//! Every act goes through `administer`, whether a server has the data or a command: it leaves an entry in the
 //! operator's ledger before it begins, and another one if it was refused. Must not know how an act was sent.
 
 mod act;
