@@ -13,9 +13,10 @@ use engine::ledger::{Decision, Outcome};
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, ItemId, Micros, Options, TombstoneDraft};
 use server::app::Encoding;
+use server::config::AuditSync;
 use server::control::Control;
 use server::embed::Embedder;
-use server::govern::Trace;
+use server::govern::{Rules, Trace};
 use server::recall::Threads;
 use server::tenants::{Bounds, Closed, Door, Tenants};
 use tempfile::TempDir;
@@ -48,6 +49,8 @@ fn door(data: &Path, embedder: Arc<Embedder>) -> Door {
         embedder,
         threads: Threads::new(1),
         options: Options::default(),
+        rules: Arc::new(Rules::initial()),
+        audit_sync: AuditSync::default(),
         control: control(data),
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::auth::Signer;
+use crate::config::AuditSync;
 use crate::log::{self, Level, Value as Field};
 use crate::names;
 
@@ -62,6 +63,8 @@ impl Receipt {
 pub struct Audit {
     shared: Arc<Shared>,
     flusher: Option<JoinHandle<()>>,
+    /// Whether each entry is on disk before its call is answered, be it a read's.
+    is_always_synced: bool,
     /// Sensitivity events before this process opened the ledger. A lock of its own: while they are
     /// counted, calls are recorded.
     past: Mutex<Past>,
@@ -191,10 +194,18 @@ impl Audit {
             let shared = Arc::clone(&shared);
             move || shared.flush_until_closed()
         });
-        Ok(Self { shared, flusher: flusher.ok(), past })
+        Ok(Self { shared, flusher: flusher.ok(), is_always_synced: false, past })
     }
 
-    /// Records a call. `at_once` waits for the disk, as writes do.
+    /// The same, with `audit.sync` of the settings: whether entries of reads too are on disk before their calls are
+    /// answered.
+    #[must_use]
+    pub fn syncing(mut self, sync: AuditSync) -> Self {
+        self.is_always_synced = sync == AuditSync::Always;
+        self
+    }
+
+    /// Records a call. `at_once` waits for the disk, as writes do, and all calls where that is set.
     pub fn record(&self, trace: &Trace, at_once: bool) -> Result<Receipt, AppendError> {
         let at = self.shared.clock.now();
         let mut receipt = [0; 16];
@@ -215,7 +226,8 @@ impl Audit {
         let ledger = state.ledger.as_mut().ok_or_else(closed)?;
         let was_synced = ledger.is_synced();
         let seq = ledger.append(&draft)?.seq;
-        let ticket = if at_once { ledger.begin_sync(draft.at_micros)? } else { None };
+        let waits = at_once || self.is_always_synced;
+        let ticket = if waits { ledger.begin_sync(draft.at_micros)? } else { None };
         if was_synced {
             state.appended_micros = draft.at_micros;
         }
@@ -392,6 +404,19 @@ mod tests {
             outcome: Outcome::Done,
         };
         audit.record(&trace, false).unwrap();
+    }
+
+    #[test]
+    fn entries_of_reads_are_on_disk_at_once_where_that_is_set() {
+        let name = format!("recalld-audit-sync-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let audit = open(&folder).syncing(AuditSync::Always);
+        for entries in 1..=20 {
+            record(&audit);
+            assert_eq!(audit.progress(), (entries, None), "it waits for the disk");
+        }
+        drop(audit);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

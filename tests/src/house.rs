@@ -1,0 +1,167 @@
+//! A data directory with tenants, a server on it, and what clients of its hosted listener do.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::os::clock::{SystemClock, SystemRandom};
+use serde_json::{Value, json};
+use server::auth::Prefix;
+use server::control::{Control, Kind, NewCredential, NewTenant};
+use tempfile::TempDir;
+
+use crate::mcp_client;
+use crate::service::{Service, run, scratch};
+use crate::wire::{self, Answer, Ask};
+
+/// What keys have that need nothing special.
+pub const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
+
+/// A data directory with tenants, before a server has it.
+pub struct House {
+    /// Everything is beneath it.
+    pub scratch: TempDir,
+    /// Who may ask; the server's once it is started.
+    pub control: Control,
+}
+
+impl House {
+    /// Without any tenant.
+    ///
+    /// # Panics
+    /// When the system refuses.
+    pub fn new() -> Self {
+        let scratch = scratch();
+        let data = scratch.path().join("data");
+        make_private(&data);
+        let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+        let control = Control::open(&data.join("control.redb"), clock, random);
+        let control = control.expect("a control store is made");
+        Self { scratch, control }
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    /// Makes a workspace, and gives a bearer of its own.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn tenant(&self, slug: &str, plan: &str) -> String {
+        let new = NewTenant { slug, title: slug, plan };
+        self.control.create_tenant(&new).expect("a workspace is made");
+        make_private(&self.data().join("tenants").join(slug).join("store"));
+        self.bearer(slug, Kind::Bearer, &SCOPES)
+    }
+
+    /// A credential of a person, `ada`.
+    ///
+    /// # Panics
+    /// When it is not issued.
+    pub fn bearer(&self, slug: &str, kind: Kind, scopes: &[&str]) -> String {
+        self.issue(slug, kind, Some("ada"), scopes)
+    }
+
+    /// A credential.
+    ///
+    /// # Panics
+    /// When it is not issued.
+    pub fn issue(&self, slug: &str, kind: Kind, name: Option<&str>, scopes: &[&str]) -> String {
+        let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        let new = NewCredential { kind, name, scopes: &scopes, expires_at: None };
+        let issued = self.control.issue_credential(slug, &new, &Prefix::default());
+        let issued = issued.expect("a credential is issued");
+        issued.secret.expose().to_owned()
+    }
+
+    /// Starts the server, which has the control store from then on.
+    pub fn serve(self, arguments: &[&str]) -> (Service, TempDir) {
+        let data = self.data();
+        drop(self.control);
+        let arguments = [&["--hosted", "127.0.0.1:0"], arguments].concat();
+        (Service::start(&data, &arguments), self.scratch)
+    }
+
+    /// The same, with settings.
+    ///
+    /// # Panics
+    /// When they cannot be written.
+    pub fn serve_with(self, settings: &str) -> (Service, TempDir) {
+        let file = self.scratch.path().join("settings.toml");
+        fs::write(&file, settings).expect("settings are written");
+        let file = file.to_str().expect("scratch folders have plain names").to_owned();
+        self.serve(&["--config", &file])
+    }
+}
+
+/// The entries of a tool in a workspace's ledger, the oldest first.
+///
+/// # Panics
+/// When they cannot be read.
+pub fn entries(data: &Path, workspace: &str, tool: &str) -> Vec<Value> {
+    let arguments =
+        ["ledger", "show", "--workspace", workspace, "--json", "--last", "1000", "--tool", tool];
+    let shown = String::from_utf8(run(data, &arguments).stdout).expect("JSON is text");
+    shown.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+}
+
+/// A folder for its owner alone, and those that it is in.
+///
+/// # Panics
+/// When the system refuses.
+pub fn make_private(folder: &Path) {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.expect("folders are made");
+}
+
+/// A message to `/mcp`.
+pub fn mcp(bearer: &str, method: &str, params: &Value) -> Ask {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    mcp_client::ask(&message).header("Authorization", &format!("Bearer {bearer}"))
+}
+
+/// Calls a tool on the hosted listener.
+pub fn call(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> Answer {
+    let params = json!({"name": tool, "arguments": arguments});
+    wire::ask(service.hosted(), &mcp(bearer, "tools/call", &params))
+}
+
+/// What a tool gives.
+///
+/// # Panics
+/// When it refuses.
+pub fn given(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> Value {
+    let answer = call(service, bearer, tool, arguments);
+    let mut body = answer.json();
+    assert_eq!((answer.status, &body["result"]["isError"]), (200, &json!(false)), "{tool}: {body}");
+    body["result"]["structuredContent"].take()
+}
+
+/// Names of the tools that a caller is shown.
+///
+/// # Panics
+/// When it is shown none.
+pub fn tools(service: &Service, bearer: &str) -> Vec<String> {
+    let listed = wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({}))).json();
+    let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}")).clone();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// The HTTP API, with the gateway's token and this bearer.
+pub fn api(service: &Service, at: &str, bearer: &str, ask: Ask) -> Answer {
+    let known = service.credentials();
+    let ask = ask
+        .header("x-gateway-client-id", &known.gateway_id)
+        .header("x-gateway-client-secret", &known.gateway_secret)
+        .header("Authorization", &format!("Bearer {bearer}"));
+    wire::ask(at, &ask)
+}
+
+impl Default for House {
+    fn default() -> Self {
+        Self::new()
+    }
+}
