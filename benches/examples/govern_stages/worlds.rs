@@ -10,8 +10,8 @@ use server::auth::token::Claims;
 use server::auth::{Prefix, Signer};
 use server::authority::{Authority, seconds};
 use server::control::{Control, Kind, NewCredential, NewTenant};
-use server::govern::rate::Buckets;
 use server::govern::meter::Meter;
+use server::govern::rate::Buckets;
 use server::govern::{Audit, Rules};
 use server::oauth::Places;
 
@@ -44,7 +44,11 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn made(folder: &Path, name: &'static str, workspaces: usize) -> Result<Self, Failure> {
+    pub(crate) fn made(
+        folder: &Path,
+        name: &'static str,
+        workspaces: usize,
+    ) -> Result<Self, Failure> {
         std::fs::create_dir_all(folder)?;
         let (control, holders) = fill(&folder.join("control.redb"), workspaces)?;
         control.rotate_token_key(0)?;

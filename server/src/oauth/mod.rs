@@ -5,6 +5,7 @@
 //! store's.
 
 mod addresses;
+mod asker;
 pub mod challenge;
 mod client_auth;
 mod client_document;
@@ -19,8 +20,10 @@ pub mod pages;
 mod pkce;
 mod redirect;
 mod register;
+pub mod registration;
+pub mod revoke;
 mod scopes;
-pub mod token_endpoint;
+pub mod token;
 mod uri;
 
 pub use addresses::is_public;
