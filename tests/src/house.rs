@@ -79,11 +79,23 @@ impl House {
     /// # Panics
     /// As [`Service::start`].
     pub fn serve(self, arguments: &[&str]) -> Served {
+        self.serve_by(Service::start, arguments)
+    }
+
+    /// The same, by [`Service::start_on_a_small_disk`].
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    pub fn serve_on_a_small_disk(self, arguments: &[&str]) -> Served {
+        self.serve_by(Service::start_on_a_small_disk, arguments)
+    }
+
+    fn serve_by(self, start: impl FnOnce(&Path, &[&str]) -> Service, arguments: &[&str]) -> Served {
         let data = self.data();
         drop(self.control);
         let model = self.model.to_str().expect("scratch folders have plain names");
         let own = ["--hosted", "127.0.0.1:0", "--model", model];
-        let service = Service::start(&data, &[&own, arguments].concat());
+        let service = start(&data, &[&own, arguments].concat());
         Served { service, scratch: self.scratch, model: self.model }
     }
 }
