@@ -23,8 +23,12 @@ use tempfile::TempDir;
 use tests::service::scratch;
 use tests::tiny_model::{self, Tiny};
 
-const BOUNDS: Bounds =
-    Bounds { open_max: 4, wait_max: Duration::from_secs(60), idle_max: Duration::from_secs(3600) };
+const BOUNDS: Bounds = Bounds {
+    open_max: 4,
+    wait_max: Duration::from_secs(60),
+    idle_max: Duration::from_secs(3600),
+    pause: Duration::from_millis(20),
+};
 
 struct House {
     tenants: Tenants,

@@ -3,7 +3,7 @@
 use super::authenticate::Gate;
 use super::{HOSTED, LOCAL, Refusal, cors};
 use crate::net::{Call, Method, Reply, Response};
-use crate::oauth::{endpoints, metadata, registration, revoke, token};
+use crate::oauth::{authorize, endpoints, metadata, registration, revoke, token};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest::{self, Operation, operations};
@@ -22,6 +22,8 @@ pub enum Target {
     OAuthForm(fn(&Parts, &Call) -> Response),
     /// The endpoint that takes what a client says of itself.
     Registration(fn(&Parts, &Call) -> Response),
+    /// A page of the sign-in, which no other page may ask; may wait for a stranger's server.
+    SignIn(fn(&Parts, &Call) -> Response),
     /// The MCP endpoint.
     Mcp,
     /// A question of the operator's.
@@ -61,6 +63,7 @@ impl Target {
             | Self::OAuth(_)
             | Self::OAuthForm(_)
             | Self::Registration(_)
+            | Self::SignIn(_)
             | Self::Mcp
             | Self::OperatorRecall
             | Self::OperatorAdmin => false,
@@ -177,6 +180,8 @@ pub static ROUTES: &[Route] = &[
     published(metadata::SERVER_DOCUMENT),
     published(metadata::RESOURCE_DOCUMENT),
     published(metadata::MCP_RESOURCE_DOCUMENT),
+    sign_in(Method::Get, authorize::begin),
+    sign_in(Method::Post, authorize::decide),
     asked(metadata::TOKEN, Target::OAuthForm(token::token)),
     asked(metadata::REVOKE, Target::OAuthForm(revoke::revoke)),
     asked(metadata::REGISTER, Target::Registration(registration::register)),
@@ -255,6 +260,11 @@ const fn mcp(method: Method) -> Route {
 
 const fn asked(path: &'static str, target: Target) -> Route {
     Route { method: Method::Post, path, gate: Gate::Open, on: On::Hosted, target }
+}
+
+const fn sign_in(method: Method, answer: fn(&Parts, &Call) -> Response) -> Route {
+    let (gate, on) = (Gate::Open, On::Hosted);
+    Route { method, path: metadata::AUTHORIZE, gate, on, target: Target::SignIn(answer) }
 }
 
 const fn published(path: &'static str) -> Route {
