@@ -269,7 +269,11 @@ pub(super) fn accepts(call: &Call) -> Accepts {
 
 /// An error with nothing beside it.
 pub fn refusal(id: &Value, fault: &Fault) -> Response {
-    json_response(fault.status(), &message::failure(id, fault))
+    let answer = json_response(fault.status(), &message::failure(id, fault));
+    match fault.challenge() {
+        Some(challenge) => answer.header("WWW-Authenticate", challenge.to_owned()),
+        None => answer,
+    }
 }
 
 fn post<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: H::Caller, reply: Reply) {

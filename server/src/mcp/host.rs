@@ -142,6 +142,13 @@ pub trait Host: Send + Sync + 'static {
         caller.clone()
     }
 
+    /// What a request is answered by the status of HTTP alone, before anything is done for it; `None` for all that
+    /// is.
+    fn turn_away(&self, caller: &Self::Caller, method: &str, params: &Value) -> Option<Fault> {
+        let _ = (caller, method, params);
+        None
+    }
+
     /// `{name, title, version}`.
     fn server_info(&self) -> Value;
 
