@@ -29,6 +29,7 @@ use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
 use crate::oauth::Places;
 use crate::parts::Parts;
+use crate::pipeline::name_of;
 use crate::recall::{Meaning, Threads};
 use crate::roots;
 use crate::tenants::{self, Door, Tenants};
@@ -227,6 +228,13 @@ fn authority(settings: &Settings, random: &dyn Random) -> Result<Option<Authorit
     let Some(issuer) = &settings.public_url else { return Ok(None) };
     let places = Places::new(issuer, &format!("{issuer}/mcp"));
     let places = places.map_err(|why| failed(format!("--public-url: {why}")))?;
+    let host = issuer.split_once("://").map_or("", |(_, authority)| name_of(authority));
+    let mut legacy = settings.config.legacy.hosts.iter();
+    if let Some(listed) = legacy.find(|listed| listed.eq_ignore_ascii_case(host)) {
+        return Err(failed(format!(
+            "legacy.hosts: {listed} is where the service is now, by --public-url; list those of before alone"
+        )));
+    }
     Ok(Some(Authority::new(places, random)))
 }
 

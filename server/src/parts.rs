@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use engine::Micros;
 use engine::os::clock::{Clock, Random};
 
 use crate::app::Encoding;
@@ -114,6 +115,8 @@ pub struct Caller {
     pub scopes: Vec<Scope>,
     /// What is counted for it; `None` for the operator of this machine.
     pub metered: Option<Metered>,
+    /// When its credential was issued; `None` for the operator's.
+    pub issued_at: Option<Micros>,
     /// For whom it calls this time.
     pub turn: Turn,
 }
@@ -140,6 +143,7 @@ impl Caller {
             entitled: Arc::clone(&ENTITLED),
             scopes: Scope::ALL.to_vec(),
             metered: None,
+            issued_at: None,
             turn: Turn::of(Enforcement::Off, None, true),
         }
     }

@@ -45,6 +45,11 @@ impl Target {
         }
     }
 
+    /// Whether people and programs come to credentials by it: only under the canonical address.
+    pub(super) fn issues_credentials(&self) -> bool {
+        matches!(self, Self::OAuth(_) | Self::OAuthForm(_))
+    }
+
     /// Whether it may take hours, or wait that long.
     fn takes_long(&self) -> bool {
         match self {
