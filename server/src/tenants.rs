@@ -107,7 +107,8 @@ impl std::error::Error for Closed {}
 
 /// A workspace that stays open while this is there.
 pub struct Lease {
-    workspace: Arc<Workspace>,
+    /// There until the lease ends.
+    workspace: Option<Arc<Workspace>>,
     shared: Arc<Shared>,
     /// Whether somebody asked for it: upkeep keeps nothing open for longer.
     is_use: bool,
@@ -117,14 +118,18 @@ impl Deref for Lease {
     type Target = Workspace;
 
     fn deref(&self) -> &Workspace {
-        &self.workspace
+        self.workspace.as_ref().expect("a lease has its workspace until it is dropped")
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        let Some(workspace) = self.workspace.take() else { return };
         let mut state = self.shared.state();
-        if let Some(Slot::Open(open)) = state.slots.get_mut(&self.workspace.name) {
+        if let Some(Slot::Open(open)) = state.slots.get_mut(&workspace.name) {
+            // Before it counts as unused: whoever closes it then holds the last handle, and once it is closed its
+            // files are nobody's.
+            drop(workspace);
             open.users -= 1;
             if self.is_use {
                 open.idle_since = Instant::now();
@@ -259,7 +264,7 @@ impl Shared {
 
     /// A lease of a workspace whose users have been counted.
     fn lease(self: &Arc<Self>, workspace: Arc<Workspace>, is_use: bool) -> Lease {
-        Lease { workspace, shared: Arc::clone(self), is_use }
+        Lease { workspace: Some(workspace), shared: Arc::clone(self), is_use }
     }
 
     /// Waits for a change until then.

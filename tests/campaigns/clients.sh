@@ -8,13 +8,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/campaigns/tools.sh
+. tests/campaigns/client_packages.sh
 
 eras=("$@")
 ((${#eras[@]})) || eras=(handshake per-request)
 
-target="${CARGO_TARGET_DIR:-$PWD/target}"
-here="$target/clients"
-mkdir -p "$here"
 scratch="$(mktemp -d)"
 server_pid=""
 cleanup() {
@@ -23,32 +21,13 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# installed FOLDER LIST COMMAND...: runs COMMAND once for each content of LIST.
-installed() {
-    local folder="$1" list="$2"
-    shift 2
-    cmp -s "$list" "$folder/installed" && return
-    rm -rf "$folder"
-    mkdir -p "$folder"
-    cp "$list" "$folder/"
-    (cd "$folder" && timeout 600 "$@") >"$here/install.log" 2>&1 ||
-        skip "$* failed in $folder: $(tail -n 5 "$here/install.log")"
-    cp "$list" "$folder/installed"
-}
-
-need npm npm
-installed "$here/python" tests/clients/requirements.txt \
-    python3 -m pip install -q --disable-pip-version-check --target . -r requirements.txt
-installed "$here/node" tests/clients/package.json npm install --no-audit --no-fund --ignore-scripts
-# A module finds its packages beside itself.
-cp tests/clients/client.mjs "$here/node/"
-cargo build -q --locked --manifest-path tests/clients/rmcp/Cargo.toml --target-dir "$here/rmcp"
+install_clients
 cargo build -q -p server
 
 mkdir "$scratch/documents" "$scratch/home"
 printf '# Lamp\n\nThe lamp burns paraffin.\n' >"$scratch/documents/lamp.md"
 mkfifo "$scratch/ready"
-"$target/debug/recalld" serve --local 127.0.0.1:0 --data "$scratch/data" --ingest "$scratch/documents" \
+"$(target_folder)/debug/recalld" serve --local 127.0.0.1:0 --data "$scratch/data" --ingest "$scratch/documents" \
     >"$scratch/ready" 2>"$scratch/said" &
 server_pid=$!
 exec 7<"$scratch/ready"
@@ -92,7 +71,6 @@ print(json.dumps(told))
 }
 
 export PYTHONPATH="$here/python"
-node="$here/node/node_modules"
 for era in "${eras[@]}" auto; do
     account "mcp 2.3.0 (Python)" "$era" python3 tests/clients/client.py
     account "client 2.4.0 (TypeScript)" "$era" "$node/.bin/node" "$here/node/client.mjs" client

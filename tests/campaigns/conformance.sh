@@ -1,18 +1,15 @@
 #!/usr/bin/env bash
 # The official MCP conformance suite against the fixture binary: tests/campaigns/conformance.sh. Every scenario of the
 # stable suite, and every scored one of revisions 2025-11-25 and 2026-07-28 of the next one, must pass; there is no list
-# of expected failures. Every package is pinned by version and hash in tests/conformance/package-lock.json, which names no
-# registry (npm install --package-lock-only --omit-lockfile-registry-resolved), and installed into target/conformance.
-# Prints a table; what the suite said and saved of each scenario stays in target/conformance/.
+# of expected failures. Prints a table; what the suite said and saved of each scenario stays in target/conformance/.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/campaigns/tools.sh
 . tests/campaigns/tools.sh
+# shellcheck source=tests/campaigns/conformance_suite.sh
+. tests/campaigns/conformance_suite.sh
 
-install_seconds_max=600
 suite_seconds_max=600
-target="${CARGO_TARGET_DIR:-$PWD/target}"
-home="$target/conformance"
 fixture_pid=""
 
 cleanup() {
@@ -20,26 +17,13 @@ cleanup() {
 }
 trap cleanup EXIT
 
-[[ "$(uname -m)" == x86_64 ]] || skip "conformance: the pinned Node is one for x86-64"
-need npm npm
-mkdir -p "$home"
-for list in package.json package-lock.json; do
-    cmp -s "tests/conformance/$list" "$home/$list" || {
-        rm -rf "$home/node_modules"
-        cp "tests/conformance/$list" "$home/$list.new"
-        mv "$home/$list.new" "$home/$list"
-    }
-done
-if [[ ! -x "$home/node_modules/.bin/node" || ! -d "$home/node_modules/conformance-next" ]]; then
-    (cd "$home" && timeout "$install_seconds_max" npm ci --silent --no-audit --no-fund >npm.log 2>&1) ||
-        skip "conformance: npm cannot install the suite, see $home/npm.log"
-fi
-
+install_suite
+home="$suite_home"
 cargo build -q -p server --example mcp_fixture
 fifo="$home/ready"
 rm -rf "$fifo" "$home/results"
 mkfifo "$fifo"
-"$target/debug/examples/mcp_fixture" --local 127.0.0.1:0 >"$fifo" &
+"$(target_folder)/debug/examples/mcp_fixture" --local 127.0.0.1:0 >"$fifo" &
 fixture_pid=$!
 exec 7<"$fifo"
 read -r -t 60 line <&7 || fail "the fixture did not say that it is ready"
@@ -49,7 +33,7 @@ url="${line#ready }"
 run() {
     local name="$1" package="$2" status=0
     shift 2
-    timeout "$suite_seconds_max" "$home/node_modules/.bin/node" "$home/node_modules/$package/dist/index.js" \
+    timeout "$suite_seconds_max" "$suite_node" "$home/node_modules/$package/dist/index.js" \
         server --url "$url" "$@" -o "$home/results/$name" >"$home/$name.log" 2>&1 || status=$?
     python3 tests/conformance/table.py "$name" "$home/$name.log" "$home/results/$name" "$status"
 }

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::mcp_client;
 use crate::service::{Service, run, scratch};
+use crate::tiny_model::Tiny;
 use crate::wire::{self, Answer, Ask};
 
 /// What keys have that need nothing special.
@@ -23,6 +24,8 @@ pub struct House {
     pub scratch: TempDir,
     /// Who may ask; the server's once it is started.
     pub control: Control,
+    /// The folder of the model that it is served with, where that is not the default one.
+    model: Option<PathBuf>,
 }
 
 impl House {
@@ -37,7 +40,22 @@ impl House {
         let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
         let control = Control::open(&data.join("control.redb"), clock, random);
         let control = control.expect("a control store is made");
-        Self { scratch, control }
+        Self { scratch, control, model: None }
+    }
+
+    /// Without any tenant, and with a model that is quick.
+    ///
+    /// # Panics
+    /// As [`House::new`].
+    pub fn quick() -> Self {
+        let house = Self::new();
+        let model = Tiny::new(1, 16).write(house.scratch.path(), "model");
+        Self { model: Some(model), ..house }
+    }
+
+    /// A file beside the data directory.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
     }
 
     /// The data directory.
@@ -77,11 +95,23 @@ impl House {
     }
 
     /// Starts the server, which has the control store from then on.
+    ///
+    /// # Panics
+    /// As [`Service::start`].
     pub fn serve(self, arguments: &[&str]) -> (Service, TempDir) {
+        let Served { service, scratch, .. } = self.run(arguments);
+        (service, scratch)
+    }
+
+    /// The same, to be started anew later.
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    pub fn run(self, arguments: &[&str]) -> Served {
         let data = self.data();
         drop(self.control);
-        let arguments = [&["--hosted", "127.0.0.1:0"], arguments].concat();
-        (Service::start(&data, &arguments), self.scratch)
+        let service = start(&data, self.model.as_deref(), arguments);
+        Served { service, scratch: self.scratch, model: self.model }
     }
 
     /// The same, with settings.
@@ -94,6 +124,63 @@ impl House {
         let file = file.to_str().expect("scratch folders have plain names").to_owned();
         self.serve(&["--config", &file])
     }
+}
+
+/// The server of a house.
+pub struct Served {
+    /// It.
+    pub service: Service,
+    scratch: TempDir,
+    model: Option<PathBuf>,
+}
+
+impl Served {
+    /// Ends it as `end` does, and starts another one on the same data.
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    #[must_use]
+    pub fn again(self, end: impl FnOnce(Service), arguments: &[&str]) -> Self {
+        let data = self.service.data().to_owned();
+        end(self.service);
+        let service = start(&data, self.model.as_deref(), arguments);
+        Self { service, ..self }
+    }
+
+    /// A file beside the data directory.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// One MCP request of a tenant, without a session.
+    pub fn mcp(&self, bearer: &str, method: &str, params: &Value) -> Answer {
+        wire::ask(self.service.hosted(), &mcp(bearer, method, params))
+    }
+
+    /// The call of a tool.
+    pub fn call(&self, bearer: &str, tool: &str, arguments: &Value) -> Answer {
+        call(&self.service, bearer, tool, arguments)
+    }
+
+    /// What a tool gives.
+    ///
+    /// # Panics
+    /// When it gives an error.
+    pub fn given(&self, bearer: &str, tool: &str, arguments: &Value) -> Value {
+        given(&self.service, bearer, tool, arguments)
+    }
+
+    /// A request with the gateway's token and this bearer, at one of the listeners.
+    pub fn api(&self, at: &str, bearer: &str, ask: Ask) -> Answer {
+        api(&self.service, at, bearer, ask)
+    }
+}
+
+/// A server with a hosted listener.
+fn start(data: &Path, model: Option<&Path>, arguments: &[&str]) -> Service {
+    let model = model.map(|model| model.to_str().expect("scratch folders have plain names"));
+    let model: Vec<&str> = model.into_iter().flat_map(|model| ["--model", model]).collect();
+    Service::start(data, &[&["--hosted", "127.0.0.1:0"], &*model, arguments].concat())
 }
 
 /// The entries of a tool in a workspace's ledger, the oldest first.
@@ -152,12 +239,15 @@ pub fn tools(service: &Service, bearer: &str) -> Vec<String> {
 
 /// The HTTP API, with the gateway's token and this bearer.
 pub fn api(service: &Service, at: &str, bearer: &str, ask: Ask) -> Answer {
+    wire::ask(at, &signed(service, bearer, ask))
+}
+
+/// Adds the gateway's token and a bearer.
+pub fn signed(service: &Service, bearer: &str, ask: Ask) -> Ask {
     let known = service.credentials();
-    let ask = ask
-        .header("x-gateway-client-id", &known.gateway_id)
+    ask.header("x-gateway-client-id", &known.gateway_id)
         .header("x-gateway-client-secret", &known.gateway_secret)
-        .header("Authorization", &format!("Bearer {bearer}"));
-    wire::ask(at, &ask)
+        .header("Authorization", &format!("Bearer {bearer}"))
 }
 
 impl Default for House {

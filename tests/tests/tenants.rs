@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -181,6 +181,28 @@ fn who_finds_all_in_use_waits_for_a_place_and_is_told_where_none_comes() {
         // Be it before the fifth waits or after.
         drop(held.pop());
         fifth.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn what_was_closed_opens_again_at_once_whoever_had_it_last() {
+    let house = House::with(BOUNDS).made(&["acme"]);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            // Whose lease ends just before it is closed must hold nothing of it any more.
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    drop(house.tenants.if_open("acme"));
+                }
+            });
+        }
+        let all = (0..200).try_for_each(|_| {
+            drop(house.tenants.open("acme")?);
+            house.tenants.close("acme")
+        });
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(all, Ok(()));
     });
 }
 

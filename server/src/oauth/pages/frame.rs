@@ -63,7 +63,9 @@ impl Page<'_> {
             .header("referrer-policy", "no-referrer")
             .header("x-content-type-options", "nosniff")
             .header("cache-control", "no-store")
-            .header("cross-origin-opener-policy", "same-origin")
+            // Web clients open the page in a window of its own and wait for that window to come back to them; any
+            // other value cuts it off from them for good.
+            .header("cross-origin-opener-policy", "unsafe-none")
             .header("cross-origin-resource-policy", "same-origin")
             .header("permissions-policy", PERMISSIONS)
     }
@@ -122,7 +124,7 @@ pub(super) mod tests {
             ("referrer-policy", "no-referrer"),
             ("x-content-type-options", "nosniff"),
             ("cache-control", "no-store"),
-            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-opener-policy", "unsafe-none"),
             ("cross-origin-resource-policy", "same-origin"),
         ] {
             assert_eq!(header(answer, name), value);
