@@ -164,10 +164,11 @@ pub(super) fn is_options(call: &Call) -> bool {
     call.request.method == Method::Options
 }
 
-/// Routes that pages of listed origins may ask; the operator's own never are. Those of the authorization server say
-/// themselves who may.
+/// Routes that pages of listed origins may ask; the operator's own never are, nor what people sign in by. Those of
+/// the authorization server say themselves who may.
 pub(super) fn is_shareable(route: &Route) -> bool {
-    route.on != On::Local && !matches!(route.target, Target::OAuth(_) | Target::OAuthForm(_))
+    use Target::{OAuth, OAuthForm, SignIn};
+    route.on != On::Local && !matches!(route.target, OAuth(_) | OAuthForm(_) | SignIn(_))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::mcp::{self, Endpoint};
 use crate::mcp_host::{Product, Visitor};
 use crate::metrics::Stage;
 use crate::net::{Admission, Answered, Call, Counters, ListenerId, Reply, Response, Service};
-use crate::oauth::FORM_BYTES_MAX;
+use crate::oauth::{FORM_BYTES_MAX, SIGN_IN_FORM_BYTES_MAX};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest;
@@ -134,6 +134,7 @@ impl Pipeline {
             Target::Document(answer) => Err(answer()),
             Target::OAuth(answer) => Err(answer(&self.parts, call)),
             Target::OAuthForm(_) => Ok(FORM_BYTES_MAX),
+            Target::SignIn(_) => Ok(SIGN_IN_FORM_BYTES_MAX),
             Target::Api(operation) if operation.body.is_some() => match body_bytes {
                 0..=API_BODY_BYTES_MAX => Ok(API_BODY_BYTES_MAX),
                 _ => Err(rest::body_too_large().into()),
@@ -205,7 +206,7 @@ impl Service for Pipeline {
                     reply.send(self.run(operator::admin::serve_admin, &caller, &call));
                 }
                 Target::Document(answer) => reply.send(answer()),
-                Target::OAuth(answer) | Target::OAuthForm(answer) => {
+                Target::OAuth(answer) | Target::OAuthForm(answer) | Target::SignIn(answer) => {
                     reply.send(answer(&self.parts, &call));
                 }
                 Target::Mcp => match Visitor::of(caller, call.request.query()) {

@@ -3,7 +3,7 @@
 use super::authenticate::Gate;
 use super::{HOSTED, LOCAL, Refusal, cors};
 use crate::net::{Call, Method, Reply, Response};
-use crate::oauth::{endpoints, metadata, token_endpoint};
+use crate::oauth::{authorize, endpoints, metadata, token_endpoint};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest::{self, Operation, operations};
@@ -20,6 +20,8 @@ pub enum Target {
     OAuth(fn(&Parts, &Call) -> Response),
     /// An endpoint of the authorization server that takes a form.
     OAuthForm(fn(&Parts, &Call) -> Response),
+    /// A page of the sign-in, which no other page may ask; may wait for a stranger's server.
+    SignIn(fn(&Parts, &Call) -> Response),
     /// The MCP endpoint.
     Mcp,
     /// A question of the operator's.
@@ -58,6 +60,7 @@ impl Target {
             | Self::Document(_)
             | Self::OAuth(_)
             | Self::OAuthForm(_)
+            | Self::SignIn(_)
             | Self::Mcp
             | Self::OperatorRecall
             | Self::OperatorAdmin => false,
@@ -174,6 +177,8 @@ pub static ROUTES: &[Route] = &[
     published(metadata::SERVER_DOCUMENT),
     published(metadata::RESOURCE_DOCUMENT),
     published(metadata::MCP_RESOURCE_DOCUMENT),
+    sign_in(Method::Get, authorize::begin),
+    sign_in(Method::Post, authorize::decide),
     Route {
         method: Method::Post,
         path: metadata::TOKEN,
@@ -252,6 +257,11 @@ pub static ROUTES: &[Route] = &[
 const fn mcp(method: Method) -> Route {
     let gate = Gate::LocalOrBearer;
     Route { method, path: "/mcp", gate, on: On::Both, target: Target::Mcp }
+}
+
+const fn sign_in(method: Method, answer: fn(&Parts, &Call) -> Response) -> Route {
+    let (gate, on) = (Gate::Open, On::Hosted);
+    Route { method, path: metadata::AUTHORIZE, gate, on, target: Target::SignIn(answer) }
 }
 
 const fn published(path: &'static str) -> Route {
