@@ -1,8 +1,6 @@
 //! Tenants over real HTTP: each bearer opens its own workspace and nothing else, within what its plan has, as often as
 //! it may, and no longer than it stands.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 
 use serde_json::json;

@@ -293,6 +293,8 @@ pub(super) fn get<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: &H::Cal
                 Purpose::Answer => reply.answer_by_stream(session.head()),
             }
         };
+        // Noted first: a stream is never open without somebody who is asked for.
+        shared.listens_to(&session, caller);
         session.open_own_stream(last, sender).map_err(|unopened| match unopened {
             Unopened::Taken => {
                 let why = "this session has its stream already; one GET at a time";

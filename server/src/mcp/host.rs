@@ -149,6 +149,12 @@ pub trait Host: Send + Sync + 'static {
         None
     }
 
+    /// Whether a caller may still listen: what it showed when it began may have ended since.
+    fn stands(&self, caller: &Self::Caller) -> bool {
+        let _ = caller;
+        true
+    }
+
     /// `{name, title, version}`.
     fn server_info(&self) -> Value;
 

@@ -116,6 +116,10 @@ impl Host for Product {
         Some(fault.with_challenge(challenge::insufficient_scope(&at, &needed)))
     }
 
+    fn stands(&self, Visitor { caller, .. }: &Visitor) -> bool {
+        caller.stands(&self.parts.control)
+    }
+
     fn server_info(&self) -> Value {
         json!({
             "name": "recalld", "title": "recalld memory recall",

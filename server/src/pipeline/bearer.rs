@@ -13,7 +13,7 @@ use crate::control::{ControlError, CredentialFault, Kind, StandingFault, Tenant}
 use crate::govern::identity::Turn;
 use crate::govern::rate::key_of;
 use crate::log::{self, Level, Value};
-use crate::parts::{Caller, Metered, Parts};
+use crate::parts::{Caller, Credential, Metered, Parts, Token};
 use crate::tools::Scope;
 
 /// Why a bearer opens nothing.
@@ -53,6 +53,11 @@ fn of_token(parts: &Parts, authority: &Authority, token: &str) -> Result<Caller,
         subject: Some(subject),
         id: sid,
         issued_at: claims.issued_at,
+        token: Some(Token {
+            id: claims.id.clone(),
+            issued_at: claims.issued_at,
+            expires_at: claims.expires_at,
+        }),
     };
     of_tenant(parts, &standing.tenant, shown, scopes)
 }
@@ -64,7 +69,8 @@ fn of_key(parts: &Parts, key: &str) -> Result<Caller, NoCaller> {
     // One without a name is nobody's in particular (GOV-30).
     let principal = credential.principal();
     let subject = credential.name.is_some().then(|| principal.clone());
-    let shown = Shown { principal, subject, id: &credential.id, issued_at: credential.made_at };
+    let (id, issued_at) = (&*credential.id, credential.made_at);
+    let shown = Shown { principal, subject, id, issued_at, token: None };
     of_tenant(parts, &tenant, shown, scopes)
 }
 
@@ -77,12 +83,14 @@ struct Shown<'a> {
     id: &'a str,
     /// In seconds since 1970.
     issued_at: u64,
+    /// Where it is an access token.
+    token: Option<Token>,
 }
 
 fn of_tenant<'a>(
     parts: &Parts,
     tenant: &Tenant,
-    Shown { principal, subject, id, issued_at }: Shown<'_>,
+    Shown { principal, subject, id, issued_at, token }: Shown<'_>,
     scopes: impl Iterator<Item = &'a str>,
 ) -> Result<Caller, NoCaller> {
     let Some(plan) = parts.config.plans.find(&tenant.plan) else {
@@ -106,7 +114,7 @@ fn of_tenant<'a>(
             calls_per_month: tenant.calls_per_month.or(plan.calls_per_month),
             may_write: plan.may_write(tenant.email_verified_at.is_some()),
         }),
-        issued_at: Some(micros(issued_at)),
+        credential: Some(Credential { issued_at: micros(issued_at), hold: id.to_owned(), token }),
         turn: Turn::of(parts.config.identity, subject, may_assert),
     })
 }

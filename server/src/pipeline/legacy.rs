@@ -52,10 +52,10 @@ impl Standing {
     pub(super) fn takes(self, caller: &Caller) -> bool {
         match self {
             Self::Current => true,
-            Self::Waning { migrated_at } => caller
-                .issued_at
-                .zip(migrated_at)
-                .is_some_and(|(issued, migrated)| issued < migrated),
+            Self::Waning { migrated_at } => {
+                let shown = caller.credential.as_ref().zip(migrated_at);
+                shown.is_some_and(|(shown, migrated)| shown.issued_at < migrated)
+            }
             Self::Gone => false,
         }
     }
@@ -78,6 +78,7 @@ pub(super) fn gone(parts: &Parts) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parts::Credential;
 
     const UNTIL: Micros = Micros(2_000_000);
     const MIGRATED: Micros = Micros(1_000_000);
@@ -114,7 +115,11 @@ mod tests {
         let at = |now| standing(&legacy(), Some("old.example"), Micros(now));
         assert_eq!(at(UNTIL.0 - 1), Standing::Waning { migrated_at: Some(MIGRATED) });
         assert_eq!([at(UNTIL.0), at(i64::MAX)], [Standing::Gone; 2]);
-        let caller = |issued_at| Caller { issued_at, ..Caller::local_operator("local") };
+        let caller = |issued_at: Option<Micros>| {
+            let hold = "k0".to_owned();
+            let credential = issued_at.map(|issued_at| Credential { issued_at, hold, token: None });
+            Caller { credential, ..Caller::local_operator("local") }
+        };
         let (before, since) = (caller(Some(Micros(MIGRATED.0 - 1))), caller(Some(MIGRATED)));
         let waning = at(0);
         assert!(waning.takes(&before) && !waning.takes(&since) && !waning.takes(&caller(None)));
