@@ -18,6 +18,7 @@ use crate::govern::identity::{Enforcement, Turn, in_ledger};
 use crate::govern::meter::Meter;
 use crate::govern::plans::{OPERATOR, Plan};
 use crate::govern::rate::{Buckets, Guesses, Key};
+use crate::mail::MailQueue;
 use crate::metrics::Stages;
 use crate::tenants::{Closed, Lease, Tenants};
 use crate::tools::Scope;
@@ -35,6 +36,8 @@ pub struct Parts {
     pub control: Arc<Control>,
     /// Issues access tokens, where the hosted listener has an address known from outside.
     pub authority: Option<Authority>,
+    /// Sends letters, where the settings say by which server.
+    pub mail: Option<MailQueue>,
     /// The settings.
     pub config: Config,
     /// How often each credential called lately.

@@ -3,7 +3,8 @@
 use super::authenticate::Gate;
 use super::{HOSTED, LOCAL, Refusal, cors};
 use crate::net::{Call, Method, Reply, Response};
-use crate::oauth::{authorize, endpoints, metadata, token_endpoint};
+use crate::oauth::pages::CONFIRM_PATH;
+use crate::oauth::{authorize, confirm, endpoints, metadata, token_endpoint};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest::{self, Operation, operations};
@@ -20,7 +21,8 @@ pub enum Target {
     OAuth(fn(&Parts, &Call) -> Response),
     /// An endpoint of the authorization server that takes a form.
     OAuthForm(fn(&Parts, &Call) -> Response),
-    /// A page of the sign-in, which no other page may ask; may wait for a stranger's server.
+    /// A page of the sign-in, or one that confirms an address; no other page may ask it, and it may wait for a
+    /// stranger's server.
     SignIn(fn(&Parts, &Call) -> Response),
     /// The MCP endpoint.
     Mcp,
@@ -49,7 +51,7 @@ impl Target {
 
     /// Whether people and programs come to credentials by it: only under the canonical address.
     pub(super) fn issues_credentials(&self) -> bool {
-        matches!(self, Self::OAuth(_) | Self::OAuthForm(_))
+        matches!(self, Self::OAuth(_) | Self::OAuthForm(_) | Self::SignIn(_))
     }
 
     /// Whether it may take hours, or wait that long.
@@ -177,8 +179,10 @@ pub static ROUTES: &[Route] = &[
     published(metadata::SERVER_DOCUMENT),
     published(metadata::RESOURCE_DOCUMENT),
     published(metadata::MCP_RESOURCE_DOCUMENT),
-    sign_in(Method::Get, authorize::begin),
-    sign_in(Method::Post, authorize::decide),
+    sign_in(Method::Get, metadata::AUTHORIZE, authorize::begin),
+    sign_in(Method::Post, metadata::AUTHORIZE, authorize::decide),
+    sign_in(Method::Get, CONFIRM_PATH, confirm::show),
+    sign_in(Method::Post, CONFIRM_PATH, confirm::use_link),
     Route {
         method: Method::Post,
         path: metadata::TOKEN,
@@ -259,9 +263,12 @@ const fn mcp(method: Method) -> Route {
     Route { method, path: "/mcp", gate, on: On::Both, target: Target::Mcp }
 }
 
-const fn sign_in(method: Method, answer: fn(&Parts, &Call) -> Response) -> Route {
-    let (gate, on) = (Gate::Open, On::Hosted);
-    Route { method, path: metadata::AUTHORIZE, gate, on, target: Target::SignIn(answer) }
+const fn sign_in(
+    method: Method,
+    path: &'static str,
+    answer: fn(&Parts, &Call) -> Response,
+) -> Route {
+    Route { method, path, gate: Gate::Open, on: On::Hosted, target: Target::SignIn(answer) }
 }
 
 const fn published(path: &'static str) -> Route {
