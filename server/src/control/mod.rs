@@ -38,7 +38,7 @@ pub use error::ControlError;
 pub use file::CACHE_BYTES_MAX;
 pub use grants::{GRANTS_EACH_MAX, Grant, REFRESH_SECONDS, RefreshError, Refreshed};
 pub use hash::{Hash, Seed};
-pub use mails::{Mail, MailError};
+pub use mails::{LINK_SECONDS, Mail, MailError};
 pub use record::RECORD_BYTES_MAX;
 pub use standing::{Hold, REVOKED_MAX, Standing, StandingFault};
 pub use store::{Control, VERSION};

@@ -11,6 +11,7 @@ pub mod challenge;
 mod client_auth;
 mod client_document;
 mod client_documents;
+pub mod confirm;
 pub mod endpoints;
 mod error;
 mod fetch;

@@ -7,6 +7,7 @@
 mod authenticate;
 mod bearer;
 mod cors;
+mod legacy;
 mod meters;
 pub mod refusal;
 mod route;
@@ -30,9 +31,11 @@ use crate::rest;
 
 pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
 pub use cors::{NotAnOrigin, Origin, Origins};
+pub(crate) use legacy::name_of;
 pub use refusal::Refusal;
 pub use route::{On, ROUTES, Route, Target};
 
+use legacy::Standing;
 use meters::Meters;
 
 /// The listener for the operator of this machine.
@@ -90,9 +93,21 @@ impl Pipeline {
     /// Refuses whom the local listener is not for.
     fn check_listener(&self, call: &Call) -> Result<(), Refusal> {
         if call.listener == LOCAL {
-            check_local(call, &self.local_ports, &self.origins)?;
+            return check_local(call, &self.local_ports, &self.origins);
         }
-        Ok(())
+        match self.host(call) {
+            Standing::Gone => Err(legacy::gone(&self.parts)),
+            Standing::Current | Standing::Waning { .. } => Ok(()),
+        }
+    }
+
+    /// How the host that a call names stands; the local listener has none of before the migration.
+    fn host(&self, call: &Call) -> Standing {
+        let legacy = &self.parts.config.legacy;
+        if call.listener == LOCAL || legacy.hosts.is_empty() {
+            return Standing::Current;
+        }
+        legacy::standing(legacy, authenticate::only(call, "host"), self.parts.clock.now())
     }
 
     /// Answers OPTIONS.
@@ -156,7 +171,14 @@ impl Pipeline {
         if call.listener == HOSTED && matches!(route.target, Target::Mcp) {
             authenticate::check_hosted_origin(call, self.hosted_speaks_tls, &self.origins)?;
         }
+        let host = self.host(call);
+        if host != Standing::Current && route.target.issues_credentials() {
+            return Err(legacy::gone(&self.parts));
+        }
         let caller = authenticate::caller(&self.parts, route.gate, call)?;
+        if route.gate != Gate::Open && !host.takes(&caller) {
+            return Err(authenticate::not_here(&self.parts, route.gate));
+        }
         Ok((&route.target, caller))
     }
 }

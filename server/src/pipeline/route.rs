@@ -3,7 +3,8 @@
 use super::authenticate::Gate;
 use super::{HOSTED, LOCAL, Refusal, cors};
 use crate::net::{Call, Method, Reply, Response};
-use crate::oauth::{authorize, endpoints, metadata, registration, revoke, token};
+use crate::oauth::pages::CONFIRM_PATH;
+use crate::oauth::{authorize, confirm, endpoints, metadata, registration, revoke, token};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest::{self, Operation, operations};
@@ -22,7 +23,8 @@ pub enum Target {
     OAuthForm(fn(&Parts, &Call) -> Response),
     /// The endpoint that takes what a client says of itself.
     Registration(fn(&Parts, &Call) -> Response),
-    /// A page of the sign-in, which no other page may ask; may wait for a stranger's server.
+    /// A page of the sign-in, or one that confirms an address; no other page may ask it, and it may wait for a
+    /// stranger's server.
     SignIn(fn(&Parts, &Call) -> Response),
     /// The MCP endpoint.
     Mcp,
@@ -52,6 +54,11 @@ impl Target {
     /// Whether pages of every origin may ask it.
     pub fn is_for_any_page(&self) -> bool {
         matches!(self, Self::OAuth(_) | Self::OAuthForm(_) | Self::Registration(_))
+    }
+
+    /// Whether people and programs come to credentials by it: only under the canonical address.
+    pub(super) fn issues_credentials(&self) -> bool {
+        self.is_for_any_page() || matches!(self, Self::SignIn(_))
     }
 
     /// Whether it may take hours, or wait that long.
@@ -180,8 +187,10 @@ pub static ROUTES: &[Route] = &[
     published(metadata::SERVER_DOCUMENT),
     published(metadata::RESOURCE_DOCUMENT),
     published(metadata::MCP_RESOURCE_DOCUMENT),
-    sign_in(Method::Get, authorize::begin),
-    sign_in(Method::Post, authorize::decide),
+    sign_in(Method::Get, metadata::AUTHORIZE, authorize::begin),
+    sign_in(Method::Post, metadata::AUTHORIZE, authorize::decide),
+    sign_in(Method::Get, CONFIRM_PATH, confirm::show),
+    sign_in(Method::Post, CONFIRM_PATH, confirm::use_link),
     asked(metadata::TOKEN, Target::OAuthForm(token::token)),
     asked(metadata::REVOKE, Target::OAuthForm(revoke::revoke)),
     asked(metadata::REGISTER, Target::Registration(registration::register)),
@@ -262,9 +271,12 @@ const fn asked(path: &'static str, target: Target) -> Route {
     Route { method: Method::Post, path, gate: Gate::Open, on: On::Hosted, target }
 }
 
-const fn sign_in(method: Method, answer: fn(&Parts, &Call) -> Response) -> Route {
-    let (gate, on) = (Gate::Open, On::Hosted);
-    Route { method, path: metadata::AUTHORIZE, gate, on, target: Target::SignIn(answer) }
+const fn sign_in(
+    method: Method,
+    path: &'static str,
+    answer: fn(&Parts, &Call) -> Response,
+) -> Route {
+    Route { method, path, gate: Gate::Open, on: On::Hosted, target: Target::SignIn(answer) }
 }
 
 const fn published(path: &'static str) -> Route {
