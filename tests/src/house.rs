@@ -19,12 +19,18 @@ use crate::wire::{self, Answer, Ask};
 /// What everyday credentials may do.
 pub const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
 
+const MODEL: &str = "model";
+const CONFIG: &str = "settings.toml";
+/// The plan `open`: everything but a bound for how often.
+const SETTINGS: &str = "[plans.open]\nfamilies = [\"recall\", \"docstore\", \"items\", \"status\", \"ingest\"]\n\
+    scopes = [\"tenant:read\", \"brain:proxy\", \"memory:write\", \"ingest:write\"]\n\
+    rate_per_second = \"none\"\n";
+
 /// A data directory with tenants, before a server has it; with a model that is quick.
 pub struct House {
     /// Its control store.
     pub control: Control,
     scratch: TempDir,
-    model: PathBuf,
 }
 
 impl House {
@@ -38,8 +44,9 @@ impl House {
         make_private(&data);
         let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
         let control = Control::open(&data.join("control.redb"), clock, random);
-        let model = Tiny::new(1, 16).write(scratch.path(), "model");
-        Self { control: control.expect("a control store is made"), scratch, model }
+        Tiny::new(1, 16).write(scratch.path(), MODEL);
+        fs::write(scratch.path().join(CONFIG), SETTINGS).expect("settings are written");
+        Self { control: control.expect("a control store is made"), scratch }
     }
 
     /// The data directory.
@@ -93,10 +100,8 @@ impl House {
     fn serve_by(self, start: impl FnOnce(&Path, &[&str]) -> Service, arguments: &[&str]) -> Served {
         let data = self.data();
         drop(self.control);
-        let model = self.model.to_str().expect("scratch folders have plain names");
-        let own = ["--hosted", "127.0.0.1:0", "--model", model];
-        let service = start(&data, &[&own, arguments].concat());
-        Served { service, scratch: self.scratch, model: self.model }
+        let service = started(start, &data, self.scratch.path(), arguments);
+        Served { service, scratch: self.scratch }
     }
 }
 
@@ -111,7 +116,6 @@ pub struct Served {
     /// It.
     pub service: Service,
     scratch: TempDir,
-    model: PathBuf,
 }
 
 impl Served {
@@ -120,12 +124,19 @@ impl Served {
     /// # Panics
     /// As [`Service::start`].
     #[must_use]
-    pub fn again(self, end: impl FnOnce(Service), arguments: &[&str]) -> Self {
+    pub fn again(self, end: impl FnOnce(Service)) -> Self {
         let data = self.service.data().to_owned();
-        end(self.service);
-        let model = self.model.to_str().expect("scratch folders have plain names").to_owned();
-        let own = ["--hosted", "127.0.0.1:0", "--model", &model];
-        let service = Service::start(&data, &[&own, arguments].concat());
+        self.moved_to(&data, |service, _| end(service))
+    }
+
+    /// The same, on the data that `end` leaves in another place.
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    #[must_use]
+    pub fn moved_to(self, data: &Path, end: impl FnOnce(Service, &Path)) -> Self {
+        end(self.service, data);
+        let service = started(Service::start, data, self.scratch.path(), &[]);
         Self { service, ..self }
     }
 
@@ -160,6 +171,20 @@ impl Served {
     pub fn api(&self, at: &str, bearer: &str, ask: Ask) -> Answer {
         wire::ask(at, &signed(&self.service, bearer, ask))
     }
+}
+
+/// A server with a hosted listener on a data directory, and the model and settings that are in `scratch`.
+fn started(
+    start: impl FnOnce(&Path, &[&str]) -> Service,
+    data: &Path,
+    scratch: &Path,
+    arguments: &[&str],
+) -> Service {
+    let [model, config] = [MODEL, CONFIG].map(|name| scratch.join(name));
+    let plain = |path: &Path| path.to_str().expect("scratch folders have plain names").to_owned();
+    let (model, config) = (plain(&model), plain(&config));
+    let own = ["--hosted", "127.0.0.1:0", "--model", &model, "--config", &config];
+    start(data, &[&own, arguments].concat())
 }
 
 /// One MCP request with a bearer.
