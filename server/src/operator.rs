@@ -218,8 +218,8 @@ pub fn ingest_as_operator(
     })
 }
 
-/// The service's roots and the folders of `paths`; kept unless this is only to see what would be. A tenant has no roots:
-/// its store gets what the operator reads for it, once.
+/// The service's roots and the folders of `paths`; kept unless this is only to see what would be. A tenant has no
+/// roots: its store gets what the operator reads for it, once.
 fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Roots>, ToolError> {
     let (parts, refuse) = (context.parts, |why| ToolError::argument("paths", why));
     if context.workspace.name != parts.local.name {

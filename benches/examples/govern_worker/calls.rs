@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::made::Made;
+use crate::made::{Made, Place};
 use crate::{Failure, Times};
 
 /// A governed call that reads and needs no encoder: what is around it is most of what it takes.
@@ -23,21 +23,19 @@ pub(crate) struct Served {
     bearers: Vec<String>,
     tokens: Vec<String>,
     size: String,
-    _made: Made,
+    _place: Place,
 }
 
 impl Served {
-    pub(crate) fn start(recalld: &Path, mut made: Made) -> Result<Self, Failure> {
-        // The server has the control store from here on.
-        let none = made.beside("none.redb");
-        let (clock, random) = (engine::os::clock::SystemClock, engine::os::clock::SystemRandom);
-        let other = server::control::Control::at(&none, clock.into(), random.into());
-        drop(std::mem::replace(&mut made.control, other.into()));
+    pub(crate) fn start(recalld: &Path, made: Made) -> Result<Self, Failure> {
+        let Made { control, callers, size, place } = made;
+        // The server has it from here on.
+        drop(control);
         let mut child = Command::new(recalld)
             .args(["serve", "--local", "127.0.0.1:0", "--hosted", "127.0.0.1:0", "--data"])
-            .arg(made.data())
+            .arg(place.data())
             .arg("--config")
-            .arg(made.beside("settings.toml"))
+            .arg(place.beside("settings.toml"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -53,7 +51,7 @@ impl Served {
         let (local, at) = (address("local=")?, address("hosted=")?);
         let (local, mut hosted) = (Connection::open(&local)?, Connection::open(&at)?);
         let mut tokens = Vec::new();
-        for caller in &made.callers {
+        for caller in &callers {
             let form = format!(
                 "grant_type=client_credentials&client_id={}&client_secret={}",
                 caller.slug, caller.key
@@ -63,10 +61,9 @@ impl Served {
             let token = given["access_token"].as_str();
             tokens.push(token.ok_or_else(|| format!("no token but {given}"))?.to_owned());
         }
-        let bearers = made.callers.iter().map(|caller| caller.bearer.clone()).collect();
-        let size = made.size.clone();
+        let bearers = callers.iter().map(|caller| caller.bearer.clone()).collect();
         let mut served =
-            Self { child, _stdout: stdout, local, hosted, bearers, tokens, size, _made: made };
+            Self { child, _stdout: stdout, local, hosted, bearers, tokens, size, _place: place };
         // Every store is opened once.
         for bearer in served.bearers.clone() {
             served.hosted.call(Some(&bearer))?;
@@ -80,7 +77,7 @@ impl Served {
         let (mut local, mut bearer, mut token) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..calls {
             let at = number as usize % self.bearers.len();
-            let mut one = |into: &mut Vec<_>, connection: &mut Connection, shown: Option<&str>| {
+            let one = |into: &mut Vec<_>, connection: &mut Connection, shown: Option<&str>| {
                 let mut times = Times::of(1, |_| connection.call(shown))?;
                 into.append(&mut times.0);
                 Ok::<(), Failure>(())

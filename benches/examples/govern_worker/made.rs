@@ -33,7 +33,20 @@ pub(crate) struct Made {
     pub(crate) callers: Vec<Caller>,
     /// `1 workspace, 1 credential`.
     pub(crate) size: String,
-    scratch: TempDir,
+    pub(crate) place: Place,
+}
+
+/// Where it is; gone with the measurement.
+pub(crate) struct Place(TempDir);
+
+impl Place {
+    pub(crate) fn data(&self) -> PathBuf {
+        self.beside("data")
+    }
+
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
 }
 
 impl Made {
@@ -70,15 +83,7 @@ impl Made {
         }
         std::fs::write(scratch.path().join("settings.toml"), SETTINGS)?;
         let size = format!("{tenants} workspaces, {} credentials", tenants * each);
-        Ok(Self { control: Arc::new(control), callers, size, scratch })
-    }
-
-    pub(crate) fn data(&self) -> PathBuf {
-        self.scratch.path().join("data")
-    }
-
-    pub(crate) fn beside(&self, name: &str) -> PathBuf {
-        self.scratch.path().join(name)
+        Ok(Self { control: Arc::new(control), callers, size, place: Place(scratch) })
     }
 }
 

@@ -42,7 +42,7 @@ impl<'a> Stages<'a> {
         for caller in 0..made.callers.len() {
             tokens.push(token(made, &authority, caller, "seen before")?);
         }
-        let folder = made.beside("ledger");
+        let folder = made.place.beside("ledger");
         let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
         let audit = Audit::open(&folder, "tenant-0", Signer::from_seed(&[7; 32]), clock, random)?;
         Ok(Self {

@@ -1,4 +1,5 @@
-//! The workspaces of tenants, for a job on a whole data directory: those of a server, or of a command that has the data.
+//! The workspaces of tenants, for a job on a whole data directory: those of a server, or of a command that has the
+//! data.
 //!
 //! Owns how one is had for a moment. Must not know what is done with it.
 

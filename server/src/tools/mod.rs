@@ -380,7 +380,8 @@ impl ToolError {
         Self::BrokenOff { error: Box::new(self), written: documents }
     }
 
-    /// The same for a tenant: why something of this machine does not work may name its files, so that it goes to the log.
+    /// The same for a tenant: why something of this machine does not work may name its files, so that it goes to the
+    /// log.
     pub(crate) fn for_tenants(self) -> Self {
         const HIDDEN: &str = "the server's log says why; try again";
         let why = match &self {
