@@ -22,7 +22,7 @@ use crate::embed::Embedder;
 use crate::encoders::Encoders;
 use crate::govern::meter::{Blocks, Meter};
 use crate::govern::rate::{Buckets, Guesses};
-use crate::govern::{Audit, Rules};
+use crate::govern::{Audit, Rules, rules_file};
 use crate::log::{self, Level, Value};
 use crate::metrics::Stages;
 use crate::model::{self, ModelRequest, Progress};
@@ -165,6 +165,8 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
     let anchors = has_control.then_some(&control);
     let audit = open_audit(&workspace, &credentials, (&clock, &random), anchors)?;
+    let audit = audit.syncing(settings.config.audit_sync);
+    let rules = Arc::new(rules(&settings.config)?);
     let folders = roots::kept(&settings.data).map_err(failed)?;
     let threads = Threads::new(settings.encoding.threads);
     let began = Instant::now();
@@ -176,6 +178,8 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         options: settings.options(),
         clock: Arc::clone(&clock),
         random: Arc::clone(&random),
+        rules: Arc::clone(&rules),
+        audit_sync: settings.config.audit_sync,
         control: Arc::clone(&control),
         others: Mutex::default(),
     };
@@ -188,7 +192,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
             meaning: Meaning::new(settings.encoding.kernels, threads.clone()),
             audit,
             signer: credentials.signer().clone(),
-            rules: Rules::initial(),
+            rules,
             roots: folders,
         }),
         tenants,
@@ -207,6 +211,15 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         started: began,
     };
     Ok(Started { parts: Arc::new(parts), created })
+}
+
+/// The rules that the settings name, or the initial ones.
+fn rules(config: &Config) -> Result<Rules, StartError> {
+    let Some(file) = &config.policy_file else { return Ok(Rules::initial()) };
+    rules_file::read(file, &config.plans).map_err(|error| {
+        let file = file.display();
+        failed(format!("{file}: {error}; mend it, and see: recalld policy check {file}"))
+    })
 }
 
 /// What issues access tokens, where there is an address for it.

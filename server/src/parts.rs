@@ -13,6 +13,7 @@ use crate::authority::Authority;
 use crate::config::Config;
 use crate::control::Control;
 use crate::govern::Who;
+use crate::govern::identity::{Enforcement, Turn, in_ledger};
 use crate::govern::meter::Meter;
 use crate::govern::plans::{OPERATOR, Plan};
 use crate::govern::rate::{Buckets, Guesses, Key};
@@ -113,6 +114,8 @@ pub struct Caller {
     pub scopes: Vec<Scope>,
     /// What is counted for it; `None` for the operator of this machine.
     pub metered: Option<Metered>,
+    /// For whom it calls this time.
+    pub turn: Turn,
 }
 
 /// What is counted for a caller.
@@ -137,7 +140,13 @@ impl Caller {
             entitled: Arc::clone(&ENTITLED),
             scopes: Scope::ALL.to_vec(),
             metered: None,
+            turn: Turn::of(Enforcement::Off, None, true),
         }
+    }
+
+    /// What stands in the ledger as the principal of its calls.
+    pub fn in_ledger(&self) -> String {
+        in_ledger(self.turn.identity().ok().flatten(), &self.principal)
     }
 
     /// Whether it may write anything at all.

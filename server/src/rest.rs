@@ -232,7 +232,7 @@ pub fn refuse(error: ToolError) -> Refusal {
             let wait = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             Refusal::new(429, &error.to_string()).with("Retry-After", wait.to_string())
         }
-        ToolError::Unverified => Refusal::new(403, &error.to_string()),
+        ToolError::Unverified | ToolError::Unidentified(_) => Refusal::new(403, &error.to_string()),
         ToolError::TimedOut { .. } | ToolError::Cancelled => {
             Refusal::unavailable(&error.to_string())
         }

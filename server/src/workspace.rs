@@ -27,7 +27,7 @@ pub struct Opened {
     /// Signs the ledger's checkpoints, and its grounding tokens.
     pub signer: Signer,
     /// Who may see what.
-    pub rules: Rules,
+    pub rules: Arc<Rules>,
     /// Where files may be read.
     pub roots: Roots,
 }
@@ -47,7 +47,7 @@ pub struct Workspace {
     /// Signs the ledger's checkpoints, and its grounding tokens.
     pub signer: Signer,
     /// Who may see what.
-    pub rules: Rules,
+    pub rules: Arc<Rules>,
     /// Where files may be read; an operator's ingest can add to it.
     pub roots: RwLock<Arc<Roots>>,
     /// One ingest at a time.

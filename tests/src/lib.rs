@@ -7,6 +7,7 @@ pub mod failing_disk;
 pub mod golden;
 pub mod ground;
 pub mod hostile;
+pub mod house;
 pub mod kept;
 pub mod listing;
 pub mod load;

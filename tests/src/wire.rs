@@ -62,6 +62,20 @@ impl Ask {
         self
     }
 
+    /// Without a header.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(key, _)| !key.eq_ignore_ascii_case(name));
+        self
+    }
+
+    /// With a query behind its target.
+    #[must_use]
+    pub fn with_query(mut self, query: &str) -> Self {
+        self.target = format!("{}?{query}", self.target);
+        self
+    }
+
     /// Another body.
     #[must_use]
     pub fn body(mut self, body: Vec<u8>) -> Self {

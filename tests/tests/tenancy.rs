@@ -4,101 +4,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::Path;
-use std::sync::Arc;
 
-use engine::os::clock::{SystemClock, SystemRandom};
-use serde_json::{Value, json};
-use server::auth::Prefix;
-use server::control::{Control, Kind, NewCredential, NewTenant};
-use tempfile::TempDir;
+use serde_json::json;
+use server::control::Kind;
+use tests::house::{House, SCOPES, api, call, given, mcp, tools};
 use tests::mcp_client;
-use tests::service::{Service, scratch};
+use tests::service::Service;
 use tests::wire::{self, Answer, Ask};
-
-const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
-
-/// A data directory with tenants, before a server has it.
-struct House {
-    scratch: TempDir,
-    control: Control,
-}
-
-impl House {
-    fn new() -> Self {
-        let scratch = scratch();
-        let data = scratch.path().join("data");
-        make_private(&data);
-        let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-        let control = Control::open(&data.join("control.redb"), clock, random).unwrap();
-        Self { scratch, control }
-    }
-
-    fn data(&self) -> std::path::PathBuf {
-        self.scratch.path().join("data")
-    }
-
-    /// Makes a workspace, and gives a bearer of its own.
-    fn tenant(&self, slug: &str, plan: &str) -> String {
-        self.control.create_tenant(&NewTenant { slug, title: slug, plan }).unwrap();
-        make_private(&self.data().join("tenants").join(slug).join("store"));
-        self.bearer(slug, Kind::Bearer, &SCOPES)
-    }
-
-    fn bearer(&self, slug: &str, kind: Kind, scopes: &[&str]) -> String {
-        let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        let new = NewCredential { kind, name: Some("ada"), scopes: &scopes, expires_at: None };
-        let issued = self.control.issue_credential(slug, &new, &Prefix::default()).unwrap();
-        issued.secret.expose().to_owned()
-    }
-
-    /// Starts the server, which has the control store from then on.
-    fn serve(self, arguments: &[&str]) -> (Service, TempDir) {
-        let data = self.data();
-        drop(self.control);
-        let arguments = [&["--hosted", "127.0.0.1:0"], arguments].concat();
-        (Service::start(&data, &arguments), self.scratch)
-    }
-}
-
-fn make_private(folder: &Path) {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).unwrap();
-}
-
-fn mcp(bearer: &str, method: &str, params: &Value) -> Ask {
-    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    mcp_client::ask(&message).header("Authorization", &format!("Bearer {bearer}"))
-}
-
-fn call(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> Answer {
-    let params = json!({"name": tool, "arguments": arguments});
-    wire::ask(service.hosted(), &mcp(bearer, "tools/call", &params))
-}
-
-/// What a tool gives.
-fn given(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> Value {
-    let answer = call(service, bearer, tool, arguments);
-    let mut body = answer.json();
-    assert_eq!((answer.status, &body["result"]["isError"]), (200, &json!(false)), "{tool}: {body}");
-    body["result"]["structuredContent"].take()
-}
-
-fn tools(service: &Service, bearer: &str) -> Vec<String> {
-    let listed = wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({}))).json();
-    let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}")).clone();
-    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
-}
-
-/// The HTTP API, with the gateway's token and this bearer.
-fn api(service: &Service, at: &str, bearer: &str, ask: Ask) -> Answer {
-    let known = service.credentials();
-    let ask = ask
-        .header("x-gateway-client-id", &known.gateway_id)
-        .header("x-gateway-client-secret", &known.gateway_secret)
-        .header("Authorization", &format!("Bearer {bearer}"));
-    wire::ask(at, &ask)
-}
 
 #[test]
 fn each_bearer_opens_its_own_workspace_and_no_other() {

@@ -13,17 +13,22 @@ use engine::ledger::{Decision, Outcome};
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, ItemId, Micros, Options, TombstoneDraft};
 use server::app::Encoding;
+use server::config::AuditSync;
 use server::control::Control;
 use server::embed::Embedder;
-use server::govern::Trace;
+use server::govern::{Rules, Trace};
 use server::recall::Threads;
 use server::tenants::{Bounds, Closed, Door, Tenants};
 use tempfile::TempDir;
 use tests::service::scratch;
 use tests::tiny_model::{self, Tiny};
 
-const BOUNDS: Bounds =
-    Bounds { open_max: 4, wait_max: Duration::from_secs(60), idle_max: Duration::from_secs(3600) };
+const BOUNDS: Bounds = Bounds {
+    open_max: 4,
+    wait_max: Duration::from_secs(60),
+    idle_max: Duration::from_secs(3600),
+    pause: Duration::from_millis(20),
+};
 
 struct House {
     tenants: Tenants,
@@ -48,6 +53,8 @@ fn door(data: &Path, embedder: Arc<Embedder>) -> Door {
         embedder,
         threads: Threads::new(1),
         options: Options::default(),
+        rules: Arc::new(Rules::initial()),
+        audit_sync: AuditSync::default(),
         control: control(data),
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),

@@ -47,6 +47,15 @@ impl Enforcement {
     /// Every one, mildest first.
     pub const ALL: &'static [Self] = &[Self::Off, Self::Record, Self::Require];
 
+    /// What holds for whoever sits at the machine: nobody who has to mend the service is kept from it (GOV-32).
+    #[must_use]
+    pub fn at_the_machine(self) -> Self {
+        match self {
+            Self::Require => Self::Record,
+            milder => milder,
+        }
+    }
+
     /// Its word in the settings.
     pub fn word(self) -> &'static str {
         match self {
@@ -161,6 +170,42 @@ pub fn resolve(
         (None, Some(subject)) => Ok(Some(TurnIdentity(subject.to_owned()))),
         (None, None) if enforcement == Enforcement::Require => Err(IdentityFault::Missing),
         (None, None) => Ok(None),
+    }
+}
+
+/// For whom a caller's calls are made: what its credential says of that, what the settings want to know, and what
+/// comes of both.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    enforcement: Enforcement,
+    subject: Option<String>,
+    may_assert: bool,
+    identity: Result<Option<TurnIdentity>, IdentityFault>,
+}
+
+impl Turn {
+    /// Of a caller whose credential stands for `subject`, or for nobody in particular, as long as its calls say
+    /// nothing else.
+    pub fn of(enforcement: Enforcement, subject: Option<String>, may_assert: bool) -> Self {
+        let told = Told { subject: subject.as_deref(), may_assert, asserted: None };
+        let identity = resolve(enforcement, told);
+        Self { enforcement, subject, may_assert, identity }
+    }
+
+    /// Of one call of that caller, with what stands in its `_meta`.
+    #[must_use]
+    pub fn asserting(&self, asserted: Option<&Value>) -> Self {
+        let Self { enforcement, may_assert, .. } = *self;
+        let told = Told { subject: self.subject.as_deref(), may_assert, asserted };
+        Self { identity: resolve(enforcement, told), ..self.clone() }
+    }
+
+    /// Who it is; `None` where that is not asked, or nobody is named and need not be.
+    ///
+    /// # Errors
+    /// Why the call must not be made.
+    pub fn identity(&self) -> Result<Option<&TurnIdentity>, &IdentityFault> {
+        self.identity.as_ref().map(Option::as_ref)
     }
 }
 

@@ -136,6 +136,12 @@ pub trait Host: Send + Sync + 'static {
     /// The name that a session is bound to: only the same caller may use it.
     fn principal(&self, caller: &Self::Caller) -> String;
 
+    /// The caller of one request, with what its parameters say of it.
+    fn in_turn(&self, caller: &Self::Caller, params: &Value) -> Self::Caller {
+        let _ = params;
+        caller.clone()
+    }
+
     /// `{name, title, version}`.
     fn server_info(&self) -> Value;
 

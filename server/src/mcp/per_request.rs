@@ -147,6 +147,7 @@ fn listened<H: Host>(
         return Err(Fault::server("not_acceptable", why).with_status(406));
     }
     let filter = Filter::of(&params["notifications"], &has)?;
+    let caller = shared.host.in_turn(&caller, params);
     let principal = shared.host.principal(&caller);
     let deadline = Instant::now() + shared.call_time_max;
     let follow = |uri: &String| shared.host.follow(&caller, uri, &call.cancel, deadline).map(Some);

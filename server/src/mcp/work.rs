@@ -45,7 +45,8 @@ pub(super) struct Work<H: Host> {
 
 impl<H: Host> Work<H> {
     /// Does it, here or on a thread of its own.
-    pub(super) fn start(self) {
+    pub(super) fn start(mut self) {
+        self.caller = self.shared.host.in_turn(&self.caller, &self.params);
         let waits = self.method == "tools/call"
             && self.params["name"].as_str().is_some_and(|name| self.shared.host.waits(name));
         if !waits {

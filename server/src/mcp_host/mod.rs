@@ -14,6 +14,7 @@ use std::time::Instant;
 use engine::Snapshot;
 use serde_json::{Map, Value, json};
 
+use crate::govern::identity::TURN_IDENTITY;
 use crate::mcp::{
     Capabilities, Client, Completing, Completion, Fault, Followed, Host, Level, Listing, Outcome,
     Page,
@@ -80,6 +81,13 @@ impl Host for Product {
 
     fn principal(&self, Visitor { caller, .. }: &Visitor) -> String {
         format!("{}/{}", caller.workspace, caller.principal)
+    }
+
+    fn in_turn(&self, visitor: &Visitor, params: &Value) -> Visitor {
+        let asserted = params["_meta"].get(TURN_IDENTITY);
+        let turn = visitor.caller.turn.asserting(asserted);
+        let caller = Caller { turn, ..visitor.caller.clone() };
+        Visitor { caller, profile: visitor.profile }
     }
 
     fn server_info(&self) -> Value {
@@ -207,7 +215,7 @@ impl Host for Product {
         let read =
             self.governed(caller, until(client), operation, |context| named.read(context, uri));
         read.map(|answer| Outcome::Done(with_receipt(answer)))
-            .map_err(|refused| fault_of(&refused.error).unwrap_or_else(not_found))
+            .map_err(|refused| read_fault(&refused.error, not_found))
     }
 
     fn version(&self, Visitor { caller, .. }: &Visitor, uri: &str) -> Option<u64> {
@@ -258,7 +266,7 @@ impl Host for Product {
             version = Some(found);
             Ok(answer)
         });
-        followed.map_err(|refused| fault_of(&refused.error).unwrap_or_else(not_found))?;
+        followed.map_err(|refused| read_fault(&refused.error, not_found))?;
         version.ok_or_else(not_found)
     }
 
@@ -281,7 +289,7 @@ impl Host for Product {
         let read = self.governed(caller, until(client), operation, brief::today);
         match read {
             Ok(answer) => Ok(Outcome::Done(prompt.show(Some(&answer.text)))),
-            Err(refused) => Err(call_fault(&refused)),
+            Err(refused) => Err(call_fault(&refused.error)),
         }
     }
 
@@ -304,7 +312,7 @@ impl Host for Product {
             let found = self.governed(caller, until(client), operation, |context| {
                 wanted.complete(context, value, &mut values)
             });
-            found.map_err(|refused| call_fault(&refused))?;
+            found.map_err(|refused| call_fault(&refused.error))?;
         }
         Ok(Completion { values, total: None })
     }
@@ -336,8 +344,18 @@ fn fault_of(error: &ToolError) -> Option<Fault> {
 }
 
 /// The fault of a call that names nothing which could be missing.
-fn call_fault(refused: &Refused) -> Fault {
-    fault_of(&refused.error).unwrap_or_else(|| Fault::server("cancelled", refused.to_string()))
+fn call_fault(error: &ToolError) -> Fault {
+    fault_of(error).unwrap_or_else(|| Fault::server(error.reason(), error.to_string()))
+}
+
+/// The fault of a call that names a resource, which may be missing.
+fn read_fault(error: &ToolError, not_found: impl FnOnce() -> Fault) -> Fault {
+    match error {
+        ToolError::Argument { .. } | ToolError::Missing { .. } | ToolError::Denied { .. } => {
+            not_found()
+        }
+        other => call_fault(other),
+    }
 }
 
 /// A result whose receipt stands in `_meta`.

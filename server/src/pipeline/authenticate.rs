@@ -7,6 +7,7 @@ use super::bearer::{self, NoCaller};
 use super::cors::Origins;
 use super::{LOCAL, Refusal, route};
 use crate::auth::{Bearer, LOCAL_WORKSPACE, bearer_of};
+use crate::govern::identity::Turn;
 use crate::govern::plans::Plan;
 use crate::net::Call;
 use crate::oauth::{Scopes, challenge};
@@ -35,7 +36,7 @@ pub(super) fn caller(parts: &Parts, gate: Gate, call: &Call) -> Result<Caller, R
     match gate {
         Gate::Open => Ok(nobody()),
         Gate::LocalOrBearer if call.listener == LOCAL => {
-            Ok(Caller::local_operator(&parts.local.name))
+            Ok(operator(parts, call, Caller::local_operator(&parts.local.name)))
         }
         Gate::LocalOrBearer => bearer(parts, call, true),
         Gate::Bearer => bearer(parts, call, false).and_then(operators_own),
@@ -44,6 +45,15 @@ pub(super) fn caller(parts: &Parts, gate: Gate, call: &Call) -> Result<Caller, R
             bearer(parts, call, false)
         }
     }
+}
+
+/// The operator, who is nobody in particular to the service, and bound by no enforcement at the machine itself.
+fn operator(parts: &Parts, call: &Call, caller: Caller) -> Caller {
+    let enforcement = match call.listener == LOCAL {
+        true => parts.config.identity.at_the_machine(),
+        false => parts.config.identity,
+    };
+    Caller { turn: Turn::of(enforcement, None, true), ..caller }
 }
 
 /// What is for the command line is for the operator's own bearer: a tenant's is as good as none.
@@ -88,7 +98,8 @@ fn bearer(parts: &Parts, call: &Call, takes_tokens: bool) -> Result<Caller, Refu
     let authorization = only(call, "authorization");
     match parts.checker.bearer(authorization.map(str::as_bytes)) {
         Bearer::Ok(principal) => {
-            Ok(Caller { principal: principal.name, ..Caller::local_operator(&principal.workspace) })
+            let caller = Caller::local_operator(&principal.workspace);
+            Ok(operator(parts, call, Caller { principal: principal.name, ..caller }))
         }
         Bearer::Missing => Err(unauthorized(parts, takes_tokens, false)),
         Bearer::Wrong => {

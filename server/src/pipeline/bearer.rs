@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::auth::token::TokenRefusal;
 use crate::authority::{Authority, NoToken};
 use crate::control::{ControlError, CredentialFault, Kind, StandingFault, Tenant};
+use crate::govern::identity::Turn;
 use crate::govern::rate::key_of;
 use crate::log::{self, Level, Value};
 use crate::parts::{Caller, Metered, Parts};
@@ -44,20 +45,24 @@ fn of_token(parts: &Parts, authority: &Authority, token: &str) -> Result<Caller,
     let (workspace, sid) = (&claims.workspace, &claims.hangs_on);
     let standing = parts.control.standing(workspace, sid, &claims.id, claims.issued_at)?;
     let scopes = claims.scope.split(' ');
-    of_tenant(parts, &standing.tenant, claims.subject.clone(), sid, scopes)
+    let subject = claims.subject.clone();
+    of_tenant(parts, &standing.tenant, (subject.clone(), Some(subject)), sid, scopes)
 }
 
 fn of_key(parts: &Parts, key: &str) -> Result<Caller, NoCaller> {
     let found = parts.control.find_credential(key.as_bytes(), &[Kind::Bearer, Kind::User]);
     let (credential, tenant) = found?;
     let scopes = credential.scopes.iter().map(String::as_str);
-    of_tenant(parts, &tenant, credential.principal(), &credential.id, scopes)
+    // One without a name is nobody's in particular (GOV-30).
+    let principal = credential.principal();
+    let subject = credential.name.is_some().then(|| principal.clone());
+    of_tenant(parts, &tenant, (principal, subject), &credential.id, scopes)
 }
 
 fn of_tenant<'a>(
     parts: &Parts,
     tenant: &Tenant,
-    principal: String,
+    (principal, subject): (String, Option<String>),
     credential: &str,
     scopes: impl Iterator<Item = &'a str>,
 ) -> Result<Caller, NoCaller> {
@@ -69,17 +74,20 @@ fn of_tenant<'a>(
     };
     let granted: Vec<&str> = scopes.collect();
     let has = |scope: &Scope| granted.contains(&scope.name()) && plan.may_grant(*scope);
+    let scopes: Vec<Scope> = Scope::ALL.iter().copied().filter(has).collect();
+    let may_assert = scopes.contains(&Scope::IdentityAssert);
     Ok(Caller {
         workspace: tenant.slug.clone(),
         principal,
         plan: tenant.plan.clone(),
         entitled: Arc::clone(plan),
-        scopes: Scope::ALL.iter().copied().filter(has).collect(),
+        scopes,
         metered: Some(Metered {
             bucket: key_of(format!("{}/{credential}", tenant.slug).as_bytes()),
             calls_per_month: tenant.calls_per_month.or(plan.calls_per_month),
             may_write: plan.may_write(tenant.email_verified_at.is_some()),
         }),
+        turn: Turn::of(parts.config.identity, subject, may_assert),
     })
 }
 

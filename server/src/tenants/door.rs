@@ -16,6 +16,7 @@ use engine::{Ground, Model, Options, Store};
 use super::{Closed, is_slug};
 use crate::app::Encoding;
 use crate::auth;
+use crate::config::AuditSync;
 use crate::control::{Control, ControlError, LastCheckpoint};
 use crate::data_dir;
 use crate::embed::Embedder;
@@ -41,6 +42,10 @@ pub struct Door {
     pub threads: Threads,
     /// How stores are opened; of tenants the tail is sealed sooner.
     pub options: Options,
+    /// Who may see what: the same rules for all.
+    pub rules: Arc<Rules>,
+    /// When entries of their ledgers are on disk.
+    pub audit_sync: AuditSync,
     /// Keeps the last checkpoints of ledgers.
     pub control: Arc<Control>,
     /// The time.
@@ -83,9 +88,9 @@ impl Door {
             name: name.to_owned(),
             encoders,
             meaning: Meaning::new(self.encoding.kernels, self.threads.clone()),
-            audit: audit.map_err(failed)?,
+            audit: audit.map_err(failed)?.syncing(self.audit_sync),
             signer,
-            rules: Rules::initial(),
+            rules: Arc::clone(&self.rules),
             // Of this machine's files the operator's are no tenant's.
             roots: Roots::open(&[]).map_err(failed)?,
         }))

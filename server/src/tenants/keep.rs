@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::{Compacted, Indexed, Pace, Store, UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, WriteError};
+use engine::{Compacted, Indexed, Pace, Store, UPKEEP_CPU_PERCENT, WriteError};
 
 use super::{Lease, Shared, Slot, State};
 use crate::log::{self, Level, Value};
@@ -23,8 +23,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
             if let Err(error) = keep(&workspace.store, &Share::begin(shared)) {
                 let fields =
                     [("workspace", Value::Text(&workspace.name)), ("error", Value::Text(&error))];
-                let what = "a store could not be kept; tried again after its next change";
-                log::event(Level::Warn, what, &fields);
+                log::event(Level::Warn, "a store could not be kept; tried again", &fields);
+                shared.try_later(&workspace.name);
             }
         }
         shared.close_idle(shared.bounds.idle_max);
@@ -43,7 +43,7 @@ impl Shared {
     /// The workspaces that have changed, none after a pause; `None` when all is over.
     fn wait_for_work(self: &Arc<Self>) -> Option<Vec<Lease>> {
         let nothing = |state: &mut State| !state.is_over && !state.has_news();
-        let waited = self.changed.wait_timeout_while(self.state(), UPKEEP_PAUSE, nothing);
+        let waited = self.changed.wait_timeout_while(self.state(), self.bounds.pause, nothing);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if state.is_over {
             return None;
@@ -52,12 +52,27 @@ impl Shared {
             Slot::Open(open) => Some(open),
             Slot::Moving => None,
         });
-        let changed = open.filter(|open| open.has_news.swap(false, Ordering::AcqRel));
+        let now = Instant::now();
+        let changed = open.filter_map(|open| {
+            let is_due = open.again_at.is_some_and(|at| now >= at);
+            let is_wanted = open.has_news.swap(false, Ordering::AcqRel) || is_due;
+            if is_wanted {
+                open.again_at = None;
+            }
+            is_wanted.then_some(open)
+        });
         let lease = |open: &mut super::Open| {
             open.users += 1;
             self.lease(Arc::clone(&open.workspace), false)
         };
         Some(changed.map(lease).collect())
+    }
+
+    /// Has a store looked at again after a pause, unless somebody changes it before.
+    pub(super) fn try_later(&self, name: &str) {
+        if let Some(Slot::Open(open)) = self.state().slots.get_mut(name) {
+            open.again_at = Some(Instant::now() + self.bounds.pause);
+        }
     }
 
     /// Waits; false when all is over.

@@ -54,6 +54,15 @@ fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ToolError> {
 /// The rule's name where a call asks for what its caller has not: no such tool, or a scope that is missing.
 pub const NOT_ENTITLED: &str = "fixed/not-entitled";
 
+/// The rule's name where it is not known for whom a call is made.
+pub const NOT_IDENTIFIED: &str = "fixed/not-identified";
+
+/// Whether it is known for whom the call is made, as far as it has to be.
+fn identify(context: &Context<'_>) -> Result<(), ToolError> {
+    let identity = context.caller.turn.identity();
+    identity.map(drop).map_err(|fault| ToolError::Unidentified(fault.clone()))
+}
+
 /// Leaves the entry of a call that is refused before anything is looked at.
 ///
 /// # Errors
@@ -66,7 +75,7 @@ pub fn record_refusal(
 ) -> Result<(), ToolError> {
     let trace = Trace {
         tool: operation,
-        principal: caller.principal.clone(),
+        principal: caller.in_ledger(),
         arguments: hash_arguments(&json!({"tool": operation, "arguments": arguments})),
         decision: Decision::Deny,
         rule: NOT_ENTITLED.to_owned(),
@@ -90,7 +99,7 @@ pub fn governed(
         return Err(ToolError::Unaudited(why).into()); // before anything is written
     }
     // No reservation, no call; one that is not committed is released.
-    let (mut outcome, reservation) = match reserve(context) {
+    let (mut outcome, reservation) = match identify(context).and_then(|()| reserve(context)) {
         Ok(reservation) => (work(context), reservation),
         Err(error) => (Err(error), None),
     };
@@ -112,7 +121,7 @@ pub fn governed(
     }
     let mut trace = Trace {
         tool: operation,
-        principal: context.caller.principal.clone(),
+        principal: context.caller.in_ledger(),
         arguments: hash_arguments(&json!({"tool": operation, "arguments": arguments})),
         decision: Decision::Allow,
         rule: BY_SCOPE.to_owned(),
@@ -126,10 +135,17 @@ pub fn governed(
         }
         Err(error) => {
             trace.outcome = error.outcome();
-            if let ToolError::Denied { item, rule, .. } = error {
-                trace.decision = Decision::Deny;
-                trace.rule.clone_from(rule);
-                trace.touched.push(touched(Effect::Withheld, *item));
+            match error {
+                ToolError::Denied { item, rule, .. } => {
+                    trace.decision = Decision::Deny;
+                    trace.rule.clone_from(rule);
+                    trace.touched.push(touched(Effect::Withheld, *item));
+                }
+                ToolError::Unidentified(_) => {
+                    trace.decision = Decision::Deny;
+                    trace.rule = NOT_IDENTIFIED.to_owned();
+                }
+                _ => {}
             }
         }
     }

@@ -17,7 +17,7 @@ mod recall_text;
 pub mod results;
 pub mod status;
 
-pub use governed::{NOT_ENTITLED, Refused, governed, record_refusal};
+pub use governed::{NOT_ENTITLED, NOT_IDENTIFIED, Refused, governed, record_refusal};
 pub(crate) use idempotency::KIND as ANSWER_KIND;
 pub use profile::Profile;
 
@@ -33,6 +33,7 @@ use engine::{
 use serde_json::{Map, Value, json};
 
 use crate::encoders::View;
+use crate::govern::identity::IdentityFault;
 use crate::govern::{Action, Verdict, What, decide};
 use crate::names;
 use crate::net::Cancel;
@@ -334,6 +335,8 @@ pub enum ToolError {
     Unmetered(String),
     /// Nothing may be written before the workspace's e-mail address is verified.
     Unverified,
+    /// It is not known for whom the call is made, and has to be.
+    Unidentified(IdentityFault),
 }
 
 impl ToolError {
@@ -357,6 +360,7 @@ impl ToolError {
             Self::QuotaExceeded { .. } => "quota_exceeded",
             Self::Unmetered(_) => "metering_unavailable",
             Self::Unverified => "email_not_verified",
+            Self::Unidentified(fault) => fault.reason(),
         }
     }
 
@@ -386,7 +390,8 @@ impl ToolError {
             | Self::Denied { .. }
             | Self::QuotaExceeded { .. }
             | Self::Unmetered(_)
-            | Self::Unverified => Outcome::Refused,
+            | Self::Unverified
+            | Self::Unidentified(_) => Outcome::Refused,
             Self::Cancelled | Self::TimedOut { .. } => Outcome::Cancelled,
             Self::BrokenOff { error, .. } => error.outcome(),
             _ => Outcome::Failed,
@@ -415,6 +420,7 @@ impl fmt::Display for ToolError {
             ),
             // Why may name a file, which is nothing for callers: the log has it.
             Self::Unmetered(_) => f.write_str("calls cannot be counted now; try again"),
+            Self::Unidentified(fault) => fault.fmt(f),
             Self::Unverified => f.write_str(
                 "nothing may be stored before the e-mail address of the workspace is confirmed; follow \
                  the link in the mail",

@@ -80,7 +80,7 @@ impl House {
             verdict: Verdict::Redact,
             opens_unknown_gates: false,
         });
-        parts.local.rules = Rules::new(rules).unwrap();
+        parts.local.rules = Rules::new(rules).unwrap().into();
         Self { started, _scratch: scratch }
     }
 

@@ -1,0 +1,274 @@
+//! A data directory with tenants, a server on it, and what clients of its hosted listener do.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::os::clock::{SystemClock, SystemRandom};
+use serde_json::{Value, json};
+use server::auth::Prefix;
+use server::control::{Control, Kind, NewCredential, NewTenant};
+use tempfile::TempDir;
+
+use crate::mcp_client;
+use crate::service::{Service, run, scratch};
+use crate::tiny_model::Tiny;
+use crate::wire::{self, Answer, Ask};
+
+/// What keys have that need nothing special.
+pub const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
+
+/// A data directory with tenants, before a server has it.
+pub struct House {
+    /// Everything is beneath it.
+    pub scratch: TempDir,
+    /// Who may ask; the server's once it is started.
+    pub control: Control,
+    /// The folder of the model that it is served with, where that is not the default one.
+    model: Option<PathBuf>,
+}
+
+impl House {
+    /// Without any tenant.
+    ///
+    /// # Panics
+    /// When the system refuses.
+    pub fn new() -> Self {
+        let scratch = scratch();
+        let data = scratch.path().join("data");
+        make_private(&data);
+        let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+        let control = Control::open(&data.join("control.redb"), clock, random);
+        let control = control.expect("a control store is made");
+        Self { scratch, control, model: None }
+    }
+
+    /// Without any tenant, and with a model that is quick.
+    ///
+    /// # Panics
+    /// As [`House::new`].
+    pub fn quick() -> Self {
+        let house = Self::new();
+        let model = Tiny::new(1, 16).write(house.scratch.path(), "model");
+        Self { model: Some(model), ..house }
+    }
+
+    /// A file beside the data directory.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    /// Makes a workspace, and gives a bearer of its own.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn tenant(&self, slug: &str, plan: &str) -> String {
+        let new = NewTenant { slug, title: slug, plan };
+        self.control.create_tenant(&new).expect("a workspace is made");
+        make_private(&self.data().join("tenants").join(slug).join("store"));
+        self.bearer(slug, Kind::Bearer, &SCOPES)
+    }
+
+    /// A credential of a person, `ada`.
+    ///
+    /// # Panics
+    /// When it is not issued.
+    pub fn bearer(&self, slug: &str, kind: Kind, scopes: &[&str]) -> String {
+        self.issue(slug, kind, Some("ada"), scopes)
+    }
+
+    /// A credential.
+    ///
+    /// # Panics
+    /// When it is not issued.
+    pub fn issue(&self, slug: &str, kind: Kind, name: Option<&str>, scopes: &[&str]) -> String {
+        let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        let new = NewCredential { kind, name, scopes: &scopes, expires_at: None };
+        let issued = self.control.issue_credential(slug, &new, &Prefix::default());
+        let issued = issued.expect("a credential is issued");
+        issued.secret.expose().to_owned()
+    }
+
+    /// Starts the server, which has the control store from then on.
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    pub fn serve(self, arguments: &[&str]) -> (Service, TempDir) {
+        let Served { service, scratch, .. } = self.run(arguments);
+        (service, scratch)
+    }
+
+    /// The same, to be started anew later.
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    pub fn run(self, arguments: &[&str]) -> Served {
+        self.run_by(Service::start, arguments)
+    }
+
+    /// The same, by [`Service::start_on_a_small_disk`].
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    pub fn serve_on_a_small_disk(self, arguments: &[&str]) -> Served {
+        self.run_by(Service::start_on_a_small_disk, arguments)
+    }
+
+    fn run_by(self, by: impl FnOnce(&Path, &[&str]) -> Service, arguments: &[&str]) -> Served {
+        let data = self.data();
+        drop(self.control);
+        let service = start(by, &data, self.model.as_deref(), arguments);
+        Served { service, scratch: self.scratch, model: self.model }
+    }
+
+    /// The same, with settings.
+    ///
+    /// # Panics
+    /// When they cannot be written.
+    pub fn serve_with(self, settings: &str) -> (Service, TempDir) {
+        let file = self.scratch.path().join("settings.toml");
+        fs::write(&file, settings).expect("settings are written");
+        let file = file.to_str().expect("scratch folders have plain names").to_owned();
+        self.serve(&["--config", &file])
+    }
+}
+
+/// The server of a house.
+pub struct Served {
+    /// It.
+    pub service: Service,
+    scratch: TempDir,
+    model: Option<PathBuf>,
+}
+
+impl Served {
+    /// Ends it as `end` does, and starts another one on the same data.
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    #[must_use]
+    pub fn again(self, end: impl FnOnce(Service), arguments: &[&str]) -> Self {
+        let data = self.service.data().to_owned();
+        end(self.service);
+        let service = start(Service::start, &data, self.model.as_deref(), arguments);
+        Self { service, ..self }
+    }
+
+    /// A file beside the data directory.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// One MCP request of a tenant, without a session.
+    pub fn mcp(&self, bearer: &str, method: &str, params: &Value) -> Answer {
+        wire::ask(self.service.hosted(), &mcp(bearer, method, params))
+    }
+
+    /// The call of a tool.
+    pub fn call(&self, bearer: &str, tool: &str, arguments: &Value) -> Answer {
+        call(&self.service, bearer, tool, arguments)
+    }
+
+    /// What a tool gives.
+    ///
+    /// # Panics
+    /// When it gives an error.
+    pub fn given(&self, bearer: &str, tool: &str, arguments: &Value) -> Value {
+        given(&self.service, bearer, tool, arguments)
+    }
+
+    /// A request with the gateway's token and this bearer, at one of the listeners.
+    pub fn api(&self, at: &str, bearer: &str, ask: Ask) -> Answer {
+        api(&self.service, at, bearer, ask)
+    }
+}
+
+/// A server with a hosted listener.
+fn start(
+    by: impl FnOnce(&Path, &[&str]) -> Service,
+    data: &Path,
+    model: Option<&Path>,
+    arguments: &[&str],
+) -> Service {
+    let model = model.map(|model| model.to_str().expect("scratch folders have plain names"));
+    let model: Vec<&str> = model.into_iter().flat_map(|model| ["--model", model]).collect();
+    by(data, &[&["--hosted", "127.0.0.1:0"], &*model, arguments].concat())
+}
+
+/// The entries of a tool in a workspace's ledger, the oldest first.
+///
+/// # Panics
+/// When they cannot be read.
+pub fn entries(data: &Path, workspace: &str, tool: &str) -> Vec<Value> {
+    let arguments =
+        ["ledger", "show", "--workspace", workspace, "--json", "--last", "1000", "--tool", tool];
+    let shown = String::from_utf8(run(data, &arguments).stdout).expect("JSON is text");
+    shown.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+}
+
+/// A folder for its owner alone, and those that it is in.
+///
+/// # Panics
+/// When the system refuses.
+pub fn make_private(folder: &Path) {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.expect("folders are made");
+}
+
+/// A message to `/mcp`.
+pub fn mcp(bearer: &str, method: &str, params: &Value) -> Ask {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    mcp_client::ask(&message).header("Authorization", &format!("Bearer {bearer}"))
+}
+
+/// Calls a tool on the hosted listener.
+pub fn call(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> Answer {
+    let params = json!({"name": tool, "arguments": arguments});
+    wire::ask(service.hosted(), &mcp(bearer, "tools/call", &params))
+}
+
+/// What a tool gives.
+///
+/// # Panics
+/// When it refuses.
+pub fn given(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> Value {
+    let answer = call(service, bearer, tool, arguments);
+    let mut body = answer.json();
+    assert_eq!((answer.status, &body["result"]["isError"]), (200, &json!(false)), "{tool}: {body}");
+    body["result"]["structuredContent"].take()
+}
+
+/// Names of the tools that a caller is shown.
+///
+/// # Panics
+/// When it is shown none.
+pub fn tools(service: &Service, bearer: &str) -> Vec<String> {
+    let listed = wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({}))).json();
+    let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}")).clone();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// The HTTP API, with the gateway's token and this bearer.
+pub fn api(service: &Service, at: &str, bearer: &str, ask: Ask) -> Answer {
+    wire::ask(at, &signed(service, bearer, ask))
+}
+
+/// Adds the gateway's token and a bearer.
+pub fn signed(service: &Service, bearer: &str, ask: Ask) -> Ask {
+    let known = service.credentials();
+    ask.header("x-gateway-client-id", &known.gateway_id)
+        .header("x-gateway-client-secret", &known.gateway_secret)
+        .header("Authorization", &format!("Bearer {bearer}"))
+}
+
+impl Default for House {
+    fn default() -> Self {
+        Self::new()
+    }
+}
