@@ -19,13 +19,15 @@ export function check(holds, what) {
   checks += 1;
 }
 
-// The client's end: another origin, which remembers what it was told.
-export async function client(host) {
+// The client's end: another origin, which remembers what it was told, and may send the browser on to somewhere else.
+export async function client(host, onward) {
   const told = [];
   const server = createServer((request, response) => {
     told.push(request.url);
+    if (onward) return response.writeHead(302, { location: onward }).end();
     response.setHeader("content-type", "text/html");
     response.end("<!doctype html><html lang=en><title>Notebook</title><link rel=icon href=data:,><h1>Back in the notebook</h1>");
+    return undefined;
   });
   await new Promise((resolve) => server.listen(0, host, resolve));
   const shown = host.includes(":") ? `[${host}]` : host;

@@ -19,7 +19,8 @@ fn a_person_with_a_one_time_key_gives_a_client_its_code() {
     assert_eq!(page.status, 200, "{}", page.text());
     check_page(&page);
     let policy = page.header("content-security-policy").unwrap();
-    assert!(policy.contains("form-action 'self' https://notebook.example;"), "{policy}");
+    // Browsers hold the client's own redirects to it, too.
+    assert!(!policy.contains("form-action"), "{policy}");
     let text = page.text();
     for part in ["Let <bdi>Notebook</bdi> use", "<dd>notebook.example<", "a name it gave itself"] {
         assert!(text.contains(part), "{part}: {text}");
