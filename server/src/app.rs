@@ -15,7 +15,7 @@ use kernels::Kernels;
 
 use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
 use crate::authority::Authority;
-use crate::config::Config;
+use crate::config::{Config, MailSecurity};
 use crate::control::Control;
 use crate::data_dir::{self, CONTROL_FILE, workspace_dir};
 use crate::embed::Embedder;
@@ -24,11 +24,13 @@ use crate::govern::meter::{Blocks, Meter};
 use crate::govern::rate::{Buckets, Guesses};
 use crate::govern::{Audit, Rules, rules_file};
 use crate::log::{self, Level, Value};
+use crate::mail::{MailQueue, MailSettings, Security, SmtpMailer};
 use crate::metrics::Stages;
 use crate::model::{self, ModelRequest, Progress};
 use crate::model_file::{self, KnownModel};
 use crate::oauth::Places;
 use crate::parts::Parts;
+use crate::pipeline::name_of;
 use crate::recall::{Meaning, Threads};
 use crate::roots;
 use crate::tenants::{self, Door, Tenants};
@@ -199,6 +201,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         authority: authority(settings, &*random)?,
         meter: Meter::new(Arc::clone(&control) as Arc<dyn Blocks>),
         control,
+        mail: letters(&settings.config, (&clock, &random))?,
         config: settings.config.clone(),
         rates: Buckets::new(began),
         guesses: Guesses::new(began),
@@ -222,11 +225,47 @@ fn rules(config: &Config) -> Result<Rules, StartError> {
     })
 }
 
+/// Longest time for one read from the mail server, or one write to it.
+const MAIL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What sends letters, where the settings say by which server. Nobody is connected to yet.
+fn letters(
+    config: &Config,
+    (clock, random): (&Arc<dyn Clock>, &Arc<dyn Random>),
+) -> Result<Option<MailQueue>, StartError> {
+    let Some(mail) = &config.mail else { return Ok(None) };
+    let login = mail.login.clone();
+    let settings = MailSettings {
+        host: mail.host.clone(),
+        port: mail.port,
+        security: match mail.security {
+            MailSecurity::Tls => Security::Tls,
+            MailSecurity::StartTls => Security::StartTls,
+            MailSecurity::None => Security::None,
+        },
+        user: login.as_ref().map(|login| login.user.clone()),
+        password_file: login.map(|login| login.password_file),
+        roots_file: None,
+        from: mail.from.clone(),
+        timeout: MAIL_TIMEOUT,
+    };
+    let mailer = SmtpMailer::open(&settings, Arc::clone(clock), Arc::clone(random));
+    let mailer = mailer.map_err(|error| failed(format!("the settings of [mail]: {error}")))?;
+    MailQueue::start(Arc::new(mailer)).map(Some).map_err(failed)
+}
+
 /// What issues access tokens, where there is an address for it.
 fn authority(settings: &Settings, random: &dyn Random) -> Result<Option<Authority>, StartError> {
     let Some(issuer) = &settings.public_url else { return Ok(None) };
     let places = Places::new(issuer, &format!("{issuer}/mcp"));
     let places = places.map_err(|why| failed(format!("--public-url: {why}")))?;
+    let host = issuer.split_once("://").map_or("", |(_, authority)| name_of(authority));
+    let mut legacy = settings.config.legacy.hosts.iter();
+    if let Some(listed) = legacy.find(|listed| listed.eq_ignore_ascii_case(host)) {
+        return Err(failed(format!(
+            "legacy.hosts: {listed} is where the service is now, by --public-url; list those of before alone"
+        )));
+    }
     Ok(Some(Authority::new(places, random)))
 }
 

@@ -74,6 +74,8 @@ pub struct OAuth {
 pub struct Legacy {
     /// Their names, in lower case, without ports.
     pub hosts: Vec<String>,
+    /// Before it credentials were issued that are still good under these names; none is where it is not said.
+    pub migrated_at: Option<Micros>,
     /// From when on they answer 410.
     pub until: Micros,
 }
@@ -162,7 +164,7 @@ impl Default for Config {
                 key_prefix: Prefix::default(),
             },
             identity: Enforcement::default(),
-            legacy: Legacy { hosts: Vec::new(), until: LEGACY_UNTIL },
+            legacy: Legacy { hosts: Vec::new(), migrated_at: None, until: LEGACY_UNTIL },
             plans: Plans::built_in(),
             mail: None,
             policy_file: None,
@@ -214,6 +216,9 @@ impl Config {
             quoted_list(legacy.hosts.iter().map(String::as_str)),
             quoted(&crate::names::time(legacy.until))
         );
+        if let Some(migrated_at) = legacy.migrated_at {
+            out += &format!("migrated_at = {}\n", quoted(&crate::names::time(migrated_at)));
+        }
         out += &plans::show(plans);
         if let Some(Mail { host, port, security, login, from }) = mail {
             out += &format!("\n[mail]\nhost = {}\nport = {port}\n", quoted(host));
@@ -260,9 +265,14 @@ fn legacy(mut keys: Keys) -> Result<Legacy, KeyFault> {
         }
         hosts.push(lower);
     }
-    let until = keys.time("until")?.map(|time| Micros(time.as_microsecond()));
+    let mut time = |key| Ok(keys.time(key)?.map(|time| Micros(time.as_microsecond())));
+    let (migrated_at, until) = (time("migrated_at")?, time("until")?.unwrap_or(LEGACY_UNTIL));
+    if let Some(migrated_at) = migrated_at.filter(|migrated_at| *migrated_at >= until) {
+        let allowed = format!("a time before `until`, {}", crate::names::time(until));
+        return Err(keys.fault("migrated_at", &crate::names::time(migrated_at), allowed));
+    }
     keys.finish()?;
-    Ok(Legacy { hosts, until: until.unwrap_or(LEGACY_UNTIL) })
+    Ok(Legacy { hosts, migrated_at, until })
 }
 
 fn mail(mut keys: Keys, folder: &Path) -> Result<Mail, KeyFault> {

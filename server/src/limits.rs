@@ -387,6 +387,10 @@ pub const INPUT_STATE_BYTES_MAX: usize = 16 * 1024;
 /// who has left. Also how often sessions are looked through for idle ones.
 pub const STREAM_COMMENT_EVERY: Duration = Duration::from_secs(25);
 
+/// How often those who listen are asked for again: a stream whose credential was revoked or has expired, or whose
+/// workspace is stopped or gone, ends within this time. A look-up for each open stream.
+pub const STREAM_STANDING_EVERY: Duration = Duration::from_secs(5);
+
 /// What `retry` tells clients to wait before they come again for a stream that ended early.
 pub const STREAM_RETRY: Duration = Duration::from_secs(1);
 
@@ -404,6 +408,7 @@ const _: () = assert!(SUBSCRIPTIONS_PER_CLIENT_MAX < SUBSCRIPTIONS_PER_PRINCIPAL
 const _: () = assert!(SUBSCRIPTIONS_PER_PRINCIPAL_MAX < SUBSCRIPTIONS_MAX);
 const _: () = assert!(ASK_TIME_MAX.as_secs() < CALL_TIME_MAX.as_secs());
 const _: () = assert!(STREAM_COMMENT_EVERY.as_secs() < IDLE_TIMEOUT.as_secs());
+const _: () = assert!(STREAM_STANDING_EVERY.as_secs() < STREAM_COMMENT_EVERY.as_secs());
 
 /// Stores of tenants that are open at a time, `local` beside them. Each may take some 20 MiB: its unsealed
 /// tail (`TENANT_TAIL_BYTES_SEAL`, about twice that while it is merged), answers that are kept, and threads of

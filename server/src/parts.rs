@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use engine::Micros;
 use engine::os::clock::{Clock, Random};
 
 use crate::app::Encoding;
@@ -17,6 +18,7 @@ use crate::govern::identity::{Enforcement, Turn, in_ledger};
 use crate::govern::meter::Meter;
 use crate::govern::plans::{OPERATOR, Plan};
 use crate::govern::rate::{Buckets, Guesses, Key};
+use crate::mail::MailQueue;
 use crate::metrics::Stages;
 use crate::tenants::{Closed, Lease, Tenants};
 use crate::tools::Scope;
@@ -34,6 +36,8 @@ pub struct Parts {
     pub control: Arc<Control>,
     /// Issues access tokens, where the hosted listener has an address known from outside.
     pub authority: Option<Authority>,
+    /// Sends letters, where the settings say by which server.
+    pub mail: Option<MailQueue>,
     /// The settings.
     pub config: Config,
     /// How often each credential called lately.
@@ -114,8 +118,32 @@ pub struct Caller {
     pub scopes: Vec<Scope>,
     /// What is counted for it; `None` for the operator of this machine.
     pub metered: Option<Metered>,
+    /// What it showed; `None` for the operator, whose credential only a restart changes.
+    pub credential: Option<Credential>,
     /// For whom it calls this time.
     pub turn: Turn,
+}
+
+/// What a caller showed, so that it can be asked again whether it stands.
+#[derive(Debug, Clone)]
+pub struct Credential {
+    /// When it was issued.
+    pub issued_at: Micros,
+    /// The credential or grant that it is, or hangs on.
+    pub hold: String,
+    /// Of an access token.
+    pub token: Option<Token>,
+}
+
+/// What of an access token can end, beside what it hangs on.
+#[derive(Debug, Clone)]
+pub struct Token {
+    /// Its own id.
+    pub id: String,
+    /// In seconds since 1970.
+    pub issued_at: u64,
+    /// The first second in which it is not good any more, since 1970.
+    pub expires_at: u64,
 }
 
 /// What is counted for a caller.
@@ -140,6 +168,7 @@ impl Caller {
             entitled: Arc::clone(&ENTITLED),
             scopes: Scope::ALL.to_vec(),
             metered: None,
+            credential: None,
             turn: Turn::of(Enforcement::Off, None, true),
         }
     }
@@ -147,6 +176,16 @@ impl Caller {
     /// What stands in the ledger as the principal of its calls.
     pub fn in_ledger(&self) -> String {
         in_ledger(self.turn.identity().ok().flatten(), &self.principal)
+    }
+
+    /// Whether its credential still stands. Where that cannot be told, it does not.
+    pub fn stands(&self, control: &Control) -> bool {
+        let Some(Credential { hold, token, .. }) = &self.credential else { return true };
+        // That a workspace's tokens have to be newer is nothing to a key.
+        let (id, issued_at) =
+            token.as_ref().map_or(("", u64::MAX), |token| (&token.id, token.issued_at));
+        let is_over = token.as_ref().is_some_and(|token| control.now() >= token.expires_at);
+        !is_over && control.standing(&self.workspace, hold, id, issued_at).is_ok()
     }
 
     /// Whether it may write anything at all.

@@ -11,6 +11,7 @@ pub mod house;
 pub mod kept;
 pub mod listing;
 pub mod load;
+pub mod mail_sink;
 pub mod mcp_client;
 pub mod memory_disk;
 pub mod original_model;

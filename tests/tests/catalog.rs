@@ -155,7 +155,10 @@ fn a_caller_is_told_of_tools_that_it_may_use_and_of_no_others() {
         assert_eq!(error, format!("Unknown tool: {name}; tools/list names those there are"));
     }
     for profile in Profile::ALL {
-        assert!(visible_to(&caller, *profile).all(|tool| tool.scope == Scope::BrainProxy));
+        assert!(
+            visible_to(&caller, *profile)
+                .all(|tool| tool.scope.is_none_or(|scope| scope == Scope::BrainProxy))
+        );
     }
     let long = meant(&caller, &"x".repeat(10_000)).unwrap_err();
     assert!(long.len() < 200, "{long}");

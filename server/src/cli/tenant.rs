@@ -4,7 +4,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::administer::{Desk, words};
+use super::administer::{Desk, word, words};
+use super::tell::say;
 
 #[derive(Debug, Args)]
 pub(super) struct TenantArgs {
@@ -34,6 +35,15 @@ enum TenantCommand {
     List,
     /// One workspace.
     Show { slug: String },
+    /// Give a workspace another address of mail, or write to the one that it has once more. Until the link in the
+    /// letter is used, the address is not verified.
+    Email {
+        slug: String,
+        /// Whom to write to [default: the address that it has].
+        address: Option<String>,
+    },
+    /// Take a workspace's address as verified, without a letter.
+    Verify { slug: String },
     /// Stop a workspace: nothing of it is good, until it is resumed.
     Suspend { slug: String },
     /// Let a workspace go on.
@@ -52,16 +62,29 @@ pub(super) fn run(args: &TenantArgs) -> Result<(), Failure> {
     match &args.command {
         TenantCommand::Create { slug, title, plan, email } => {
             let fields = json!({"slug": slug, "title": title, "plan": plan, "email": email});
-            args.desk.tell("tenant create", &fields, line)
+            args.desk.tell("tenant create", &fields, lettered)
         }
         TenantCommand::List => args.desk.tell_list("tenant list", &json!({}), "tenants", line),
         TenantCommand::Show { slug } => act("tenant show", slug),
+        TenantCommand::Email { slug, address } => {
+            let fields = json!({"slug": slug, "email": address});
+            args.desk.tell("tenant email", &fields, lettered)
+        }
+        TenantCommand::Verify { slug } => act("tenant verify", slug),
         TenantCommand::Suspend { slug } => act("tenant suspend", slug),
         TenantCommand::Resume { slug } => act("tenant resume", slug),
         TenantCommand::Delete { slug, confirm } => {
             args.desk.tell("tenant delete", &json!({"slug": slug, "confirm": confirm}), line)
         }
     }
+}
+
+/// What became of the letter goes to standard error.
+fn lettered(tenant: &Value) -> String {
+    if let Some(about) = tenant["mail_about"].as_str() {
+        say(&format_args!("{}: {about}", word(tenant, "email")));
+    }
+    line(tenant)
 }
 
 fn line(tenant: &Value) -> String {

@@ -24,6 +24,7 @@ enforcement = "require"
 
 [legacy]
 hosts = ["Old.example.com", "older.example.com"]
+migrated_at = 2026-06-01T00:00:00Z
 until = 2027-01-01T01:00:00+01:00
 
 [plans.free]
@@ -71,6 +72,8 @@ fn every_key_means_what_it_says() {
     assert_eq!(config.identity, Enforcement::Require);
     assert_eq!(config.legacy.hosts, ["old.example.com", "older.example.com"]);
     assert_eq!(crate::names::time(config.legacy.until), "2027-01-01T00:00:00Z");
+    let migrated_at = config.legacy.migrated_at.map(crate::names::time);
+    assert_eq!(migrated_at.as_deref(), Some("2026-06-01T00:00:00Z"));
     let plan = |name: &str| config.plans.find(name).unwrap();
     assert_eq!(plan("free").calls_per_month, Some(50));
     assert!(plan("free").writes_need_verified_email && plan("free").has_tool("", "tenant_info"));
@@ -118,6 +121,10 @@ fn each_fault_names_its_key_and_what_is_allowed() {
             &["legacy.hosts", "a.example:8080", "without ports"],
         ),
         ("legacy.hosts = \"a.example\"", &["legacy.hosts", "a.example", "a list"]),
+        (
+            "legacy.migrated_at = 2026-11-09T00:00:00Z",
+            &["legacy.migrated_at", "2026-11-09T00:00:00Z", "before `until`"],
+        ),
         ("legacy.until = 2026-11-09T00:00:00", &["legacy.until", "2026-11-09T00:00:00", "offset"]),
         ("plans.Big.families = []", &["plans", "\"Big\"", "a-z 0-9"]),
         ("plans.operator.calls_per_month = 5", &["plans", "\"operator\"", "operator's"]),

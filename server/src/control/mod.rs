@@ -30,7 +30,7 @@ mod tests;
 
 pub use anchors::LastCheckpoint;
 pub use clients::{CLIENTS_MAX, Client, ClientFault, NewClient};
-pub use codes::{CODES_MAX, CodeRequest, RedeemError, Redeemed, Redemption, SignInError};
+pub use codes::{CODES_MAX, CodeRequest, Holder, RedeemError, Redeemed, Redemption, SignInError};
 pub use credentials::{
     CREDENTIALS_EACH_MAX, Credential, CredentialFault, CredentialState, Issued, Kind, NewCredential,
 };
@@ -38,7 +38,7 @@ pub use error::ControlError;
 pub use file::CACHE_BYTES_MAX;
 pub use grants::{GRANTS_EACH_MAX, Grant, REFRESH_SECONDS, RefreshError, Refreshed};
 pub use hash::{Hash, Seed};
-pub use mails::{Mail, MailError};
+pub use mails::{LINK_SECONDS, Mail, MailError};
 pub use record::RECORD_BYTES_MAX;
 pub use standing::{Hold, REVOKED_MAX, Standing, StandingFault};
 pub use store::{Control, VERSION};

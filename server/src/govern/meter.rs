@@ -372,6 +372,18 @@ impl Meter {
         }
     }
 
+    /// Calls of a month that were answered and are not on record as used yet; what is on record is another's to say.
+    pub fn used_since_written(&self, slug: &str, month: Month) -> u64 {
+        let account = {
+            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+            accounts.get(slug).map(Arc::clone)
+        };
+        let Some(account) = account else { return 0 };
+        let state = account.locked();
+        let blocks = state.blocks.iter().filter(|held| held.month == month);
+        blocks.map(|held| u64::from(held.used.saturating_sub(held.written))).sum()
+    }
+
     /// Takes a block and gives its first call; notes the outcome for those who wait.
     fn take(
         &self,

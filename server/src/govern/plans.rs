@@ -46,16 +46,10 @@ pub const FAMILY_NAMES: [&str; 13] = [
     "tenant",
 ];
 
-/// The names of the tools that a plan may list: those of this build, and those of the free plan.
+/// The names of the tools that a plan may list.
 pub fn tool_names() -> Vec<&'static str> {
     let tools = FAMILIES.iter().flat_map(|family| family.tools);
-    let mut names: Vec<&str> = tools.map(|tool| tool.name).collect();
-    for planned in FREE_TOOLS {
-        if !names.contains(&planned) {
-            names.push(planned);
-        }
-    }
-    names
+    tools.map(|tool| tool.name).collect()
 }
 
 /// Which tools a plan has.

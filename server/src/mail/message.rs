@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::os::clock::Micros;
 
-use super::address::Address;
+use super::address::{Address, AddressError};
 
 /// Longest link in a mail, in bytes: its line stays shorter than 998 (RFC 5322, section 2.1.1).
 pub const LINK_BYTES_MAX: usize = 900;
@@ -24,6 +24,38 @@ pub struct Mail {
     to: Address,
     subject: &'static str,
     text: String,
+}
+
+/// Whom mails come from.
+#[derive(Clone, Debug)]
+pub(super) struct Sender {
+    pub(super) address: Address,
+    /// A name for people, of visible ASCII and spaces, without `"` and `\`.
+    name: Option<String>,
+}
+
+impl Sender {
+    /// Of `ADDRESS`, or `NAME <ADDRESS>`; `None` for a name that cannot stand in a mail.
+    pub(super) fn parse(text: &str) -> Result<Option<Self>, AddressError> {
+        let Some((name, rest)) = text.split_once('<') else {
+            return Ok(Some(Self { address: Address::parse(text)?, name: None }));
+        };
+        let address = Address::parse(rest.strip_suffix('>').unwrap_or(rest))?;
+        let name = name.trim();
+        let is_sound =
+            name.chars().all(|char| matches!(char, ' '..='~') && char != '"' && char != '\\');
+        let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+        Ok(is_sound.then_some(Self { address, name }))
+    }
+
+    /// As `From` has it (RFC 5322, section 3.4).
+    fn shown(&self) -> String {
+        let address = self.address.as_str();
+        match &self.name {
+            Some(name) => format!("\"{name}\" <{address}>"),
+            None => address.to_owned(),
+        }
+    }
 }
 
 /// What a mail cannot carry.
@@ -82,11 +114,11 @@ impl Mail {
     }
 
     /// All of it as it is sent (PAG-28): `from` there, made `at` that time, with a number of its own.
-    pub(super) fn rendered(&self, from: &Address, at: Micros, number: [u8; 16]) -> String {
-        let id = format!("{:032x}@{}", u128::from_le_bytes(number), from.host());
+    pub(super) fn rendered(&self, from: &Sender, at: Micros, number: [u8; 16]) -> String {
+        let id = format!("{:032x}@{}", u128::from_le_bytes(number), from.address.host());
         let mut out = String::with_capacity(512 + self.text.len());
         for (name, value) in [
-            ("From", from.as_str()),
+            ("From", &*from.shown()),
             ("To", self.to.as_str()),
             ("Subject", self.subject),
             ("Date", &date(at)),
@@ -163,7 +195,8 @@ mod tests {
         let mail = mail("acme-notes", "https://recall.example/confirm?token=T").unwrap();
         // 2026-11-22T10:20:30Z, by GNU date.
         let at = Micros(1_795_342_830_000_000);
-        let text = mail.rendered(&address("no-reply@recall.example"), at, [1; 16]);
+        let from = |text: &str| Sender::parse(text).unwrap().unwrap();
+        let text = mail.rendered(&from("no-reply@recall.example"), at, [1; 16]);
         assert_eq!(
             text.replace("\r\n", "\n"),
             "From: no-reply@recall.example\n\
@@ -188,7 +221,11 @@ mod tests {
         );
         assert!(text.split("\r\n").all(|line| !line.contains(['\r', '\n']) && line.len() < 998));
         assert!(!format!("{mail:?}").contains("ada") && !format!("{mail:?}").contains("token"));
-        assert!(mail.rendered(&address("a@b"), Micros(i64::MAX), [0; 16]).contains(" 1970 "));
+        assert!(mail.rendered(&from("a@b"), Micros(i64::MAX), [0; 16]).contains(" 1970 "));
+        let named = mail.rendered(&from("The Memory <a@b>"), at, [0; 16]);
+        assert!(named.starts_with("From: \"The Memory\" <a@b>\r\n"), "{named}");
+        assert!(Sender::parse("a\"b <a@b>").unwrap().is_none());
+        assert!(Sender::parse("\u{e9} <a@b>").unwrap().is_none());
     }
 
     #[test]

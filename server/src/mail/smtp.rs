@@ -20,7 +20,7 @@ use lettre::transport::smtp::extension::ClientId;
 use lettre::{SmtpTransport, Transport};
 
 use super::address::{Address, AddressError};
-use super::message::Mail;
+use super::message::{Mail, Sender};
 use super::{MailError, Mailer};
 use crate::auth::{CredentialsError, read_private_file};
 
@@ -62,7 +62,7 @@ pub struct MailSettings {
     pub password_file: Option<PathBuf>,
     /// Certificates that vouch for the server beside the public authorities, in PEM.
     pub roots_file: Option<PathBuf>,
-    /// The address that mails come from.
+    /// The address that mails come from; a name may stand before it, and it in angle brackets then.
     pub from: String,
     /// How long one read or write may take, 1 to 120 seconds.
     pub timeout: Duration,
@@ -76,6 +76,8 @@ pub enum MailSettingsError {
     Host(String),
     /// The address that mails come from is none.
     From(AddressError),
+    /// The name before that address has other characters than visible ASCII, or a quote.
+    FromName,
     /// The time is not within bounds.
     Timeout(Duration),
     /// There is a user without a password, or a password without a user.
@@ -97,7 +99,7 @@ pub enum MailSettingsError {
 /// Sends mails by SMTP.
 pub struct SmtpMailer {
     transport: SmtpTransport,
-    from: Address,
+    from: Sender,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 }
@@ -112,7 +114,8 @@ impl SmtpMailer {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<SmtpMailer, MailSettingsError> {
-        let from = Address::parse(&settings.from).map_err(MailSettingsError::From)?;
+        let from = Sender::parse(&settings.from).map_err(MailSettingsError::From)?;
+        let from = from.ok_or(MailSettingsError::FromName)?;
         if !is_host(&settings.host) {
             return Err(MailSettingsError::Host(settings.host.clone()));
         }
@@ -122,7 +125,7 @@ impl SmtpMailer {
         let mut builder = SmtpTransport::builder_dangerous(&settings.host)
             .port(settings.port)
             .timeout(Some(settings.timeout))
-            .hello_name(ClientId::Domain(from.host().to_owned()))
+            .hello_name(ClientId::Domain(from.address.host().to_owned()))
             .tls(tls(settings)?);
         if let Some(credentials) = credentials(settings)? {
             builder = builder.credentials(credentials);
@@ -136,7 +139,7 @@ impl Mailer for SmtpMailer {
         let mut number = [0; 16];
         self.random.fill(&mut number);
         let text = mail.rendered(&self.from, self.clock.now(), number);
-        let envelope = envelope(&self.from, mail.to())?;
+        let envelope = envelope(&self.from.address, mail.to())?;
         self.transport
             .send_raw(&envelope, text.as_bytes())
             .map(|_| ())
@@ -260,6 +263,9 @@ impl fmt::Display for MailSettingsError {
                 write!(out, "the mail server {host:?} is neither a host name nor an IP address")
             }
             Self::From(error) => write!(out, "the address that mails come from: {error}"),
+            Self::FromName => out.write_str(
+                "the name that mails come from has other characters than visible ASCII, or a quote",
+            ),
             Self::Timeout(found) => write!(
                 out,
                 "the time bound of the mail server is {} to {} seconds, not {found:?}",

@@ -3,6 +3,7 @@
 //! Owns the transport's first questions (method, content type, JSON, era), and the threads beside the
 //! workers: the timer, the one that looks for changed resources, and those of calls that may wait.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -18,11 +19,14 @@ use super::line::{Accepts, json_response};
 use super::listens::Listens;
 use super::message::{self, Message};
 use super::seal::Seal;
+use super::session::Session;
 use super::sessions::{Bounds, Sessions};
 use super::threads::Threads;
 use super::timer::{Timer, caught};
 use super::{handshake, per_request};
-use crate::limits::{LOOK_EVERY, LOOK_SHARE, PING_BYTES_MAX, STREAM_COMMENT_EVERY};
+use crate::limits::{
+    LOOK_EVERY, LOOK_SHARE, PING_BYTES_MAX, STREAM_COMMENT_EVERY, STREAM_STANDING_EVERY,
+};
 use crate::log;
 use crate::net::{Call, Method, Reply, Response, sse};
 
@@ -48,6 +52,8 @@ pub(super) struct Shared<H: Host> {
     pub host: H,
     pub sessions: Sessions,
     pub listens: Listens<H::Caller>,
+    /// Who opened the stream of a session, by the session's id.
+    pub listeners: Mutex<HashMap<String, H::Caller>>,
     pub timer: Arc<Timer>,
     pub seal: Seal,
     pub threads: Threads,
@@ -119,6 +125,7 @@ impl<H: Host> Endpoint<H> {
             host,
             sessions: Sessions::new(Arc::clone(&settings.random), Bounds::default()),
             listens: Listens::new(),
+            listeners: Mutex::default(),
             timer: Arc::new(Timer::start()?),
             seal: Seal::new(&*settings.random),
             threads: Threads::default(),
@@ -126,6 +133,7 @@ impl<H: Host> Endpoint<H> {
             changes: Arc::default(),
         });
         schedule_tick(&shared);
+        schedule_look_at_credentials(&shared);
         let looker = thread::Builder::new().name("mcp-changes".to_owned()).spawn({
             let (changes, shared) = (Arc::clone(&shared.changes), Arc::downgrade(&shared));
             move || look_for_changes(&changes, &shared)
@@ -240,6 +248,51 @@ fn schedule_tick<H: Host>(shared: &Arc<Shared<H>>) {
     });
 }
 
+/// An end for streams whose callers may not listen any more, again and again.
+fn schedule_look_at_credentials<H: Host>(shared: &Arc<Shared<H>>) {
+    let weak = Arc::downgrade(shared);
+    shared.timer.schedule(Instant::now() + STREAM_STANDING_EVERY, move || {
+        let Some(shared) = weak.upgrade() else { return };
+        schedule_look_at_credentials(&shared);
+        let host = &shared.host;
+        let result = |id: &Value| per_request::listen_result(host, id);
+        shared.listens.end_where(|caller| !host.stands(caller), result);
+        shared.end_listeners();
+    });
+}
+
+impl<H: Host> Shared<H> {
+    fn listeners(&self) -> MutexGuard<'_, HashMap<String, H::Caller>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes who opened the stream of a session.
+    pub(super) fn listens_to(&self, session: &Session, caller: &H::Caller) {
+        self.listeners().insert(session.id.clone(), caller.clone());
+    }
+
+    /// Closes the streams of sessions whose callers may not listen any more. The sessions stay: another credential of
+    /// the same principal may go on with them.
+    fn end_listeners(&self) {
+        let sessions: HashMap<String, Arc<Session>> = {
+            let open = self.sessions.all().into_iter().filter(|session| session.is_listened_to());
+            open.map(|session| (session.id.clone(), session)).collect()
+        };
+        let listeners: Vec<(String, H::Caller)> = {
+            let mut listeners = self.listeners();
+            listeners.retain(|id, _| sessions.contains_key(id));
+            listeners.iter().map(|(id, caller)| (id.clone(), caller.clone())).collect()
+        };
+        for (id, caller) in listeners {
+            if !self.host.stands(&caller)
+                && let Some(session) = sessions.get(&id)
+            {
+                session.pause_own_stream();
+            }
+        }
+    }
+}
+
 fn look_for_changes<H: Host>(changes: &Changes, shared: &Weak<Shared<H>>) {
     let mut rest = Duration::ZERO;
     while changes.wait(rest) {
@@ -269,7 +322,11 @@ pub(super) fn accepts(call: &Call) -> Accepts {
 
 /// An error with nothing beside it.
 pub fn refusal(id: &Value, fault: &Fault) -> Response {
-    json_response(fault.status(), &message::failure(id, fault))
+    let answer = json_response(fault.status(), &message::failure(id, fault));
+    match fault.challenge() {
+        Some(challenge) => answer.header("WWW-Authenticate", challenge.to_owned()),
+        None => answer,
+    }
 }
 
 fn post<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: H::Caller, reply: Reply) {

@@ -12,11 +12,13 @@ pub struct Fault {
     code: i32,
     message: String,
     data: Option<Value>,
+    /// What `WWW-Authenticate` says.
+    challenge: Option<String>,
 }
 
 impl Fault {
     fn new(status: u16, code: i32, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), data: None }
+        Self { status, code, message: message.into(), data: None, challenge: None }
     }
 
     /// -32700: not JSON.
@@ -100,6 +102,18 @@ impl Fault {
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = status;
         self
+    }
+
+    /// The same with a value of `WWW-Authenticate`, for an answer that holds nothing else.
+    #[must_use]
+    pub fn with_challenge(mut self, challenge: String) -> Self {
+        self.challenge = Some(challenge);
+        self
+    }
+
+    /// What `WWW-Authenticate` says, if the answer has it.
+    pub(super) fn challenge(&self) -> Option<&str> {
+        self.challenge.as_deref()
     }
 
     fn with_data(mut self, data: Value) -> Self {

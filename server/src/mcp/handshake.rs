@@ -36,6 +36,13 @@ pub(super) fn post<H: Host>(
         Err(fault) => return reply.send(refusal(&id_of(&body), &fault)),
     };
     let messages: Vec<Message<'_>> = message::all(&body).iter().map(Message::of).collect();
+    let turned_away = messages.iter().find_map(|one| match one {
+        Message::Request { method, params, .. } => shared.host.turn_away(&caller, method, params),
+        _ => None,
+    });
+    if let Some(fault) = turned_away {
+        return reply.send(refusal(&id_of(&body), &fault));
+    }
     let to_answer =
         |one: &&Message<'_>| matches!(one, Message::Request { .. } | Message::Wrong { .. });
     let open = messages.iter().filter(to_answer).count();
@@ -286,6 +293,8 @@ pub(super) fn get<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: &H::Cal
                 Purpose::Answer => reply.answer_by_stream(session.head()),
             }
         };
+        // Noted first: a stream is never open without somebody who is asked for.
+        shared.listens_to(&session, caller);
         session.open_own_stream(last, sender).map_err(|unopened| match unopened {
             Unopened::Taken => {
                 let why = "this session has its stream already; one GET at a time";

@@ -142,6 +142,19 @@ pub trait Host: Send + Sync + 'static {
         caller.clone()
     }
 
+    /// What a request is answered by the status of HTTP alone, before anything is done for it; `None` for all that
+    /// is.
+    fn turn_away(&self, caller: &Self::Caller, method: &str, params: &Value) -> Option<Fault> {
+        let _ = (caller, method, params);
+        None
+    }
+
+    /// Whether a caller may still listen: what it showed when it began may have ended since.
+    fn stands(&self, caller: &Self::Caller) -> bool {
+        let _ = caller;
+        true
+    }
+
     /// `{name, title, version}`.
     fn server_info(&self) -> Value;
 

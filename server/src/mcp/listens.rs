@@ -130,7 +130,9 @@ impl<C: Clone> Subscription<C> {
 }
 
 /// One open stream.
-struct Listen {
+struct Listen<C> {
+    /// Who opened it.
+    caller: C,
     /// Of the request that opened it.
     id: Value,
     principal: String,
@@ -138,7 +140,13 @@ struct Listen {
     sender: StreamSender,
 }
 
-impl Listen {
+impl<C> Listen<C> {
+    /// The last frame, which is the request's result. Who is gone needs none.
+    fn end(&self, result: Value) {
+        let last = success(&self.id, result);
+        let _gone = self.sender.send(&event(None, &last.to_string()));
+    }
+
     fn tell(&self, method: &str, mut params: Value) -> bool {
         params["_meta"][META_SUBSCRIPTION] = self.id.clone();
         self.sender.send(&event(None, &notification(method, params).to_string())).is_ok()
@@ -152,7 +160,7 @@ pub(super) struct Listens<C> {
 
 struct State<C> {
     subscriptions: BTreeMap<u64, Subscription<C>>,
-    listens: BTreeMap<u64, Listen>,
+    listens: BTreeMap<u64, Listen<C>>,
     next: u64,
     /// The server ends.
     is_closed: bool,
@@ -279,7 +287,7 @@ impl<C: Clone> Listens<C> {
                 .subscriptions
                 .insert(next, Subscription { owner, principal, caller, uri, version });
         }
-        let listen = Listen { id, principal, filter, sender: sender() };
+        let listen = Listen { caller, id, principal, filter, sender: sender() };
         let agreed = json!({"notifications": listen.filter.to_json()});
         listen.tell("notifications/subscriptions/acknowledged", agreed);
         state.listens.insert(number, listen);
@@ -341,14 +349,28 @@ impl<C: Clone> Listens<C> {
         state.drop_gone();
     }
 
+    /// Ends the streams of some callers in good order. `result` is the frame that says so, for an id.
+    pub(super) fn end_where(&self, is_over: impl Fn(&C) -> bool, result: impl Fn(&Value) -> Value) {
+        let callers: Vec<(u64, C)> = {
+            let state = self.state();
+            state.listens.iter().map(|(number, one)| (*number, one.caller.clone())).collect()
+        };
+        // Asked without the lock, since that may take a look-up each.
+        for (number, _) in callers.into_iter().filter(|(_, caller)| is_over(caller)) {
+            let mut state = self.state();
+            if let Some(listen) = state.listens.remove(&number) {
+                listen.end(result(&listen.id));
+            }
+            state.drop_gone();
+        }
+    }
+
     /// Ends every stream in good order; no more begin. `result` is the frame that says so, for an id.
     pub(super) fn close(&self, result: impl Fn(&Value) -> Value) {
         let mut state = self.state();
         state.is_closed = true;
         for listen in std::mem::take(&mut state.listens).into_values() {
-            let last = success(&listen.id, result(&listen.id));
-            // Who is gone needs no end.
-            let _gone = listen.sender.send(&event(None, &last.to_string()));
+            listen.end(result(&listen.id));
         }
         state.subscriptions.clear();
     }

@@ -43,6 +43,9 @@ pub(super) fn post<H: Host>(
         Ok(manner) => manner,
         Err(fault) => return reply.send(refusal(id, &fault)),
     };
+    if let Some(fault) = shared.host.turn_away(&caller, method, params) {
+        return reply.send(refusal(id, &fault));
+    }
     if method == LISTEN {
         return listen(shared, call, caller, (id, params), reply);
     }

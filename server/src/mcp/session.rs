@@ -111,6 +111,11 @@ impl Session {
         (!is_open && state.flights.is_empty()).then_some(state.last_used)
     }
 
+    /// Whether the stream that GET opened is open.
+    pub(super) fn is_listened_to(&self) -> bool {
+        self.state().streams.get(&OWN_STREAM).is_some_and(Events::is_open)
+    }
+
     /// The head of a stream of this session.
     pub(super) fn head(&self) -> Head {
         sse::head().header(HEADER, self.id.clone())

@@ -20,6 +20,7 @@ use crate::mcp::{
     Page,
 };
 use crate::net::Cancel;
+use crate::oauth::{Scopes, challenge};
 use crate::parts::{Caller, Held, Parts};
 use crate::tenants::Closed;
 use crate::tools::{
@@ -61,6 +62,15 @@ impl Product {
         Self { parts }
     }
 
+    /// Leaves the entry of a call of a tool that the caller may not use; the fault where there can be none.
+    fn refused(&self, caller: &Caller, tool: &str) -> Option<Fault> {
+        let recorded = self.parts.workspace_of(caller).map_err(ToolError::from);
+        let recorded = recorded.and_then(|workspace| {
+            record_refusal(&workspace, caller, "tools/call", &json!({"name": tool}))
+        });
+        recorded.err().and_then(|error| fault_of(&error))
+    }
+
     /// Does `work` as a governed call of a client, until it is called off or its time is over.
     fn governed(
         &self,
@@ -88,6 +98,26 @@ impl Host for Product {
         let turn = visitor.caller.turn.asserting(asserted);
         let caller = Caller { turn, ..visitor.caller.clone() };
         Visitor { caller, profile: visitor.profile }
+    }
+
+    fn turn_away(&self, visitor: &Visitor, method: &str, params: &Value) -> Option<Fault> {
+        let authority = self.parts.authority.as_ref()?;
+        let name = params["name"].as_str().filter(|_| method == "tools/call")?;
+        let Visitor { caller, .. } = &self.in_turn(visitor, params);
+        let lacking = tools::lacking(caller, name)?;
+        if let Some(fault) = self.refused(caller, name) {
+            return Some(fault.with_status(503));
+        }
+        // With what it has, so that one sign-in more is enough.
+        let needed: Scopes = caller.scopes.iter().copied().chain([lacking]).collect();
+        let at = authority.places.resource_metadata();
+        let why = format!("{name} takes the scope {}", lacking.name());
+        let fault = Fault::server("insufficient_scope", why).with_status(403);
+        Some(fault.with_challenge(challenge::insufficient_scope(&at, &needed)))
+    }
+
+    fn stands(&self, Visitor { caller, .. }: &Visitor) -> bool {
+        caller.stands(&self.parts.control)
     }
 
     fn server_info(&self) -> Value {
@@ -128,14 +158,7 @@ impl Host for Product {
 
     fn refuse_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> Fault {
         let why = tools::find(caller, name).err().unwrap_or_default();
-        let recorded = self.parts.workspace_of(caller).map_err(ToolError::from);
-        let recorded = recorded.and_then(|workspace| {
-            record_refusal(&workspace, caller, "tools/call", &json!({"name": name}))
-        });
-        match recorded.err().and_then(|error| fault_of(&error)) {
-            None => Fault::invalid_params(why),
-            Some(fault) => fault,
-        }
+        self.refused(caller, name).unwrap_or_else(|| Fault::invalid_params(why))
     }
 
     fn waits(&self, tool: &str) -> bool {

@@ -5,11 +5,13 @@
 //! store's.
 
 mod addresses;
+mod asker;
 pub mod authorize;
 pub mod challenge;
 mod client_auth;
 mod client_document;
 mod client_documents;
+pub mod confirm;
 pub mod endpoints;
 mod error;
 mod fetch;
@@ -20,8 +22,10 @@ pub mod pages;
 mod pkce;
 mod redirect;
 mod register;
+pub mod registration;
+pub mod revoke;
 mod scopes;
-pub mod token_endpoint;
+pub mod token;
 mod uri;
 
 pub use addresses::is_public;

@@ -6,6 +6,7 @@
 
 mod act;
 mod keys;
+mod mails;
 mod plans;
 mod tenants;
 
@@ -189,6 +190,8 @@ impl Office<'_> {
             Act::TenantSuspend(of) => self.suspend_tenant(&of.slug),
             Act::TenantResume(of) => self.resume_tenant(&of.slug),
             Act::TenantDelete(of) => self.delete_tenant(&of),
+            Act::TenantEmail(of) => self.email_tenant(&of),
+            Act::TenantVerify(of) => self.verify_tenant(&of.slug),
             Act::KeyIssue(new) => self.issue_key(&new),
             Act::KeyRotate(of) => self.rotate_key(&of.slug),
             Act::KeyRevoke(of) => self.revoke_key(&of.slug, &of.id),

@@ -77,9 +77,14 @@ fn nobody() -> Caller {
     }
 }
 
+/// 401 to a caller whose credential is not good under the host that it named (GOV-61).
+pub(super) fn not_here(parts: &Parts, gate: Gate) -> Refusal {
+    unauthorized(parts, gate == Gate::LocalOrBearer, true)
+}
+
 /// The only value of a header; a repeated one counts as missing, so that two readers of the same
 /// request can never take different ones.
-fn only<'a>(call: &'a Call, name: &str) -> Option<&'a str> {
+pub(super) fn only<'a>(call: &'a Call, name: &str) -> Option<&'a str> {
     let mut values = call.request.headers.get_all(name);
     let first = values.next()?;
     values.next().is_none().then_some(first)

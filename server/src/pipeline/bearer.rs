@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
+use engine::Micros;
+
 use crate::auth::token::TokenRefusal;
 use crate::authority::{Authority, NoToken};
 use crate::control::{ControlError, CredentialFault, Kind, StandingFault, Tenant};
 use crate::govern::identity::Turn;
 use crate::govern::rate::key_of;
 use crate::log::{self, Level, Value};
-use crate::parts::{Caller, Metered, Parts};
+use crate::parts::{Caller, Credential, Metered, Parts, Token};
 use crate::tools::Scope;
 
 /// Why a bearer opens nothing.
@@ -46,7 +48,18 @@ fn of_token(parts: &Parts, authority: &Authority, token: &str) -> Result<Caller,
     let standing = parts.control.standing(workspace, sid, &claims.id, claims.issued_at)?;
     let scopes = claims.scope.split(' ');
     let subject = claims.subject.clone();
-    of_tenant(parts, &standing.tenant, (subject.clone(), Some(subject)), sid, scopes)
+    let shown = Shown {
+        principal: subject.clone(),
+        subject: Some(subject),
+        id: sid,
+        issued_at: claims.issued_at,
+        token: Some(Token {
+            id: claims.id.clone(),
+            issued_at: claims.issued_at,
+            expires_at: claims.expires_at,
+        }),
+    };
+    of_tenant(parts, &standing.tenant, shown, scopes)
 }
 
 fn of_key(parts: &Parts, key: &str) -> Result<Caller, NoCaller> {
@@ -56,14 +69,28 @@ fn of_key(parts: &Parts, key: &str) -> Result<Caller, NoCaller> {
     // One without a name is nobody's in particular (GOV-30).
     let principal = credential.principal();
     let subject = credential.name.is_some().then(|| principal.clone());
-    of_tenant(parts, &tenant, (principal, subject), &credential.id, scopes)
+    let (id, issued_at) = (&*credential.id, credential.made_at);
+    let shown = Shown { principal, subject, id, issued_at, token: None };
+    of_tenant(parts, &tenant, shown, scopes)
+}
+
+/// What a presented credential says of its caller.
+struct Shown<'a> {
+    principal: String,
+    /// Who it is for, if anybody in particular.
+    subject: Option<String>,
+    /// What it hangs on.
+    id: &'a str,
+    /// In seconds since 1970.
+    issued_at: u64,
+    /// Where it is an access token.
+    token: Option<Token>,
 }
 
 fn of_tenant<'a>(
     parts: &Parts,
     tenant: &Tenant,
-    (principal, subject): (String, Option<String>),
-    credential: &str,
+    Shown { principal, subject, id, issued_at, token }: Shown<'_>,
     scopes: impl Iterator<Item = &'a str>,
 ) -> Result<Caller, NoCaller> {
     let Some(plan) = parts.config.plans.find(&tenant.plan) else {
@@ -83,12 +110,17 @@ fn of_tenant<'a>(
         entitled: Arc::clone(plan),
         scopes,
         metered: Some(Metered {
-            bucket: key_of(format!("{}/{credential}", tenant.slug).as_bytes()),
+            bucket: key_of(format!("{}/{id}", tenant.slug).as_bytes()),
             calls_per_month: tenant.calls_per_month.or(plan.calls_per_month),
             may_write: plan.may_write(tenant.email_verified_at.is_some()),
         }),
+        credential: Some(Credential { issued_at: micros(issued_at), hold: id.to_owned(), token }),
         turn: Turn::of(parts.config.identity, subject, may_assert),
     })
+}
+
+fn micros(seconds: u64) -> Micros {
+    Micros(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000))
 }
 
 /// What the control store could not say is told to whoever runs it; callers are told of no file.

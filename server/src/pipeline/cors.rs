@@ -167,8 +167,8 @@ pub(super) fn is_options(call: &Call) -> bool {
 /// Routes that pages of listed origins may ask; the operator's own never are, nor what people sign in by. Those of
 /// the authorization server say themselves who may.
 pub(super) fn is_shareable(route: &Route) -> bool {
-    use Target::{OAuth, OAuthForm, SignIn};
-    route.on != On::Local && !matches!(route.target, OAuth(_) | OAuthForm(_) | SignIn(_))
+    let is_sign_in = matches!(route.target, Target::SignIn(_));
+    route.on != On::Local && !route.target.is_for_any_page() && !is_sign_in
 }
 
 #[cfg(test)]

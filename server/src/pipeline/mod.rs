@@ -7,6 +7,7 @@
 mod authenticate;
 mod bearer;
 mod cors;
+mod legacy;
 mod meters;
 pub mod refusal;
 mod route;
@@ -23,16 +24,18 @@ use crate::mcp::{self, Endpoint};
 use crate::mcp_host::{Product, Visitor};
 use crate::metrics::Stage;
 use crate::net::{Admission, Answered, Call, Counters, ListenerId, Reply, Response, Service};
-use crate::oauth::{FORM_BYTES_MAX, SIGN_IN_FORM_BYTES_MAX};
+use crate::oauth::{FORM_BYTES_MAX, REGISTRATION_BYTES_MAX, SIGN_IN_FORM_BYTES_MAX};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest;
 
 pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
 pub use cors::{NotAnOrigin, Origin, Origins};
+pub(crate) use legacy::name_of;
 pub use refusal::Refusal;
 pub use route::{On, ROUTES, Route, Target};
 
+use legacy::Standing;
 use meters::Meters;
 
 /// The listener for the operator of this machine.
@@ -90,9 +93,21 @@ impl Pipeline {
     /// Refuses whom the local listener is not for.
     fn check_listener(&self, call: &Call) -> Result<(), Refusal> {
         if call.listener == LOCAL {
-            check_local(call, &self.local_ports, &self.origins)?;
+            return check_local(call, &self.local_ports, &self.origins);
         }
-        Ok(())
+        match self.host(call) {
+            Standing::Gone => Err(legacy::gone(&self.parts)),
+            Standing::Current | Standing::Waning { .. } => Ok(()),
+        }
+    }
+
+    /// How the host that a call names stands; the local listener has none of before the migration.
+    fn host(&self, call: &Call) -> Standing {
+        let legacy = &self.parts.config.legacy;
+        if call.listener == LOCAL || legacy.hosts.is_empty() {
+            return Standing::Current;
+        }
+        legacy::standing(legacy, authenticate::only(call, "host"), self.parts.clock.now())
     }
 
     /// Answers OPTIONS.
@@ -119,6 +134,7 @@ impl Pipeline {
             Target::Document(answer) => Err(answer()),
             Target::OAuth(answer) => Err(answer(&self.parts, call)),
             Target::OAuthForm(_) => Ok(FORM_BYTES_MAX),
+            Target::Registration(_) => Ok(REGISTRATION_BYTES_MAX),
             Target::SignIn(_) => Ok(SIGN_IN_FORM_BYTES_MAX),
             Target::Api(operation) if operation.body.is_some() => match body_bytes {
                 0..=API_BODY_BYTES_MAX => Ok(API_BODY_BYTES_MAX),
@@ -155,7 +171,14 @@ impl Pipeline {
         if call.listener == HOSTED && matches!(route.target, Target::Mcp) {
             authenticate::check_hosted_origin(call, self.hosted_speaks_tls, &self.origins)?;
         }
+        let host = self.host(call);
+        if host != Standing::Current && route.target.issues_credentials() {
+            return Err(legacy::gone(&self.parts));
+        }
         let caller = authenticate::caller(&self.parts, route.gate, call)?;
+        if route.gate != Gate::Open && !host.takes(&caller) {
+            return Err(authenticate::not_here(&self.parts, route.gate));
+        }
         Ok((&route.target, caller))
     }
 }
@@ -184,9 +207,10 @@ impl Service for Pipeline {
                     reply.send(self.run(operator::admin::serve_admin, &caller, &call));
                 }
                 Target::Document(answer) => reply.send(answer()),
-                Target::OAuth(answer) | Target::OAuthForm(answer) | Target::SignIn(answer) => {
-                    reply.send(answer(&self.parts, &call));
-                }
+                Target::OAuth(answer)
+                | Target::OAuthForm(answer)
+                | Target::Registration(answer)
+                | Target::SignIn(answer) => reply.send(answer(&self.parts, &call)),
                 Target::Mcp => match Visitor::of(caller, call.request.query()) {
                     Ok(visitor) => self.mcp.serve(&call, visitor, reply),
                     Err(fault) => reply.send(mcp::refusal(&Json::Null, &fault)),

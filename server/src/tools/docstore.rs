@@ -54,7 +54,7 @@ pub(super) static FAMILY: Family = Family {
             always("truncated", Kind::Flag),
             sometimes("next_offset", Kind::Integer),
         ],
-        scope: Scope::TenantRead,
+        scope: Some(Scope::TenantRead),
         change: Change::Nothing,
         core: true,
         run: |context, raw| get_document(context, raw),

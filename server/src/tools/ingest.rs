@@ -53,7 +53,7 @@ pub(super) static FAMILY: Family = Family {
             always("truncated", Kind::Flag),
             always("dry_run", Kind::Flag),
         ],
-        scope: Scope::IngestWrite,
+        scope: Some(Scope::IngestWrite),
         change: Change::AddsOnce,
         core: false,
         run: |context, raw| ingest_paths(context, raw),

@@ -54,7 +54,7 @@ pub(super) static FAMILY: Family = Family {
                 ingest_paths_tool.",
         shape: Remember::shape,
         results: &[always("item", Kind::Object), always("possible_duplicates", Kind::List)],
-        scope: Scope::MemoryWrite,
+        scope: Some(Scope::MemoryWrite),
         change: Change::Adds,
         core: true,
         run: |context, raw| remember(context, raw),

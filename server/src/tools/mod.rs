@@ -16,6 +16,7 @@ mod recall_names;
 mod recall_text;
 pub mod results;
 pub mod status;
+mod tenant;
 
 pub use governed::{NOT_ENTITLED, NOT_IDENTIFIED, Refused, governed, record_refusal};
 pub(crate) use idempotency::KIND as ANSWER_KIND;
@@ -118,8 +119,8 @@ pub struct Tool {
     pub shape: args::Shape,
     /// What it gives, beside the receipt.
     pub results: &'static [results::Output],
-    /// What the caller must hold.
-    pub scope: Scope,
+    /// What the caller must hold; `None` where whoever may call at all may call it.
+    pub scope: Option<Scope>,
     /// What it may change.
     pub change: Change,
     /// Whether an agent needs it daily: the core profile has it.
@@ -141,8 +142,14 @@ pub struct Family {
 }
 
 /// Every family, in the order of the catalog.
-pub static FAMILIES: &[&Family] =
-    &[&recall::FAMILY, &docstore::FAMILY, &items::FAMILY, &status::FAMILY, &ingest::FAMILY];
+pub static FAMILIES: &[&Family] = &[
+    &recall::FAMILY,
+    &docstore::FAMILY,
+    &items::FAMILY,
+    &status::FAMILY,
+    &ingest::FAMILY,
+    &tenant::FAMILY,
+];
 
 /// Told how far a long call has come: done, of how many, and what is being done.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64, &str) + Sync);
@@ -475,7 +482,19 @@ pub fn visible_to(caller: &Caller, profile: Profile) -> impl Iterator<Item = &'s
     let has = |(family, tool): &(&str, &Tool)| caller.entitled.has_tool(family, tool.name);
     let shown = families.filter(has).map(|(_, tool)| tool);
     let shown = shown.filter(move |tool| profile == Profile::Full || tool.core);
-    shown.filter(|tool| caller.scopes.contains(&tool.scope))
+    shown.filter(|tool| tool.scope.is_none_or(|scope| caller.scopes.contains(&scope)))
+}
+
+/// The scope that keeps a caller from a tool of its plan, and that its plan would grant it: another credential of
+/// the same workspace could use the tool.
+pub fn lacking(caller: &Caller, name: &str) -> Option<Scope> {
+    let mut families = FAMILIES.iter();
+    let tool = families.find_map(|family| {
+        let tool = family.tools.iter().find(|tool| tool.name == name)?;
+        caller.entitled.has_tool(family.name, name).then_some(tool)
+    })?;
+    let may_have = |scope: &Scope| caller.entitled.may_grant(*scope);
+    tool.scope.filter(|scope| !caller.scopes.contains(scope)).filter(may_have)
 }
 
 /// The tool of this name, if the caller may use it: to anyone else it does not exist.

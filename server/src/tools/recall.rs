@@ -55,7 +55,7 @@ pub(super) static FAMILY: Family = Family {
                     documents.",
             shape: Arbitrate::shape,
             results: RESULTS,
-            scope: Scope::BrainProxy,
+            scope: Some(Scope::BrainProxy),
             change: Change::Nothing,
             core: true,
             run: |context, raw| arbitrate(context, raw),

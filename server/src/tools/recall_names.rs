@@ -29,7 +29,7 @@ const fn row(
                 For clients that know this name; others use that one.",
         shape: Named::shape,
         results: RESULTS,
-        scope: Scope::BrainProxy,
+        scope: Some(Scope::BrainProxy),
         change: Change::Nothing,
         core: false,
         run,

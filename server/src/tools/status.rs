@@ -40,7 +40,7 @@ pub(super) static FAMILY: Family = Family {
             always("search", Kind::Object),
             always("recall_latency_ms", Kind::Object),
         ],
-        scope: Scope::TenantRead,
+        scope: Some(Scope::TenantRead),
         change: Change::Nothing,
         core: false,
         run: |context, raw| stats(context, raw),

@@ -22,6 +22,10 @@ pub(super) enum Act {
     TenantResume(OfTenant),
     #[serde(rename = "tenant delete")]
     TenantDelete(Removal),
+    #[serde(rename = "tenant email")]
+    TenantEmail(EmailOfTenant),
+    #[serde(rename = "tenant verify")]
+    TenantVerify(OfTenant),
     #[serde(rename = "key issue")]
     KeyIssue(NewKey),
     #[serde(rename = "key rotate")]
@@ -92,6 +96,14 @@ pub(super) struct NewTenant {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct EmailOfTenant {
+    pub(super) slug: String,
+    /// Null for the one that it has.
+    pub(super) email: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct NewKey {
     pub(super) slug: String,
     pub(super) kind: Kind,
@@ -148,6 +160,8 @@ impl Act {
             Self::TenantSuspend(_) => "recalld tenant suspend",
             Self::TenantResume(_) => "recalld tenant resume",
             Self::TenantDelete(_) => "recalld tenant delete",
+            Self::TenantEmail(_) => "recalld tenant email",
+            Self::TenantVerify(_) => "recalld tenant verify",
             Self::KeyIssue(_) => "recalld key issue",
             Self::KeyRotate(_) => "recalld key rotate",
             Self::KeyRevoke(_) => "recalld key revoke",

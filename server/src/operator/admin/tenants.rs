@@ -8,10 +8,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::act::{NewTenant, Removal};
-use super::{AdminError, Office, page, shown};
+use super::{AdminError, Office, mails, page, shown};
 use crate::control::{self, LISTED_MAX, Tenant, TenantState};
 use crate::data_dir::tenant_dir;
-use crate::mail::Address;
 
 const PLAN: &str = "free";
 /// The store of a deleted workspace, until it is gone.
@@ -23,9 +22,7 @@ impl Office<'_> {
         control::check_slug(slug)?;
         let plan = new.plan.as_deref().unwrap_or(PLAN);
         self.check_plan(plan)?;
-        if let Some(email) = &new.email {
-            Address::parse(email).map_err(|why| AdminError::wrong("email", why.to_string()))?;
-        }
+        let address = new.email.as_deref().map(mails::checked).transpose()?;
         let folder = tenant_dir(self.data, slug);
         let tenant = match self.control.find_tenant(slug)? {
             // It was cut short, and its folders are all that is missing.
@@ -44,11 +41,10 @@ impl Office<'_> {
             let folder = folder.display();
             AdminError::Failed(format!("{folder}: {error}; mend that and create it again"))
         })?;
-        if let Some(email) = &new.email {
-            // Nobody is sent this link: the next one that is asked for takes its place.
-            self.control.set_email(slug, email, &self.config.oauth.key_prefix)?;
+        match address {
+            Some(address) => self.write_to(slug, address),
+            None => Ok(shown(&self.living(&tenant.slug)?)),
         }
-        Ok(shown(&self.living(&tenant.slug)?))
     }
 
     pub(super) fn list_tenants(&self, after: Option<&str>) -> Result<Value, AdminError> {
