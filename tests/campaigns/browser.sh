@@ -8,24 +8,11 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/campaigns/tools.sh
 . tests/campaigns/tools.sh
 
-playwright=1.65.0
-axe=4.14.1
-# More than this is a registry, or a page, that does not answer.
+# More than this is a page that does not answer.
 seconds_max=300
 target="$(target_folder)"
 folder="$target/browser"
-need node nodejs npm
-need npm npm
-need chromium chromium
-CHROMIUM="$(command -v chromium)"
-export CHROMIUM
-mkdir -p "$folder"
-[[ -f "$folder/package.json" ]] || echo '{"private": true}' >"$folder/package.json"
-installed="$(cd "$folder" && npm ls --parseable --long playwright-core axe-core 2>/dev/null || true)"
-if [[ "$installed" != *"playwright-core@$playwright"* || "$installed" != *"axe-core@$axe"* ]]; then
-    (cd "$folder" && timeout "$seconds_max" npm install --no-fund --no-audit --save-exact \
-        "playwright-core@$playwright" "axe-core@$axe" >/dev/null) || skip "playwright-core and axe-core cannot be installed"
-fi
+install_browser "$folder"
 cargo build -q -p server --bin recalld --example sign_in_pages
 pages="$PWD/tests/browser/pages.mjs"
 start_server "$target/debug/recalld" --ingest format-spec

@@ -48,12 +48,31 @@ python_environment() {
     cat "$@" >"$marker"
 }
 
+# install_browser FOLDER: Chromium, at `$CHROMIUM`, and in FOLDER what drives it (playwright-core) and looks for barriers
+# (axe-core), where they are missing.
+install_browser() {
+    local playwright=1.65.0 axe=4.14.1 installed
+    need node nodejs npm
+    need npm npm
+    need chromium chromium
+    CHROMIUM="$(command -v chromium)"
+    export CHROMIUM
+    mkdir -p "$1"
+    [[ -f "$1/package.json" ]] || echo '{"private": true}' >"$1/package.json"
+    installed="$(cd "$1" && npm ls --parseable --long playwright-core axe-core 2>/dev/null || true)"
+    if [[ "$installed" == *"playwright-core@$playwright"* && "$installed" == *"axe-core@$axe"* ]]; then return; fi
+    # Three minutes: a registry that takes longer does not answer.
+    (cd "$1" && timeout 180 npm install --no-fund --no-audit --save-exact \
+        "playwright-core@$playwright" "axe-core@$axe" >/dev/null) || skip "playwright-core and axe-core cannot be installed"
+}
+
 # start_server PROGRAM ARGUMENT...: `recalld serve` on scratch data and a free port; `$url` is where, `$scratch` a folder
-# that goes away with the script, as the server does, and `$scratch/credentials.json` what `credentials show` prints.
+# that goes away with the script, as the server does, and `$scratch/credentials.json` what `credentials show` prints. Where
+# `$scratch` is there before, it is taken, with the data in it. `$line` is what the server said.
 start_server() {
-    local program="$1" line
+    local program="$1"
     shift
-    scratch="$(mktemp -d)"
+    [[ -n "${scratch:-}" ]] || scratch="$(mktemp -d)"
     trap 'kill "$server_pid" 2>/dev/null; rm -rf "$scratch"' EXIT
     mkfifo "$scratch/ready"
     "$program" serve --local 127.0.0.1:0 --data "$scratch/data" "$@" >"$scratch/ready" 2>"$scratch/said" &

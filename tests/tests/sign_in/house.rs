@@ -23,7 +23,7 @@ use server::model::Silent;
 use server::net::{Limits, Listen, NetConfig, Server, ShutdownHandle};
 use server::oauth::{ClientDocuments, Fetch, FetchFault, Fetched};
 use server::parts::Parts;
-use server::pipeline::{HOSTED, Pipeline};
+use server::pipeline::{HOSTED, Origins, Pipeline};
 use server::tools::Scope;
 use tempfile::TempDir;
 use tests::service::{scratch, settings};
@@ -35,6 +35,8 @@ pub(super) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 pub(super) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 /// Where the client of most tests has its answers.
 pub(super) const REDIRECT: &str = "https://notebook.example/callback";
+/// Whose pages may ask what pages may.
+pub(super) const LISTED: &str = "https://listed.example";
 pub(super) const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
 
 /// Other people's servers.
@@ -130,7 +132,9 @@ impl House {
         let fetch = Box::new(Browsed(Arc::clone(&web)));
         parts.authority.as_mut().unwrap().documents = ClientDocuments::new(fetch);
         let parts = started.parts;
-        let pipeline = Arc::new(Pipeline::new(Arc::clone(&parts), &[]).unwrap());
+        let listed = Origins::new(vec![LISTED.parse().unwrap()]);
+        let pipeline = Pipeline::new(Arc::clone(&parts), &[]).unwrap().sharing_with(listed);
+        let pipeline = Arc::new(pipeline);
         let handle = server.handle();
         let thread = Some(thread::spawn(move || {
             server.run(pipeline).unwrap();

@@ -7,7 +7,7 @@ use engine::ledger::{Decision, Outcome};
 use server::control::{Hold, Kind, RedeemError};
 use tests::wire::Ask;
 
-use super::house::{Fields, House, Person, REDIRECT, SCOPES, Sent, check_page, problem};
+use super::house::{Fields, House, LISTED, Person, REDIRECT, SCOPES, Sent, check_page, problem};
 
 #[test]
 fn a_person_with_a_one_time_key_gives_a_client_its_code() {
@@ -19,7 +19,8 @@ fn a_person_with_a_one_time_key_gives_a_client_its_code() {
     assert_eq!(page.status, 200, "{}", page.text());
     check_page(&page);
     let policy = page.header("content-security-policy").unwrap();
-    assert!(policy.contains("form-action 'self' https://notebook.example;"), "{policy}");
+    // Browsers hold the client's own redirects to it, too.
+    assert!(!policy.contains("form-action"), "{policy}");
     let text = page.text();
     for part in ["Let <bdi>Notebook</bdi> use", "<dd>notebook.example<", "a name it gave itself"] {
         assert!(text.contains(part), "{part}: {text}");
@@ -201,14 +202,16 @@ fn other_methods_and_other_pages_get_nothing() {
         assert_eq!(answer.status, 405, "{method}");
         assert_eq!(answer.header("allow"), Some("GET, HEAD, OPTIONS, POST"), "{method}");
     }
-    let preflight = Ask::new("OPTIONS", "/authorize")
-        .header("Origin", "https://evil.example")
-        .header("Access-Control-Request-Method", "POST");
-    let answer = house.ask(&preflight);
-    assert_eq!(answer.status, 204);
-    assert!(!answer.head().to_ascii_lowercase().contains("access-control-"), "{}", answer.head());
-    let answer = house.ask(&Ask::get(&target).header("Origin", "https://evil.example"));
-    check_page(&answer);
+    for origin in ["https://evil.example", LISTED] {
+        let preflight = Ask::new("OPTIONS", "/authorize")
+            .header("Origin", origin)
+            .header("Access-Control-Request-Method", "POST");
+        let answer = house.ask(&preflight);
+        assert_eq!(answer.status, 204);
+        let head = answer.head().to_ascii_lowercase();
+        assert!(!head.contains("access-control-") && !head.contains("vary"), "{head}");
+        check_page(&house.ask(&Ask::get(&target).header("Origin", origin)));
+    }
     for path in ["/authorize/", "/Authorize", "/authorize/x"] {
         assert_eq!(house.ask(&Ask::get(path)).status, 404, "{path}");
     }

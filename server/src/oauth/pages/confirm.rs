@@ -61,7 +61,7 @@ pub fn confirmation_over() -> Response {
     page(410, "This link is no longer good", content, Forms::None)
 }
 
-fn page(status: u16, title: &'static str, content: Html, forms: Forms<'_>) -> Response {
+fn page(status: u16, title: &'static str, content: Html, forms: Forms) -> Response {
     Page { status, title, content, forms }.answer()
 }
 

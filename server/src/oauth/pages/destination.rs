@@ -1,7 +1,7 @@
-//! Where the answer to a sign-in goes, as people are told it and as the policy of the page has it.
+//! Where the answer to a sign-in goes, as people are told it.
 //!
 //! Reads no more of an address than it must show. Whether a client may have an answer there is for the caller to
-//! know; this only refuses what must never stand in a header.
+//! know; this only refuses what people and browsers could read in two ways.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv6Addr};
@@ -38,7 +38,6 @@ const NEVER: [&str; 17] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
     place: Place,
-    source: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,11 +64,6 @@ impl Destination {
             "http" | "https" => of_web(&scheme, rest),
             _ => of_application(scheme),
         }
-    }
-
-    /// The source expression that lets a form be answered by a redirect there (CSP 3, section 2.3.1).
-    pub(super) fn source(&self) -> &str {
-        &self.source
     }
 
     /// Whether the answer stays on the machine of the browser.
@@ -108,18 +102,13 @@ fn of_web(scheme: &str, rest: &str) -> Option<Destination> {
     if let Some(port) = port {
         write!(shown, ":{port}").expect("a text takes what is written to it");
     }
-    // A source cannot name an IPv6 address: there the scheme must do.
-    let source = match address {
-        Some(IpAddr::V6(_)) => format!("{scheme}:"),
-        _ => format!("{scheme}://{shown}"),
-    };
     let is_here = host == "localhost" || address.is_some_and(|ip| ip.is_loopback());
     let place = if is_here {
         Place::Here { shown }
     } else {
         Place::Host { shown, is_plain: scheme == "http" }
     };
-    Some(Destination { place, source })
+    Some(Destination { place })
 }
 
 fn of_application(scheme: String) -> Option<Destination> {
@@ -128,7 +117,7 @@ fn of_application(scheme: String) -> Option<Destination> {
     if !is_scheme || scheme.len() > SCHEME_BYTES_MAX || NEVER.contains(&scheme.as_str()) {
         return None;
     }
-    Some(Destination { source: format!("{scheme}:"), place: Place::Application { scheme } })
+    Some(Destination { place: Place::Application { scheme } })
 }
 
 /// Host and port of an authority; one with a user in it has neither.
@@ -170,31 +159,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(address: &str) -> (String, String, bool) {
-        let found = Destination::of(address).unwrap_or_else(|| panic!("{address}"));
-        (found.shown().to_owned(), found.source().to_owned(), found.is_here())
-    }
-
     #[test]
-    fn an_address_is_shown_by_its_host_and_allowed_by_its_origin() {
-        let expected = |a: &str, b: &str, c| (a.to_owned(), b.to_owned(), c);
-        for (address, shown, source, here) in [
-            ("https://App.Example/cb?x=1", "app.example", "https://app.example", false),
-            ("https://app.example:8443/cb", "app.example:8443", "https://app.example:8443", false),
-            ("http://127.0.0.1:49152/cb", "127.0.0.1:49152", "http://127.0.0.1:49152", true),
-            ("http://localhost/cb", "localhost", "http://localhost", true),
-            ("http://[::1]:7/cb", "[::1]:7", "http:", true),
-            ("https://[2001:db8::1]/cb", "[2001:db8::1]", "https:", false),
-            ("cursor://callback/x", "cursor", "cursor:", true),
-            ("com.example.app:/cb", "com.example.app", "com.example.app:", true),
-            ("https://localhost.example/", "localhost.example", "https://localhost.example", false),
+    fn an_address_is_shown_by_its_host() {
+        for (address, shown, here) in [
+            ("https://App.Example/cb?x=1", "app.example", false),
+            ("https://app.example:8443/cb", "app.example:8443", false),
+            ("http://127.0.0.1:49152/cb", "127.0.0.1:49152", true),
+            ("http://localhost/cb", "localhost", true),
+            ("http://[::1]:7/cb", "[::1]:7", true),
+            ("https://[2001:db8::1]/cb", "[2001:db8::1]", false),
+            ("cursor://callback/x", "cursor", true),
+            ("com.example.app:/cb", "com.example.app", true),
+            ("https://localhost.example/", "localhost.example", false),
         ] {
-            assert_eq!(of(address), expected(shown, source, here), "{address}");
+            let found = Destination::of(address).unwrap_or_else(|| panic!("{address}"));
+            assert_eq!((found.shown(), found.is_here()), (shown, here), "{address}");
         }
     }
 
     #[test]
-    fn what_must_not_stand_in_a_header_is_no_destination() {
+    fn what_is_not_written_plainly_is_no_destination() {
         for address in [
             "",
             "https",
@@ -245,13 +229,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_source_is_one_word_of_a_policy(address in "(https?://|[a-z]{1,4}:)?[ -~]{0,40}") {
+        fn what_is_shown_is_plain(address in "(https?://|[a-z]{1,4}:)?[ -~]{0,40}") {
             if let Some(destination) = Destination::of(&address) {
-                let source = destination.source();
-                prop_assert!(source.bytes().all(|byte| {
-                    byte.is_ascii_alphanumeric() || b"+.-_:/".contains(&byte)
-                }), "{source}");
-                prop_assert!(!source.is_empty());
+                let shown = destination.shown();
+                prop_assert!(shown.bytes().all(|byte| {
+                    byte.is_ascii_alphanumeric() || b"+.-_:[]".contains(&byte)
+                }), "{shown}");
+                prop_assert!(!shown.is_empty());
             }
         }
     }

@@ -6,7 +6,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::destination::Destination;
 use super::markup::Html;
 use crate::net::Response;
 
@@ -19,13 +18,14 @@ static STYLE_SOURCE: LazyLock<String> =
     LazyLock::new(|| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(STYLE))));
 
 /// Where the page's forms may lead.
-pub(super) enum Forms<'a> {
+pub(super) enum Forms {
     /// There are none.
     None,
     /// To us.
     Own,
-    /// To us, and from there to the client: browsers hold the redirect that answers a form to this, too.
-    OwnAndThen(&'a Destination),
+    /// To us, and from there to the client, and on to wherever that leads: browsers hold every redirect that follows a
+    /// form to `form-action`, those of the client's own among them, so that nothing can be said of it.
+    OwnAndOn,
 }
 
 /// A page of its own.
@@ -37,7 +37,7 @@ pub(super) struct Page<'a> {
     /// What it is all about, as `main` has it.
     pub content: Html,
     /// Where its forms may lead.
-    pub forms: Forms<'a>,
+    pub forms: Forms,
 }
 
 impl Page<'_> {
@@ -76,16 +76,15 @@ const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geol
                            hid=(), microphone=(), midi=(), payment=(), publickey-credentials-get=(), \
                            screen-wake-lock=(), serial=(), usb=(), xr-spatial-tracking=()";
 
-fn policy(forms: &Forms<'_>) -> String {
+fn policy(forms: &Forms) -> String {
     let action = match forms {
-        Forms::None => "'none'".to_owned(),
-        Forms::Own => "'self'".to_owned(),
-        Forms::OwnAndThen(destination) => format!("'self' {}", destination.source()),
+        Forms::None => " form-action 'none';",
+        Forms::Own => " form-action 'self';",
+        Forms::OwnAndOn => "",
     };
     // An icon without content keeps browsers from asking for one.
     format!(
-        "default-src 'none'; style-src {}; img-src data:; form-action {action}; frame-ancestors 'none'; \
-         base-uri 'none'",
+        "default-src 'none'; style-src {}; img-src data:;{action} frame-ancestors 'none'; base-uri 'none'",
         *STYLE_SOURCE
     )
 }
@@ -107,16 +106,20 @@ pub(super) mod tests {
         String::from_utf8(answer.body.clone()).unwrap()
     }
 
-    /// What holds for every page.
+    /// What holds for every page; `action` is where its forms may lead, if that is said.
     pub(in crate::oauth::pages) fn check(answer: &Response, status: u16, action: &str) {
         assert_eq!(answer.head.status, status);
         let policy = header(answer, "content-security-policy");
         let (before, after) = policy.split_once("'sha256-").unwrap();
         assert_eq!(before, "default-src 'none'; style-src ");
         let (hash, after) = after.split_once("'; ").unwrap();
+        let action = match action {
+            "" => String::new(),
+            action => format!(" form-action {action};"),
+        };
         assert_eq!(
             after,
-            format!("img-src data:; form-action {action}; frame-ancestors 'none'; base-uri 'none'")
+            format!("img-src data:;{action} frame-ancestors 'none'; base-uri 'none'")
         );
         for (name, value) in [
             ("content-type", "text/html; charset=utf-8"),

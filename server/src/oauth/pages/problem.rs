@@ -40,6 +40,9 @@ pub enum Problem {
     },
 }
 
+/// A longer wait is told in minutes.
+const SECONDS_SHOWN_MAX: u32 = 119;
+
 /// The words of a problem.
 struct Words {
     status: u16,
@@ -61,7 +64,13 @@ pub fn problem(problem: Problem) -> Response {
     };
     match wait_seconds.map(|seconds| (seconds, seconds.to_string())) {
         Some((1, _)) => content.raw("<p>Wait a second, then try again.</p>\n"),
-        Some((_, seconds)) => content.put("<p>Wait {} seconds, then try again.</p>\n", &[&seconds]),
+        Some((0..=SECONDS_SHOWN_MAX, seconds)) => {
+            content.put("<p>Wait {} seconds, then try again.</p>\n", &[&seconds])
+        }
+        Some((seconds, _)) => {
+            let minutes = seconds.div_ceil(60).to_string();
+            content.put("<p>Wait {} minutes, then try again.</p>\n", &[&minutes])
+        }
         None => content.put("<p>{}</p>\n", &[words.advice]),
     };
     let page = Page { status: words.status, title: words.heading, content, forms: Forms::None };
@@ -187,6 +196,9 @@ mod tests {
         let answer = problem(Problem::TooMany { wait_seconds: 42 });
         assert_eq!(header(&answer, "retry-after"), "42");
         assert!(text(&answer).contains("Wait 42 seconds"));
+        let wait = |wait_seconds| text(&problem(Problem::TooMany { wait_seconds }));
+        assert!(wait(119).contains("Wait 119 seconds") && wait(120).contains("Wait 2 minutes"));
+        assert!(wait(541).contains("Wait 10 minutes"));
         assert!(text(&problem(Problem::Unavailable { wait_seconds: 1 })).contains("Wait a second"));
     }
 }

@@ -107,8 +107,7 @@ pub fn sign_in(data: &SignIn<'_>) -> Response {
         None => format!("Sign in for {name}"),
         Some(_) => format!("Not signed in: sign in for {name}"),
     };
-    let forms = Forms::OwnAndThen(data.destination);
-    Page { status, title: &title, content, forms }.answer()
+    Page { status, title: &title, content, forms: Forms::OwnAndOn }.answer()
 }
 
 impl Fault {
@@ -127,7 +126,9 @@ fn put_fault(content: &mut Html, fault: Fault) {
         "<div class=\"fault\" id=\"fault\" role=\"alert\" tabindex=\"-1\" autofocus>\n<h2>Not signed in</h2>\n",
     );
     let text = match fault {
-        Fault::Refused => "Workspace or access key is wrong, expired or already used.",
+        Fault::Refused => {
+            "<a href=\"#workspace\">Workspace</a> or <a href=\"#key\">access key</a> is wrong, expired or already used."
+        }
         Fault::NoWorkspace => "Enter the <a href=\"#workspace\">workspace</a>.",
         Fault::NoKey => "Enter the <a href=\"#key\">access key</a>.",
         Fault::Neither => {
@@ -259,7 +260,7 @@ mod tests {
     fn it_says_who_asks_for_what_and_where_the_answer_goes() {
         let destination = to("https://editor.example:8443/callback?x");
         let answer = sign_in(&data(&destination));
-        check(&answer, 200, "'self' https://editor.example:8443");
+        check(&answer, 200, "");
         let text = text(&answer);
         for part in [
             "Let <bdi>Editor</bdi> use your workspace?",
