@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::fault::Fault;
 use super::message;
 use super::session::Session;
-use crate::limits::ANSWER_BYTES_MAX;
+use crate::limits::{ANSWER_BYTES_MAX, RETRY_AFTER_SECONDS};
 use crate::net::{Reply, Response, StreamSender, sse};
 
 /// What a client takes.
@@ -193,7 +193,7 @@ impl Line {
                         answers.push(last);
                         Response::json(200, format!("[{}]", answers.join(",")).into_bytes())
                     }
-                    Some(only) => Response::json(state.status, only.into_bytes()),
+                    Some(only) => answered(state.status, only),
                 };
                 reply.send(match session {
                     Some(session) => session.name_in(response),
@@ -208,7 +208,16 @@ impl Line {
 
 /// A JSON answer.
 pub(super) fn json_response(status: u16, body: &Value) -> Response {
-    Response::json(status, body.to_string().into_bytes())
+    answered(status, body.to_string())
+}
+
+/// The same, of JSON as text. Where the server cannot serve now, it says when to ask again.
+fn answered(status: u16, body: String) -> Response {
+    let response = Response::json(status, body.into_bytes());
+    match status {
+        503 => response.header("Retry-After", RETRY_AFTER_SECONDS.to_string()),
+        _ => response,
+    }
 }
 
 /// A message as an event.
