@@ -419,6 +419,13 @@ pub const OPEN_STORES_MAX: usize = 64;
 /// How long a call waits for its workspace to be opened, or for a place among those that are.
 pub const OPEN_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Calls of one workspace that wait so long for it. Each holds a worker: those that come when so many wait already
+/// wait for `OPEN_CROWD_WAIT_MAX`.
+pub const OPEN_WAITERS_MAX: usize = 4;
+
+/// How long these wait: most stores open within it.
+pub const OPEN_CROWD_WAIT_MAX: Duration = Duration::from_millis(250);
+
 /// How long a tenant's store stays open when nobody uses it.
 pub const STORE_IDLE_MAX: Duration = Duration::from_secs(300);
 
