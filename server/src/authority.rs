@@ -10,6 +10,7 @@ use engine::os::clock::Random;
 use crate::auth::token::{Claims, TokenRefusal, mint};
 use crate::auth::{TokenCache, TokenKey, TokenKeys};
 use crate::control::{Control, ControlError, TokenKeyRecord};
+use crate::oauth::authorize::{Attempts, Complete};
 use crate::oauth::pages::Sealer;
 use crate::oauth::{ClientDocuments, HttpFetch, Places};
 
@@ -22,6 +23,10 @@ pub struct Authority {
     pub documents: ClientDocuments,
     /// Seals requests that travel through forms.
     pub sealer: Sealer,
+    /// Which of these were answered by a code.
+    pub complete: Complete,
+    /// Sign-ins that were refused, until they are in a ledger.
+    pub attempts: Attempts,
     tokens: TokenCache,
     /// None until the control store could be asked.
     keys: RwLock<Option<Keys>>,
@@ -50,6 +55,8 @@ impl Authority {
             places,
             documents: ClientDocuments::new(Box::new(HttpFetch::default())),
             sealer: Sealer::new(key),
+            complete: Complete::default(),
+            attempts: Attempts::default(),
             tokens: TokenCache::default(),
             keys: RwLock::default(),
         }

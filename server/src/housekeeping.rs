@@ -13,11 +13,14 @@ use crate::ticker::Ticker;
 /// How often records that are over are removed from the control store, and keys of access tokens read again.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
+/// How often sign-ins that were refused get their entries in ledgers.
+const ATTEMPTS_EVERY: Duration = Duration::from_secs(1);
+
 /// The threads; they end when this is dropped, and nothing is metered any more.
 pub struct Housekeeping {
     parts: Arc<Parts>,
     /// Dropped first.
-    tickers: Option<[Ticker; 2]>,
+    tickers: Option<[Ticker; 3]>,
 }
 
 impl Housekeeping {
@@ -26,7 +29,7 @@ impl Housekeeping {
     /// # Errors
     /// The system gives no threads.
     pub fn start(parts: Arc<Parts>) -> io::Result<Self> {
-        let (metered, swept) = (Arc::clone(&parts), Arc::clone(&parts));
+        let [metered, swept, refused] = [(); 3].map(|()| Arc::clone(&parts));
         let mut told = None;
         let flush = Ticker::start("meter", METER_FLUSH_EVERY, move || {
             let why = metered.meter.flush(metered.clock.now()).err().map(|why| why.to_string());
@@ -38,17 +41,26 @@ impl Housekeeping {
             told = why;
         })?;
         let sweep = Ticker::start("control", SWEEP_EVERY, move || sweep(&swept))?;
-        Ok(Self { parts, tickers: Some([flush, sweep]) })
+        let attempts = Ticker::start("sign-ins", ATTEMPTS_EVERY, move || write_attempts(&refused))?;
+        Ok(Self { parts, tickers: Some([flush, sweep, attempts]) })
     }
 }
 
 impl Drop for Housekeeping {
     fn drop(&mut self) {
         drop(self.tickers.take());
+        write_attempts(&self.parts);
         if let Err(why) = self.parts.meter.close(self.parts.clock.now()) {
             let fields = [("why", Value::Text(&why))];
             log::event(Level::Warn, "what was used last could not be written", &fields);
         }
+    }
+}
+
+/// What strangers did at the sign-in page.
+fn write_attempts(parts: &Parts) {
+    if let Some(authority) = &parts.authority {
+        authority.attempts.write(parts);
     }
 }
 

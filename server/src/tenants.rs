@@ -15,6 +15,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use engine::UPKEEP_PAUSE;
+
 pub use door::Door;
 pub(crate) use door::anchoring;
 pub use slug::{SLUG_CHARS, is_slug, slug_fault};
@@ -44,6 +46,8 @@ pub struct Bounds {
     pub waiters_max: usize,
     /// How long those wait that come when so many wait already.
     pub crowd_wait_max: Duration,
+    /// How long upkeep waits before it looks again for what is idle, and at a store that it could not keep.
+    pub pause: Duration,
 }
 
 impl Default for Bounds {
@@ -54,6 +58,7 @@ impl Default for Bounds {
             idle_max: STORE_IDLE_MAX,
             waiters_max: OPEN_WAITERS_MAX,
             crowd_wait_max: OPEN_CROWD_WAIT_MAX,
+            pause: UPKEEP_PAUSE,
         }
     }
 }
@@ -88,6 +93,21 @@ struct Open {
     idle_since: Instant,
     /// Whether it has changed since upkeep looked at it last.
     has_news: Arc<AtomicBool>,
+    /// When upkeep is to look at it again, where it could not keep it.
+    again_at: Option<Instant>,
+    opened_at: Instant,
+}
+
+/// How long a store that takes no writes stays open before it is opened anew for the next call.
+const STOPPED_MIN: Duration = Duration::from_secs(1);
+
+impl Open {
+    /// Whether it is to be opened anew: its writer stopped at a fault, which may be over, and nobody uses it.
+    fn is_spent(&self) -> bool {
+        self.users == 0
+            && self.workspace.store.stopped().is_some()
+            && self.opened_at.elapsed() >= STOPPED_MIN
+    }
 }
 
 /// Why a workspace is not open.
@@ -184,6 +204,10 @@ impl Tenants {
         loop {
             let is_full = state.slots.len() >= self.shared.bounds.open_max;
             match state.slots.get_mut(name) {
+                Some(Slot::Open(open)) if open.is_spent() => {
+                    state = self.shared.close(state, name);
+                    continue;
+                }
                 Some(Slot::Open(open)) => {
                     open.users += 1;
                     return Ok(lease(Arc::clone(&open.workspace)));
@@ -322,9 +346,15 @@ impl Shared {
         let workspace = Arc::new(self.door.open(name).inspect_err(|why| say(name, why))?);
         let has_news = Arc::new(AtomicBool::new(true));
         workspace.store.tell_of_news(self.news(&has_news));
-        let (users, idle_since) = (1, Instant::now());
-        let open = Open { workspace: Arc::clone(&workspace), users, idle_since, has_news };
-        moving.into = Some(open);
+        let opened_at = Instant::now();
+        moving.into = Some(Open {
+            workspace: Arc::clone(&workspace),
+            users: 1,
+            idle_since: opened_at,
+            has_news,
+            again_at: None,
+            opened_at,
+        });
         Ok(workspace)
     }
 

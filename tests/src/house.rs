@@ -108,9 +108,21 @@ impl House {
     /// # Panics
     /// As [`Service::start`].
     pub fn run(self, arguments: &[&str]) -> Served {
+        self.run_by(Service::start, arguments)
+    }
+
+    /// The same, by [`Service::start_on_a_small_disk`].
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    pub fn serve_on_a_small_disk(self, arguments: &[&str]) -> Served {
+        self.run_by(Service::start_on_a_small_disk, arguments)
+    }
+
+    fn run_by(self, by: impl FnOnce(&Path, &[&str]) -> Service, arguments: &[&str]) -> Served {
         let data = self.data();
         drop(self.control);
-        let service = start(&data, self.model.as_deref(), arguments);
+        let service = start(by, &data, self.model.as_deref(), arguments);
         Served { service, scratch: self.scratch, model: self.model }
     }
 
@@ -143,7 +155,7 @@ impl Served {
     pub fn again(self, end: impl FnOnce(Service), arguments: &[&str]) -> Self {
         let data = self.service.data().to_owned();
         end(self.service);
-        let service = start(&data, self.model.as_deref(), arguments);
+        let service = start(Service::start, &data, self.model.as_deref(), arguments);
         Self { service, ..self }
     }
 
@@ -177,10 +189,15 @@ impl Served {
 }
 
 /// A server with a hosted listener.
-fn start(data: &Path, model: Option<&Path>, arguments: &[&str]) -> Service {
+fn start(
+    by: impl FnOnce(&Path, &[&str]) -> Service,
+    data: &Path,
+    model: Option<&Path>,
+    arguments: &[&str],
+) -> Service {
     let model = model.map(|model| model.to_str().expect("scratch folders have plain names"));
     let model: Vec<&str> = model.into_iter().flat_map(|model| ["--model", model]).collect();
-    Service::start(data, &[&["--hosted", "127.0.0.1:0"], &*model, arguments].concat())
+    by(data, &[&["--hosted", "127.0.0.1:0"], &*model, arguments].concat())
 }
 
 /// The entries of a tool in a workspace's ledger, the oldest first.

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use engine::Durability;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::Value;
 use server::app::{Encoding, Settings, model_request};
 use tempfile::TempDir;
@@ -163,10 +163,29 @@ impl Service {
     /// # Panics
     /// When it ends before it is ready; with what it said.
     pub fn start(data: &Path, arguments: &[&str]) -> Self {
+        let serve = [&["serve", "--local", "127.0.0.1:0"], arguments].concat();
+        Self::start_as(data, command(data, &serve))
+    }
+
+    /// The same, by a shell that has files which may not grow refuse a write instead of ending the process
+    /// (`SIGXFSZ`): then [`Service::let_files_grow`] makes a full disk of it, and an empty one again.
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    pub fn start_on_a_small_disk(data: &Path, arguments: &[&str]) -> Self {
+        let serve = [&["serve", "--local", "127.0.0.1:0"], arguments].concat();
+        let inner = command(data, &serve);
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
+        command.arg(inner.get_program()).args(inner.get_args());
+        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self::start_as(data, command)
+    }
+
+    fn start_as(data: &Path, mut command: Command) -> Self {
         let said = data.with_extension("stderr");
         let stderr = File::create(&said).expect("a file for what the service says");
-        let mut child = command(data, &["serve", "--local", "127.0.0.1:0"])
-            .args(arguments)
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(stderr)
@@ -290,9 +309,24 @@ impl Service {
         self.child.wait().expect("the child can be waited for");
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Whether its files may grow beyond their first byte. Where they may not, every write beyond it fails.
+    ///
+    /// # Panics
+    /// When the system refuses.
+    pub fn let_files_grow(&self, may: bool) {
+        let ours = getrlimit(Resource::Fsize);
+        let current = if may { ours.current } else { Some(1) };
+        let limited = prlimit(Some(self.pid()), Resource::Fsize, Rlimit { current, ..ours });
+        limited.expect("our child can be limited");
+    }
+
+    fn pid(&self) -> Pid {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.expect("a child has a pid"), signal).expect("our child can be signalled");
+        pid.expect("a child has a pid")
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("our child can be signalled");
     }
 }
 

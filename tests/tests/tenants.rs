@@ -29,6 +29,7 @@ const BOUNDS: Bounds = Bounds {
     idle_max: Duration::from_secs(3600),
     waiters_max: 64,
     crowd_wait_max: Duration::from_secs(60),
+    pause: Duration::from_millis(20),
 };
 
 struct House {

@@ -1,8 +1,9 @@
 //! `recalld ledger verify` and `recalld ledger show`: the audit ledger of a workspace.
 //!
-//! Both read the files and take no lock, so they work beside a running server. Neither changes anything.
+//! Both read the files and take no lock, so they work beside a running server. Neither changes the ledger. `verify`
+//! takes the last checkpoint on record from the control store, through the server where one has it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ use engine::{ItemId, Micros, hex};
 use serde_json::{Value, json};
 
 use super::tell::{tell, tell_line};
-use super::{Common, Failure};
+use super::{Common, Failure, anchors};
 use crate::auth::LOCAL_WORKSPACE;
 use crate::model::hex_digest;
 use crate::names;
@@ -52,8 +53,11 @@ struct Whose {
 struct VerifyArgs {
     #[command(flatten)]
     whose: Whose,
-    /// A checkpoint that was kept elsewhere: sequence number and hash, as an earlier `verify` printed them. A
-    /// ledger that was cut before it, or rewritten, shows.
+    /// The ledgers of all workspaces, the deleted ones among them.
+    #[arg(long, conflicts_with_all = ["workspace", "anchor"])]
+    all: bool,
+    /// A checkpoint that was kept elsewhere, instead of the one on record: sequence number and hash, as an earlier
+    /// `verify` printed them. A ledger that was cut before it, or rewritten, shows.
     #[arg(long, value_name = "SEQ:HASH", value_parser = anchor)]
     anchor: Option<Anchor>,
 }
@@ -101,8 +105,7 @@ fn anchor(text: &str) -> Result<Anchor, String> {
     Ok(Anchor { seq, head })
 }
 
-fn place(common: &Common, whose: &Whose) -> Result<LedgerPlace, Failure> {
-    let name = &whose.workspace;
+fn place(common: &Common, name: &str) -> Result<LedgerPlace, Failure> {
     if !is_slug(name) {
         return Err(Failure::Usage(format!("--workspace {name}: not the name of a workspace")));
     }
@@ -116,25 +119,84 @@ fn place(common: &Common, whose: &Whose) -> Result<LedgerPlace, Failure> {
 }
 
 fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
-    let place = place(common, &wanted.whose)?;
-    let seals = place.verifier().map_err(Failure::Could)?;
-    let with = VerifyWith { anchor: wanted.anchor, ..VerifyWith::whole(&seals) };
-    let report = verify(place.folder(), &with).map_err(unread)?;
-    if common.json {
-        tell_line(&to_json(&report))?;
-    } else {
-        tell(&readable(&report))?;
+    let data = common.data()?;
+    let (kept, unknown) = match wanted.anchor {
+        Some(_) => (BTreeMap::new(), None),
+        None => anchors::of(&data).map_or_else(|why| (BTreeMap::new(), Some(why)), |it| (it, None)),
+    };
+    let names = match wanted.all {
+        true => anchors::workspaces(&data, &kept)?,
+        false => vec![wanted.whose.workspace.clone()],
+    };
+    let mut walked = Vec::with_capacity(names.len());
+    for name in names {
+        let anchor = wanted.anchor.or_else(|| kept.get(&name).copied());
+        walked.push((walk(common, &name, anchor, wanted.all)?, name));
     }
-    match (&report.fault, report.is_torn()) {
-        (None, _) => Ok(()),
-        (Some(_), true) => Err(Failure::No(
+    if common.json {
+        let shown = match wanted.all {
+            true => json!({
+                "ok": walked.iter().all(|(report, _)| report.ok),
+                "ledgers": walked.iter().map(|(report, name)| named_json(name, report)).collect::<Vec<_>>(),
+            }),
+            false => walked.first().map(|(report, _)| to_json(report)).unwrap_or_default(),
+        };
+        tell_line(&shown)?;
+    } else {
+        let head = |name: &str| if wanted.all { format!("{name}\n") } else { String::new() };
+        let shown = walked.iter().map(|(report, name)| head(name) + &readable(report));
+        tell(&shown.collect::<String>())?;
+    }
+    verdict(&walked)?;
+    unknown.map_or(Ok(()), |why| {
+        let what = "the last checkpoint on record could not be asked for, so a tail that was cut off would not show";
+        Err(Failure::Could(format!("{what}: {why}")))
+    })
+}
+
+/// Walks one ledger. Where `may_be_gone`, one that is on record and not there is a finding.
+fn walk(
+    common: &Common,
+    name: &str,
+    anchor: Option<Anchor>,
+    may_be_gone: bool,
+) -> Result<Report, Failure> {
+    let place = match place(common, name) {
+        Err(_) if may_be_gone && anchor.is_some() => {
+            let data = common.data()?;
+            return Err(Failure::No(format!(
+                "LED-19: {}: the ledger of the workspace {name} is gone, and {} entries of it are on record; \
+                 restore a backup of it",
+                data.display(),
+                anchor.map_or(0, |anchor| anchor.seq),
+            )));
+        }
+        found => found?,
+    };
+    let seals = place.verifier().map_err(Failure::Could)?;
+    verify(place.folder(), &VerifyWith { anchor, ..VerifyWith::whole(&seals) }).map_err(unread)
+}
+
+/// What is wrong with any of them.
+fn verdict(walked: &[(Report, String)]) -> Result<(), Failure> {
+    let broken = walked.iter().find(|(report, _)| report.fault.is_some() && !report.is_torn());
+    let torn = walked.iter().find(|(report, _)| report.fault.is_some());
+    match (broken, torn) {
+        (None, None) => Ok(()),
+        (None, Some(_)) => Err(Failure::No(
             "the last entry was cut short by a crash; the next start removes it".to_owned(),
         )),
-        (Some(_), false) => Err(Failure::No(
+        (Some(_), _) => Err(Failure::No(
             "the ledger is damaged or was changed; keep a copy of it, and restore a backup of it"
                 .to_owned(),
         )),
     }
+}
+
+fn named_json(name: &str, report: &Report) -> Value {
+    let mut shown = to_json(report);
+    shown["workspace"] = name.into();
+    shown
 }
 
 fn unread(error: ReadError) -> Failure {
@@ -170,7 +232,7 @@ fn readable(report: &Report) -> String {
 fn run_show(common: &Common, wanted: &ShowArgs) -> Result<(), Failure> {
     let item = wanted.item.as_deref().map(names::parse_item).transpose();
     let item = item.map_err(|error| Failure::Usage(format!("--item: {error}")))?;
-    let place = place(common, &wanted.whose)?;
+    let place = place(common, &wanted.whose.workspace)?;
     let reader = Reader::open(place.folder()).map_err(unread)?;
     let mut shown: VecDeque<Entry> = VecDeque::new();
     for entry in reader.entries(wanted.from.max(1)).map_err(unread)? {

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 could not (with what to do).
 
 mod administer;
+mod anchors;
 mod backup;
 mod client;
 mod compact;

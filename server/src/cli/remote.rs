@@ -68,6 +68,11 @@ impl Remote {
         Ok(Self { local: local.to_owned(), bearer, agent })
     }
 
+    /// Whether anything listens there.
+    pub(super) fn is_there(&self) -> bool {
+        self.agent.get(format!("{}/health", self.local)).call().is_ok()
+    }
+
     fn post(&self, path: &str, body: &Value) -> Result<impl Read + use<>, Failure> {
         self.send(path, body)?.map_err(|(status, detail)| {
             Failure::Could(format!("the server answered {status}: {detail}"))

@@ -58,10 +58,9 @@ pub(super) fn run(args: &TenantArgs) -> Result<(), Failure> {
         TenantCommand::Show { slug } => act("tenant show", slug),
         TenantCommand::Suspend { slug } => act("tenant suspend", slug),
         TenantCommand::Resume { slug } => act("tenant resume", slug),
-        TenantCommand::Delete { slug, confirm } if slug == confirm => act("tenant delete", slug),
-        TenantCommand::Delete { slug, .. } => Err(Failure::Usage(format!(
-            "--confirm: say the name again, {slug}; what is deleted cannot be brought back"
-        ))),
+        TenantCommand::Delete { slug, confirm } => {
+            args.desk.tell("tenant delete", &json!({"slug": slug, "confirm": confirm}), line)
+        }
     }
 }
 

@@ -17,6 +17,12 @@ pub(super) struct Anchor {
     at: u64,
 }
 
+impl Anchor {
+    fn last(&self) -> LastCheckpoint {
+        LastCheckpoint { seq: self.seq, head: *self.head.bytes(), at: self.at }
+    }
+}
+
 impl Record for Anchor {
     const TABLE: &'static str = "anchors";
     const NUMBER: u8 = 10;
@@ -60,17 +66,29 @@ impl Control {
         })
     }
 
+    /// The last checkpoints that were noted, in order of their workspaces, after that of `after`: `most` at most.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn anchors(
+        &self,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<(String, LastCheckpoint)>, ControlError> {
+        let after = after.map(str::as_bytes);
+        let found = self.read(|view| view.list::<Anchor>(&[], after, most))?;
+        let named = |(key, anchor): (Vec<u8>, Anchor)| {
+            (String::from_utf8_lossy(&key).into_owned(), anchor.last())
+        };
+        Ok(found.into_iter().map(named).collect())
+    }
+
     /// The last checkpoint of a workspace's ledger that was noted.
     ///
     /// # Errors
     /// A fault of the store.
     pub fn find_anchor(&self, slug: &str) -> Result<Option<LastCheckpoint>, ControlError> {
         let found: Option<Anchor> = self.read(|view| view.find(slug.as_bytes()))?;
-        let last = |anchor: Anchor| LastCheckpoint {
-            seq: anchor.seq,
-            head: *anchor.head.bytes(),
-            at: anchor.at,
-        };
-        Ok(found.map(last))
+        Ok(found.map(|anchor| anchor.last()))
     }
 }

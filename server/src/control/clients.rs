@@ -29,7 +29,7 @@ const ID_BYTES: usize = 16;
 pub struct Client {
     /// `client_id`: given by us, or the address of its metadata document.
     pub id: String,
-    /// What it calls itself.
+    /// What it calls itself; empty where it has no name.
     pub name: String,
     /// Where answers may go.
     pub redirect_uris: Vec<String>,
@@ -73,7 +73,7 @@ impl Client {
 /// What a client registers as.
 #[derive(Debug, Clone, Copy)]
 pub struct NewClient<'a> {
-    /// What it calls itself.
+    /// What it calls itself; empty where it has no name.
     pub name: &'a str,
     /// Where answers may go; their forms are the caller's to check.
     pub redirect_uris: &'a [String],
@@ -142,7 +142,9 @@ impl Control {
         new: &NewClient<'_>,
         prefix: &Prefix,
     ) -> Result<(Client, Option<Secret>), ControlError> {
-        check_line("client_name", new.name, LINE_BYTES_MAX)?;
+        if !new.name.is_empty() {
+            check_line("client_name", new.name, LINE_BYTES_MAX)?;
+        }
         if !(1..=REDIRECTS_MAX).contains(&new.redirect_uris.len()) {
             let why =
                 format!("there are {}, 1 to {REDIRECTS_MAX} are allowed", new.redirect_uris.len());

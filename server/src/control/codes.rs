@@ -90,6 +90,15 @@ pub struct Redemption<'a> {
     pub resource: Option<&'a str>,
 }
 
+/// Of whom a code or refresh token is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The workspace.
+    pub tenant: String,
+    /// Who signed in.
+    pub principal: String,
+}
+
 /// What a code became.
 pub struct Redeemed {
     /// The grant.
@@ -283,6 +292,15 @@ impl Control {
             Ok(())
         })?;
         Ok(secret)
+    }
+
+    /// Of whom a code is, good or not; nothing comes of asking.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn holder_of_code(&self, code: &[u8]) -> Result<Option<Holder>, ControlError> {
+        let found: Option<Code> = self.read(|view| view.find(Hash::of(code).bytes()))?;
+        Ok(found.map(|code| Holder { tenant: code.tenant, principal: code.principal }))
     }
 
     /// Redeems a code for a grant and its first refresh token: of any number who try, one gets it (CTL-42).

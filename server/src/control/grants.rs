@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::clients::{may_use, touch};
+use super::codes::Holder;
 use super::credentials::{CredentialFault, active_tenant};
 use super::error::ControlError;
 use super::hash::Hash;
@@ -235,6 +236,19 @@ impl Control {
         let first = self.secret(&format!("{}{INFIX}", prefix.as_str()));
         let family = Hash::of(first.expose().as_bytes());
         (self.secret(first.expose()), family)
+    }
+
+    /// Of whom a refresh token is, good or not; nothing comes of asking.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn holder_of_refresh(&self, presented: &[u8]) -> Result<Option<Holder>, ControlError> {
+        let Some(first) = first_half(presented) else { return Ok(None) };
+        match self.read(|view| grant_of(view, &Hash::of(first))) {
+            Ok(grant) => Ok(Some(Holder { tenant: grant.tenant, principal: grant.principal })),
+            Err(RefreshError::Control(error)) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Uses a refresh token: gives the next one, and what a new access token may be made of (CTL-52).

@@ -30,7 +30,7 @@ mod tests;
 
 pub use anchors::LastCheckpoint;
 pub use clients::{CLIENTS_MAX, Client, ClientFault, NewClient};
-pub use codes::{CODES_MAX, CodeRequest, RedeemError, Redeemed, Redemption, SignInError};
+pub use codes::{CODES_MAX, CodeRequest, Holder, RedeemError, Redeemed, Redemption, SignInError};
 pub use credentials::{
     CREDENTIALS_EACH_MAX, Credential, CredentialFault, CredentialState, Issued, Kind, NewCredential,
 };

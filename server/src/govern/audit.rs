@@ -59,7 +59,11 @@ impl Receipt {
     }
 }
 
-/// The ledger of one workspace, with the thread that brings it to disk within 50 ms.
+/// How long a ledger that failed is left alone before it is opened again, in microseconds.
+const REOPEN_MICROS: u64 = 1_000_000;
+
+/// The ledger of one workspace, with the thread that brings it to disk within 50 ms. After a fault it is opened again
+/// by its files, so that calls go on once the fault is over (LED-20).
 pub struct Audit {
     shared: Arc<Shared>,
     flusher: Option<JoinHandle<()>>,
@@ -94,10 +98,21 @@ struct Shared {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     keep: Box<dyn Fn(Anchor) + Send + Sync>,
+    folder: PathBuf,
+    tenant: [u8; 32],
+    signer: Signer,
 }
 
 struct State {
     ledger: Option<Ledger>,
+    /// Why there is none, where one that failed could not be opened again.
+    why: String,
+    /// How often it was opened: a sync that one ledger began says nothing of the next.
+    openings: u64,
+    /// When it was opened last, or was to be.
+    opened_micros: u64,
+    /// The last checkpoint that is known to be on disk: no ledger without it is taken.
+    last: Option<Anchor>,
     /// Sensitivity events since the ledger was opened.
     events: Events,
     /// When the oldest entry that may not be on disk was appended.
@@ -113,7 +128,7 @@ impl State {
 
     /// Why no more calls can be recorded; `None` while they can.
     fn failure(&self) -> Option<&str> {
-        self.ledger.as_ref().map_or(Some("the ledger is closed"), Ledger::failure)
+        self.ledger.as_ref().map_or(Some(&self.why), Ledger::failure)
     }
 }
 
@@ -149,6 +164,11 @@ impl Events {
     }
 }
 
+/// Microseconds since 1970.
+fn micros(clock: &dyn Clock) -> u64 {
+    clock.now().0.max(0).unsigned_abs()
+}
+
 /// Hash of a call's arguments: of their JSON with sorted keys.
 pub fn hash_arguments(arguments: &Value) -> [u8; 32] {
     Sha256::digest(arguments.to_string().as_bytes()).into()
@@ -176,20 +196,26 @@ impl Audit {
         Anchoring { last, keep }: Anchoring,
     ) -> Result<Self, LedgerOpenError> {
         let tenant = Sha256::digest(workspace.as_bytes()).into();
-        let with = OpenWith { tenant, seal: Box::new(signer), anchor: last };
+        let with = OpenWith { tenant, seal: Box::new(signer.clone()), anchor: last };
         let ledger = Ledger::open(folder, with)?;
         // An end of its own: what comes later is counted as it comes.
         let past = ledger.reader().map_err(LedgerOpenError::Read)?;
         let past = Mutex::new(Past::Uncounted(past));
         let state = State {
             ledger: Some(ledger),
+            why: "the ledger is closed".to_owned(),
+            openings: 1,
+            opened_micros: micros(&*clock),
+            last,
             events: Events::default(),
             appended_micros: 0,
             closing: false,
         };
         let (state, was_failing) = (Mutex::new(state), AtomicBool::new(false));
+        let (changed, folder) = (Condvar::new(), folder.to_owned());
         let shared =
-            Arc::new(Shared { state, was_failing, changed: Condvar::new(), clock, random, keep });
+            Shared { state, was_failing, changed, clock, random, keep, folder, tenant, signer };
+        let shared = Arc::new(shared);
         let flusher = std::thread::Builder::new().name("ledger".to_owned()).spawn({
             let shared = Arc::clone(&shared);
             move || shared.flush_until_closed()
@@ -221,7 +247,10 @@ impl Audit {
             touched: &trace.touched,
             outcome: trace.outcome,
         };
-        let mut state = self.shared.state();
+        let mut state = self.shared.mended();
+        if state.ledger.is_none() {
+            return Err(AppendError::Closed(state.why.clone()));
+        }
         let closed = || AppendError::Closed("the ledger is closed".to_owned());
         let ledger = state.ledger.as_mut().ok_or_else(closed)?;
         let was_synced = ledger.is_synced();
@@ -232,10 +261,14 @@ impl Audit {
             state.appended_micros = draft.at_micros;
         }
         state.events = state.events.plus(Events::of(&trace.touched));
+        let openings = state.openings;
         drop(state);
         if let Some(ticket) = ticket {
             let done = ticket.run(); // others append while the disk works
             let mut state = self.shared.state();
+            if state.openings != openings {
+                return Err(AppendError::Closed("the ledger was opened anew meanwhile".to_owned()));
+            }
             state.ledger.as_mut().ok_or_else(closed)?.end_sync(done)?;
         }
         self.shared.changed.notify_one();
@@ -276,9 +309,10 @@ impl Audit {
     /// Signs and syncs all entries so far. Gives the files that hold them, oldest first, and how many
     /// bytes of each: a copy of just these verifies, whatever is appended meanwhile.
     pub fn settled_files(&self) -> Result<Vec<(PathBuf, u64)>, String> {
-        let now = self.shared.clock.now().0.max(0).unsigned_abs();
-        let mut state = self.shared.state();
-        let ledger = state.ledger.as_mut().ok_or("the ledger is closed")?;
+        let now = micros(&*self.shared.clock);
+        let mut state = self.shared.mended();
+        let why = state.why.clone();
+        let ledger = state.ledger.as_mut().ok_or(why)?;
         ledger.settle(now).map_err(|error| error.to_string())?;
         let reader = ledger.reader().map_err(|error| error.to_string())?;
         Ok(reader.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect())
@@ -293,14 +327,14 @@ impl Audit {
         if ledger.is_synced() {
             return (entries, None);
         }
-        let now = self.shared.clock.now().0.max(0).unsigned_abs();
+        let now = micros(&*self.shared.clock);
         let waits = now.saturating_sub(state.appended_micros);
         (entries, Some(Duration::from_micros(waits)))
     }
 
     /// Why no more calls can be recorded; `None` while they can.
     pub fn failure(&self) -> Option<String> {
-        self.shared.state().failure().map(str::to_owned)
+        self.shared.mended().failure().map(str::to_owned)
     }
 
     /// Whether no more calls can be recorded, without waiting: while somebody is at work on the ledger,
@@ -325,7 +359,7 @@ impl Drop for Audit {
             log::event(Level::Error, "the ledger's thread had panicked", &[]);
         }
         let ledger = self.shared.state().ledger.take();
-        let now = self.shared.clock.now().0.max(0).unsigned_abs();
+        let now = micros(&*self.shared.clock);
         match ledger.map(|ledger| ledger.close(now)) {
             Some(Ok(Some(anchor))) => (self.shared.keep)(anchor),
             Some(Err(error)) => {
@@ -342,12 +376,42 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The state, with a ledger that failed opened again if it is time for that. What the disk was told before the
+    /// fault is read anew; a ledger that is shorter than its last checkpoint is not taken (LED-19).
+    fn mended(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        let now = micros(&*self.clock);
+        let since = state.opened_micros;
+        let is_time = now < since || now - since >= REOPEN_MICROS;
+        if state.closing || state.failure().is_none() || !is_time {
+            return state;
+        }
+        state.opened_micros = now;
+        state.last = state.anchor().or(state.last);
+        if let Some(why) = state.ledger.take().and_then(|failed| Some(failed.failure()?.to_owned()))
+        {
+            state.why = why;
+        }
+        let seal = Box::new(self.signer.clone());
+        let with = OpenWith { tenant: self.tenant, seal, anchor: state.last };
+        match Ledger::open(&self.folder, with) {
+            Ok(ledger) => {
+                state.ledger = Some(ledger);
+                state.openings += 1;
+                log::event(Level::Info, "the ledger takes entries again", &[]);
+            }
+            Err(error) => state.why = error.to_string(),
+        }
+        self.changed.notify_one();
+        state
+    }
+
     /// Signs and syncs when either is due. A failure stays in the ledger, which then refuses.
     fn flush_until_closed(&self) {
         let mut state = self.state();
         let mut kept = state.anchor();
         while !state.closing {
-            let now = self.clock.now().0.max(0).unsigned_abs();
+            let now = micros(&*self.clock);
             let due = state.ledger.as_ref().and_then(Ledger::due);
             let Some(due) = due else {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -361,9 +425,13 @@ impl Shared {
             }
             let ticket = state.ledger.as_mut().map(|ledger| ledger.tick(now));
             let Some(Ok(Some(ticket))) = ticket else { continue };
+            let openings = state.openings;
             drop(state);
             let done = ticket.run(); // callers append while the disk works
             state = self.state();
+            if state.openings != openings {
+                continue;
+            }
             if let Some(Err(error)) = state.ledger.as_mut().map(|ledger| ledger.end_sync(done)) {
                 let fields = [("error", Field::Text(&error))];
                 log::event(Level::Error, "the ledger could not be synced", &fields);

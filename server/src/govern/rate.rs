@@ -53,6 +53,11 @@ pub fn key_of(name: &[u8]) -> Key {
     key
 }
 
+/// The key of what peers of one site do together: of an address, or of the prefix of one of IPv6.
+pub fn key_of_site(what: &str, peer: IpAddr) -> Key {
+    key_of(&[what.as_bytes(), b"\0", &key_of_peer(peer)].concat())
+}
+
 /// How many calls: so many at once, and one more each so many nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {

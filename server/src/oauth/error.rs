@@ -44,11 +44,15 @@ pub enum ErrorCode {
     InvalidRedirectUri,
     /// What a client says of itself is not taken.
     InvalidClientMetadata,
+    /// A request that is a signed object is not taken (RFC 9101, section 6).
+    RequestNotSupported,
+    /// Nor one that lies elsewhere.
+    RequestUriNotSupported,
 }
 
 impl ErrorCode {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::InvalidRequest,
         Self::InvalidClient,
         Self::InvalidGrant,
@@ -62,6 +66,8 @@ impl ErrorCode {
         Self::TemporarilyUnavailable,
         Self::InvalidRedirectUri,
         Self::InvalidClientMetadata,
+        Self::RequestNotSupported,
+        Self::RequestUriNotSupported,
     ];
 
     /// The code on the wire.
@@ -80,6 +86,8 @@ impl ErrorCode {
             Self::TemporarilyUnavailable => "temporarily_unavailable",
             Self::InvalidRedirectUri => "invalid_redirect_uri",
             Self::InvalidClientMetadata => "invalid_client_metadata",
+            Self::RequestNotSupported => "request_not_supported",
+            Self::RequestUriNotSupported => "request_uri_not_supported",
         }
     }
 

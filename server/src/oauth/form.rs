@@ -12,6 +12,9 @@ use super::error::{ErrorCode, OAuthError};
 const PARAMETERS_MAX: usize = 64;
 /// Bytes of all parameters as they are sent. A request head holds twice as many.
 pub const FORM_BYTES_MAX: usize = 8 * 1024;
+/// Bytes of the form of `/authorize`. It carries what came in a query, sealed and in base64, which has four digits for
+/// each three bytes.
+pub const SIGN_IN_FORM_BYTES_MAX: usize = 2 * FORM_BYTES_MAX;
 const FORM_TYPE: &str = "application/x-www-form-urlencoded";
 /// The parameter that may stand twice by its own specification (RFC 8707), and not here: there is one resource.
 const RESOURCE: &str = "resource";
@@ -34,12 +37,21 @@ impl Form {
         content_types: impl IntoIterator<Item = &'a str>,
         body: &[u8],
     ) -> Result<Self, OAuthError> {
+        Self::of_body_within(content_types, body, FORM_BYTES_MAX)
+    }
+
+    /// The same of a body that may have so many bytes.
+    pub(super) fn of_body_within<'a>(
+        content_types: impl IntoIterator<Item = &'a str>,
+        body: &[u8],
+        bytes_max: usize,
+    ) -> Result<Self, OAuthError> {
         let mut types = content_types.into_iter();
         let is_form = types.next().is_some_and(is_form_type) && types.next().is_none();
         if !is_form {
             return Err(invalid(&format!("the body must be of the type {FORM_TYPE}")));
         }
-        let form = Self::read(body)?;
+        let form = Self::read(body, bytes_max)?;
         form.each_once()?;
         Ok(form)
     }
@@ -50,12 +62,12 @@ impl Form {
     /// # Errors
     /// `invalid_request` for too much, and for what is not in the form.
     pub fn of_query(query: Option<&str>) -> Result<Self, OAuthError> {
-        Self::read(query.unwrap_or_default().as_bytes())
+        Self::read(query.unwrap_or_default().as_bytes(), FORM_BYTES_MAX)
     }
 
-    fn read(bytes: &[u8]) -> Result<Self, OAuthError> {
-        if bytes.len() > FORM_BYTES_MAX {
-            return Err(invalid(&format!("the parameters have more than {FORM_BYTES_MAX} bytes")));
+    fn read(bytes: &[u8], bytes_max: usize) -> Result<Self, OAuthError> {
+        if bytes.len() > bytes_max {
+            return Err(invalid(&format!("the parameters have more than {bytes_max} bytes")));
         }
         let mut parameters = Vec::new();
         for (number, pair) in bytes.split(|&byte| byte == b'&').enumerate() {

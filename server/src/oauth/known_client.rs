@@ -56,7 +56,7 @@ impl KnownClient {
         let redirects = client.redirect_uris.iter().filter_map(|uri| Redirect::parse(uri).ok());
         Self {
             redirects: redirects.collect(),
-            name: Some(client.name),
+            name: Some(client.name).filter(|name| !name.is_empty()),
             host: None,
             auth_method: AuthMethod::named(&client.auth_method).unwrap_or(AuthMethod::None),
             secret: client.secret,

@@ -84,6 +84,11 @@ impl Places {
         self.resource.as_str()
     }
 
+    /// Whether browsers reach it by TLS: the listener's own, or that of what stands before it.
+    pub fn has_tls(&self) -> bool {
+        self.resource.scheme() == "https"
+    }
+
     /// Where the resource's document is: what challenges point to.
     pub fn resource_metadata(&self) -> String {
         format!("{}{RESOURCE_DOCUMENT}{}", self.issuer, self.resource.path())

@@ -5,6 +5,8 @@
 //! store's.
 
 mod addresses;
+mod asker;
+pub mod authorize;
 pub mod challenge;
 mod client_auth;
 mod client_document;
@@ -19,8 +21,10 @@ pub mod pages;
 mod pkce;
 mod redirect;
 mod register;
+pub mod registration;
+pub mod revoke;
 mod scopes;
-pub mod token_endpoint;
+pub mod token;
 mod uri;
 
 pub use addresses::is_public;
@@ -29,7 +33,7 @@ pub use client_document::{ClientDocument, ClientUrl, DocumentFault};
 pub use client_documents::{ClientDocuments, DOCUMENTS_MAX, FETCHES_MAX};
 pub use error::{ErrorCode, OAuthError};
 pub use fetch::{Fetch, FetchFault, Fetched, HttpFetch};
-pub use form::{FORM_BYTES_MAX, Form};
+pub use form::{FORM_BYTES_MAX, Form, SIGN_IN_FORM_BYTES_MAX};
 pub use known_client::{ClientTrouble, KnownClient, known_client};
 pub use metadata::Places;
 pub use pkce::Challenge;

@@ -1,7 +1,8 @@
 //! Administration: workspaces, their keys, clients, plans and quotas.
 //!
-//! Every act goes through `administer`, whether a server has the data or a command: it leaves an entry in the
-//! operator's ledger before it begins, and another one if it was refused. Must not know how an act was sent.
+//! Every act goes through `administer`, whether a server has the data or a command. One that changes something leaves
+//! an entry in the operator's ledger before it begins; each leaves one that says how it ended. Must not know how an
+//! act was sent.
 
 mod act;
 mod keys;
@@ -11,14 +12,14 @@ mod tenants;
 use std::fmt;
 use std::path::Path;
 
-use engine::Micros;
 use engine::ledger::{Decision, Outcome};
+use engine::{Micros, hex};
 use serde_json::{Map, Value, json};
 
 use self::act::Act;
 use crate::app::{self, StartError};
 use crate::config::Config;
-use crate::control::{Control, ControlError, Tenant, TenantState};
+use crate::control::{Control, ControlError, LISTED_MAX, Tenant, TenantState};
 use crate::govern::{Audit, Trace, hash_arguments};
 use crate::names;
 use crate::net::Response;
@@ -138,14 +139,20 @@ fn administer(office: &Office<'_>, raw: &Map<String, Value>) -> Result<Value, Ad
     let raw = Value::Object(raw.clone());
     let (tool, done) = match Act::parse(&raw) {
         Ok(act) => {
-            office.record(act.tool(), &raw, Outcome::Done)?;
-            (act.tool(), office.run(act))
+            let tool = act.tool();
+            if let Some(begun) = act.begun() {
+                office.record(begun, &raw, Outcome::Done)?;
+            }
+            (tool, office.run(act))
         }
         Err(error) => ("recalld admin", Err(error)),
     };
-    if let Err(error) = &done {
-        office.record(tool, &raw, error.outcome())?;
-    }
+    let outcome = done.as_ref().err().map_or(Outcome::Done, AdminError::outcome);
+    office.record(tool, &raw, outcome).map_err(|unrecorded| match &done {
+        // That it began is on record, and that how it ended is not.
+        Ok(_) => AdminError::Failed(format!("it was done, but {unrecorded}")),
+        Err(why) => AdminError::Failed(format!("{why}; and {unrecorded}")),
+    })?;
     done
 }
 
@@ -181,7 +188,7 @@ impl Office<'_> {
             Act::TenantShow(of) => Ok(shown(&self.living(&of.slug)?)),
             Act::TenantSuspend(of) => self.suspend_tenant(&of.slug),
             Act::TenantResume(of) => self.resume_tenant(&of.slug),
-            Act::TenantDelete(of) => self.delete_tenant(&of.slug),
+            Act::TenantDelete(of) => self.delete_tenant(&of),
             Act::KeyIssue(new) => self.issue_key(&new),
             Act::KeyRotate(of) => self.rotate_key(&of.slug),
             Act::KeyRevoke(of) => self.revoke_key(&of.slug, &of.id),
@@ -192,9 +199,20 @@ impl Office<'_> {
             Act::PlanList(_) => Ok(self.list_plans()),
             Act::PlanShow(of) => self.show_plan(&of.name),
             Act::PlanSet(of) => self.set_plan(&of.slug, &of.name),
+            Act::AnchorList(page) => self.list_anchors(page.after.as_deref()),
             Act::QuotaShow(of) => self.show_quota(&of.slug),
             Act::QuotaSet(of) => self.set_quota(&of.slug, of.calls),
         }
+    }
+
+    /// The last checkpoints of ledgers that are on record.
+    fn list_anchors(&self, after: Option<&str>) -> Result<Value, AdminError> {
+        let found = self.control.anchors(after, LISTED_MAX)?;
+        let last = found.last().map(|(workspace, _)| workspace.clone());
+        let shown = found.into_iter().map(|(workspace, last)| {
+            json!({"workspace": workspace, "seq": last.seq, "head": hex(&last.head)})
+        });
+        Ok(page("anchors", shown.collect(), last))
     }
 
     /// The workspace, if it is there and not deleted.
@@ -224,6 +242,6 @@ fn time(seconds: u64) -> String {
 
 /// A page of a list, and after what the next one begins; null after the last.
 fn page(name: &str, entries: Vec<Value>, last: Option<String>) -> Value {
-    let is_full = entries.len() >= crate::control::LISTED_MAX;
+    let is_full = entries.len() >= LISTED_MAX;
     json!({name: entries, "next": last.filter(|_| is_full)})
 }

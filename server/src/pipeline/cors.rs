@@ -164,10 +164,11 @@ pub(super) fn is_options(call: &Call) -> bool {
     call.request.method == Method::Options
 }
 
-/// Routes that pages of listed origins may ask; the operator's own never are. Those of the authorization server say
-/// themselves who may.
+/// Routes that pages of listed origins may ask; the operator's own never are, nor what people sign in by. Those of
+/// the authorization server say themselves who may.
 pub(super) fn is_shareable(route: &Route) -> bool {
-    route.on != On::Local && !matches!(route.target, Target::OAuth(_) | Target::OAuthForm(_))
+    let is_sign_in = matches!(route.target, Target::SignIn(_));
+    route.on != On::Local && !route.target.is_for_any_page() && !is_sign_in
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::mcp::{self, Endpoint};
 use crate::mcp_host::{Product, Visitor};
 use crate::metrics::Stage;
 use crate::net::{Admission, Answered, Call, Counters, ListenerId, Reply, Response, Service};
-use crate::oauth::FORM_BYTES_MAX;
+use crate::oauth::{FORM_BYTES_MAX, REGISTRATION_BYTES_MAX, SIGN_IN_FORM_BYTES_MAX};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest;
@@ -121,6 +121,8 @@ impl Pipeline {
             Target::Document(answer) => Err(answer()),
             // These may ask the control store.
             Target::OAuth(_) | Target::OAuthForm(_) => Ok(FORM_BYTES_MAX),
+            Target::Registration(_) => Ok(REGISTRATION_BYTES_MAX),
+            Target::SignIn(_) => Ok(SIGN_IN_FORM_BYTES_MAX),
             Target::Api(operation) if operation.body.is_some() => match body_bytes {
                 0..=API_BODY_BYTES_MAX => Ok(API_BODY_BYTES_MAX),
                 _ => Err(rest::body_too_large().into()),
@@ -190,9 +192,10 @@ impl Service for Pipeline {
                     reply.send(self.run(operator::admin::serve_admin, &caller, &call));
                 }
                 Target::Document(answer) => reply.send(answer()),
-                Target::OAuth(answer) | Target::OAuthForm(answer) => {
-                    reply.send(answer(&self.parts, &call));
-                }
+                Target::OAuth(answer)
+                | Target::OAuthForm(answer)
+                | Target::Registration(answer)
+                | Target::SignIn(answer) => reply.send(answer(&self.parts, &call)),
                 Target::Mcp => match Visitor::of(caller, call.request.query()) {
                     Ok(visitor) => self.mcp.serve(&call, visitor, reply),
                     Err(fault) => reply.send(mcp::refusal(&Json::Null, &fault)),

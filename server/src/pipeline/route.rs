@@ -3,7 +3,7 @@
 use super::authenticate::Gate;
 use super::{HOSTED, LOCAL, Refusal, cors};
 use crate::net::{Call, Method, Reply, Response};
-use crate::oauth::{endpoints, metadata, token_endpoint};
+use crate::oauth::{authorize, endpoints, metadata, registration, revoke, token};
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest::{self, Operation, operations};
@@ -20,6 +20,10 @@ pub enum Target {
     OAuth(fn(&Parts, &Call) -> Response),
     /// An endpoint of the authorization server that takes a form.
     OAuthForm(fn(&Parts, &Call) -> Response),
+    /// The endpoint that takes what a client says of itself.
+    Registration(fn(&Parts, &Call) -> Response),
+    /// A page of the sign-in, which no other page may ask; may wait for a stranger's server.
+    SignIn(fn(&Parts, &Call) -> Response),
     /// The MCP endpoint.
     Mcp,
     /// A question of the operator's.
@@ -45,6 +49,11 @@ impl Target {
         }
     }
 
+    /// Whether pages of every origin may ask it.
+    pub fn is_for_any_page(&self) -> bool {
+        matches!(self, Self::OAuth(_) | Self::OAuthForm(_) | Self::Registration(_))
+    }
+
     /// Whether it may take hours, or wait that long.
     fn takes_long(&self) -> bool {
         match self {
@@ -53,6 +62,8 @@ impl Target {
             | Self::Document(_)
             | Self::OAuth(_)
             | Self::OAuthForm(_)
+            | Self::Registration(_)
+            | Self::SignIn(_)
             | Self::Mcp
             | Self::OperatorRecall
             | Self::OperatorAdmin => false,
@@ -169,13 +180,11 @@ pub static ROUTES: &[Route] = &[
     published(metadata::SERVER_DOCUMENT),
     published(metadata::RESOURCE_DOCUMENT),
     published(metadata::MCP_RESOURCE_DOCUMENT),
-    Route {
-        method: Method::Post,
-        path: metadata::TOKEN,
-        gate: Gate::Open,
-        on: On::Hosted,
-        target: Target::OAuthForm(token_endpoint::token),
-    },
+    sign_in(Method::Get, authorize::begin),
+    sign_in(Method::Post, authorize::decide),
+    asked(metadata::TOKEN, Target::OAuthForm(token::token)),
+    asked(metadata::REVOKE, Target::OAuthForm(revoke::revoke)),
+    asked(metadata::REGISTER, Target::Registration(registration::register)),
     mcp(Method::Post),
     mcp(Method::Get),
     mcp(Method::Delete),
@@ -249,6 +258,15 @@ const fn mcp(method: Method) -> Route {
     Route { method, path: "/mcp", gate, on: On::Both, target: Target::Mcp }
 }
 
+const fn asked(path: &'static str, target: Target) -> Route {
+    Route { method: Method::Post, path, gate: Gate::Open, on: On::Hosted, target }
+}
+
+const fn sign_in(method: Method, answer: fn(&Parts, &Call) -> Response) -> Route {
+    let (gate, on) = (Gate::Open, On::Hosted);
+    Route { method, path: metadata::AUTHORIZE, gate, on, target: Target::SignIn(answer) }
+}
+
 const fn published(path: &'static str) -> Route {
     let target = Target::OAuth(endpoints::document);
     Route { method: Method::Get, path, gate: Gate::Open, on: On::Hosted, target }
@@ -256,13 +274,13 @@ const fn published(path: &'static str) -> Route {
 
 /// The position of a request's row, for counting; one past the last where it has none.
 pub(super) fn position(call: &Call) -> u16 {
-    let (method, path) = (asked(call), call.request.path());
+    let (method, path) = (method_of(call), call.request.path());
     let at = ROUTES.iter().position(|route| route.method == *method && route.path == path);
     u16::try_from(at.unwrap_or(ROUTES.len())).expect("some dozens of routes")
 }
 
 /// The method whose row is meant: that of `GET` answers `HEAD` as well.
-fn asked(call: &Call) -> &Method {
+fn method_of(call: &Call) -> &Method {
     match &call.request.method {
         Method::Head => &Method::Get,
         other => other,
@@ -277,7 +295,7 @@ pub(super) fn name(position: u16) -> (&'static str, &'static str) {
 
 /// Whether this is a plain `GET /health`.
 pub(super) fn is_health(call: &Call) -> bool {
-    *asked(call) == Method::Get && call.request.path() == "/health"
+    *method_of(call) == Method::Get && call.request.path() == "/health"
 }
 
 /// Whether this is for `/mcp` without a query.
@@ -305,7 +323,7 @@ pub(super) fn is_shared(call: &Call) -> bool {
 /// Whether pages of every origin may ask this path: what the authorization server tells is for any client.
 pub(super) fn is_for_any_page(call: &Call) -> bool {
     let mut here = ROUTES.iter().filter(|route| is_here(route, call));
-    here.any(|route| matches!(route.target, Target::OAuth(_) | Target::OAuthForm(_)))
+    here.any(|route| route.target.is_for_any_page())
 }
 
 /// The methods of the rows that are wanted, in order of the alphabet: each once, with `HEAD` beside `GET`, and
@@ -327,7 +345,7 @@ pub(super) fn methods(wanted: impl Fn(&Route) -> bool) -> Vec<&'static str> {
 /// The row of a request: 404 for an unknown path, 405 for a known one with another method.
 pub(super) fn find(call: &Call) -> Result<&'static Route, Refusal> {
     let here = |route: &Route| is_here(route, call);
-    let asked = asked(call);
+    let asked = method_of(call);
     if let Some(route) = ROUTES.iter().find(|route| here(route) && route.method == *asked) {
         return Ok(route);
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::{Compacted, Indexed, Pace, Store, UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, WriteError};
+use engine::{Compacted, Indexed, Pace, Store, UPKEEP_CPU_PERCENT, WriteError};
 
 use super::{Shared, Slot, State};
 use crate::log::{self, Level, Value};
@@ -28,13 +28,14 @@ pub(super) fn run(shared: &Arc<Shared>) {
             let Ok(kept) = kept else {
                 let fields = [("workspace", Value::Text(&workspace.name))];
                 log::event(Level::Error, "the upkeep of a store panicked", &fields);
+                shared.try_later(&workspace.name);
                 continue;
             };
             if let Err(error) = kept {
                 let fields =
                     [("workspace", Value::Text(&workspace.name)), ("error", Value::Text(&error))];
-                let what = "a store could not be kept; tried again after its next change";
-                log::event(Level::Warn, what, &fields);
+                log::event(Level::Warn, "a store could not be kept; tried again", &fields);
+                shared.try_later(&workspace.name);
             }
         }
         shared.close_idle(shared.bounds.idle_max);
@@ -53,17 +54,31 @@ impl Shared {
     /// The workspaces that have changed, none after a pause; `None` when all is over.
     fn wait_for_work(&self) -> Option<Vec<String>> {
         let nothing = |state: &mut State| !state.is_over && !state.has_news();
-        let waited = self.changed.wait_timeout_while(self.state(), UPKEEP_PAUSE, nothing);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(self.state(), self.bounds.pause, nothing);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if state.is_over {
             return None;
         }
-        let has_changed = |slot: &Slot| match slot {
-            Slot::Open(open) => open.has_news.swap(false, Ordering::AcqRel),
-            Slot::Moving => false,
+        let now = Instant::now();
+        let is_wanted = |slot: &mut Slot| {
+            let Slot::Open(open) = slot else { return false };
+            let is_due = open.again_at.take_if(|at| now >= *at).is_some();
+            let is_wanted = open.has_news.swap(false, Ordering::AcqRel) || is_due;
+            if is_wanted {
+                open.again_at = None;
+            }
+            is_wanted
         };
-        let changed = state.slots.iter().filter(|(_, slot)| has_changed(slot));
-        Some(changed.map(|(name, _)| name.clone()).collect())
+        let wanted =
+            state.slots.iter_mut().filter_map(|(name, slot)| is_wanted(slot).then(|| name.clone()));
+        Some(wanted.collect())
+    }
+
+    /// Has a store looked at again after a pause, unless somebody changes it before.
+    pub(super) fn try_later(&self, name: &str) {
+        if let Some(Slot::Open(open)) = self.state().slots.get_mut(name) {
+            open.again_at = Some(Instant::now() + self.bounds.pause);
+        }
     }
 
     /// Waits; false when all is over.

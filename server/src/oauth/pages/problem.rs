@@ -107,7 +107,8 @@ fn words(problem: Problem) -> Words {
         Problem::Forged => (
             400,
             "This form is not one of ours",
-            "It was changed on its way, or did not come from this service.",
+            "It was changed on its way, did not come from this service, or is from before the service was started \
+             again.",
             AGAIN,
         ),
         Problem::OtherBrowser => (
@@ -135,9 +136,12 @@ fn words(problem: Problem) -> Words {
             "The application has its answer. You can close this page and go back to it.",
             "If the application still waits, begin again there.",
         ),
-        Problem::TooMany { .. } => {
-            (429, "Too many attempts", "There were too many wrong workspaces or access keys.", "")
-        }
+        Problem::TooMany { .. } => (
+            429,
+            "Too many attempts",
+            "There were too many attempts to sign in from your network, to this workspace, or with this key.",
+            "",
+        ),
         Problem::Unavailable { .. } => (
             503,
             "Not available now",

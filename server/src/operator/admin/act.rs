@@ -21,7 +21,7 @@ pub(super) enum Act {
     #[serde(rename = "tenant resume")]
     TenantResume(OfTenant),
     #[serde(rename = "tenant delete")]
-    TenantDelete(OfTenant),
+    TenantDelete(Removal),
     #[serde(rename = "key issue")]
     KeyIssue(NewKey),
     #[serde(rename = "key rotate")]
@@ -42,6 +42,8 @@ pub(super) enum Act {
     PlanShow(OfPlan),
     #[serde(rename = "plan set")]
     PlanSet(PlanOfTenant),
+    #[serde(rename = "anchor list")]
+    AnchorList(Page),
     #[serde(rename = "quota show")]
     QuotaShow(OfTenant),
     #[serde(rename = "quota set")]
@@ -62,6 +64,14 @@ pub(super) struct Page {
 #[serde(deny_unknown_fields)]
 pub(super) struct OfTenant {
     pub(super) slug: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Removal {
+    pub(super) slug: String,
+    /// The same once more.
+    pub(super) confirm: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -148,8 +158,34 @@ impl Act {
             Self::PlanList(_) => "recalld plan list",
             Self::PlanShow(_) => "recalld plan show",
             Self::PlanSet(_) => "recalld plan set",
+            Self::AnchorList(_) => "recalld ledger anchors",
             Self::QuotaShow(_) => "recalld quota show",
             Self::QuotaSet(_) => "recalld quota set",
+        }
+    }
+
+    /// Its name in the ledger before it begins, where it changes something.
+    pub(super) fn begun(&self) -> Option<&'static str> {
+        match self {
+            Self::TenantCreate(_) => Some("recalld tenant create: begun"),
+            Self::TenantSuspend(_) => Some("recalld tenant suspend: begun"),
+            Self::TenantResume(_) => Some("recalld tenant resume: begun"),
+            Self::TenantDelete(_) => Some("recalld tenant delete: begun"),
+            Self::KeyIssue(_) => Some("recalld key issue: begun"),
+            Self::KeyRotate(_) => Some("recalld key rotate: begun"),
+            Self::KeyRevoke(_) => Some("recalld key revoke: begun"),
+            Self::KeyRotateSigning(_) => Some("recalld key rotate-signing: begun"),
+            Self::ClientRevoke(_) => Some("recalld client revoke: begun"),
+            Self::PlanSet(_) => Some("recalld plan set: begun"),
+            Self::QuotaSet(_) => Some("recalld quota set: begun"),
+            Self::TenantList(_)
+            | Self::TenantShow(_)
+            | Self::KeyList(_)
+            | Self::ClientList(_)
+            | Self::PlanList(_)
+            | Self::PlanShow(_)
+            | Self::AnchorList(_)
+            | Self::QuotaShow(_) => None,
         }
     }
 }

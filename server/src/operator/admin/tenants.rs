@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::act::NewTenant;
+use super::act::{NewTenant, Removal};
 use super::{AdminError, Office, page, shown};
 use crate::control::{self, LISTED_MAX, Tenant, TenantState};
 use crate::data_dir::tenant_dir;
@@ -77,7 +77,12 @@ impl Office<'_> {
     }
 
     /// Revokes all, then removes the store. Again, it removes what is left.
-    pub(super) fn delete_tenant(&self, slug: &str) -> Result<Value, AdminError> {
+    pub(super) fn delete_tenant(&self, of: &Removal) -> Result<Value, AdminError> {
+        let slug = &*of.slug;
+        if of.confirm != slug {
+            let why = format!("say the name again, {slug}; what is deleted cannot be brought back");
+            return Err(AdminError::wrong("confirm", why));
+        }
         let found = self.control.find_tenant(slug)?;
         let found =
             found.ok_or_else(|| AdminError::No(format!("there is no workspace {slug:?}")))?;

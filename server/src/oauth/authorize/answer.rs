@@ -1,0 +1,69 @@
+//! Where the answer to an authorization request goes: to its client by a redirect, or on a page to whoever is there.
+
+use crate::limits::RETRY_AFTER_SECONDS;
+use crate::net::Response;
+use crate::oauth::error::OAuthError;
+use crate::oauth::pages::{Problem, problem};
+use crate::oauth::redirect::Redirect;
+
+/// Where a client has its answer, and what it wants to read there. Only of a client and a redirect URI that are known
+/// to be good.
+pub(super) struct Back {
+    /// The address, as it was presented.
+    pub redirect: Redirect,
+    /// The client's own, back to the letter.
+    pub state: Option<String>,
+}
+
+/// Why an authorization request is not shown, or not answered by a code.
+pub(super) enum Refused {
+    /// On a page: the client is not told.
+    OnPage(Problem),
+    /// To the client, by this address.
+    ToClient(String),
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self::OnPage(problem)
+    }
+}
+
+impl Refused {
+    /// The answer.
+    pub(super) fn response(self) -> Response {
+        match self {
+            Self::OnPage(which) => problem(which),
+            Self::ToClient(address) => see(address),
+        }
+    }
+}
+
+impl Back {
+    /// The answer that brings a code.
+    pub(super) fn with_code(&self, code: &str, issuer: &str) -> Response {
+        see(self.redirect.with_code(code, self.state.as_deref(), issuer))
+    }
+
+    /// That the client is told of an error.
+    pub(super) fn refused(&self, error: &OAuthError, issuer: &str) -> Refused {
+        Refused::ToClient(self.redirect.with_error(error, self.state.as_deref(), issuer))
+    }
+}
+
+/// 303, so that a browser that has sent a form follows with GET and without it (RFC 9110, section 15.4.4).
+fn see(address: String) -> Response {
+    Response::empty(303)
+        .header("location", address)
+        .header("cache-control", "no-store")
+        .header("pragma", "no-cache")
+        .header("referrer-policy", "no-referrer")
+        .header("x-content-type-options", "nosniff")
+        .header("content-security-policy", "default-src 'none'; frame-ancestors 'none'")
+        .header("x-frame-options", "DENY")
+}
+
+/// Something that it takes is not there at the moment.
+pub(super) fn unavailable() -> Problem {
+    Problem::Unavailable { wait_seconds: RETRY_AFTER_SECONDS }
+}

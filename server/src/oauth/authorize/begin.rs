@@ -1,0 +1,62 @@
+//! `GET /authorize`: the page on which a person decides.
+
+use super::answer::Refused;
+use super::asked::Asked;
+use crate::authority::Authority;
+use crate::net::{Call, Response};
+use crate::oauth::pages::{
+    Browser, Client, Fault, NoBrowser, Problem, Sealed, SignIn, problem, sign_in,
+};
+use crate::parts::Parts;
+use crate::pipeline::Refusal;
+use crate::tools::Scope;
+
+/// Answers `GET /authorize`. May fetch the document of a client: for workers.
+pub fn begin(parts: &Parts, call: &Call) -> Response {
+    let Some(authority) = &parts.authority else {
+        return Refusal::new(404, "Not Found").into();
+    };
+    let shown = show_first(parts, authority, call);
+    shown.unwrap_or_else(Refused::response)
+}
+
+fn show_first(parts: &Parts, authority: &Authority, call: &Call) -> Result<Response, Refused> {
+    let query = call.request.query();
+    let asked = Asked::read(parts, authority, query)?;
+    let has_tls = authority.places.has_tls();
+    let browser = match Browser::of(&call.request.headers, has_tls) {
+        Ok(browser) => browser,
+        Err(NoBrowser::Twice) => return Ok(problem(Problem::CookieTwice)),
+        Err(NoBrowser::Missing | NoBrowser::Malformed) => Browser::new(&*parts.random),
+    };
+    let (query, now) = (query.unwrap_or_default(), parts.clock.now());
+    let sealed = authority.sealer.seal(&browser, query, now, &*parts.random);
+    let sealed = sealed.map_err(|_| Problem::BadRequest)?;
+    // Again for one who has it: it must last for the whole of this sign-in.
+    Ok(page(parts, &asked, &sealed, "", None).header("set-cookie", browser.set_cookie(has_tls)))
+}
+
+/// The page: first, or again with what was wrong.
+pub(super) fn page(
+    parts: &Parts,
+    asked: &Asked,
+    sealed: &Sealed,
+    workspace: &str,
+    fault: Option<Fault>,
+) -> Response {
+    let scopes: Vec<Scope> = asked.wanted.scopes.iter().collect();
+    sign_in(&SignIn {
+        client: Client {
+            name: &asked.name(),
+            host: asked.client.host.as_deref(),
+            is_local_only: asked.client.is_local_only(),
+        },
+        destination: &asked.destination,
+        scopes: &scopes,
+        key_prefix: parts.config.oauth.key_prefix.as_str(),
+        request: &sealed.request,
+        csrf: &sealed.csrf,
+        workspace,
+        fault,
+    })
+}

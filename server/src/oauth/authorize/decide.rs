@@ -1,0 +1,290 @@
+//! `POST /authorize`: what a person decided, and the key that they showed.
+//!
+//! Owns the order (OAU-44 to OAU-51): where the form comes from, whether it is ours and of this browser, what was
+//! asked, the decision, the key; then one code for one form.
+
+use std::time::Instant;
+
+use engine::ledger::{Decision, Outcome};
+use serde_json::json;
+
+use super::OPERATION;
+use super::answer::{Back, Refused, unavailable};
+use super::asked::Asked;
+use super::attempts::Attempt;
+use super::begin::page;
+use super::complete::NotBegun;
+use crate::auth::Secret;
+use crate::authority::Authority;
+use crate::control::{CodeRequest, Credential, CredentialFault, Kind, SignInError, Tenant};
+use crate::govern::plans::Plan;
+use crate::govern::rate::key_of;
+use crate::govern::{Trace, hash_arguments};
+use crate::log::{self, Level, Value};
+use crate::net::{Call, Response};
+use crate::oauth::error::{ErrorCode, OAuthError};
+use crate::oauth::form::{Form, SIGN_IN_FORM_BYTES_MAX};
+use crate::oauth::pages::{Browser, Fault, NoBrowser, OpenError, Opened, Problem, Sealed, fields};
+use crate::oauth::scopes::Scopes;
+use crate::parts::Parts;
+use crate::pipeline::Refusal;
+use crate::tools::{BY_SCOPE, Scope};
+
+/// What whoever signs in must have.
+const KINDS: [Kind; 2] = [Kind::Once, Kind::User];
+/// The rule in the ledger where a person said no.
+const BY_PERSON: &str = "person";
+/// The rule where the key was not good.
+const BY_CREDENTIAL: &str = "credential";
+
+/// Answers `POST /authorize`. May fetch the document of a client: for workers.
+pub fn decide(parts: &Parts, call: &Call) -> Response {
+    let Some(authority) = &parts.authority else {
+        return Refusal::new(404, "Not Found").into();
+    };
+    let decided = Sent::read(parts, authority, call).and_then(|sent| match sent.decision {
+        Choice::Refuse => Err(sent.refuse()),
+        Choice::Allow => sent.allow(),
+    });
+    decided.unwrap_or_else(Refused::response)
+}
+
+/// A form of ours, of this browser, for a request that is not complete.
+struct Sent<'a> {
+    parts: &'a Parts,
+    authority: &'a Authority,
+    call: &'a Call,
+    form: Form,
+    sealed: Sealed,
+    opened: Opened,
+    asked: Asked,
+    decision: Choice,
+}
+
+#[derive(Clone, Copy)]
+enum Choice {
+    Allow,
+    Refuse,
+}
+
+/// A key that is good in the workspace that was named.
+struct Signed<'a> {
+    credential: Credential,
+    tenant: Tenant,
+    plan: &'a Plan,
+}
+
+impl<'a> Sent<'a> {
+    fn read(parts: &'a Parts, authority: &'a Authority, call: &'a Call) -> Result<Self, Refused> {
+        let headers = &call.request.headers;
+        if !is_from_here(call, authority.places.issuer()) {
+            return Err(Problem::Forged.into());
+        }
+        let types = headers.get_all("content-type");
+        let form = Form::of_body_within(types, &call.request.body, SIGN_IN_FORM_BYTES_MAX);
+        let form = form.map_err(|_| Problem::BadRequest)?;
+        let browser =
+            Browser::of(headers, authority.places.has_tls()).map_err(|why| match why {
+                NoBrowser::Twice => Problem::CookieTwice,
+                NoBrowser::Missing | NoBrowser::Malformed => Problem::OtherBrowser,
+            })?;
+        let field = |name| form.get(name).unwrap_or_default().to_owned();
+        let sealed = Sealed { request: field(fields::REQUEST), csrf: field(fields::CSRF) };
+        let now = parts.clock.now();
+        let opened = authority.sealer.open(&browser, &sealed.request, &sealed.csrf, now);
+        let opened = opened.map_err(|why| match why {
+            OpenError::Forged => Problem::Forged,
+            OpenError::Expired => Problem::Expired,
+            OpenError::OtherBrowser => Problem::OtherBrowser,
+        })?;
+        if authority.complete.has(&opened) {
+            return Err(Problem::AlreadyComplete.into());
+        }
+        let decision = match form.get(fields::DECISION) {
+            Some(fields::ALLOW) => Choice::Allow,
+            Some(fields::REFUSE) => Choice::Refuse,
+            _ => return Err(Problem::BadRequest.into()),
+        };
+        // Again: client, redirect and settings may have changed meanwhile.
+        let asked = Asked::read(parts, authority, Some(&opened.parameters))?;
+        Ok(Self { parts, authority, call, form, sealed, opened, asked, decision })
+    }
+
+    /// What was typed into a field; spaces around it come with pasting.
+    fn typed(&self, name: &str) -> &str {
+        self.form.get(name).unwrap_or_default().trim()
+    }
+
+    fn refuse(&self) -> Refused {
+        let workspace = self.typed(fields::WORKSPACE);
+        // What has an entry takes from a budget, so that nobody fills a stranger's ledger.
+        if !workspace.is_empty() && self.failed(workspace).is_ok() {
+            self.note(workspace, BY_PERSON);
+        }
+        let error = OAuthError::new(ErrorCode::AccessDenied, "the person said no");
+        self.asked.back.refused(&error, self.authority.places.issuer())
+    }
+
+    fn allow(&self) -> Result<Response, Refused> {
+        let (workspace, key) = (self.typed(fields::WORKSPACE), self.typed(fields::KEY));
+        match (workspace.is_empty(), key.is_empty()) {
+            (true, true) => return Ok(self.again(Fault::Neither)),
+            (true, false) => return Ok(self.again(Fault::NoWorkspace)),
+            (false, true) => return Ok(self.again(Fault::NoKey)),
+            (false, false) => {}
+        }
+        let Some(signed) = self.signed(workspace, key)? else { return self.wrong(workspace) };
+        let issuer = self.authority.places.issuer();
+        let granted = self.asked.wanted.scopes.granted(&signed.scopes());
+        let granted = granted.map_err(|error| self.asked.back.refused(&error, issuer))?;
+        self.limit(&signed)?;
+        // Opened before anything is spent: without a ledger there is no code.
+        let open = self.parts.tenants.open(&signed.tenant.slug);
+        let open = open.map_err(|why| failed("a workspace could not be opened", &why))?;
+        self.authority.complete.begin(&self.opened, self.parts.clock.now()).map_err(
+            |why| match why {
+                NotBegun::Before => Problem::AlreadyComplete,
+                NotBegun::Full => unavailable(),
+            },
+        )?;
+        let code = match self.put_code(&signed, key, &granted) {
+            Ok(code) => code,
+            Err(why) => {
+                self.authority.complete.give_up(&self.opened);
+                return self.without_code(workspace, &why);
+            }
+        };
+        let trace = self.trace(&signed, &granted);
+        let recorded = open.audit.record(&trace, true);
+        recorded.map_err(|why| failed("a sign-in could not be recorded", &why))?;
+        Ok(self.asked.back.with_code(code.expose(), issuer))
+    }
+
+    /// Whose key it is; `None` where it is not good in this workspace, for whatever reason.
+    fn signed(&self, workspace: &str, key: &str) -> Result<Option<Signed<'a>>, Refused> {
+        let (credential, tenant) = match self.parts.control.find_credential(key.as_bytes(), &KINDS)
+        {
+            Ok(found) => found,
+            Err(CredentialFault::Control(why)) if why.is_fault() => {
+                return Err(failed("a key could not be looked up", &why).into());
+            }
+            Err(_) => return Ok(None),
+        };
+        if tenant.slug != workspace {
+            return Ok(None);
+        }
+        let Some(plan) = self.parts.config.plans.find(&tenant.plan) else {
+            let what = "a workspace has a plan that the settings do not know";
+            return Err(failed(what, &tenant.slug).into());
+        };
+        Ok(Some(Signed { credential, tenant, plan }))
+    }
+
+    /// A key signs in no more often than it may be used for anything else.
+    fn limit(&self, signed: &Signed<'_>) -> Result<(), Problem> {
+        let Some(rate) = signed.plan.rate else { return Ok(()) };
+        let name = format!("{}/{}", signed.tenant.slug, signed.credential.id);
+        let taken = self.parts.rates.take(&key_of(name.as_bytes()), rate, Instant::now());
+        taken.map_err(|wait| Problem::TooMany { wait_seconds: wait.seconds })
+    }
+
+    fn put_code(
+        &self,
+        signed: &Signed<'_>,
+        key: &str,
+        granted: &Scopes,
+    ) -> Result<Secret, SignInError> {
+        let Asked { client, back, wanted, .. } = &self.asked;
+        let scopes: Vec<String> = granted.iter().map(|scope| scope.name().to_owned()).collect();
+        let request = CodeRequest {
+            tenant: &signed.tenant.slug,
+            key: key.as_bytes(),
+            client: &client.id,
+            redirect_uri: back.redirect.text(),
+            challenge: &wanted.challenge.text(),
+            scopes: &scopes,
+            resource: &wanted.resource,
+        };
+        self.parts.control.put_code(&request, &self.parts.config.oauth.key_prefix)
+    }
+
+    /// There was a good key, and a moment later no code for it.
+    fn without_code(&self, workspace: &str, why: &SignInError) -> Result<Response, Refused> {
+        match why {
+            SignInError::Key(_) => self.wrong(workspace),
+            SignInError::WrongClient => Err(Problem::UnknownClient.into()),
+            _ => Err(failed("a code could not be given", why).into()),
+        }
+    }
+
+    /// Workspace and key open nothing. Which of them is wrong, and how, is not said, nor told by how long it takes.
+    fn wrong(&self, workspace: &str) -> Result<Response, Refused> {
+        // Its key was spent by another one of the same form.
+        if self.authority.complete.has(&self.opened) {
+            return Err(Problem::AlreadyComplete.into());
+        }
+        self.failed(workspace)?;
+        self.note(workspace, BY_CREDENTIAL);
+        Ok(self.again(Fault::Refused))
+    }
+
+    /// Takes a guess from the budgets of the address and of the workspace that is named.
+    fn failed(&self, workspace: &str) -> Result<(), Problem> {
+        let (peer, now) = (self.call.peer.ip(), Instant::now());
+        let budget = self.parts.guesses.check(peer, Some(workspace), now);
+        self.parts.guesses.failed(peer, Some(workspace), now);
+        budget.map_err(|wait| Problem::TooMany { wait_seconds: wait.seconds })
+    }
+
+    fn note(&self, workspace: &str, rule: &'static str) {
+        let (workspace, client) = (workspace.to_owned(), self.asked.client.id.clone());
+        self.authority.attempts.note(Attempt { workspace, client, rule });
+    }
+
+    /// The form once more, as it was sealed: there is no more time than there was.
+    fn again(&self, fault: Fault) -> Response {
+        page(self.parts, &self.asked, &self.sealed, self.typed(fields::WORKSPACE), Some(fault))
+    }
+
+    /// The entry of a sign-in: who, by which client, for what, to where; as a hash.
+    fn trace(&self, signed: &Signed<'_>, granted: &Scopes) -> Trace {
+        let Back { redirect, .. } = &self.asked.back;
+        let arguments = json!({
+            "client_id": self.asked.client.id, "redirect_uri": redirect.text(),
+            "scope": granted.to_string(),
+        });
+        Trace {
+            tool: OPERATION,
+            principal: signed.credential.principal(),
+            arguments: hash_arguments(&json!({"tool": OPERATION, "arguments": arguments})),
+            decision: Decision::Allow,
+            rule: BY_SCOPE.to_owned(),
+            touched: Vec::new(),
+            outcome: Outcome::Done,
+        }
+    }
+}
+
+impl Signed<'_> {
+    /// What the key and the plan of its workspace allow.
+    fn scopes(&self) -> Scopes {
+        let named = self.credential.scopes.iter().filter_map(|name| Scope::of(name));
+        named.filter(|scope| self.plan.may_grant(*scope)).collect()
+    }
+}
+
+/// Whether a form was sent from a page of this very origin, as far as the browser says. One that sends `null` keeps
+/// its origin to itself, which it does since the page asks for no referrer (Fetch, "append a request Origin header").
+fn is_from_here(call: &Call, issuer: &str) -> bool {
+    let headers = &call.request.headers;
+    let mut origins = headers.get_all("origin");
+    let mut sites = headers.get_all("sec-fetch-site");
+    origins.all(|origin| origin == issuer || origin == "null")
+        && sites.all(|site| site == "same-origin")
+}
+
+/// Whoever runs the server is told why; people are told of no file.
+fn failed(what: &'static str, why: &dyn std::fmt::Display) -> Problem {
+    log::event(Level::Error, what, &[("why", Value::Text(why))]);
+    unavailable()
+}

@@ -1,0 +1,28 @@
+//! Client credentials (RFC 6749, section 4.4): a workspace's slug and key. There is no refresh token.
+
+use super::Asked;
+use super::issue::Making;
+use crate::net::Response;
+use crate::oauth::asker::{NoAnswer, workspace_of_key};
+use crate::oauth::client_auth::ShownClient;
+use crate::oauth::scopes::Scopes;
+
+pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
+    let authorization = asked.call.request.headers.get_all("authorization");
+    let client = ShownClient::read(authorization, asked.form)?;
+    asked.resource()?;
+    let wanted = asked.scopes()?.unwrap_or_else(Scopes::everyday);
+    let (credential, tenant) = workspace_of_key(asked.parts, asked.call, &client)?;
+    let names = credential.scopes.iter().map(String::as_str);
+    let granted = wanted.granted(&asked.under_plan(names, &tenant)?)?;
+    let workspace = asked.open(&tenant.slug)?.ok_or_else(crate::oauth::asker::unavailable)?;
+    Ok(asked.issue(&Making {
+        grant_type: "client_credentials",
+        workspace: &workspace,
+        client: &tenant.slug,
+        principal: &credential.principal(),
+        hangs_on: &credential.id,
+        granted: &granted,
+        refresh: None,
+    })?)
+}

@@ -1,0 +1,145 @@
+//! Keys that are not good, and those who try many.
+
+use engine::ledger::{Decision, Outcome};
+use server::control::Kind;
+use tests::wire::Answer;
+
+use super::house::{Fields, House, Person, SCOPES, Sent, check_page, problem};
+
+/// What a page says where the sealed request and the workspace, which was typed, are left out.
+fn said(answer: &Answer, fields: &Fields, workspace: &str) -> String {
+    let typed = format!("value=\"{workspace}\"");
+    answer.text().replace(fields.value("request"), "").replace(&typed, "")
+}
+
+#[test]
+fn whatever_is_wrong_with_a_key_is_told_in_the_same_words() {
+    let house = House::new();
+    for slug in ["globex", "stopped", "gone"] {
+        house.tenant(slug, "team");
+    }
+    let theirs = house.key("globex", Kind::Once, &SCOPES);
+    let stopped = house.key("stopped", Kind::Once, &SCOPES);
+    let gone = house.key("gone", Kind::User, &SCOPES);
+    let bearer = house.key("acme", Kind::Bearer, &SCOPES);
+    let workspace = house.key("acme", Kind::Workspace, &SCOPES);
+    house.parts.control.suspend_tenant("stopped").unwrap();
+    house.parts.control.delete_tenant("gone").unwrap();
+    let revoked = house.once();
+    let listed = house.parts.control.credentials("acme", None, 100).unwrap();
+    let once = listed.iter().find(|one| one.kind == Kind::Once).unwrap();
+    house.parts.control.revoke_credential("acme", &once.id).unwrap();
+    let mut person = Person::new(&house);
+    let fields = person.form(&[]);
+    let answers: Vec<(&str, Answer)> = [
+        ("acme", "recalld_once_wrong"),
+        ("nobody", "recalld_once_wrong"),
+        ("acme", &theirs),
+        ("stopped", &stopped),
+        ("gone", &gone),
+        ("acme", &bearer),
+        ("acme", &workspace),
+        ("acme", &revoked),
+    ]
+    .map(|(slug, key)| (slug, person.send(&fields.clone().allowing(slug, key))))
+    .into();
+    let first = said(&answers[0].1, &fields, "acme");
+    assert!(first.contains("wrong, expired or already used"), "{first}");
+    for (slug, answer) in &answers {
+        assert_eq!(answer.status, 403, "{slug}");
+        check_page(answer);
+        assert_eq!(said(answer, &fields, slug), first, "{slug}");
+        assert_eq!(Fields::of(answer).value("workspace"), *slug);
+        assert_eq!(Fields::of(answer).value("key"), "");
+        assert!(answer.header("set-cookie").is_none() && answer.header("retry-after").is_none());
+    }
+    // Each has an entry where the workspace is there, and none where it is not.
+    for (slug, count) in [("acme", 5), ("stopped", 1), ("globex", 0)] {
+        let entries = house.entries(slug);
+        assert_eq!(entries.len(), count, "{slug}");
+        for entry in entries {
+            assert_eq!((&*entry.principal, &*entry.rule), ("nobody", "credential"));
+            assert_eq!((entry.decision, entry.outcome), (Decision::Deny, Outcome::Refused));
+        }
+    }
+    // The other workspace's key is as good as it was.
+    let fields = person.form(&[]).allowing("globex", &theirs);
+    assert!(Sent::of(&person.send(&fields)).get("code").is_some());
+}
+
+#[test]
+fn an_empty_field_is_named_and_costs_no_guess() {
+    let house = House::new();
+    let mut person = Person::new(&house);
+    let fields = person.form(&[]);
+    for _ in 0..10 {
+        for (workspace, key, word) in [
+            ("", "", "#workspace\">workspace</a> and the <a href=\"#key\""),
+            ("acme", "", "#key\">access key</a>."),
+            ("  ", "k", "#workspace\">workspace</a>."),
+        ] {
+            let answer = person.send(&fields.clone().allowing(workspace, key));
+            assert_eq!(answer.status, 400, "{workspace:?} {key:?}");
+            assert!(answer.text().contains(word), "{word}: {}", answer.text());
+        }
+    }
+    // Spaces around come with pasting.
+    let answer = person.send(&fields.allowing(" acme\t", &format!(" {}\n", house.once())));
+    assert!(Sent::of(&answer).get("code").is_some());
+}
+
+#[test]
+fn who_guesses_waits_and_who_has_the_key_does_not() {
+    let house = House::new();
+    let key = house.key("acme", Kind::User, &SCOPES);
+    let mut person = Person::new(&house);
+    let fields = person.form(&[]);
+    let wrong = fields.clone().allowing("acme", "recalld_user_wrong");
+    let statuses: Vec<u16> = (0..10).map(|_| person.send(&wrong).status).collect();
+    assert_eq!(statuses, [403; 10]);
+    // One more each six seconds: a hundred are far more than that.
+    let answers: Vec<Answer> = (0..100).map(|_| person.send(&wrong)).collect();
+    let (slowed, looked_at): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer.status == 429);
+    assert!(slowed.len() > 50, "{}", slowed.len());
+    assert_eq!(problem(slowed[0]), (429, "Too many attempts".to_owned()));
+    assert!(slowed[0].header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
+    // What was not looked at has no entry.
+    assert_eq!(house.entries("acme").len(), 10 + looked_at.len());
+    // The form is as good as it was.
+    let answer = person.send(&fields.allowing("acme", &key));
+    assert!(Sent::of(&answer).get("code").is_some());
+}
+
+#[test]
+fn a_key_signs_in_no_more_often_than_it_may_call() {
+    let house = House::new();
+    house.tenant("quiet", "slow");
+    let keys = [(); 2].map(|()| house.key("quiet", Kind::User, &SCOPES));
+    let mut person = Person::new(&house);
+    for key in keys {
+        let mut send = || {
+            let fields = person.form(&[]).allowing("quiet", &key);
+            person.send(&fields)
+        };
+        assert_eq!([send().status, send().status], [303, 303]);
+        let answer = send();
+        assert_eq!(problem(&answer), (429, "Too many attempts".to_owned()));
+        assert!(answer.header("retry-after").is_some());
+    }
+}
+
+#[test]
+fn a_client_that_is_kept_out_meanwhile_gets_no_code() {
+    let house = House::new();
+    let key = house.once();
+    let mut person = Person::new(&house);
+    let fields = person.form(&[]).allowing("acme", &key);
+    house.parts.control.revoke_client(&house.client).unwrap();
+    let answer = person.send(&fields);
+    assert_eq!(problem(&answer), (400, "This application is not known here".to_owned()));
+    // The key was not spent.
+    let other = house.register("Other", &[super::house::REDIRECT]);
+    let fields = person.form(&[("client_id", &other)]).allowing("acme", &key);
+    assert!(Sent::of(&person.send(&fields)).get("code").is_some());
+}

@@ -1,0 +1,10 @@
+//! The authorization server without its pages, over real HTTP: clients register, codes and refresh tokens become access
+//! tokens, and tokens end; what is wrong is refused in the words of the specification.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod desk;
+mod ending;
+mod redeeming;
+mod refreshing;
+mod registering;

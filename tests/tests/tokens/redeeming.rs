@@ -1,0 +1,180 @@
+//! Codes: each becomes one grant, for whoever shows all that it is bound to.
+
+use std::sync::Barrier;
+use std::thread;
+
+use serde_json::json;
+
+use crate::desk::{Room, VERIFIER, bad, basic, given, redemption, refusal, tokens, with};
+
+#[test]
+fn a_code_becomes_tokens_that_open_its_workspace() {
+    let room = Room::new();
+    let (public, secret) = (room.client("none"), room.client("client_secret_basic"));
+    let codes = [room.code(&public), room.code(&secret), room.code(&secret)];
+    let desk = room.serve();
+    let body = given(&desk.redeem(&public, &codes[0]));
+    assert_eq!((&body["token_type"], &body["expires_in"]), (&json!("Bearer"), &json!(3600)));
+    assert_eq!(body["scope"], "tenant:read brain:proxy memory:write");
+    assert_eq!(desk.opens(body["access_token"].as_str().unwrap()), 200);
+    // In the body, or by Basic, whichever was registered.
+    given(&desk.redeem(&secret, &codes[1]));
+    let fields = with(&redemption(&public, &codes[2]), "client_id", &secret.id);
+    let header = basic(&secret.id, secret.secret.as_deref().unwrap());
+    given(&desk.post("/token", &fields, &[("Authorization", &header)]));
+    assert_eq!(desk.outcomes("oauth/token"), ["done", "done", "done"]);
+}
+
+#[test]
+fn a_code_is_good_for_nobody_who_does_not_show_all_that_it_is_bound_to() {
+    let room = Room::new();
+    let (client, other) = (room.client("none"), room.client("none"));
+    let code = room.code(&client);
+    let desk = room.serve();
+    let good = redemption(&client, &code);
+    let long = "a".repeat(129);
+    let wrong = "b".repeat(43);
+    for (name, value, code) in [
+        ("client_id", &*other.id, "invalid_grant"),
+        ("redirect_uri", "https://notebook.example/callback/", "invalid_grant"),
+        ("redirect_uri", "", "invalid_request"),
+        ("code_verifier", &wrong, "invalid_grant"),
+        ("code_verifier", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", "invalid_grant"),
+        ("code_verifier", &VERIFIER[1..], "invalid_request"),
+        ("code_verifier", &long, "invalid_request"),
+        ("code_verifier", "", "invalid_request"),
+        ("code", "recalld_code_none", "invalid_grant"),
+        ("code", "", "invalid_request"),
+        ("resource", "https://other.example/mcp", "invalid_target"),
+        ("resource", "https://recall.example", "invalid_target"),
+        ("grant_type", "password", "unsupported_grant_type"),
+        ("grant_type", "", "invalid_request"),
+    ] {
+        let answer = desk.token(&with(&good, name, value));
+        assert_eq!(refusal(&answer), bad(code), "{name}={value}: {}", answer.text());
+    }
+    for name in ["code", "client_id", "code_verifier", "grant_type", "anything"] {
+        let twice = [&*good, &[(name, "x"), (name, "x")]].concat();
+        assert_eq!(refusal(&desk.token(&twice)), bad("invalid_request"), "{name}");
+    }
+    let twice = [&*good, &[("resource", "https://recall.example/mcp"); 2]].concat();
+    assert_eq!(refusal(&desk.token(&twice)), bad("invalid_target"));
+    // None of it spent the code.
+    given(&desk.redeem(&client, &code));
+}
+
+#[test]
+fn a_client_with_a_secret_shows_it_and_shows_it_once() {
+    let room = Room::new();
+    let (public, client) = (room.client("none"), room.client("client_secret_post"));
+    let code = room.code(&client);
+    let desk = room.serve();
+    let secret = client.secret.as_deref().unwrap();
+    let good = redemption(&client, &code);
+    let bare = redemption(&public, &code);
+    let refused = |fields: &[(&str, &str)], headers: &[(&str, &str)]| {
+        let answer = desk.post("/token", fields, headers);
+        let challenged = answer.header("WWW-Authenticate").is_some();
+        (refusal(&answer), challenged)
+    };
+    let unknown = (401, "invalid_client".to_owned());
+    let header = basic(&client.id, secret);
+    let wrong = basic(&client.id, "recalld_client_wrong");
+    let nobody = with(&bare, "client_id", "nobody");
+    for (fields, headers, wanted) in [
+        (with(&bare, "client_id", &client.id), vec![], (unknown.clone(), false)),
+        (with(&good, "client_secret", "wrong"), vec![], (unknown.clone(), false)),
+        (nobody, vec![], (unknown.clone(), false)),
+        (with(&bare, "client_secret", "any"), vec![], (unknown.clone(), false)),
+        (with(&bare, "client_id", ""), vec![("Authorization", &*wrong)], (unknown.clone(), true)),
+        (with(&bare, "client_id", ""), vec![], (unknown, false)),
+        (good.clone(), vec![("Authorization", &*header)], (bad("invalid_request"), false)),
+        (
+            with(&bare, "client_id", ""),
+            vec![("Authorization", &*header), ("Authorization", &*header)],
+            (bad("invalid_request"), false),
+        ),
+        (bare.clone(), vec![("Authorization", &*header)], (bad("invalid_request"), false)),
+    ] {
+        assert_eq!(refused(&fields, &headers), wanted, "{fields:?} {headers:?}");
+    }
+    given(&desk.token(&good));
+}
+
+#[test]
+fn of_fifty_who_redeem_a_code_at_once_one_wins_and_its_grant_ends_by_the_others() {
+    let room = Room::new();
+    let client = room.client("none");
+    let code = room.code(&client);
+    let desk = room.serve();
+    let start = Barrier::new(50);
+    let answers = thread::scope(|scope| {
+        let one = || {
+            start.wait();
+            desk.redeem(&client, &code)
+        };
+        let all: Vec<_> = (0..50).map(|_| scope.spawn(one)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+    });
+    let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|one| one.status == 200);
+    assert_eq!(won.len(), 1);
+    for answer in &lost {
+        // Whoever comes with what is wrong so often has to wait.
+        let is_refused = answer.status == 429 || refusal(answer) == bad("invalid_grant");
+        assert!(is_refused, "{}", answer.text());
+    }
+    let (access, refresh) = tokens(&won[0]);
+    // A code that came twice was seen by somebody else.
+    assert!([401, 429].contains(&desk.opens(&access)), "{}", desk.opens(&access));
+    let refused = desk.refresh(&client, &refresh, &[]);
+    assert!(refused.status == 429 || refusal(&refused) == bad("invalid_grant"));
+}
+
+#[test]
+fn a_replay_that_is_otherwise_wrong_ends_nothing() {
+    let room = Room::new();
+    let (client, other) = (room.client("none"), room.client("none"));
+    let code = room.code(&client);
+    let desk = room.serve();
+    let (access, _) = tokens(&desk.redeem(&client, &code));
+    for (name, value) in [("client_id", &*other.id), ("code_verifier", &"b".repeat(43))] {
+        let again = with(&redemption(&client, &code), name, value);
+        assert_eq!(refusal(&desk.token(&again)), bad("invalid_grant"), "{name}");
+    }
+    assert_eq!(desk.opens(&access), 200);
+    assert_eq!(refusal(&desk.redeem(&client, &code)), bad("invalid_grant"));
+    assert_eq!(desk.opens(&access), 401);
+    assert_eq!(desk.outcomes("oauth/token"), ["done", "refused"]);
+}
+
+#[test]
+fn a_body_is_a_form_of_some_size() {
+    let room = Room::new();
+    let client = room.client("none");
+    let code = room.code(&client);
+    let desk = room.serve();
+    let good = redemption(&client, &code);
+    for kind in ["application/json", "text/plain", "application/x-www-form-urlencodedx"] {
+        let ask = tests::wire::Ask::new("POST", "/token").header("Content-Type", kind);
+        let ask = ask.body(b"grant_type=client_credentials".to_vec());
+        let answer = tests::wire::ask(desk.service.hosted(), &ask);
+        assert_eq!(refusal(&answer), bad("invalid_request"), "{kind}");
+    }
+    let many: Vec<(&str, &str)> = vec![("a", "b"); 65];
+    assert_eq!(refusal(&desk.token(&many)), bad("invalid_request"));
+    let large = "x".repeat(9_000);
+    let answer = desk.token(&with(&good, "state", &large));
+    assert!([400, 413].contains(&answer.status), "{}", answer.status);
+    for method in ["GET", "PUT", "DELETE"] {
+        let answer =
+            tests::wire::ask(desk.service.hosted(), &tests::wire::Ask::new(method, "/token"));
+        assert_eq!(
+            (answer.status, answer.header("Allow")),
+            (405, Some("OPTIONS, POST")),
+            "{method}"
+        );
+    }
+    // The operator's listener has none of it.
+    let local = tests::wire::ask(desk.service.local(), &tests::wire::Ask::new("POST", "/token"));
+    assert_eq!(local.status, 404);
+}
