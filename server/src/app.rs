@@ -23,6 +23,7 @@ use crate::encoders::Encoders;
 use crate::govern::meter::{Blocks, Meter};
 use crate::govern::rate::{Buckets, Guesses};
 use crate::govern::{Audit, Rules, rules_file};
+use crate::log::Said;
 use crate::log::{self, Level, Value};
 use crate::mail::{MailQueue, MailSettings, Security, SmtpMailer};
 use crate::metrics::Stages;
@@ -207,6 +208,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         guesses: Guesses::new(began),
         encoding: settings.encoding,
         checker: credentials.checker(),
+        said: Said::default(),
         stages: Stages::default(),
         call_time_max: settings.call_time_max,
         clock,

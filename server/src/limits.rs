@@ -23,6 +23,12 @@ pub const JSON_ESCAPE_GROWTH_MAX: usize = 6;
 /// 2 MiB for everything around it.
 pub const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// The body of a call whose caller is not known yet, in bytes: the longest text with every second byte escaped sixfold, as
+/// letters of two bytes are by writers of ASCII. A tenant's credential is looked up once its body is there.
+pub const TENANT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+const _: () = assert!(3 * TEXT_BYTES_MAX < TENANT_BODY_BYTES_MAX);
+const _: () = assert!(TENANT_BODY_BYTES_MAX <= BODY_BYTES_MAX);
+
 /// Bytes of all bodies together, from their first byte until their call is answered and nobody has it any
 /// more, be its client there or not. Beyond it a
 /// body larger than `BODY_BYTES_SMALL` is refused with 503, so that many large bodies cannot use up
@@ -417,6 +423,13 @@ pub const OPEN_STORES_MAX: usize = 64;
 
 /// How long a call waits for its workspace to be opened, or for a place among those that are.
 pub const OPEN_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Calls of one workspace that wait so long for it. Each holds a worker: those that come when so many wait already
+/// wait for `OPEN_CROWD_WAIT_MAX`.
+pub const OPEN_WAITERS_MAX: usize = 4;
+
+/// How long these wait: most stores open within it.
+pub const OPEN_CROWD_WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// How long a tenant's store stays open when nobody uses it.
 pub const STORE_IDLE_MAX: Duration = Duration::from_secs(300);

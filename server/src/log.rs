@@ -12,6 +12,8 @@
 //! and must not wait for whoever reads the other end. Lines that find the queue full are counted and
 //! dropped, and the count is logged once there is room.
 
+mod said;
+
 use std::cell::Cell;
 use std::fmt::{self, Display, Write as _};
 use std::io::{self, Write as _};
@@ -21,6 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub use said::Said;
 
 use crate::limits::{LOG_QUEUE_MAX, REQUEST_ID_BYTES_MAX};
 

@@ -13,11 +13,12 @@ use crate::auth::Checker;
 use crate::authority::Authority;
 use crate::config::Config;
 use crate::control::Control;
-use crate::govern::Who;
 use crate::govern::identity::{Enforcement, Turn, in_ledger};
 use crate::govern::meter::Meter;
 use crate::govern::plans::{OPERATOR, Plan};
-use crate::govern::rate::{Buckets, Guesses, Key};
+use crate::govern::rate::{Buckets, Guesses, Key, RetryAfter};
+use crate::govern::{Action, Judged, Rules, Verdict, What, Who, decide};
+use crate::log::Said;
 use crate::mail::MailQueue;
 use crate::metrics::Stages;
 use crate::tenants::{Closed, Lease, Tenants};
@@ -50,6 +51,8 @@ pub struct Parts {
     pub encoding: Encoding,
     /// Who a credential belongs to.
     pub checker: Checker,
+    /// What the log was told of faults that everybody meets.
+    pub said: Said,
     /// How long each step of answering took.
     pub stages: Stages,
     /// The longest that a tool call may take.
@@ -80,6 +83,17 @@ impl Parts {
             return Some(Held::Local(&self.local));
         }
         self.tenants.if_open(&caller.workspace).map(Held::Tenant)
+    }
+
+    /// Takes one call from the bucket of the caller's credential.
+    ///
+    /// # Errors
+    /// There is none now: how long to wait.
+    pub fn limit(&self, caller: &Caller) -> Result<(), RetryAfter> {
+        let (Some(metered), Some(rate)) = (&caller.metered, caller.entitled.rate) else {
+            return Ok(());
+        };
+        self.rates.take(&metered.bucket, rate, Instant::now())
     }
 }
 
@@ -120,6 +134,8 @@ pub struct Caller {
     pub metered: Option<Metered>,
     /// What it showed; `None` for the operator, whose credential only a restart changes.
     pub credential: Option<Credential>,
+    /// What policy said of classes of items so far.
+    pub judged: Judged,
     /// For whom it calls this time.
     pub turn: Turn,
 }
@@ -169,6 +185,7 @@ impl Caller {
             scopes: Scope::ALL.to_vec(),
             metered: None,
             credential: None,
+            judged: Judged::default(),
             turn: Turn::of(Enforcement::Off, None, true),
         }
     }
@@ -191,6 +208,16 @@ impl Caller {
     /// Whether it may write anything at all.
     pub fn may_write(&self) -> bool {
         self.metered.as_ref().is_none_or(|metered| metered.may_write)
+    }
+
+    /// What policy says of items like this, and the rule. The rules are asked once for each class of items.
+    pub fn judge(&self, rules: &Rules, what: &What<'_>, action: Action) -> (Verdict, Arc<str>) {
+        self.judged.of(what, action, || {
+            self.as_who(|who| {
+                let decision = decide(rules, who, what, action);
+                (decision.verdict, Arc::from(decision.rule))
+            })
+        })
     }
 
     /// Runs `work` with this caller as policy sees it.

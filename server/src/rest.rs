@@ -20,7 +20,8 @@ use crate::parts::{Caller, Parts};
 use crate::pipeline::refusal::Refusal;
 use crate::recall::{Outcome, Plan, Question, show};
 use crate::tools::{
-    Answer, Context, Scope, ToolError, governed, recall as recall_tool, record_refusal, status,
+    Answer, Context, Scope, ToolError, governed, recall as recall_tool, record_refusal,
+    record_wrong, status,
 };
 use crate::validate::{self, Invalid};
 use crate::workspace::Workspace;
@@ -31,6 +32,16 @@ pub use page::{docs, script, style};
 
 /// The header that says how many seeds and neighbours an answer had no room for.
 pub const LEFT_OUT: &str = "x-recalld-left-out";
+
+/// A tool, which an operation stands for: what a plan does not give as a tool, it does not give so either.
+#[derive(Clone, Copy)]
+struct Named {
+    family: &'static str,
+    tool: &'static str,
+}
+
+const STATS: Named = Named { family: "status", tool: "recall_stats" };
+const RECALL: Named = Named { family: "recall", tool: "brain_recall" };
 
 /// What answers an operation.
 pub type Run = fn(&Ask<'_>) -> Result<Response, Refusal>;
@@ -62,8 +73,16 @@ impl Ask<'_> {
         }
     }
 
-    fn needs(&self, scope: Scope, operation: &'static str) -> Result<(), Refusal> {
-        if self.caller.scopes.contains(&scope) {
+    /// Whether the caller has the tool that an operation stands for; `scope` beside it.
+    fn needs(
+        &self,
+        scope: Scope,
+        stands_for: Named,
+        operation: &'static str,
+    ) -> Result<(), Refusal> {
+        let Named { family, tool } = stands_for;
+        let (caller, has) = (self.caller, self.caller.entitled.has_tool(family, tool));
+        if has && caller.scopes.contains(&scope) {
             return Ok(());
         }
         record_refusal(self.workspace, self.caller, operation, &json!({})).map_err(refuse)?;
@@ -108,7 +127,7 @@ pub fn health(parts: &Parts) -> Response {
 
 /// `GET /stats`.
 pub fn stats(ask: &Ask<'_>) -> Result<Response, Refusal> {
-    ask.needs(Scope::TenantRead, "GET /stats")?;
+    ask.needs(Scope::TenantRead, STATS, "GET /stats")?;
     let answer = governed(&ask.context(), "GET /stats", &json!({}), false, |context| {
         Ok(Answer::plain(status::collect(context)?, String::new()))
     });
@@ -117,10 +136,10 @@ pub fn stats(ask: &Ask<'_>) -> Result<Response, Refusal> {
 
 /// `POST /recall`.
 pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
-    ask.needs(Scope::BrainProxy, "POST /recall")?;
+    ask.needs(Scope::BrainProxy, RECALL, "POST /recall")?;
     let wanted = match validate::recall(ask.content_type(), ask.body()?) {
         Ok(wanted) => wanted,
-        Err(invalid) => return Ok(unprocessable(&invalid)),
+        Err(invalid) => return unprocessable(ask, "POST /recall", &invalid),
     };
     let arguments = json!({
         "query": wanted.query, "limit": wanted.limit, "graph": wanted.graph,
@@ -145,10 +164,10 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
 
 /// `POST /semantic-recall`.
 pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
-    ask.needs(Scope::BrainProxy, "POST /semantic-recall")?;
+    ask.needs(Scope::BrainProxy, RECALL, "POST /semantic-recall")?;
     let wanted = match validate::semantic_recall(ask.content_type(), ask.body()?) {
         Ok(wanted) => wanted,
-        Err(invalid) => return Ok(unprocessable(&invalid)),
+        Err(invalid) => return unprocessable(ask, "POST /semantic-recall", &invalid),
     };
     let arguments = json!({"query": wanted.query, "limit": wanted.limit});
     let query = wanted.query.clone();
@@ -213,8 +232,15 @@ fn respond(ask: &Ask<'_>, body: Value) -> Response {
     Response::json(200, body)
 }
 
-fn unprocessable(invalid: &Invalid) -> Response {
-    Response::json(invalid.status(), invalid.body())
+/// The answer to a body that means nothing. It has its entry, as a tool's wrong argument has.
+fn unprocessable(
+    ask: &Ask<'_>,
+    operation: &'static str,
+    invalid: &Invalid,
+) -> Result<Response, Refusal> {
+    let body = json!({"body": String::from_utf8_lossy(ask.body()?)});
+    record_wrong(ask.workspace, ask.caller, operation, &body).map_err(refuse)?;
+    Ok(Response::json(invalid.status(), invalid.body()))
 }
 
 /// What a failed tool means over HTTP.

@@ -21,7 +21,9 @@ pub use door::Door;
 pub(crate) use door::anchoring;
 pub use slug::{SLUG_CHARS, is_slug, slug_fault};
 
-use crate::limits::{OPEN_STORES_MAX, OPEN_WAIT_MAX, STORE_IDLE_MAX};
+use crate::limits::{
+    OPEN_CROWD_WAIT_MAX, OPEN_STORES_MAX, OPEN_WAIT_MAX, OPEN_WAITERS_MAX, STORE_IDLE_MAX,
+};
 use crate::log::{self, Level, Value};
 use crate::workspace::Workspace;
 
@@ -40,6 +42,10 @@ pub struct Bounds {
     pub wait_max: Duration,
     /// How long one stays open that nobody uses.
     pub idle_max: Duration,
+    /// How many calls of one workspace wait so long.
+    pub waiters_max: usize,
+    /// How long those wait that come when so many wait already.
+    pub crowd_wait_max: Duration,
     /// How long upkeep waits before it looks again for what is idle, and at a store that it could not keep.
     pub pause: Duration,
 }
@@ -50,6 +56,8 @@ impl Default for Bounds {
             open_max: OPEN_STORES_MAX,
             wait_max: OPEN_WAIT_MAX,
             idle_max: STORE_IDLE_MAX,
+            waiters_max: OPEN_WAITERS_MAX,
+            crowd_wait_max: OPEN_CROWD_WAIT_MAX,
             pause: UPKEEP_PAUSE,
         }
     }
@@ -67,8 +75,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     slots: HashMap<String, Slot>,
-    /// How many wait for a slot to become free, or for one to be no longer in use.
-    waiting: usize,
+    /// How many wait for a slot to become free, or for one to be no longer in use; by the workspace they wait for.
+    waiting: HashMap<String, usize>,
     is_over: bool,
 }
 
@@ -158,7 +166,7 @@ impl Drop for Lease {
             if self.is_use {
                 open.idle_since = Instant::now();
             }
-            if open.users == 0 && state.waiting > 0 {
+            if open.users == 0 && !state.waiting.is_empty() {
                 self.shared.changed.notify_all();
             }
         }
@@ -191,7 +199,7 @@ impl Tenants {
     /// It is not there, too many others are in use, or it does not open.
     pub fn open(&self, name: &str) -> Result<Lease, Closed> {
         let lease = |workspace| self.shared.lease(workspace, true);
-        let give_up = Instant::now() + self.shared.bounds.wait_max;
+        let mut give_up = None;
         let mut state = self.shared.state();
         loop {
             let is_full = state.slots.len() >= self.shared.bounds.open_max;
@@ -213,16 +221,17 @@ impl Tenants {
                     }
                 }
             }
-            state = self.shared.wait(state, give_up)?;
+            let bounds = &self.shared.bounds;
+            let is_crowd = state.waiting.get(name).is_some_and(|it| *it >= bounds.waiters_max);
+            let longest = if is_crowd { bounds.crowd_wait_max } else { bounds.wait_max };
+            let give_up = *give_up.get_or_insert_with(|| Instant::now() + longest);
+            state = self.shared.wait(state, name, give_up)?;
         }
     }
 
     /// A workspace, if it is open.
     pub fn if_open(&self, name: &str) -> Option<Lease> {
-        let mut state = self.shared.state();
-        let Some(Slot::Open(open)) = state.slots.get_mut(name) else { return None };
-        open.users += 1;
-        Some(self.shared.lease(Arc::clone(&open.workspace), false))
+        self.shared.if_open(name)
     }
 
     /// Makes the folders of a workspace that has none.
@@ -258,7 +267,7 @@ impl Tenants {
                     drop(self.shared.close(state, name));
                     return Ok(());
                 }
-                Some(_) => state = self.shared.wait(state, give_up)?,
+                Some(_) => state = self.shared.wait(state, name, give_up)?,
             }
         }
     }
@@ -295,20 +304,33 @@ impl Shared {
         Lease { workspace: Some(workspace), shared: Arc::clone(self), is_use }
     }
 
+    fn if_open(self: &Arc<Self>, name: &str) -> Option<Lease> {
+        let mut state = self.state();
+        let Some(Slot::Open(open)) = state.slots.get_mut(name) else { return None };
+        open.users += 1;
+        Some(self.lease(Arc::clone(&open.workspace), false))
+    }
+
     /// Waits for a change until then.
     fn wait<'a>(
         &self,
         mut state: MutexGuard<'a, State>,
+        name: &str,
         give_up: Instant,
     ) -> Result<MutexGuard<'a, State>, Closed> {
         let left = give_up.saturating_duration_since(Instant::now());
         if left.is_zero() || state.is_over {
             return Err(Closed::Busy);
         }
-        state.waiting += 1;
+        *state.waiting.entry(name.to_owned()).or_default() += 1;
         let waited = self.changed.wait_timeout(state, left);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        state.waiting -= 1;
+        if let Some(waiting) = state.waiting.get_mut(name) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                state.waiting.remove(name);
+            }
+        }
         Ok(state)
     }
 

@@ -1,9 +1,12 @@
 //! A thread that does something again and again until nobody wants it any more.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use crate::log::{self, Level, Value};
 
 /// The thread; it ends when this is dropped, after what it is at.
 pub(crate) struct Ticker {
@@ -28,10 +31,14 @@ impl Ticker {
         mut work: impl FnMut() + Send + 'static,
     ) -> io::Result<Self> {
         let stop = Arc::new(Stop::default());
-        let theirs = Arc::clone(&stop);
+        let (theirs, label) = (Arc::clone(&stop), name.to_owned());
         let run = move || {
             loop {
-                work();
+                // Whatever went wrong with it, there is a next time.
+                if catch_unwind(AssertUnwindSafe(&mut work)).is_err() {
+                    let fields = [("thread", Value::Text(&label))];
+                    log::event(Level::Error, "what is done again and again panicked", &fields);
+                }
                 if !theirs.wait(every) {
                     return;
                 }
@@ -85,8 +92,19 @@ mod tests {
             ticks.recv().unwrap();
         }
         drop(ticker.unwrap());
-        // What was sent before the end is there, and the sender is gone.
-        assert!(ticks.iter().count() < usize::MAX);
+        // What was sent before the end is there, and the sender is gone: so is its thread.
+        while ticks.try_recv().is_ok() {}
+        assert_eq!(ticks.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+        // It goes on after a panic.
+        let (sender, ticks) = mpsc::channel();
+        let ticker = Ticker::start("ticks", Duration::from_micros(1), move || {
+            let _nobody_listens_any_more = sender.send(());
+            panic!("on purpose");
+        });
+        for _ in 0..3 {
+            ticks.recv().unwrap();
+        }
+        drop(ticker.unwrap());
         // One that waits for an hour hears its end at once.
         let (sender, ticks) = mpsc::channel();
         let ticker = Ticker::start("ticks", Duration::from_secs(3600), move || {

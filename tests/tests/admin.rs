@@ -138,9 +138,19 @@ fn the_same_is_done_where_no_server_runs() {
     let shown = run_json(&data, &["tenant", "show", "acme"]);
     assert_eq!((&shown["plan"], &shown["title"]), (&json!("free"), &json!("Acme")));
     // A making that was cut short between the record and the folders is finished.
-    fs::remove_dir_all(data.join("tenants/acme")).unwrap();
+    let folder = data.join("tenants/acme");
+    fs::remove_dir_all(&folder).unwrap();
+    assert_fails(&run(&data, &["tenant", "create", "acme", "--plan", "team"]), 2, &["`plan`"]);
+    assert_fails(&run(&data, &["tenant", "create", "acme", "--title", "A"]), 2, &["`title`"]);
     run_json(&data, &["tenant", "create", "acme"]);
-    assert!(data.join("tenants/acme/store").is_dir());
+    assert!(folder.join("store").is_dir());
+    // A store that is lost is not made anew: a disk may be missing.
+    fs::remove_dir(folder.join("store")).unwrap();
+    fs::create_dir(folder.join("ledger")).unwrap();
+    assert!(!run(&data, &["tenant", "create", "acme"]).status.success());
+    assert!(!folder.join("store").exists());
+    fs::remove_dir(folder.join("ledger")).unwrap();
+    run_json(&data, &["tenant", "create", "acme"]);
 
     for (arguments, code, word) in [
         (&["tenant", "show", "nobody"][..], 1, "no workspace"),

@@ -52,6 +52,7 @@ fn each_bearer_opens_its_own_workspace_and_no_other() {
     let ledger = |slug: &str| {
         let arguments = ["ledger", "show", "--workspace", slug, "--json", "--last", "100"];
         let shown = tests::service::run(service.data(), &arguments);
+        assert!(shown.status.success() && !shown.stdout.is_empty(), "{slug}: {shown:?}");
         String::from_utf8(shown.stdout).unwrap()
     };
     assert!(ledger("acme").contains("brain_remember"), "{}", ledger("acme"));
@@ -91,24 +92,24 @@ fn a_plan_says_which_tools_there_are_and_a_credential_which_of_them() {
 #[test]
 fn what_does_not_stand_opens_nothing() {
     let house = House::new();
-    let (good, revoked) =
-        (house.tenant("acme", "team"), house.bearer("acme", Kind::Bearer, &SCOPES));
+    let ids = |house: &House| -> Vec<String> {
+        let listed = house.control.credentials("acme", None, 100).unwrap();
+        listed.into_iter().map(|one| one.id).collect()
+    };
+    let good = house.tenant("acme", "team");
+    let before = ids(&house);
+    let revoked = house.bearer("acme", Kind::Bearer, &SCOPES);
+    let second = ids(&house).into_iter().find(|id| !before.contains(id)).unwrap();
     let stopped = house.tenant("stopped", "team");
     let gone = house.tenant("gone", "team");
     let (workspace, once) =
         (house.bearer("acme", Kind::Workspace, &SCOPES), house.bearer("acme", Kind::Once, &SCOPES));
-    let listed = house.control.credentials("acme", None, 100).unwrap();
-    let second = listed.iter().filter(|one| one.kind == Kind::Bearer).max_by_key(|one| &one.id);
-    let first = listed.iter().filter(|one| one.kind == Kind::Bearer).min_by_key(|one| &one.id);
-    // Which of the two is whose is known by trying: one of them is revoked.
-    house.control.revoke_credential("acme", &second.unwrap().id).unwrap();
-    assert_ne!(first.unwrap().id, second.unwrap().id);
+    house.control.revoke_credential("acme", &second).unwrap();
     house.control.suspend_tenant("stopped").unwrap();
     house.control.delete_tenant("gone").unwrap();
     let (service, _scratch) = house.serve(&[]);
     let list = |bearer: &str| wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({})));
-    let statuses = [list(&good).status, list(&revoked).status];
-    assert!(statuses == [200, 401] || statuses == [401, 200], "{statuses:?}");
+    assert_eq!([list(&good).status, list(&revoked).status], [200, 401]);
     let answer = list(&stopped);
     assert_eq!((answer.status, answer.json()), (403, json!({"detail": "Workspace suspended"})));
     for (what, bearer) in
@@ -154,10 +155,12 @@ fn a_quota_and_a_rate_end_calls_and_say_until_when() {
     )
     .unwrap();
     let (service, _scratch) = house.serve(&["--config", settings.to_str().unwrap()]);
+    // A call that fails is not counted, one that would be too many is refused.
     for n in 0..3 {
+        let failed = call(&service, &small, "brain_recall", &json!({"limit": 3})).json();
+        assert_eq!(failed["result"]["isError"], true, "{failed}");
         given(&service, &small, "brain_recall", &json!({"query": format!("question {n}")}));
     }
-    // A call that fails is not counted, one that would be too many is refused.
     let refused = call(&service, &small, "brain_recall", &json!({"query": "one more"})).json();
     assert_eq!(refused["result"]["_meta"]["recalld/reason"], "quota_exceeded", "{refused}");
     let answer = api(&service, service.hosted(), &small, Ask::get("/stats"));
@@ -165,9 +168,9 @@ fn a_quota_and_a_rate_end_calls_and_say_until_when() {
     assert!(answer.header("retry-after").is_some_and(|wait| wait.parse::<u64>().unwrap() > 0));
     // The rate is the credential's, not the workspace's nor the address's.
     let list = |bearer: &str| wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({})));
-    let statuses: Vec<u16> = (0..8).map(|_| list(&quick).status).collect();
-    assert!(statuses.starts_with(&[200, 200]) && statuses.contains(&429), "{statuses:?}");
-    let limited = (0..8).map(|_| list(&quick)).find(|answer| answer.status == 429).unwrap();
+    assert_eq!([list(&quick).status, list(&quick).status], [200, 200]);
+    // However slow the machine is, some two of so many come within a second.
+    let limited = (0..1_000).map(|_| list(&quick)).find(|answer| answer.status == 429).unwrap();
     assert_eq!(limited.json(), json!({"detail": "Too Many Requests"}));
     assert!(limited.header("retry-after").is_some());
     assert_eq!(list(&other).status, 200);

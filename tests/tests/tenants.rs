@@ -27,6 +27,8 @@ const BOUNDS: Bounds = Bounds {
     open_max: 4,
     wait_max: Duration::from_secs(60),
     idle_max: Duration::from_secs(3600),
+    waiters_max: 64,
+    crowd_wait_max: Duration::from_secs(60),
     pause: Duration::from_millis(20),
 };
 
@@ -93,6 +95,16 @@ fn note(text: &str) -> Batch {
         ..ItemDraft::default()
     };
     Batch { items: vec![item], ..Batch::default() }
+}
+
+#[test]
+fn who_comes_when_many_wait_for_a_workspace_waits_for_less() {
+    let wait_max = Duration::from_secs(24 * 3600);
+    let crowded =
+        Bounds { open_max: 1, wait_max, waiters_max: 0, crowd_wait_max: Duration::ZERO, ..BOUNDS };
+    let house = House::with(crowded).made(&["acme", "globex"]);
+    let _in_use = house.tenants.open("acme").unwrap();
+    assert_eq!(house.tenants.open("globex").err(), Some(Closed::Busy));
 }
 
 #[test]

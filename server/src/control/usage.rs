@@ -107,21 +107,20 @@ impl Control {
         check_month(month)?;
         let now = self.now();
         let id = u64::from_le_bytes(self.random());
+        let key = under(slug, month);
+        // Whoever goes on asking for what is used up costs no write.
+        let is_used_up = quota.is_some()
+            && self.read(|view| -> Result<bool, ControlError> {
+                check_active(view, slug)?;
+                Ok(calls_of_block(&usage_in(view, &key, now)?, wanted, quota) == 0)
+            })?;
+        if is_used_up {
+            return Ok(None);
+        }
         self.write(|change| {
             check_active(change, slug)?;
-            let key = under(slug, month);
-            let found: Option<Usage> = change.find(&key)?;
-            let mut usage = found.unwrap_or_else(|| Usage { begun_at: now, ..Usage::default() });
-            usage.blocks.retain(|block| now < block.expires_at);
-            let wanted = wanted.clamp(1, BLOCK_CALLS_MAX);
-            let calls = match quota {
-                None => wanted,
-                Some(quota) => {
-                    let left = quota.saturating_sub(usage.used).saturating_sub(usage.held());
-                    let share = (left / QUOTA_SHARES).max(1).min(left);
-                    wanted.min(u32::try_from(share).unwrap_or(BLOCK_CALLS_MAX))
-                }
-            };
+            let mut usage = usage_in(change, &key, now)?;
+            let calls = calls_of_block(&usage, wanted, quota);
             if calls == 0 {
                 return Ok(None);
             }
@@ -158,6 +157,23 @@ impl Control {
         let found: Option<Usage> = self.read(|view| view.find(&under(slug, month)))?;
         Ok(found.unwrap_or_default())
     }
+}
+
+/// What stands on record, without the blocks that are over.
+fn usage_in(look: &impl Look, key: &[u8], now: u64) -> Result<Usage, ControlError> {
+    let found: Option<Usage> = look.find(key)?;
+    let mut usage = found.unwrap_or_else(|| Usage { begun_at: now, ..Usage::default() });
+    usage.blocks.retain(|block| now < block.expires_at);
+    Ok(usage)
+}
+
+/// How many calls a block may have.
+fn calls_of_block(usage: &Usage, wanted: u32, quota: Option<u64>) -> u32 {
+    let wanted = wanted.clamp(1, BLOCK_CALLS_MAX);
+    let Some(quota) = quota else { return wanted };
+    let left = quota.saturating_sub(usage.used).saturating_sub(usage.held());
+    let share = (left / QUOTA_SHARES).max(1).min(left);
+    wanted.min(u32::try_from(share).unwrap_or(BLOCK_CALLS_MAX))
 }
 
 fn settle_one(change: &Change<'_>, settlement: &Settlement<'_>) -> Result<(), ControlError> {

@@ -46,6 +46,20 @@ const ACCOUNTS_MAX: usize = 65_536;
 /// How long a call waits for another one of its workspace that takes a block: a few writes of a slow disk.
 const TAKE_WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// Calls of one workspace that wait so long for a block. Whoever comes when so many wait already waits only for
+/// [`CROWD_WAIT_MAX`]: each holds a worker, and the others are for other workspaces.
+const TAKE_WAITERS_MAX: usize = 4;
+
+/// How long these wait: a write of a disk that is not slow.
+const CROWD_WAIT_MAX: Duration = Duration::from_millis(250);
+
+/// Nothing is given once so long nobody has written what was used: whoever has to do that every
+/// [`METER_FLUSH_EVERY`] does it no more, or has waited for the record all that time.
+const FLUSH_OVERDUE: Duration = Duration::from_secs(10);
+
+/// Accounts that are written one by one in a go, after what was to be written together was not.
+const SETTLED_ALONE_MAX: usize = 64;
+
 /// How long it is remembered that a quota is used up, so that whoever goes on asking costs no transactions. What
 /// comes back from blocks of this process counts at once, and so does another quota.
 const USED_UP_FOR: Duration = Duration::from_secs(1);
@@ -55,6 +69,8 @@ const SETTLED_TOGETHER_MAX: usize = 256;
 
 const _: () = assert!(GIVE_MARGIN.as_secs() > CALL_TIME_MAX.as_secs() + END_MARGIN.as_secs());
 const _: () = assert!(BLOCK_TIME.as_secs() > 2 * GIVE_MARGIN.as_secs());
+
+const NOT_WRITTEN: &str = "calls that were used cannot be written; none is given until they can";
 
 const NO_MONTH: &str = "the clock tells no month that quotas are kept for; set it right";
 
@@ -192,6 +208,10 @@ struct Account {
 struct State {
     blocks: Vec<Held>,
     is_taking: bool,
+    /// How many wait for that.
+    waiting: usize,
+    /// What was used could not be written, while that of others could.
+    is_failing: bool,
     /// Counts those who took a block or tried to.
     attempt: u64,
     /// Why the last one got none, and for which month, where that is so.
@@ -222,6 +242,13 @@ impl State {
             let is_fresh = since.is_some_and(|since| Duration::from_micros(since) < USED_UP_FOR);
             (of, Some(left)) == (month, quota) && is_fresh
         })
+    }
+
+    /// Whether there is something to remember of it.
+    fn is_needed(&self, now: Micros) -> bool {
+        let is_fresh =
+            |(month, quota, _): &(Month, u64, Micros)| self.is_used_up(*month, Some(*quota), now);
+        !self.blocks.is_empty() || self.used_up.as_ref().is_some_and(is_fresh)
     }
 
     fn find(&mut self, month: Month, block: u64) -> Option<&mut Held> {
@@ -307,6 +334,12 @@ pub struct Meter {
     /// What was used could not be written: nothing more is given until it is.
     is_failing: AtomicBool,
     is_closed: AtomicBool,
+    /// When what was used was written last, if it ever was.
+    flushed: Mutex<Option<Instant>>,
+    /// How long that may be ago.
+    overdue: Duration,
+    /// How long a call waits for a block that others wait for already.
+    crowd_wait: Duration,
 }
 
 impl fmt::Debug for Meter {
@@ -324,6 +357,9 @@ impl Meter {
             settling: Mutex::default(),
             is_failing: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
+            flushed: Mutex::default(),
+            overdue: FLUSH_OVERDUE,
+            crowd_wait: CROWD_WAIT_MAX,
         }
     }
 
@@ -346,12 +382,17 @@ impl Meter {
         let mut deadline = None;
         loop {
             let mut state = account.locked();
+            if state.is_failing {
+                return unavailable(NOT_WRITTEN);
+            }
             if let Some(block) = state.give(month, now) {
                 drop(state);
                 return Ok(Reservation { account, month, block, is_committed: false });
             }
             if state.is_taking {
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + TAKE_WAIT_MAX);
+                let is_crowd = state.waiting >= TAKE_WAITERS_MAX;
+                let longest = if is_crowd { self.crowd_wait } else { TAKE_WAIT_MAX };
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + longest);
                 wait(&account, state, month, deadline)?;
                 continue;
             }
@@ -439,13 +480,15 @@ impl Meter {
     /// # Errors
     /// Something could not be written: until it is, no more calls are given.
     pub fn flush(&self, now: Micros) -> Result<(), Unavailable> {
-        self.settle_all(now, false)?;
+        let settled = self.settle_all(now, false);
+        if !self.is_failing.load(Ordering::SeqCst) {
+            *self.flushed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
         let mut accounts = self.accounts.write().unwrap_or_else(PoisonError::into_inner);
         // Who holds one may be about to take a block.
-        accounts.retain(|_, account| {
-            Arc::strong_count(account) > 1 || !account.locked().blocks.is_empty()
-        });
-        Ok(())
+        accounts
+            .retain(|_, account| Arc::strong_count(account) > 1 || account.locked().is_needed(now));
+        settled
     }
 
     /// Gives back all that is not used; what is still out counts as used. From here on every call is refused.
@@ -466,9 +509,40 @@ impl Meter {
             };
             accounts.iter().map(pair).collect()
         };
-        let settled = self.settle(&accounts, month, now, is_close);
-        self.is_failing.store(settled.is_err(), Ordering::SeqCst);
-        settled.map(|_| ())
+        let (alone, together): (Vec<_>, Vec<_>) =
+            accounts.into_iter().partition(|(_, account)| account.locked().is_failing);
+        let settled = self.settle(&together, month, now, is_close);
+        let suspects = if settled.is_err() { &together } else { &alone };
+        let (good, bad) = self.settle_alone(suspects, month, now, is_close);
+        // One whose record cannot be written stops itself. Where it is more than one, and nothing can be, it is no
+        // matter of theirs.
+        let is_failing = settled.is_err() && good == 0 && bad.as_ref().is_some_and(|bad| bad.0 > 1);
+        self.is_failing.store(is_failing, Ordering::SeqCst);
+        bad.map_or(Ok(()), |(_, why)| Err(why))
+    }
+
+    /// Settles accounts one by one, as far as they have something to write. Gives how many could be, and how many
+    /// not, with the last reason.
+    fn settle_alone(
+        &self,
+        accounts: &[(Arc<str>, Arc<Account>)],
+        month: Month,
+        now: Micros,
+        is_close: bool,
+    ) -> (usize, Option<(usize, Unavailable)>) {
+        let (mut good, mut bad) = (0, None::<(usize, Unavailable)>);
+        let due = accounts
+            .iter()
+            .filter(|(slug, account)| !account.locked().due(slug, month, now, is_close).is_empty());
+        for one in due.take(SETTLED_ALONE_MAX) {
+            let settled = self.settle(std::slice::from_ref(one), month, now, is_close);
+            one.1.locked().is_failing = settled.is_err();
+            match settled {
+                Ok(_) => good += 1,
+                Err(why) => bad = Some((bad.map_or(0, |(count, _)| count) + 1, why)),
+            }
+        }
+        (good, bad)
     }
 
     /// The same for one workspace. Gives how many calls came back to its quota.
@@ -519,8 +593,12 @@ impl Meter {
             return unavailable("the server is ending");
         }
         if self.is_failing.load(Ordering::SeqCst) {
+            return unavailable(NOT_WRITTEN);
+        }
+        let flushed = *self.flushed.lock().unwrap_or_else(PoisonError::into_inner);
+        if flushed.is_some_and(|flushed| flushed.elapsed() > self.overdue) {
             return unavailable(
-                "calls that were used cannot be written; none is given until they can",
+                "calls that were used are not written any more; restart the server",
             );
         }
         Ok(())
@@ -549,15 +627,17 @@ impl Meter {
 /// otherwise each would ask a record that does not answer, one after the other.
 fn wait(
     account: &Account,
-    state: MutexGuard<'_, State>,
+    mut state: MutexGuard<'_, State>,
     month: Month,
     deadline: Instant,
 ) -> Result<(), Refusal> {
     let attempt = state.attempt;
     let left = deadline.saturating_duration_since(Instant::now());
     let is_under_way = |state: &mut State| state.is_taking && state.attempt == attempt;
+    state.waiting += 1;
     let waited = account.taken.wait_timeout_while(state, left, is_under_way);
-    let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+    let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+    state.waiting -= 1;
     if timeout.timed_out() {
         return unavailable("another call of the workspace waits for a block of calls; try again");
     }

@@ -7,6 +7,7 @@
 mod audit;
 mod grounding;
 pub mod identity;
+mod judged;
 pub mod meter;
 mod month;
 pub mod plans;
@@ -17,6 +18,7 @@ pub mod rules_file;
 
 pub use audit::{Anchoring, Audit, Events, Receipt, Trace, hash_arguments};
 pub use grounding::{Grounded, TOKEN_CHARS, TenantHash, TokenFault, check, mint, tenant_hash};
+pub use judged::{CLASSES_JUDGED_MAX, Judged};
 pub use month::Month;
 pub use policy::{Action, Decision, LEGAL_HOLD, Tried, Verdict, What, Who, decide, explain};
 pub use rules::{RULES_MAX, Rule, RuleFault, Rules, WhatMatch, WhoMatch};

@@ -91,6 +91,11 @@ impl Fault {
         Self::new(200, -32000, message).with_data(json!({"reason": reason}))
     }
 
+    /// The same for a fault that only the operator can mend: 503, so that what stands before the server sees it too.
+    pub fn unavailable(reason: &str, message: impl Into<String>) -> Self {
+        Self::server(reason, message).with_status(503)
+    }
+
     /// -32001 with 404: the session is over, or never was, or is another caller's.
     pub fn session_not_found() -> Self {
         let why = "Session not found: it is over or unknown; begin anew with initialize";

@@ -58,6 +58,7 @@ pub(super) fn post<H: Host>(
     // All begin before the first is worked for: they share one time bound, and each can be called off.
     let deadline = Instant::now() + shared.call_time_max;
     let mut begun = Vec::new();
+    let mut has_request = false;
     for one in messages {
         match one {
             Message::Wrong { id, fault } => begun.push(Begun::Refused(id, fault)),
@@ -71,6 +72,13 @@ pub(super) fn post<H: Host>(
             }
             Message::Request { id, method: "initialize", .. } if is_batch => {
                 let fault = Fault::invalid_request("initialize must not be in a batch");
+                begun.push(Begun::Refused(id.clone(), fault));
+            }
+            // Each counts for itself: a batch is no way around the rate.
+            Message::Request { id, .. }
+                if std::mem::replace(&mut has_request, true)
+                    && let Err(fault) = shared.host.take(&caller) =>
+            {
                 begun.push(Begun::Refused(id.clone(), fault));
             }
             Message::Request { id, method, params } => {

@@ -155,6 +155,15 @@ pub trait Host: Send + Sync + 'static {
         true
     }
 
+    /// Takes one more request of a caller out of its rate; the first of each POST was taken by the transport.
+    ///
+    /// # Errors
+    /// There is none left now.
+    fn take(&self, caller: &Self::Caller) -> Result<(), Fault> {
+        let _ = caller;
+        Ok(())
+    }
+
     /// `{name, title, version}`.
     fn server_info(&self) -> Value;
 

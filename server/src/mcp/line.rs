@@ -193,7 +193,7 @@ impl Line {
                         answers.push(last);
                         Response::json(200, format!("[{}]", answers.join(",")).into_bytes())
                     }
-                    Some(only) => answered(state.status, only.into_bytes()),
+                    Some(only) => answered(state.status, only),
                 };
                 reply.send(match session {
                     Some(session) => session.name_in(response),
@@ -208,12 +208,12 @@ impl Line {
 
 /// A JSON answer.
 pub(super) fn json_response(status: u16, body: &Value) -> Response {
-    answered(status, body.to_string().into_bytes())
+    answered(status, body.to_string())
 }
 
-/// One that says when to come again, where that is all that is to be done.
-fn answered(status: u16, body: Vec<u8>) -> Response {
-    let response = Response::json(status, body);
+/// The same, of JSON as text. Where the server cannot serve now, it says when to ask again.
+fn answered(status: u16, body: String) -> Response {
+    let response = Response::json(status, body.into_bytes());
     match status {
         503 => response.header("Retry-After", RETRY_AFTER_SECONDS.to_string()),
         _ => response,

@@ -22,7 +22,6 @@ use crate::mcp::{
 use crate::net::Cancel;
 use crate::oauth::{Scopes, challenge};
 use crate::parts::{Caller, Held, Parts};
-use crate::tenants::Closed;
 use crate::tools::{
     self, Answer, Context, Profile, Refused, Tool, ToolError, governed, record_refusal,
 };
@@ -62,15 +61,6 @@ impl Product {
         Self { parts }
     }
 
-    /// Leaves the entry of a call of a tool that the caller may not use; the fault where there can be none.
-    fn refused(&self, caller: &Caller, tool: &str) -> Option<Fault> {
-        let recorded = self.parts.workspace_of(caller).map_err(ToolError::from);
-        let recorded = recorded.and_then(|workspace| {
-            record_refusal(&workspace, caller, "tools/call", &json!({"name": tool}))
-        });
-        recorded.err().and_then(|error| fault_of(&error))
-    }
-
     /// Does `work` as a governed call of a client, until it is called off or its time is over.
     fn governed(
         &self,
@@ -83,6 +73,17 @@ impl Product {
         let (parts, workspace) = (&*self.parts, &*held);
         let context = Context { parts, workspace, caller, cancel, deadline, progress: None };
         governed(&context, operation, arguments, false, work)
+    }
+
+    /// Leaves the entry of a call that is refused before anything is looked at. Gives a fault where it cannot.
+    fn refused(
+        &self,
+        caller: &Caller,
+        (operation, arguments): (&'static str, &Value),
+    ) -> Option<Fault> {
+        let held = self.parts.workspace_of(caller).map_err(ToolError::from);
+        let recorded = held.and_then(|held| record_refusal(&held, caller, operation, arguments));
+        recorded.err().and_then(|error| fault_of(&error))
     }
 }
 
@@ -105,7 +106,7 @@ impl Host for Product {
         let name = params["name"].as_str().filter(|_| method == "tools/call")?;
         let Visitor { caller, .. } = &self.in_turn(visitor, params);
         let lacking = tools::lacking(caller, name)?;
-        if let Some(fault) = self.refused(caller, name) {
+        if let Some(fault) = self.refused(caller, ("tools/call", &json!({"name": name}))) {
             return Some(fault.with_status(503));
         }
         // With what it has, so that one sign-in more is enough.
@@ -118,6 +119,13 @@ impl Host for Product {
 
     fn stands(&self, Visitor { caller, .. }: &Visitor) -> bool {
         caller.stands(&self.parts.control)
+    }
+
+    fn take(&self, Visitor { caller, .. }: &Visitor) -> Result<(), Fault> {
+        self.parts.limit(caller).map_err(|wait| {
+            let why = format!("too many calls; there may be another in {} s", wait.seconds);
+            Fault::server("too_many_requests", why).with_status(429)
+        })
     }
 
     fn server_info(&self) -> Value {
@@ -158,7 +166,8 @@ impl Host for Product {
 
     fn refuse_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> Fault {
         let why = tools::find(caller, name).err().unwrap_or_default();
-        self.refused(caller, name).unwrap_or_else(|| Fault::invalid_params(why))
+        let refused = self.refused(caller, ("tools/call", &json!({"name": name})));
+        refused.unwrap_or_else(|| Fault::invalid_params(why))
     }
 
     fn waits(&self, tool: &str) -> bool {
@@ -173,7 +182,8 @@ impl Host for Product {
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
         let tool = tools::find(caller, name).map_err(Fault::invalid_params)?;
-        let workspace = self.parts.workspace_of(caller).map_err(closed)?;
+        let workspace = self.parts.workspace_of(caller);
+        let workspace = workspace.map_err(|closed| call_fault(&closed.into()))?;
         let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
         let context = Context {
             parts: &self.parts,
@@ -190,7 +200,7 @@ impl Host for Product {
                 "isError": false,
             }),
             Err(refused) => {
-                let is_ours = is_ours(&refused.error);
+                let is_ours = refused.error.is_ours();
                 if is_ours {
                     client.log(Level::Error, name, json!(refused.to_string()));
                 }
@@ -233,8 +243,10 @@ impl Host for Product {
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
         let not_found = || Fault::resource_not_found(uri);
-        let named = resources::Named::of(caller, uri).ok_or_else(not_found)?;
         let operation = ("resources/read", &json!({"uri": uri}));
+        let Some(named) = resources::Named::of(caller, uri) else {
+            return Err(self.refused(caller, operation).unwrap_or_else(not_found));
+        };
         let read =
             self.governed(caller, until(client), operation, |context| named.read(context, uri));
         read.map(|answer| Outcome::Done(with_receipt(answer)))
@@ -281,8 +293,10 @@ impl Host for Product {
         deadline: Instant,
     ) -> Result<u64, Fault> {
         let not_found = || Fault::resource_not_found(uri);
-        let named = resources::Named::of(caller, uri).ok_or_else(not_found)?;
         let operation = ("resources/subscribe", &json!({"uri": uri}));
+        let Some(named) = resources::Named::of(caller, uri) else {
+            return Err(self.refused(caller, operation).unwrap_or_else(not_found));
+        };
         let mut version = None;
         let followed = self.governed(caller, (cancel, deadline), operation, |context| {
             let (found, answer) = named.follow(context, uri)?;
@@ -345,23 +359,12 @@ fn until<'a>(client: &'a Client<'_>) -> (&'a Cancel, Instant) {
     (client.cancel(), client.deadline())
 }
 
-/// The fault of a call whose workspace is not open.
-fn closed(why: Closed) -> Fault {
-    let error = ToolError::from(why);
-    Fault::server(error.reason(), error.to_string()).with_status(503)
-}
-
-/// What only the operator can mend.
-fn is_ours(error: &ToolError) -> bool {
-    use ToolError::{Closed, Damaged, Unaudited, Unmetered, Unwritable};
-    matches!(error, Damaged(_) | Unwritable(_) | Unaudited(_) | Closed(_) | Unmetered(_))
-}
-
 /// What a caller can mend is a result that says so, and no fault; what it cannot is one.
 fn fault_of(error: &ToolError) -> Option<Fault> {
     match error {
         ToolError::TimedOut { limit } => Some(Fault::timed_out(*limit)),
-        error if is_ours(error) => Some(Fault::server(error.reason(), error.to_string())),
+        ToolError::Panicked => Some(Fault::internal()),
+        error if error.is_ours() => Some(Fault::unavailable(error.reason(), error.to_string())),
         _ => None,
     }
 }

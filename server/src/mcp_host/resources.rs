@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::brief;
 use super::prompts;
-use crate::govern::{Action, Verdict, What, decide};
+use crate::govern::{Action, Verdict, What};
 use crate::limits::COMPLETION_VALUES_MAX;
 use crate::mcp::Fault;
 use crate::names;
@@ -98,7 +98,7 @@ impl Named {
                 let status = snapshot.status(place).ok()?;
                 if !is_there
                     || status == Status::Tombstoned
-                    || judged(workspace, caller, &item).0 == Verdict::Deny
+                    || judged(workspace, caller, &item) == Verdict::Deny
                 {
                     return None;
                 }
@@ -107,7 +107,7 @@ impl Named {
                     // What the caller may not know of changes nothing that it can see.
                     let is_hidden = snapshot.status(newer).ok()? == Status::Tombstoned;
                     let newer = snapshot.item(newer).ok()?;
-                    if !is_hidden && judged(workspace, caller, &newer).0 != Verdict::Deny {
+                    if !is_hidden && judged(workspace, caller, &newer) != Verdict::Deny {
                         newer.id.0.hash(&mut hasher);
                     }
                 }
@@ -138,21 +138,20 @@ impl<'a> Look<'a> {
     }
 }
 
+/// Whether this caller may read anything by its URI: what a plan does not give as a tool, it does not give so either.
 pub(super) fn may_read(caller: &Caller) -> bool {
-    caller.scopes.contains(&Scope::TenantRead)
+    let (family, tool) = (docstore::FAMILY.name, docstore::GET_DOCUMENT);
+    caller.scopes.contains(&Scope::TenantRead) && caller.entitled.has_tool(family, tool)
 }
 
-fn judged(workspace: &Workspace, caller: &Caller, item: &ItemView<'_>) -> (Verdict, String) {
+fn judged(workspace: &Workspace, caller: &Caller, item: &ItemView<'_>) -> Verdict {
     let what = What {
         workspace: &workspace.name,
         kind: item.kind,
         sensitivity: item.sensitivity,
         gates: &item.gates,
     };
-    caller.as_who(|who| {
-        let decision = decide(&workspace.rules, who, &what, Action::Read);
-        (decision.verdict, decision.rule.to_owned())
-    })
+    caller.judge(&workspace.rules, &what, Action::Read).0
 }
 
 /// Those with a URI of their own.
@@ -222,13 +221,13 @@ fn known(
         Verdict::Deny => {
             // In the words that a missing one gets.
             let why = format!("there is no {uri}");
-            return Err(ToolError::Denied { field: "uri", why, item: id, rule });
+            return Err(ToolError::Denied { field: "uri", why, item: id, rule: rule.to_string() });
         }
         Verdict::Redact => Effect::Redacted,
         Verdict::Allow => Effect::Read,
     };
     answer.decision = decision_of(verdict);
-    answer.rule = rule;
+    answer.rule = rule.to_string();
     Ok((place, verdict, effect))
 }
 
@@ -246,7 +245,7 @@ pub(super) fn may_be_shown(
     answer.touched.push(touched(effect, item.id));
     if answer.decision != Decision::Deny {
         answer.decision = decision_of(verdict);
-        answer.rule = rule;
+        answer.rule = rule.to_string();
     }
     false
 }

@@ -10,6 +10,7 @@ use engine::Micros;
 use crate::auth::token::TokenRefusal;
 use crate::authority::{Authority, NoToken};
 use crate::control::{ControlError, CredentialFault, Kind, StandingFault, Tenant};
+use crate::govern::Judged;
 use crate::govern::identity::Turn;
 use crate::govern::rate::key_of;
 use crate::log::{self, Level, Value};
@@ -43,9 +44,11 @@ pub(super) fn caller(
 }
 
 fn of_token(parts: &Parts, authority: &Authority, token: &str) -> Result<Caller, NoCaller> {
-    let claims = authority.claims(&parts.control, token, parts.clock.now())?;
+    let claims = authority.claims(&parts.control, token, parts.clock.now());
+    let claims = claims.map_err(|why| of_no_token(parts, why))?;
     let (workspace, sid) = (&claims.workspace, &claims.hangs_on);
-    let standing = parts.control.standing(workspace, sid, &claims.id, claims.issued_at)?;
+    let standing = parts.control.standing(workspace, sid, &claims.id, claims.issued_at);
+    let standing = standing.map_err(|fault| of_standing(parts, fault))?;
     let scopes = claims.scope.split(' ');
     let subject = claims.subject.clone();
     let shown = Shown {
@@ -64,7 +67,7 @@ fn of_token(parts: &Parts, authority: &Authority, token: &str) -> Result<Caller,
 
 fn of_key(parts: &Parts, key: &str) -> Result<Caller, NoCaller> {
     let found = parts.control.find_credential(key.as_bytes(), &[Kind::Bearer, Kind::User]);
-    let (credential, tenant) = found?;
+    let (credential, tenant) = found.map_err(|fault| of_credential(parts, fault))?;
     let scopes = credential.scopes.iter().map(String::as_str);
     // One without a name is nobody's in particular (GOV-30).
     let principal = credential.principal();
@@ -94,9 +97,8 @@ fn of_tenant<'a>(
     scopes: impl Iterator<Item = &'a str>,
 ) -> Result<Caller, NoCaller> {
     let Some(plan) = parts.config.plans.find(&tenant.plan) else {
-        let fields =
-            [("workspace", Value::Text(&tenant.slug)), ("plan", Value::Text(&tenant.plan))];
-        log::event(Level::Error, "a workspace has a plan that the settings do not know", &fields);
+        let why = format!("{} has the plan {:?}", tenant.slug, tenant.plan);
+        parts.said.say("a workspace has a plan that the settings do not know", &why);
         return Err(NoCaller::Unavailable);
     };
     let granted: Vec<&str> = scopes.collect();
@@ -109,6 +111,7 @@ fn of_tenant<'a>(
         plan: tenant.plan.clone(),
         entitled: Arc::clone(plan),
         scopes,
+        judged: Judged::default(),
         metered: Some(Metered {
             bucket: key_of(format!("{}/{id}", tenant.slug).as_bytes()),
             calls_per_month: tenant.calls_per_month.or(plan.calls_per_month),
@@ -124,41 +127,36 @@ fn micros(seconds: u64) -> Micros {
 }
 
 /// What the control store could not say is told to whoever runs it; callers are told of no file.
-fn unavailable(error: &ControlError) -> NoCaller {
-    log::event(Level::Error, "a credential could not be looked up", &[("why", Value::Text(error))]);
+fn unavailable(parts: &Parts, error: &ControlError) -> NoCaller {
+    parts.said.say("a credential could not be looked up", &error.to_string());
     NoCaller::Unavailable
 }
 
-impl From<NoToken> for NoCaller {
-    fn from(why: NoToken) -> Self {
-        match why {
-            NoToken::Refused(refusal) => {
-                let reason: &str = TokenRefusal::reason(&refusal);
-                let fields = [("reason", Value::Text(&reason))];
-                log::event(Level::Debug, "an access token was refused", &fields);
-                Self::Wrong
-            }
-            NoToken::Unavailable(error) => unavailable(&error),
+/// What a token that opens nothing is answered.
+fn of_no_token(parts: &Parts, why: NoToken) -> NoCaller {
+    match why {
+        NoToken::Refused(refusal) => {
+            let reason: &str = TokenRefusal::reason(&refusal);
+            let fields = [("reason", Value::Text(&reason))];
+            log::event(Level::Debug, "an access token was refused", &fields);
+            NoCaller::Wrong
         }
+        NoToken::Unavailable(error) => unavailable(parts, &error),
     }
 }
 
-impl From<StandingFault> for NoCaller {
-    fn from(fault: StandingFault) -> Self {
-        match fault {
-            StandingFault::Suspended => Self::Suspended,
-            StandingFault::Control(error) if error.is_fault() => unavailable(&error),
-            _ => Self::Wrong,
-        }
+fn of_standing(parts: &Parts, fault: StandingFault) -> NoCaller {
+    match fault {
+        StandingFault::Suspended => NoCaller::Suspended,
+        StandingFault::Control(error) if error.is_fault() => unavailable(parts, &error),
+        _ => NoCaller::Wrong,
     }
 }
 
-impl From<CredentialFault> for NoCaller {
-    fn from(fault: CredentialFault) -> Self {
-        match fault {
-            CredentialFault::Suspended => Self::Suspended,
-            CredentialFault::Control(error) if error.is_fault() => unavailable(&error),
-            _ => Self::Wrong,
-        }
+fn of_credential(parts: &Parts, fault: CredentialFault) -> NoCaller {
+    match fault {
+        CredentialFault::Suspended => NoCaller::Suspended,
+        CredentialFault::Control(error) if error.is_fault() => unavailable(parts, &error),
+        _ => NoCaller::Wrong,
     }
 }

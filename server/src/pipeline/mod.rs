@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use serde_json::Value as Json;
 
-use crate::limits::{API_BODY_BYTES_MAX, BODY_BYTES_MAX};
+use crate::limits::{API_BODY_BYTES_MAX, BODY_BYTES_MAX, TENANT_BODY_BYTES_MAX};
 use crate::log::{self, Value};
 use crate::mcp::{self, Endpoint};
 use crate::mcp_host::{Product, Visitor};
@@ -35,6 +35,7 @@ pub(crate) use legacy::name_of;
 pub use refusal::Refusal;
 pub use route::{On, ROUTES, Route, Target};
 
+use authenticate::Known;
 use legacy::Standing;
 use meters::Meters;
 
@@ -127,20 +128,24 @@ impl Pipeline {
         if cors::is_options(call) {
             return Err(self.options(call));
         }
-        let (target, _) = self.admitted(call)?;
-        match target {
+        let route = self.routed(call)?;
+        let known = authenticate::at_once(&self.parts, route.gate, call)?;
+        match &route.target {
             // Anyone may ask these, on any listener; they read no body, so none is taken.
             Target::Api(_) if route::is_health(call) => Err(rest::health(&self.parts)),
             Target::Document(answer) => Err(answer()),
-            Target::OAuth(answer) => Err(answer(&self.parts, call)),
-            Target::OAuthForm(_) => Ok(FORM_BYTES_MAX),
+            // These may ask the control store.
+            Target::OAuth(_) | Target::OAuthForm(_) => Ok(FORM_BYTES_MAX),
             Target::Registration(_) => Ok(REGISTRATION_BYTES_MAX),
             Target::SignIn(_) => Ok(SIGN_IN_FORM_BYTES_MAX),
             Target::Api(operation) if operation.body.is_some() => match body_bytes {
                 0..=API_BODY_BYTES_MAX => Ok(API_BODY_BYTES_MAX),
                 _ => Err(rest::body_too_large().into()),
             },
-            _ => Ok(BODY_BYTES_MAX),
+            _ => Ok(match known {
+                Known::Operator => BODY_BYTES_MAX,
+                Known::Nobody => TENANT_BODY_BYTES_MAX,
+            }),
         }
     }
 
@@ -157,24 +162,25 @@ impl Pipeline {
 
     /// Takes one call from the credential's bucket.
     fn limit(&self, caller: &Caller) -> Result<(), Refusal> {
-        let (Some(metered), Some(rate)) = (&caller.metered, caller.entitled.rate) else {
-            return Ok(());
-        };
-        let taken = self.parts.rates.take(&metered.bucket, rate, Instant::now());
-        taken.map_err(|wait| Refusal::too_many(wait.seconds))
+        self.parts.limit(caller).map_err(|wait| Refusal::too_many(wait.seconds))
     }
 
-    /// Parse, authenticate, admit.
-    fn admitted(&self, call: &Call) -> Result<(&'static Target, Caller), Refusal> {
+    /// The route of a call, if where it comes from may ask for it.
+    fn routed(&self, call: &Call) -> Result<&'static Route, Refusal> {
         self.check_listener(call)?;
         let route = route::find(call)?;
         if call.listener == HOSTED && matches!(route.target, Target::Mcp) {
             authenticate::check_hosted_origin(call, self.hosted_speaks_tls, &self.origins)?;
         }
-        let host = self.host(call);
-        if host != Standing::Current && route.target.issues_credentials() {
+        if self.host(call) != Standing::Current && route.target.issues_credentials() {
             return Err(legacy::gone(&self.parts));
         }
+        Ok(route)
+    }
+
+    /// Parse, authenticate, admit.
+    fn admitted(&self, call: &Call) -> Result<(&'static Target, Caller), Refusal> {
+        let (route, host) = (self.routed(call)?, self.host(call));
         let caller = authenticate::caller(&self.parts, route.gate, call)?;
         if route.gate != Gate::Open && !host.takes(&caller) {
             return Err(authenticate::not_here(&self.parts, route.gate));
@@ -237,8 +243,8 @@ impl Service for Pipeline {
         Some(self.shared(call, answer))
     }
 
-    /// From the head alone: route, listener, `Host`, `Origin` and credentials, which are compared as
-    /// hashes and need no disk.
+    /// From the head alone: route, listener, `Host`, `Origin`, and the credentials of `credentials.toml`, which are
+    /// compared as hashes in memory. A tenant's are looked up by a worker, since the control store is on disk.
     fn admit(&self, call: &Call, body_bytes: usize) -> Admission {
         match self.judged(call, body_bytes) {
             Ok(bytes_max) => Admission::UpTo(bytes_max),
@@ -249,7 +255,11 @@ impl Service for Pipeline {
     /// A job of one who may ask for it; everybody else is refused by a worker, and takes no thread or
     /// place in a queue from the operator.
     fn takes_long(&self, call: &Call) -> bool {
-        route::is_job(call) && self.admitted(call).is_ok()
+        let is_operators = |route: &Route| {
+            let known = authenticate::at_once(&self.parts, route.gate, call);
+            known.is_ok_and(|known| known == Known::Operator)
+        };
+        route::is_job(call) && self.routed(call).is_ok_and(is_operators)
     }
 
     fn drain(&self) {

@@ -4,13 +4,14 @@
 //! Owns when that is done, and how much of the machine it may take: half of one core, as for the store of
 //! `local`.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::{Compacted, Indexed, Pace, Store, UPKEEP_CPU_PERCENT, WriteError};
 
-use super::{Lease, Shared, Slot, State};
+use super::{Shared, Slot, State};
 use crate::log::{self, Level, Value};
 
 /// Work that is rested for at once, at the least.
@@ -19,8 +20,18 @@ const WORK_MIN: Duration = Duration::from_millis(10);
 /// Works until all is over.
 pub(super) fn run(shared: &Arc<Shared>) {
     while let Some(changed) = shared.wait_for_work() {
-        for workspace in changed {
-            if let Err(error) = keep(&workspace.store, &Share::begin(shared)) {
+        for name in changed {
+            // One at a time: what waits for its turn is held open by nobody.
+            let Some(workspace) = shared.if_open(&name) else { continue };
+            let kept =
+                catch_unwind(AssertUnwindSafe(|| keep(&workspace.store, &Share::begin(shared))));
+            let Ok(kept) = kept else {
+                let fields = [("workspace", Value::Text(&workspace.name))];
+                log::event(Level::Error, "the upkeep of a store panicked", &fields);
+                shared.try_later(&workspace.name);
+                continue;
+            };
+            if let Err(error) = kept {
                 let fields =
                     [("workspace", Value::Text(&workspace.name)), ("error", Value::Text(&error))];
                 log::event(Level::Warn, "a store could not be kept; tried again", &fields);
@@ -41,31 +52,26 @@ fn keep(store: &Store, pace: &Share<'_>) -> Result<(), WriteError> {
 
 impl Shared {
     /// The workspaces that have changed, none after a pause; `None` when all is over.
-    fn wait_for_work(self: &Arc<Self>) -> Option<Vec<Lease>> {
+    fn wait_for_work(&self) -> Option<Vec<String>> {
         let nothing = |state: &mut State| !state.is_over && !state.has_news();
         let waited = self.changed.wait_timeout_while(self.state(), self.bounds.pause, nothing);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if state.is_over {
             return None;
         }
-        let open = state.slots.values_mut().filter_map(|slot| match slot {
-            Slot::Open(open) => Some(open),
-            Slot::Moving => None,
-        });
         let now = Instant::now();
-        let changed = open.filter_map(|open| {
-            let is_due = open.again_at.is_some_and(|at| now >= at);
+        let is_wanted = |slot: &mut Slot| {
+            let Slot::Open(open) = slot else { return false };
+            let is_due = open.again_at.take_if(|at| now >= *at).is_some();
             let is_wanted = open.has_news.swap(false, Ordering::AcqRel) || is_due;
             if is_wanted {
                 open.again_at = None;
             }
-            is_wanted.then_some(open)
-        });
-        let lease = |open: &mut super::Open| {
-            open.users += 1;
-            self.lease(Arc::clone(&open.workspace), false)
+            is_wanted
         };
-        Some(changed.map(lease).collect())
+        let wanted =
+            state.slots.iter_mut().filter_map(|(name, slot)| is_wanted(slot).then(|| name.clone()));
+        Some(wanted.collect())
     }
 
     /// Has a store looked at again after a pause, unless somebody changes it before.

@@ -28,11 +28,14 @@ args! {
     }
 }
 
-pub(super) static FAMILY: Family = Family {
+/// The tool that reads a document; who has it may read memories by their URIs too.
+pub const GET_DOCUMENT: &str = "docstore_get_document_tool";
+
+pub(crate) static FAMILY: Family = Family {
     name: "docstore",
     about: "Read the documents that were ingested.",
     tools: &[Tool {
-        name: "docstore_get_document_tool",
+        name: GET_DOCUMENT,
         title: "Get a document",
         about: "Read an ingested document, at most 64 KiB at a time; go on from next_offset. Use \
                 it to read around a recalled passage. Not for finding documents: recall.",
@@ -160,7 +163,7 @@ fn may_read(
         Some(path) => ("path", nothing_from(&path.0)),
         None => ("document_id", NO_SUCH_DOCUMENT.to_owned()),
     };
-    Err(ToolError::Denied { field, why, item: item.id, rule })
+    Err(ToolError::Denied { field, why, item: item.id, rule: rule.to_string() })
 }
 
 fn nothing_from(path: &str) -> String {

@@ -1,6 +1,7 @@
 //! What every governed call has in common: its entry in the ledger, and its receipt.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, Outcome};
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Answer, BY_SCOPE, Context, ToolError, touched};
 use crate::govern::meter::{Refusal, Reservation};
 use crate::govern::{Trace, hash_arguments};
+use crate::log::{self, Level, Value as Field};
 use crate::metrics::Stage;
 use crate::parts::Caller;
 use crate::workspace::Workspace;
@@ -57,6 +59,26 @@ pub const NOT_ENTITLED: &str = "fixed/not-entitled";
 /// The rule's name where it is not known for whom a call is made.
 pub const NOT_IDENTIFIED: &str = "fixed/not-identified";
 
+/// The rule's name where the calls of the month are used up.
+pub const NO_QUOTA: &str = "fixed/quota";
+
+/// The rule's name where no call could be reserved.
+pub const UNMETERED: &str = "fixed/unmetered";
+
+/// The rule's name where the workspace's e-mail address is not confirmed yet.
+pub const UNVERIFIED: &str = "fixed/unverified";
+
+/// The fixed rule that an error stands for, where it is one.
+fn fixed_rule(error: &ToolError) -> Option<&'static str> {
+    match error {
+        ToolError::QuotaExceeded { .. } => Some(NO_QUOTA),
+        ToolError::Unmetered(_) => Some(UNMETERED),
+        ToolError::Unverified => Some(UNVERIFIED),
+        ToolError::Unidentified(_) => Some(NOT_IDENTIFIED),
+        _ => None,
+    }
+}
+
 /// Whether it is known for whom the call is made, as far as it has to be.
 fn identify(context: &Context<'_>) -> Result<(), ToolError> {
     let identity = context.caller.turn.identity();
@@ -73,27 +95,72 @@ pub fn record_refusal(
     operation: &'static str,
     arguments: &Value,
 ) -> Result<(), ToolError> {
+    let denied = (Decision::Deny, NOT_ENTITLED);
+    refused_unseen(workspace, caller, (operation, arguments), denied)
+}
+
+/// Leaves the entry of a call whose arguments mean nothing, so that nothing was looked at either.
+///
+/// # Errors
+/// The ledger takes no entries.
+pub fn record_wrong(
+    workspace: &Workspace,
+    caller: &Caller,
+    operation: &'static str,
+    arguments: &Value,
+) -> Result<(), ToolError> {
+    let allowed = (Decision::Allow, BY_SCOPE);
+    refused_unseen(workspace, caller, (operation, arguments), allowed)
+}
+
+fn refused_unseen(
+    workspace: &Workspace,
+    caller: &Caller,
+    (operation, arguments): (&'static str, &Value),
+    (decision, rule): (Decision, &str),
+) -> Result<(), ToolError> {
     let trace = Trace {
         tool: operation,
         principal: caller.in_ledger(),
         arguments: hash_arguments(&json!({"tool": operation, "arguments": arguments})),
-        decision: Decision::Deny,
-        rule: NOT_ENTITLED.to_owned(),
+        decision,
+        rule: rule.to_owned(),
         touched: Vec::new(),
         outcome: Outcome::Refused,
     };
     let recorded = workspace.audit.record(&trace, false);
-    let recorded = recorded.map(drop).map_err(|error| ToolError::Unaudited(error.to_string()));
-    recorded.map_err(|error| told(caller, error))
+    recorded
+        .map(drop)
+        .map_err(|error| told(caller, operation, ToolError::Unaudited(error.to_string())))
 }
 
-/// An error as this caller is told of it.
-fn told(caller: &Caller, error: ToolError) -> ToolError {
-    if caller.metered.is_some() { error.for_tenants() } else { error }
+/// An error as its caller is told it: a tenant learns nothing of the server's files. What it is not told the log has.
+fn told(caller: &Caller, operation: &'static str, error: ToolError) -> ToolError {
+    use ToolError::{Damaged, Unaudited, Unwritable};
+    if caller.metered.is_none() || !matches!(error, Damaged(_) | Unaudited(_) | Unwritable(_)) {
+        return error;
+    }
+    let fields = [
+        ("workspace", Field::Text(&caller.workspace)),
+        ("operation", Field::Text(&operation)),
+        ("why", Field::Text(&error)),
+    ];
+    log::event(Level::Error, "a call of a tenant could not be answered", &fields);
+    error.without_why()
+}
+
+/// Does the work. One that panics has failed, and what is common to all calls goes on: its entry above all.
+fn caught(
+    context: &Context<'_>,
+    work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
+) -> Result<Answer, ToolError> {
+    let done = catch_unwind(AssertUnwindSafe(|| work(context)));
+    done.unwrap_or(Err(ToolError::Panicked))
 }
 
 /// Does `work`, leaves its entry in the ledger, and gives the answer with its receipt. No entry,
-/// no answer; a refusal has one too. `at_once` waits until the entry is on disk.
+/// no answer; a refusal has one too, and so has work that panics. A call counts once it is answered, or has written
+/// something. `at_once` waits until the entry is on disk.
 pub fn governed(
     context: &Context<'_>,
     operation: &'static str,
@@ -101,25 +168,13 @@ pub fn governed(
     at_once: bool,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
 ) -> Result<Answer, Refused> {
-    recorded(context, operation, arguments, at_once, work).map_err(|refused| {
-        let Refused { error, receipt } = refused;
-        Refused { error: told(context.caller, error), receipt }
-    })
-}
-
-fn recorded(
-    context: &Context<'_>,
-    operation: &'static str,
-    arguments: &Value,
-    at_once: bool,
-    work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
-) -> Result<Answer, Refused> {
     if let Some(why) = context.workspace.audit.failure() {
-        return Err(ToolError::Unaudited(why).into()); // before anything is written
+        // Before anything is written.
+        return Err(told(context.caller, operation, ToolError::Unaudited(why)).into());
     }
     // No reservation, no call; one that is not committed is released.
     let (mut outcome, reservation) = match identify(context).and_then(|()| reserve(context)) {
-        Ok(reservation) => (work(context), reservation),
+        Ok(reservation) => (caught(context, work), reservation),
         Err(error) => (Err(error), None),
     };
     // What became of items is recorded whether or not the answer is still given.
@@ -133,6 +188,13 @@ fn recorded(
     if let Err(ToolError::BrokenOff { error, .. }) = outcome {
         outcome = Err(*error);
     }
+    let has_written = touched_items.iter().any(|one| one.effect == Effect::Written);
+    // What was written stays, however late the answer is.
+    let ended = match &outcome {
+        Ok(_) if has_written => Some(Outcome::Done),
+        Err(_) if has_written => Some(Outcome::Failed),
+        _ => None,
+    };
     if Instant::now() >= context.deadline {
         outcome = Err(ToolError::TimedOut { limit: context.parts.call_time_max });
     } else if !at_once && context.cancel.is_raised() {
@@ -160,26 +222,34 @@ fn recorded(
                     trace.rule.clone_from(rule);
                     trace.touched.push(touched(Effect::Withheld, *item));
                 }
-                ToolError::Unidentified(_) => {
+                error if let Some(rule) = fixed_rule(error) => {
                     trace.decision = Decision::Deny;
-                    trace.rule = NOT_IDENTIFIED.to_owned();
+                    trace.rule = rule.to_owned();
                 }
                 _ => {}
             }
         }
     }
+    trace.outcome = ended.unwrap_or(trace.outcome);
     let began = Instant::now();
     let recorded = context.workspace.audit.record(&trace, at_once);
     context.parts.stages.record(Stage::Ledger, began.elapsed());
-    let receipt = recorded.map_err(|error| ToolError::Unaudited(error.to_string()))?;
+    if let Some(reservation) =
+        reservation.filter(|_| has_written || outcome.is_ok() && recorded.is_ok())
+    {
+        reservation.commit();
+    }
+    let receipt = recorded.map_err(|error| {
+        told(context.caller, operation, ToolError::Unaudited(error.to_string()))
+    })?;
     match outcome {
         Ok(mut answer) => {
-            if let Some(reservation) = reservation {
-                reservation.commit();
-            }
             answer.structured["receipt"] = receipt.to_json();
             Ok(answer)
         }
-        Err(error) => Err(Refused { error, receipt: Some(receipt.to_json()) }),
+        Err(error) => {
+            let error = told(context.caller, operation, error);
+            Err(Refused { error, receipt: Some(receipt.to_json()) })
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! items: what is remembered, one by one.
 
+use std::sync::Arc;
+
 use engine::ledger::Effect;
 use engine::{Batch, Filter, ItemDraft, Sensitivity, Snapshot, SourceDraft, WriteError};
 use half::f16;
@@ -156,7 +158,7 @@ fn may_write(
     wanted: &Remember,
 ) -> Result<(), ToolError> {
     let gates: Vec<&str> = gates(wanted).collect();
-    let judged = |field: &str, (verdict, rule): (Verdict, String)| match verdict {
+    let judged = |field: &str, (verdict, rule): (Verdict, Arc<str>)| match verdict {
         Verdict::Allow => Ok(()),
         _ => Err(ToolError::argument(field, format!("policy rule {rule} does not allow it"))),
     };

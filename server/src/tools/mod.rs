@@ -18,7 +18,10 @@ pub mod results;
 pub mod status;
 mod tenant;
 
-pub use governed::{NOT_ENTITLED, NOT_IDENTIFIED, Refused, governed, record_refusal};
+pub use governed::{
+    NO_QUOTA, NOT_ENTITLED, NOT_IDENTIFIED, Refused, UNMETERED, UNVERIFIED, governed,
+    record_refusal, record_wrong,
+};
 pub(crate) use idempotency::KIND as ANSWER_KIND;
 pub use profile::Profile;
 
@@ -35,8 +38,7 @@ use serde_json::{Map, Value, json};
 
 use crate::encoders::View;
 use crate::govern::identity::IdentityFault;
-use crate::govern::{Action, Verdict, What, decide};
-use crate::log::{self, Level};
+use crate::govern::{Action, Verdict, What};
 use crate::names;
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
@@ -173,7 +175,7 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// What policy says of an item.
-    pub fn judge(&self, item: &ItemView<'_>, action: Action) -> (Verdict, String) {
+    pub fn judge(&self, item: &ItemView<'_>, action: Action) -> (Verdict, Arc<str>) {
         self.judge_class(item.kind, item.sensitivity, &item.gates, action)
     }
 
@@ -184,12 +186,9 @@ impl Context<'_> {
         sensitivity: Sensitivity,
         gates: &[&str],
         action: Action,
-    ) -> (Verdict, String) {
+    ) -> (Verdict, Arc<str>) {
         let what = What { workspace: &self.workspace.name, kind, sensitivity, gates };
-        self.caller.as_who(|who| {
-            let decision = decide(&self.workspace.rules, who, &what, action);
-            (decision.verdict, decision.rule.to_owned())
-        })
+        self.caller.judge(&self.workspace.rules, &what, action)
     }
 
     /// Whether the caller may know that an item is there, if only by its id.
@@ -279,6 +278,9 @@ pub fn decision_of(verdict: Verdict) -> Decision {
     }
 }
 
+/// What a tenant is told of the reasons for a fault of ours.
+pub(crate) const IN_THE_LOG: &str = "the server's log says why";
+
 /// Why a tool gave no answer. Nothing was written, except by a job that broke off: what it had stored
 /// by then stays.
 #[derive(Debug)]
@@ -324,6 +326,8 @@ pub enum ToolError {
         /// Items that it had written.
         written: Vec<ItemId>,
     },
+    /// The work panicked: a fault of ours.
+    Panicked,
     /// Stored bytes are damaged.
     Damaged(Damage),
     /// The store takes no writes now.
@@ -361,6 +365,7 @@ impl ToolError {
             Self::Cancelled => "cancelled",
             Self::TimedOut { .. } => "timed_out",
             Self::BrokenOff { error, .. } => error.reason(),
+            Self::Panicked => "internal_error",
             Self::Damaged(_) => "store_damaged",
             Self::Unwritable(_) => "store_unwritable",
             Self::Unaudited(_) => "ledger_unavailable",
@@ -391,24 +396,21 @@ impl ToolError {
         Self::BrokenOff { error: Box::new(self), written: documents }
     }
 
-    /// The same for a tenant: why something of this machine does not work may name its files, so that it goes to the
-    /// log.
-    pub(crate) fn for_tenants(self) -> Self {
-        const HIDDEN: &str = "the server's log says why; try again";
-        let why = match &self {
-            Self::Unwritable(why) | Self::Unaudited(why) => why.clone(),
-            Self::Damaged(damage) => damage.to_string(),
-            _ => return self,
-        };
-        let fields =
-            [("reason", log::Value::Text(&self.reason())), ("why", log::Value::Text(&why))];
-        log::event(Level::Error, "a call of a tenant failed", &fields);
-        match self {
-            Self::Unwritable(_) => Self::Unwritable(HIDDEN.to_owned()),
-            Self::Unaudited(_) => Self::Unaudited(HIDDEN.to_owned()),
-            Self::Damaged(damage) => Self::Damaged(Damage { detail: HIDDEN.to_owned(), ..damage }),
-            other => other,
+    /// Whether only the operator can mend it.
+    pub fn is_ours(&self) -> bool {
+        use ToolError::{Closed, Damaged, Panicked, Unaudited, Unmetered, Unwritable};
+        let plain = matches!(self, Damaged(_) | Unwritable(_) | Unaudited(_));
+        plain || matches!(self, Closed(_) | Unmetered(_) | Panicked)
+    }
+
+    /// The same for those who may not know why: that may name a file.
+    fn without_why(mut self) -> Self {
+        match &mut self {
+            Self::Unwritable(why) | Self::Unaudited(why) => IN_THE_LOG.clone_into(why),
+            Self::Damaged(damage) => IN_THE_LOG.clone_into(&mut damage.detail),
+            _ => {}
         }
+        self
     }
 
     fn outcome(&self) -> Outcome {
@@ -437,6 +439,7 @@ impl fmt::Display for ToolError {
             Self::Cancelled => write!(f, "the call was cancelled; nothing more was done"),
             Self::TimedOut { limit } => write!(f, "took longer than {} s", limit.as_secs_f32()),
             Self::BrokenOff { error, .. } => error.fmt(f),
+            Self::Panicked => f.write_str("Internal error"),
             Self::Damaged(damage) => write!(f, "stored bytes are damaged ({damage})"),
             Self::Unwritable(why) => write!(f, "the store takes no writes now: {why}"),
             Self::Unaudited(why) => write!(f, "the audit ledger takes no entries: {why}"),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::args;
 use super::results::{Kind, always, sometimes};
-use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
+use super::{Answer, Change, Context, Family, IN_THE_LOG, Scope, Tool, ToolError};
 use crate::limits::NAMES_COUNTED_MAX;
 
 args! {
@@ -83,7 +83,7 @@ pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
         "by_kind": by_kind, "by_modality": by_modality,
         "embedding_rows": counts.vectors, "segments": counts.parts,
         "bytes_on_disk": workspace.store.bytes_on_disk(),
-        "store": store_part(&workspace.store, snapshot.seq()),
+        "store": store_part(&workspace.store, snapshot.seq(), context.caller.metered.is_some()),
         "search": search_part(&snapshot.search_state()),
         "recall_latency_ms": {
             "p50": latency(0.50), "p95": latency(0.95), "p99": latency(0.99),
@@ -109,13 +109,14 @@ fn most_frequent(counts: BTreeMap<String, u64>) -> (BTreeMap<String, u64>, usize
 
 /// How the store is: its newest commit, whether it takes writes, or why it takes none, and what still
 /// waits to be erased (`null` where it takes none).
-fn store_part(store: &Store, seq: Seq) -> Value {
+/// A tenant is not told why: that may name a file.
+fn store_part(store: &Store, seq: Seq, is_tenants: bool) -> Value {
     let mut part = json!({
         "seq": seq, "takes_writes": true, "erasures_pending": store.erasures_pending().ok(),
     });
     if let Some(why) = store.stopped() {
         part["takes_writes"] = json!(false);
-        part["why"] = json!(why);
+        part["why"] = if is_tenants { json!(IN_THE_LOG) } else { json!(why) };
     }
     part
 }

@@ -8,6 +8,7 @@ mod alike;
 mod bounds;
 mod data;
 mod disputed;
+mod entries;
 mod hidden;
 mod places;
 mod same;

@@ -30,6 +30,8 @@ struct Record {
     now: Mutex<i64>,
     is_failing: AtomicBool,
     is_panicking: AtomicBool,
+    /// Whose usage cannot be written.
+    broken: Mutex<Option<String>>,
     taking: AtomicU64,
     writes: AtomicU64,
 }
@@ -94,6 +96,10 @@ impl Blocks for Record {
 
     fn settle(&self, settlements: &[Settlement]) -> Result<(), Unavailable> {
         self.check()?;
+        let broken = self.broken.lock().unwrap().clone();
+        if settlements.iter().any(|one| broken.as_deref() == Some(&*one.slug)) {
+            return Err(Unavailable("a record does not read".to_owned()));
+        }
         let now = *self.now.lock().unwrap();
         let mut usage = self.usage.lock().unwrap();
         for settlement in settlements {
@@ -113,7 +119,9 @@ impl Blocks for Record {
 }
 
 fn meter(record: &Arc<Record>) -> Meter {
-    Meter::new(Arc::clone(record) as Arc<dyn Blocks>)
+    // However long another thread is not given its turn.
+    let crowd_wait = TAKE_WAIT_MAX;
+    Meter { crowd_wait, ..Meter::new(Arc::clone(record) as Arc<dyn Blocks>) }
 }
 
 fn is_unavailable<T>(outcome: &Result<T, Refusal>) -> bool {
@@ -121,6 +129,64 @@ fn is_unavailable<T>(outcome: &Result<T, Refusal>) -> bool {
 }
 
 const NOW: Micros = Micros(NOVEMBER);
+
+#[test]
+fn a_record_that_cannot_be_written_stops_its_own_workspace_alone() {
+    let record = Record::at(NOVEMBER);
+    let meter = meter(&record);
+    let slugs = ["acme", "globex", "hooli"];
+    let call = |slug| meter.reserve(slug, Some(100), NOW).map(Reservation::commit);
+    slugs.iter().for_each(|slug| call(slug).unwrap());
+    *record.broken.lock().unwrap() = Some("globex".to_owned());
+    assert!(meter.flush(NOW).is_err());
+    assert!(is_unavailable(&call("globex")));
+    assert_eq!((call("acme"), call("hooli")), (Ok(()), Ok(())));
+    // Also where it is the only one that has something to write.
+    *record.broken.lock().unwrap() = None;
+    meter.flush(NOW).unwrap();
+    call("globex").unwrap();
+    *record.broken.lock().unwrap() = Some("globex".to_owned());
+    assert!(meter.flush(NOW).is_err());
+    assert_eq!(call("acme"), Ok(()));
+    assert!(is_unavailable(&call("globex")));
+    // Nothing at all can be written: everybody waits.
+    record.set_failing(true);
+    *record.broken.lock().unwrap() = None;
+    slugs.iter().for_each(|slug| drop(call(slug)));
+    call("hooli").unwrap();
+    assert!(meter.flush(NOW).is_err());
+    slugs.iter().for_each(|slug| assert!(is_unavailable(&call(slug)), "{slug}"));
+    record.set_failing(false);
+    meter.flush(NOW).unwrap();
+    meter.flush(NOW).unwrap();
+    slugs.iter().for_each(|slug| call(slug).unwrap());
+    meter.close(NOW).unwrap();
+    let used = slugs.map(|slug| record.used(slug, "2026-11"));
+    assert!(used[0] >= 4 && used[1] == 3, "{used:?}");
+}
+
+#[test]
+fn that_a_quota_is_used_up_is_remembered_over_a_write() {
+    let record = Record::at(NOVEMBER);
+    let meter = meter(&record);
+    let call = || meter.reserve("acme", Some(1), NOW).map(Reservation::commit);
+    call().unwrap();
+    meter.flush(NOW).unwrap();
+    assert!(matches!(call(), Err(Refusal::QuotaExceeded { .. })));
+    meter.flush(NOW).unwrap();
+    let writes = record.writes.load(Ordering::SeqCst);
+    assert!(matches!(call(), Err(Refusal::QuotaExceeded { .. })));
+    assert_eq!(record.writes.load(Ordering::SeqCst), writes, "nobody asked the record");
+}
+
+#[test]
+fn nothing_is_given_once_nobody_writes_what_was_used() {
+    let meter = Meter { overdue: Duration::ZERO, ..meter(&Record::at(NOVEMBER)) };
+    meter.reserve("acme", None, NOW).unwrap().commit();
+    meter.flush(NOW).unwrap();
+    std::thread::yield_now();
+    assert!(is_unavailable(&meter.reserve("acme", None, NOW)));
+}
 
 #[test]
 fn the_quota_is_exact_under_many_threads() {

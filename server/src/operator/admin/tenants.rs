@@ -26,7 +26,11 @@ impl Office<'_> {
         let folder = tenant_dir(self.data, slug);
         let tenant = match self.control.find_tenant(slug)? {
             // It was cut short, and its folders are all that is missing.
-            Some(found) if is_cut_short(&found, &folder) => found,
+            Some(found) if is_cut_short(&found, &folder) => {
+                check_same("plan", new.plan.as_deref(), &found.plan)?;
+                check_same("title", new.title.as_deref(), &found.title)?;
+                found
+            }
             None if folder.symlink_metadata().is_ok() => {
                 let why =
                     "there is a folder of that name, and no workspace on record; move it away";
@@ -100,8 +104,20 @@ impl Office<'_> {
     }
 }
 
+/// Whether the making of a workspace ended before its folders were there. One that was ever open has a ledger and a key:
+/// where these are and the store is not, it has been lost, and none is made in its place.
 fn is_cut_short(tenant: &Tenant, folder: &Path) -> bool {
-    tenant.state == TenantState::Active && folder.join("store").symlink_metadata().is_err()
+    let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    tenant.state == TenantState::Active && !["store", "ledger", "keys"].into_iter().any(is_there)
+}
+
+/// What was asked for when a workspace was begun is asked for again.
+fn check_same(field: &'static str, asked: Option<&str>, begun: &str) -> Result<(), AdminError> {
+    if asked.is_none_or(|asked| asked == begun) {
+        return Ok(());
+    }
+    let why = format!("the workspace was begun with {begun:?}; give that, or leave it out");
+    Err(AdminError::wrong(field, why))
 }
 
 fn make_folders(folder: &Path) -> io::Result<()> {
