@@ -19,7 +19,8 @@ const SLUG: &str = "acme-notes";
 const ONCE: usize = 24;
 const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
 /// A name as long as a client may have.
-const LONG: &str = "The notebook application with an unreasonably long name that goes on and on, Inc.";
+const LONG: &str =
+    "The notebook application with an unreasonably long name that goes on and on, Inc.";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let data = PathBuf::from(std::env::args_os().nth(1).ok_or("say which data directory")?);
