@@ -5,6 +5,7 @@
 
 pub mod admin;
 mod backup;
+mod backup_tenants;
 mod catalogue;
 mod compact;
 pub(crate) mod copies;
@@ -19,6 +20,8 @@ mod reembed;
 mod restore;
 mod told_disk;
 mod trusted;
+mod whose;
+mod workspaces;
 
 use std::fs::File;
 use std::io;
@@ -57,6 +60,8 @@ pub use place::{BackupFiles, Beside, Place};
 pub use reembed::{Reembed, reembed};
 pub use restore::restore;
 pub use trusted::LedgerPlace;
+pub use whose::Whose;
+pub use workspaces::{Opener, Others};
 
 /// An operator's ingest or import may take long: it is watched, and can be called off.
 pub(crate) const INGEST_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -72,6 +77,7 @@ args! {
         graph: bool = false => "Show neighbours.",
         modality: Option<Text<1, 64>> => "Only this modality.",
         semantic: bool = false => "By meaning alone.",
+        workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
     }
 }
 
@@ -80,6 +86,7 @@ args! {
     pub struct Ingest {
         paths: List<Text<1, 4096>, 1, 64> => "Absolute paths.",
         dry_run: bool = false => "Only say what would be done.",
+        workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
     }
 }
 
@@ -89,7 +96,20 @@ args! {
         path: Text<1, 4096> => "Absolute path of the file.",
         strict: bool = false => "Import nothing if any line is bad.",
         dry_run: bool = false => "Only say what would be done.",
+        workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
     }
+}
+
+args! {
+    /// What `POST /operator/export` takes.
+    pub struct Export {
+        workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
+    }
+}
+
+/// The name of a workspace, if one was given.
+pub fn named(workspace: &Option<Text<1, 40>>) -> Option<&str> {
+    workspace.as_ref().map(|name| &*name.0)
 }
 
 fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
@@ -103,7 +123,8 @@ fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
 pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
     let wanted = Recall::parse(&raw).map_err(refuse)?;
-    let context = ask.context();
+    let whose = Whose::of(ask.parts, ask.caller, named(&wanted.workspace)).map_err(refuse)?;
+    let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let answer =
         recall_as_operator(&context, &raw, wanted).map_err(|refused| refuse(refused.error))?;
     let body = json!({"structured": answer.structured, "text": answer.text});
@@ -139,14 +160,18 @@ pub fn ingest(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         Ok(wanted) => wanted,
         Err(error) => return reply.send(refuse(error).into()),
     };
+    let whose = match Whose::of(parts, caller, named(&wanted.workspace)) {
+        Ok(whose) => whose,
+        Err(error) => return reply.send(refuse(error).into()),
+    };
     let stream = reply.report_by_stream(sse::head());
     let tell = |done: u64, total: u64, name: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total, "file": name}));
     };
     let context = Context {
         parts,
-        workspace: &parts.local,
-        caller,
+        workspace: &whose.workspace,
+        caller: &whose.caller,
         cancel: &call.cancel,
         deadline: Instant::now() + INGEST_TIME_MAX,
         progress: Some(&tell),
@@ -175,7 +200,7 @@ pub fn ingest_as_operator(
     wanted: Ingest,
 ) -> Result<Answer, Refused> {
     let paths: Vec<String> = wanted.paths.0.into_iter().map(|path| path.0).collect();
-    let roots = allow(context.parts, &paths, !wanted.dry_run)?;
+    let roots = allow(context, &paths, !wanted.dry_run)?;
     let request = Request {
         paths,
         recursive: true,
@@ -193,9 +218,13 @@ pub fn ingest_as_operator(
     })
 }
 
-/// The service's roots and the folders of `paths`; kept unless this is only to see what would be.
-fn allow(parts: &Parts, paths: &[String], keep: bool) -> Result<Arc<Roots>, ToolError> {
-    let refuse = |why| ToolError::argument("paths", why);
+/// The service's roots and the folders of `paths`; kept unless this is only to see what would be. A tenant has no
+/// roots: its store gets what the operator reads for it, once.
+fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Roots>, ToolError> {
+    let (parts, refuse) = (context.parts, |why| ToolError::argument("paths", why));
+    if context.workspace.name != parts.local.name {
+        return roots::with(&context.workspace.roots(), paths).map(Arc::new).map_err(refuse);
+    }
     let mut roots = parts.local.roots.write().unwrap_or_else(PoisonError::into_inner);
     if keep {
         roots::keep(&parts.data, paths).map_err(refuse)?;
@@ -211,14 +240,18 @@ pub fn import(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         Ok(wanted) => wanted,
         Err(refusal) => return reply.send(refusal.into()),
     };
+    let whose = match Whose::of(parts, caller, named(&wanted.workspace)) {
+        Ok(whose) => whose,
+        Err(error) => return reply.send(refuse(error).into()),
+    };
     let stream = reply.report_by_stream(sse::head());
     let tell = |done: u64, total: u64, _: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total}));
     };
     let context = Context {
         parts,
-        workspace: &parts.local,
-        caller,
+        workspace: &whose.workspace,
+        caller: &whose.caller,
         cancel: &call.cancel,
         deadline: Instant::now() + INGEST_TIME_MAX,
         progress: Some(&tell),
@@ -360,13 +393,20 @@ impl From<Gone> for Cut {
 
 /// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
 pub fn export(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
-    if let Err(error) = record_export(&parts.local.audit, &caller.principal) {
+    let wanted = arguments(call).and_then(|raw| Export::parse(&raw).map_err(refuse));
+    let whose = wanted
+        .and_then(|wanted| Whose::of(parts, caller, named(&wanted.workspace)).map_err(refuse));
+    let whose = match whose {
+        Ok(whose) => whose,
+        Err(refusal) => return reply.send(refusal.into()),
+    };
+    if let Err(error) = record_export(&whose.workspace.audit, &caller.principal) {
         return reply.send(Refusal::unavailable(&error.to_string()).into());
     }
     let stream = reply.report_by_stream(sse::head());
     let cancel = call.cancel.clone();
     let stop = Stop::when(move || cancel.is_raised());
-    let snapshot = parts.local.store.snapshot().until(stop);
+    let snapshot = whose.workspace.store.snapshot().until(stop);
     let written = write::all(&snapshot, |lines| {
         if call.cancel.is_raised() {
             return Err(Cut::CalledOff);

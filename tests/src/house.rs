@@ -18,14 +18,19 @@ use crate::wire::{self, Answer, Ask};
 /// What keys have that need nothing special.
 pub const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
 
+/// The plan `open` of quick houses: everything but a bound for how often.
+const SETTINGS: &str = "[plans.open]\nfamilies = [\"recall\", \"docstore\", \"items\", \"status\", \"ingest\"]\n\
+    scopes = [\"tenant:read\", \"brain:proxy\", \"memory:write\", \"ingest:write\"]\n\
+    rate_per_second = \"none\"\n";
+
 /// A data directory with tenants, before a server has it.
 pub struct House {
     /// Everything is beneath it.
     pub scratch: TempDir,
     /// Who may ask; the server's once it is started.
     pub control: Control,
-    /// The folder of the model that it is served with, where that is not the default one.
-    model: Option<PathBuf>,
+    /// What every server of it is started with.
+    own: Vec<String>,
 }
 
 impl House {
@@ -40,7 +45,7 @@ impl House {
         let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
         let control = Control::open(&data.join("control.redb"), clock, random);
         let control = control.expect("a control store is made");
-        Self { scratch, control, model: None }
+        Self { scratch, control, own: ["--hosted", "127.0.0.1:0"].map(str::to_owned).to_vec() }
     }
 
     /// Without any tenant, and with a model that is quick.
@@ -48,9 +53,15 @@ impl House {
     /// # Panics
     /// As [`House::new`].
     pub fn quick() -> Self {
-        let house = Self::new();
+        let mut house = Self::new();
         let model = Tiny::new(1, 16).write(house.scratch.path(), "model");
-        Self { model: Some(model), ..house }
+        let config = house.beside("quick.toml");
+        fs::write(&config, SETTINGS).expect("settings are written");
+        for (name, path) in [("--model", model), ("--config", config)] {
+            let path = path.to_str().expect("scratch folders have plain names").to_owned();
+            house.own.extend([name.to_owned(), path]);
+        }
+        house
     }
 
     /// A file beside the data directory.
@@ -122,8 +133,8 @@ impl House {
     fn run_by(self, by: impl FnOnce(&Path, &[&str]) -> Service, arguments: &[&str]) -> Served {
         let data = self.data();
         drop(self.control);
-        let service = start(by, &data, self.model.as_deref(), arguments);
-        Served { service, scratch: self.scratch, model: self.model }
+        let service = started(by, &data, &self.own, arguments);
+        Served { service, scratch: self.scratch, own: self.own }
     }
 
     /// The same, with settings.
@@ -143,7 +154,7 @@ pub struct Served {
     /// It.
     pub service: Service,
     scratch: TempDir,
-    model: Option<PathBuf>,
+    own: Vec<String>,
 }
 
 impl Served {
@@ -152,10 +163,19 @@ impl Served {
     /// # Panics
     /// As [`Service::start`].
     #[must_use]
-    pub fn again(self, end: impl FnOnce(Service), arguments: &[&str]) -> Self {
+    pub fn again(self, end: impl FnOnce(Service)) -> Self {
         let data = self.service.data().to_owned();
-        end(self.service);
-        let service = start(Service::start, &data, self.model.as_deref(), arguments);
+        self.moved_to(&data, |service, _| end(service))
+    }
+
+    /// The same, on the data that `end` leaves in another place.
+    ///
+    /// # Panics
+    /// As [`Service::start`].
+    #[must_use]
+    pub fn moved_to(self, data: &Path, end: impl FnOnce(Service, &Path)) -> Self {
+        end(self.service, data);
+        let service = started(Service::start, data, &self.own, &[]);
         Self { service, ..self }
     }
 
@@ -188,16 +208,15 @@ impl Served {
     }
 }
 
-/// A server with a hosted listener.
-fn start(
+/// A server on a data directory.
+fn started(
     by: impl FnOnce(&Path, &[&str]) -> Service,
     data: &Path,
-    model: Option<&Path>,
+    own: &[String],
     arguments: &[&str],
 ) -> Service {
-    let model = model.map(|model| model.to_str().expect("scratch folders have plain names"));
-    let model: Vec<&str> = model.into_iter().flat_map(|model| ["--model", model]).collect();
-    by(data, &[&["--hosted", "127.0.0.1:0"], &*model, arguments].concat())
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    by(data, &[&own, arguments].concat())
 }
 
 /// The entries of a tool in a workspace's ledger, the oldest first.

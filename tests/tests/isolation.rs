@@ -21,11 +21,6 @@ const CASES: u32 = 10;
 /// Shorter ones that are tried where one fails.
 const SHRINKS: u32 = 30;
 const CALLS_MAX: usize = 48;
-/// Everything but a bound for how often.
-const PLAN: &str = "[plans.open]\nfamilies = [\"recall\", \"docstore\", \"items\", \"status\", \"ingest\"]\n\
-    scopes = [\"tenant:read\", \"brain:proxy\", \"memory:write\", \"ingest:write\"]\n\
-    rate_per_second = \"none\"\n";
-
 /// What each may say; nobody ever asks for another's word.
 const WORDS: [&str; 3] = ["ambergris", "basaltine", "cobaltite"];
 const TOPICS: [&str; 3] =
@@ -459,11 +454,14 @@ fn plain(value: &Value, names: &[(String, String)]) -> Value {
 
 /// Status and body of an answer. Where a tool gives data, the same as a text is left out: it has times in it.
 fn compared(answer: &Answer, own: &[String], asked: Option<&String>) -> Value {
-    let mut names: Vec<(String, String)> =
-        own.iter().enumerate().map(|(at, id)| (id.clone(), format!("#{at}"))).collect();
-    if let Some(asked) = asked {
-        names.push((asked.clone(), "#asked".to_owned()));
-    }
+    let own = own.iter().enumerate().map(|(at, id)| (id, format!("#{at}")));
+    let asked = asked.map(|id| (id, "#asked".to_owned()));
+    // Some messages name an item without its kind.
+    let bare = |id: &str| id.rsplit('_').next().unwrap_or(id).to_owned();
+    let names: Vec<(String, String)> = own
+        .chain(asked)
+        .flat_map(|(id, label)| [(id.clone(), label.clone()), (bare(id), label)])
+        .collect();
     let mut body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     if body["result"]["structuredContent"].is_object() {
         body["result"]["content"].take();
@@ -495,11 +493,9 @@ impl Stage {
                     bearers[case][LOCAL] = acme;
                 }
             }
-            let settings = house.beside("settings.toml");
-            fs::write(&settings, PLAN).unwrap();
             fs::create_dir(house.beside("theirs")).unwrap();
             fs::write(house.beside("theirs/notes.md"), format!("# {}\n", WORDS[LOCAL])).unwrap();
-            house.run(&["--config", settings.to_str().unwrap()])
+            house.run(&[])
         };
         let both = serve(both, true);
         let alone = serve(alone, false);

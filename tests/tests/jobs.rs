@@ -314,6 +314,7 @@ fn no_erasure_passes_a_backup_that_read_the_store_before_it() {
             rules: &rules,
             caller: &caller,
             random: &random,
+            others: None,
             turns: &turns,
             noting: &noting,
             cancel: &cancel,

@@ -240,6 +240,51 @@ fn many_who_come_and_go_at_once_find_their_own() {
     }
 }
 
+/// Files and sockets that this process has open.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn however_many_workspaces_there_are_only_so_many_take_memory_and_files() {
+    let (all, threads, rounds) = (120, 6, 40);
+    let names: Vec<String> = (0..all).map(|n| format!("tenant-{n}")).collect();
+    let house = House::with(BOUNDS).made(&names.iter().map(|name| &**name).collect::<Vec<_>>());
+    let open = |name: &str| {
+        let workspace = house.tenants.open(name).unwrap();
+        assert_eq!(&workspace.name, name);
+        assert!(house.tenants.count() <= BOUNDS.open_max);
+        workspace
+    };
+    // As many as may be open, each with something in it: what they take is what all of them may take.
+    for name in &names[..BOUNDS.open_max] {
+        open(name).store.write(note(name)).unwrap();
+    }
+    let most = descriptors();
+    for name in &names {
+        open(name).store.write(note(name)).unwrap();
+    }
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let (open, names) = (&open, &names);
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    // Some that all threads want, and others that hardly any does.
+                    let shared = round % 3 == 0;
+                    let at = if shared { round % 2 } else { (thread * 37 + round * 11) % all };
+                    drop(open(&names[at]));
+                }
+            });
+        }
+    });
+    let now = descriptors();
+    // Tests beside this one have some open for moments, and a store that closes has both.
+    assert!(now <= most + 16 * BOUNDS.open_max, "{now} are open, and {most} were");
+    assert_eq!(house.texts(&names[all - 1]), std::slice::from_ref(&names[all - 1]));
+    house.tenants.close_idle(Duration::ZERO);
+    assert_eq!(house.tenants.count(), 0);
+}
+
 #[test]
 fn what_is_to_be_erased_goes_without_anybody_asking() {
     let house = House::with(BOUNDS).made(&["acme"]);

@@ -100,7 +100,8 @@ fn listed(report: &Value) -> String {
 
 fn readable(report: &Value) -> String {
     let mut text = format!(
-        "{} files ({} bytes) to {}, {} were there; as of commit {}; the ledger's {} entries verify",
+        "{} workspaces in {} files ({} bytes) to {}, {} were there; as of commit {}; the ledger's {} entries verify",
+        count(report, "workspaces"),
         count(report, "files"),
         count(report, "bytes"),
         report["path"].as_str().unwrap_or_default(),
@@ -116,7 +117,7 @@ fn readable(report: &Value) -> String {
     }
     if report["with_keys"] != true {
         text.push_str(
-            "\ncredentials.toml and keys/signing.key are not in it: a service restored from it makes \
+            "\ncredentials.toml and the signing keys are not in it: a service restored from it makes \
              new ones, and its clients must be given them; --with-keys copies them",
         );
     }

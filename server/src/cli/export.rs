@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use engine::Damage;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::cut::Cut;
 use super::fresh::Fresh;
@@ -12,16 +12,18 @@ use super::keep::count;
 use super::remote::Remote;
 use super::tell::{say, tell_line};
 use super::{ExportArgs, Failure};
-use crate::app::{self, StartError};
+use crate::app::StartError;
 use crate::lines::{LINES_MAX, write};
-use crate::operator;
-use crate::parts::Caller;
+use crate::operator::Alone;
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let data = args.common.data()?;
     if args.file == Path::new("-") {
         let mut out = io::stdout().lock();
-        return match lines(&data, &mut out).and_then(|told| Ok(out.flush().map(|()| told)?)) {
+        let workspace = args.workspace.as_deref();
+        return match lines(&data, workspace, &mut out)
+            .and_then(|told| Ok(out.flush().map(|()| told)?))
+        {
             Ok(told) => {
                 say(&readable(&told));
                 warn_if_many(total(&told));
@@ -34,7 +36,8 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     }
     let mut fresh = Fresh::create(&args.file, args.force)?;
     let named = args.file.display().to_string();
-    let told = lines(&data, &mut fresh.file).map_err(|cut| cut.failure(&named, damaged))?;
+    let told = lines(&data, args.workspace.as_deref(), &mut fresh.file);
+    let told = told.map_err(|cut| cut.failure(&named, damaged))?;
     fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named, damaged))?;
     warn_if_many(total(&told));
     if args.common.json {
@@ -76,19 +79,19 @@ fn damaged(damage: &Damage) -> String {
 
 /// Writes all lines; gives how many of each type. By this process, or by the server that has the
 /// store.
-fn lines(data: &Path, out: &mut impl Write) -> Result<Value, Cut> {
-    match app::open(data) {
-        Ok((store, audit)) => {
-            let caller = Caller::local_operator(crate::auth::LOCAL_WORKSPACE);
-            operator::record_export(&audit, &caller.principal).map_err(Failure::could)?;
-            let told =
-                write::all(&store.snapshot(), |lines| out.write_all(lines).map_err(Cut::from))?;
-            Ok(told.to_json())
+fn lines(data: &Path, workspace: Option<&str>, out: &mut impl Write) -> Result<Value, Cut> {
+    match Alone::open(data) {
+        Ok(alone) => {
+            let told = alone.export(workspace, |snapshot| {
+                write::all(snapshot, |lines| out.write_all(lines).map_err(Cut::from))
+            });
+            Ok(told.map_err(Failure::from)??.to_json())
         }
         Err(StartError::Busy(_)) => {
             // A line that could not be written ends the answer; what was wrong is kept beside it.
             let mut failed = None;
-            let told = Remote::find(data)?.lines("/operator/export", |line| {
+            let asked = workspace.map_or(json!({}), |name| json!({"workspace": name}));
+            let told = Remote::find(data)?.lines("/operator/export", &asked, |line| {
                 let written = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n"));
                 written.map_err(|error| {
                     let why = Failure::could(&error);

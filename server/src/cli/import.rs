@@ -18,7 +18,7 @@ use super::{Failure, ImportArgs};
 use crate::app::Started;
 use crate::model::{Bar, Progress, Unit};
 use crate::net::Cancel;
-use crate::operator::{self, Import};
+use crate::operator::{self, Import, Whose, named};
 use crate::parts::{Caller, Parts};
 use crate::tools::{Answer, Context};
 
@@ -29,15 +29,15 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
         Some(spool) => path_of(spool),
         None => real_path(&args.file)?,
     };
-    let raw = json!({"path": path, "strict": args.strict, "dry_run": args.dry_run});
+    let mut raw = json!({"path": path, "strict": args.strict, "dry_run": args.dry_run});
+    if let Some(workspace) = &args.workspace {
+        raw["workspace"] = workspace.clone().into();
+    }
     let raw = raw.as_object().cloned().unwrap_or_default();
     let mut bar = Bar::of_command(Unit::Lines, args.common.json);
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
             let answer = alone(&parts, &raw, &mut bar)?;
-            // Nobody else is there to go on with what the file erases. This seals, too, where it does.
-            parts.local.store.erase_pending(&FullSpeed).map_err(Failure::could)?;
-            parts.local.store.seal().map_err(Failure::could)?;
             (answer.structured, answer.text)
         }
         None => {
@@ -77,6 +77,7 @@ fn real_path(file: &Path) -> Result<String, Failure> {
 fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answer, Failure> {
     let wanted = Import::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let caller = Caller::local_operator(&parts.local.name);
+    let whose = Whose::of(parts, &caller, named(&wanted.workspace)).map_err(Failure::could)?;
     let bar = Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {
         let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,13 +85,18 @@ fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answe
     };
     let context = Context {
         parts,
-        workspace: &parts.local,
-        caller: &caller,
+        workspace: &whose.workspace,
+        caller: &whose.caller,
         cancel: &Cancel::new(),
         deadline: Instant::now() + operator::INGEST_TIME_MAX,
         progress: Some(&tell),
     };
-    operator::import_as_operator(&context, raw, &wanted).map_err(Failure::could)
+    let answer = operator::import_as_operator(&context, raw, &wanted).map_err(Failure::could)?;
+    // Nobody else is there to go on with what the file erases. This seals, too, where it does.
+    let store = &whose.workspace.store;
+    store.erase_pending(&FullSpeed).map_err(Failure::could)?;
+    store.seal().map_err(Failure::could)?;
+    Ok(answer)
 }
 
 /// What is not a file that can be read twice, as one: standard input, a pipe, the output of another

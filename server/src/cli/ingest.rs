@@ -11,7 +11,7 @@ use super::{Failure, IngestArgs};
 use crate::app::Started;
 use crate::model::{Bar, Progress, Unit};
 use crate::net::Cancel;
-use crate::operator::{self, Ingest};
+use crate::operator::{self, Ingest, Whose, named};
 use crate::parts::{Caller, Parts};
 use crate::tools::{Answer, Context};
 
@@ -19,10 +19,11 @@ use crate::tools::{Answer, Context};
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
-    let raw = arguments(&args.paths, args.dry_run)?;
+    let raw = arguments(&args.paths, args.dry_run, args.workspace.as_deref())?;
     let mut bar = Bar::of_command(Unit::Files, args.common.json);
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
+            // A tenant's store is sealed when it is closed, with the parts.
             let answer = alone(&parts, &raw, &mut bar, &Cancel::new())?;
             parts.local.store.seal().map_err(Failure::could)?;
             (answer.structured, answer.text)
@@ -44,7 +45,11 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
 }
 
 /// What `POST /operator/ingest` takes, paths made absolute.
-pub(super) fn arguments(paths: &[PathBuf], dry_run: bool) -> Result<Map<String, Value>, Failure> {
+pub(super) fn arguments(
+    paths: &[PathBuf],
+    dry_run: bool,
+    workspace: Option<&str>,
+) -> Result<Map<String, Value>, Failure> {
     let absolute = |path: &PathBuf| {
         let there = Path::new(path).canonicalize();
         let there =
@@ -54,7 +59,10 @@ pub(super) fn arguments(paths: &[PathBuf], dry_run: bool) -> Result<Map<String, 
         })
     };
     let paths = paths.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
-    let raw = json!({"paths": paths, "dry_run": dry_run});
+    let mut raw = json!({"paths": paths, "dry_run": dry_run});
+    if let Some(workspace) = workspace {
+        raw["workspace"] = workspace.into();
+    }
     Ok(raw.as_object().cloned().unwrap_or_default())
 }
 
@@ -67,6 +75,7 @@ pub(super) fn alone(
 ) -> Result<Answer, Failure> {
     let wanted = Ingest::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let caller = Caller::local_operator(&parts.local.name);
+    let whose = Whose::of(parts, &caller, named(&wanted.workspace)).map_err(Failure::could)?;
     let bar = std::sync::Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {
         let mut bar = bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -74,8 +83,8 @@ pub(super) fn alone(
     };
     let context = Context {
         parts,
-        workspace: &parts.local,
-        caller: &caller,
+        workspace: &whose.workspace,
+        caller: &whose.caller,
         cancel,
         deadline: Instant::now() + TIME_MAX,
         progress: Some(&tell),

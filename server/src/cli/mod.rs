@@ -242,6 +242,9 @@ struct RecallArgs {
     /// By meaning alone.
     #[arg(long)]
     semantic: bool,
+    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -254,6 +257,9 @@ struct IngestArgs {
     /// Only say what would be done.
     #[arg(long)]
     dry_run: bool,
+    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -268,6 +274,9 @@ struct ImportArgs {
     /// Only say what would be done.
     #[arg(long)]
     dry_run: bool,
+    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -280,6 +289,9 @@ struct ExportArgs {
     /// Replace FILE if it is there.
     #[arg(long)]
     force: bool,
+    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
 }
 
 #[derive(Debug, Args)]

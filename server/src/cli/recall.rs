@@ -9,7 +9,7 @@ use super::tell::tell;
 use super::{Failure, RecallArgs};
 use crate::limits::CALL_TIME_MAX;
 use crate::net::Cancel;
-use crate::operator::{self, Recall};
+use crate::operator::{self, Recall, Whose};
 use crate::parts::Caller;
 use crate::tools::Context;
 
@@ -22,10 +22,12 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
     let answer = match args.common.start_alone()? {
         Some(started) => {
             let caller = Caller::local_operator(&started.parts.local.name);
+            let whose = Whose::of(&started.parts, &caller, args.workspace.as_deref());
+            let whose = whose.map_err(Failure::could)?;
             let context = Context {
                 parts: &started.parts,
-                workspace: &started.parts.local,
-                caller: &caller,
+                workspace: &whose.workspace,
+                caller: &whose.caller,
                 cancel: &Cancel::new(),
                 deadline: Instant::now() + CALL_TIME_MAX,
                 progress: None,
@@ -49,6 +51,9 @@ fn arguments(args: &RecallArgs) -> Map<String, Value> {
     }
     if let Some(modality) = &args.modality {
         raw.insert("modality".to_owned(), modality.clone().into());
+    }
+    if let Some(workspace) = &args.workspace {
+        raw.insert("workspace".to_owned(), workspace.clone().into());
     }
     raw.insert("graph".to_owned(), args.graph.into());
     raw.insert("semantic".to_owned(), args.semantic.into());

@@ -138,13 +138,10 @@ impl Remote {
     pub(super) fn lines(
         &self,
         path: &str,
+        body: &Value,
         mut take: impl FnMut(&str) -> Result<(), Failure>,
     ) -> Result<Value, Failure> {
-        self.events(
-            path,
-            &json!({}),
-            |name, line| if name == "lines" { take(line) } else { Ok(()) },
-        )
+        self.events(path, body, |name, line| if name == "lines" { take(line) } else { Ok(()) })
     }
 
     /// Tells of the data of each event, until one is the report, which it gives, or an error.

@@ -263,7 +263,7 @@ fn begin(
     }
     if !args.ingest.is_empty() {
         let mut bar = Bar::stderr(Unit::Files);
-        let raw = ingest::arguments(&args.ingest, false)?;
+        let raw = ingest::arguments(&args.ingest, false, None)?;
         let done = ingest::alone(parts, &raw, &mut bar, stopping);
         if stopping.is_raised() {
             // Told to end meanwhile: what was read is stored, the next start reads the rest.

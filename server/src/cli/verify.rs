@@ -69,21 +69,68 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     }
     let found = verify(&disk, &mut told).map_err(could)?;
     let Beside { ledger, backup } = place.beside();
-    let answer = answer(&found, ledger.as_ref(), backup.as_ref());
+    let own = answer(&found, ledger.as_ref(), backup.as_ref());
+    let tenants = place.tenants().map_err(Failure::Could)?;
+    let tenants: Vec<Checked> = tenants.iter().map(check_tenant).collect::<Result<_, _>>()?;
+    let first = tenants.iter().find_map(|tenant| tenant.answer().err());
+    let answer = own.and(first.map_or(Ok(()), Err));
     let text = if args.common.json {
         let value = json!({
             "clean": answer.is_ok(),
             "store": to_json(&found),
             "ledger": ledger.as_ref().map(ledger_to_json),
             "backup": backup.as_ref().map(backup_to_json),
+            "workspaces": tenants.iter().map(Checked::to_json).collect::<Vec<_>>(),
         });
         format!("{value}\n")
     } else {
         let ledger = ledger.as_ref().map(readable_ledger).unwrap_or_default();
-        readable(&found) + &ledger + &backup.as_ref().map(readable_backup).unwrap_or_default()
+        let own = readable(&found) + &ledger;
+        let own = own + &backup.as_ref().map(readable_backup).unwrap_or_default();
+        own + &tenants.iter().map(Checked::readable).collect::<String>()
     };
     tell(&text)?;
     answer
+}
+
+/// What was found of one tenant's workspace.
+struct Checked {
+    workspace: String,
+    store: Verified,
+    ledger: Option<Result<Report, String>>,
+}
+
+fn check_tenant(place: &Place) -> Result<Checked, Failure> {
+    let folder = place.store();
+    let disk = RealDisk::open(&folder).map_err(Failure::could)?;
+    let store =
+        verify(&disk, &mut |name: &str| say(&name)).map_err(|error| could(&folder, &error))?;
+    let Beside { ledger, .. } = place.beside();
+    Ok(Checked { workspace: place.workspace().to_owned(), store, ledger })
+}
+
+impl Checked {
+    fn answer(&self) -> Result<(), Failure> {
+        answer(&self.store, self.ledger.as_ref(), None)
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "workspace": self.workspace, "clean": self.answer().is_ok(),
+            "store": to_json(&self.store), "ledger": self.ledger.as_ref().map(ledger_to_json),
+        })
+    }
+
+    /// A line for each workspace, and one for each broken rule.
+    fn readable(&self) -> String {
+        let mut out = String::new();
+        let items = self.store.walked.items;
+        put(&mut out, &format!("workspace {}: {items} items", self.workspace));
+        for finding in &self.store.findings {
+            put(&mut out, &format!("{:<10}{}", finding.rule, finding.detail));
+        }
+        out + &self.ledger.as_ref().map(readable_ledger).unwrap_or_default()
+    }
 }
 
 /// Whether nothing says that it was ever erased, in a store that could say so.

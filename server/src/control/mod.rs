@@ -16,6 +16,7 @@ mod mails;
 mod meter;
 mod record;
 mod sealed;
+mod snapshot;
 mod standing;
 mod store;
 mod sweep;

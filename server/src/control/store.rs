@@ -46,8 +46,8 @@ impl Record for Meta {
 /// The control store of a data directory. Its acts are in the files beside this one.
 pub struct Control {
     place: Box<dyn Place>,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) random: Arc<dyn Random>,
     state: RwLock<State>,
 }
 

@@ -42,7 +42,7 @@ impl Expiry {
         [&time[..], &[self.number], &self.key].concat()
     }
 
-    fn read(bytes: &[u8]) -> Result<Self, ControlError> {
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, ControlError> {
         let (time, rest) = bytes.split_first_chunk::<TIME_BYTES>().unzip();
         let parts = time.zip(rest.and_then(<[u8]>::split_first));
         let (time, (number, key)) =
@@ -250,7 +250,12 @@ impl Change<'_> {
         after.map_or(Ok(()), |at| self.insert(EXPIRIES, &entry(at), &[]))
     }
 
-    fn insert(&self, name: &'static str, key: &[u8], value: &[u8]) -> Result<(), ControlError> {
+    pub(super) fn insert(
+        &self,
+        name: &'static str,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), ControlError> {
         let opened = guarded(|| self.transaction.open_table(table(name)));
         let put = opened.and_then(|mut table| guarded(|| table.insert(key, value).map(drop)));
         self.health.noted(put)

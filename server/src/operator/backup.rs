@@ -9,9 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine::os::disk::RealDisk;
-use engine::{Copied, CopyError, hex};
+use engine::{Copied, CopyError, Store, hex};
 use serde_json::{Value, json};
 
+use super::backup_tenants::{copy_tenants, remove_gone};
 use super::catalogue::Catalogue;
 use super::copies::{self, CopiedFile};
 use super::forget::{forget, forget_missing, list};
@@ -19,6 +20,7 @@ use super::keeping::{KeepError, Keeper, Note};
 use super::known::{self, Known};
 use super::told_disk::ToldDisk;
 use super::trusted::{FORMER_KEYS, ledger_of, trusted_keys, verify_ledger};
+use crate::auth::LOCAL_WORKSPACE;
 use crate::data_dir::{BACKUP_FILE, workspace_dir};
 use crate::model_file;
 use crate::names;
@@ -31,7 +33,8 @@ pub(super) const KEY_FILES: [&str; 2] = ["credentials.toml", "keys/signing.key"]
 const PLAIN_FILES: [&str; 4] = ["roots.json", model_file::FILE, known::FILE, FORMER_KEYS];
 /// A plain file or key file is no larger.
 const PLAIN_BYTES_MAX: u64 = 512 << 20;
-const MAKE_ROOM: &str = "make sure that there is space and that it may be written, and try again";
+pub(super) const MAKE_ROOM: &str =
+    "make sure that there is space and that it may be written, and try again";
 
 args! {
     /// What `POST /operator/backup` takes.
@@ -85,38 +88,52 @@ fn make(keeper: &Keeper<'_>, raw: &Value, to: &Path, with_keys: bool) -> Result<
     // What was to be erased before that is not copied any more.
     let erased = keeper.store.erase_pending(&keeper.pace("erasing", keeper.store.bytes_on_disk()));
     erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
-    let copied = copy_store(keeper, to).inspect_err(|(_, is_another)| {
+    let copied = copy_store_to(keeper, keeper.store, &store_of(to));
+    let copied = copied.inspect_err(|(_, is_another)| {
         if noted.is_new && *is_another {
             let _told_by_the_error = unnote(keeper, &made.id);
         }
     });
     let copied = copied.map_err(|(error, _)| error)?;
     made.with_keys |= with_keys;
-    let (mut files, mut count) = copy_ledger(keeper, to)?;
+    let mut copies = Copies::default();
+    copies.store(&copied);
+    // Before the operator's ledger: what is on record of that may not lie past the end of its copy.
+    let parts = copy_tenants(keeper, to, made.with_keys, &mut copies)?;
+    let volumes = keeper.audit.settled_files().map_err(|why| KeepError::failed(why, MAKE_ROOM))?;
+    copies.ledger(to, &ledger_of(to), volumes)?;
     let report = verify_ledger(to, &keys).map_err(|why| {
         KeepError::failed(format!("the copied ledger: {why}"), "run `recalld verify`")
     })?;
     let key_files = if made.with_keys { &KEY_FILES[..] } else { &[] };
     for path in PLAIN_FILES.iter().chain(key_files) {
-        if let Some(file) = copy_plain(keeper.data, to, path, &mut count)? {
-            files.push(file);
-        }
+        copy_file(&keeper.data.join(path), to, path, &mut copies)?;
     }
+    let Copies { files, count } = copies;
     made.files = files;
+    made.parts = parts;
     made.public_keys = keys;
     made.seq = copied.seq;
     made.made_at = Some(names::time(keeper.store.now()));
     made.write(to).map_err(|why| KeepError::failed(why, MAKE_ROOM))?;
     settle(to, &made)?;
+    remove_gone(to, &made.parts, LOCAL_WORKSPACE)?;
     Ok(json!({
         "path": to.to_str(), "id": made.id, "made_at": made.made_at, "seq": copied.seq,
-        "files": copied.files + count.written, "bytes": copied.bytes + count.bytes,
-        "reused": copied.reused + count.reused, "with_keys": made.with_keys,
+        "files": count.written, "bytes": count.bytes, "reused": count.reused,
+        "with_keys": made.with_keys, "workspaces": made.parts.len() + 1,
         "ledger_entries": report.entries, "replaced": noted.replaced,
     }))
 }
 
-/// Files beside the store's.
+/// What was copied so far.
+#[derive(Default)]
+pub(super) struct Copies {
+    /// Files beside those of stores.
+    files: Vec<CopiedFile>,
+    count: Count,
+}
+
 #[derive(Default)]
 struct Count {
     written: u64,
@@ -124,14 +141,50 @@ struct Count {
     reused: u64,
 }
 
-impl Count {
-    fn add(&mut self, file: &CopiedFile, is_new: bool) {
+impl Copies {
+    fn add(&mut self, file: CopiedFile, is_new: bool) {
         if is_new {
-            self.written += 1;
-            self.bytes += file.bytes;
+            self.count.written += 1;
+            self.count.bytes += file.bytes;
         } else {
-            self.reused += 1;
+            self.count.reused += 1;
         }
+        self.files.push(file);
+    }
+
+    /// Counts the files of a store.
+    pub(super) fn store(&mut self, copied: &Copied) {
+        self.count.written += copied.files;
+        self.count.bytes += copied.bytes;
+        self.count.reused += copied.reused;
+    }
+
+    /// Copies a ledger's volumes, each as far as it is signed, to `folder` in the backup `root`, and removes there what
+    /// is not of it.
+    pub(super) fn ledger(
+        &mut self,
+        root: &Path,
+        folder: &Path,
+        volumes: Vec<(PathBuf, u64)>,
+    ) -> Result<(), KeepError> {
+        let failed = |why| KeepError::failed(why, MAKE_ROOM);
+        copies::make_folder(folder).map_err(copies::at(folder)).map_err(failed)?;
+        let mut ours = HashSet::with_capacity(volumes.len());
+        for (from, bytes) in volumes {
+            let place = folder.join(from.file_name().unwrap_or_default());
+            let copied = copies::copy(&from, &place, bytes).map_err(copies::at(&place));
+            let (sha256, is_new) = copied.map_err(failed)?;
+            self.add(CopiedFile { path: relative(root, &place), bytes, sha256 }, is_new);
+            ours.insert(place);
+        }
+        let there = fs::read_dir(folder).map_err(copies::at(folder)).map_err(failed)?;
+        for entry in there {
+            let path = entry.map_err(copies::at(folder)).map_err(failed)?.path();
+            if !ours.contains(&path) {
+                fs::remove_file(&path).map_err(copies::at(&path)).map_err(failed)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -172,6 +225,7 @@ fn begin(keeper: &Keeper<'_>, to: &Path) -> Result<Catalogue, KeepError> {
         seq: 0,
         with_keys: false,
         public_keys: Vec::new(),
+        parts: Vec::new(),
         files: Vec::new(),
     };
     made.write(to).map_err(failed)?;
@@ -219,19 +273,22 @@ fn unnote(keeper: &Keeper<'_>, id: &str) -> Result<(), String> {
     known.write(keeper.data)
 }
 
-/// Copies the store. An error says whether the place holds another one.
-fn copy_store(keeper: &Keeper<'_>, to: &Path) -> Result<Copied, (KeepError, bool)> {
-    let folder = store_of(to);
+/// Copies a store to a folder. An error says whether the place holds another one.
+pub(super) fn copy_store_to(
+    keeper: &Keeper<'_>,
+    store: &Store,
+    folder: &Path,
+) -> Result<Copied, (KeepError, bool)> {
     let failed = |error: &dyn std::fmt::Display, remedy| {
         KeepError::failed(format!("{}: {error}", folder.display()), remedy)
     };
     let disk =
-        copies::make_folder(&folder).map_err(|error| (failed(&error, MAKE_ROOM), false)).and_then(
-            |()| RealDisk::open(&folder).map_err(|error| (failed(&error, MAKE_ROOM), false)),
+        copies::make_folder(folder).map_err(|error| (failed(&error, MAKE_ROOM), false)).and_then(
+            |()| RealDisk::open(folder).map_err(|error| (failed(&error, MAKE_ROOM), false)),
         )?;
     let disk = ToldDisk::new(disk, keeper.cancel);
-    let total = keeper.store.bytes_on_disk();
-    let copied = disk.telling("copying", total, keeper.progress, || keeper.store.backup(&disk));
+    let total = store.bytes_on_disk();
+    let copied = disk.telling("copying", total, keeper.progress, || store.backup(&disk));
     copied.map_err(|error| {
         let remedy = match &error {
             CopyError::Store(_) | CopyError::Source(_) => {
@@ -245,59 +302,31 @@ fn copy_store(keeper: &Keeper<'_>, to: &Path) -> Result<Copied, (KeepError, bool
     })
 }
 
-/// Copies the ledger's volumes as far as they are signed now, and removes what is not of it.
-fn copy_ledger(keeper: &Keeper<'_>, to: &Path) -> Result<(Vec<CopiedFile>, Count), KeepError> {
-    let failed = |why| KeepError::failed(why, MAKE_ROOM);
-    let volumes = keeper.audit.settled_files().map_err(failed)?;
-    let (folder, mut count) = (ledger_of(to), Count::default());
-    copies::make_folder(&folder).map_err(copies::at(&folder)).map_err(failed)?;
-    let mut files = Vec::with_capacity(volumes.len());
-    for (from, bytes) in volumes {
-        let name = from.file_name().unwrap_or_default();
-        let place = folder.join(name);
-        let copied = copies::copy(&from, &place, bytes).map_err(copies::at(&place));
-        let (sha256, is_new) = copied.map_err(failed)?;
-        let file = CopiedFile { path: relative(to, &place), bytes, sha256 };
-        count.add(&file, is_new);
-        files.push(file);
-    }
-    let ours: HashSet<PathBuf> = files.iter().map(|file| to.join(&file.path)).collect();
-    let there = fs::read_dir(&folder).map_err(copies::at(&folder)).map_err(failed)?;
-    for entry in there {
-        let path = entry.map_err(copies::at(&folder)).map_err(failed)?.path();
-        if !ours.contains(&path) {
-            fs::remove_file(&path).map_err(copies::at(&path)).map_err(failed)?;
-        }
-    }
-    Ok((files, count))
-}
-
-/// Copies a file that may be missing: beside its place, where another version of it is, so that what
-/// the catalogue of the backup before names is there until the next one is.
-fn copy_plain(
-    data: &Path,
+/// Copies a file that may be missing to `path` in a backup: beside its place, where another version of it is, so that
+/// what the catalogue of the backup before names is there until the next one is.
+pub(super) fn copy_file(
+    from: &Path,
     to: &Path,
     path: &str,
-    count: &mut Count,
-) -> Result<Option<CopiedFile>, KeepError> {
-    let (from, place) = (data.join(path), to.join(path));
+    copies: &mut Copies,
+) -> Result<(), KeepError> {
+    let place = to.join(path);
     let failed = |error| KeepError::failed(copies::at(&place)(error), MAKE_ROOM);
-    let copied = match fs::metadata(&from) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+    let copied = match fs::metadata(from) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => Err(error),
         Ok(about) if about.len() > PLAIN_BYTES_MAX => Err(std::io::Error::other("too large")),
         Ok(about) => {
             let bytes = about.len();
             let is_replaced =
-                place.exists() && !copies::is_same(&from, &place, bytes).map_err(&failed)?;
+                place.exists() && !copies::is_same(from, &place, bytes).map_err(&failed)?;
             let to = if is_replaced { copies::next_to(&place) } else { place.clone() };
-            copies::copy(&from, &to, bytes).map(|copied| (bytes, copied))
+            copies::copy(from, &to, bytes).map(|copied| (bytes, copied))
         }
     };
     let (bytes, (sha256, is_new)) = copied.map_err(failed)?;
-    let file = CopiedFile { path: path.to_owned(), bytes, sha256 };
-    count.add(&file, is_new);
-    Ok(Some(file))
+    copies.add(CopiedFile { path: path.to_owned(), bytes, sha256 }, is_new);
+    Ok(())
 }
 
 /// A path as the catalogue names it. Ours are ASCII.

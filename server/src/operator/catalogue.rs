@@ -10,14 +10,18 @@ use engine::hex;
 use serde_json::{Value, json};
 
 use super::copies::{self, CopiedFile};
-use crate::data_dir::BACKUP_FILE;
+use crate::data_dir::{BACKUP_FILE, CONTROL_FILE};
+use crate::tenants::is_slug;
 
-/// The version of its form.
-const VERSION: u64 = 1;
-/// Files beside the store's: the ledger's volumes and a few more.
-const FILES_MAX: usize = 65_536 + 16;
-/// Bytes of the file.
-const FILE_BYTES_MAX: u64 = 32 << 20;
+/// The version of its form. One without tenants is of version 1, which older builds read.
+const VERSION: u64 = 2;
+/// Workspaces beside the operator's: as many as there may be on record.
+const WORKSPACES_MAX: usize = 100_000;
+/// Files beside those of stores: the operator's ledger's volumes and a few more, and of each workspace three.
+const FILES_MAX: usize = 365_552;
+const _: () = assert!(FILES_MAX == 65_536 + 16 + 3 * WORKSPACES_MAX);
+/// Bytes of the file: 300 for each file and each workspace.
+const FILE_BYTES_MAX: u64 = 160 << 20;
 /// Public keys that may have signed the ledger.
 pub(super) const PUBLIC_KEYS_MAX: usize = 64;
 
@@ -34,8 +38,41 @@ pub(super) struct Catalogue {
     pub(super) with_keys: bool,
     /// The public keys that vouch for its ledger.
     pub(super) public_keys: Vec<[u8; 32]>,
-    /// The files that are not the store's.
+    /// The workspaces of tenants.
+    pub(super) parts: Vec<Part>,
+    /// The files that are not a store's.
     pub(super) files: Vec<CopiedFile>,
+}
+
+/// A workspace of a tenant in a backup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Its name.
+    pub(super) name: String,
+    /// The newest commit of its store; `None` where it was deleted, and its ledger is all there is.
+    pub(super) seq: Option<u64>,
+    /// The public keys that vouch for its ledger.
+    pub(super) public_keys: Vec<[u8; 32]>,
+}
+
+impl Part {
+    fn of_json(said: &Value) -> Option<Self> {
+        let seq = match &said["seq"] {
+            Value::Null => None,
+            seq => Some(seq.as_u64()?),
+        };
+        Some(Self {
+            name: said["name"].as_str().filter(|name| is_slug(name))?.to_owned(),
+            seq,
+            public_keys: keys_of_json(&said["public_keys"])?,
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "name": self.name, "seq": self.seq, "public_keys": keys_to_json(&self.public_keys),
+        })
+    }
 }
 
 impl Catalogue {
@@ -70,12 +107,20 @@ impl Catalogue {
                 sha256: of_hex(row["sha256"].as_str()?)?,
             })
         };
+        let parts = match &said["workspaces"] {
+            Value::Null => Vec::new(),
+            parts => {
+                let parts = parts.as_array().filter(|parts| parts.len() <= WORKSPACES_MAX)?;
+                parts.iter().map(Part::of_json).collect::<Option<_>>()?
+            }
+        };
         Some(Self {
             id: said["id"].as_str().filter(|id| id.len() <= 64)?.to_owned(),
             made_at: said["made_at"].as_str().map(str::to_owned),
             seq: said["seq"].as_u64()?,
             with_keys: said["with_keys"].as_bool()?,
             public_keys: keys_of_json(&said["public_keys"])?,
+            parts,
             files: files.iter().map(file).collect::<Option<_>>()?,
         })
     }
@@ -83,11 +128,16 @@ impl Catalogue {
     /// Puts it in place.
     pub(super) fn write(&self, backup: &Path) -> Result<(), String> {
         let row = |file: &CopiedFile| json!({"path": file.path, "bytes": file.bytes, "sha256": hex(&file.sha256)});
-        let said = json!({
-            "version": VERSION, "id": self.id, "made_at": self.made_at, "seq": self.seq,
+        let mut said = json!({
+            "version": 1, "id": self.id, "made_at": self.made_at, "seq": self.seq,
             "with_keys": self.with_keys, "public_keys": keys_to_json(&self.public_keys),
             "files": self.files.iter().map(row).collect::<Vec<_>>(),
         });
+        let has_control = self.files.iter().any(|file| file.path == CONTROL_FILE);
+        if has_control || !self.parts.is_empty() {
+            said["version"] = VERSION.into();
+            said["workspaces"] = self.parts.iter().map(Part::to_json).collect();
+        }
         let file = backup.join(BACKUP_FILE);
         copies::put(&file, format!("{said:#}\n").as_bytes()).map_err(copies::at(&file))
     }
@@ -135,16 +185,30 @@ mod tests {
             seq: 9,
             with_keys: true,
             public_keys: vec![[1; 32]],
+            parts: Vec::new(),
             files: vec![file("tenants/local/ledger/a"), file("roots.json")],
         };
         made.write(&folder).unwrap();
         assert_eq!(Catalogue::read(&folder), Ok(Some(made.clone())));
+        let version = || {
+            let text = fs::read(folder.join(BACKUP_FILE)).unwrap();
+            serde_json::from_slice::<Value>(&text).unwrap()["version"].clone()
+        };
+        assert_eq!(version(), 1, "older builds read one without tenants");
+        let part =
+            |name: &str, seq| Part { name: name.to_owned(), seq, public_keys: vec![[2; 32]] };
+        made.parts = vec![part("acme", Some(7)), part("gone", None)];
+        made.write(&folder).unwrap();
+        assert_eq!((Catalogue::read(&folder), version()), (Ok(Some(made.clone())), 2.into()));
+        made.parts = vec![part("../acme", Some(7))];
+        made.write(&folder).unwrap();
+        assert!(Catalogue::read(&folder).unwrap_err().contains("BAK-01"), "a folder outside");
         for outside in ["../x", "/etc/passwd", "a/../../b", "", "."] {
             made.files = vec![file(outside)];
             made.write(&folder).unwrap();
             assert!(Catalogue::read(&folder).unwrap_err().contains("BAK-01"), "{outside}");
         }
-        fs::write(folder.join(BACKUP_FILE), "{\"version\": 2}").unwrap();
+        fs::write(folder.join(BACKUP_FILE), "{\"version\": 3}").unwrap();
         assert!(Catalogue::read(&folder).unwrap_err().contains("newer"));
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -10,18 +10,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::ledger::{Decision, Outcome, Touched};
 use engine::os::clock::{Random, SystemRandom};
-use engine::{Pace, Store};
+use engine::{Pace, Snapshot, Store};
 use serde_json::{Value, json};
 
-use crate::app::{self, StartError};
+use super::workspaces::{Opener, Others};
+use crate::app::{self, Kept, StartError};
 use crate::auth::{LOCAL_WORKSPACE, Signer};
+use crate::control::Control;
+use crate::data_dir::{CONTROL_FILE, tenant_dir};
 use crate::govern::{Audit, Rules, Trace, hash_arguments};
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
+use crate::tenants::is_slug;
 use crate::tools::Progress;
 use crate::turn::{Turn, Turns};
 
@@ -75,6 +79,8 @@ pub struct Keeper<'a> {
     pub caller: &'a Caller,
     /// Randomness.
     pub random: &'a dyn Random,
+    /// The workspaces of tenants, where there is a control store.
+    pub others: Option<Others<'a>>,
     /// One job at a time.
     pub turns: &'a Turns,
     /// Whoever reads `backups.json` to change it holds this, and takes no turn meanwhile.
@@ -101,6 +107,11 @@ impl<'a> Keeper<'a> {
             rules: &parts.local.rules,
             caller,
             random: &*parts.random,
+            others: parts.data.join(CONTROL_FILE).exists().then_some(Others {
+                data: &parts.data,
+                control: &parts.control,
+                opener: Opener::Server(&parts.tenants),
+            }),
             turns: &parts.local.keeping,
             noting: &parts.local.noting,
             cancel,
@@ -216,6 +227,8 @@ pub struct Alone {
     audit: Audit,
     signer: Signer,
     rules: Rules,
+    /// Opened by the first who needs it.
+    control: Arc<Control>,
     caller: Caller,
     turns: Turns,
     noting: Mutex<()>,
@@ -225,18 +238,49 @@ pub struct Alone {
 impl Alone {
     /// Opens the store of a data directory; [`StartError::Busy`] when a server has it.
     pub fn open(data: &Path) -> Result<Self, StartError> {
-        let (store, audit) = app::open(data)?;
+        let Kept { store, audit, control, .. } = app::open_with_control(data)?;
         let (credentials, _) = app::credentials(data)?;
         Ok(Self {
             data: data.to_owned(),
             store,
             audit,
+            control,
             signer: credentials.signer().clone(),
             rules: Rules::initial(),
             caller: Caller::local_operator(LOCAL_WORKSPACE),
             turns: Turns::default(),
             noting: Mutex::default(),
             cancel: Cancel::new(),
+        })
+    }
+
+    /// Gives all of a workspace to `write`: of the operator's, or of the tenant's of that name. The entry in its ledger
+    /// is on disk before.
+    ///
+    /// # Errors
+    /// There is no such workspace, it cannot be opened, or its ledger takes no entry.
+    pub fn export<T>(
+        &self,
+        workspace: Option<&str>,
+        write: impl FnOnce(&Snapshot) -> T,
+    ) -> Result<T, KeepError> {
+        let record = |audit: &Audit| {
+            let recorded = super::record_export(audit, &self.caller.principal);
+            recorded.map_err(|error| KeepError::failed(error, "free space, and try again"))
+        };
+        let Some(name) = workspace.filter(|name| *name != LOCAL_WORKSPACE) else {
+            record(&self.audit)?;
+            return Ok(write(&self.store.snapshot()));
+        };
+        let store = tenant_dir(&self.data, name).join("store");
+        if !is_slug(name) || !store.is_dir() {
+            let why = format!("--workspace {name}: there is no workspace of that name");
+            return Err(KeepError::Wrong(why));
+        }
+        let (data, control) = (&*self.data, &self.control);
+        Others { data, control, opener: Opener::Alone }.with(name, |lent| {
+            record(lent.audit)?;
+            Ok(write(&lent.store.snapshot()))
         })
     }
 
@@ -250,6 +294,11 @@ impl Alone {
             rules: &self.rules,
             caller: &self.caller,
             random: &SystemRandom,
+            others: self.data.join(CONTROL_FILE).exists().then_some(Others {
+                data: &self.data,
+                control: &self.control,
+                opener: Opener::Alone,
+            }),
             turns: &self.turns,
             noting: &self.noting,
             cancel: &self.cancel,

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use engine::ledger::Report;
 
-use super::backup::store_of;
 use super::catalogue::Catalogue;
-use super::trusted::{LedgerPlace, ledger_of, walk_ledger};
+use super::copies;
+use super::trusted::{LedgerPlace, walk_ledger_in};
 use crate::auth::LOCAL_WORKSPACE;
-use crate::data_dir::{is_backup, workspace_dir};
+use crate::data_dir::{is_backup, tenant_dir, workspace_dir};
+use crate::tenants::is_slug;
 
 /// How often a backup is read again that was made anew meanwhile.
 const ATTEMPTS_MAX: u32 = 3;
@@ -20,9 +21,10 @@ const ATTEMPTS_MAX: u32 = 3;
 pub struct Place {
     root: PathBuf,
     kind: Kind,
+    workspace: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 enum Kind {
     Data,
     Backup,
@@ -61,7 +63,7 @@ impl Place {
     /// A data directory, or a backup that is named as one.
     pub fn data(data: &Path) -> Self {
         let kind = if is_backup(data) { Kind::Backup } else { Kind::Data };
-        Self { root: data.to_owned(), kind }
+        Self { root: data.to_owned(), kind, workspace: LOCAL_WORKSPACE.to_owned() }
     }
 
     /// Whatever `folder` is.
@@ -73,15 +75,52 @@ impl Place {
         } else {
             Kind::Store
         };
-        Self { root: folder.to_owned(), kind }
+        Self { root: folder.to_owned(), kind, workspace: LOCAL_WORKSPACE.to_owned() }
+    }
+
+    /// The places of the tenants whose stores are there, in order of their names.
+    ///
+    /// # Errors
+    /// They cannot be listed; says which file.
+    pub fn tenants(&self) -> Result<Vec<Self>, String> {
+        let mut names: Vec<String> = match self.kind {
+            Kind::Store => Vec::new(),
+            Kind::Backup => {
+                // One that cannot be read is a finding of its own.
+                let parts = self.made().ok().flatten().map(|made| made.parts).unwrap_or_default();
+                let with_store = parts.into_iter().filter(|part| part.seq.is_some());
+                with_store.map(|part| part.name).collect()
+            }
+            Kind::Data => {
+                let folder = self.root.join("tenants");
+                let entries = std::fs::read_dir(&folder).map_err(copies::at(&folder))?;
+                let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+                names
+                    .filter(|name| *name != LOCAL_WORKSPACE && is_slug(name))
+                    .filter(|name| tenant_dir(&self.root, name).join("store").is_dir())
+                    .collect()
+            }
+        };
+        names.sort_unstable();
+        let of = |workspace| Self { root: self.root.clone(), kind: self.kind, workspace };
+        Ok(names.into_iter().map(of).collect())
+    }
+
+    /// Whose it is.
+    pub fn workspace(&self) -> &str {
+        &self.workspace
     }
 
     /// The store's folder, which may not be there.
     pub fn store(&self) -> PathBuf {
         match self.kind {
-            Kind::Data | Kind::Backup => store_of(&self.root),
+            Kind::Data | Kind::Backup => self.home().join("store"),
             Kind::Store => self.root.clone(),
         }
+    }
+
+    fn home(&self) -> PathBuf {
+        tenant_dir(&self.root, &self.workspace)
     }
 
     /// Checks what is beside the store. The ledger's volumes and the files of a backup are read again
@@ -100,25 +139,30 @@ impl Place {
     }
 
     fn read_beside(&self, made: &Result<Option<Catalogue>, String>) -> Beside {
-        let backup = matches!(self.kind, Kind::Backup).then(|| self.checked(made));
+        let is_whole = matches!(self.kind, Kind::Backup) && self.workspace == LOCAL_WORKSPACE;
+        let backup = is_whole.then(|| self.checked(made));
         Beside { ledger: self.ledger(made).transpose(), backup }
     }
 
     /// The walk through the ledger, with the keys that the folder trusts; `None` where there is no
     /// ledger, or no telling whose it is.
     fn ledger(&self, made: &Result<Option<Catalogue>, String>) -> Result<Option<Report>, String> {
+        let folder = self.home().join("ledger");
         let keys = match self.kind {
             Kind::Store => return Ok(None),
-            _ if !ledger_of(&self.root).is_dir() => return Ok(None),
+            _ if !folder.is_dir() => return Ok(None),
             // A backup.json that cannot be read, or is of no finished backup, is a finding of its own.
             Kind::Backup => match made {
-                Ok(Some(made)) if made.made_at.is_some() => made.public_keys.clone(),
+                Ok(Some(made)) if made.made_at.is_some() => {
+                    let part = made.parts.iter().find(|part| part.name == self.workspace);
+                    part.map_or(&made.public_keys, |part| &part.public_keys).clone()
+                }
                 _ => return Ok(None),
             },
-            Kind::Data => LedgerPlace::of(&self.root, LOCAL_WORKSPACE)
+            Kind::Data => LedgerPlace::of(&self.root, &self.workspace)
                 .map_or(Ok(Vec::new()), |place| place.keys())?,
         };
-        walk_ledger(&self.root, &keys).map(Some)
+        walk_ledger_in(&folder, &keys).map(Some)
     }
 
     fn checked(&self, made: &Result<Option<Catalogue>, String>) -> BackupFiles {

@@ -20,8 +20,8 @@ use super::copies::{self, CopiedFile};
 use super::keeping::KeepError;
 use super::known::Known;
 use super::told_disk::ToldDisk;
-use super::trusted::{FORMER_KEYS, verify_ledger};
-use crate::data_dir::{RESTORING, check_restored};
+use super::trusted::{FORMER_KEYS, verify_ledger, verify_ledger_in};
+use crate::data_dir::{RESTORING, check_restored, tenant_dir};
 use crate::net::Cancel;
 use crate::tools::Progress;
 
@@ -37,8 +37,12 @@ pub fn restore(from: &Path, data: &Path, progress: Progress<'_>) -> Result<Value
     let destination = Destination::of(data)?;
     let fresh = Fresh::create(&destination)?;
     let root = &fresh.path;
-    let (files, bytes) = restore_store(from, root, progress)?;
-    let mut count = (files, bytes);
+    let mut count = restore_store(&store_of(from), &store_of(root), progress)?;
+    for part in made.parts.iter().filter(|part| part.seq.is_some()) {
+        let store = |root: &Path| tenant_dir(root, &part.name).join("store");
+        let (files, bytes) = restore_store(&store(from), &store(root), progress)?;
+        count = (count.0 + files, count.1 + bytes);
+    }
     for file in &made.files {
         restore_file(from, root, file)?;
         count = (count.0 + 1, count.1 + file.bytes);
@@ -51,14 +55,20 @@ pub fn restore(from: &Path, data: &Path, progress: Progress<'_>) -> Result<Value
     }
     let report = verify_ledger(root, &made.public_keys)
         .map_err(|why| KeepError::failed(format!("the restored ledger: {why}"), ANOTHER))?;
+    for part in &made.parts {
+        let ledger = tenant_dir(root, &part.name).join("ledger");
+        verify_ledger_in(&ledger, &part.public_keys).map_err(|why| {
+            KeepError::failed(format!("the restored ledger of {}: {why}", part.name), ANOTHER)
+        })?;
+    }
     let items = items_of(root)?;
     let failed = |why| KeepError::failed(why, "make sure that there is space, and try again");
     if !made.with_keys {
         // A new signing key is made at the first start; the old checkpoints keep their witness.
-        let former = json!({"public_keys": catalogue::keys_to_json(&made.public_keys)});
-        let file = root.join(FORMER_KEYS);
-        let put = copies::put(&file, format!("{former:#}\n").as_bytes());
-        put.map_err(copies::at(&file)).map_err(failed)?;
+        put_former(root, &made.public_keys).map_err(failed)?;
+        for part in &made.parts {
+            put_former(&tenant_dir(root, &part.name), &part.public_keys).map_err(failed)?;
+        }
     }
     let origin = from.canonicalize().map_err(copies::at(from)).map_err(failed)?;
     let mut known = Known::read(root).map_err(failed)?;
@@ -67,10 +77,18 @@ pub fn restore(from: &Path, data: &Path, progress: Progress<'_>) -> Result<Value
     let put = fresh.put_in_place().map_err(copies::at(data));
     put.map_err(|why| KeepError::failed(why, "let nothing else use that place, and try again"))?;
     Ok(json!({
+        "workspaces": made.parts.len() + 1,
         "data": data.to_str(), "seq": made.seq, "made_at": made.made_at, "files": count.0,
         "bytes": count.1, "items": items, "ledger_entries": report.entries,
         "with_keys": made.with_keys, "missing": if made.with_keys { &[][..] } else { &KEY_FILES },
     }))
+}
+
+/// Notes the keys that signed a ledger before it was restored.
+fn put_former(folder: &Path, keys: &[[u8; 32]]) -> Result<(), String> {
+    let former = json!({"public_keys": catalogue::keys_to_json(keys)});
+    let file = folder.join(FORMER_KEYS);
+    copies::put(&file, format!("{former:#}\n").as_bytes()).map_err(copies::at(&file))
 }
 
 /// The catalogue of a backup that was finished.
@@ -128,11 +146,10 @@ impl Destination {
 }
 
 fn restore_store(
-    from: &Path,
-    root: &Path,
+    source: &Path,
+    target: &Path,
     progress: Progress<'_>,
 ) -> Result<(u64, u64), KeepError> {
-    let (source, target) = (store_of(from), store_of(root));
     let failed = |error: &dyn std::fmt::Display, remedy: &str| {
         KeepError::failed(format!("the store: {error}"), remedy)
     };
@@ -143,7 +160,7 @@ fn restore_store(
         copies::make_folder(folder).map_err(|error| failed(&error, "choose another place"))?;
         RealDisk::open(folder).map_err(|error| failed(&error, "choose another place"))
     };
-    let (source, target) = (open(&source)?, ToldDisk::new(open(&target)?, &Cancel::new()));
+    let (source, target) = (open(source)?, ToldDisk::new(open(target)?, &Cancel::new()));
     let copied = target.telling("restoring", 0, progress, || engine::restore(&source, &target));
     let copied = copied.map_err(|error| match &error {
         CopyError::Source(OpenError::Locked) => {

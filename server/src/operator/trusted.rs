@@ -83,15 +83,20 @@ pub(super) fn trusted_keys(data: &Path, own: Option<[u8; 32]>) -> Result<Vec<[u8
     Ok(keys)
 }
 
-/// Walks the ledger of a data directory or a backup; what is wrong with it is in the report.
-pub(super) fn walk_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
+/// Walks the ledger in a folder; what is wrong with it is in the report.
+pub(super) fn walk_ledger_in(folder: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
     let seals = Verifier::new(keys).map_err(|error| format!("BAK-01: {error}"))?;
-    verify(&ledger_of(root), &VerifyWith::whole(&seals)).map_err(|error| error.to_string())
+    verify(folder, &VerifyWith::whole(&seals)).map_err(|error| error.to_string())
 }
 
 /// Verifies a copied ledger against public keys.
 pub(super) fn verify_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
-    let report = walk_ledger(root, keys)?;
+    verify_ledger_in(&ledger_of(root), keys)
+}
+
+/// The same, of any ledger's folder.
+pub(super) fn verify_ledger_in(folder: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
+    let report = walk_ledger_in(folder, keys)?;
     match &report.fault {
         None => Ok(report),
         Some(fault) => Err(fault.to_string()),

@@ -83,12 +83,31 @@ pub fn record_refusal(
         outcome: Outcome::Refused,
     };
     let recorded = workspace.audit.record(&trace, false);
-    recorded.map(drop).map_err(|error| ToolError::Unaudited(error.to_string()))
+    let recorded = recorded.map(drop).map_err(|error| ToolError::Unaudited(error.to_string()));
+    recorded.map_err(|error| told(caller, error))
+}
+
+/// An error as this caller is told of it.
+fn told(caller: &Caller, error: ToolError) -> ToolError {
+    if caller.metered.is_some() { error.for_tenants() } else { error }
 }
 
 /// Does `work`, leaves its entry in the ledger, and gives the answer with its receipt. No entry,
 /// no answer; a refusal has one too. `at_once` waits until the entry is on disk.
 pub fn governed(
+    context: &Context<'_>,
+    operation: &'static str,
+    arguments: &Value,
+    at_once: bool,
+    work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
+) -> Result<Answer, Refused> {
+    recorded(context, operation, arguments, at_once, work).map_err(|refused| {
+        let Refused { error, receipt } = refused;
+        Refused { error: told(context.caller, error), receipt }
+    })
+}
+
+fn recorded(
     context: &Context<'_>,
     operation: &'static str,
     arguments: &Value,

@@ -36,6 +36,7 @@ use serde_json::{Map, Value, json};
 use crate::encoders::View;
 use crate::govern::identity::IdentityFault;
 use crate::govern::{Action, Verdict, What, decide};
+use crate::log::{self, Level};
 use crate::names;
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
@@ -388,6 +389,26 @@ impl ToolError {
             ));
         }
         Self::BrokenOff { error: Box::new(self), written: documents }
+    }
+
+    /// The same for a tenant: why something of this machine does not work may name its files, so that it goes to the
+    /// log.
+    pub(crate) fn for_tenants(self) -> Self {
+        const HIDDEN: &str = "the server's log says why; try again";
+        let why = match &self {
+            Self::Unwritable(why) | Self::Unaudited(why) => why.clone(),
+            Self::Damaged(damage) => damage.to_string(),
+            _ => return self,
+        };
+        let fields =
+            [("reason", log::Value::Text(&self.reason())), ("why", log::Value::Text(&why))];
+        log::event(Level::Error, "a call of a tenant failed", &fields);
+        match self {
+            Self::Unwritable(_) => Self::Unwritable(HIDDEN.to_owned()),
+            Self::Unaudited(_) => Self::Unaudited(HIDDEN.to_owned()),
+            Self::Damaged(damage) => Self::Damaged(Damage { detail: HIDDEN.to_owned(), ..damage }),
+            other => other,
+        }
     }
 
     fn outcome(&self) -> Outcome {

@@ -189,6 +189,7 @@ fn limits_around_the_store_are_those_of_the_page() {
         ("ERASE_ITEMS_MAX", "operator/erase.rs"),
         ("PUBLIC_KEYS_MAX", "operator/catalogue.rs"),
         ("FILES_MAX", "operator/catalogue.rs"),
+        ("WORKSPACES_MAX", "operator/catalogue.rs"),
     ];
     let coded = coded.map(|(name, file)| (name.to_owned(), constant(file, name)));
     let written: Vec<(String, u64)> = table(&page("limits.md"), "| kept there | value | why |")

@@ -185,6 +185,8 @@ impl Act {
             Self::TenantSuspend(_) => Some("recalld tenant suspend: begun"),
             Self::TenantResume(_) => Some("recalld tenant resume: begun"),
             Self::TenantDelete(_) => Some("recalld tenant delete: begun"),
+            Self::TenantEmail(_) => Some("recalld tenant email: begun"),
+            Self::TenantVerify(_) => Some("recalld tenant verify: begun"),
             Self::KeyIssue(_) => Some("recalld key issue: begun"),
             Self::KeyRotate(_) => Some("recalld key rotate: begun"),
             Self::KeyRevoke(_) => Some("recalld key revoke: begun"),
