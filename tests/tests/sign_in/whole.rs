@@ -4,10 +4,14 @@ use std::sync::Barrier;
 use std::thread;
 
 use engine::ledger::{Decision, Outcome};
+use serde_json::json;
 use server::control::{Hold, Kind, RedeemError};
+use tests::mcp_client;
 use tests::wire::Ask;
 
-use super::house::{Fields, House, LISTED, Person, REDIRECT, SCOPES, Sent, check_page, problem};
+use super::house::{
+    Fields, House, LISTED, Person, REDIRECT, SCOPES, Sent, VERIFIER, check_page, encoded, problem,
+};
 
 #[test]
 fn a_person_with_a_one_time_key_gives_a_client_its_code() {
@@ -87,6 +91,44 @@ fn behind_tls_the_cookie_is_for_this_host_alone_and_forms_come_from_its_origin()
     let ask = person.posting(&fields).header("Origin", "https://recall.example");
     let sent = Sent::of(&house.ask(&ask));
     assert_eq!(sent.get("iss"), Some("https://recall.example"));
+}
+
+#[test]
+fn a_client_that_comes_with_nothing_registers_is_allowed_and_has_tokens() {
+    let house = House::new();
+    let new = json!({
+        "client_name": "Newcomer", "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none",
+        "grant_types": ["authorization_code", "refresh_token"],
+    });
+    let registered = house.ask(&Ask::post("/register", &new));
+    assert_eq!(registered.status, 201, "{}", registered.text());
+    let registered = registered.json();
+    let client = registered["client_id"].as_str().unwrap();
+    let mut person = Person::new(&house);
+    let fields = person.form(&[("client_id", client), ("scope", "brain:proxy")]);
+    let sent = Sent::of(&person.send(&fields.allowing("acme", &house.once())));
+    let shown = [
+        ("grant_type", "authorization_code"),
+        ("client_id", client),
+        ("code", sent.get("code").unwrap()),
+        ("redirect_uri", REDIRECT),
+        ("code_verifier", VERIFIER),
+        ("resource", &resource(&house)),
+    ];
+    let ask = Ask::new("POST", "/token")
+        .header("Content-Type", "application/x-www-form-urlencoded")
+        .body(encoded(&shown).into_bytes());
+    let answer = house.ask(&ask);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let given = answer.json();
+    assert_eq!(given["scope"], "brain:proxy", "{given}");
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let bearer = format!("Bearer {}", given["access_token"].as_str().unwrap());
+    let listed = house.ask(&mcp_client::ask(&message).header("Authorization", &bearer));
+    assert_eq!(listed.status, 200, "{}", listed.text());
+    // The code is good once.
+    let again = house.ask(&ask);
+    assert_eq!(again.json()["error"], "invalid_grant", "{}", again.text());
 }
 
 #[test]
