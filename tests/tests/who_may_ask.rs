@@ -5,8 +5,6 @@
 //! `tenancy.rs`; old hosts in `legacy.rs`; quotas in `tenancy.rs` and `free_lane.rs`; heads and bodies that are too
 //! large, too slow or broken in `hostile.rs`; the time bound of a tool call in `mcp_eras/bounds.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use serde_json::{Value, json};
 use tests::house::{House, call, given};
 use tests::service::{Service, run_json};
@@ -144,6 +142,25 @@ fn a_stopped_workspace_and_a_spent_rate_are_told_before_the_body() {
         let ask = with_bearer(with_gateway(&service, Ask::get("/stats")), &operators);
         assert_eq!(wire::ask(service.local(), &ask).status, 200);
     }
+}
+
+#[test]
+fn a_workspace_that_does_not_open_says_when_to_come_again() {
+    let house = House::new();
+    let acme = house.tenant("acme", "team");
+    std::fs::remove_dir_all(house.data().join("tenants/acme/store")).unwrap();
+    let (service, _scratch) = house.serve(&[]);
+    for at in listeners(&service) {
+        for ask in operations() {
+            let answer = wire::ask(at, &with_bearer(with_gateway(&service, ask), &acme));
+            assert_eq!(answer.status, 503, "{at}: {}", answer.text());
+            assert!(answer.header("retry-after").is_some(), "{at}: {}", answer.head());
+        }
+    }
+    let answer = call(&service, &acme, "brain_recall", &json!({"query": "x"}));
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert_eq!(answer.json()["error"]["data"]["reason"], "workspace_unavailable");
+    assert!(answer.header("retry-after").is_some(), "{}", answer.head());
 }
 
 #[test]
