@@ -1,6 +1,5 @@
 //! An address is confirmed by the link in a letter, or by the operator's word; until then nothing is written.
 
-
 use serde_json::{Value, json};
 use tests::house::{call, entries, given};
 use tests::kept::assert_fails;
