@@ -31,7 +31,7 @@ pub(crate) struct Caller {
 pub(crate) struct Made {
     pub(crate) control: Arc<Control>,
     pub(crate) callers: Vec<Caller>,
-    /// `1 workspace, 1 credential`.
+    /// `1 workspaces of 1 credentials`.
     pub(crate) size: String,
     pub(crate) place: Place,
 }
@@ -82,7 +82,7 @@ impl Made {
             }
         }
         std::fs::write(scratch.path().join("settings.toml"), SETTINGS)?;
-        let size = format!("{tenants} workspaces, {} credentials", tenants * each);
+        let size = format!("{tenants} workspaces of {each} credentials");
         Ok(Self { control: Arc::new(control), callers, size, place: Place(scratch) })
     }
 }
