@@ -305,9 +305,9 @@ impl Audit {
         })
     }
 
-    /// The sensitivity events of all calls so far; `None` where `is_over` says that nobody waits for them any more. The first
-    /// to ask counts what the ledger held when it was opened, and the next goes on where it stopped; nobody else waits
-    /// for that but those who ask the same.
+    /// The sensitivity events of all calls so far; `None` where `is_over` says that nobody waits for them any
+    /// more. The first to ask counts what the ledger held when it was opened, and the next goes on where it
+    /// stopped; nobody else waits for that but those who ask the same.
     ///
     /// # Errors
     /// The ledger cannot be read.
