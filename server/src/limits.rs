@@ -23,8 +23,8 @@ pub const JSON_ESCAPE_GROWTH_MAX: usize = 6;
 /// 2 MiB for everything around it.
 pub const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// The body of a call whose caller is not known yet, in bytes: the longest text with every second byte escaped sixfold, as
-/// letters of two bytes are by writers of ASCII. A tenant's credential is looked up once its body is there.
+/// The body of a call whose caller is not known yet, in bytes: the longest text of letters of two bytes,
+/// each escaped as six, as writers of ASCII do. A tenant's credential is looked up once its body is there.
 pub const TENANT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 const _: () = assert!(3 * TEXT_BYTES_MAX < TENANT_BODY_BYTES_MAX);
 const _: () = assert!(TENANT_BODY_BYTES_MAX <= BODY_BYTES_MAX);

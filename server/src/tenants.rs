@@ -222,7 +222,8 @@ impl Tenants {
                 }
             }
             let bounds = &self.shared.bounds;
-            let is_crowd = state.waiting.get(name).is_some_and(|it| *it >= bounds.waiters_max);
+            let waiting = state.waiting.get(name).copied().unwrap_or_default();
+            let is_crowd = waiting >= bounds.waiters_max;
             let longest = if is_crowd { bounds.crowd_wait_max } else { bounds.wait_max };
             let give_up = *give_up.get_or_insert_with(|| Instant::now() + longest);
             state = self.shared.wait(state, name, give_up)?;

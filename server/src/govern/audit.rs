@@ -82,12 +82,35 @@ pub struct Anchoring {
     pub keep: Box<dyn Fn(Anchor) + Send + Sync>,
 }
 
+/// Entries that are counted while others who ask the same wait: some tenth of a second.
+const COUNTED_TOGETHER_MAX: usize = 65_536;
+
 /// What the ledger held when it was opened.
-enum Past {
-    /// Nobody has asked yet.
-    Uncounted(Reader),
-    /// So many sensitivity events.
-    Counted(Events),
+struct Past {
+    /// Reads the rest, until all is counted.
+    uncounted: Option<Reader>,
+    /// Where the rest begins.
+    next_seq: u64,
+    /// Sensitivity events of what comes before it.
+    events: Events,
+}
+
+impl Past {
+    /// Counts so many entries more. Gives whether all are counted.
+    fn count_on(&mut self, entries_max: usize) -> Result<bool, ReadError> {
+        let Some(reader) = &self.uncounted else { return Ok(true) };
+        let mut counted = 0;
+        for entry in reader.entries(self.next_seq)?.take(entries_max) {
+            let entry = entry?;
+            self.events = self.events.plus(Events::of(&entry.touched));
+            self.next_seq = entry.seq + 1;
+            counted += 1;
+        }
+        if counted < entries_max {
+            self.uncounted = None;
+        }
+        Ok(self.uncounted.is_none())
+    }
 }
 
 struct Shared {
@@ -200,7 +223,8 @@ impl Audit {
         let ledger = Ledger::open(folder, with)?;
         // An end of its own: what comes later is counted as it comes.
         let past = ledger.reader().map_err(LedgerOpenError::Read)?;
-        let past = Mutex::new(Past::Uncounted(past));
+        let past =
+            Mutex::new(Past { uncounted: Some(past), next_seq: 1, events: Events::default() });
         let state = State {
             ledger: Some(ledger),
             why: "the ledger is closed".to_owned(),
@@ -281,29 +305,36 @@ impl Audit {
         })
     }
 
-    /// The sensitivity events of all calls so far. The
-    /// first to ask reads what the ledger held when it was opened; nobody else waits for that but
-    /// those who ask the same.
-    pub fn sensitivity_events(&self) -> Result<Events, ReadError> {
-        let before = self.events_before(|| {})?;
-        Ok(before.plus(self.shared.state().events))
+    /// The sensitivity events of all calls so far; `None` where `is_over` says that nobody waits for them any
+    /// more. The first to ask counts what the ledger held when it was opened, and the next goes on where it
+    /// stopped; nobody else waits for that but those who ask the same.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn sensitivity_events(
+        &self,
+        is_over: impl FnMut() -> bool,
+    ) -> Result<Option<Events>, ReadError> {
+        let before = self.events_before(COUNTED_TOGETHER_MAX, is_over)?;
+        Ok(before.map(|before| before.plus(self.shared.state().events)))
     }
 
-    /// Those of the calls before the ledger was opened. `each` runs beside the counting, once for each
-    /// entry that is read.
-    fn events_before(&self, mut each: impl FnMut()) -> Result<Events, ReadError> {
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = match &*past {
-            Past::Counted(events) => return Ok(*events),
-            Past::Uncounted(reader) => reader,
-        };
-        let mut events = Events::default();
-        for entry in reader.entries(1)? {
-            events = events.plus(Events::of(&entry?.touched));
-            each();
+    /// Those of the calls before the ledger was opened, counted so many entries at a time.
+    fn events_before(
+        &self,
+        entries_max: usize,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Result<Option<Events>, ReadError> {
+        loop {
+            let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+            if past.count_on(entries_max)? {
+                return Ok(Some(past.events));
+            }
+            drop(past);
+            if is_over() {
+                return Ok(None);
+            }
         }
-        *past = Past::Counted(events);
-        Ok(events)
     }
 
     /// Signs and syncs all entries so far. Gives the files that hold them, oldest first, and how many
@@ -492,24 +523,29 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("recalld-audit-{}", std::process::id()));
         let audit = open(&folder);
         let times = |calls: u64| Events { open: calls, withheld: 2 * calls };
-        assert_eq!(audit.sensitivity_events().unwrap(), times(0));
+        assert_eq!(audit.sensitivity_events(|| false).unwrap().unwrap(), times(0));
         (0..5).for_each(|_| record(&audit));
-        assert_eq!(audit.sensitivity_events().unwrap(), times(5));
+        assert_eq!(audit.sensitivity_events(|| false).unwrap().unwrap(), times(5));
         drop(audit);
 
         let audit = open(&folder);
         record(&audit); // before anybody asks
         let mut beside = 0;
-        let before = audit.events_before(|| {
+        // Called off, it goes on from there.
+        assert_eq!(audit.events_before(2, || true).unwrap(), None);
+        assert_eq!(audit.past.lock().unwrap().next_seq, 3);
+        let before = audit.events_before(1, || {
             // In the middle of the count: recorded, and counted once.
             assert!(audit.shared.state.try_lock().is_ok(), "the count holds what calls need");
+            assert!(audit.past.try_lock().is_ok(), "others go on with the count");
             record(&audit);
             beside += 1;
+            false
         });
-        assert_eq!((before.unwrap(), beside), (times(5), 5));
-        assert_eq!(audit.sensitivity_events().unwrap(), times(11));
+        assert_eq!((before.unwrap(), beside), (Some(times(5)), 3));
+        assert_eq!(audit.sensitivity_events(|| false).unwrap(), Some(times(9)));
         drop(audit);
-        assert_eq!(open(&folder).sensitivity_events().unwrap(), times(11));
+        assert_eq!(open(&folder).sensitivity_events(|| false).unwrap(), Some(times(9)));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

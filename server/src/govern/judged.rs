@@ -1,8 +1,8 @@
 //! What policy said of classes of items to one caller.
 //!
-//! Owns which decisions are remembered. It goes with its caller, who is of one workspace; a copy of a caller has to
-//! ask again, so that nothing that was said to one is ever taken as said to another. The rules hold from the start of the
-//! server to its end (GOV-45), so nothing of it grows old.
+//! Owns which decisions are remembered. It goes with its caller, who is of one workspace; a copy of a caller
+//! has to ask again, so that nothing that was said to one is ever taken as said to another. The rules hold from
+//! the start of the server to its end (GOV-45), so nothing of it grows old.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

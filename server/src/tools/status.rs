@@ -69,8 +69,9 @@ pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
     let snapshot = context.snapshot();
     let counts = snapshot.counts()?;
     let census = snapshot.census()?;
-    let events = workspace.audit.sensitivity_events();
+    let events = workspace.audit.sensitivity_events(|| context.is_over());
     let events = events.map_err(|error| ToolError::Unaudited(error.to_string()))?;
+    let events = events.ok_or(ToolError::Cancelled)?;
     let is_auditor = context.caller.scopes.contains(&Scope::AuditRead);
     let events = if is_auditor { events.all() } else { events.open };
     let latency = |share| workspace.recalls.percentile_ms(share);

@@ -26,6 +26,7 @@ const ROOMS: [&str; 23] = [
     "server/src/eval",
     "server/src/gather.rs",
     "server/src/govern/identity.rs",
+    "server/src/govern/judged.rs",
     "server/src/govern/meter.rs",
     "server/src/govern/plans.rs",
     "server/src/govern/rate.rs",

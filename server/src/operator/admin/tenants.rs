@@ -104,8 +104,8 @@ impl Office<'_> {
     }
 }
 
-/// Whether the making of a workspace ended before its folders were there. One that was ever open has a ledger and a key:
-/// where these are and the store is not, it has been lost, and none is made in its place.
+/// Whether the making of a workspace ended before its folders were there. One that was ever open has a
+/// ledger and a key: where these are and the store is not, it has been lost, and none is made in its place.
 fn is_cut_short(tenant: &Tenant, folder: &Path) -> bool {
     let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
     tenant.state == TenantState::Active && !["store", "ledger", "keys"].into_iter().any(is_there)
