@@ -333,10 +333,13 @@ fn a_client_with_a_secret_is_known_by_it() {
     for bad in [
         NewClient { auth_method: "private_key_jwt", ..new },
         NewClient { redirect_uris: &[], ..new },
-        NewClient { name: "", ..new },
+        NewClient { name: "a\nb", ..new },
     ] {
         assert!(ground.control.register_client(&bad, &Prefix::default()).is_err(), "{bad:?}");
     }
+    // A name is what a client may say of itself, and need not.
+    let nameless = NewClient { name: "", ..new };
+    assert!(ground.control.register_client(&nameless, &Prefix::default()).is_ok());
 }
 
 #[test]
