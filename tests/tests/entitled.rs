@@ -89,7 +89,7 @@ fn each_refusal_has_its_entry_with_what_refused_it() {
 #[test]
 fn a_batch_is_no_way_around_the_rate() {
     const ASKED: usize = 32;
-    let house = House::quick();
+    let house = House::new();
     let slow = house.tenant("slow", "slow");
     let settings = "[plans.slow]\nfamilies = [\"recall\"]\nscopes = [\"brain:proxy\"]\n\
                     rate_per_second = 1\nburst = 2\n";

@@ -93,6 +93,8 @@ fn a_quota_that_is_used_up_says_when_there_is_more() {
     let house = House::new();
     let bearer = house.tenant("acme", "free");
     house.control.set_quota("acme", Some(2)).unwrap();
+    let other = house.tenant("globex", "team");
+    house.control.set_quota("globex", Some(0)).unwrap();
     let (service, _scratch) = house.serve(&[]);
     for _ in 0..2 {
         given(&service, &bearer, "brain_recall", &json!({"query": "anything?"}));
@@ -106,10 +108,11 @@ fn a_quota_that_is_used_up_says_when_there_is_more() {
     let why = result["content"][0]["text"].as_str().unwrap();
     let until = why.split(' ').find(|word| word.ends_with('Z')).unwrap_or_default();
     assert!(is_beginning_of_a_month(until), "{why}");
-    let answer = api(&service, service.hosted(), &bearer, Ask::get("/stats"));
+    let asked = Ask::post("/recall", &json!({"query": "anything?"}));
+    let answer = api(&service, service.hosted(), &bearer, asked);
     assert_eq!(answer.status, 429, "{}", answer.text());
     // A resource is not told to be missing.
-    let read = mcp(&bearer, "resources/read", &json!({"uri": "memory://brief/today"}));
+    let read = mcp(&other, "resources/read", &json!({"uri": "memory://brief/today"}));
     let read = wire::ask(service.hosted(), &read).json();
     assert_eq!(read["error"]["data"]["reason"], "quota_exceeded", "{read}");
     assert!(read["error"]["message"].as_str().unwrap().contains(until), "{read}");
