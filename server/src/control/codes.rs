@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 
 use super::clients::{check_id, may_use, touch};
 use super::credentials::{
-    CredentialFault, CredentialState, Kind, active_tenant, find_by_id, presented, spend,
+    CredentialFault, CredentialState, Kind, active_tenant, end_of_key, find_by_id, presented, spend,
 };
 use super::error::ControlError;
 use super::grants::{Grant, ID_START, REFRESH_SECONDS, find_grant, put_new};
@@ -57,7 +57,7 @@ impl Record for Code {
 }
 
 /// What a person agreed to on the sign-in page, and the key that they gave.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct CodeRequest<'a> {
     /// The workspace that they named.
     pub tenant: &'a str,
@@ -76,7 +76,7 @@ pub struct CodeRequest<'a> {
 }
 
 /// What a client shows to redeem a code.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Redemption<'a> {
     /// The code.
     pub code: &'a [u8],
@@ -97,6 +97,8 @@ pub struct Holder {
     pub tenant: String,
     /// Who signed in.
     pub principal: String,
+    /// What was granted.
+    pub scopes: Vec<String>,
 }
 
 /// What a code became.
@@ -300,7 +302,11 @@ impl Control {
     /// A fault of the store.
     pub fn holder_of_code(&self, code: &[u8]) -> Result<Option<Holder>, ControlError> {
         let found: Option<Code> = self.read(|view| view.find(Hash::of(code).bytes()))?;
-        Ok(found.map(|code| Holder { tenant: code.tenant, principal: code.principal }))
+        Ok(found.map(|code| Holder {
+            tenant: code.tenant,
+            principal: code.principal,
+            scopes: code.scopes,
+        }))
     }
 
     /// Redeems a code for a grant and its first refresh token: of any number who try, one gets it (CTL-42).
@@ -334,6 +340,7 @@ impl Control {
             if key.is_none_or(|(_, key)| is_revoked(key.state)) {
                 return Err(RedeemError::Revoked);
             }
+            let ends_at = end_of_key(change, &code.tenant, &code.credential)?;
             if !may_use(change, &code.client)? {
                 return Err(RedeemError::WrongClient);
             }
@@ -348,7 +355,7 @@ impl Control {
                 scopes: code.scopes,
                 resource: code.resource,
                 made_at: now,
-                expires_at: now.saturating_add(REFRESH_SECONDS),
+                expires_at: now.saturating_add(REFRESH_SECONDS).min(ends_at),
                 revoked_at: None,
                 number: 0,
                 family,

@@ -240,6 +240,14 @@ pub(super) fn find_by_id(
     Ok(Some((hash, credential)))
 }
 
+/// When what was granted for a key ends with it, in seconds since 1970: a one-time key is spent long before its end,
+/// which is for the sign-in alone.
+pub(super) fn end_of_key(look: &impl Look, slug: &str, id: &str) -> Result<u64, ControlError> {
+    let key = find_by_id(look, slug, id)?.map(|(_, key)| key);
+    let end = key.filter(|key| key.kind != Kind::Once).and_then(|key| key.expires_at);
+    Ok(end.unwrap_or(u64::MAX))
+}
+
 /// Spends a one-time key.
 pub(super) fn spend(
     change: &Change<'_>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clients::{may_use, touch};
 use super::codes::Holder;
-use super::credentials::{CredentialFault, active_tenant};
+use super::credentials::{CredentialFault, active_tenant, end_of_key};
 use super::error::ControlError;
 use super::hash::Hash;
 use super::record::Record;
@@ -245,7 +245,11 @@ impl Control {
     pub fn holder_of_refresh(&self, presented: &[u8]) -> Result<Option<Holder>, ControlError> {
         let Some(first) = first_half(presented) else { return Ok(None) };
         match self.read(|view| grant_of(view, &Hash::of(first))) {
-            Ok(grant) => Ok(Some(Holder { tenant: grant.tenant, principal: grant.principal })),
+            Ok(grant) => Ok(Some(Holder {
+                tenant: grant.tenant,
+                principal: grant.principal,
+                scopes: grant.scopes,
+            })),
             Err(RefreshError::Control(error)) => Err(error),
             Err(_) => Ok(None),
         }
@@ -294,7 +298,8 @@ impl Control {
             let scopes = scopes.to_vec();
             grant.refresh = Hash::of(next.expose().as_bytes());
             grant.number += 1;
-            grant.expires_at = now.saturating_add(REFRESH_SECONDS);
+            let ends_at = end_of_key(change, &grant.tenant, &grant.credential)?;
+            grant.expires_at = now.saturating_add(REFRESH_SECONDS).min(ends_at);
             change.put(&grant.key(), &grant)?;
             touch(change, client, now)?;
             Ok(Ok(Refreshed { grant, tenant, scopes, refresh: next }))

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use super::client_auth::ShownClient;
-use super::error::{ErrorCode, OAuthError};
+use super::error::{ErrorCode, OAuthError, untold};
 use super::form::Form;
 use super::known_client::{ClientTrouble, KnownClient, known_client};
 use crate::authority::Authority;
@@ -32,7 +32,7 @@ impl From<NoAnswer> for Response {
     fn from(why: NoAnswer) -> Self {
         match why {
             NoAnswer::Error(error) => error.response(),
-            NoAnswer::TooMany(wait) => Refusal::too_many(wait).into(),
+            NoAnswer::TooMany(wait) => untold(Refusal::too_many(wait).into()),
         }
     }
 }

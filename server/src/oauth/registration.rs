@@ -8,7 +8,7 @@ use super::asker::{NoAnswer, unavailable};
 use super::error::{ErrorCode, OAuthError};
 use super::redirect::Redirect;
 use super::register::{ClientMetadata, Registered};
-use crate::control::NewClient;
+use crate::control::{ControlError, NewClient};
 use crate::govern::rate::{Rate, key_of_site};
 use crate::net::{Call, Response};
 use crate::parts::Parts;
@@ -40,9 +40,11 @@ fn answer(parts: &Parts, call: &Call) -> Result<Response, NoAnswer> {
         auth_method: metadata.auth_method.name(),
     };
     let made = parts.control.register_client(&new, &parts.config.oauth.key_prefix);
-    let (client, secret) = made.map_err(|error| match error.is_fault() {
-        true => unavailable(),
-        false => OAuthError::new(ErrorCode::InvalidClientMetadata, &error.to_string()),
+    let (client, secret) = made.map_err(|error| match error {
+        // As many are registered as may be: nothing that this one could mend.
+        ControlError::Refused { field: "clients", .. } => unavailable(),
+        error if error.is_fault() => unavailable(),
+        error => OAuthError::new(ErrorCode::InvalidClientMetadata, &error.to_string()),
     })?;
     let registered = Registered {
         id: &client.id,

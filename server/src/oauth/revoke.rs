@@ -10,6 +10,7 @@ use super::asker::{NoAnswer, revoker, unavailable};
 use super::error::untold;
 use super::form::Form;
 use crate::authority::{Authority, NoToken};
+use crate::control::StandingFault;
 use crate::govern::{Trace, hash_arguments};
 use crate::net::{Call, Response};
 use crate::parts::Parts;
@@ -61,6 +62,13 @@ fn end_access(
         Ok(_) | Err(NoToken::Refused(_)) => return Ok(None),
         Err(NoToken::Unavailable(_)) => return Err(unavailable().into()),
     };
+    // What ended before, by itself or with what it hangs on, is not ended once more.
+    let (workspace, sid) = (&claims.workspace, &claims.hangs_on);
+    match parts.control.standing(workspace, sid, &claims.id, claims.issued_at) {
+        Ok(_) | Err(StandingFault::Suspended) => {}
+        Err(StandingFault::Control(_)) => return Err(unavailable().into()),
+        Err(_) => return Ok(None),
+    }
     let revoked = parts.control.revoke_token(&claims.id, claims.expires_at);
     revoked.map_err(|_| unavailable())?;
     Ok(Some(Ended {

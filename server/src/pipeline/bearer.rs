@@ -9,7 +9,7 @@ use engine::Micros;
 
 use crate::auth::token::TokenRefusal;
 use crate::authority::{Authority, NoToken};
-use crate::control::{ControlError, CredentialFault, Kind, StandingFault, Tenant};
+use crate::control::{ControlError, CredentialFault, Hold, Kind, StandingFault, Tenant};
 use crate::govern::Judged;
 use crate::govern::identity::Turn;
 use crate::govern::rate::key_of;
@@ -22,6 +22,8 @@ use crate::tools::Scope;
 pub(super) enum NoCaller {
     /// It is none of ours, over, revoked, or for something else: all the same from outside.
     Wrong,
+    /// It is one of ours whose time is over, or that was taken back: no guess.
+    Ended,
     /// Its workspace is stopped.
     Suspended,
     /// It cannot be told.
@@ -55,6 +57,11 @@ fn of_token(parts: &Parts, authority: &Authority, token: &str) -> Result<Caller,
         principal: subject.clone(),
         subject: Some(subject),
         id: sid,
+        // However often somebody signs in with one credential, its rate is one.
+        counts_for: match &standing.hold {
+            Hold::Grant(grant) => &grant.credential,
+            Hold::Credential(credential) => &credential.id,
+        },
         issued_at: claims.issued_at,
         token: Some(Token {
             id: claims.id.clone(),
@@ -73,7 +80,7 @@ fn of_key(parts: &Parts, key: &str) -> Result<Caller, NoCaller> {
     let principal = credential.principal();
     let subject = credential.name.is_some().then(|| principal.clone());
     let (id, issued_at) = (&*credential.id, credential.made_at);
-    let shown = Shown { principal, subject, id, issued_at, token: None };
+    let shown = Shown { principal, subject, id, counts_for: id, issued_at, token: None };
     of_tenant(parts, &tenant, shown, scopes)
 }
 
@@ -84,6 +91,8 @@ struct Shown<'a> {
     subject: Option<String>,
     /// What it hangs on.
     id: &'a str,
+    /// The credential whose rate it is.
+    counts_for: &'a str,
     /// In seconds since 1970.
     issued_at: u64,
     /// Where it is an access token.
@@ -93,7 +102,7 @@ struct Shown<'a> {
 fn of_tenant<'a>(
     parts: &Parts,
     tenant: &Tenant,
-    Shown { principal, subject, id, issued_at, token }: Shown<'_>,
+    Shown { principal, subject, id, counts_for, issued_at, token }: Shown<'_>,
     scopes: impl Iterator<Item = &'a str>,
 ) -> Result<Caller, NoCaller> {
     let Some(plan) = parts.config.plans.find(&tenant.plan) else {
@@ -113,7 +122,7 @@ fn of_tenant<'a>(
         scopes,
         judged: Judged::default(),
         metered: Some(Metered {
-            bucket: key_of(format!("{}/{id}", tenant.slug).as_bytes()),
+            bucket: key_of(format!("{}/{counts_for}", tenant.slug).as_bytes()),
             calls_per_month: tenant.calls_per_month.or(plan.calls_per_month),
             may_write: plan.may_write(tenant.email_verified_at.is_some()),
         }),
@@ -139,7 +148,11 @@ fn of_no_token(parts: &Parts, why: NoToken) -> NoCaller {
             let reason: &str = TokenRefusal::reason(&refusal);
             let fields = [("reason", Value::Text(&reason))];
             log::event(Level::Debug, "an access token was refused", &fields);
-            NoCaller::Wrong
+            // Times are looked at once the signature was good (ATT-04, ATT-07).
+            match refusal {
+                TokenRefusal::Expired | TokenRefusal::NotYet => NoCaller::Ended,
+                _ => NoCaller::Wrong,
+            }
         }
         NoToken::Unavailable(error) => unavailable(parts, &error),
     }
@@ -149,7 +162,7 @@ fn of_standing(parts: &Parts, fault: StandingFault) -> NoCaller {
     match fault {
         StandingFault::Suspended => NoCaller::Suspended,
         StandingFault::Control(error) if error.is_fault() => unavailable(parts, &error),
-        _ => NoCaller::Wrong,
+        _ => NoCaller::Ended,
     }
 }
 

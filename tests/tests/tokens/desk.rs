@@ -34,7 +34,7 @@ impl Room {
     pub(super) fn new() -> Self {
         // Codes are good for a minute: the program is there before they are.
         tests::service::binary();
-        let house = House::quick();
+        let house = House::new();
         house.tenant("acme", "team");
         Self { house }
     }
@@ -68,7 +68,11 @@ impl Room {
     }
 
     pub(super) fn serve(self) -> Desk {
-        let (service, scratch) = self.house.serve(&["--public-url", ISSUER]);
+        self.serve_with(&[])
+    }
+
+    pub(super) fn serve_with(self, arguments: &[&str]) -> Desk {
+        let (service, scratch) = self.house.serve(&[&["--public-url", ISSUER], arguments].concat());
         Desk { service, _scratch: scratch }
     }
 }

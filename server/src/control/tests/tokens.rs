@@ -202,6 +202,31 @@ fn a_refresh_token_is_good_once_and_its_reuse_ends_the_family() {
 }
 
 #[test]
+fn what_is_granted_for_a_key_that_ends_is_over_with_it() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let day = 24 * 3_600;
+    let scopes = crate::control::tests::scopes(&["tenant:read", "brain:proxy"]);
+    let ends_at = START + 10 * day;
+    let new =
+        NewCredential { kind: Kind::User, name: None, scopes: &scopes, expires_at: Some(ends_at) };
+    let key = control.issue_credential("acme", &new, &Prefix::default()).unwrap().secret;
+    let code = code_for(control, "acme", &client, &key).unwrap();
+    let redeemed = redeem(control, &code, &client).unwrap();
+    assert_eq!(redeemed.grant.expires_at, ends_at);
+    let refresh = |token: &Secret| control.refresh(token.expose().as_bytes(), &client, None, None);
+    ground.clock.pass(9 * 24 * 3_600);
+    let second = refresh(&redeemed.refresh).unwrap();
+    assert_eq!(second.grant.expires_at, ends_at);
+    ground.clock.pass(24 * 3_600);
+    assert_eq!(refresh(&second.refresh).map(|_| ()), Err(RefreshError::Expired));
+    let standing = control.standing("acme", &redeemed.grant.id, "j", ends_at);
+    assert_eq!(standing.unwrap_err(), StandingFault::NoHold);
+}
+
+#[test]
 fn a_refresh_token_is_bound_to_client_resource_and_scopes() {
     let ground = Ground::new();
     let control = &ground.control;

@@ -30,6 +30,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
     let Some(workspace) = asked.open(&holder.tenant)? else {
         return Err(refused(&RedeemError::Deleted).into());
     };
+    asked.left(&holder)?;
     let redeemed = match control.redeem_code(&shown, &asked.parts.config.oauth.key_prefix) {
         Ok(redeemed) => redeemed,
         Err(error) => {

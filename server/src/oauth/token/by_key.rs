@@ -13,6 +13,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
     asked.resource()?;
     let wanted = asked.scopes()?.unwrap_or_else(Scopes::everyday);
     let (credential, tenant) = workspace_of_key(asked.parts, asked.call, &client)?;
+    asked.slow(&tenant, &credential.id)?;
     let names = credential.scopes.iter().map(String::as_str);
     let granted = wanted.granted(&asked.under_plan(names, &tenant)?)?;
     let workspace = asked.open(&tenant.slug)?.ok_or_else(crate::oauth::asker::unavailable)?;

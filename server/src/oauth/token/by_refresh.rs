@@ -26,6 +26,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
     let Some(workspace) = asked.open(&holder.tenant)? else {
         return Err(refused(&RefreshError::Deleted).into());
     };
+    asked.left(&holder)?;
     let refreshed = match control.refresh(token, &client.id, resource, wanted.as_deref()) {
         Ok(refreshed) => refreshed,
         Err(error) => {

@@ -1,5 +1,7 @@
 //! An access token, its entry in the ledger, and the answer that carries it.
 
+use std::time::Instant;
+
 use engine::hex;
 use engine::ledger::{Decision, Outcome};
 use serde_json::{Value, json};
@@ -8,10 +10,11 @@ use super::Asked;
 use crate::auth::Secret;
 use crate::auth::token::Claims;
 use crate::authority::seconds;
-use crate::control::Tenant;
+use crate::control::{Holder, Tenant};
+use crate::govern::rate::key_of;
 use crate::govern::{Trace, hash_arguments};
 use crate::net::Response;
-use crate::oauth::asker::unavailable;
+use crate::oauth::asker::{NoAnswer, unavailable};
 use crate::oauth::error::{OAuthError, untold};
 use crate::oauth::scopes::Scopes;
 use crate::tenants::{Closed, Lease};
@@ -57,6 +60,27 @@ impl Asked<'_> {
     ) -> Result<Scopes, OAuthError> {
         let plan = self.parts.config.plans.find(&tenant.plan).ok_or_else(unavailable)?;
         Ok(names.filter_map(Scope::of).filter(|scope| plan.may_grant(*scope)).collect())
+    }
+
+    /// What of these a holder may have under the plan of its workspace: looked at before anything is spent.
+    ///
+    /// # Errors
+    /// `invalid_scope` where nothing is left; or it cannot be known now.
+    pub(super) fn left(&self, holder: &Holder) -> Result<(), OAuthError> {
+        let tenant = self.parts.control.find_tenant(&holder.tenant).map_err(|_| unavailable())?;
+        let Some(tenant) = tenant else { return Ok(()) };
+        let names = || holder.scopes.iter().map(String::as_str);
+        let had: Scopes = names().filter_map(Scope::of).collect();
+        had.granted(&self.under_plan(names(), &tenant)?).map(drop)
+    }
+
+    /// Tokens for a key are asked for no more often than calls with it.
+    pub(super) fn slow(&self, tenant: &Tenant, credential: &str) -> Result<(), NoAnswer> {
+        let plan = self.parts.config.plans.find(&tenant.plan).ok_or_else(unavailable)?;
+        let Some(rate) = plan.rate else { return Ok(()) };
+        let bucket = key_of(format!("{}/{credential}", tenant.slug).as_bytes());
+        let taken = self.parts.rates.take(&bucket, rate, Instant::now());
+        taken.map_err(|wait| NoAnswer::TooMany(wait.seconds))
     }
 
     /// Makes the token, leaves its entry, which is on disk before it is given away, and answers.
