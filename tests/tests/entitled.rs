@@ -108,3 +108,18 @@ fn a_batch_is_no_way_around_the_rate() {
     // Two at once, and one for each second that it took.
     assert!((ASKED - 2 - more - 1..=ASKED - 2).contains(&refused), "{refused} in {more} s");
 }
+
+#[test]
+fn a_body_beyond_what_a_tenant_may_send_is_not_taken_whoever_sends_it() {
+    let house = House::quick();
+    let bearer = house.tenant("acme", "team");
+    let (service, _scratch) = house.serve(&[]);
+    for bearer in ["wrong", &bearer] {
+        let ask = Ask::new("POST", "/mcp")
+            .header("Authorization", &format!("Bearer {bearer}"))
+            .header("Content-Length", "8388608");
+        let answer = wire::ask(service.hosted(), &ask);
+        let said = (answer.status, answer.header("Connection"));
+        assert_eq!(said, (413, Some("close")), "{}", answer.text());
+    }
+}
