@@ -13,10 +13,11 @@ use server::net::{
     Call, Limits, Listen, ListenerId, Method, NetConfig, Reply, Request, Response, Server, Service,
     percent_decode,
 };
+use server::oauth::ErrorCode;
 use server::oauth::pages::{
     AUTHORIZE_PATH, Browser, CONFIRM_PATH, Client, Confirm, Destination, Fault, NoBrowser,
-    OpenError, Opened, Problem, Sealer, SignIn, confirm, confirmation_over, confirmed, fields,
-    problem, sign_in,
+    OpenError, Opened, Problem, Returning, Sealer, SignIn, confirm, confirmation_over, confirmed,
+    fields, problem, returning, sign_in,
 };
 use server::tools::Scope;
 
@@ -162,12 +163,23 @@ fn confirmation(request: &Request, is_post: bool) -> Response {
     }
 }
 
-/// `/problem/0` and so on.
+/// `/problem/0` and so on, and `/returning`.
 fn other_page(path: &str) -> Response {
     let number = path.strip_prefix("/problem/").and_then(|number| number.parse::<usize>().ok());
     match number.and_then(|number| PROBLEMS.get(number)) {
         Some(which) => problem(*which),
+        None if path == "/returning" => way_back(),
         None => Response::empty(404),
+    }
+}
+
+/// The page of a request that its client got wrong.
+fn way_back() -> Response {
+    let address = "https://notebook.example/callback?error=invalid_scope&state=x";
+    let error = ErrorCode::InvalidScope;
+    match Destination::of(address) {
+        Some(destination) => returning(&Returning { destination: &destination, address, error }),
+        None => Response::empty(500),
     }
 }
 

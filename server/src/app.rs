@@ -164,10 +164,8 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     let control = settings.data.join(CONTROL_FILE);
-    let has_control = control.exists();
     let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
-    let anchors = has_control.then_some(&control);
-    let audit = open_audit(&workspace, &credentials, (&clock, &random), anchors)?;
+    let audit = open_audit(&workspace, &credentials, (&clock, &random), &control)?;
     let audit = audit.syncing(settings.config.audit_sync);
     let rules = Arc::new(rules(&settings.config)?);
     let folders = roots::kept(&settings.data).map_err(failed)?;
@@ -205,6 +203,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         mail: letters(&settings.config, (&clock, &random))?,
         config: settings.config.clone(),
         rates: Buckets::new(began),
+        strangers: Buckets::new(began),
         guesses: Guesses::new(began),
         encoding: settings.encoding,
         checker: credentials.checker(),
@@ -304,35 +303,28 @@ pub fn open_with_control(data: &Path) -> Result<Kept, StartError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     let file = data.join(CONTROL_FILE);
-    let has_control = file.exists();
     let control = Arc::new(Control::at(&file, Arc::clone(&clock), Arc::clone(&random)));
-    let anchors = has_control.then_some(&control);
-    let audit = open_audit(&workspace, &credentials, (&clock, &random), anchors)?;
+    let audit = open_audit(&workspace, &credentials, (&clock, &random), &control)?;
     let now = clock.now();
     Ok(Kept { store, audit, control, now })
 }
 
-/// The ledger of `local`. Where there is a control store, it keeps the last checkpoint; one that cannot be asked
+/// The ledger of `local`. As soon as there is a control store, it keeps the last checkpoint; one that cannot be asked
 /// stands in nobody's way here, for whoever has to mend it must be able to.
 fn open_audit(
     workspace: &Path,
     credentials: &Credentials,
     (clock, random): (&Arc<dyn Clock>, &Arc<dyn Random>),
-    anchors: Option<&Arc<Control>>,
+    control: &Arc<Control>,
 ) -> Result<Audit, StartError> {
     let signer = credentials.signer().clone();
     let folder = workspace.join("ledger");
     let with = (Arc::clone(clock), Arc::clone(random));
-    let anchoring = anchors.map(|control| tenants::anchoring(control, LOCAL_WORKSPACE));
-    match anchoring {
-        Some(Ok(anchoring)) => {
-            Audit::open_anchored(&folder, LOCAL_WORKSPACE, signer, with, anchoring)
-        }
-        other => {
-            if let Some(Err(why)) = other {
-                let fields = [("why", Value::Text(&why))];
-                log::event(Level::Warn, "the ledger's last checkpoint is not known", &fields);
-            }
+    match tenants::anchoring(control, LOCAL_WORKSPACE) {
+        Ok(anchoring) => Audit::open_anchored(&folder, LOCAL_WORKSPACE, signer, with, anchoring),
+        Err(why) => {
+            let fields = [("why", Value::Text(&why))];
+            log::event(Level::Warn, "the ledger's last checkpoint is not known", &fields);
             Audit::open(&folder, LOCAL_WORKSPACE, signer, with.0, with.1)
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Owns the keys in memory; on record they are the control store's. Must not know requests.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use engine::Micros;
 use engine::os::clock::Random;
@@ -30,6 +30,8 @@ pub struct Authority {
     tokens: TokenCache,
     /// None until the control store could be asked.
     keys: RwLock<Option<Keys>>,
+    /// Held by whoever reads them anew.
+    reading: Mutex<()>,
 }
 
 struct Keys {
@@ -59,6 +61,7 @@ impl Authority {
             attempts: Attempts::default(),
             tokens: TokenCache::default(),
             keys: RwLock::default(),
+            reading: Mutex::default(),
         }
     }
 
@@ -107,6 +110,8 @@ impl Authority {
     /// # Errors
     /// It cannot be asked; then the keys stay as they were.
     pub fn read_keys(&self, control: &Control) -> Result<(), ControlError> {
+        // Whoever reads them later also sets them later: older ones never take the place of newer ones.
+        let _in_turn = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = Keys::of(&control.token_keys()?)?;
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Some(keys);
         Ok(())

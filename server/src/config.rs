@@ -14,6 +14,7 @@ use self::keys::{KeyFault, Keys, quoted, quoted_list, text_of};
 use crate::auth::Prefix;
 use crate::govern::identity::Enforcement;
 use crate::govern::plans::Plans;
+use crate::net::Network;
 
 pub use self::keys::{FileFault, KeyFault as SettingFault};
 
@@ -22,6 +23,12 @@ pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 
 /// Hosts of before the migration.
 pub const LEGACY_HOSTS_MAX: usize = 16;
+
+/// Networks of what stands before the hosted listener.
+pub const TRUSTED_PROXIES_MAX: usize = 64;
+
+/// Longest name of a network: IPv6 with IPv4 in it, and a prefix.
+const NETWORK_BYTES_MAX: usize = 50;
 
 /// Longest name of a host, in bytes (RFC 1035, section 2.3.4, without the last dot).
 const HOST_BYTES_MAX: usize = 253;
@@ -46,6 +53,8 @@ const LEGACY_UNTIL: Micros = Micros(1_794_182_400_000_000);
 pub struct Config {
     /// How people and services sign in.
     pub oauth: OAuth,
+    /// Who is believed about the addresses that it asks for, on the hosted listener.
+    pub trusted_proxies: Vec<Network>,
     /// What is done about the identity of a turn.
     pub identity: Enforcement,
     /// The hosts of before the migration.
@@ -163,6 +172,7 @@ impl Default for Config {
                 access_token_seconds: ACCESS_TOKEN_SECONDS,
                 key_prefix: Prefix::default(),
             },
+            trusted_proxies: Vec::new(),
             identity: Enforcement::default(),
             legacy: Legacy { hosts: Vec::new(), migrated_at: None, until: LEGACY_UNTIL },
             plans: Plans::built_in(),
@@ -191,6 +201,7 @@ impl Config {
         let mut keys = Keys::parse(text)?;
         let config = Self {
             oauth: oauth(keys.table("oauth")?)?,
+            trusted_proxies: trusted_proxies(keys.table("hosted")?)?,
             identity: identity(keys.table("identity")?)?,
             legacy: legacy(keys.table("legacy")?)?,
             plans: plans::read(keys.table("plans")?)?,
@@ -204,12 +215,16 @@ impl Config {
 
     /// All that is in effect, as a file that means the same. There is no secret in it.
     pub fn show(&self) -> String {
-        let Self { oauth, identity, legacy, plans, mail, policy_file, audit_sync } = self;
+        let Self { oauth, trusted_proxies, identity, legacy, plans, mail, policy_file, audit_sync } =
+            self;
         let mut out = format!(
             "[oauth]\naccess_token_seconds = {}\nkey_prefix = {}\n",
             oauth.access_token_seconds,
             quoted(oauth.key_prefix.as_str())
         );
+        let proxies: Vec<String> = trusted_proxies.iter().map(Network::to_string).collect();
+        let proxies = quoted_list(proxies.iter().map(String::as_str));
+        out += &format!("\n[hosted]\ntrusted_proxies = {proxies}\n");
         out += &format!("\n[identity]\nenforcement = {}\n", quoted(identity.word()));
         out += &format!(
             "\n[legacy]\nhosts = {}\nuntil = {}\n",
@@ -247,6 +262,19 @@ fn oauth(mut keys: Keys) -> Result<OAuth, KeyFault> {
     };
     keys.finish()?;
     Ok(OAuth { access_token_seconds: seconds, key_prefix })
+}
+
+fn trusted_proxies(mut keys: Keys) -> Result<Vec<Network>, KeyFault> {
+    const KEY: &str = "trusted_proxies";
+    let given = keys.texts(KEY, TRUSTED_PROXIES_MAX, NETWORK_BYTES_MAX)?.unwrap_or_default();
+    let network = |text: &String| {
+        let allowed =
+            "addresses, or networks whose address is zero behind the prefix, such as 10.0.0.0/8";
+        text.parse().map_err(|_| keys.fault(KEY, text, allowed))
+    };
+    let networks = given.iter().map(network).collect::<Result<_, _>>()?;
+    keys.finish()?;
+    Ok(networks)
 }
 
 fn identity(mut keys: Keys) -> Result<Enforcement, KeyFault> {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::data_dir::CONTROL_FILE;
+use crate::control::{Control, ControlError, SWEPT_TOGETHER_MAX};
 use crate::govern::meter::METER_FLUSH_EVERY;
 use crate::log::{self, Level, Value};
 use crate::parts::Parts;
@@ -49,7 +49,9 @@ impl Housekeeping {
 impl Drop for Housekeeping {
     fn drop(&mut self) {
         drop(self.tickers.take());
-        write_attempts(&self.parts);
+        if let Some(authority) = &self.parts.authority {
+            authority.attempts.write_last(&self.parts);
+        }
         if let Err(why) = self.parts.meter.close(self.parts.clock.now()) {
             let fields = [("why", Value::Text(&why))];
             log::event(Level::Warn, "what was used last could not be written", &fields);
@@ -64,12 +66,24 @@ fn write_attempts(parts: &Parts) {
     }
 }
 
+/// Batches that are removed in a turn: what a day of sign-ins leaves goes within minutes, and others write between.
+const SWEEPS_MAX: usize = 64;
+
+fn sweep_all(control: &Control) -> Result<(), ControlError> {
+    for _ in 0..SWEEPS_MAX {
+        if control.sweep()? < SWEPT_TOGETHER_MAX {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Removes what is over. Where there is no control store, none is made.
 fn sweep(parts: &Parts) {
-    if !parts.data.join(CONTROL_FILE).exists() {
+    if !parts.control.exists() {
         return;
     }
-    let swept = parts.control.sweep().map(drop);
+    let swept = sweep_all(&parts.control);
     let read = parts.authority.as_ref().map_or(Ok(()), |it| it.read_keys(&parts.control));
     if let Err(why) = swept.and(read) {
         let fields = [("why", Value::Text(&why))];

@@ -34,7 +34,7 @@ use engine::ledger::{AppendError, Decision, Effect, Outcome};
 use engine::{Damage, SearchError, Stop};
 use serde_json::{Map, Value, json};
 
-use crate::govern::{Audit, Trace, hash_arguments};
+use crate::govern::{Audit, Trace, hash_call};
 use crate::ingest::Roots;
 use crate::ingest::job::Request;
 use crate::lines::import::ImportError;
@@ -436,7 +436,7 @@ pub fn record_export(audit: &Audit, principal: &str) -> Result<(), AppendError> 
     let trace = Trace {
         tool: operation,
         principal: principal.to_owned(),
-        arguments: hash_arguments(&json!({"tool": operation, "arguments": {}})),
+        arguments: hash_call(operation, &json!({})),
         decision: Decision::Allow,
         rule: BY_SCOPE.to_owned(),
         touched: Vec::new(),

@@ -43,6 +43,8 @@ pub struct Parts {
     pub config: Config,
     /// How often each credential called lately.
     pub rates: Buckets,
+    /// How often each site asked lately for what anybody may: apart, so that strangers push out no credential's.
+    pub strangers: Buckets,
     /// Wrong credentials lately.
     pub guesses: Guesses,
     /// Calls out of quotas.

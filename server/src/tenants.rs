@@ -91,6 +91,8 @@ struct Open {
     users: usize,
     /// When the last user left.
     idle_since: Instant,
+    /// Whether any of its users were callers of its own.
+    was_used: bool,
     /// Whether it has changed since upkeep looked at it last.
     has_news: Arc<AtomicBool>,
     /// When upkeep is to look at it again, where it could not keep it.
@@ -165,6 +167,7 @@ impl Drop for Lease {
             open.users -= 1;
             if self.is_use {
                 open.idle_since = Instant::now();
+                open.was_used = true;
             }
             if open.users == 0 && !state.waiting.is_empty() {
                 self.shared.changed.notify_all();
@@ -198,7 +201,20 @@ impl Tenants {
     /// # Errors
     /// It is not there, too many others are in use, or it does not open.
     pub fn open(&self, name: &str) -> Result<Lease, Closed> {
-        let lease = |workspace| self.shared.lease(workspace, true);
+        self.open_as(name, true)
+    }
+
+    /// The same, for what its own callers have no part in: it keeps no workspace open, and of those that nobody uses
+    /// the ones that were opened for this alone are closed first.
+    ///
+    /// # Errors
+    /// As for [`Tenants::open`].
+    pub fn visit(&self, name: &str) -> Result<Lease, Closed> {
+        self.open_as(name, false)
+    }
+
+    fn open_as(&self, name: &str, is_use: bool) -> Result<Lease, Closed> {
+        let lease = |workspace| self.shared.lease(workspace, is_use);
         let mut give_up = None;
         let mut state = self.shared.state();
         loop {
@@ -248,7 +264,7 @@ impl Tenants {
         self.shared.state().slots.len()
     }
 
-    /// Closes what nobody has used for so long, and gives how many that were.
+    /// Closes what nobody has used for so long or at all, and gives how many that were.
     pub fn close_idle(&self, for_at_least: Duration) -> usize {
         self.shared.close_idle(for_at_least)
     }
@@ -288,7 +304,7 @@ impl Drop for Tenants {
 impl State {
     fn longest_idle(&self) -> Option<String> {
         let idle = self.slots.iter().filter_map(|(name, slot)| match slot {
-            Slot::Open(open) if open.users == 0 => Some((open.idle_since, name)),
+            Slot::Open(open) if open.users == 0 => Some(((open.was_used, open.idle_since), name)),
             _ => None,
         });
         idle.min().map(|(_, name)| name.clone())
@@ -352,6 +368,7 @@ impl Shared {
             workspace: Arc::clone(&workspace),
             users: 1,
             idle_since: opened_at,
+            was_used: false,
             has_news,
             again_at: None,
             opened_at,
@@ -395,6 +412,7 @@ impl Shared {
         let mut state = self.state();
         while let Some(name) = state.longest_idle() {
             if let Some(Slot::Open(open)) = state.slots.get(&name)
+                && open.was_used
                 && open.idle_since.elapsed() < for_at_least
             {
                 break;

@@ -152,6 +152,7 @@ async function themed(browser, colorScheme, width, text) {
   await show(`${url}/confirm?token=good`, "confirm");
   const problems = width === 320 ? PROBLEMS : 2;
   for (let at = 0; at < problems; at += 1) await show(`${url}/problem/${at}`, `problem-${at}`);
+  await show(`${url}/returning`, "returning");
   await context.close();
 }
 

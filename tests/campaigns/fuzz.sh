@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs fuzz targets: tests/campaigns/fuzz.sh [SECONDS] [TARGET...]. All of them where none is named, 60 s each.
 # Runs of at most $short_seconds each share one binary, lightly optimised: building and linking one for each target takes
-# many times longer than such runs. Longer ones have their own, whose table of counters is smaller and code faster.
+# many times longer than such runs; as many go on at once as there are cores. Longer ones have their own, whose table of
+# counters is smaller and code faster. With 0 seconds that one binary is built, for somebody who runs it later.
 # Installs cargo-fuzz, and a nightly toolchain, where they are missing. An input that crashes is named at the
 # end and kept in fuzz/artifacts/; it becomes a test of tests/tests/regressions.rs.
 set -euo pipefail
@@ -36,11 +37,22 @@ fi
 began=$SECONDS
 for binary in "${binaries[@]}"; do cargo +nightly fuzz build "$binary"; done
 echo "built: ${binaries[*]}, $((SECONDS - began)) s"
-for target in "${targets[@]}"; do
-    binary="$target"
+if ((seconds == 0)); then exit; fi
+
+# run TARGET: what it said goes to the end of its own, so that several can run at once.
+run() {
+    local target="$1" binary="$1" said status=0
     if ((seconds <= short_seconds)); then binary=all; fi
     mkdir -p "artifacts/$target"
-    echo "--- $target"
-    FUZZ_TARGET="$target" cargo +nightly fuzz run "$binary" "corpus/$target" -- -max_total_time="$seconds" \
-        -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 -artifact_prefix="artifacts/$target/"
-done
+    said="$(FUZZ_TARGET="$target" cargo +nightly fuzz run "$binary" "corpus/$target" -- \
+        -max_total_time="$seconds" -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 \
+        -artifact_prefix="artifacts/$target/" 2>&1)" || status=$?
+    printf -- '--- %s\n%s\n' "$target" "$said"
+    return "$status"
+}
+export -f run
+export seconds short_seconds
+jobs=1
+if ((seconds <= short_seconds)); then jobs="$(nproc)"; fi
+# 255 ends all others too.
+printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I '{}' bash -c 'run {} || exit 255'

@@ -184,6 +184,11 @@ impl Served {
         self.scratch.path().join(name)
     }
 
+    /// The server, and the folder that all of it is in.
+    pub fn into_parts(self) -> (Service, TempDir) {
+        (self.service, self.scratch)
+    }
+
     /// One MCP request of a tenant, without a session.
     pub fn mcp(&self, bearer: &str, method: &str, params: &Value) -> Answer {
         wire::ask(self.service.hosted(), &mcp(bearer, method, params))

@@ -314,8 +314,16 @@ impl Service {
     /// # Panics
     /// When the system refuses.
     pub fn let_files_grow(&self, may: bool) {
+        self.let_files_grow_to(if may { None } else { Some(1) });
+    }
+
+    /// How many bytes its files may have; `None` for as many as ours. Every write beyond them fails, and no other.
+    ///
+    /// # Panics
+    /// When the system refuses.
+    pub fn let_files_grow_to(&self, bytes: Option<u64>) {
         let ours = getrlimit(Resource::Fsize);
-        let current = if may { ours.current } else { Some(1) };
+        let current = bytes.or(ours.current);
         let limited = prlimit(Some(self.pid()), Resource::Fsize, Rlimit { current, ..ours });
         limited.expect("our child can be limited");
     }

@@ -93,7 +93,8 @@ impl Ask {
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        if (!self.body.is_empty() || self.method == "POST") && !has("content-length") {
+        let has_length = has("content-length") || has("transfer-encoding");
+        if (!self.body.is_empty() || self.method == "POST") && !has_length {
             head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }
         head.push_str("\r\n");

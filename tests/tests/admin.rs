@@ -83,6 +83,12 @@ fn what_is_administered_beside_a_server_counts_at_once() {
     let issued = run_json(&data, &issue);
     let bearer = secret_of(&issued);
     assert_eq!(status(&service, &bearer), 200);
+    // To speak for others has to be named.
+    let everyday = ["tenant:read", "brain:proxy", "memory:write", "ingest:write", "agent:state"];
+    assert_eq!(issued["scopes"], json!(everyday));
+    let named = ["--scopes", "brain:proxy,identity:assert"];
+    let named = run_json(&data, &[&issue[..], &named].concat());
+    assert_eq!(named["scopes"], json!(["brain:proxy", "identity:assert"]));
 
     run_json(&data, &["tenant", "suspend", "acme"]);
     assert_eq!(status(&service, &bearer), 403);
@@ -94,6 +100,10 @@ fn what_is_administered_beside_a_server_counts_at_once() {
     let first = run_json(&data, &["key", "rotate", "acme"]);
     let second = run_json(&data, &["key", "rotate", "acme"]);
     assert_eq!(first["scopes"], second["scopes"]);
+    let fewer = run_json(&data, &["key", "rotate", "acme", "--scopes", "tenant:read"]);
+    assert_eq!(fewer["scopes"], json!(["tenant:read"]));
+    let second = run_json(&data, &["key", "rotate", "acme"]);
+    assert_eq!(fewer["scopes"], second["scopes"], "what the one before had");
     let keys = run_json(&data, &["key", "list", "acme"]);
     let state = |id: &Value| {
         let found = keys["keys"].as_array().unwrap().iter().find(|key| key["id"] == *id);
@@ -119,7 +129,7 @@ fn what_is_administered_beside_a_server_counts_at_once() {
     assert_fails(&run(&data, &["tenant", "create", "acme"]), 2, &["`slug`", "take another"]);
 
     assert_eq!(outcomes(&data, "recalld tenant suspend"), ["done"]);
-    assert_eq!(outcomes(&data, "recalld key rotate"), ["done", "done"]);
+    assert_eq!(outcomes(&data, "recalld key rotate"), ["done"; 4]);
     // What was refused is on record as that, and not as done.
     assert_eq!(outcomes(&data, "recalld tenant delete"), ["refused", "done"]);
     assert_eq!(outcomes(&data, "recalld tenant create"), ["done", "refused"]);

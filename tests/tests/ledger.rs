@@ -197,3 +197,19 @@ fn entries_are_shown_and_the_chain_is_checked_beside_a_server() {
         assert_eq!(run(&data, arguments).status.code(), Some(code), "{arguments:?}");
     }
 }
+
+#[test]
+fn the_operators_ledger_is_kept_from_being_cut_as_soon_as_there_is_a_control_store() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let hosted = ["--hosted", "127.0.0.1:0", "--public-url", "https://recalld.example"];
+    let service = Service::start(&data, &hosted);
+    assert!(!data.join("control.redb").exists(), "nobody needed it yet");
+    assert!(run(&data, &["tenant", "create", "acme"]).status.success());
+    assert!(service.terminate().success());
+    assert!(run(&data, &["ledger", "verify"]).status.success());
+    // What is left of it is a good ledger by itself.
+    let log = ledger_of(&data).join("ledger-00000000000000000001.log");
+    fs::remove_file(&log).unwrap();
+    assert_eq!(run(&data, &["ledger", "verify"]).status.code(), Some(1));
+}

@@ -98,10 +98,14 @@ fn a_letter_confirms_the_address_it_went_to() {
     assert_fails(&run(&data, &["tenant", "email", "acme", "nobody"]), 2, &["`email`"]);
     assert!(verified_at(&service).is_string());
     run_json(&data, &["tenant", "email", "acme", "eve@example.org"]);
-    assert!(sink.letter().contains("To: eve@example.org\n"));
+    let letter = sink.letter();
+    assert!(letter.contains("To: eve@example.org\n"));
     assert!(verified_at(&service).is_null());
     assert!(!sink.has_another());
     assert_eq!(write(&service, &bearer)["_meta"]["recalld/reason"], "email_not_verified");
+    // Where the operator says that it is read, the link is over.
+    run_json(&data, &["tenant", "verify", "acme"]);
+    assert_eq!(press(&service, &token_in(&letter, &service)).status, 410);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use server::app;
 use server::config::{AuditSync, Config};
 use server::control::Kind;
-use server::govern::{Trace, hash_arguments};
+use server::govern::{Trace, hash_call};
 use tests::house::{House, SCOPES, api, call, entries, given, mcp};
 use tests::kept::assert_fails;
 use tests::mcp_client;
@@ -242,7 +242,7 @@ fn read_of(principal: &str) -> Trace {
     Trace {
         tool: "brain_recall",
         principal: principal.to_owned(),
-        arguments: hash_arguments(&json!({})),
+        arguments: hash_call("brain_recall", &json!({})),
         decision: engine::ledger::Decision::Allow,
         rule: "scope".to_owned(),
         touched: Vec::new(),

@@ -121,6 +121,10 @@ fn what_does_not_stand_opens_nothing() {
         assert!(challenge.contains("error=\"invalid_token\""), "{what}: {challenge}");
         assert!(challenge.contains("resource_metadata="), "{what}: {challenge}");
     }
+    // One of ours that is over is no guess: its holder is told so, however often it comes.
+    for _ in 0..30 {
+        assert_eq!(list(&revoked).status, 401);
+    }
     // Without any, no error is named (RFC 6750, section 3.1).
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let answer = wire::ask(service.hosted(), &mcp_client::ask(&message));

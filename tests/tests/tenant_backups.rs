@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use server::control::Kind;
 use tests::house::{House, SCOPES, Served};
 use tests::service::{Service, run, run_json};
+use tests::wire::{self, Ask};
 
 /// Every file beneath a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -27,6 +28,14 @@ fn remember(served: &Served, bearer: &str, text: &str) {
     served.given(bearer, "brain_remember", &json!({"text": text}));
 }
 
+/// The status of asking for an access token.
+fn token(served: &Served, key: &str) -> u16 {
+    let body = format!("grant_type=client_credentials&client_id=acme&client_secret={key}");
+    let ask = Ask::new("POST", "/token").body(body.into_bytes());
+    let ask = ask.header("Content-Type", "application/x-www-form-urlencoded");
+    wire::ask(served.service.hosted(), &ask).status
+}
+
 fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
@@ -41,9 +50,11 @@ fn a_backup_beside_a_server_brings_every_workspace_back() {
     let (acme, globex) = (house.tenant("acme", "team"), house.tenant("globex", "team"));
     let late = house.tenant("late", "team");
     let once = house.bearer("acme", Kind::Once, &SCOPES);
+    let workspace = house.bearer("acme", Kind::Workspace, &SCOPES);
     let (backup, bare) = (house.beside("backup"), house.beside("bare"));
     let served = house.run(&[]);
     let data = served.service.data().to_owned();
+    assert_eq!(token(&served, &workspace), 200);
     remember(&served, &acme, "The lamp oil of acme is in the cellar.");
     remember(&served, &globex, "The lamp oil of globex is in the loft.");
     remember(&served, &late, "The lamp oil of the late ones is gone.");
@@ -94,6 +105,14 @@ fn a_backup_beside_a_server_brings_every_workspace_back() {
     assert_eq!(run_json(&elsewhere, &["ledger", "verify", "--all"])["ok"], true);
     let shown = run(&elsewhere, &["ledger", "show", "--workspace", "acme", "--json"]);
     assert!(String::from_utf8(shown.stdout).unwrap().contains("brain_remember"));
+    // Keys are good, but for those that waited for somebody to sign in.
+    assert_eq!(token(&served, &workspace), 200);
+    let listed = run_json(&elsewhere, &["key", "list", "acme"]);
+    let of_kind = |kind: &str| {
+        let mut keys = listed["keys"].as_array().unwrap().iter();
+        keys.find(|key| key["kind"] == kind).unwrap()["state"].clone()
+    };
+    assert_eq!([of_kind("once"), of_kind("workspace")], ["revoked", "active"], "{listed}");
     let bare_place = served.beside("restored-bare");
     let served = served.moved_to(&bare_place, |service: Service, to| {
         assert!(service.terminate().success());

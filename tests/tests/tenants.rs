@@ -70,6 +70,7 @@ impl House {
         std::fs::create_dir(scratch.path().join("tenants")).unwrap();
         let embedder = embedder(scratch.path(), 1);
         let door = door(scratch.path(), Arc::clone(&embedder));
+        door.control.ready().unwrap();
         Self { tenants: Tenants::start(door, bounds).unwrap(), embedder, scratch }
     }
 
@@ -176,6 +177,22 @@ fn no_more_are_open_than_may_be_and_the_longest_idle_goes_first() {
     for name in &names {
         assert_eq!(house.texts(name), std::slice::from_ref(name));
     }
+}
+
+#[test]
+fn who_visits_keeps_nothing_open_and_pushes_nobody_out() {
+    let names = ["acme", "globex", "hooli", "initech", "umbrella"];
+    let house = House::with(BOUNDS).made(&names);
+    drop(house.tenants.open("acme").unwrap());
+    for name in &names[1..] {
+        drop(house.tenants.visit(name).unwrap());
+    }
+    assert!(house.tenants.if_open("acme").is_some(), "used longest ago, but used");
+    drop(house.tenants.open("umbrella").unwrap());
+    // The keeper may have done so before.
+    house.tenants.close_idle(Duration::from_secs(3600));
+    let open = names.iter().filter(|name| house.tenants.if_open(name).is_some());
+    assert_eq!(open.collect::<Vec<_>>(), [&"acme", &"umbrella"], "nobody used the others");
 }
 
 #[test]

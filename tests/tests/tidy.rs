@@ -146,6 +146,43 @@ fn functions_in_the_architecture_are_in_their_files() {
     none("ARCHITECTURE.md names functions that are not there", &faults);
 }
 
+/// What `docs/security-tests.md` says is shown: each row names a test as `FILE::TEST`, or a file that is there.
+#[test]
+fn what_is_said_to_be_shown_is_shown() {
+    let page = fs::read_to_string(workspace().join("docs/security-tests.md")).unwrap();
+    let is_row = |line: &&str| line.starts_with("| ") && !line.ends_with("| shown by |");
+    let (mut tests, mut faults) = (0, Vec::new());
+    for row in page.lines().filter(is_row) {
+        let (_, by) = row.trim_end_matches(" |").rsplit_once(" | ").unwrap();
+        let named = quoted(by);
+        if named.is_empty() {
+            faults.push(format!("nothing shows: {row}"));
+        }
+        for name in named {
+            let (path, test) = name.split_once("::").unwrap_or((&name, ""));
+            let text = fs::read_to_string(workspace().join(path)).unwrap_or_default();
+            let is_there = match test {
+                "" => !text.is_empty(),
+                _ => is_test(&text, test),
+            };
+            tests += usize::from(!test.is_empty());
+            if !is_there {
+                faults.push(name);
+            }
+        }
+    }
+    assert!(tests > 100, "docs/security-tests.md names {tests} tests only");
+    none("docs/security-tests.md names what is not there", &faults);
+}
+
+/// Whether a source has a test of this name, in `proptest!` or not.
+fn is_test(text: &str, name: &str) -> bool {
+    let Some((before, _)) = text.split_once(&format!("fn {name}(")) else { return false };
+    let lines = before.trim_end().lines().rev().map(str::trim_start);
+    let mut above = lines.take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+    above.any(|line| line == "#[test]")
+}
+
 /// The targets of Markdown links, without those to other places of the web.
 fn links(text: &str) -> Vec<String> {
     let starts = text.match_indices("](").map(|(at, _)| &text[at + 2..]);

@@ -27,7 +27,8 @@ enum KeyCommand {
         /// Whose it is, or what for.
         #[arg(long)]
         name: Option<String>,
-        /// What it may be used for, with commas between [default: all that the plan grants].
+        /// What it may be used for, with commas between [default: what of everyday work the plan
+        /// grants; identity:assert, audit:read and bench:run have to be named].
         #[arg(long, value_delimiter = ',')]
         scopes: Option<Vec<String>>,
         /// When it ends, such as 2030-01-31T09:00:00Z [default: never; one for once after a day].
@@ -35,12 +36,18 @@ enum KeyCommand {
         expires: Option<String>,
     },
     /// Revoke the workspace key and issue another one.
-    Rotate { slug: String },
+    Rotate {
+        slug: String,
+        /// What the new one may be used for, with commas between [default: what the one before may].
+        #[arg(long, value_delimiter = ',')]
+        scopes: Option<Vec<String>>,
+    },
     /// Take a credential back, and all that was granted by it.
     Revoke { slug: String, id: String },
     /// The credentials of a workspace, without their secrets.
     List { slug: String },
-    /// Sign access tokens with a new key from now on. Tokens of the one before stay good until they expire.
+    /// Sign access tokens with a new key, once everybody had time to fetch it. Tokens of the one before stay good until
+    /// they expire.
     RotateSigning,
 }
 
@@ -73,7 +80,9 @@ pub(super) fn run(args: &KeyArgs) -> Result<(), Failure> {
             });
             desk.tell("key issue", &fields, secret)
         }
-        KeyCommand::Rotate { slug } => desk.tell("key rotate", &json!({"slug": slug}), secret),
+        KeyCommand::Rotate { slug, scopes } => {
+            desk.tell("key rotate", &json!({"slug": slug, "scopes": scopes}), secret)
+        }
         KeyCommand::Revoke { slug, id } => {
             desk.tell("key revoke", &json!({"slug": slug, "id": id}), line)
         }
@@ -81,7 +90,8 @@ pub(super) fn run(args: &KeyArgs) -> Result<(), Failure> {
             desk.tell_list("key list", &json!({"slug": slug}), "keys", line)
         }
         KeyCommand::RotateSigning => desk.tell("key rotate-signing", &json!({}), |report| {
-            format!("a new key signs; {} are published", word(report, "published"))
+            let [from, published] = ["signs_from", "published"].map(|name| word(report, name));
+            format!("a new key signs from {from} on; {published} are published")
         }),
     }
 }
@@ -93,5 +103,5 @@ fn secret(issued: &Value) -> String {
 }
 
 fn line(key: &Value) -> String {
-    words(key, &["id", "kind", "state", "made_at", "expires_at", "name", "scopes"])
+    words(key, &["id", "kind", "state", "grants_ended", "made_at", "expires_at", "name", "scopes"])
 }

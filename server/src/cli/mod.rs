@@ -6,6 +6,7 @@ mod administer;
 mod anchors;
 mod backup;
 mod client;
+mod clock;
 mod compact;
 mod credentials;
 mod cut;
@@ -15,6 +16,7 @@ mod erase;
 mod eval;
 mod export;
 mod fresh;
+mod grant;
 mod import;
 mod ingest;
 mod keep;
@@ -145,6 +147,10 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Calls of a month.
     Quota(quota::QuotaArgs),
+    /// What clients have because somebody signed in: list, revoke.
+    Grant(grant::GrantArgs),
+    /// Say that the clock is right, where it was set back.
+    Clock(clock::ClockArgs),
 }
 
 #[derive(Debug, Args)]
@@ -387,6 +393,8 @@ pub fn main() -> ExitCode {
         Command::Client(args) => client::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Quota(args) => quota::run(&args),
+        Command::Clock(args) => clock::run(&args),
+        Command::Grant(args) => grant::run(&args),
     };
     let (why, code) = match done {
         Ok(()) => {

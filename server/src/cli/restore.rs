@@ -17,12 +17,16 @@ pub(super) struct RestoreArgs {
     common: Common,
     /// The backup's folder.
     dir: PathBuf,
+    /// Keep what was had by signing in, as of the backup: what was revoked since is good again.
+    #[arg(long)]
+    keep_sign_ins: bool,
 }
 
 pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
     let (from, data) = (backup::absolute(&args.dir)?, args.common.data()?);
     let bar = Bar::of_command(Unit::Bytes, args.common.json);
-    let report = watched(bar, |tell| Ok(operator::restore(&from, &data, tell)?))?;
+    let report =
+        watched(bar, |tell| Ok(operator::restore(&from, &data, args.keep_sign_ins, tell)?))?;
     if args.common.json { tell_line(&report) } else { tell_line(&readable(&report)) }
 }
 
@@ -43,6 +47,17 @@ fn readable(report: &Value) -> String {
             "\nno keys were in the backup: the first start makes new credentials and a new signing \
              key; `recalld credentials show` prints the credentials",
         );
+    }
+    let made_at = report["made_at"].as_str().unwrap_or_default();
+    if report["sign_ins_ended"].as_u64().is_some() {
+        text.push_str(&format!(
+            "\nwhoever had signed in signs in again; keys that were revoked after {made_at} are good again: \
+             see `recalld key list WORKSPACE`, and revoke them once more"
+        ));
+    } else if report["workspaces"].as_u64().is_some_and(|count| count > 1) {
+        text.push_str(&format!(
+            "\nkeys and sign-ins that were revoked after {made_at} are good again: revoke them once more"
+        ));
     }
     text.push_str(&format!("\nstart it with: recalld serve --data {data}"));
     text

@@ -46,6 +46,8 @@ enum TenantCommand {
     Verify { slug: String },
     /// Stop a workspace: nothing of it is good, until it is resumed.
     Suspend { slug: String },
+    /// End all access tokens of a workspace; who has a refresh token gets another one.
+    EndTokens { slug: String },
     /// Let a workspace go on.
     Resume { slug: String },
     /// Delete a workspace for good: all its keys, and its store. Its ledger stays, and its name is not used again.
@@ -72,6 +74,7 @@ pub(super) fn run(args: &TenantArgs) -> Result<(), Failure> {
         }
         TenantCommand::Verify { slug } => act("tenant verify", slug),
         TenantCommand::Suspend { slug } => act("tenant suspend", slug),
+        TenantCommand::EndTokens { slug } => act("tenant end-tokens", slug),
         TenantCommand::Resume { slug } => act("tenant resume", slug),
         TenantCommand::Delete { slug, confirm } => {
             args.desk.tell("tenant delete", &json!({"slug": slug, "confirm": confirm}), line)

@@ -19,6 +19,9 @@ const ALL: &str = r#"
 access_token_seconds = 900
 key_prefix = "acme"
 
+[hosted]
+trusted_proxies = ["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"]
+
 [identity]
 enforcement = "require"
 
@@ -69,6 +72,8 @@ fn every_key_means_what_it_says() {
     let config = parse(ALL).unwrap();
     assert_eq!(config.oauth.access_token_seconds, 900);
     assert_eq!(config.oauth.key_prefix, Prefix::new("acme").unwrap());
+    let proxies: Vec<String> = config.trusted_proxies.iter().map(Network::to_string).collect();
+    assert_eq!(proxies, ["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"]);
     assert_eq!(config.identity, Enforcement::Require);
     assert_eq!(config.legacy.hosts, ["old.example.com", "older.example.com"]);
     assert_eq!(crate::names::time(config.legacy.until), "2027-01-01T00:00:00Z");
@@ -109,6 +114,11 @@ fn each_fault_names_its_key_and_what_is_allowed() {
             "oauth.acess_token_seconds = 60",
             &["oauth.acess_token_seconds", "did you mean", "`oauth.access_token_seconds`"],
         ),
+        (
+            "hosted.trusted_proxies = [\"10.0.0.1/8\"]",
+            &["hosted.trusted_proxies", "\"10.0.0.1/8\"", "such as 10.0.0.0/8"],
+        ),
+        ("hosted.trusted_proxies = [\"gateway\"]", &["\"gateway\"", "addresses", ""]),
         ("ouath.key_prefix = \"x\"", &["`ouath`", "did you mean", "`oauth`"]),
         ("oauth.key_prefix = \"Acme\"", &["oauth.key_prefix", "\"Acme\"", "a-z 0-9"]),
         (

@@ -39,6 +39,20 @@ pub struct LastCheckpoint {
     pub at: u64,
 }
 
+impl Anchor {
+    /// Whether it covers more of a ledger than the one on record.
+    fn is_newer(&self, look: &impl Look, slug: &str) -> Result<bool, ControlError> {
+        let known: Option<Self> = look.find(slug.as_bytes())?;
+        match known {
+            Some(known) if known.seq == self.seq && known.head != self.head => {
+                let why = format!("entry {} is on record with another hash", self.seq);
+                Err(ControlError::refused("head", why))
+            }
+            known => Ok(known.is_none_or(|known| known.seq < self.seq)),
+        }
+    }
+}
+
 impl Control {
     /// Notes the last checkpoint of a workspace's ledger, that of `local` too. One that covers less than the one
     /// on record changes nothing.
@@ -50,19 +64,13 @@ impl Control {
             check_slug(slug)?;
         }
         let anchor = Anchor { seq: last.seq, head: Hash(last.head), at: last.at };
-        self.write(|change| {
-            let known: Option<Anchor> = change.find(slug.as_bytes())?;
-            if known
-                .as_ref()
-                .is_some_and(|known| known.seq == last.seq && known.head != anchor.head)
-            {
-                let why = format!("entry {} is on record with another hash", last.seq);
-                return Err(ControlError::refused("head", why));
-            }
-            if known.is_some_and(|known| known.seq >= last.seq) {
-                return Ok(());
-            }
-            change.put(slug.as_bytes(), &anchor)
+        // What is known already costs no transaction.
+        if !self.read(|view| anchor.is_newer(view, slug))? {
+            return Ok(());
+        }
+        self.write(|change| match anchor.is_newer(change, slug)? {
+            true => change.put(slug.as_bytes(), &anchor),
+            false => Ok(()),
         })
     }
 

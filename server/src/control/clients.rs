@@ -1,6 +1,8 @@
 //! Clients that registered themselves (RFC 7591), and those that the operator keeps out (CTL-30).
 
 use std::fmt;
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +10,13 @@ use super::error::ControlError;
 use super::hash::{Hash, hex};
 use super::record::Record;
 use super::store::Control;
-use super::table::{Change, Look};
+use super::table::{Change, EXPIRIES, Expiry, Look};
 use super::tenants::LISTED_MAX;
 use super::text::{ADDRESS_BYTES_MAX, LINE_BYTES_MAX, check_line, check_word};
 use crate::auth::{Prefix, Secret};
 
-/// Clients on record. Each person's program registers itself, some of them twice; who does not sign in within a
-/// day is removed.
+/// Clients on record. Each person's program registers itself, some of them twice; one that nobody signs in by is
+/// removed after a day, and before that where there is no room for a new one.
 pub const CLIENTS_MAX: u64 = 100_000;
 /// Redirects of one client.
 const REDIRECTS_MAX: usize = 16;
@@ -67,6 +69,11 @@ impl Client {
     /// Whether `presented` is its secret; `false` for one without.
     pub fn is_secret(&self, presented: &[u8]) -> bool {
         self.secret.is_some_and(|hash| hash == Hash::of(presented))
+    }
+
+    /// Whether somebody signed in by it, or the operator keeps it out.
+    fn is_of_use(&self) -> bool {
+        self.used_at.is_some() || self.revoked_at.is_some()
     }
 }
 
@@ -136,11 +143,21 @@ impl Control {
     /// Registers a client; gives its secret where its way of showing itself has one.
     ///
     /// # Errors
-    /// `Refused` where a field is not as it must be, or there are too many; else a fault of the store.
+    /// `Refused` where a field is not as it must be, or there are too many that somebody signed in by; else a fault
+    /// of the store.
     pub fn register_client(
         &self,
         new: &NewClient<'_>,
         prefix: &Prefix,
+    ) -> Result<(Client, Option<Secret>), ControlError> {
+        self.register_within(new, prefix, CLIENTS_MAX)
+    }
+
+    pub(super) fn register_within(
+        &self,
+        new: &NewClient<'_>,
+        prefix: &Prefix,
+        clients_max: u64,
     ) -> Result<(Client, Option<Secret>), ControlError> {
         if !new.name.is_empty() {
             check_line("client_name", new.name, LINE_BYTES_MAX)?;
@@ -175,16 +192,35 @@ impl Control {
             revoked_at: None,
         };
         self.write(|change| {
-            if change.count(Client::TABLE)? >= CLIENTS_MAX {
-                self.sweep_in(change)?;
-            }
-            if change.count(Client::TABLE)? >= CLIENTS_MAX {
-                let why = format!("{CLIENTS_MAX} clients are registered; try again in a day");
-                return Err(ControlError::refused("clients", why));
-            }
+            self.make_room(change, clients_max)?;
+            let unused_until = client.made_at.saturating_add(DAY_SECONDS);
+            self.no_client_unused_before.fetch_min(unused_until, Ordering::Relaxed);
             change.put(client.id.as_bytes(), &client)
         })?;
         Ok((client, secret))
+    }
+
+    /// Makes room for one more: the oldest goes of those that nobody signed in by, since a stranger can register as
+    /// many as there may be (CTL-31).
+    fn make_room(&self, change: &Change<'_>, clients_max: u64) -> Result<(), ControlError> {
+        if change.count(Client::TABLE)? >= clients_max {
+            self.sweep_in(change)?;
+        }
+        if change.count(Client::TABLE)? < clients_max {
+            return Ok(());
+        }
+        // A day more than they have, since the clock may have been set back.
+        let latest = self.now().saturating_add(2 * DAY_SECONDS);
+        let from = self.no_client_unused_before.load(Ordering::Relaxed);
+        let oldest = oldest_unused(change, from, latest)?;
+        // What is not committed after all is still there, and no earlier.
+        let before = oldest.as_ref().map_or(latest, |oldest| oldest.at);
+        self.no_client_unused_before.store(before, Ordering::Relaxed);
+        let Some(oldest) = oldest else {
+            let why = format!("{clients_max} clients are registered and used");
+            return Err(ControlError::refused("clients", why));
+        };
+        change.remove::<Client>(&oldest.key).map(drop)
     }
 
     /// The client of this id.
@@ -250,6 +286,34 @@ impl Control {
         let after = after.map(str::as_bytes);
         let found = self.read(|view| view.list::<Client>(b"", after, limit.min(LISTED_MAX)))?;
         Ok(found.into_iter().map(|(_, client)| client).collect())
+    }
+}
+
+/// The end of the client that goes first of those that nobody signed in by, looked for between two times. What else
+/// ends meanwhile is skipped, all of a second at once.
+fn oldest_unused(look: &impl Look, from: u64, latest: u64) -> Result<Option<Expiry>, ControlError> {
+    let first_of = |at| Expiry { at, number: Client::NUMBER, key: Vec::new() };
+    let mut from = first_of(from);
+    loop {
+        let mut next = None;
+        look.walk(EXPIRIES, Bound::Included(&from.bytes()), |key, _| {
+            next = Some(Expiry::read(key)?);
+            Ok(false)
+        })?;
+        let Some(mut next) = next.filter(|next| next.at <= latest) else { return Ok(None) };
+        from = match next.number {
+            number if number < Client::NUMBER => first_of(next.at),
+            number if number > Client::NUMBER => first_of(next.at.saturating_add(1)),
+            _ => {
+                let found: Option<Client> = look.find(&next.key)?;
+                if found.is_some_and(|client| !client.is_of_use()) {
+                    return Ok(Some(next));
+                }
+                // The next key that there can be.
+                next.key.push(0);
+                next
+            }
+        };
     }
 }
 

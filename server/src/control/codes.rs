@@ -99,6 +99,16 @@ pub struct Holder {
     pub principal: String,
     /// What was granted.
     pub scopes: Vec<String>,
+    /// The credential that it was given for.
+    pub credential: String,
+}
+
+/// A code that can be redeemed.
+struct Redeemable {
+    code: Code,
+    tenant: Tenant,
+    /// When its key ends, in seconds since 1970.
+    ends_at: u64,
 }
 
 /// What a code became.
@@ -171,7 +181,7 @@ pub enum RedeemError {
     WrongResource,
     /// The verifier is not that of the challenge.
     WrongVerifier,
-    /// The key that it was given for was revoked since.
+    /// The key that it was given for was revoked since or is over, or its grant was revoked.
     Revoked,
     /// The workspace is stopped.
     Suspended,
@@ -210,7 +220,9 @@ impl fmt::Display for RedeemError {
             Self::WrongRedirect => "redirect_uri is not the one that the code was sent to",
             Self::WrongResource => "the code is for another resource",
             Self::WrongVerifier => "code_verifier is not that of the challenge",
-            Self::Revoked => "the key that the code was given for is revoked",
+            Self::Revoked => {
+                "the key of the code is revoked or over, or its grant is; sign in again"
+            }
             Self::Suspended => "the workspace is suspended",
             Self::Deleted => "the workspace is deleted",
             Self::Control(error) => return error.fmt(f),
@@ -272,7 +284,9 @@ impl Control {
                 self.sweep_in(change)?;
             }
             if change.count(Code::TABLE)? >= CODES_MAX {
-                let why = format!("there are {CODES_MAX}; try again in a minute");
+                let why = format!(
+                    "there are {CODES_MAX}, each of a sign-in of the last day; try again later"
+                );
                 return Err(ControlError::refused("codes", why).into());
             }
             let code = Code {
@@ -291,6 +305,7 @@ impl Control {
                 spend(change, &key, credential, now)?;
             }
             change.put(Hash::of(secret.expose().as_bytes()).bytes(), &code)?;
+            touch(change, request.client, now)?;
             Ok(())
         })?;
         Ok(secret)
@@ -306,7 +321,17 @@ impl Control {
             tenant: code.tenant,
             principal: code.principal,
             scopes: code.scopes,
+            credential: code.credential,
         }))
+    }
+
+    /// Whether a code could be redeemed now; nothing comes of asking.
+    ///
+    /// # Errors
+    /// Why it could not; `Replayed` where redeeming it would end a grant.
+    pub fn may_redeem(&self, shown: &Redemption<'_>) -> Result<(), RedeemError> {
+        let (hash, now) = (Hash::of(shown.code), self.now());
+        self.read(|view| redeemable(view, &hash, shown, now).map(drop))
     }
 
     /// Redeems a code for a grant and its first refresh token: of any number who try, one gets it (CTL-42).
@@ -323,27 +348,13 @@ impl Control {
         let id = format!("{ID_START}{}", hex(&self.random::<GRANT_ID_BYTES>()));
         let (refresh, family) = self.new_family(prefix);
         // What revokes has to be committed, although it gives nothing.
-        self.write(|change| {
-            let found: Option<Code> = change.find(hash.bytes())?;
-            let mut code = found.ok_or(RedeemError::Unknown)?;
-            code.check(shown)?;
-            if let Some(grant) = &code.grant {
-                revoke(change, &code.tenant, grant, now)?;
+        self.write(|change| -> Result<_, RedeemError> {
+            let redeemable = redeemable(change, &hash, shown, now);
+            if redeemable.as_ref().err() == Some(&RedeemError::Replayed) {
+                end_replayed(change, &hash, now)?;
                 return Ok(Err(RedeemError::Replayed));
             }
-            if now >= code.expires_at {
-                return Err(RedeemError::Expired);
-            }
-            let tenant = active_tenant(change, &code.tenant)?;
-            let key = find_by_id(change, &code.tenant, &code.credential)?;
-            let is_revoked = |state| state == CredentialState::Revoked;
-            if key.is_none_or(|(_, key)| is_revoked(key.state)) {
-                return Err(RedeemError::Revoked);
-            }
-            let ends_at = end_of_key(change, &code.tenant, &code.credential)?;
-            if !may_use(change, &code.client)? {
-                return Err(RedeemError::WrongClient);
-            }
+            let Redeemable { mut code, tenant, ends_at } = redeemable?;
             code.grant = Some(id.clone());
             change.put(hash.bytes(), &code)?;
             let grant = Grant {
@@ -368,11 +379,45 @@ impl Control {
     }
 }
 
+/// What a code would give to whoever shows this at `now`.
+fn redeemable(
+    look: &impl Look,
+    hash: &Hash,
+    shown: &Redemption<'_>,
+    now: u64,
+) -> Result<Redeemable, RedeemError> {
+    let found: Option<Code> = look.find(hash.bytes())?;
+    let code = found.ok_or(RedeemError::Unknown)?;
+    code.check(shown)?;
+    if let Some(grant) = &code.grant {
+        // There is nothing more to end of a grant that was revoked.
+        let grant = find_grant(look, &code.tenant, grant)?;
+        let stands = grant.is_some_and(|grant| grant.revoked_at.is_none());
+        return Err(if stands { RedeemError::Replayed } else { RedeemError::Revoked });
+    }
+    if now >= code.expires_at {
+        return Err(RedeemError::Expired);
+    }
+    let tenant = active_tenant(look, &code.tenant)?;
+    let key = find_by_id(look, &code.tenant, &code.credential)?;
+    let is_revoked = |state| state == CredentialState::Revoked;
+    let ends_at = end_of_key(look, &code.tenant, &code.credential)?;
+    if ends_at <= now || key.is_none_or(|(_, key)| is_revoked(key.state)) {
+        return Err(RedeemError::Revoked);
+    }
+    if !may_use(look, &code.client)? {
+        return Err(RedeemError::WrongClient);
+    }
+    Ok(Redeemable { code, tenant, ends_at })
+}
+
 /// Revokes what a replayed code became.
-fn revoke(change: &Change<'_>, slug: &str, grant: &str, now: u64) -> Result<(), ControlError> {
-    let Some(mut grant) = find_grant(change, slug, grant)? else { return Ok(()) };
-    if grant.revoked_at.is_none() {
-        grant.revoked_at = Some(now);
+fn end_replayed(change: &Change<'_>, hash: &Hash, now: u64) -> Result<(), ControlError> {
+    let Some(Code { tenant, grant: Some(grant), .. }) = change.find(hash.bytes())? else {
+        return Ok(());
+    };
+    if let Some(mut grant) = find_grant(change, &tenant, &grant)? {
+        grant.revoked_at = grant.revoked_at.or(Some(now));
         change.put(&grant.key(), &grant)?;
     }
     Ok(())

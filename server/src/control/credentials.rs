@@ -286,7 +286,7 @@ pub(super) fn end_credentials(
             ended.push(credential.id);
         }
     }
-    end_grants(change, slug, now, |grant| ended.contains(&grant.credential))
+    end_grants(change, slug, now, |grant| ended.contains(&grant.credential)).map(drop)
 }
 
 /// Makes room for one more: what is over goes sooner than it would.

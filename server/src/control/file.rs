@@ -31,6 +31,11 @@ pub(super) trait Place: Send + Sync {
     /// Opens it. Makes it where it is not there, if `may_make`.
     fn open(&self, may_make: bool) -> Result<(Database, Seal), ControlError>;
 
+    /// Whether there is anything.
+    fn is_there(&self) -> bool {
+        true
+    }
+
     /// Which file is there now, and when it was changed last; `None` where this cannot be said.
     fn mark(&self) -> Result<Option<Mark>, ControlError>;
 }
@@ -50,6 +55,10 @@ pub(super) struct Mark {
 pub(super) struct OnDisk(pub(super) PathBuf);
 
 impl Place for OnDisk {
+    fn is_there(&self) -> bool {
+        self.0.exists()
+    }
+
     fn open(&self, may_make: bool) -> Result<(Database, Seal), ControlError> {
         let file = open_private(&self.0, may_make)?;
         open_database(FileBackend::new(file).map_err(fault)?)

@@ -80,6 +80,11 @@ impl Grant {
     pub(super) fn is_good(&self, now: u64) -> bool {
         self.revoked_at.is_none() && now < self.expires_at
     }
+
+    fn holder(self) -> Holder {
+        let Self { tenant, principal, scopes, credential, .. } = self;
+        Holder { tenant, principal, scopes, credential }
+    }
 }
 
 /// Finds a grant by the first half of its refresh tokens.
@@ -183,27 +188,31 @@ pub(super) fn find_grant(
     Ok(found)
 }
 
-/// Revokes those grants of a workspace that `which` names.
+/// Revokes those grants of a workspace that `which` names. Gives how many were good.
 pub(super) fn end_grants(
     change: &Change<'_>,
     slug: &str,
     now: u64,
     which: impl Fn(&Grant) -> bool,
-) -> Result<(), ControlError> {
+) -> Result<usize, ControlError> {
+    let mut ended = 0;
     for (key, mut grant) in change.list::<Grant>(&under(slug, ""), None, GRANTS_EACH_MAX)? {
         if grant.revoked_at.is_none() && which(&grant) {
+            ended += usize::from(grant.is_good(now));
             grant.revoked_at = Some(now);
             change.put(&key, &grant)?;
         }
     }
-    Ok(())
+    Ok(ended)
 }
 
 /// Puts a new grant on record, and what its refresh tokens are known by.
 pub(super) fn put_new(change: &Change<'_>, grant: &Grant, now: u64) -> Result<(), ControlError> {
-    let all = change.list::<Grant>(&under(&grant.tenant, ""), None, GRANTS_EACH_MAX)?;
-    let mut left = all.len();
+    let all = under(&grant.tenant, "");
+    // They are read where room must be made, and counted at each sign-in.
+    let mut left = change.count_of::<Grant>(&all, GRANTS_EACH_MAX)?;
     if left >= GRANTS_EACH_MAX {
+        let all = change.list::<Grant>(&all, None, GRANTS_EACH_MAX)?;
         for (_, old) in all.iter().filter(|(_, old)| !old.is_good(now)) {
             remove(change, old)?;
             left -= 1;
@@ -245,11 +254,7 @@ impl Control {
     pub fn holder_of_refresh(&self, presented: &[u8]) -> Result<Option<Holder>, ControlError> {
         let Some(first) = first_half(presented) else { return Ok(None) };
         match self.read(|view| grant_of(view, &Hash::of(first))) {
-            Ok(grant) => Ok(Some(Holder {
-                tenant: grant.tenant,
-                principal: grant.principal,
-                scopes: grant.scopes,
-            })),
+            Ok(grant) => Ok(Some(grant.holder())),
             Err(RefreshError::Control(error)) => Err(error),
             Err(_) => Ok(None),
         }
@@ -268,42 +273,58 @@ impl Control {
     ) -> Result<Refreshed, RefreshError> {
         let first = first_half(presented).ok_or(RefreshError::Unknown)?;
         let start = std::str::from_utf8(first).map_err(|_| RefreshError::Unknown)?;
-        let (family, hash) = (Hash::of(first), Hash::of(presented));
         let (next, now) = (self.secret(start), self.now());
         // What revokes has to be committed, although it gives nothing.
-        self.write(|change| {
-            let mut grant = grant_of(change, &family)?;
-            if grant.client != client || !may_use(change, client)? {
-                return Err(RefreshError::WrongClient);
-            }
-            if grant.revoked_at.is_some() {
-                return Err(RefreshError::Revoked);
-            }
-            if grant.refresh != hash {
-                grant.revoked_at = Some(now);
+        self.write(|change| -> Result<_, RefreshError> {
+            let refreshable = refreshable(change, (presented, client), (resource, scopes), now);
+            if refreshable.as_ref().err() == Some(&RefreshError::Reused) {
+                let mut grant = grant_of(change, &Hash::of(first))?;
+                grant.revoked_at = grant.revoked_at.or(Some(now));
                 change.put(&grant.key(), &grant)?;
                 return Ok(Err(RefreshError::Reused));
             }
-            if now >= grant.expires_at {
-                return Err(RefreshError::Expired);
-            }
-            let tenant = active_tenant(change, &grant.tenant)?;
-            if resource.is_some_and(|resource| resource != grant.resource) {
-                return Err(RefreshError::WrongResource);
-            }
-            let scopes = scopes.unwrap_or(&grant.scopes);
-            if !are_within(scopes, &grant.scopes) {
-                return Err(RefreshError::WiderScope);
-            }
-            let scopes = scopes.to_vec();
+            let Refreshable { mut grant, tenant, scopes, ends_at } = refreshable?;
             grant.refresh = Hash::of(next.expose().as_bytes());
             grant.number += 1;
-            let ends_at = end_of_key(change, &grant.tenant, &grant.credential)?;
             grant.expires_at = now.saturating_add(REFRESH_SECONDS).min(ends_at);
             change.put(&grant.key(), &grant)?;
             touch(change, client, now)?;
             Ok(Ok(Refreshed { grant, tenant, scopes, refresh: next }))
         })?
+    }
+
+    /// Whether a refresh token could be used so now; nothing comes of asking.
+    ///
+    /// # Errors
+    /// Why it could not; `Reused` where using it would end its grant.
+    pub fn may_refresh(
+        &self,
+        presented: &[u8],
+        client: &str,
+        resource: Option<&str>,
+        scopes: Option<&[String]>,
+    ) -> Result<(), RefreshError> {
+        let now = self.now();
+        self.read(|view| refreshable(view, (presented, client), (resource, scopes), now).map(drop))
+    }
+
+    /// Of whom a refresh token is whose grant `client` may revoke, if there is anything to revoke.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn revocable(
+        &self,
+        presented: &[u8],
+        client: &str,
+    ) -> Result<Option<Holder>, ControlError> {
+        let Some(first) = first_half(presented) else { return Ok(None) };
+        match self.read(|view| grant_of(view, &Hash::of(first))) {
+            Ok(grant) if grant.client == client && grant.revoked_at.is_none() => {
+                Ok(Some(grant.holder()))
+            }
+            Err(RefreshError::Control(error)) => Err(error),
+            _ => Ok(None),
+        }
     }
 
     /// Revokes the grant of a refresh token (RFC 7009), if `client` has it. `false` where there is nothing to
@@ -340,6 +361,16 @@ impl Control {
         })
     }
 
+    /// Revokes what was granted for a credential, whether or not that is still on record: a one-time key is forgotten a
+    /// month after it was spent. Gives how many grants were good.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn end_grants_of(&self, slug: &str, credential: &str) -> Result<usize, ControlError> {
+        let now = self.now();
+        self.write(|change| end_grants(change, slug, now, |grant| grant.credential == credential))
+    }
+
     /// Grants of a workspace in order of their ids, those after `after`: `limit` or
     /// [`LISTED_MAX`](super::LISTED_MAX) at most.
     ///
@@ -356,6 +387,49 @@ impl Control {
         let found = self.read(|view| view.list(&under(slug, ""), after.as_deref(), most))?;
         Ok(found.into_iter().map(|(_, grant)| grant).collect())
     }
+}
+
+/// A refresh token that can be used.
+struct Refreshable {
+    grant: Grant,
+    tenant: Tenant,
+    scopes: Vec<String>,
+    /// When the key of its grant ends, in seconds since 1970.
+    ends_at: u64,
+}
+
+/// What a refresh token would give to `client` at `now`.
+fn refreshable(
+    look: &impl Look,
+    (presented, client): (&[u8], &str),
+    (resource, scopes): (Option<&str>, Option<&[String]>),
+    now: u64,
+) -> Result<Refreshable, RefreshError> {
+    let first = first_half(presented).ok_or(RefreshError::Unknown)?;
+    let grant = grant_of(look, &Hash::of(first))?;
+    if grant.client != client || !may_use(look, client)? {
+        return Err(RefreshError::WrongClient);
+    }
+    if grant.revoked_at.is_some() {
+        return Err(RefreshError::Revoked);
+    }
+    if grant.refresh != Hash::of(presented) {
+        return Err(RefreshError::Reused);
+    }
+    if now >= grant.expires_at {
+        return Err(RefreshError::Expired);
+    }
+    let tenant = active_tenant(look, &grant.tenant)?;
+    if resource.is_some_and(|resource| resource != grant.resource) {
+        return Err(RefreshError::WrongResource);
+    }
+    let scopes = scopes.unwrap_or(&grant.scopes);
+    if !are_within(scopes, &grant.scopes) {
+        return Err(RefreshError::WiderScope);
+    }
+    let scopes = scopes.to_vec();
+    let ends_at = end_of_key(look, &grant.tenant, &grant.credential)?;
+    Ok(Refreshable { grant, tenant, scopes, ends_at })
 }
 
 fn grant_of(look: &impl Look, family: &Hash) -> Result<Grant, RefreshError> {

@@ -8,6 +8,7 @@ use super::clients::may_use;
 use super::credentials::{Credential, CredentialFault, active_tenant, find_by_id};
 use super::error::ControlError;
 use super::grants::{self, Grant, find_grant};
+use super::latest::CLOCK_BACK_SECONDS_MAX;
 use super::record::Record;
 use super::store::Control;
 use super::table::Look;
@@ -28,7 +29,8 @@ impl Record for Revoked {
     const NUMBER: u8 = 8;
 
     fn removed_at(&self) -> Option<u64> {
-        Some(self.expires_at)
+        // A clock may go back a little, and the token would be good once more.
+        Some(self.expires_at.saturating_add(5 * CLOCK_BACK_SECONDS_MAX))
     }
 }
 
@@ -141,21 +143,22 @@ impl Control {
         })
     }
 
-    /// Revokes one access token, which would have expired at `expires_at`.
+    /// Revokes one access token of a workspace, which would have expired at `expires_at`. Where as many are on record
+    /// as may be, all access tokens of that workspace end: its clients refresh theirs, and nobody else's are touched.
     ///
     /// # Errors
-    /// `Refused` where `jti` is no word, or too many are revoked; else a fault of the store.
-    pub fn revoke_token(&self, jti: &str, expires_at: u64) -> Result<(), ControlError> {
+    /// `Refused` where `jti` is no word; else a fault of the store.
+    pub fn revoke_token(&self, slug: &str, jti: &str, expires_at: u64) -> Result<(), ControlError> {
         check_word("jti", jti)?;
-        self.write(|change| {
+        let is_full = self.write(|change| {
             if change.count(Revoked::TABLE)? >= REVOKED_MAX {
                 self.sweep_in(change)?;
             }
             if change.count(Revoked::TABLE)? >= REVOKED_MAX {
-                let why = format!("{REVOKED_MAX} tokens are; end all of the workspace instead");
-                return Err(ControlError::refused("revoked", why));
+                return Ok::<_, ControlError>(true);
             }
-            change.put(jti.as_bytes(), &Revoked { expires_at })
-        })
+            change.put(jti.as_bytes(), &Revoked { expires_at }).map(|()| false)
+        })?;
+        if is_full { self.end_tokens(slug).map(drop) } else { Ok(()) }
     }
 }

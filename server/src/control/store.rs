@@ -5,6 +5,7 @@
 //! by then (CTL-07).
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::Micros;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ControlError;
 use super::file::{Mark, OnDisk, Place, guarded};
+use super::latest::Latest;
 use super::record::Record;
 use super::sealed::Seal;
 use super::sweep::TABLE_NAMES;
@@ -36,6 +38,9 @@ const VERSION_KEY: &[u8] = b"version";
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Meta {
     version: u32,
+    /// The latest time, in seconds since 1970.
+    #[serde(default)]
+    latest: u64,
 }
 
 impl Record for Meta {
@@ -49,6 +54,9 @@ pub struct Control {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     state: RwLock<State>,
+    latest: Latest,
+    /// No client that nobody signed in by ends before this: where those that make room are looked for.
+    pub(super) no_client_unused_before: AtomicU64,
 }
 
 struct State {
@@ -139,7 +147,14 @@ impl Control {
     ) -> Self {
         let why = ControlError::unavailable("it was not opened yet");
         let state = State { open: None, tried_at: None, why, was_open: false };
-        Self { place, clock, random, state: RwLock::new(state) }
+        let (state, no_client_unused_before) = (RwLock::new(state), AtomicU64::default());
+        let latest = Latest::default();
+        Self { place, clock, random, state, latest, no_client_unused_before }
+    }
+
+    /// Whether there is a store; where there is none, the first who changes something makes it.
+    pub fn exists(&self) -> bool {
+        self.place.is_there()
     }
 
     /// Whether acts can be done now; opens the file if need be.
@@ -173,6 +188,7 @@ impl Control {
         act: impl FnOnce(&View<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let health = Health::default();
+        self.check_clock()?;
         let state = self.ours(|open| {
             // Whoever changes the file looks, too.
             let Ok(mut known) = open.known.try_lock() else { return Ok(true) };
@@ -194,6 +210,15 @@ impl Control {
         &self,
         act: impl FnOnce(&Change<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.check_clock()?;
+        self.commit(act)
+    }
+
+    /// The same, whatever the clock says.
+    fn commit<T, E: From<ControlError>>(
+        &self,
+        act: impl FnOnce(&Change<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let health = Health::default();
         let state = self.ours(|open| {
             let known = open.known();
@@ -202,20 +227,52 @@ impl Control {
         let done = state.open().and_then(|open| {
             let mut known = open.known();
             let transaction = guarded(|| open.database().begin_write())?;
-            let done = act(&Change { transaction: &transaction, health: &health });
+            let change = Change { transaction: &transaction, health: &health };
+            let done = act(&change);
+            let latest = self.latest.due().filter(|_| done.is_ok());
+            if let Some(latest) = latest {
+                change.put(VERSION_KEY, &Meta { version: VERSION, latest })?;
+            }
             if let Some(why) = health.fault().filter(|_| done.is_ok()) {
                 return Err(why);
             }
             if done.is_ok() {
                 guarded(|| transaction.commit())?;
+                latest.into_iter().for_each(|latest| self.latest.read(latest));
             } else {
                 // Whatever comes of it, nothing was changed.
                 drop(guarded(|| transaction.abort()));
             }
-            known.mark = self.place.mark()?;
+            // What is committed is done. Where the file cannot be looked at, the next act opens it anew.
+            known.mark = self.place.mark().unwrap_or_default();
             Ok(done)
         });
         self.finish(state, &health, done)?
+    }
+
+    /// That the clock goes on: nothing is told or changed by one that was set back (CTL-09).
+    fn check_clock(&self) -> Result<(), ControlError> {
+        // What is on record is known once the file was opened.
+        self.opened()?;
+        self.latest.check(self.now())
+    }
+
+    /// Whether the latest time is to be put on record, by a transaction that nothing else needs.
+    pub(super) fn is_time_to_keep(&self) -> bool {
+        self.latest.due().is_some()
+    }
+
+    /// Takes the time as it is now, by the word of whoever runs the service: the clock was wrong before. What was over
+    /// by the wrong time, and is not by this one, is good again. Gives the latest time before, in seconds since 1970.
+    ///
+    /// # Errors
+    /// A fault of the store; then nothing is taken.
+    pub fn accept_clock(&self) -> Result<u64, ControlError> {
+        self.opened()?;
+        let before = self.latest.accept(self.now());
+        self.commit(|_| Ok::<(), ControlError>(())).map(|()| before).inspect_err(|_| {
+            self.latest.accept(before);
+        })
     }
 
     /// The open file, if it is the one that has the path and nobody else wrote to it, as far as `is_ours` looks.
@@ -305,8 +362,12 @@ impl Control {
         let (database, seal) = self.place.open(may_make)?;
         let known = Mutex::new(Known { mark: None, looked_at: self.clock.now() });
         let open = Open { database: Some(database), seal, known };
-        let checked = Self::is_known(open.database()).and_then(|is_known| {
-            if is_known { Ok(()) } else { Self::make_tables(open.database()) }
+        let checked = Self::latest_in(open.database()).and_then(|latest| match latest {
+            Some(latest) => {
+                self.latest.read(latest);
+                Ok(())
+            }
+            None => Self::make_tables(open.database()),
         });
         if let Err(why) = checked {
             open.seal.set();
@@ -316,22 +377,21 @@ impl Control {
         Ok(open)
     }
 
-    /// Whether the version is this build's; `false` where there is none yet.
-    fn is_known(database: &Database) -> Result<bool, ControlError> {
+    /// The latest time that is on record, where the version is this build's; `None` where there is none yet.
+    fn latest_in(database: &Database) -> Result<Option<u64>, ControlError> {
         let transaction = guarded(|| database.begin_read())?;
         let mut tables = guarded(|| transaction.list_tables())?;
         if tables.next().is_none() {
-            return Ok(false);
+            return Ok(None);
         }
         let health = Health::default();
         let view = View { transaction: &transaction, health: &health };
         let meta: Option<Meta> = view.find(VERSION_KEY)?;
-        let found =
-            meta.ok_or_else(|| ControlError::damaged(Meta::TABLE, "it has no version"))?.version;
-        match found {
-            VERSION => Ok(true),
+        let meta = meta.ok_or_else(|| ControlError::damaged(Meta::TABLE, "it has no version"))?;
+        match meta.version {
+            VERSION => Ok(Some(meta.latest)),
             0 => Err(ControlError::damaged(Meta::TABLE, "its version is 0")),
-            _ => Err(ControlError::TooNew { found, known: VERSION }),
+            found => Err(ControlError::TooNew { found, known: VERSION }),
         }
     }
 
@@ -343,7 +403,7 @@ impl Control {
             change.make(name)?;
         }
         change.make(EXPIRIES)?;
-        change.put(VERSION_KEY, &Meta { version: VERSION })?;
+        change.put(VERSION_KEY, &Meta { version: VERSION, latest: 0 })?;
         guarded(|| transaction.commit())
     }
 }

@@ -60,7 +60,7 @@ impl Control {
     /// A fault of the store.
     pub fn sweep(&self) -> Result<usize, ControlError> {
         let now = self.now();
-        if self.read(|view| view.over(now, 1))?.is_empty() {
+        if self.read(|view| view.over(now, 1))?.is_empty() && !self.is_time_to_keep() {
             return Ok(0);
         }
         self.write(|change| self.sweep_in(change))

@@ -36,7 +36,7 @@ pub(super) struct Expiry {
 
 impl Expiry {
     /// Time, table, key; the time with its highest byte first, so that the order of keys is that of times.
-    fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         #[expect(clippy::big_endian_bytes, reason = "keys are ordered by their bytes")]
         let time = self.at.to_be_bytes();
         [&time[..], &[self.number], &self.key].concat()
@@ -97,6 +97,17 @@ pub(super) trait Look {
             }
             found.push((key.to_vec(), decode(value)?));
             Ok(true)
+        })?;
+        Ok(found)
+    }
+
+    /// How many keys begin with `prefix`, `most` at most; their records are not read.
+    fn count_of<R: Record>(&self, prefix: &[u8], most: usize) -> Result<usize, ControlError> {
+        let mut found = 0;
+        self.walk(R::TABLE, Bound::Included(prefix), |key, _| {
+            let is_one = key.starts_with(prefix) && found < most;
+            found += usize::from(is_one);
+            Ok(is_one)
         })?;
         Ok(found)
     }

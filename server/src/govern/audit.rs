@@ -192,11 +192,6 @@ fn micros(clock: &dyn Clock) -> u64 {
     clock.now().0.max(0).unsigned_abs()
 }
 
-/// Hash of a call's arguments: of their JSON with sorted keys.
-pub fn hash_arguments(arguments: &Value) -> [u8; 32] {
-    Sha256::digest(arguments.to_string().as_bytes()).into()
-}
-
 impl Audit {
     /// Opens the ledger in `folder`, or makes one; nothing of it is kept elsewhere.
     pub fn open(

@@ -8,6 +8,8 @@
 //! block gives no more than it has; a block ends long before its record does. So the calls that run
 //! are never more than the quota, whoever dies when. In doubt the answer is no.
 
+mod settling;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +20,7 @@ use engine::Micros;
 
 use super::month::Month;
 use crate::limits::CALL_TIME_MAX;
+use settling::Begin;
 
 /// Calls that are asked for at once. The store gives fewer where the quota is nearly used up.
 pub const BLOCK_CALLS_MAX: u32 = 64;
@@ -57,15 +60,9 @@ const CROWD_WAIT_MAX: Duration = Duration::from_millis(250);
 /// [`METER_FLUSH_EVERY`] does it no more, or has waited for the record all that time.
 const FLUSH_OVERDUE: Duration = Duration::from_secs(10);
 
-/// Accounts that are written one by one in a go, after what was to be written together was not.
-const SETTLED_ALONE_MAX: usize = 64;
-
 /// How long it is remembered that a quota is used up, so that whoever goes on asking costs no transactions. What
 /// comes back from blocks of this process counts at once, and so does another quota.
 const USED_UP_FOR: Duration = Duration::from_secs(1);
-
-/// Blocks that are written together.
-const SETTLED_TOGETHER_MAX: usize = 256;
 
 const _: () = assert!(GIVE_MARGIN.as_secs() > CALL_TIME_MAX.as_secs() + END_MARGIN.as_secs());
 const _: () = assert!(BLOCK_TIME.as_secs() > 2 * GIVE_MARGIN.as_secs());
@@ -330,7 +327,7 @@ pub struct Meter {
     blocks: Arc<dyn Blocks>,
     accounts: RwLock<HashMap<Arc<str>, Arc<Account>>>,
     /// Held by who settles, so that nobody writes an older number over a newer one.
-    settling: Mutex<()>,
+    settling: Mutex<Begin>,
     /// What was used could not be written: nothing more is given until it is.
     is_failing: AtomicBool,
     is_closed: AtomicBool,
@@ -498,94 +495,6 @@ impl Meter {
     pub fn close(&self, now: Micros) -> Result<(), Unavailable> {
         self.is_closed.store(true, Ordering::SeqCst);
         self.settle_all(now, true)
-    }
-
-    fn settle_all(&self, now: Micros, is_close: bool) -> Result<(), Unavailable> {
-        let month = Month::of(now).ok_or_else(|| Unavailable(NO_MONTH.to_owned()))?;
-        let accounts: Vec<(Arc<str>, Arc<Account>)> = {
-            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-            let pair = |(slug, account): (&Arc<str>, &Arc<Account>)| {
-                (Arc::clone(slug), Arc::clone(account))
-            };
-            accounts.iter().map(pair).collect()
-        };
-        let (alone, together): (Vec<_>, Vec<_>) =
-            accounts.into_iter().partition(|(_, account)| account.locked().is_failing);
-        let settled = self.settle(&together, month, now, is_close);
-        let suspects = if settled.is_err() { &together } else { &alone };
-        let (good, bad) = self.settle_alone(suspects, month, now, is_close);
-        // One whose record cannot be written stops itself. Where it is more than one, and nothing can be, it is no
-        // matter of theirs.
-        let is_failing = settled.is_err() && good == 0 && bad.as_ref().is_some_and(|bad| bad.0 > 1);
-        self.is_failing.store(is_failing, Ordering::SeqCst);
-        bad.map_or(Ok(()), |(_, why)| Err(why))
-    }
-
-    /// Settles accounts one by one, as far as they have something to write. Gives how many could be, and how many
-    /// not, with the last reason.
-    fn settle_alone(
-        &self,
-        accounts: &[(Arc<str>, Arc<Account>)],
-        month: Month,
-        now: Micros,
-        is_close: bool,
-    ) -> (usize, Option<(usize, Unavailable)>) {
-        let (mut good, mut bad) = (0, None::<(usize, Unavailable)>);
-        let due = accounts
-            .iter()
-            .filter(|(slug, account)| !account.locked().due(slug, month, now, is_close).is_empty());
-        for one in due.take(SETTLED_ALONE_MAX) {
-            let settled = self.settle(std::slice::from_ref(one), month, now, is_close);
-            one.1.locked().is_failing = settled.is_err();
-            match settled {
-                Ok(_) => good += 1,
-                Err(why) => bad = Some((bad.map_or(0, |(count, _)| count) + 1, why)),
-            }
-        }
-        (good, bad)
-    }
-
-    /// The same for one workspace. Gives how many calls came back to its quota.
-    fn settle_one(&self, slug: &str, month: Month, now: Micros) -> Result<u64, Unavailable> {
-        let known = {
-            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-            accounts.get_key_value(slug).map(|(slug, it)| (Arc::clone(slug), Arc::clone(it)))
-        };
-        known.map_or(Ok(0), |known| self.settle(&[known], month, now, false))
-    }
-
-    fn settle(
-        &self,
-        accounts: &[(Arc<str>, Arc<Account>)],
-        month: Month,
-        now: Micros,
-        is_close: bool,
-    ) -> Result<u64, Unavailable> {
-        let _turn = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut due: Vec<(usize, Settlement)> = Vec::new();
-        let mut came_back = 0;
-        for (at, (slug, account)) in accounts.iter().enumerate() {
-            let found = account.locked().due(slug, month, now, is_close);
-            due.extend(found.into_iter().map(|settlement| (at, settlement)));
-            if due.len() >= SETTLED_TOGETHER_MAX {
-                came_back += self.write(accounts, &mut due)?;
-            }
-        }
-        Ok(came_back + self.write(accounts, &mut due)?)
-    }
-
-    fn write(
-        &self,
-        accounts: &[(Arc<str>, Arc<Account>)],
-        due: &mut Vec<(usize, Settlement)>,
-    ) -> Result<u64, Unavailable> {
-        if due.is_empty() {
-            return Ok(0);
-        }
-        let (owners, settlements): (Vec<usize>, Vec<Settlement>) = due.drain(..).unzip();
-        self.blocks.settle(&settlements)?;
-        let written = owners.iter().zip(&settlements);
-        Ok(written.map(|(at, settlement)| accounts[*at].1.locked().settled(settlement)).sum())
     }
 
     fn check_open(&self) -> Result<(), Refusal> {

@@ -5,6 +5,7 @@
 //! recognised (that is `auth`) or what a tool does with an answer.
 
 mod audit;
+mod call_hash;
 mod grounding;
 pub mod identity;
 mod judged;
@@ -16,7 +17,8 @@ pub mod rate;
 mod rules;
 pub mod rules_file;
 
-pub use audit::{Anchoring, Audit, Events, Receipt, Trace, hash_arguments};
+pub use audit::{Anchoring, Audit, Events, Receipt, Trace};
+pub use call_hash::{hash_call, hash_json};
 pub use grounding::{Grounded, TOKEN_CHARS, TenantHash, TokenFault, check, mint, tenant_hash};
 pub use judged::{CLASSES_JUDGED_MAX, Judged};
 pub use month::Month;

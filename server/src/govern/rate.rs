@@ -42,6 +42,9 @@ const GUESSES_WORKSPACE_MAX: u32 = 60;
 /// How long it takes until there may be one more of them.
 const GUESSES_WORKSPACE_EVERY: Duration = Duration::from_secs(1);
 
+/// Bytes of a prefix that a network of IPv6 has.
+const NETWORK_BYTES: usize = 6;
+
 /// Whose bucket it is: something of a fixed size that tells callers apart. Need not be a secret, nor random.
 pub type Key = [u8; 16];
 
@@ -56,6 +59,14 @@ pub fn key_of(name: &[u8]) -> Key {
 /// The key of what peers of one site do together: of an address, or of the prefix of one of IPv6.
 pub fn key_of_site(what: &str, peer: IpAddr) -> Key {
     key_of(&[what.as_bytes(), b"\0", &key_of_peer(peer)].concat())
+}
+
+/// The key of what all sites of one network of IPv6 do together: of a /48, which is what one customer may have,
+/// with 65,536 sites in it (RFC 6177, section 2). Of IPv4 an address is all that one has.
+pub fn key_of_network(what: &str, peer: IpAddr) -> Option<Key> {
+    let IpAddr::V6(address) = peer.to_canonical() else { return None };
+    let network = &address.octets()[..NETWORK_BYTES];
+    Some(key_of(&[what.as_bytes(), b"\0network\0", network].concat()))
 }
 
 /// How many calls: so many at once, and one more each so many nanoseconds.
@@ -239,8 +250,8 @@ impl Guesses {
         }
     }
 
-    /// Whether a credential of this peer may be looked at; to be asked before it is compared with anything.
-    /// `workspace` is the name that stands beside it, whether there is such a workspace or not.
+    /// Whether this peer has a guess left: to be asked once its credential was found wrong, since a right one is never
+    /// refused (GOV-04). `workspace` is the name that stands beside it, whether there is such a workspace or not.
     ///
     /// # Errors
     /// The peer, or all who named the workspace, failed too often: how long to wait, the longer of both.
@@ -321,6 +332,16 @@ mod tests {
         assert_eq!(take(500 * MILLIS), Err(RetryAfter { seconds: 6 }));
         assert_eq!(take(6_499 * MILLIS), Err(RetryAfter { seconds: 1 }));
         assert_eq!(take(7_000 * MILLIS), Ok(()));
+    }
+
+    #[test]
+    fn a_network_is_a_48_of_ipv6_and_none_of_ipv4() {
+        let of = |address: &str| key_of_network("x", address.parse().unwrap());
+        assert!(of("2001:db8:1::1").is_some());
+        assert_eq!(of("2001:db8:1::1"), of("2001:db8:1:ffff::2"));
+        assert_ne!(of("2001:db8:1::1"), of("2001:db8:2::1"));
+        assert_ne!(of("2001:db8:1::1"), key_of_network("y", "2001:db8:1::1".parse().unwrap()));
+        assert_eq!((of("192.0.2.1"), of("::ffff:192.0.2.1")), (None, None));
     }
 
     #[test]

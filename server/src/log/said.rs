@@ -24,9 +24,18 @@ impl Said {
     /// Logs an error with its reason, unless the same was said a moment ago: then it is counted, and the count
     /// stands in the next line.
     pub fn say(&self, what: &'static str, why: &dyn Display) {
+        self.say_at(Level::Error, what, why);
+    }
+
+    /// The same for what is no fault of ours.
+    pub fn warn(&self, what: &'static str, why: &dyn Display) {
+        self.say_at(Level::Warn, what, why);
+    }
+
+    fn say_at(&self, level: Level, what: &'static str, why: &dyn Display) {
         let Some(left_out) = self.due(what, Instant::now()) else { return };
         let fields = [("why", Value::Text(why)), ("left_out", Value::Count(left_out))];
-        event(Level::Error, what, &fields);
+        event(level, what, &fields);
     }
 
     /// How many were left out since the last line, where another one is due.

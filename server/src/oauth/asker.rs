@@ -6,14 +6,15 @@
 use std::time::Instant;
 
 use super::client_auth::ShownClient;
-use super::error::{ErrorCode, OAuthError, untold};
+use super::client_document::ClientUrl;
+use super::error::{ErrorCode, OAuthError};
 use super::form::Form;
 use super::known_client::{ClientTrouble, KnownClient, known_client};
 use crate::authority::Authority;
 use crate::control::{Credential, CredentialFault, Kind, Tenant};
 use crate::net::{Call, Response};
 use crate::parts::Parts;
-use crate::pipeline::Refusal;
+use crate::pipeline::asks_from;
 
 /// Why nothing is given.
 pub(super) enum NoAnswer {
@@ -32,7 +33,7 @@ impl From<NoAnswer> for Response {
     fn from(why: NoAnswer) -> Self {
         match why {
             NoAnswer::Error(error) => error.response(),
-            NoAnswer::TooMany(wait) => untold(Refusal::too_many(wait).into()),
+            NoAnswer::TooMany(wait) => OAuthError::too_many(wait),
         }
     }
 }
@@ -55,7 +56,11 @@ fn slowed(parts: &Parts, call: &Call, workspace: Option<&str>, why: OAuthError) 
     if why.code() == ErrorCode::TemporarilyUnavailable {
         return why.into();
     }
-    let (peer, now) = (call.peer.ip(), Instant::now());
+    counted(parts, call, workspace, why)
+}
+
+fn counted(parts: &Parts, call: &Call, workspace: Option<&str>, why: OAuthError) -> NoAnswer {
+    let (peer, now) = (asks_from(parts, call), Instant::now());
     let budget = parts.guesses.check(peer, workspace, now);
     parts.guesses.failed(peer, workspace, now);
     match budget {
@@ -75,27 +80,33 @@ pub(super) fn registered(
     form: &Form,
 ) -> Result<KnownClient, NoAnswer> {
     let shown = ShownClient::read(call.request.headers.get_all("authorization"), form)?;
-    proven(parts, authority, call, &shown)
+    proven(parts, authority, call, (&shown, None))
 }
 
+/// `workspace` where what was shown may have been meant as its key.
 fn proven(
     parts: &Parts,
     authority: &Authority,
     call: &Call,
-    shown: &ShownClient,
+    (shown, workspace): (&ShownClient, Option<&str>),
 ) -> Result<KnownClient, NoAnswer> {
     let wrong = |why: &str| OAuthError::new(ErrorCode::InvalidClient, why).by_basic(shown.by_basic);
-    let client = match known_client(parts, authority, &shown.id) {
+    let client = match known_client(parts, authority, (&shown.id, asks_from(parts, call))) {
         Ok(client) => client,
-        Err(ClientTrouble::Unknown) => return Err(guessed(parts, call, wrong(UNKNOWN))),
-        Err(trouble) => return Err(OAuthError::from(trouble).by_basic(shown.by_basic).into()),
+        Err(ClientTrouble::Unknown) => return Err(slowed(parts, call, workspace, wrong(UNKNOWN))),
+        Err(trouble) => {
+            let is_guess = trouble.is_guess();
+            let why = OAuthError::from(trouble).by_basic(shown.by_basic);
+            // A passing one, too: what cannot be reached now may be what nobody but us could reach.
+            return Err(if is_guess { counted(parts, call, None, why) } else { why.into() });
+        }
     };
     match (&shown.secret, client.auth_method.has_secret()) {
         (None, false) => Ok(client),
         (Some(secret), true) if client.is_secret(secret.expose().as_bytes()) => Ok(client),
         (None, true) => Err(wrong("the client has a secret, and did not show it").into()),
         (Some(_), false) => Err(wrong("the client is registered without a secret").into()),
-        (Some(_), true) => Err(guessed(parts, call, wrong(UNKNOWN))),
+        (Some(_), true) => Err(slowed(parts, call, workspace, wrong(UNKNOWN))),
     }
 }
 
@@ -119,10 +130,27 @@ pub(super) fn workspace_of_key(
         Ok((credential, tenant)) if tenant.slug == client.id => Ok((credential, tenant)),
         Err(CredentialFault::Suspended) => Err(refused("the workspace is suspended").into()),
         Err(CredentialFault::Control(error)) if error.is_fault() => Err(unavailable().into()),
+        _ if is_client(parts, client) => {
+            let said = "client_credentials is for workspaces, by their slug and key";
+            Err(OAuthError::new(ErrorCode::UnauthorizedClient, said).into())
+        }
         _ => {
             let why = refused("the workspace or its key is wrong");
             Err(slowed(parts, call, Some(&client.id), why))
         }
+    }
+}
+
+/// Whether somebody who asks as a workspace is a client, with its secret if it has one. A document is not fetched for
+/// that.
+fn is_client(parts: &Parts, shown: &ShownClient) -> bool {
+    if ClientUrl::is_meant(&shown.id) {
+        return shown.secret.is_none();
+    }
+    let Ok(client) = parts.control.find_client(&shown.id) else { return false };
+    match &shown.secret {
+        Some(secret) => client.is_secret(secret.expose().as_bytes()),
+        None => client.secret.is_none(),
     }
 }
 
@@ -144,5 +172,6 @@ pub(super) fn revoker(
     {
         return Ok(tenant.slug);
     }
-    proven(parts, authority, call, &shown).map(|client| client.id)
+    let workspace = secret.map(|_| shown.id.as_str());
+    proven(parts, authority, call, (&shown, workspace)).map(|client| client.id)
 }

@@ -68,11 +68,40 @@ impl std::error::Error for DocumentFault {}
 
 impl From<&DocumentFault> for OAuthError {
     fn from(fault: &DocumentFault) -> Self {
-        let code = match fault {
-            DocumentFault::Fetch(FetchFault::Busy) => ErrorCode::TemporarilyUnavailable,
-            _ => ErrorCode::InvalidClient,
+        let code = if fault.is_passing() {
+            ErrorCode::TemporarilyUnavailable
+        } else {
+            ErrorCode::InvalidClient
         };
-        Self::new(code, &fault.to_string())
+        match fault {
+            DocumentFault::Fetch(FetchFault::Busy) => Self::new(code, &fault.to_string()),
+            DocumentFault::Fetch(_) => Self::new(code, NOT_HAD),
+            _ => Self::new(code, &fault.to_string()),
+        }
+    }
+}
+
+/// The same words for whatever the way there, or its end, was like (OAU-25).
+const NOT_HAD: &str = "the client's document cannot be had";
+
+impl DocumentFault {
+    /// Whether it may be over by itself.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Fetch(fault) if fault.is_passing())
+    }
+
+    /// Whether it says that there is no such document, or another one than there was; else what was had before is as
+    /// good as ever.
+    pub fn is_of_document(&self) -> bool {
+        match self {
+            Self::Fetch(fault) => fault.is_gone(),
+            _ => true,
+        }
+    }
+
+    /// Whether it tells whoever asks something of a place that they named, so that to ask is to guess.
+    pub fn is_told_of_elsewhere(&self) -> bool {
+        !matches!(self, Self::Fetch(FetchFault::Busy))
     }
 }
 

@@ -11,7 +11,7 @@ use super::pages::{
     CONFIRM_TOKEN_FIELD, Confirm, Problem, confirm, confirmation_over, confirmed, problem,
 };
 use crate::control::MailError;
-use crate::govern::{Trace, hash_arguments};
+use crate::govern::{Trace, hash_call};
 use crate::limits::RETRY_AFTER_SECONDS;
 use crate::log::{self, Level, Value};
 use crate::net::{Call, Response};
@@ -79,7 +79,7 @@ fn record(parts: &Parts, slug: &str, outcome: Outcome) -> Result<(), NotUsed> {
     let trace = Trace {
         tool: OPERATION,
         principal: "mail".to_owned(),
-        arguments: hash_arguments(&json!({"tool": OPERATION})),
+        arguments: hash_call(OPERATION, &json!({})),
         decision: if is_refused { Decision::Deny } else { Decision::Allow },
         rule: BY_LINK.to_owned(),
         touched: Vec::new(),

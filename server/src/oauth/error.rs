@@ -135,6 +135,16 @@ impl OAuthError {
         Self { by_basic, ..self }
     }
 
+    /// The answer to whoever asks too often, in the form of an error (OAU-06): the wait, in seconds, is in
+    /// `Retry-After` (RFC 6585, section 4).
+    pub fn too_many(wait_seconds: u32) -> Response {
+        let code = ErrorCode::TemporarilyUnavailable.name();
+        let description = format!("too many requests; try again in {wait_seconds} s");
+        let body = json!({"error": code, "error_description": description});
+        untold(Response::json(429, body.to_string().into_bytes()))
+            .header("Retry-After", wait_seconds.to_string())
+    }
+
     /// What is wrong.
     pub fn code(&self) -> ErrorCode {
         self.code

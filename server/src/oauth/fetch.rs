@@ -22,7 +22,7 @@ use super::addresses::is_public;
 /// Bytes of a document.
 const DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 /// How long a fetch may take, from looking up the name to the last byte.
-const FETCH_TIME_MAX: Duration = Duration::from_secs(5);
+pub(super) const FETCH_TIME_MAX: Duration = Duration::from_secs(5);
 /// Names that are being looked up. The system may take longer for one than a fetch waits; beyond this many
 /// nobody begins another.
 const LOOKUPS_MAX: usize = 16;
@@ -60,15 +60,35 @@ pub enum FetchFault {
     Unreachable(String),
 }
 
+/// For the log: a stranger who is told this would learn which names there are where only we can look.
 impl fmt::Display for FetchFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotPublic(_) => f.write_str("its host is not a public one"),
+            Self::NotPublic(address) => {
+                write!(f, "its host has the address {address}, which is not public")
+            }
             Self::Status(status) => write!(f, "it answered {status}, wanted is 200"),
             Self::TooLong => write!(f, "it has more than {DOCUMENT_BYTES_MAX} bytes"),
             Self::TooSlow => write!(f, "it took more than {} s", FETCH_TIME_MAX.as_secs()),
             Self::Busy => f.write_str("too many documents are being fetched; try again"),
-            Self::Unreachable(_) => f.write_str("its host cannot be reached"),
+            Self::Unreachable(why) => write!(f, "its host cannot be reached: {why}"),
+        }
+    }
+}
+
+impl FetchFault {
+    /// Whether it says that there is no such document any more. After anything else it may well be there.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Status(404 | 410) | Self::TooLong)
+    }
+
+    /// Whether it may be over by itself. That a host is not public is one of these, so that it looks like one that
+    /// cannot be reached.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Status(status) => *status == 429 || *status >= 500,
+            Self::TooLong => false,
+            Self::NotPublic(_) | Self::TooSlow | Self::Busy | Self::Unreachable(_) => true,
         }
     }
 }
@@ -216,11 +236,11 @@ impl Guard {
 }
 
 /// One of a bounded number of places, given back when dropped.
-pub(super) struct Seat(Arc<AtomicUsize>);
+struct Seat(Arc<AtomicUsize>);
 
 impl Seat {
     /// A place, where fewer than `max` are taken.
-    pub(super) fn take(taken: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
+    fn take(taken: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
         let one_more = |count| if count < max { Some(count + 1) } else { None };
         let is_free = taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
         is_free.is_ok().then(|| Self(Arc::clone(taken)))

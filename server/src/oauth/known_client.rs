@@ -3,13 +3,16 @@
 //! Owns where a client is looked for, for every endpoint that is told of one. Must not know what it asks for, nor
 //! how it is answered.
 
+use std::net::IpAddr;
+
 use super::client_auth::{AuthMethod, CLIENT_ID_BYTES_MAX};
 use super::client_document::{ClientDocument, ClientUrl, DocumentFault};
 use super::error::{ErrorCode, OAuthError};
-use super::fetch::FetchFault;
+use super::pages::Destination;
 use super::redirect::Redirect;
 use crate::authority::{Authority, seconds};
 use crate::control::{Client, ClientFault, ControlError, Hash};
+use crate::govern::rate::key_of_site;
 use crate::log::{self, Level, Value};
 use crate::parts::Parts;
 
@@ -26,6 +29,8 @@ pub struct KnownClient {
     pub redirects: Vec<Redirect>,
     /// How it shows itself.
     pub auth_method: AuthMethod,
+    /// Whether somebody signed in by it; of a document nobody knows.
+    pub was_used: bool,
     secret: Option<Hash>,
 }
 
@@ -46,9 +51,12 @@ impl KnownClient {
         self.secret.is_some_and(|hash| hash == Hash::of(presented))
     }
 
-    /// Whether all its answers go to the machine of whoever signs in.
+    /// Whether all its answers go to the machine of whoever signs in, where any program may have taken the address or
+    /// the scheme.
     pub fn is_local_only(&self) -> bool {
-        self.redirects.iter().all(Redirect::is_loopback)
+        let is_here =
+            |redirect: &Redirect| Destination::of(redirect.text()).is_some_and(|it| it.is_here());
+        self.redirects.iter().all(is_here)
     }
 
     fn registered(client: Client) -> Self {
@@ -59,6 +67,7 @@ impl KnownClient {
             name: Some(client.name).filter(|name| !name.is_empty()),
             host: None,
             auth_method: AuthMethod::named(&client.auth_method).unwrap_or(AuthMethod::None),
+            was_used: client.used_at.is_some(),
             secret: client.secret,
             id: client.id,
         }
@@ -71,20 +80,21 @@ impl KnownClient {
             host: Some(document.url.host().to_owned()),
             redirects: document.metadata.redirects.clone(),
             auth_method: AuthMethod::None,
+            was_used: false,
             secret: None,
         }
     }
 }
 
-/// The client of `id`. Where that is the address of a document that is not remembered, this takes as long as a fetch:
-/// it is for workers, never for an event loop.
+/// The client of `id`, asked for by `peer`. Where that is the address of a document that is not remembered, this
+/// takes as long as a fetch: it is for workers, never for an event loop.
 ///
 /// # Errors
 /// Why there is none.
 pub fn known_client(
     parts: &Parts,
     authority: &Authority,
-    id: &str,
+    (id, peer): (&str, IpAddr),
 ) -> Result<KnownClient, ClientTrouble> {
     if id.is_empty() || id.len() > CLIENT_ID_BYTES_MAX {
         return Err(ClientTrouble::Unknown);
@@ -96,7 +106,8 @@ pub fn known_client(
         Err(_) => return Err(ClientTrouble::Unknown),
     }
     let url = ClientUrl::parse(id).map_err(ClientTrouble::Document)?;
-    let found = authority.documents.find(&url, seconds(parts.clock.now()));
+    let site = key_of_site("document", peer);
+    let found = authority.documents.find(&url, site, seconds(parts.clock.now()));
     found.map(|document| KnownClient::documented(&document)).map_err(ClientTrouble::Document)
 }
 
@@ -107,9 +118,22 @@ fn unavailable(error: &ControlError) -> ClientTrouble {
 }
 
 impl ClientTrouble {
+    /// Whether who was told of it might have been guessing.
+    pub fn is_guess(&self) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::Document(fault) => fault.is_told_of_elsewhere(),
+            Self::Unavailable => false,
+        }
+    }
+
     /// Whether it may be over by itself in a moment.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Unavailable | Self::Document(DocumentFault::Fetch(FetchFault::Busy)))
+        match self {
+            Self::Unknown => false,
+            Self::Document(fault) => fault.is_passing(),
+            Self::Unavailable => true,
+        }
     }
 }
 

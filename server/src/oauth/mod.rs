@@ -31,7 +31,9 @@ mod uri;
 pub use addresses::is_public;
 pub use client_auth::{AuthMethod, CLIENT_ID_BYTES_MAX, ShownClient};
 pub use client_document::{ClientDocument, ClientUrl, DocumentFault};
-pub use client_documents::{ClientDocuments, DOCUMENTS_MAX, FETCHES_MAX};
+pub use client_documents::{
+    ClientDocuments, DOCUMENTS_MAX, DOCUMENTS_OF_HOST_MAX, FETCHES_MAX, FETCHES_OF_SITE_MAX,
+};
 pub use error::{ErrorCode, OAuthError};
 pub use fetch::{Fetch, FetchFault, Fetched, HttpFetch};
 pub use form::{FORM_BYTES_MAX, Form, SIGN_IN_FORM_BYTES_MAX};

@@ -20,7 +20,8 @@ pub const CLIENT_NAME_CHARS_MAX: usize = 100;
 /// Entries of a list of grants or response types.
 const LIST_MAX: usize = 16;
 const AUTHORIZATION_CODE: &str = "authorization_code";
-const REFRESH_TOKEN: &str = "refresh_token";
+/// What every client that registers is granted.
+const GRANTED: [&str; 2] = [AUTHORIZATION_CODE, "refresh_token"];
 
 /// What a client may be, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +32,6 @@ pub struct ClientMetadata {
     pub redirects: Vec<Redirect>,
     /// How it shows itself.
     pub auth_method: AuthMethod,
-    /// Whether it asked for refresh tokens beside codes. Every client of a code is given them; this is what it
-    /// is told back.
-    pub refreshes: bool,
 }
 
 impl ClientMetadata {
@@ -77,33 +75,26 @@ impl ClientMetadata {
         if !responses.contains(&"code") {
             return Err(invalid("response_types must have code, the one there is"));
         }
-        let grants = texts(members, "grant_types")?.unwrap_or_else(|| vec![AUTHORIZATION_CODE]);
+        let grants = texts(members, "grant_types")?.unwrap_or_else(|| GRANTED.to_vec());
         if !grants.contains(&AUTHORIZATION_CODE) {
             return Err(invalid(
                 "grant_types must have authorization_code: clients of other grants are made by the operator",
             ));
         }
-        Ok(Self {
-            name: name(members)?,
-            redirects: redirects(members)?,
-            auth_method,
-            refreshes: grants.contains(&REFRESH_TOKEN),
-        })
+        Ok(Self { name: name(members)?, redirects: redirects(members)?, auth_method })
     }
 
-    /// The members that a client is told back. Grants and response types that are not here are left out, so
-    /// that it knows (RFC 7591, section 3.2.1).
+    /// The members that a client is told back. What it is granted and may ask for is in the place of what it
+    /// said, so that it knows (RFC 7591, section 3.2.1).
     fn members(&self) -> Map<String, Value> {
         let mut members = Map::new();
         if let Some(name) = &self.name {
             members.insert("client_name".into(), name.as_str().into());
         }
         let redirects: Vec<&str> = self.redirects.iter().map(Redirect::text).collect();
-        let mut grants = vec![AUTHORIZATION_CODE];
-        grants.extend(self.refreshes.then_some(REFRESH_TOKEN));
         members.insert("redirect_uris".into(), json!(redirects));
         members.insert("token_endpoint_auth_method".into(), self.auth_method.name().into());
-        members.insert("grant_types".into(), json!(grants));
+        members.insert("grant_types".into(), json!(GRANTED));
         members.insert("response_types".into(), json!(["code"]));
         members
     }
@@ -232,7 +223,8 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(read.name.as_deref(), Some("Notes \u{e9}"));
-        assert_eq!((read.auth_method, read.refreshes), (AuthMethod::Basic, false));
+        assert_eq!(read.auth_method, AuthMethod::Basic);
+        assert_eq!(read.members()["grant_types"], json!(["authorization_code", "refresh_token"]));
         assert_eq!(read.redirects.len(), 2);
     }
 
@@ -306,6 +298,16 @@ mod tests {
             ),
             (
                 json!({"redirect_uris": [good], "grant_types": ["client_credentials"]}),
+                "invalid_client_metadata",
+                "authorization_code",
+            ),
+            (
+                json!({"redirect_uris": [good], "grant_types": ["refresh_token"]}),
+                "invalid_client_metadata",
+                "authorization_code",
+            ),
+            (
+                json!({"redirect_uris": [good], "grant_types": []}),
                 "invalid_client_metadata",
                 "authorization_code",
             ),

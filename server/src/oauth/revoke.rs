@@ -9,9 +9,11 @@ use serde_json::json;
 use super::asker::{NoAnswer, revoker, unavailable};
 use super::error::untold;
 use super::form::Form;
+use super::token::slow;
 use crate::authority::{Authority, NoToken};
-use crate::control::StandingFault;
-use crate::govern::{Trace, hash_arguments};
+use crate::control::{Hold, Standing, StandingFault, TenantState};
+use crate::govern::identity::in_ledger;
+use crate::govern::{Trace, hash_call};
 use crate::net::{Call, Response};
 use crate::parts::Parts;
 use crate::pipeline::Refusal;
@@ -20,11 +22,23 @@ use crate::tools::BY_SCOPE;
 /// The operation in the ledger.
 const OPERATION: &str = "oauth/revoke";
 
-/// What ended: of which workspace, and whose it was.
-struct Ended {
+/// What is to end: of which workspace, and whose it is.
+struct Ending {
     workspace: String,
     principal: String,
-    what: &'static str,
+    /// The credential by which it was had.
+    credential: String,
+    what: What,
+}
+
+/// Which kind of token.
+enum What {
+    /// Its id, and when it would have expired, in seconds since 1970.
+    Access {
+        id: String,
+        expires_at: u64,
+    },
+    Refresh,
 }
 
 /// Answers `POST /revoke`.
@@ -41,22 +55,22 @@ fn answer(parts: &Parts, authority: &Authority, call: &Call) -> Result<Response,
     let client = revoker(parts, authority, call, &form)?;
     let token = form.need("token")?;
     // No refresh token has a dot in it, and every access token has two: a hint tells nothing more.
-    let ended = match token.contains('.') {
-        true => end_access(parts, authority, token, &client)?,
-        false => end_refresh(parts, token, &client)?,
+    let ending = match token.contains('.') {
+        true => of_access(parts, authority, token, &client)?,
+        false => of_refresh(parts, token, &client)?,
     };
-    if let Some(ended) = ended {
-        record(parts, &client, &ended)?;
+    if let Some(ending) = ending {
+        end(parts, token, &client, &ending)?;
     }
     Ok(untold(Response::empty(200)))
 }
 
-fn end_access(
+fn of_access(
     parts: &Parts,
     authority: &Authority,
     token: &str,
     client: &str,
-) -> Result<Option<Ended>, NoAnswer> {
+) -> Result<Option<Ending>, NoAnswer> {
     let claims = match authority.claims(&parts.control, token, parts.clock.now()) {
         Ok(claims) if claims.client == client => claims,
         Ok(_) | Err(NoToken::Refused(_)) => return Ok(None),
@@ -64,44 +78,64 @@ fn end_access(
     };
     // What ended before, by itself or with what it hangs on, is not ended once more.
     let (workspace, sid) = (&claims.workspace, &claims.hangs_on);
-    match parts.control.standing(workspace, sid, &claims.id, claims.issued_at) {
-        Ok(_) | Err(StandingFault::Suspended) => {}
+    let credential = match parts.control.standing(workspace, sid, &claims.id, claims.issued_at) {
+        Ok(Standing { hold: Hold::Grant(grant), .. }) => grant.credential,
+        Ok(Standing { hold: Hold::Credential(credential), .. }) => credential.id,
+        Err(StandingFault::Suspended) => sid.clone(),
         Err(StandingFault::Control(_)) => return Err(unavailable().into()),
         Err(_) => return Ok(None),
-    }
-    let revoked = parts.control.revoke_token(&claims.id, claims.expires_at);
-    revoked.map_err(|_| unavailable())?;
-    Ok(Some(Ended {
-        workspace: claims.workspace.clone(),
+    };
+    Ok(Some(Ending {
+        workspace: workspace.clone(),
         principal: claims.subject.clone(),
-        what: "access_token",
+        credential,
+        what: What::Access { id: claims.id.clone(), expires_at: claims.expires_at },
     }))
 }
 
-fn end_refresh(parts: &Parts, token: &str, client: &str) -> Result<Option<Ended>, NoAnswer> {
-    let holder = parts.control.holder_of_refresh(token.as_bytes()).map_err(|_| unavailable())?;
-    let ended = parts.control.revoke_refresh(token.as_bytes(), client);
-    let ended = ended.map_err(|_| unavailable())?;
-    Ok(holder.filter(|_| ended).map(|holder| Ended {
+fn of_refresh(parts: &Parts, token: &str, client: &str) -> Result<Option<Ending>, NoAnswer> {
+    let holder = parts.control.revocable(token.as_bytes(), client).map_err(|_| unavailable())?;
+    Ok(holder.map(|holder| Ending {
         workspace: holder.tenant,
         principal: holder.principal,
-        what: "refresh_token",
+        credential: holder.credential,
+        what: What::Refresh,
     }))
 }
 
-/// The entry in the workspace's ledger, on disk before the answer leaves. What ended has ended, whether or not it can
-/// be written; who is told 503 asks again.
-fn record(parts: &Parts, client: &str, ended: &Ended) -> Result<(), NoAnswer> {
-    let arguments = json!({"token": ended.what, "client": client});
-    let trace = Trace {
-        tool: OPERATION,
-        principal: ended.principal.clone(),
-        arguments: hash_arguments(&json!({"tool": OPERATION, "arguments": arguments})),
-        decision: Decision::Allow,
-        rule: BY_SCOPE.to_owned(),
-        touched: Vec::new(),
-        outcome: Outcome::Done,
+/// Ends a token. Its entry is on disk before: what has ended once is not found again by whoever asks again, and would
+/// never have one.
+fn end(parts: &Parts, token: &str, client: &str, ending: &Ending) -> Result<(), NoAnswer> {
+    let tenant = parts.control.find_tenant(&ending.workspace).map_err(|_| unavailable())?;
+    // Of one that is deleted no token is good.
+    let Some(tenant) = tenant.filter(|it| it.state != TenantState::Deleted) else { return Ok(()) };
+    slow(parts, &tenant, &ending.credential)?;
+    let workspace = parts.tenants.open(&tenant.slug).map_err(|_| unavailable())?;
+    let recorded = workspace.audit.record(&ending.trace(client), true);
+    recorded.map_err(|_| unavailable())?;
+    let ended = match &ending.what {
+        What::Access { id, expires_at } => {
+            parts.control.revoke_token(&tenant.slug, id, *expires_at)
+        }
+        What::Refresh => parts.control.revoke_refresh(token.as_bytes(), client).map(drop),
     };
-    let workspace = parts.tenants.open(&ended.workspace).map_err(|_| unavailable())?;
-    workspace.audit.record(&trace, true).map(drop).map_err(|_| unavailable().into())
+    ended.map_err(|_| unavailable().into())
+}
+
+impl Ending {
+    fn trace(&self, client: &str) -> Trace {
+        let what = match self.what {
+            What::Access { .. } => "access_token",
+            What::Refresh => "refresh_token",
+        };
+        Trace {
+            tool: OPERATION,
+            principal: in_ledger(None, &self.principal),
+            arguments: hash_call(OPERATION, &json!({"token": what, "client": client})),
+            decision: Decision::Allow,
+            rule: BY_SCOPE.to_owned(),
+            touched: Vec::new(),
+            outcome: Outcome::Done,
+        }
+    }
 }

@@ -8,6 +8,8 @@ mod by_key;
 mod by_refresh;
 mod issue;
 
+pub(super) use issue::slow;
+
 use super::asker::NoAnswer;
 use super::error::{ErrorCode, OAuthError};
 use super::form::Form;

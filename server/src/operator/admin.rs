@@ -5,6 +5,7 @@
 //! act was sent.
 
 mod act;
+mod grants;
 mod keys;
 mod mails;
 mod plans;
@@ -21,7 +22,7 @@ use self::act::Act;
 use crate::app::{self, StartError};
 use crate::config::Config;
 use crate::control::{Control, ControlError, LISTED_MAX, Tenant, TenantState};
-use crate::govern::{Audit, Trace, hash_arguments};
+use crate::govern::{Audit, Trace, hash_call};
 use crate::names;
 use crate::net::Response;
 use crate::parts::{Caller, Parts};
@@ -169,7 +170,7 @@ impl Office<'_> {
         let trace = Trace {
             tool,
             principal: self.principal.to_owned(),
-            arguments: hash_arguments(&json!({"tool": tool, "arguments": arguments})),
+            arguments: hash_call(tool, arguments),
             decision: if is_refused { Decision::Deny } else { Decision::Allow },
             rule: BY_SCOPE.to_owned(),
             touched: Vec::new(),
@@ -193,7 +194,10 @@ impl Office<'_> {
             Act::TenantEmail(of) => self.email_tenant(&of),
             Act::TenantVerify(of) => self.verify_tenant(&of.slug),
             Act::KeyIssue(new) => self.issue_key(&new),
-            Act::KeyRotate(of) => self.rotate_key(&of.slug),
+            Act::KeyRotate(next) => self.rotate_key(&next),
+            Act::TenantEndTokens(of) => self.end_tokens(&of.slug),
+            Act::GrantList(of) => self.list_grants(&of.slug, of.after.as_deref()),
+            Act::GrantRevoke(of) => self.revoke_grant(&of.slug, &of.id),
             Act::KeyRevoke(of) => self.revoke_key(&of.slug, &of.id),
             Act::KeyList(of) => self.list_keys(&of.slug, of.after.as_deref()),
             Act::KeyRotateSigning(_) => self.rotate_signing(),
@@ -205,6 +209,10 @@ impl Office<'_> {
             Act::AnchorList(page) => self.list_anchors(page.after.as_deref()),
             Act::QuotaShow(of) => self.show_quota(&of.slug),
             Act::QuotaSet(of) => self.set_quota(&of.slug, of.calls),
+            Act::ClockAccept(_) => {
+                let before = self.control.accept_clock()?;
+                Ok(json!({"before": time(before), "now": time(self.control.now())}))
+            }
         }
     }
 

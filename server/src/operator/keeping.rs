@@ -21,8 +21,8 @@ use super::workspaces::{Opener, Others};
 use crate::app::{self, Kept, StartError};
 use crate::auth::{LOCAL_WORKSPACE, Signer};
 use crate::control::Control;
-use crate::data_dir::{CONTROL_FILE, tenant_dir};
-use crate::govern::{Audit, Rules, Trace, hash_arguments};
+use crate::data_dir::tenant_dir;
+use crate::govern::{Audit, Rules, Trace, hash_call};
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
 use crate::tenants::is_slug;
@@ -107,7 +107,7 @@ impl<'a> Keeper<'a> {
             rules: &parts.local.rules,
             caller,
             random: &*parts.random,
-            others: parts.data.join(CONTROL_FILE).exists().then_some(Others {
+            others: parts.control.exists().then_some(Others {
                 data: &parts.data,
                 control: &parts.control,
                 opener: Opener::Server(&parts.tenants),
@@ -136,9 +136,7 @@ impl<'a> Keeper<'a> {
         let trace = Trace {
             tool: note.operation,
             principal: self.caller.principal.clone(),
-            arguments: hash_arguments(
-                &json!({"tool": note.operation, "arguments": note.arguments}),
-            ),
+            arguments: hash_call(note.operation, note.arguments),
             decision: note.decision,
             rule: note.rule.to_owned(),
             touched: note.touched,
@@ -294,7 +292,7 @@ impl Alone {
             rules: &self.rules,
             caller: &self.caller,
             random: &SystemRandom,
-            others: self.data.join(CONTROL_FILE).exists().then_some(Others {
+            others: self.control.exists().then_some(Others {
                 data: &self.data,
                 control: &self.control,
                 opener: Opener::Alone,

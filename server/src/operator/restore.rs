@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::os::clock::{SystemClock, SystemRandom};
 use engine::os::disk::RealDisk;
 use engine::{CopyError, OpenError, Reader};
 use serde_json::{Value, json};
@@ -21,7 +22,8 @@ use super::keeping::KeepError;
 use super::known::Known;
 use super::told_disk::ToldDisk;
 use super::trusted::{FORMER_KEYS, verify_ledger, verify_ledger_in};
-use crate::data_dir::{RESTORING, check_restored, tenant_dir};
+use crate::control::Control;
+use crate::data_dir::{CONTROL_FILE, RESTORING, check_restored, tenant_dir};
 use crate::net::Cancel;
 use crate::tools::Progress;
 
@@ -31,8 +33,14 @@ const UNFINISHED: &str = ".restoring";
 const LOST_AND_FOUND: &str = "lost+found";
 const ANOTHER: &str = "use another backup";
 
-/// Restores the backup in `from` to `data`, which must not be there, or be empty.
-pub fn restore(from: &Path, data: &Path, progress: Progress<'_>) -> Result<Value, KeepError> {
+/// Restores the backup in `from` to `data`, which must not be there, or be empty. Whoever had signed in signs in
+/// again, unless `keeps_sign_ins` (BAK-11).
+pub fn restore(
+    from: &Path,
+    data: &Path,
+    keeps_sign_ins: bool,
+    progress: Progress<'_>,
+) -> Result<Value, KeepError> {
     let made = finished(from)?;
     let destination = Destination::of(data)?;
     let fresh = Fresh::create(&destination)?;
@@ -62,6 +70,7 @@ pub fn restore(from: &Path, data: &Path, progress: Progress<'_>) -> Result<Value
         })?;
     }
     let items = items_of(root)?;
+    let ended = if keeps_sign_ins { None } else { end_sign_ins(root)? };
     let failed = |why| KeepError::failed(why, "make sure that there is space, and try again");
     if !made.with_keys {
         // A new signing key is made at the first start; the old checkpoints keep their witness.
@@ -80,8 +89,22 @@ pub fn restore(from: &Path, data: &Path, progress: Progress<'_>) -> Result<Value
         "workspaces": made.parts.len() + 1,
         "data": data.to_str(), "seq": made.seq, "made_at": made.made_at, "files": count.0,
         "bytes": count.1, "items": items, "ledger_entries": report.entries,
-        "with_keys": made.with_keys, "missing": if made.with_keys { &[][..] } else { &KEY_FILES },
+        "sign_ins_ended": ended, "with_keys": made.with_keys,
+        "missing": if made.with_keys { &[][..] } else { &KEY_FILES },
     }))
+}
+
+/// Ends what was had by signing in. Gives in how many workspaces; `None` where there is no control store.
+fn end_sign_ins(root: &Path) -> Result<Option<usize>, KeepError> {
+    let file = root.join(CONTROL_FILE);
+    if !file.exists() {
+        return Ok(None);
+    }
+    let control = Control::open(&file, Arc::new(SystemClock), Arc::new(SystemRandom));
+    let ended = control.and_then(|control| control.end_sign_ins());
+    ended
+        .map(Some)
+        .map_err(|why| KeepError::failed(format!("the restored control store: {why}"), ANOTHER))
 }
 
 /// Notes the keys that signed a ledger before it was restored.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::bearer::{self, NoCaller};
 use super::cors::Origins;
-use super::{LOCAL, Refusal, route};
+use super::{LOCAL, Refusal, asks_from, route};
 use crate::auth::{Bearer, LOCAL_WORKSPACE, bearer_of};
 use crate::govern::identity::Turn;
 use crate::govern::plans::Plan;
@@ -170,7 +170,7 @@ fn unauthorized(parts: &Parts, takes_tokens: bool, was_sent: bool) -> Refusal {
 
 /// A wrong bearer. Whoever guesses too often is told to wait, and not whether this guess was wrong.
 fn wrong(parts: &Parts, call: &Call, takes_tokens: bool) -> Refusal {
-    let (peer, now) = (call.peer.ip(), Instant::now());
+    let (peer, now) = (asks_from(parts, call), Instant::now());
     let budget = parts.guesses.check(peer, None, now);
     parts.guesses.failed(peer, None, now);
     match budget {

@@ -170,6 +170,8 @@ fn of_credential(parts: &Parts, fault: CredentialFault) -> NoCaller {
     match fault {
         CredentialFault::Suspended => NoCaller::Suspended,
         CredentialFault::Control(error) if error.is_fault() => unavailable(parts, &error),
-        _ => NoCaller::Wrong,
+        CredentialFault::Unknown => NoCaller::Wrong,
+        // One of ours that is over is no guess (GOV-04): whoever has it has to learn that it is.
+        _ => NoCaller::Ended,
     }
 }

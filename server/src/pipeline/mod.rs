@@ -7,6 +7,7 @@
 mod authenticate;
 mod bearer;
 mod cors;
+mod forwarded;
 mod legacy;
 mod meters;
 pub mod refusal;
@@ -31,6 +32,8 @@ use crate::rest;
 
 pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
 pub use cors::{NotAnOrigin, Origin, Origins};
+pub use forwarded::FORWARDED_MAX;
+pub(crate) use forwarded::asks_from;
 pub(crate) use legacy::name_of;
 pub use refusal::Refusal;
 pub use route::{On, ROUTES, Route, Target};

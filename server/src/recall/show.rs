@@ -11,6 +11,9 @@ use crate::names;
 /// What stands in place of a redacted text.
 const REDACTED: &str = "[redacted by policy]";
 
+/// Begins the refs that the service gives its own records, which are nothing for callers (REC-07).
+pub(crate) const OWN_REFS: &str = "recalld:";
+
 /// Whether the caller may know that an item is there.
 pub type Knows<'a> = &'a dyn Fn(&ItemView<'_>) -> bool;
 
@@ -48,11 +51,11 @@ fn fields(
     let redacted = verdict != Verdict::Allow;
     let mut shown = Map::new();
     shown.insert("id".into(), names::of_item(&item).into());
-    if let Some(reference) = item.reference {
+    if let Some(reference) = item.reference.filter(|reference| !reference.starts_with(OWN_REFS)) {
         shown.insert("ref".into(), reference.into());
     }
     shown.insert("kind".into(), item.kind.into());
-    shown.insert("title".into(), if redacted { REDACTED } else { item.title }.into());
+    shown.insert("title".into(), title(&item, verdict).into());
     shown.insert("text".into(), if redacted { REDACTED } else { item.text }.into());
     shown.insert("modality".into(), item.modality.into());
     shown.insert("tags".into(), if redacted { json!([]) } else { json!(item.tags) });
@@ -74,6 +77,11 @@ fn fields(
     shown.insert("policy".into(), policy(&item));
     shown.insert("content_sha256".into(), hex(&content_sha256(&item, verdict)).into());
     Ok(shown)
+}
+
+/// An item's title as it is shown.
+pub fn title<'a>(item: &ItemView<'a>, verdict: Verdict) -> &'a str {
+    if verdict == Verdict::Allow { item.title } else { REDACTED }
 }
 
 /// The SHA-256 of an item's text as it is shown. That of a hidden text would tell whoever guesses it

@@ -128,11 +128,16 @@ impl Door {
     }
 }
 
-/// The last checkpoint of a workspace's ledger, and where the next ones are kept.
+/// The last checkpoint of a workspace's ledger, and where the next ones are kept: nowhere for as long as there is no
+/// control store, which those make who need it.
 pub(crate) fn anchoring(control: &Arc<Control>, name: &str) -> Result<Anchoring, ControlError> {
-    let last = control.find_anchor(name)?.map(|last| Anchor { seq: last.seq, head: last.head });
+    let last = if control.exists() { control.find_anchor(name)? } else { None };
+    let last = last.map(|last| Anchor { seq: last.seq, head: last.head });
     let (control, name) = (Arc::clone(control), name.to_owned());
     let keep = move |Anchor { seq, head }: Anchor| {
+        if !control.exists() {
+            return;
+        }
         let at = control.now();
         if let Err(why) = control.put_anchor(&name, &LastCheckpoint { seq, head, at }) {
             let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];

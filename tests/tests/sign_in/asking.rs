@@ -3,7 +3,9 @@
 use server::oauth::FORM_BYTES_MAX;
 use tests::wire::Ask;
 
-use super::house::{CHALLENGE, Fields, House, Person, REDIRECT, Sent, VERIFIER, encoded, problem};
+use super::house::{
+    CHALLENGE, Fields, House, Person, REDIRECT, Sent, VERIFIER, check_page, encoded, problem,
+};
 
 const UNKNOWN_CLIENT: &str = "This application is not known here";
 const UNKNOWN_REDIRECT: &str = "This application asks for its answer at a place it never named";
@@ -141,9 +143,66 @@ fn a_program_of_this_machine_takes_what_port_is_free_and_nothing_else() {
     assert_eq!(sent.to, at);
 }
 
+/// Somebody signs in by the client, so that it is no stranger's any more.
+fn signed_in_by(house: &House) {
+    let mut person = Person::new(house);
+    let fields = person.form(&[]);
+    let sent = Sent::of(&person.send(&fields.allowing("acme", &house.once())));
+    assert!(sent.get("code").is_some());
+}
+
+#[test]
+fn nobody_is_sent_to_a_strangers_address_before_a_person_decides() {
+    let house = House::new();
+    let stranger = house.register("Phisher", &["https://evil.example/?a=1", "com.evil.app:/cb"]);
+    let ask = |redirect: &str| {
+        let query = house.query(&[
+            ("client_id", &stranger),
+            ("redirect_uri", redirect),
+            ("scope", "<b>call +1 555</b>"),
+        ]);
+        Person::new(&house).visit(&query)
+    };
+    for (redirect, place) in
+        [("https://evil.example/?a=1", "evil.example"), ("com.evil.app:/cb", "com.evil.app")]
+    {
+        let answer = ask(redirect);
+        let text = answer.text();
+        assert_eq!((answer.status, answer.header("location")), (400, None), "{text}");
+        check_page(&answer);
+        let heading = "<h1>This application asked in a way that is not taken</h1>";
+        assert!(text.contains(heading) && text.contains("<code>invalid_scope</code>"), "{text}");
+        assert!(text.contains(&format!(">Return to {place}</a>")), "{text}");
+        assert!(!text.contains("555") || !text.contains("<b>"), "{text}");
+        assert!(answer.header("set-cookie").is_none());
+        // Whoever goes there brings all that the client has to know.
+        let href = text.split("href=\"").nth(2).unwrap().split('"').next().unwrap();
+        let href = href.replace("&amp;", "&");
+        let (to, told) = href.split_once("error=invalid_scope").unwrap();
+        assert!(to.starts_with(redirect), "{href}");
+        assert!(told.contains("state=of+the+client") && told.contains("iss=http"), "{href}");
+    }
+    // What the person decided goes there, be it a refusal.
+    let mut person = Person::new(&house);
+    let to = [("client_id", &*stranger), ("redirect_uri", "https://evil.example/?a=1")];
+    let fields = person.form(&to);
+    let answer = person.send(&fields.with("decision", "refuse"));
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    // A program of this machine has its answer at once, and so has a client that was signed in by.
+    let local = house.register("Editor", &["http://127.0.0.1:3000/cb"]);
+    let at = [("client_id", &*local), ("redirect_uri", "http://127.0.0.1:49152/cb")];
+    let query = format!("{}&scope=root", house.query(&at));
+    assert_eq!(Sent::of(&person.visit(&query)).get("error"), Some("invalid_scope"));
+    assert_eq!(person.visit(&house.query(&[("scope", "root")])).status, 400);
+    signed_in_by(&house);
+    let answer = person.visit(&house.query(&[("scope", "root")]));
+    assert_eq!(Sent::error(&answer, &house), "invalid_scope");
+}
+
 #[test]
 fn all_else_that_is_wrong_is_told_to_the_client() {
     let house = House::new();
+    signed_in_by(&house);
     let with = |name: &str, value: &str| house.query(&[(name, value)]);
     let twice = |name: &str| format!("{}&{name}=a&{name}=b", house.query(&[(name, "")]));
     let other = format!("{}/other", house.issuer);

@@ -10,7 +10,7 @@ use crate::pages::{page, root, server_source};
 use crate::tables::{table, value};
 
 /// Folders and files whose bounds the page has.
-const ROOMS: [&str; 24] = [
+const ROOMS: [&str; 26] = [
     "encoder/kernels/src/questions.rs",
     "encoder/kernels/src/team.rs",
     "engine/src/index",
@@ -28,10 +28,12 @@ const ROOMS: [&str; 24] = [
     "server/src/govern/identity.rs",
     "server/src/govern/judged.rs",
     "server/src/govern/meter.rs",
+    "server/src/govern/meter/settling.rs",
     "server/src/govern/plans.rs",
     "server/src/govern/rate.rs",
     "server/src/govern/rules.rs",
     "server/src/govern/rules_file.rs",
+    "server/src/pipeline/forwarded.rs",
     "server/src/recall",
     "server/src/tools/recall.rs",
     "server/src/tools/recall_text.rs",
@@ -51,7 +53,7 @@ const STEPS: &str = "_TOGETHER";
 
 /// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, sizes, units, and how alike is
 /// alike.
-const NO_BOUNDS: [&str; 25] = [
+const NO_BOUNDS: [&str; 26] = [
     "BEST",
     "BITS",
     "COUNTS_BYTES",
@@ -64,6 +66,7 @@ const NO_BOUNDS: [&str; 25] = [
     "HEADER_BYTES",
     "ITEMS",
     "NAME_BYTES_MIN",
+    "NETWORK_BYTES",
     "PIECE_BYTES",
     "PLACES_EACH",
     "POINTED_BYTES_MIN",

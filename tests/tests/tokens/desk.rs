@@ -12,9 +12,9 @@ use tests::wire::{self, Answer, Ask};
 
 /// RFC 7636, appendix B.
 pub(super) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+pub(super) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 pub(super) const REDIRECT: &str = "https://notebook.example/callback";
-const ISSUER: &str = "https://recall.example";
+pub(super) const ISSUER: &str = "https://recall.example";
 pub(super) const RESOURCE: &str = "https://recall.example/mcp";
 
 /// Before the server has the data.
@@ -53,7 +53,11 @@ impl Room {
     }
 
     pub(super) fn code_of(&self, tenant: &str, client: &Client) -> String {
-        let key = self.house.issue(tenant, Kind::Once, Some("ada"), &SCOPES);
+        self.code_by(tenant, &self.house.issue(tenant, Kind::Once, Some("ada"), &SCOPES), client)
+    }
+
+    /// A code for a client, by a key.
+    pub(super) fn code_by(&self, tenant: &str, key: &str, client: &Client) -> String {
         let request = CodeRequest {
             tenant,
             key: key.as_bytes(),
@@ -75,6 +79,13 @@ impl Room {
         let (service, scratch) = self.house.serve(&[&["--public-url", ISSUER], arguments].concat());
         Desk { service, _scratch: scratch }
     }
+
+    /// On a disk that can be made full.
+    pub(super) fn serve_on_a_small_disk(self) -> Desk {
+        let served = self.house.serve_on_a_small_disk(&["--public-url", ISSUER]);
+        let (service, scratch) = served.into_parts();
+        Desk { service, _scratch: scratch }
+    }
 }
 
 /// A server.
@@ -84,6 +95,14 @@ pub(super) struct Desk {
 }
 
 impl Desk {
+    /// The server ends, and another one is started on its data.
+    pub(super) fn again(self) -> Self {
+        let data = self.service.data().to_owned();
+        assert!(self.service.terminate().success());
+        let arguments = ["--hosted", "127.0.0.1:0", "--public-url", ISSUER];
+        Self { service: Service::start(&data, &arguments), _scratch: self._scratch }
+    }
+
     pub(super) fn post(
         &self,
         path: &str,
@@ -154,7 +173,7 @@ pub(super) fn basic(id: &str, secret: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
 }
 
-fn form(fields: &[(&str, &str)]) -> String {
+pub(super) fn form(fields: &[(&str, &str)]) -> String {
     let encoded =
         |text: &str| -> String {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);

@@ -1,10 +1,12 @@
 //! Revocation (RFC 7009): a client ends its own tokens, and learns nothing of others'.
 
+use serde_json::json;
 use server::control::Kind;
 use tests::house::SCOPES;
+use tests::service::{run, run_json};
 use tests::wire::Answer;
 
-use crate::desk::{Client, Desk, RESOURCE, Room, bad, basic, refusal, shown, tokens};
+use crate::desk::{Client, Desk, RESOURCE, Room, bad, basic, given, refusal, shown, tokens};
 
 fn revoke(desk: &Desk, client: &Client, token: &str) -> Answer {
     let fields = [&[("token", token)], &*shown(client)].concat();
@@ -41,6 +43,42 @@ fn a_client_ends_its_own_tokens_and_nobody_elses() {
     assert_eq!(desk.opens(&first), 401);
     assert_eq!(refusal(&desk.refresh(&client, &first_refresh, &[])), bad("invalid_grant"));
     assert_eq!(desk.outcomes("oauth/revoke"), ["done", "done"], "one for each that ended");
+}
+
+#[test]
+fn the_operator_ends_what_was_granted_and_what_is_out() {
+    let room = Room::new();
+    let client = room.client("none");
+    let codes = [room.code(&client), room.code(&client)];
+    let desk = room.serve();
+    let data = desk.service.data();
+    let [(first, first_refresh), (second, second_refresh)] =
+        codes.map(|code| tokens(&desk.redeem(&client, &code)));
+    let listed = || run_json(data, &["grant", "list", "acme"])["grants"].clone();
+    let grants = listed();
+    assert_eq!(grants.as_array().unwrap().len(), 2, "{grants}");
+    assert_eq!(
+        (&grants[0]["principal"], &grants[0]["client"]),
+        (&json!("user:ada"), &json!(client.id))
+    );
+    let id = grants[0]["id"].as_str().unwrap();
+    let revoked = run_json(data, &["grant", "revoke", "acme", id]);
+    assert!(revoked["revoked_at"].is_string(), "{revoked}");
+    let open = [&first, &second].map(|token| desk.opens(token));
+    assert!(open == [401, 200] || open == [200, 401], "one of the two: {open:?}");
+    let (left, left_refresh, gone) = match open {
+        [401, _] => (second, second_refresh, first_refresh),
+        _ => (first, first_refresh, second_refresh),
+    };
+    assert_eq!(refusal(&desk.refresh(&client, &gone, &[])), bad("invalid_grant"));
+    // All that is out, and nothing that is behind it.
+    run_json(data, &["tenant", "end-tokens", "acme"]);
+    assert_eq!(desk.opens(&left), 401);
+    given(&desk.refresh(&client, &left_refresh, &[]));
+    let none = run(data, &["grant", "revoke", "acme", "g0"]);
+    assert_eq!(none.status.code(), Some(1), "{}", String::from_utf8_lossy(&none.stderr));
+    let audited = run(data, &["ledger", "show", "--json", "--tool", "recalld grant revoke"]);
+    assert_eq!(String::from_utf8(audited.stdout).unwrap().lines().count(), 2);
 }
 
 #[test]

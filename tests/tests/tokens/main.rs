@@ -5,6 +5,9 @@
 
 mod desk;
 mod ending;
+mod faults;
+mod forged;
 mod redeeming;
 mod refreshing;
 mod registering;
+mod rotating;

@@ -49,22 +49,27 @@ fn one_that_was_used_before_ends_the_family_with_the_tokens_that_are_out() {
 }
 
 #[test]
-fn of_fifty_who_refresh_at_once_one_wins_at_most() {
+fn of_fifty_who_refresh_at_once_one_wins_and_its_grant_ends_by_the_others() {
     let room = Room::new();
     let client = room.client("none");
     let code = room.code(&client);
     let desk = room.serve();
     let (_, token) = tokens(&desk.redeem(&client, &code));
     let start = Barrier::new(50);
-    let won = thread::scope(|scope| {
+    let answers: Vec<_> = thread::scope(|scope| {
         let one = || {
             start.wait();
-            desk.refresh(&client, &token, &[]).status == 200
+            desk.refresh(&client, &token, &[])
         };
         let all: Vec<_> = (0..50).map(|_| scope.spawn(one)).collect();
-        all.into_iter().map(|one| one.join().unwrap()).filter(|&won| won).count()
+        all.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    assert_eq!(won, 1);
+    let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|one| one.status == 200);
+    assert_eq!(won.len(), 1);
+    assert!(lost.iter().all(|answer| refusal(answer) == bad("invalid_grant")));
+    let (access, next) = tokens(&won[0]);
+    assert_eq!(desk.opens(&access), 401, "somebody else has the token too");
+    assert_eq!(refusal(&desk.refresh(&client, &next, &[])), bad("invalid_grant"));
 }
 
 #[test]

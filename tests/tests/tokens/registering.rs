@@ -1,6 +1,8 @@
 //! Dynamic registration (RFC 7591).
 
 use serde_json::{Value, json};
+use server::control::Kind;
+use tests::house::SCOPES;
 use tests::wire::{self, Answer, Ask};
 
 use crate::desk::{Desk, REDIRECT, Room};
@@ -35,8 +37,13 @@ fn a_client_is_told_what_it_was_taken_as() {
     );
     assert!(bare["client_secret"].as_str().unwrap().starts_with("recalld_client_"), "{bare}");
     assert_ne!(bare["client_id"], body["client_id"]);
+    // What it is granted, whatever it named.
+    assert_eq!(bare["grant_types"], json!(["authorization_code", "refresh_token"]));
+    let few = json!({"redirect_uris": [REDIRECT], "grant_types": ["authorization_code"]});
+    let few = register(&desk, &few).json();
+    assert_eq!(few["grant_types"], bare["grant_types"]);
     let listed = tests::service::run_json(desk.service.data(), &["client", "list"]);
-    assert_eq!(listed["clients"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["clients"].as_array().unwrap().len(), 3);
     let preflight = Ask::new("OPTIONS", "/register").headers(&[
         ("Origin", "https://app.example"),
         ("Access-Control-Request-Method", "POST"),
@@ -106,4 +113,52 @@ fn who_registers_without_end_has_to_wait() {
     let refused = register(&desk, &json!({"redirect_uris": [REDIRECT]}));
     assert_eq!(refused.status, 429);
     assert!(refused.header("Retry-After").is_some());
+}
+
+#[test]
+fn a_client_is_no_workspace() {
+    let room = Room::new();
+    let (public, private) = (room.client("none"), room.client("client_secret_post"));
+    let key = room.house.issue("acme", Kind::Workspace, None, &SCOPES);
+    let desk = room.serve();
+    let ask = |id: &str, secret: Option<&str>| {
+        let mut fields = vec![("grant_type", "client_credentials"), ("client_id", id)];
+        fields.extend(secret.map(|secret| ("client_secret", secret)));
+        let answer = desk.token(&fields);
+        (answer.status, answer.json()["error"].as_str().unwrap_or_default().to_owned())
+    };
+    let unauthorized = (400, "unauthorized_client".to_owned());
+    // However often: it is no guess.
+    for _ in 0..8 {
+        assert_eq!(ask(&public.id, None), unauthorized);
+        assert_eq!(ask(&private.id, private.secret.as_deref()), unauthorized);
+        assert_eq!(ask("https://notebook.example/client.json", None), unauthorized);
+    }
+    assert_eq!(ask("acme", Some(&key)), (200, String::new()));
+    let invalid = (401, "invalid_client".to_owned());
+    assert_eq!(ask(&private.id, Some("recalld_client_wrong")), invalid);
+    assert_eq!(ask(&private.id, None), invalid);
+    assert_eq!(ask("c00000000000000000000000000000000", None), invalid);
+}
+
+#[test]
+fn behind_a_gateway_each_client_has_its_own_share() {
+    let room = Room::new();
+    let folder = tempfile::tempdir().unwrap();
+    let settings = folder.path().join("recalld.toml");
+    std::fs::write(&settings, "[hosted]\ntrusted_proxies = [\"127.0.0.0/8\"]\n").unwrap();
+    let desk = room.serve_with(&["--config", settings.to_str().unwrap()]);
+    let status = |fields: &[(&str, &str)]| {
+        let ask = Ask::post("/register", &json!({"redirect_uris": [REDIRECT]})).headers(fields);
+        wire::ask(desk.service.hosted(), &ask).status
+    };
+    let from = |address: &str| status(&[("X-Forwarded-For", address)]);
+    let until_refused = (0..200).position(|_| from("198.51.100.1") == 429).unwrap();
+    assert!((60..200).contains(&until_refused), "{until_refused}");
+    // What a client wrote before the gateway added its address is nothing.
+    assert_eq!(from("203.0.113.9, 198.51.100.1"), 429);
+    assert_eq!(from("127.0.0.1, 198.51.100.1"), 429);
+    assert_eq!(from("198.51.100.1, 203.0.113.9"), 201);
+    assert_eq!(status(&[("Forwarded", "for=198.51.100.1")]), 429);
+    assert_eq!(status(&[]), 201);
 }

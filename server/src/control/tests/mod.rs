@@ -1,5 +1,6 @@
 //! The control store before a clock that stands still, on files and on storage that fails.
 
+mod clock;
 mod crossing;
 mod faults;
 mod tenants;
@@ -77,6 +78,16 @@ impl Ground {
 
     pub(super) fn path(&self) -> PathBuf {
         self.folder.path().join("control.redb")
+    }
+
+    /// The same file, opened anew when somebody first needs it, which is `by`.
+    pub(super) fn reopened_by(self, by: impl FnOnce(&Control)) -> Self {
+        let Self { folder, clock, random, control } = self;
+        drop(control);
+        let control =
+            Control::at(&folder.path().join("control.redb"), clock.clone(), random.clone());
+        by(&control);
+        Self { folder, clock, random, control }
     }
 
     /// The same file, opened anew.

@@ -150,7 +150,8 @@ fn of_fifty_who_redeem_a_code_at_once_one_wins() {
     let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     let replayed =
         outcomes.iter().filter(|outcome| **outcome == Err(RedeemError::Replayed)).count();
-    assert_eq!((won, replayed), (1, 49), "{outcomes:?}");
+    // Once the grant is over there is nothing more to end.
+    assert_eq!((won, replayed), (1, 1), "{outcomes:?}");
     let grants = control.grants("acme", None, 10).unwrap();
     assert_eq!(grants.len(), 1);
     assert!(grants[0].revoked_at.is_some(), "the replays revoked it");
@@ -283,7 +284,7 @@ fn a_token_stands_until_any_of_its_reasons_falls() {
     assert_eq!((ask(&grant, "a", START), ask(&key, "b", START)), (Ok(()), Ok(())));
     assert_eq!(control.standing("nobody", &key, "b", START).unwrap_err(), StandingFault::Unknown);
     assert_eq!(ask("k00", "b", START), Err(StandingFault::NoHold));
-    control.revoke_token("a", START + 3_600).unwrap();
+    control.revoke_token("acme", "a", START + 3_600).unwrap();
     assert_eq!(
         (ask(&grant, "a", START), ask(&grant, "b", START)),
         (Err(StandingFault::Revoked), Ok(()))
@@ -348,6 +349,55 @@ fn clients_that_nobody_uses_go_after_a_day_and_an_address_stays_out_for_good() {
 }
 
 #[test]
+fn a_new_client_drives_out_the_oldest_that_nobody_signed_in_by() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let uris = vec![REDIRECT.to_owned()];
+    let new = NewClient { name: "", redirect_uris: &uris, auth_method: "none" };
+    let registered = || control.register_within(&new, &Prefix::default(), 6).map(|made| made.0.id);
+    let is_known = |id: &str| control.find_client(id).is_ok();
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        clients.push(registered().unwrap());
+        ground.clock.pass(1);
+    }
+    let [signed_in, redeemed, revoked, unused @ ..] = &clients[..] else { panic!() };
+    // Who has a code has signed in, though it is not redeemed yet.
+    let given = code(control, "acme", signed_in);
+    sign_in(control, "acme", redeemed);
+    control.revoke_client(revoked).unwrap();
+    // What else ends in between is passed over.
+    (0..20).for_each(|number| {
+        control.revoke_token("acme", &format!("jti{number}"), START + 40_000 + number).unwrap();
+    });
+    let mut latest = Vec::new();
+    for old in unused {
+        assert!(is_known(old));
+        latest.push(registered().unwrap());
+        assert!(!is_known(old), "the oldest goes");
+        ground.clock.pass(1);
+    }
+    assert!(latest.iter().all(|id| is_known(id)));
+    assert!(redeem(control, &given, signed_in).is_ok());
+    assert!(is_known(redeemed));
+    assert_eq!(control.find_client(revoked).unwrap_err(), ClientFault::Revoked);
+    // Also where the clock was set back meanwhile.
+    ground.clock.pass(-50);
+    let early = registered().unwrap();
+    let next = registered().unwrap();
+    assert!(!is_known(&early) && is_known(&next), "it ends first");
+    for id in [&latest[1], &latest[2], &next] {
+        sign_in(control, "acme", id);
+    }
+    let Err(ControlError::Refused { field, .. }) = registered() else { panic!("all are used") };
+    assert_eq!(field, "clients");
+    // Nor does one make room that is about to be over.
+    ground.clock.pass(399 * 24 * 3_600);
+    assert!(registered().is_err());
+}
+
+#[test]
 fn a_client_with_a_secret_is_known_by_it() {
     let ground = Ground::new();
     let uris = vec![REDIRECT.to_owned()];
@@ -378,14 +428,32 @@ fn a_new_key_signs_and_the_old_one_stays_until_its_tokens_are_over() {
     assert_eq!((first.len(), seeds()), (1, first.clone()));
     ground.clock.pass(1);
     let rotated = control.rotate_token_key(3_600).unwrap();
-    assert_eq!((rotated.len(), *rotated[1].seed.expose()), (2, first[0]));
-    assert_ne!(*rotated[0].seed.expose(), first[0]);
-    ground.clock.pass(3_600);
+    assert_eq!((rotated.len(), *rotated[0].seed.expose()), (2, first[0]), "the old one signs");
+    let new = *rotated[1].seed.expose();
+    assert_ne!(new, first[0]);
+    // Whoever keeps the published keys for five minutes has it before it signs.
+    ground.clock.pass(359);
+    assert_eq!(seeds(), [first[0], new]);
+    ground.clock.pass(1);
+    assert_eq!(seeds(), [new, first[0]]);
+    ground.clock.pass(3_600 + 119);
     assert_eq!(seeds().len(), 2);
-    ground.clock.pass(60);
-    assert_eq!(seeds(), [*rotated[0].seed.expose()]);
+    ground.clock.pass(1);
+    assert_eq!(seeds(), [new]);
     assert_eq!(control.sweep().unwrap(), 1);
-    assert_eq!(seeds(), [*rotated[0].seed.expose()]);
+    assert_eq!(seeds(), [new]);
+    // Changed twice in a row, each is published before it signs.
+    control.rotate_token_key(3_600).unwrap();
+    ground.clock.pass(100);
+    let twice = control.rotate_token_key(3_600).unwrap();
+    assert_eq!((twice.len(), *twice[0].seed.expose()), (3, new));
+    ground.clock.pass(260);
+    let (second, third) = (*twice[2].seed.expose(), *twice[1].seed.expose());
+    assert_eq!(seeds(), [second, third, new]);
+    ground.clock.pass(100);
+    assert_eq!(seeds(), [third, second, new]);
+    ground.clock.pass(2 * 3_600);
+    control.sweep().unwrap();
     for _ in 1..KEYS_PUBLISHED_MAX {
         control.rotate_token_key(3_600).unwrap();
     }
@@ -416,11 +484,13 @@ fn what_is_over_is_removed_in_steps_and_nothing_else() {
     let client = register(control);
     let kept = issue(control, "acme", Kind::User);
     for number in 0..SWEPT_TOGETHER_MAX {
-        control.revoke_token(&format!("jti{number}"), START + 60).unwrap();
+        control.revoke_token("acme", &format!("jti{number}"), START + 60).unwrap();
     }
     let grant = sign_in(control, "acme", &client).grant;
     assert_eq!(control.sweep().unwrap(), 0);
     ground.clock.pass(60);
+    assert_eq!(control.sweep().unwrap(), 0, "a clock may go back a little");
+    ground.clock.pass(300);
     assert_eq!(control.sweep().unwrap(), SWEPT_TOGETHER_MAX);
     assert_eq!(control.sweep().unwrap(), 0);
     assert!(control.standing("acme", &grant.id, "jti0", START).is_ok());
@@ -432,4 +502,77 @@ fn what_is_over_is_removed_in_steps_and_nothing_else() {
     assert_eq!(left.map(rows), [0, 0, 0, 0, 1, 1, 1]);
     assert!(control.find_credential(kept.secret.expose().as_bytes(), &[Kind::User]).is_ok());
     assert_eq!(rows("expiries"), 1, "the client, which was used");
+}
+
+#[test]
+fn after_a_restore_whoever_had_signed_in_signs_in_again() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    let client = register(control);
+    for slug in ["acme", "globex", "gone"] {
+        make_tenant(control, slug);
+    }
+    let (one, two) = (sign_in(control, "acme", &client), sign_in(control, "globex", &client));
+    let (waiting, kept) =
+        (issue(control, "acme", Kind::Once), issue(control, "acme", Kind::Bearer));
+    control.delete_tenant("gone").unwrap();
+    ground.clock.pass(5);
+    assert_eq!(control.end_sign_ins(), Ok(2));
+    for (slug, signed) in [("acme", one), ("globex", two)] {
+        let refreshed = control.refresh(signed.refresh.expose().as_bytes(), &client, None, None);
+        assert_eq!(refreshed.map(|_| ()), Err(RefreshError::Revoked), "{slug}");
+        let stands = control.standing(slug, &signed.grant.id, "jti", START + 5);
+        assert_eq!(stands.unwrap_err(), StandingFault::TooOld, "{slug}");
+    }
+    let find = |key: &Issued| {
+        control.find_credential(key.secret.expose().as_bytes(), &[Kind::Once, Kind::Bearer])
+    };
+    assert_eq!(find(&waiting).unwrap_err(), CredentialFault::Revoked);
+    assert!(find(&kept).is_ok());
+    assert!(sign_in(control, "acme", &client).grant.is_good(START + 6));
+}
+
+#[test]
+fn what_was_granted_for_a_key_that_is_forgotten_can_be_ended() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    const DAY: i64 = 24 * 3_600;
+    make_tenant(control, "acme");
+    let client = register(control);
+    let signed = sign_in(control, "acme", &client);
+    let key = signed.grant.credential.clone();
+    ground.clock.pass(29 * DAY);
+    let next = control.refresh(signed.refresh.expose().as_bytes(), &client, None, None).unwrap();
+    ground.clock.pass(2 * DAY);
+    while control.sweep().unwrap() > 0 {}
+    assert!(control.revoke_credential("acme", &key).is_err(), "its record is gone");
+    assert_eq!(control.end_grants_of("acme", "k00"), Ok(0));
+    assert_eq!(control.end_grants_of("acme", &key), Ok(1));
+    let refused = control.refresh(next.refresh.expose().as_bytes(), &client, None, None);
+    assert_eq!(refused.map(|_| ()), Err(RefreshError::Revoked));
+}
+
+#[test]
+fn a_key_that_is_the_first_of_all_signs_at_once() {
+    let ground = Ground::new();
+    let made = ground.control.rotate_token_key(3_600).unwrap();
+    assert_eq!((made.len(), made[0].signs_from), (1, START));
+    let known = ground.control.token_keys().unwrap();
+    assert_eq!((known.len(), known[0].seed.expose()), (1, made[0].seed.expose()));
+}
+
+#[test]
+fn an_act_of_many_records_leaves_the_file_as_the_next_one_finds_it() {
+    let ground = Ground::new();
+    let revoke = |change: &table::Change<'_>, number: u64| {
+        let revoked = serde_json::json!({"expires_at": START + 60 + number}).to_string();
+        let revoked: standing::Revoked = serde_json::from_str(&revoked).unwrap();
+        change.put(format!("jti{number}").as_bytes(), &revoked)
+    };
+    let many = ground.control.write(|change| (0..10_000).try_for_each(|at| revoke(change, at)));
+    assert_eq!(many, Ok(()));
+    for act in 0..50 {
+        assert_eq!(ground.control.ready(), Ok(()), "{act}");
+        assert_eq!(ground.control.write(|change| revoke(change, 20_000 + act)), Ok(()), "{act}");
+    }
 }

@@ -166,6 +166,24 @@ fn a_record_that_cannot_be_written_stops_its_own_workspace_alone() {
 }
 
 #[test]
+fn one_record_among_many_that_cannot_be_written_is_found_and_all_others_are_written() {
+    let record = Record::at(NOVEMBER);
+    let meter = meter(&record);
+    let slugs: Vec<String> = (0..1_000).map(|number| format!("w{number}")).collect();
+    let call = |slug: &str| meter.reserve(slug, Some(100), NOW).map(Reservation::commit);
+    slugs.iter().for_each(|slug| call(slug).unwrap());
+    *record.broken.lock().unwrap() = Some("w500".to_owned());
+    assert!(meter.flush(NOW).is_err());
+    let written = slugs.iter().filter(|slug| record.used(slug, "2026-11") == 1);
+    assert_eq!(written.count(), 999);
+    assert!(is_unavailable(&call("w500")));
+    assert!(slugs.iter().filter(|slug| *slug != "w500").all(|slug| call(slug).is_ok()));
+    *record.broken.lock().unwrap() = None;
+    meter.flush(NOW).unwrap();
+    assert_eq!((record.used("w500", "2026-11"), call("w500")), (1, Ok(())));
+}
+
+#[test]
 fn that_a_quota_is_used_up_is_remembered_over_a_write() {
     let record = Record::at(NOVEMBER);
     let meter = meter(&record);

@@ -2,8 +2,8 @@
 
 use crate::limits::RETRY_AFTER_SECONDS;
 use crate::net::Response;
-use crate::oauth::error::OAuthError;
-use crate::oauth::pages::{Problem, problem};
+use crate::oauth::error::{ErrorCode, OAuthError};
+use crate::oauth::pages::{Destination, Problem, Returning, problem, returning};
 use crate::oauth::redirect::Redirect;
 
 /// Where a client has its answer, and what it wants to read there. Only of a client and a redirect URI that are known
@@ -21,6 +21,15 @@ pub(super) enum Refused {
     OnPage(Problem),
     /// To the client, by this address.
     ToClient(String),
+    /// To the client, if the person who sees the page goes there.
+    ByPerson(ByPerson),
+}
+
+/// What a client is told by whoever follows the link.
+pub(super) struct ByPerson {
+    address: String,
+    destination: Destination,
+    error: ErrorCode,
 }
 
 impl From<Problem> for Refused {
@@ -35,6 +44,9 @@ impl Refused {
         match self {
             Self::OnPage(which) => problem(which),
             Self::ToClient(address) => see(address),
+            Self::ByPerson(ByPerson { address, destination, error }) => {
+                returning(&Returning { destination: &destination, address: &address, error })
+            }
         }
     }
 }
@@ -47,7 +59,22 @@ impl Back {
 
     /// That the client is told of an error.
     pub(super) fn refused(&self, error: &OAuthError, issuer: &str) -> Refused {
-        Refused::ToClient(self.redirect.with_error(error, self.state.as_deref(), issuer))
+        Refused::ToClient(self.told(error, issuer))
+    }
+
+    /// The same where nobody decided anything yet, of a client that may be a stranger's: only a person goes there.
+    pub(super) fn offered(
+        &self,
+        error: &OAuthError,
+        issuer: &str,
+        destination: Destination,
+    ) -> Refused {
+        let (address, error) = (self.told(error, issuer), error.code());
+        Refused::ByPerson(ByPerson { address, destination, error })
+    }
+
+    fn told(&self, error: &OAuthError, issuer: &str) -> String {
+        self.redirect.with_error(error, self.state.as_deref(), issuer)
     }
 }
 

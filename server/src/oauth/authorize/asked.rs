@@ -3,6 +3,8 @@
 //! Owns the order: first who asks and where the answer goes, which are told on a page where they are wrong, since
 //! nobody may be sent to an address that its client never named; then all else, which the client is told.
 
+use std::net::IpAddr;
+
 use super::answer::{Back, Refused, unavailable};
 use crate::authority::Authority;
 use crate::oauth::client_document::DocumentFault;
@@ -34,6 +36,15 @@ pub(super) struct Asked {
     pub wanted: Wanted,
 }
 
+/// When a request is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// Nobody has seen it yet.
+    BeforePerson,
+    /// A person has decided on it.
+    Decided,
+}
+
 /// What is asked for.
 pub(super) struct Wanted {
     /// What whoever redeems the code must know the origin of.
@@ -45,17 +56,18 @@ pub(super) struct Wanted {
 }
 
 impl Asked {
-    /// Reads the query of an authorization request.
+    /// Reads the query of an authorization request that `peer` sent.
     ///
     /// # Errors
     /// What is wrong with it, and whom to tell.
     pub(super) fn read(
         parts: &Parts,
         authority: &Authority,
-        query: Option<&str>,
+        (query, peer): (Option<&str>, IpAddr),
+        moment: Moment,
     ) -> Result<Self, Refused> {
         let form = Form::of_query(query).map_err(|_| Problem::BadRequest)?;
-        let client = client(parts, authority, &form)?;
+        let client = client(parts, authority, &form, peer)?;
         let redirect = redirect(&client, &form)?;
         let destination = Destination::of(redirect.text()).ok_or(Problem::UnknownRedirect)?;
         // Of two states nothing tells which one is the client's.
@@ -63,7 +75,15 @@ impl Asked {
         let back = Back { redirect, state };
         match Wanted::read(authority, &form) {
             Ok(wanted) => Ok(Self { client, back, destination, wanted }),
-            Err(error) => Err(back.refused(&error, authority.places.issuer())),
+            Err(error) => {
+                let issuer = authority.places.issuer();
+                // Anybody registers any address: nobody is sent there before a person decided (OAU-53).
+                let is_known = client.was_used || back.redirect.is_loopback();
+                Err(match moment {
+                    Moment::BeforePerson if !is_known => back.offered(&error, issuer, destination),
+                    Moment::BeforePerson | Moment::Decided => back.refused(&error, issuer),
+                })
+            }
         }
     }
 
@@ -99,9 +119,14 @@ impl Wanted {
     }
 }
 
-fn client(parts: &Parts, authority: &Authority, form: &Form) -> Result<KnownClient, Problem> {
+fn client(
+    parts: &Parts,
+    authority: &Authority,
+    form: &Form,
+    peer: IpAddr,
+) -> Result<KnownClient, Problem> {
     let id = form.need("client_id").map_err(|_| Problem::BadRequest)?;
-    known_client(parts, authority, id).map_err(|trouble| match trouble {
+    known_client(parts, authority, (id, peer)).map_err(|trouble| match trouble {
         trouble if trouble.is_passing() => unavailable(),
         ClientTrouble::Document(DocumentFault::Uri(_) | DocumentFault::NotADocument(_)) => {
             Problem::UnknownClient

@@ -1,14 +1,14 @@
 //! `GET /authorize`: the page on which a person decides.
 
 use super::answer::Refused;
-use super::asked::Asked;
+use super::asked::{Asked, Moment};
 use crate::authority::Authority;
 use crate::net::{Call, Response};
 use crate::oauth::pages::{
     Browser, Client, Fault, NoBrowser, Problem, Sealed, SignIn, problem, sign_in,
 };
 use crate::parts::Parts;
-use crate::pipeline::Refusal;
+use crate::pipeline::{Refusal, asks_from};
 use crate::tools::Scope;
 
 /// Answers `GET /authorize`. May fetch the document of a client: for workers.
@@ -22,7 +22,8 @@ pub fn begin(parts: &Parts, call: &Call) -> Response {
 
 fn show_first(parts: &Parts, authority: &Authority, call: &Call) -> Result<Response, Refused> {
     let query = call.request.query();
-    let asked = Asked::read(parts, authority, query)?;
+    let asked =
+        Asked::read(parts, authority, (query, asks_from(parts, call)), Moment::BeforePerson)?;
     let has_tls = authority.places.has_tls();
     let browser = match Browser::of(&call.request.headers, has_tls) {
         Ok(browser) => browser,

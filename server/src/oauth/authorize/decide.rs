@@ -3,23 +3,24 @@
 //! Owns the order (OAU-44 to OAU-51): where the form comes from, whether it is ours and of this browser, what was
 //! asked, the decision, the key; then one code for one form.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Outcome};
 use serde_json::json;
 
 use super::OPERATION;
 use super::answer::{Back, Refused, unavailable};
-use super::asked::Asked;
+use super::asked::{Asked, Moment};
 use super::attempts::Attempt;
 use super::begin::page;
 use super::complete::NotBegun;
 use crate::auth::Secret;
 use crate::authority::Authority;
 use crate::control::{CodeRequest, Credential, CredentialFault, Kind, SignInError, Tenant};
+use crate::govern::identity::in_ledger;
 use crate::govern::plans::Plan;
-use crate::govern::rate::key_of;
-use crate::govern::{Trace, hash_arguments};
+use crate::govern::rate::{Rate, key_of};
+use crate::govern::{Trace, hash_call};
 use crate::log::{self, Level, Value};
 use crate::net::{Call, Response};
 use crate::oauth::error::{ErrorCode, OAuthError};
@@ -27,7 +28,7 @@ use crate::oauth::form::{Form, SIGN_IN_FORM_BYTES_MAX};
 use crate::oauth::pages::{Browser, Fault, NoBrowser, OpenError, Opened, Problem, Sealed, fields};
 use crate::oauth::scopes::Scopes;
 use crate::parts::Parts;
-use crate::pipeline::Refusal;
+use crate::pipeline::{Refusal, asks_from};
 use crate::tools::{BY_SCOPE, Scope};
 
 /// What whoever signs in must have.
@@ -36,6 +37,13 @@ const KINDS: [Kind; 2] = [Kind::Once, Kind::User];
 const BY_PERSON: &str = "person";
 /// The rule where the key was not good.
 const BY_CREDENTIAL: &str = "credential";
+
+/// Sign-ins with one key at once: somebody with many clients, who begins.
+const SIGN_INS_OF_KEY_BURST: u32 = 30;
+/// Sign-ins of one workspace at once: all its people, on the morning after their tokens were ended.
+const SIGN_INS_OF_WORKSPACE_BURST: u32 = 1_000;
+/// Then one each so many seconds, of either.
+const SIGN_IN_SECONDS: u64 = 10;
 
 /// Answers `POST /authorize`. May fetch the document of a client: for workers.
 pub fn decide(parts: &Parts, call: &Call) -> Response {
@@ -106,7 +114,8 @@ impl<'a> Sent<'a> {
             _ => return Err(Problem::BadRequest.into()),
         };
         // Again: client, redirect and settings may have changed meanwhile.
-        let asked = Asked::read(parts, authority, Some(&opened.parameters))?;
+        let query = (Some(&*opened.parameters), asks_from(parts, call));
+        let asked = Asked::read(parts, authority, query, Moment::Decided)?;
         Ok(Self { parts, authority, call, form, sealed, opened, asked, decision })
     }
 
@@ -138,7 +147,6 @@ impl<'a> Sent<'a> {
         let granted = self.asked.wanted.scopes.granted(&signed.scopes());
         let granted = granted.map_err(|error| self.asked.back.refused(&error, issuer))?;
         self.limit(&signed)?;
-        // Opened before anything is spent: without a ledger there is no code.
         let open = self.parts.tenants.open(&signed.tenant.slug);
         let open = open.map_err(|why| failed("a workspace could not be opened", &why))?;
         self.authority.complete.begin(&self.opened, self.parts.clock.now()).map_err(
@@ -147,17 +155,23 @@ impl<'a> Sent<'a> {
                 NotBegun::Full => unavailable(),
             },
         )?;
-        let code = match self.put_code(&signed, key, &granted) {
-            Ok(code) => code,
+        // The entry is on disk before anything is spent: a ledger that fails costs nobody a key.
+        let recorded = open.audit.record(&self.trace(&signed, &granted, Outcome::Done), true);
+        if let Err(why) = recorded {
+            self.authority.complete.give_up(&self.opened);
+            return Err(failed("a sign-in could not be recorded", &why).into());
+        }
+        match self.put_code(&signed, key, &granted) {
+            Ok(code) => Ok(self.asked.back.with_code(code.expose(), issuer)),
             Err(why) => {
                 self.authority.complete.give_up(&self.opened);
-                return self.without_code(workspace, &why);
+                let came_to_nothing = self.trace(&signed, &granted, Outcome::Failed);
+                if let Err(why) = open.audit.record(&came_to_nothing, true) {
+                    failed("a sign-in gave no code, and the ledger says that it did", &why);
+                }
+                self.without_code(workspace, &why)
             }
-        };
-        let trace = self.trace(&signed, &granted);
-        let recorded = open.audit.record(&trace, true);
-        recorded.map_err(|why| failed("a sign-in could not be recorded", &why))?;
-        Ok(self.asked.back.with_code(code.expose(), issuer))
+        }
     }
 
     /// Whose key it is; `None` where it is not good in this workspace, for whatever reason.
@@ -180,12 +194,20 @@ impl<'a> Sent<'a> {
         Ok(Some(Signed { credential, tenant, plan }))
     }
 
-    /// A key signs in no more often than it may be used for anything else.
+    /// How often one key signs in, and all of one workspace: each sign-in is on record for a day, and there is room for
+    /// those of all. That somebody's agents call takes nothing from it.
     fn limit(&self, signed: &Signed<'_>) -> Result<(), Problem> {
-        let Some(rate) = signed.plan.rate else { return Ok(()) };
-        let name = format!("{}/{}", signed.tenant.slug, signed.credential.id);
-        let taken = self.parts.rates.take(&key_of(name.as_bytes()), rate, Instant::now());
-        taken.map_err(|wait| Problem::TooMany { wait_seconds: wait.seconds })
+        let Signed { tenant, credential, .. } = signed;
+        let every = Duration::from_secs(SIGN_IN_SECONDS);
+        for (name, burst) in [
+            (format!("sign-in/{}/{}", tenant.slug, credential.id), SIGN_INS_OF_KEY_BURST),
+            (format!("sign-in/{}", tenant.slug), SIGN_INS_OF_WORKSPACE_BURST),
+        ] {
+            let rate = Rate::new(1, every, burst).expect("a rate that can be");
+            let taken = self.parts.rates.take(&key_of(name.as_bytes()), rate, Instant::now());
+            taken.map_err(|wait| Problem::TooMany { wait_seconds: wait.seconds })?;
+        }
+        Ok(())
     }
 
     fn put_code(
@@ -230,7 +252,7 @@ impl<'a> Sent<'a> {
 
     /// Takes a guess from the budgets of the address and of the workspace that is named.
     fn failed(&self, workspace: &str) -> Result<(), Problem> {
-        let (peer, now) = (self.call.peer.ip(), Instant::now());
+        let (peer, now) = (asks_from(self.parts, self.call), Instant::now());
         let budget = self.parts.guesses.check(peer, Some(workspace), now);
         self.parts.guesses.failed(peer, Some(workspace), now);
         budget.map_err(|wait| Problem::TooMany { wait_seconds: wait.seconds })
@@ -247,7 +269,7 @@ impl<'a> Sent<'a> {
     }
 
     /// The entry of a sign-in: who, by which client, for what, to where; as a hash.
-    fn trace(&self, signed: &Signed<'_>, granted: &Scopes) -> Trace {
+    fn trace(&self, signed: &Signed<'_>, granted: &Scopes, outcome: Outcome) -> Trace {
         let Back { redirect, .. } = &self.asked.back;
         let arguments = json!({
             "client_id": self.asked.client.id, "redirect_uri": redirect.text(),
@@ -255,12 +277,12 @@ impl<'a> Sent<'a> {
         });
         Trace {
             tool: OPERATION,
-            principal: signed.credential.principal(),
-            arguments: hash_arguments(&json!({"tool": OPERATION, "arguments": arguments})),
+            principal: in_ledger(None, &signed.credential.principal()),
+            arguments: hash_call(OPERATION, &arguments),
             decision: Decision::Allow,
             rule: BY_SCOPE.to_owned(),
             touched: Vec::new(),
-            outcome: Outcome::Done,
+            outcome,
         }
     }
 }

@@ -10,6 +10,7 @@ mod destination;
 mod frame;
 mod markup;
 mod problem;
+mod returning;
 mod sealed;
 mod sign_in;
 
@@ -19,6 +20,7 @@ pub use confirm::{
 };
 pub use destination::Destination;
 pub use problem::{Problem, problem};
+pub use returning::{Returning, returning};
 pub use sealed::{
     OpenError, Opened, PARAMETERS_BYTES_MAX, SEALED_TIME_MAX, Sealed, Sealer, TooLong,
 };

@@ -154,7 +154,7 @@ fn words(problem: Problem) -> Words {
         Problem::Unavailable { .. } => (
             503,
             "Not available now",
-            "The service cannot sign anybody in at the moment. Nothing was allowed or changed, and no key was used up.",
+            "Nobody can be signed in at the moment. Nothing was allowed, and the same key can be tried again.",
             "",
         ),
     };

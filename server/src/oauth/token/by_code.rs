@@ -1,10 +1,7 @@
 //! An authorization code becomes a grant (RFC 6749, section 4.1.3; RFC 7636, section 4.5).
 
-use engine::ledger::Outcome;
-use serde_json::json;
-
 use super::Asked;
-use super::issue::Making;
+use super::issue::{Given, Making};
 use crate::control::{RedeemError, Redemption};
 use crate::net::Response;
 use crate::oauth::asker::{NoAnswer, guessed, invalid_grant, registered, unavailable};
@@ -27,31 +24,35 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
     let Some(holder) = holder else {
         return Err(guessed(asked.parts, asked.call, refused(&RedeemError::Unknown)));
     };
-    let Some(workspace) = asked.open(&holder.tenant)? else {
-        return Err(refused(&RedeemError::Deleted).into());
-    };
-    asked.left(&holder)?;
-    let redeemed = match control.redeem_code(&shown, &asked.parts.config.oauth.key_prefix) {
-        Ok(redeemed) => redeemed,
-        Err(error) => {
-            if error == RedeemError::Replayed {
-                let arguments = json!({"grant_type": GRANT_TYPE, "client": client.id});
-                asked.record(&workspace, &holder.principal, Outcome::Refused, &arguments)?;
-            }
-            return Err(guessed(asked.parts, asked.call, refused(&error)));
-        }
-    };
-    let grant = &redeemed.grant;
-    let scopes = grant.scopes.iter().map(String::as_str);
-    Ok(asked.issue(&Making {
+    let tenant = asked.tenant(&holder.tenant)?;
+    asked.slow(&tenant, &holder.credential)?;
+    let workspace = asked.open(&tenant)?;
+    let prefix = &asked.parts.config.oauth.key_prefix;
+    let mut making = Making {
         grant_type: GRANT_TYPE,
         workspace: &workspace,
-        client: &grant.client,
-        principal: &grant.principal,
-        hangs_on: &grant.id,
-        granted: &asked.under_plan(scopes, &redeemed.tenant)?,
-        refresh: Some(&redeemed.refresh),
-    })?)
+        client: &client.id,
+        principal: &holder.principal,
+        granted: Default::default(),
+    };
+    if let Err(error) = control.may_redeem(&shown) {
+        if error == RedeemError::Replayed {
+            asked.record_replay(&making)?;
+            // It ends the grant, and gives nothing.
+            let ended = control.redeem_code(&shown, prefix).map(drop);
+            return Err(refused(ended.err().as_ref().unwrap_or(&error)).into());
+        }
+        return Err(refused(&error).into());
+    }
+    making.granted = asked.left(&holder.scopes, &tenant)?;
+    asked.announce(&making)?;
+    let redeemed = control.redeem_code(&shown, prefix).map_err(|error| {
+        asked.record_failure(&making);
+        refused(&error)
+    })?;
+    let grant = &redeemed.grant;
+    let (refresh, ends_at) = (Some(&redeemed.refresh), Some(grant.expires_at));
+    Ok(asked.give(&making, &Given { hangs_on: &grant.id, refresh, ends_at })?)
 }
 
 fn refused(error: &RedeemError) -> OAuthError {

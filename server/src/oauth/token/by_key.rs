@@ -1,7 +1,7 @@
 //! Client credentials (RFC 6749, section 4.4): a workspace's slug and key. There is no refresh token.
 
 use super::Asked;
-use super::issue::Making;
+use super::issue::{Given, Making};
 use crate::net::Response;
 use crate::oauth::asker::{NoAnswer, workspace_of_key};
 use crate::oauth::client_auth::ShownClient;
@@ -16,14 +16,15 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
     asked.slow(&tenant, &credential.id)?;
     let names = credential.scopes.iter().map(String::as_str);
     let granted = wanted.granted(&asked.under_plan(names, &tenant)?)?;
-    let workspace = asked.open(&tenant.slug)?.ok_or_else(crate::oauth::asker::unavailable)?;
-    Ok(asked.issue(&Making {
+    let workspace = asked.open(&tenant)?;
+    let making = Making {
         grant_type: "client_credentials",
         workspace: &workspace,
         client: &tenant.slug,
         principal: &credential.principal(),
-        hangs_on: &credential.id,
-        granted: &granted,
-        refresh: None,
-    })?)
+        granted,
+    };
+    asked.announce(&making)?;
+    let given = Given { hangs_on: &credential.id, refresh: None, ends_at: credential.expires_at };
+    Ok(asked.give(&making, &given)?)
 }

@@ -1,10 +1,7 @@
 //! A refresh token becomes the next one, and an access token (RFC 6749, section 6; RFC 9700, section 4.14).
 
-use engine::ledger::Outcome;
-use serde_json::json;
-
 use super::Asked;
-use super::issue::Making;
+use super::issue::{Given, Making};
 use crate::control::RefreshError;
 use crate::net::Response;
 use crate::oauth::asker::{NoAnswer, guessed, invalid_grant, registered, unavailable};
@@ -23,31 +20,35 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
     let Some(holder) = holder else {
         return Err(guessed(asked.parts, asked.call, refused(&RefreshError::Unknown)));
     };
-    let Some(workspace) = asked.open(&holder.tenant)? else {
-        return Err(refused(&RefreshError::Deleted).into());
-    };
-    asked.left(&holder)?;
-    let refreshed = match control.refresh(token, &client.id, resource, wanted.as_deref()) {
-        Ok(refreshed) => refreshed,
-        Err(error) => {
-            if error == RefreshError::Reused {
-                let arguments = json!({"grant_type": GRANT_TYPE, "client": client.id});
-                asked.record(&workspace, &holder.principal, Outcome::Refused, &arguments)?;
-            }
-            return Err(guessed(asked.parts, asked.call, refused(&error)));
-        }
-    };
-    let grant = &refreshed.grant;
-    let scopes = refreshed.scopes.iter().map(String::as_str);
-    Ok(asked.issue(&Making {
+    let tenant = asked.tenant(&holder.tenant)?;
+    asked.slow(&tenant, &holder.credential)?;
+    let workspace = asked.open(&tenant)?;
+    let mut making = Making {
         grant_type: GRANT_TYPE,
         workspace: &workspace,
-        client: &grant.client,
-        principal: &grant.principal,
-        hangs_on: &grant.id,
-        granted: &asked.under_plan(scopes, &refreshed.tenant)?,
-        refresh: Some(&refreshed.refresh),
-    })?)
+        client: &client.id,
+        principal: &holder.principal,
+        granted: Scopes::default(),
+    };
+    let refresh = || control.refresh(token, &client.id, resource, wanted.as_deref());
+    if let Err(error) = control.may_refresh(token, &client.id, resource, wanted.as_deref()) {
+        if error == RefreshError::Reused {
+            asked.record_replay(&making)?;
+            // It ends the grant, and gives nothing.
+            let ended = refresh().map(drop);
+            return Err(refused(ended.err().as_ref().unwrap_or(&error)).into());
+        }
+        return Err(refused(&error).into());
+    }
+    making.granted = asked.left(wanted.as_ref().unwrap_or(&holder.scopes), &tenant)?;
+    asked.announce(&making)?;
+    let refreshed = refresh().map_err(|error| {
+        asked.record_failure(&making);
+        refused(&error)
+    })?;
+    let grant = &refreshed.grant;
+    let (refresh, ends_at) = (Some(&refreshed.refresh), Some(grant.expires_at));
+    Ok(asked.give(&making, &Given { hangs_on: &grant.id, refresh, ends_at })?)
 }
 
 fn names(scopes: &Scopes) -> Vec<String> {

@@ -3,21 +3,24 @@
 use std::time::Instant;
 
 use engine::hex;
-use engine::ledger::{Decision, Outcome};
-use serde_json::{Value, json};
+use engine::ledger::{AppendError, Decision, Outcome};
+use serde_json::json;
 
 use super::Asked;
 use crate::auth::Secret;
 use crate::auth::token::Claims;
 use crate::authority::seconds;
-use crate::control::{Holder, Tenant};
+use crate::control::{Tenant, TenantState};
+use crate::govern::identity::in_ledger;
 use crate::govern::rate::key_of;
-use crate::govern::{Trace, hash_arguments};
+use crate::govern::{Trace, hash_call};
+use crate::log::{self, Level, Value};
 use crate::net::Response;
-use crate::oauth::asker::{NoAnswer, unavailable};
+use crate::oauth::asker::{NoAnswer, invalid_grant, unavailable};
 use crate::oauth::error::{OAuthError, untold};
 use crate::oauth::scopes::Scopes;
-use crate::tenants::{Closed, Lease};
+use crate::parts::Parts;
+use crate::tenants::Lease;
 use crate::tools::{BY_SCOPE, Scope};
 
 /// The operation in the ledger.
@@ -25,29 +28,44 @@ const OPERATION: &str = "oauth/token";
 /// Random bytes of a token's id.
 const ID_BYTES: usize = 16;
 
-/// What a token is made of.
+/// A token that is to be made.
 pub(super) struct Making<'a> {
     pub(super) grant_type: &'static str,
     pub(super) workspace: &'a Lease,
     pub(super) client: &'a str,
     pub(super) principal: &'a str,
+    pub(super) granted: Scopes,
+}
+
+/// What was put on record for it.
+pub(super) struct Given<'a> {
     /// The grant or credential that it ends with.
     pub(super) hangs_on: &'a str,
-    pub(super) granted: &'a Scopes,
+    /// When that is over, in seconds since 1970, if it ever is.
+    pub(super) ends_at: Option<u64>,
     /// What the next token is had with.
     pub(super) refresh: Option<&'a Secret>,
 }
 
 impl Asked<'_> {
+    /// The workspace of a code or token.
+    ///
+    /// # Errors
+    /// It is deleted: nothing of it is good any more. Or it cannot be known now.
+    pub(super) fn tenant(&self, slug: &str) -> Result<Tenant, OAuthError> {
+        let found = self.parts.control.find_tenant(slug).map_err(|_| unavailable())?;
+        let found = found.filter(|tenant| tenant.state != TenantState::Deleted);
+        found.ok_or_else(|| invalid_grant("the workspace is deleted"))
+    }
+
     /// A workspace whose ledger takes entries: looked at before anything is spent, since no token leaves without its
-    /// entry. `None` where it has no data any more.
+    /// entry. One whose data is gone from its place is no reason for a client to throw its tokens away.
     ///
     /// # Errors
     /// It cannot be opened now, or its ledger takes none.
-    pub(super) fn open(&self, slug: &str) -> Result<Option<Lease>, OAuthError> {
-        match self.parts.tenants.open(slug) {
-            Ok(lease) if lease.audit.failure().is_none() => Ok(Some(lease)),
-            Err(Closed::Missing) => Ok(None),
+    pub(super) fn open(&self, tenant: &Tenant) -> Result<Lease, OAuthError> {
+        match self.parts.tenants.open(&tenant.slug) {
+            Ok(lease) if lease.audit.failure().is_none() => Ok(lease),
             Ok(_) | Err(_) => Err(unavailable()),
         }
     }
@@ -62,46 +80,79 @@ impl Asked<'_> {
         Ok(names.filter_map(Scope::of).filter(|scope| plan.may_grant(*scope)).collect())
     }
 
-    /// What of these a holder may have under the plan of its workspace: looked at before anything is spent.
+    /// What of these may be had under the plan of a workspace: looked at before anything is spent.
     ///
     /// # Errors
     /// `invalid_scope` where nothing is left; or it cannot be known now.
-    pub(super) fn left(&self, holder: &Holder) -> Result<(), OAuthError> {
-        let tenant = self.parts.control.find_tenant(&holder.tenant).map_err(|_| unavailable())?;
-        let Some(tenant) = tenant else { return Ok(()) };
-        let names = || holder.scopes.iter().map(String::as_str);
+    pub(super) fn left(&self, names: &[String], tenant: &Tenant) -> Result<Scopes, OAuthError> {
+        let names = || names.iter().map(String::as_str);
         let had: Scopes = names().filter_map(Scope::of).collect();
-        had.granted(&self.under_plan(names(), &tenant)?).map(drop)
+        had.granted(&self.under_plan(names(), tenant)?)
     }
 
-    /// Tokens for a key are asked for no more often than calls with it.
+    /// Tokens for a credential are asked for no more often than calls with it; that they are takes nothing from those.
     pub(super) fn slow(&self, tenant: &Tenant, credential: &str) -> Result<(), NoAnswer> {
-        let plan = self.parts.config.plans.find(&tenant.plan).ok_or_else(unavailable)?;
-        let Some(rate) = plan.rate else { return Ok(()) };
-        let bucket = key_of(format!("{}/{credential}", tenant.slug).as_bytes());
-        let taken = self.parts.rates.take(&bucket, rate, Instant::now());
-        taken.map_err(|wait| NoAnswer::TooMany(wait.seconds))
+        slow(self.parts, tenant, credential)
     }
 
-    /// Makes the token, leaves its entry, which is on disk before it is given away, and answers.
-    pub(super) fn issue(&self, making: &Making<'_>) -> Result<Response, OAuthError> {
-        let lives = self.parts.config.oauth.access_token_seconds;
-        let token = self.mint(making, lives)?;
-        self.record(making.workspace, making.principal, Outcome::Done, &json!({
-            "grant_type": making.grant_type, "client": making.client, "scope": making.granted.to_string(),
-        }))?;
+    /// Leaves the entry of a token, on disk when this returns: before anything is spent, so that a ledger that fails
+    /// costs nobody a code or a refresh token. What is needed to make it is there from here on.
+    ///
+    /// # Errors
+    /// No token can be made now.
+    pub(super) fn announce(&self, making: &Making<'_>) -> Result<(), OAuthError> {
+        let keys = self.authority.with_public(&self.parts.control, |_| ());
+        keys.map_err(|_| unavailable())?;
+        self.record(making, Outcome::Done).map_err(|_| unavailable())
+    }
+
+    /// Leaves the entry of a code or refresh token that was used before, on disk when this returns.
+    ///
+    /// # Errors
+    /// The ledger takes none.
+    pub(super) fn record_replay(&self, making: &Making<'_>) -> Result<(), OAuthError> {
+        self.record(making, Outcome::Refused).map_err(|_| unavailable())
+    }
+
+    /// Says that nothing came of what was announced: somebody was quicker, or the control store failed.
+    pub(super) fn record_failure(&self, making: &Making<'_>) {
+        if let Err(why) = self.record(making, Outcome::Failed) {
+            let fields =
+                [("workspace", Value::Text(&making.workspace.name)), ("why", Value::Text(&why))];
+            let what = "no token was given, and the ledger says that one was";
+            log::event(Level::Error, what, &fields);
+        }
+    }
+
+    /// Makes the token and answers.
+    ///
+    /// # Errors
+    /// The keys that sign are not known.
+    pub(super) fn give(
+        &self,
+        making: &Making<'_>,
+        given: &Given<'_>,
+    ) -> Result<Response, OAuthError> {
+        let now = seconds(self.parts.clock.now());
+        let left = given.ends_at.map_or(u64::MAX, |end| end.saturating_sub(now));
+        let lives = self.parts.config.oauth.access_token_seconds.min(left);
+        let token = self.mint(making, given.hangs_on, (now, lives))?;
         let mut body = json!({
             "access_token": token, "token_type": "Bearer", "expires_in": lives,
             "scope": making.granted.to_string(),
         });
-        if let Some(refresh) = making.refresh {
+        if let Some(refresh) = given.refresh {
             body["refresh_token"] = refresh.expose().into();
         }
         Ok(untold(Response::json(200, body.to_string().into_bytes())))
     }
 
-    fn mint(&self, making: &Making<'_>, lives: u64) -> Result<String, OAuthError> {
-        let issued_at = seconds(self.parts.clock.now());
+    fn mint(
+        &self,
+        making: &Making<'_>,
+        hangs_on: &str,
+        (issued_at, lives): (u64, u64),
+    ) -> Result<String, OAuthError> {
         let mut id = [0; ID_BYTES];
         self.parts.random.fill(&mut id);
         let claims = Claims {
@@ -112,34 +163,47 @@ impl Asked<'_> {
             issuer: self.authority.places.issuer().to_owned(),
             id: hex(&id),
             scope: making.granted.to_string(),
-            hangs_on: making.hangs_on.to_owned(),
+            hangs_on: hangs_on.to_owned(),
             subject: making.principal.to_owned(),
             workspace: making.workspace.name.clone(),
         };
         self.authority.mint(&self.parts.control, &claims).map_err(|_| unavailable())
     }
 
-    /// Leaves an entry in the workspace's ledger, on disk when this returns.
-    pub(super) fn record(
-        &self,
-        workspace: &Lease,
-        principal: &str,
-        outcome: Outcome,
-        arguments: &Value,
-    ) -> Result<(), OAuthError> {
-        let is_done = outcome == Outcome::Done;
+    fn record(&self, making: &Making<'_>, outcome: Outcome) -> Result<(), AppendError> {
+        let (decision, rule) = match outcome {
+            Outcome::Refused => (Decision::Deny, REPLAYED),
+            _ => (Decision::Allow, BY_SCOPE),
+        };
+        let arguments = json!({
+            "grant_type": making.grant_type, "client": making.client,
+            "scope": making.granted.to_string(),
+        });
         let trace = Trace {
             tool: OPERATION,
-            principal: principal.to_owned(),
-            arguments: hash_arguments(&json!({"tool": OPERATION, "arguments": arguments})),
-            decision: if is_done { Decision::Allow } else { Decision::Deny },
-            rule: if is_done { BY_SCOPE } else { REPLAYED }.to_owned(),
+            principal: in_ledger(None, making.principal),
+            arguments: hash_call(OPERATION, &arguments),
+            decision,
+            rule: rule.to_owned(),
             touched: Vec::new(),
             outcome,
         };
-        workspace.audit.record(&trace, true).map(drop).map_err(|_| unavailable())
+        making.workspace.audit.record(&trace, true).map(drop)
     }
 }
 
+/// Takes from what a credential may ask of the authorization server: as often as its workspace's plan lets it call.
+pub(in crate::oauth) fn slow(
+    parts: &Parts,
+    tenant: &Tenant,
+    credential: &str,
+) -> Result<(), NoAnswer> {
+    let plan = parts.config.plans.find(&tenant.plan).ok_or_else(unavailable)?;
+    let Some(rate) = plan.rate else { return Ok(()) };
+    let bucket = key_of(format!("tokens/{}/{credential}", tenant.slug).as_bytes());
+    let taken = parts.rates.take(&bucket, rate, Instant::now());
+    taken.map_err(|wait| NoAnswer::TooMany(wait.seconds))
+}
+
 /// The rule's name where a code or refresh token that was used before ends its grant.
-pub(super) const REPLAYED: &str = "fixed/replayed";
+const REPLAYED: &str = "fixed/replayed";

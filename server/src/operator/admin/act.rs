@@ -26,10 +26,18 @@ pub(super) enum Act {
     TenantEmail(EmailOfTenant),
     #[serde(rename = "tenant verify")]
     TenantVerify(OfTenant),
+    #[serde(rename = "tenant end-tokens")]
+    TenantEndTokens(OfTenant),
+    #[serde(rename = "grant list")]
+    GrantList(PageOfTenant),
+    #[serde(rename = "grant revoke")]
+    GrantRevoke(OfKey),
+    #[serde(rename = "clock accept")]
+    ClockAccept(Nothing),
     #[serde(rename = "key issue")]
     KeyIssue(NewKey),
     #[serde(rename = "key rotate")]
-    KeyRotate(OfTenant),
+    KeyRotate(NextKey),
     #[serde(rename = "key revoke")]
     KeyRevoke(OfKey),
     #[serde(rename = "key list")]
@@ -114,6 +122,14 @@ pub(super) struct NewKey {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct NextKey {
+    pub(super) slug: String,
+    /// Those of the key before, if there are none.
+    pub(super) scopes: Option<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct OfKey {
     pub(super) slug: String,
     pub(super) id: String,
@@ -175,6 +191,10 @@ impl Act {
             Self::AnchorList(_) => "recalld ledger anchors",
             Self::QuotaShow(_) => "recalld quota show",
             Self::QuotaSet(_) => "recalld quota set",
+            Self::ClockAccept(_) => "recalld clock accept",
+            Self::TenantEndTokens(_) => "recalld tenant end-tokens",
+            Self::GrantList(_) => "recalld grant list",
+            Self::GrantRevoke(_) => "recalld grant revoke",
         }
     }
 
@@ -194,9 +214,13 @@ impl Act {
             Self::ClientRevoke(_) => Some("recalld client revoke: begun"),
             Self::PlanSet(_) => Some("recalld plan set: begun"),
             Self::QuotaSet(_) => Some("recalld quota set: begun"),
+            Self::ClockAccept(_) => Some("recalld clock accept: begun"),
+            Self::TenantEndTokens(_) => Some("recalld tenant end-tokens: begun"),
+            Self::GrantRevoke(_) => Some("recalld grant revoke: begun"),
             Self::TenantList(_)
             | Self::TenantShow(_)
             | Self::KeyList(_)
+            | Self::GrantList(_)
             | Self::ClientList(_)
             | Self::PlanList(_)
             | Self::PlanShow(_)

@@ -2,19 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::act::NewKey;
+use super::act::{NewKey, NextKey};
 use super::{AdminError, Office, page, time};
 use crate::config::keys::one_of;
 use crate::control::{
     Client, ControlError, Credential, Issued, Kind, LISTED_MAX, NewCredential, Tenant,
 };
 use crate::names;
+use crate::oauth::Scopes;
 use crate::tools::Scope;
 
 impl Office<'_> {
     pub(super) fn issue_key(&self, new: &NewKey) -> Result<Value, AdminError> {
         let tenant = self.living(&new.slug)?;
-        let scopes = self.scopes(&tenant, new.scopes.as_deref())?;
+        let scopes = match &new.scopes {
+            Some(asked) => self.scopes(&tenant, Some(asked))?,
+            None => self.everyday(&tenant)?,
+        };
         let expires_at = new.expires.as_deref().map(seconds_of).transpose()?;
         let (kind, name) = (new.kind, new.name.as_deref());
         let wanted = NewCredential { kind, name, scopes: &scopes, expires_at };
@@ -22,21 +26,31 @@ impl Office<'_> {
         Ok(issued(&self.control.issue_credential(&new.slug, &wanted, prefix)?))
     }
 
-    pub(super) fn rotate_key(&self, slug: &str) -> Result<Value, AdminError> {
-        let tenant = self.living(slug)?;
-        // What the key before had; where there was none, what the plan has.
-        let scopes = match self.has_workspace_key(slug)? {
-            true => None,
-            false => Some(self.scopes(&tenant, None)?),
+    pub(super) fn rotate_key(&self, next: &NextKey) -> Result<Value, AdminError> {
+        let (tenant, slug) = (self.living(&next.slug)?, &next.slug);
+        // What is asked for, or what the key before had; where there was none, what the plan has.
+        let scopes = match next.scopes.as_deref() {
+            Some(scopes) => Some(self.scopes(&tenant, Some(scopes))?),
+            None if self.has_workspace_key(slug)? => None,
+            None => Some(self.scopes(&tenant, None)?),
         };
         let prefix = &self.config.oauth.key_prefix;
         Ok(issued(&self.control.rotate_workspace_key(slug, scopes.as_deref(), prefix)?))
     }
 
+    /// Of a key that is forgotten there may be grants that are good.
     pub(super) fn revoke_key(&self, slug: &str, id: &str) -> Result<Value, AdminError> {
         self.living(slug)?;
-        let revoked = self.control.revoke_credential(slug, id);
-        Ok(shown(&revoked.map_err(|error| none_of("id", error))?))
+        match self.control.revoke_credential(slug, id).map_err(|error| none_of("id", error)) {
+            Ok(revoked) => Ok(shown(&revoked)),
+            Err(AdminError::No(why)) => match self.control.end_grants_of(slug, id)? {
+                0 => Err(AdminError::No(why)),
+                ended => {
+                    Ok(json!({"slug": slug, "id": id, "state": "gone", "grants_ended": ended}))
+                }
+            },
+            Err(other) => Err(other),
+        }
     }
 
     pub(super) fn list_keys(&self, slug: &str, after: Option<&str>) -> Result<Value, AdminError> {
@@ -54,7 +68,8 @@ impl Office<'_> {
         {
             authority.read_keys(self.control)?;
         }
-        Ok(json!({"published": keys.len()}))
+        let last = keys.iter().map(|key| key.signs_from).max().unwrap_or_default();
+        Ok(json!({"published": keys.len(), "signs_from": time(last)}))
     }
 
     pub(super) fn list_clients(&self, after: Option<&str>) -> Result<Value, AdminError> {
@@ -66,6 +81,22 @@ impl Office<'_> {
     pub(super) fn revoke_client(&self, id: &str) -> Result<Value, AdminError> {
         let revoked = self.control.revoke_client(id);
         Ok(shown_client(&revoked.map_err(|error| none_of("client_id", error))?))
+    }
+
+    /// What of everyday work the plan has. To speak for others, to read the ledger and to run benches is for keys of
+    /// which somebody said so.
+    fn everyday(&self, tenant: &Tenant) -> Result<Vec<String>, AdminError> {
+        let everyday = Scopes::everyday();
+        let is_everyday = |name: &String| everyday.iter().any(|scope| scope.name() == name);
+        let granted = self.scopes(tenant, None)?;
+        let found: Vec<String> = granted.iter().filter(|name| is_everyday(name)).cloned().collect();
+        if found.is_empty() && !granted.is_empty() {
+            let plan = &tenant.plan;
+            let why =
+                format!("the plan {plan:?} grants nothing everyday; give {}", granted.join(", "));
+            return Err(AdminError::wrong("scopes", why));
+        }
+        Ok(found)
     }
 
     /// The scopes that are asked for, or all that the plan has.
@@ -105,7 +136,7 @@ impl Office<'_> {
 }
 
 /// That there is none of this name is an answer, and no wrong use.
-fn none_of(name: &str, error: ControlError) -> AdminError {
+pub(super) fn none_of(name: &str, error: ControlError) -> AdminError {
     match error {
         ControlError::Refused { field, why } if field == name => AdminError::No(why),
         other => other.into(),

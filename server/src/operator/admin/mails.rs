@@ -18,6 +18,10 @@ impl Office<'_> {
             AdminError::wrong("email", "the workspace has no address yet; give one")
         })?;
         let address = checked(address)?;
+        // Sent again by mistake, a letter would turn writes off until it is confirmed.
+        if tenant.email_verified_at.is_some() && tenant.email.as_deref() == Some(address.as_str()) {
+            return Err(AdminError::wrong("email", "it is confirmed already; nothing was sent"));
+        }
         self.write_to(&of.slug, address)
     }
 

@@ -1,0 +1,29 @@
+//! `recalld clock`: what the service knows of the time.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::Failure;
+use super::administer::{Desk, word};
+
+#[derive(Debug, Args)]
+pub(super) struct ClockArgs {
+    #[command(flatten)]
+    desk: Desk,
+    #[command(subcommand)]
+    command: ClockCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClockCommand {
+    /// Take the time as it is now: the clock was wrong before. Until then tenants are answered 503.
+    Accept,
+}
+
+pub(super) fn run(args: &ClockArgs) -> Result<(), Failure> {
+    let ClockCommand::Accept = args.command;
+    args.desk.tell("clock accept", &json!({}), |report| {
+        let [now, before] = ["now", "before"].map(|name| word(report, name));
+        format!("it is {now}; the latest time before was {before}")
+    })
+}

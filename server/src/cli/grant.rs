@@ -1,0 +1,50 @@
+//! `recalld grant`: what clients have because somebody signed in.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Failure;
+use super::administer::{Desk, words};
+
+#[derive(Debug, Args)]
+pub(super) struct GrantArgs {
+    #[command(flatten)]
+    desk: Desk,
+    #[command(subcommand)]
+    command: GrantCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum GrantCommand {
+    /// What was granted in a workspace, by whom, to which client.
+    List { slug: String },
+    /// End one grant, with its refresh token and all access tokens of it.
+    Revoke { slug: String, id: String },
+}
+
+pub(super) fn run(args: &GrantArgs) -> Result<(), Failure> {
+    match &args.command {
+        GrantCommand::List { slug } => {
+            args.desk.tell_list("grant list", &json!({"slug": slug}), "grants", line)
+        }
+        GrantCommand::Revoke { slug, id } => {
+            args.desk.tell("grant revoke", &json!({"slug": slug, "id": id}), line)
+        }
+    }
+}
+
+fn line(grant: &Value) -> String {
+    words(
+        grant,
+        &[
+            "id",
+            "principal",
+            "client",
+            "credential",
+            "made_at",
+            "expires_at",
+            "revoked_at",
+            "scopes",
+        ],
+    )
+}
