@@ -223,6 +223,11 @@ impl Store {
         SourceId(self.new_item_id().0)
     }
 
+    /// The same for an edge.
+    pub fn new_edge_id(&self) -> EdgeId {
+        EdgeId(self.new_item_id().0)
+    }
+
     /// Writes all of a batch or none of it. When this returns, the batch is as durable as
     /// [`Options::durability`] says, and new snapshots show it. Threads that write at the same time
     /// share the waits for the disk.

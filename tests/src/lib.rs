@@ -2,6 +2,7 @@
 //! program, a client's side of the wire and documents for the service.
 
 pub mod bare_mcp;
+pub mod desk;
 pub mod documents;
 pub mod failing_disk;
 pub mod golden;

@@ -175,6 +175,7 @@ impl<'a> PartFilter<'a> {
     /// Whether there is nothing that it could admit, so that the part need not be searched.
     pub(crate) fn admits_nothing(&self) -> bool {
         self.among.as_ref().is_some_and(|rows| rows.is_empty())
+            || self.kinds.as_ref().is_some_and(|(_, codes)| codes.is_empty())
             || self.only_hidden && self.hidden.is_none()
             || !self.only_hidden && matches!(self.hidden, Some(HiddenOf::All))
     }
@@ -206,6 +207,12 @@ impl<'a> PartFilter<'a> {
     /// The same, whether or not the row is hidden.
     fn admits_class(&self, row: Row) -> Result<bool, Damage> {
         let at = row as usize;
+        // First what costs least and leaves out most.
+        if let Some((codes, wanted)) = &self.kinds
+            && !wanted.contains(&codes.get(at)?)
+        {
+            return Ok(false);
+        }
         if self.part.state.tombstoned.contains(row)
             || self.flags.get(at)? & 1 == 0
             || !self.times.shows(row)?
@@ -215,11 +222,6 @@ impl<'a> PartFilter<'a> {
         }
         if let Some((codes, wanted)) = &self.modality
             && Some(codes.get(at)?) != *wanted
-        {
-            return Ok(false);
-        }
-        if let Some((codes, wanted)) = &self.kinds
-            && !wanted.contains(&codes.get(at)?)
         {
             return Ok(false);
         }

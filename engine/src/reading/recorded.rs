@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::error::SearchError;
+use crate::error::{Damage, SearchError};
 use crate::layout::ITEM_RECORDED_AT;
 use crate::os::clock::Micros;
 use crate::reading::filter::{Filter, PartFilter};
@@ -55,6 +55,33 @@ impl Snapshot {
             }
         }
         Ok(found)
+    }
+
+    /// Tells `visit` of every item that `filter` admits as [`Snapshot::admits`] does, with when it was recorded, in
+    /// the order in which they were written.
+    ///
+    /// # Errors
+    /// Damage, the snapshot's stop, or what `visit` says.
+    pub fn each_admitted<E: From<SearchError> + From<Damage>>(
+        &self,
+        filter: &Filter,
+        mut visit: impl FnMut(Micros, Place) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut steps = self.stop.each(ROWS_TOGETHER);
+        for (part, it) in (0..).zip(self.parts.iter()) {
+            let filter = PartFilter::of(self, filter, it)?;
+            if filter.admits_nothing() {
+                continue;
+            }
+            let recorded = it.segment.view::<i64>(ITEM_RECORDED_AT)?.all()?;
+            for (row, &at) in (0..).zip(recorded) {
+                steps.step()?;
+                if filter.admits_unread(row)? {
+                    visit(Micros(at), Place { part, row })?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether anything was on record at the snapshot's moment, of what is neither tombstoned nor denied by
@@ -147,6 +174,33 @@ mod tests {
         assert_eq!(recorded(&all, 0..99, 2, Some(&filter)), [12, 11]);
         let then = all.at(Moment { as_of: Some(Micros(11)), valid_at: None });
         assert_eq!(recorded(&then, 0..99, 9, Some(&filter)), [11, 3]);
+    }
+
+    #[test]
+    fn each_that_is_admitted_is_told_once_in_the_order_of_writing() {
+        let (all, hidden) = snapshot();
+        let told = |filter: &Filter| {
+            let mut told = Vec::new();
+            let each = all.each_admitted(filter, |at, place| {
+                assert_eq!(all.item(place)?.recorded_at, at);
+                told.push(at.0);
+                Ok::<(), SearchError>(())
+            });
+            each.map(|()| told)
+        };
+        let of = |kinds: &[&str], hidden: Option<&Hidden>| Filter {
+            kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+            hidden: hidden.map(|hidden| hidden.clone().into()),
+            ..Filter::default()
+        };
+        assert_eq!(told(&of(&[], None)), Ok(vec![1, 3, 11, 12, 13, 14]));
+        assert_eq!(told(&of(&["note"], None)), Ok(vec![3, 11, 12]));
+        assert_eq!(told(&of(&["secret"], None)), Ok(vec![1, 13, 14]));
+        assert_eq!(told(&of(&["secret"], Some(&hidden))), Ok(vec![]));
+        assert_eq!(told(&of(&["other"], None)), Ok(vec![]));
+        let stopped: Result<(), SearchError> =
+            all.each_admitted(&of(&[], None), |_, _| Err(SearchError::Interrupted));
+        assert_eq!(stopped, Err(SearchError::Interrupted));
     }
 
     #[test]

@@ -17,12 +17,26 @@
 //! Every byte of a schema lands in a model's context, so it says what a model needs to know to get a
 //! call right: types, choices, ranges, how many. How long a text may be is told to who breaks it.
 
+#[allow(unused_macros, unused_imports, reason = "families that are being written use it")]
+mod choice;
+#[allow(unused_macros, unused_imports, reason = "families that are being written use it")]
+mod object;
+mod values;
+
 use engine::{ItemId, Micros, Sensitivity};
 use serde_json::{Map, Value, json};
 
 use super::ToolError;
 use super::nearest::{cut, nearest};
 use crate::names;
+
+#[allow(unused_imports, reason = "families that are being written use it")]
+pub(crate) use choice::choices;
+pub use choice::one_of;
+#[allow(unused_imports, reason = "families that are being written use it")]
+pub(crate) use object::object;
+pub use object::{object_schema, unquoted_object};
+pub use values::{AnyNumber, Day, Edge, Real, Sha256, Source, SourceGiven, Zone};
 
 /// A kind of argument: how it is described, and how it is read.
 pub trait Argument: Sized {
@@ -346,57 +360,13 @@ impl Argument for Sensitivity {
     }
 
     fn read(value: &Value) -> Result<Self, String> {
-        let names = Sensitivity::ALL.map(Sensitivity::name).join(", ");
-        let known = value.as_str().and_then(Sensitivity::of_name);
-        known.ok_or_else(|| wanted(&format!("one of {names}"), value))
+        one_of(value, &Sensitivity::ALL.map(Sensitivity::name)).map(|at| Sensitivity::ALL[at])
     }
 }
 
 impl Shown for Sensitivity {
     fn shown(&self) -> Option<Value> {
         Some(self.name().into())
-    }
-}
-
-/// Where something was read: `{uri, title}`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceGiven {
-    /// Where it is.
-    pub uri: String,
-    /// One line.
-    pub title: String,
-}
-
-impl Argument for SourceGiven {
-    fn schema() -> Value {
-        json!({
-            "type": "object", "additionalProperties": false, "required": ["uri"],
-            "properties": {
-                "uri": Text::<1, 2048>::schema(), "title": Text::<0, 1000>::schema(),
-            },
-        })
-    }
-
-    fn read(value: &Value) -> Result<Self, String> {
-        let object = unquoted(value);
-        let object = object.as_object().ok_or_else(|| wanted("an object {uri, title}", value))?;
-        if let Some(other) = object.keys().find(|key| *key != "uri" && *key != "title") {
-            let meant =
-                nearest(other, ["uri", "title"]).map(|name| format!("did you mean `{name}`?"));
-            let hint = meant.unwrap_or_else(|| "uri and title are allowed".to_owned());
-            return Err(format!("has `{}`; {hint}", cut(other)));
-        }
-        let uri = object.get("uri").ok_or("has no uri")?;
-        let uri = Text::<1, 2048>::read(uri).map_err(|why| format!("its uri {why}"))?.0;
-        let title = object.get("title").map(Text::<0, 1000>::read).transpose();
-        let title = title.map_err(|why| format!("its title {why}"))?;
-        Ok(Self { uri, title: title.map(|title| title.0).unwrap_or_default() })
-    }
-}
-
-impl Shown for SourceGiven {
-    fn shown(&self) -> Option<Value> {
-        None
     }
 }
 

@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, Outcome};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Answer, BY_SCOPE, Context, ToolError, touched};
 use crate::govern::meter::{Refusal, Reservation};
-use crate::govern::{Trace, hash_arguments};
+use crate::govern::{Trace, hash_call};
 use crate::log::{self, Level, Value as Field};
 use crate::metrics::Stage;
 use crate::parts::Caller;
@@ -49,7 +49,10 @@ fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ToolError> {
             let micros = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or(0);
             ToolError::QuotaExceeded { resets_at, wait: Duration::from_micros(micros) }
         }
-        Refusal::Unavailable(why) => ToolError::Unmetered(why.to_string()),
+        Refusal::Unavailable(why) => {
+            parts.said.say("a call could not be metered", &why.to_string());
+            ToolError::Unmetered(why.to_string())
+        }
     })
 }
 
@@ -122,7 +125,7 @@ fn refused_unseen(
     let trace = Trace {
         tool: operation,
         principal: caller.in_ledger(),
-        arguments: hash_arguments(&json!({"tool": operation, "arguments": arguments})),
+        arguments: hash_call(operation, arguments),
         decision,
         rule: rule.to_owned(),
         touched: Vec::new(),
@@ -203,7 +206,7 @@ pub fn governed(
     let mut trace = Trace {
         tool: operation,
         principal: context.caller.in_ledger(),
-        arguments: hash_arguments(&json!({"tool": operation, "arguments": arguments})),
+        arguments: hash_call(operation, arguments),
         decision: Decision::Allow,
         rule: BY_SCOPE.to_owned(),
         touched: touched_items,

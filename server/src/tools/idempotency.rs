@@ -7,10 +7,9 @@ use engine::{ItemDraft, Snapshot, hex};
 use serde_json::{Map, Value, json};
 
 use super::{Context, ToolError};
-use crate::govern::hash_arguments;
+use crate::govern::hash_json;
+use crate::recall::show::OWN_REFS;
 
-/// Starts the refs of this room; no caller's ref may.
-pub(super) const REF_PREFIX: &str = "recalld:";
 /// The kind of the items that hold first answers.
 pub(crate) const KIND: &str = "idempotency";
 
@@ -23,8 +22,8 @@ pub(super) struct Keyed {
 impl Keyed {
     /// `key` belongs to `tool` alone.
     pub(super) fn of(tool: &str, key: &str, raw: &Map<String, Value>) -> Self {
-        let arguments = hex(&hash_arguments(&Value::Object(raw.clone())));
-        Self { reference: format!("{REF_PREFIX}once:{tool}:{key}"), arguments }
+        let arguments = hex(&hash_json(raw));
+        Self { reference: format!("{OWN_REFS}once:{tool}:{key}"), arguments }
     }
 
     /// The first answer, if there was one.

@@ -1,18 +1,16 @@
 //! items: what is remembered, one by one.
 
-use std::sync::Arc;
-
-use engine::ledger::Effect;
-use engine::{Batch, Filter, ItemDraft, Sensitivity, Snapshot, SourceDraft, WriteError};
+use engine::{Filter, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft};
 use half::f16;
 use serde_json::{Map, Value, json};
 
 use super::args::{Id, List, SourceGiven, Text, Time, args};
-use super::idempotency::Keyed;
+use super::reading::find;
+use super::records::OWN_KINDS;
 use super::results::{Kind, always};
+use super::writing::{Key, Tell, Writing, first_line, kept_id, may_change};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
 use crate::embed::embedded_text;
-use crate::encoders::View;
 use crate::govern::{Action, Verdict};
 use crate::names;
 use crate::recall::show;
@@ -22,11 +20,6 @@ const REMEMBER: &str = "brain_remember";
 const DUPLICATE_COSINE: f32 = 0.92;
 /// Possible duplicates that are shown.
 const DUPLICATES_MAX: usize = 5;
-/// Kinds of records that other tools keep.
-const OWN_KINDS: [&str; 7] =
-    ["document", "chunk", "job", "idempotency", "artifact", "task_attempt", "followup"];
-/// Characters of a title made from the text's first line.
-const TITLE_CHARS: usize = 80;
 
 args! {
     /// What `brain_remember` takes.
@@ -41,7 +34,7 @@ args! {
         valid_to: Option<Time> => "True until then.",
         supersedes: Option<Id> => "Id of the item that this one replaces.",
         source: Option<SourceGiven> => "Where it is from.",
-        idempotency_key: Option<Text<1, 128>> => "Makes a repeat harmless.",
+        idempotency_key: Key => "Makes a repeat harmless.",
     }
 }
 
@@ -73,64 +66,34 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
             "is blank; at least one visible character is wanted",
         ));
     }
-    let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(REMEMBER, &key.0, raw));
-    let encoders = &context.workspace.encoders;
-    let (store, View { snapshot, embedder }) = (encoders.store(), context.view());
-    if let Some(first) = first_answer(context, keyed.as_ref(), &snapshot)? {
+    let mut writing = Writing::begin(context, REMEMBER, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|snapshot, kept| stored(context, snapshot, kept);
+    if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
-    may_write(context, &snapshot, &wanted)?;
+    if let Some(Id(old)) = wanted.supersedes {
+        may_supersede(context, writing.snapshot(), old)?;
+    }
     let title = wanted.title.as_ref().map_or_else(|| first_line(&wanted.text.0), |t| t.0.clone());
-    let embedding = embedder.embed(&embedded_text(&title, &wanted.text.0));
-    let duplicates = possible_duplicates(context, &snapshot, &wanted, &embedding)?;
-    let id = store.new_item_id();
-    let embedded_by = Some(embedder.model());
-    let mut batch = Batch { embedded_by, ..Batch::default() };
-    let source = wanted.source.as_ref().map(|given| source_of(context, given));
-    let mut item = draft(context, wanted, title, &embedding);
-    item.id = Some(id);
-    if let Some(mut source) = source {
-        source.id = Some(store.new_source_id());
-        item.source = source.id;
-        batch.sources.push(source);
-    }
-    let answer = json!({"id": names::item(&item.kind, id), "possible_duplicates": duplicates});
-    batch.items.push(item);
-    if let Some(keyed) = &keyed {
-        batch.items.push(keyed.remember(context, REMEMBER, &answer));
-    }
-    match encoders.write(batch) {
-        Ok(_) => stored(context, &store.snapshot(), &answer),
-        // Another call with the same key came first: its answer is the answer, once it is on disk,
-        // which is when snapshots show it.
-        Err(WriteError::Refused { field: "ref", why }) => {
-            store.sync()?;
-            first_answer(context, keyed.as_ref(), &store.snapshot())?
-                .ok_or_else(|| ToolError::argument("idempotency_key", why))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn first_answer(
-    context: &Context<'_>,
-    keyed: Option<&Keyed>,
-    snapshot: &Snapshot,
-) -> Result<Option<Answer>, ToolError> {
-    let first = keyed.map(|keyed| keyed.first_answer(snapshot)).transpose()?.flatten();
-    first.map(|first| stored(context, snapshot, &first)).transpose()
+    let embedding = writing.view().embedder.embed(&embedded_text(&title, &wanted.text.0));
+    let duplicates = possible_duplicates(context, writing.snapshot(), &wanted, &embedding)?;
+    let source = wanted.source.as_ref().map(|given| writing.add_source(source_of(given)));
+    let kind = wanted.kind.0.clone();
+    let item = draft(wanted, title, &embedding);
+    let id = writing.add(ItemDraft { source, ..item })?;
+    let kept = json!({"id": names::item(&kind, id), "possible_duplicates": duplicates});
+    writing.commit(&kept, tell)?.or_overtaken("idempotency_key")
 }
 
 /// The answer about an item that is in the store.
-fn stored(context: &Context<'_>, snapshot: &Snapshot, answer: &Value) -> Result<Answer, ToolError> {
-    let id = names::parse_item(answer["id"].as_str().unwrap_or_default());
-    let id = id.map_err(|error| ToolError::argument("idempotency_key", error.to_string()))?;
-    let missing = || ToolError::Missing { field: "id", why: "the item is not there".to_owned() };
-    let place = snapshot.find(id)?.ok_or_else(missing)?;
-    let item = show::seed(snapshot, place, Verdict::Allow, &|other| context.may_know(other))?;
+fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+    let id = kept_id(&kept["id"])?;
+    let (place, found) = find(context, snapshot, "idempotency_key", id)?;
+    let verdict = context.judge(&found, Action::Read).0;
+    let item = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
     let title = item["title"].as_str().unwrap_or_default();
-    let mut text = format!("Remembered as {}: {title}", answer["id"].as_str().unwrap_or_default());
-    for duplicate in answer["possible_duplicates"].as_array().into_iter().flatten() {
+    let mut text = format!("Remembered as {}: {title}", kept["id"].as_str().unwrap_or_default());
+    for duplicate in kept["possible_duplicates"].as_array().into_iter().flatten() {
         text.push_str(&format!(
             "\nMay say the same: {} ({}, cosine {})",
             duplicate["title"].as_str().unwrap_or_default(),
@@ -138,8 +101,8 @@ fn stored(context: &Context<'_>, snapshot: &Snapshot, answer: &Value) -> Result<
             duplicate["score"],
         ));
     }
-    let structured = json!({"item": item, "possible_duplicates": answer["possible_duplicates"]});
-    Ok(Answer::plain(structured, text).touching(Effect::Written, [id]))
+    let structured = json!({"item": item, "possible_duplicates": kept["possible_duplicates"]});
+    Ok(Answer::plain(structured, text))
 }
 
 /// Kinds that the service keeps its own records under.
@@ -151,51 +114,27 @@ fn refuse_internal_kind(kind: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Policy on the new item, and on the one that it replaces.
-fn may_write(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    wanted: &Remember,
-) -> Result<(), ToolError> {
-    let gates: Vec<&str> = gates(wanted).collect();
-    let judged = |field: &str, (verdict, rule): (Verdict, Arc<str>)| match verdict {
-        Verdict::Allow => Ok(()),
-        _ => Err(ToolError::argument(field, format!("policy rule {rule} does not allow it"))),
-    };
-    let sensitivity = wanted.sensitivity.unwrap_or_default();
-    judged("text", context.judge_class(&wanted.kind.0, sensitivity, &gates, Action::Write))?;
-    if let Some(Id(old)) = wanted.supersedes
-        && let Some(place) = snapshot.find(old)?
-    {
-        let old = snapshot.item(place)?;
-        if OWN_KINDS.contains(&old.kind) {
-            let why = format!(
-                "is a {}, which its source keeps up to date; change the source, or remember beside it",
-                old.kind
-            );
-            return Err(ToolError::argument("supersedes", why));
-        }
-        judged("supersedes", context.judge(&old, Action::Write))?;
+/// Whether an item may be replaced by one of the caller's own.
+fn may_supersede(context: &Context<'_>, snapshot: &Snapshot, old: ItemId) -> Result<(), ToolError> {
+    let (_, old) = find(context, snapshot, "supersedes", old)?;
+    if OWN_KINDS.contains(&old.kind) {
+        let why = format!(
+            "is a {}, which its source keeps up to date; change the source, or remember beside it",
+            old.kind
+        );
+        return Err(ToolError::argument("supersedes", why));
     }
-    Ok(())
+    may_change(context, "supersedes", &old)
 }
 
-fn gates(wanted: &Remember) -> impl Iterator<Item = &str> {
-    wanted.gates.iter().flat_map(|gates| &gates.0).map(|gate| gate.0.as_str())
-}
-
-fn draft(context: &Context<'_>, wanted: Remember, title: String, embedding: &[f32]) -> ItemDraft {
-    let gates = gates(&wanted).map(str::to_owned).collect();
+fn draft(wanted: Remember, title: String, embedding: &[f32]) -> ItemDraft {
     ItemDraft {
         kind: wanted.kind.0,
-        modality: "text".to_owned(),
         title,
         text: wanted.text.0,
         tags: wanted.tags.into_iter().flat_map(|tags| tags.0).map(|tag| tag.0).collect(),
-        gates,
+        gates: wanted.gates.into_iter().flat_map(|gates| gates.0).map(|gate| gate.0).collect(),
         supersedes: wanted.supersedes.into_iter().map(|old| old.0).collect(),
-        recorded_by: context.caller.principal.clone(),
-        via: REMEMBER.to_owned(),
         valid_from: wanted.valid_from.map(|at| at.0),
         valid_to: wanted.valid_to.map(|at| at.0),
         sensitivity: wanted.sensitivity.unwrap_or_default(),
@@ -205,20 +144,13 @@ fn draft(context: &Context<'_>, wanted: Remember, title: String, embedding: &[f3
     }
 }
 
-fn source_of(context: &Context<'_>, given: &SourceGiven) -> SourceDraft {
+fn source_of(given: &SourceGiven) -> SourceDraft {
     SourceDraft {
         kind: "reference".to_owned(),
         uri: given.uri.clone(),
         title: given.title.clone(),
-        recorded_by: context.caller.principal.clone(),
-        via: REMEMBER.to_owned(),
         ..SourceDraft::default()
     }
-}
-
-fn first_line(text: &str) -> String {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().take(TITLE_CHARS).collect()
 }
 
 fn possible_duplicates(

@@ -10,13 +10,21 @@ mod idempotency;
 pub mod ingest;
 mod items;
 pub(crate) mod nearest;
+#[allow(dead_code, reason = "families that are being written use it")]
+mod paging;
 mod profile;
+#[allow(dead_code, reason = "families that are being written use the rest")]
+mod reading;
 pub mod recall;
 mod recall_names;
 mod recall_text;
+#[allow(dead_code, reason = "families that are being written use the rest")]
+mod records;
 pub mod results;
 pub mod status;
 mod tenant;
+#[allow(dead_code, reason = "families that are being written use the rest")]
+mod writing;
 
 pub use governed::{
     NO_QUOTA, NOT_ENTITLED, NOT_IDENTIFIED, Refused, UNMETERED, UNVERIFIED, governed,

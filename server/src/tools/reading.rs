@@ -1,0 +1,75 @@
+//! Items that an argument names: found, and shown as far as policy lets them be.
+
+use engine::{ItemId, ItemView, Place, Snapshot, Status};
+use serde_json::{Value, json};
+
+use super::{Context, ToolError};
+use crate::govern::{Action, Verdict};
+use crate::names;
+
+/// What a caller is told of an item that is not there, be it for policy.
+const NO_SUCH_ITEM: &str = "there is no such item";
+
+/// The item of an id that an argument gave: one that is not tombstoned, and that the caller may know.
+///
+/// # Errors
+/// It is not there, was erased, or policy denies it.
+pub(super) fn find<'s>(
+    context: &Context<'_>,
+    snapshot: &'s Snapshot,
+    field: &'static str,
+    id: ItemId,
+) -> Result<(Place, ItemView<'s>), ToolError> {
+    let place = match snapshot.find(id)? {
+        Some(place) if snapshot.status(place)? != Status::Tombstoned => place,
+        _ => return Err(gone(snapshot, field, id)?),
+    };
+    let item = snapshot.item(place)?;
+    may_know(context, field, &item)?;
+    Ok((place, item))
+}
+
+/// The error of an id that names nothing that is there. Of one that is hidden it is not told that it was there.
+fn gone(snapshot: &Snapshot, field: &'static str, id: ItemId) -> Result<ToolError, ToolError> {
+    let stones = snapshot.tombstones(id.0)?;
+    let why = match stones.iter().rfind(|stone| stone.erase) {
+        Some(stone) => format!("it was erased at {}", names::time(stone.at)),
+        None => NO_SUCH_ITEM.to_owned(),
+    };
+    Ok(ToolError::Missing { field, why })
+}
+
+/// To someone who may not know of an item, it is not there.
+///
+/// # Errors
+/// Policy denies it.
+pub(super) fn may_know(
+    context: &Context<'_>,
+    field: &'static str,
+    item: &ItemView<'_>,
+) -> Result<Verdict, ToolError> {
+    let (verdict, rule) = context.judge(item, Action::Read);
+    if verdict != Verdict::Deny {
+        return Ok(verdict);
+    }
+    let why = NO_SUCH_ITEM.to_owned();
+    Err(ToolError::Denied { field, why, item: item.id, rule: rule.to_string() })
+}
+
+/// An item in a list: `{id, kind, title, status, recorded_at}`, its title as far as policy shows it.
+///
+/// # Errors
+/// Damage.
+pub(super) fn brief(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+) -> Result<Value, ToolError> {
+    let item = snapshot.item(place)?;
+    let verdict = context.judge(&item, Action::Read).0;
+    Ok(json!({
+        "id": names::of_item(&item), "kind": item.kind,
+        "title": crate::recall::show::title(&item, verdict),
+        "status": snapshot.status(place)?.name(), "recorded_at": names::time(item.recorded_at),
+    }))
+}

@@ -1,0 +1,212 @@
+//! Records whose state moves by supersession: follow-ups, task attempts, artifacts, agents' state.
+//!
+//! Owns how a record is found, moved and listed (format-spec/records.md). What its attributes mean is its family's.
+
+use std::cmp::Reverse;
+
+use engine::{Filter, ItemDraft, ItemId, ItemView, Micros, Place, Snapshot, Top};
+use serde_json::{Map, Value};
+
+use super::paging::{Paging, ROWS_MAX, not_ours};
+use super::reading::find;
+use super::{Context, ToolError};
+use crate::govern::{Action, Verdict};
+use crate::names;
+use crate::recall::show::OWN_REFS;
+
+/// Something to be done at a time.
+pub(super) const FOLLOWUP: &str = "followup";
+/// A try at a task.
+pub(super) const TASK_ATTEMPT: &str = "task_attempt";
+/// A thing with an id of ours.
+pub(super) const ARTIFACT: &str = "artifact";
+/// A value that an agent keeps.
+pub(super) const AGENT_STATE: &str = "agent_state";
+/// What the operator is after.
+pub(super) const INTENT: &str = "intent";
+/// What was wrong, and what is right.
+pub(super) const CORRECTION: &str = "correction";
+/// How something turned out.
+pub(super) const OUTCOME: &str = "outcome";
+/// Figures of a benchmark.
+pub(super) const BENCH: &str = "bench";
+
+/// Kinds that tools and ingest keep for themselves (REC-01).
+pub(super) const OWN_KINDS: [&str; 9] = [
+    "document",
+    "chunk",
+    "job",
+    super::idempotency::KIND,
+    FOLLOWUP,
+    TASK_ATTEMPT,
+    ARTIFACT,
+    AGENT_STATE,
+    BENCH,
+];
+
+/// A record as one of its versions says.
+pub(super) struct Record<'s> {
+    /// The id of its first version, which names it.
+    pub(super) id: ItemId,
+    /// Where this version lies.
+    pub(super) place: Place,
+    /// This version.
+    pub(super) item: ItemView<'s>,
+    /// What it keeps beside its text.
+    pub(super) attributes: Map<String, Value>,
+}
+
+impl<'s> Record<'s> {
+    /// The record that an item is a version of.
+    pub(super) fn of(snapshot: &'s Snapshot, place: Place) -> Result<Self, ToolError> {
+        let item = snapshot.item(place)?;
+        let first = item.reference.and_then(|reference| first_of(item.kind, reference));
+        let attributes = serde_json::from_str(item.attributes).unwrap_or_default();
+        Ok(Self { id: first.unwrap_or(item.id), place, attributes, item })
+    }
+
+    /// The record's id, as clients see it.
+    pub(super) fn name(&self) -> String {
+        names::item(self.item.kind, self.id)
+    }
+
+    /// What policy says of reading this version.
+    pub(super) fn verdict(&self, context: &Context<'_>) -> Verdict {
+        context.judge(&self.item, Action::Read).0
+    }
+
+    /// Whether the caller may read what this version says.
+    pub(super) fn is_open(&self, context: &Context<'_>) -> bool {
+        self.verdict(context) == Verdict::Allow
+    }
+
+    /// A text among its attributes; empty where there is none.
+    pub(super) fn text(&self, attribute: &str) -> &str {
+        self.attributes.get(attribute).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A time among its attributes.
+    pub(super) fn time(&self, attribute: &str) -> Option<Micros> {
+        names::parse_time(self.text(attribute)).ok()
+    }
+
+    /// The draft of its next version: what is not given anew stays as it is.
+    pub(super) fn next(&self, attributes: Map<String, Value>) -> ItemDraft {
+        ItemDraft {
+            supersedes: vec![self.item.id],
+            source: self.item.source,
+            sensitivity: self.item.sensitivity,
+            tags: self.item.tags.iter().map(|&tag| tag.to_owned()).collect(),
+            gates: self.item.gates.iter().map(|&gate| gate.to_owned()).collect(),
+            title: self.item.title.to_owned(),
+            text: self.item.text.to_owned(),
+            ..draft(self.item.kind, self.id, attributes)
+        }
+    }
+}
+
+/// The draft of a version of the record whose first version has this id (REC-03).
+pub(super) fn draft(kind: &str, first: ItemId, attributes: Map<String, Value>) -> ItemDraft {
+    ItemDraft {
+        reference: Some(reference(kind, &first.to_string())),
+        kind: kind.to_owned(),
+        attributes: Value::Object(attributes).to_string(),
+        searchable: true,
+        ..ItemDraft::default()
+    }
+}
+
+/// The ref that all versions of a record have.
+pub(super) fn reference(kind: &str, name: &str) -> String {
+    format!("{OWN_REFS}{kind}:{name}")
+}
+
+fn first_of(kind: &str, reference: &str) -> Option<ItemId> {
+    reference.strip_prefix(OWN_REFS)?.strip_prefix(kind)?.strip_prefix(':')?.parse().ok()
+}
+
+/// The current version of the record that an argument names by the id of any of its versions.
+///
+/// # Errors
+/// There is none of this kind that the caller may know.
+pub(super) fn current<'s>(
+    context: &Context<'_>,
+    snapshot: &'s Snapshot,
+    kind: &'static str,
+    field: &'static str,
+    id: ItemId,
+) -> Result<Record<'s>, ToolError> {
+    let (place, item) = find(context, snapshot, field, id)?;
+    if item.kind != kind {
+        let why = format!("is the id of a {}; that of a {kind} is wanted", item.kind);
+        return Err(ToolError::argument(field, why));
+    }
+    let newest = match item.reference {
+        Some(reference) => snapshot.find_ref(reference)?.unwrap_or(place),
+        None => place,
+    };
+    if newest == place {
+        return Record::of(snapshot, place);
+    }
+    let (place, _) = find(context, snapshot, field, snapshot.id(newest)?)?;
+    Record::of(snapshot, place)
+}
+
+/// The versions of a record that the caller may know, oldest first, and whether there may be more.
+///
+/// # Errors
+/// Damage.
+pub(super) fn versions<'s>(
+    context: &Context<'_>,
+    snapshot: &'s Snapshot,
+    record: &Record<'_>,
+) -> Result<(Vec<Record<'s>>, bool), ToolError> {
+    let chain = snapshot.chain(record.item.id)?;
+    let mut versions = Vec::with_capacity(chain.members.len());
+    for member in &chain.members {
+        let Some(place) = member.place else { continue };
+        let version = Record::of(snapshot, place)?;
+        if version.id == record.id && context.may_know(&version.item) {
+            versions.push(version);
+        }
+    }
+    Ok((versions, chain.truncated))
+}
+
+/// Where a row is in a list of the newest first: when it was recorded, in microseconds since 1970, and its id.
+pub(super) type Recency = (i64, String);
+
+/// The items of a page of a list of the newest first, and one more where there are more: of these kinds, those that
+/// `wants` takes, and nothing that policy hides. With `current_only` none that is superseded.
+///
+/// # Errors
+/// Damage, a cursor of another list, or the call is over.
+pub(super) fn newest(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    paging: &Paging,
+    (kinds, current_only): (&[&str], bool),
+    mut wants: impl FnMut(Place) -> Result<bool, ToolError>,
+) -> Result<Vec<(Recency, Place)>, ToolError> {
+    let filter = Filter {
+        kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
+        current_only,
+        hidden: context.hidden(snapshot)?,
+        ..Filter::default()
+    };
+    let after = match paging.after::<Recency>()? {
+        Some((at, id)) => Some((Micros(at), id.parse::<ItemId>().map_err(|_| not_ours())?)),
+        None => None,
+    };
+    let mut top: Top<Micros, Reverse<(ItemId, Place)>> = Top::new(ROWS_MAX + 1);
+    snapshot.each_admitted(&filter, |at, place| {
+        let key = Reverse((snapshot.id(place)?, place));
+        let is_later = after.is_none_or(|after| (at, key.0.0) < after);
+        if is_later && top.would_keep(at, &key) && wants(place)? {
+            top.offer(at, key);
+        }
+        Ok::<(), ToolError>(())
+    })?;
+    let listed = top.into_sorted().into_iter();
+    Ok(listed.map(|(at, Reverse((id, place)))| ((at.0, id.to_string()), place)).collect())
+}

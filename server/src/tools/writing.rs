@@ -1,0 +1,255 @@
+//! What one call writes: a batch that is stored whole or not at all, once for each idempotency key.
+//!
+//! Owns what all tools that write have in common: policy on what is written and replaced, provenance, embeddings,
+//! the key. Knows no kinds.
+
+use std::sync::Arc;
+
+use engine::ledger::Effect;
+use engine::{
+    Batch, EdgeDraft, EdgeId, ItemDraft, ItemId, ItemView, Micros, Snapshot, SourceDraft, SourceId,
+    TombstoneDraft, WriteError,
+};
+use serde_json::{Map, Value};
+
+use super::args::Text;
+use super::idempotency::Keyed;
+use super::{Answer, Context, ToolError};
+use crate::encoders::View;
+use crate::govern::{Action, Verdict};
+use crate::names;
+
+/// Characters of a title made from a text's first line.
+const TITLE_CHARS: usize = 80;
+const TEXT: &str = "text";
+
+/// The key of a call, as every tool that writes takes it.
+pub(super) type Key = Option<Text<1, 128>>;
+
+/// What is told of what was written: made from the store and from what was kept, so that a repeat is told the same,
+/// by what may be shown of it then.
+pub(super) type Tell<'a> = &'a dyn Fn(&Snapshot, &Value) -> Result<Answer, ToolError>;
+
+/// What one call writes.
+pub(super) struct Writing<'c> {
+    context: &'c Context<'c>,
+    tool: &'static str,
+    keyed: Option<Keyed>,
+    view: View,
+    /// When all of it is recorded.
+    now: Micros,
+    batch: Batch,
+}
+
+/// What became of a batch.
+pub(super) enum Committed {
+    /// It is stored, now or by an earlier call with the same key.
+    Stored(Answer),
+    /// Another call has moved one of its records meanwhile: nothing is stored.
+    Overtaken,
+}
+
+impl<'c> Writing<'c> {
+    /// Begins; nothing is written yet.
+    pub(super) fn begin(
+        context: &'c Context<'c>,
+        tool: &'static str,
+        key: &Key,
+        raw: &Map<String, Value>,
+    ) -> Self {
+        let keyed = key.as_ref().map(|key| Keyed::of(tool, &key.0, raw));
+        let now = context.parts.clock.now();
+        Self { context, tool, keyed, view: context.view(), now, batch: Batch::default() }
+    }
+
+    /// When all of it is recorded.
+    pub(super) fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// The store as it was when the call began.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.view.snapshot
+    }
+
+    /// The same, with its encoder.
+    pub(super) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The answer of an earlier call with the same key: there is nothing left to do.
+    pub(super) fn first_answer(&self, tell: Tell<'_>) -> Result<Option<Answer>, ToolError> {
+        self.answered(&self.view.snapshot, tell)
+    }
+
+    fn answered(&self, snapshot: &Snapshot, tell: Tell<'_>) -> Result<Option<Answer>, ToolError> {
+        let kept = self.keyed.as_ref().map(|keyed| keyed.first_answer(snapshot)).transpose()?;
+        kept.flatten().map(|kept| tell(snapshot, &kept)).transpose()
+    }
+
+    /// Adds an item, with its provenance; its text is embedded with the batch unless it has an embedding, or is not
+    /// to be found by searches. Policy is asked whether it may be written, and whatever it supersedes replaced.
+    ///
+    /// # Errors
+    /// Policy does not allow it: of the new item that names `text`.
+    pub(super) fn add(&mut self, mut item: ItemDraft) -> Result<ItemId, ToolError> {
+        let gates: Vec<&str> = item.gates.iter().map(String::as_str).collect();
+        let judged = self.context.judge_class(&item.kind, item.sensitivity, &gates, Action::Write);
+        refuse_unless_allowed(TEXT, judged)?;
+        let id = item.id.unwrap_or_else(|| self.context.workspace.store.new_item_id());
+        item.id = Some(id);
+        item.recorded_by.clone_from(&self.context.caller.principal);
+        item.via = self.tool.to_owned();
+        item.recorded_at = Some(self.now);
+        if item.modality.is_empty() {
+            item.modality = TEXT.to_owned();
+        }
+        if item.title.is_empty() {
+            item.title = first_line(&item.text);
+        }
+        self.batch.items.push(item);
+        Ok(id)
+    }
+
+    /// Adds a source.
+    pub(super) fn add_source(&mut self, mut source: SourceDraft) -> SourceId {
+        let id = source.id.unwrap_or_else(|| self.context.workspace.store.new_source_id());
+        source.id = Some(id);
+        source.recorded_by.clone_from(&self.context.caller.principal);
+        source.via = self.tool.to_owned();
+        source.recorded_at = Some(self.now);
+        self.batch.sources.push(source);
+        id
+    }
+
+    /// Adds an edge.
+    pub(super) fn link(&mut self, from: ItemId, to: ItemId, relation: &str) -> EdgeId {
+        self.add_edge(EdgeDraft {
+            id: None,
+            from,
+            to,
+            relation: relation.to_owned(),
+            weight: 1.0,
+            source: None,
+            recorded_at: None,
+            recorded_by: String::new(),
+            valid_from: None,
+            valid_to: None,
+            note: String::new(),
+        })
+    }
+
+    /// Adds an edge of which more is known.
+    pub(super) fn add_edge(&mut self, mut edge: EdgeDraft) -> EdgeId {
+        let id = edge.id.unwrap_or_else(|| self.context.workspace.store.new_edge_id());
+        edge.id = Some(id);
+        edge.recorded_by.clone_from(&self.context.caller.principal);
+        edge.recorded_at = Some(self.now);
+        self.batch.edges.push(edge);
+        id
+    }
+
+    /// Hides an item or an edge.
+    pub(super) fn bury(&mut self, target: u128, reason: &str, erase: bool) {
+        self.batch.tombstones.push(TombstoneDraft {
+            target,
+            at: Some(self.now),
+            by: self.context.caller.principal.clone(),
+            reason: reason.to_owned(),
+            erase,
+            ..TombstoneDraft::default()
+        });
+    }
+
+    /// Stores it all, and tells of it by `tell`. `kept` is what a repeat of the call is told by: ids, never texts.
+    ///
+    /// # Errors
+    /// The store refuses it, or takes no writes.
+    pub(super) fn commit(mut self, kept: &Value, tell: Tell<'_>) -> Result<Committed, ToolError> {
+        let (context, encoders) = (self.context, &self.context.workspace.encoders);
+        if let Some(keyed) = &self.keyed {
+            self.batch.items.push(keyed.remember(context, self.tool, kept));
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        let goes_on = || !context.is_over();
+        if batch.items.iter().any(|item| !item.embedding.is_empty()) {
+            batch.embedded_by = Some(self.view.embedder.model());
+        }
+        encoders.embed_while(&mut batch, &goes_on).ok_or(ToolError::Cancelled)?;
+        let items: Vec<ItemId> = written(&batch);
+        match encoders.write(batch) {
+            Ok(_) => {
+                let answer = tell(&encoders.store().snapshot(), kept)?;
+                Ok(Committed::Stored(answer.touching(Effect::Written, items)))
+            }
+            // Another call with the same key, or of the same record, came first. With the key, its answer is the
+            // answer, once it is on disk, which is when snapshots show it.
+            Err(WriteError::Refused { field: "ref", .. }) => {
+                encoders.store().sync()?;
+                let first = self.answered(&encoders.store().snapshot(), tell)?;
+                Ok(first.map_or(Committed::Overtaken, Committed::Stored))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The items that a batch writes for its caller, and those that it hides.
+fn written(batch: &Batch) -> Vec<ItemId> {
+    let items = batch.items.iter().filter(|item| item.searchable);
+    let buried = batch.tombstones.iter().map(|stone| ItemId(stone.target));
+    items.filter_map(|item| item.id).chain(buried).collect()
+}
+
+impl Committed {
+    /// The answer; an error that names `field` where another call came first.
+    pub(super) fn or_overtaken(self, field: &'static str) -> Result<Answer, ToolError> {
+        match self {
+            Self::Stored(answer) => Ok(answer),
+            Self::Overtaken => {
+                let why = "was changed by another call meanwhile; look at it again";
+                Err(ToolError::argument(field, why))
+            }
+        }
+    }
+}
+
+/// Nothing but an allowance lets something be written.
+fn refuse_unless_allowed(
+    field: &'static str,
+    (verdict, rule): (Verdict, Arc<str>),
+) -> Result<(), ToolError> {
+    match verdict {
+        Verdict::Allow => Ok(()),
+        _ => Err(ToolError::argument(field, format!("policy rule {rule} does not allow it"))),
+    }
+}
+
+/// Whether the caller may replace, link or hide this item: one that it may not know is not there, and one that
+/// is tombstoned is there no more.
+///
+/// # Errors
+/// It is missing, or policy does not allow it.
+pub(super) fn may_change(
+    context: &Context<'_>,
+    field: &'static str,
+    item: &ItemView<'_>,
+) -> Result<(), ToolError> {
+    super::reading::may_know(context, field, item)?;
+    refuse_unless_allowed(field, context.judge(item, Action::Write))
+}
+
+/// An id among what was kept for a repeat.
+///
+/// # Errors
+/// It is none: what was stored is damaged.
+pub(super) fn kept_id(kept: &Value) -> Result<ItemId, ToolError> {
+    let id = names::parse_item(kept.as_str().unwrap_or_default());
+    id.map_err(|error| ToolError::argument("idempotency_key", error.to_string()))
+}
+
+/// The first line of a text with anything on it, as a title.
+pub(super) fn first_line(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.chars().take(TITLE_CHARS).collect()
+}

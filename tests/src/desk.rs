@@ -1,0 +1,263 @@
+//! A service without a socket, with a quick model whose weights mean nothing and a clock that a test sets: where the
+//! tools of the catalog are tried one by one.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use engine::os::clock::Clock;
+use engine::{Batch, ItemDraft, Micros, Sensitivity};
+use serde_json::{Map, Value};
+use server::app::{self, Started};
+use server::govern::{Action, Rule, Rules, Verdict, WhatMatch, WhoMatch};
+use server::ingest::Roots;
+use server::model::Silent;
+use server::names;
+use server::net::Cancel;
+use server::parts::{Caller, Parts};
+use server::tools::{Answer, Context, Refused, find};
+use tempfile::TempDir;
+
+use crate::service::{scratch, settings};
+use crate::tiny_model::Tiny;
+
+/// When it is at a desk until a test says otherwise.
+pub const NOW: &str = "2026-01-14T09:30:00Z";
+/// Items with this gate are redacted for members.
+pub const VEILED: &str = "veiled";
+/// The longest that a call may take here.
+const CALL_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// A clock that stands where it was put.
+#[derive(Debug)]
+struct Still(AtomicI64);
+
+impl Clock for Still {
+    fn now(&self) -> Micros {
+        Micros(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A service without a socket.
+pub struct Desk {
+    started: Started,
+    clock: Arc<Still>,
+    /// What was told of progress by the calls so far.
+    told: Mutex<Vec<(u64, u64, String)>>,
+    /// Goes when the store is closed.
+    scratch: TempDir,
+}
+
+/// A time in RFC 3339.
+///
+/// # Panics
+/// When it is none.
+pub fn time(text: &str) -> Micros {
+    names::parse_time(text).expect("a time")
+}
+
+/// The operator of the machine, who may do everything.
+pub fn operator() -> Caller {
+    Caller::local_operator("local")
+}
+
+/// Someone of a team: [`VEILED`] items are redacted for them, restricted ones are denied.
+pub fn member() -> Caller {
+    Caller { principal: "user:ada".to_owned(), plan: "team".to_owned(), ..operator() }
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Desk {
+    /// With an empty store.
+    ///
+    /// # Panics
+    /// When the system refuses.
+    pub fn new() -> Self {
+        Self::in_folder(scratch())
+    }
+
+    /// The same, of a scratch folder in which something lies already: what is beneath its folder `files` may be
+    /// ingested.
+    ///
+    /// # Panics
+    /// When the system refuses.
+    pub fn in_folder(scratch: TempDir) -> Self {
+        let model = Tiny::new(1, 16).write(scratch.path(), "model");
+        let files = scratch.path().join("files");
+        std::fs::create_dir_all(&files).expect("a folder for files");
+        let settings = settings(&scratch.path().join("data"), Some(model), CALL_TIME_MAX);
+        let mut started = app::start(&settings, &mut Silent).expect("a service starts");
+        let clock = Arc::new(Still(AtomicI64::new(time(NOW).0)));
+        let parts = Arc::get_mut(&mut started.parts).expect("nobody else has it yet");
+        parts.clock = Arc::clone(&clock) as Arc<dyn Clock>;
+        let mut rules: Vec<Rule> = Rules::initial().iter().cloned().collect();
+        rules.push(Rule {
+            tells: true,
+            name: "veil".to_owned(),
+            who: WhoMatch { plan: Some("team".to_owned()), ..WhoMatch::default() },
+            what: WhatMatch::gated(VEILED),
+            actions: vec![Action::Read],
+            verdict: Verdict::Redact,
+            opens_unknown_gates: false,
+        });
+        parts.local.rules = Rules::new(rules).expect("rules of ours").into();
+        let roots = Roots::open(&[files]).expect("the folder is there");
+        parts.local.roots = RwLock::new(Arc::new(roots));
+        Self { started, clock, told: Mutex::default(), scratch }
+    }
+
+    /// The folder that may be ingested from.
+    pub fn files(&self) -> std::path::PathBuf {
+        self.scratch.path().join("files")
+    }
+
+    /// The service.
+    pub fn parts(&self) -> &Parts {
+        &self.started.parts
+    }
+
+    /// Sets the clock.
+    pub fn set_time(&self, text: &str) {
+        self.clock.0.store(time(text).0, Ordering::SeqCst);
+    }
+
+    /// Writes a batch into the store as it is.
+    ///
+    /// # Panics
+    /// When the store refuses it.
+    pub fn write(&self, batch: Batch) {
+        self.parts().local.encoders.write(batch).expect("the batch is written");
+    }
+
+    /// Replaces an item by one that is like it but for an edit: as an import would, and by no tool.
+    ///
+    /// # Panics
+    /// When there is no such item, or the store refuses.
+    pub fn revise(&self, id: &str, edit: impl FnOnce(&mut ItemDraft)) {
+        let snapshot = self.parts().local.store.snapshot();
+        let id = names::parse_item(id).expect("an id");
+        let place = snapshot.find(id).expect("a sound store").expect("the item is there");
+        let item = snapshot.item(place).expect("a sound store");
+        let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+        let mut draft = ItemDraft {
+            reference: item.reference.map(str::to_owned),
+            kind: item.kind.to_owned(),
+            modality: item.modality.to_owned(),
+            title: item.title.to_owned(),
+            text: item.text.to_owned(),
+            attributes: item.attributes.to_owned(),
+            tags: texts(&item.tags),
+            gates: texts(&item.gates),
+            supersedes: vec![id],
+            source: item.source,
+            recorded_at: Some(item.recorded_at),
+            recorded_by: item.recorded_by.to_owned(),
+            via: "import".to_owned(),
+            sensitivity: item.sensitivity,
+            searchable: item.searchable,
+            ..ItemDraft::default()
+        };
+        edit(&mut draft);
+        self.write(Batch { items: vec![draft], ..Batch::default() });
+    }
+
+    /// Runs something with the context of a call.
+    pub fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&Context<'_>) -> T) -> T {
+        let told = |done: u64, of: u64, what: &str| {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.push((done, of, what.to_owned()));
+        };
+        run(&Context {
+            parts: self.parts(),
+            workspace: &self.parts().local,
+            caller,
+            cancel: &Cancel::new(),
+            deadline: Instant::now() + CALL_TIME_MAX,
+            progress: Some(&told),
+        })
+    }
+
+    /// A governed call.
+    ///
+    /// # Panics
+    /// When the arguments are no object, or the caller may not use the tool.
+    pub fn try_call(
+        &self,
+        caller: &Caller,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<Answer, Refused> {
+        let Value::Object(raw): Value = arguments else { panic!("arguments are an object") };
+        let raw: Map<String, Value> = raw;
+        self.with_context(caller, |context| {
+            find(caller, tool).expect("a tool of the caller's").call(context, &raw)
+        })
+    }
+
+    /// What a call of the operator's gives.
+    ///
+    /// # Panics
+    /// When it is refused.
+    #[track_caller]
+    pub fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.call_as(&operator(), tool, arguments)
+    }
+
+    /// What a call of somebody's gives.
+    ///
+    /// # Panics
+    /// When it is refused.
+    #[track_caller]
+    pub fn call_as(&self, caller: &Caller, tool: &str, arguments: Value) -> Value {
+        match self.try_call(caller, tool, arguments.clone()) {
+            Ok(answer) => answer.structured,
+            Err(refused) => panic!("{tool} {arguments}: {refused}"),
+        }
+    }
+
+    /// Why a call of the operator's is refused.
+    ///
+    /// # Panics
+    /// When it is not.
+    #[track_caller]
+    pub fn refusal(&self, tool: &str, arguments: Value) -> String {
+        self.refusal_as(&operator(), tool, arguments)
+    }
+
+    /// Why a call of somebody's is refused.
+    ///
+    /// # Panics
+    /// When it is not.
+    #[track_caller]
+    pub fn refusal_as(&self, caller: &Caller, tool: &str, arguments: Value) -> String {
+        match self.try_call(caller, tool, arguments.clone()) {
+            Ok(answer) => panic!("{tool} {arguments}: {}", answer.structured),
+            Err(refused) => refused.to_string(),
+        }
+    }
+
+    /// Remembers a text, and gives the item's id.
+    ///
+    /// # Panics
+    /// When it is refused.
+    #[track_caller]
+    pub fn remember(&self, text: &str) -> String {
+        self.remember_as(text, Sensitivity::Internal)
+    }
+
+    /// The same with a sensitivity.
+    ///
+    /// # Panics
+    /// When it is refused.
+    #[track_caller]
+    pub fn remember_as(&self, text: &str, sensitivity: Sensitivity) -> String {
+        let arguments = serde_json::json!({"text": text, "sensitivity": sensitivity.name()});
+        let item = self.call("brain_remember", arguments);
+        item["item"]["id"].as_str().expect("an item has an id").to_owned()
+    }
+}
