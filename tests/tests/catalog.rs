@@ -110,7 +110,8 @@ fn hints_are_explicit_and_say_what_the_row_does() {
         assert_eq!((&tool["title"], &tool["description"]), (&json!(row.title), &json!(row.about)));
         let hints = json!({
             "title": row.title, "readOnlyHint": row.change == Change::Nothing,
-            "destructiveHint": false, "idempotentHint": row.change != Change::Adds,
+            "destructiveHint": row.change == Change::Removes,
+            "idempotentHint": matches!(row.change, Change::Nothing | Change::AddsOnce),
             "openWorldHint": false,
         });
         assert_eq!(tool["annotations"], hints, "{}", row.name);

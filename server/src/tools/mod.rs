@@ -23,6 +23,7 @@ mod records;
 pub mod results;
 pub mod status;
 mod tenant;
+mod work;
 #[allow(dead_code, reason = "families that are being written use the rest")]
 mod writing;
 
@@ -116,6 +117,8 @@ pub enum Change {
     Adds,
     /// It adds; doing it again adds nothing.
     AddsOnce,
+    /// It hides or erases what is there.
+    Removes,
 }
 
 /// One tool.
@@ -138,7 +141,7 @@ pub struct Tool {
     pub core: bool,
     /// Does it.
     pub run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ToolError>,
-    /// Arguments that work on any store.
+    /// Arguments that work on a store with the sample of the tests in it (`tests/src/sample_catalog.rs`).
     pub example: &'static str,
 }
 
@@ -158,6 +161,7 @@ pub static FAMILIES: &[&Family] = &[
     &docstore::FAMILY,
     &items::FAMILY,
     &status::FAMILY,
+    &work::FAMILY,
     &ingest::FAMILY,
     &tenant::FAMILY,
 ];
@@ -557,8 +561,8 @@ impl Tool {
             "annotations": {
                 "title": self.title,
                 "readOnlyHint": self.change == Change::Nothing,
-                "destructiveHint": false,
-                "idempotentHint": self.change != Change::Adds,
+                "destructiveHint": self.change == Change::Removes,
+                "idempotentHint": !matches!(self.change, Change::Adds | Change::Removes),
                 "openWorldHint": false,
             },
         })

@@ -12,6 +12,8 @@ pub enum Kind {
     Text,
     /// A whole number.
     Integer,
+    /// A number, with a fraction or without.
+    Number,
     /// True or false.
     Flag,
     /// A list.
@@ -26,6 +28,7 @@ impl Kind {
         match self {
             Self::Text => "string",
             Self::Integer => "integer",
+            Self::Number => "number",
             Self::Flag => "boolean",
             Self::List => "array",
             Self::Object => "object",
@@ -42,20 +45,39 @@ pub struct Output {
     pub kind: Kind,
     /// Whether every answer has it; else it is left out where there is nothing to say.
     pub always: bool,
+    /// What it says, for people: the catalog's page has it, the list that models read does not.
+    pub about: &'static str,
+}
+
+impl Output {
+    /// With what it says.
+    pub(super) const fn says(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
 }
 
 /// A field that every answer has.
 pub(super) const fn always(name: &'static str, kind: Kind) -> Output {
-    Output { name, kind, always: true }
+    Output { name, kind, always: true, about: "" }
 }
 
 /// A field that is left out where there is nothing to say.
 pub(super) const fn sometimes(name: &'static str, kind: Kind) -> Output {
-    Output { name, kind, always: false }
+    Output { name, kind, always: false, about: "" }
 }
 
 /// The proof of the call's entry in the ledger, which every governed answer carries.
 pub const RECEIPT: Output = always("receipt", Kind::Object);
+
+/// Whether a bound cut the list that the answer has.
+pub(super) const TRUNCATED: Output =
+    always("truncated", Kind::Flag).says("Whether a bound cut the list.");
+/// Where a list goes on.
+pub(super) const NEXT_CURSOR: Output =
+    sometimes("next_cursor", Kind::Text).says("Where the list goes on.");
+/// The bounds that cut a list.
+pub(super) const BOUNDS: Output =
+    sometimes("bounds", Kind::Object).says("The bounds that cut it: rows, bytes.");
 
 /// `outputSchema` of a tool that gives these fields and a receipt.
 pub(super) fn output_schema(fields: &[Output]) -> Value {

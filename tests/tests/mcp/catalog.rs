@@ -8,14 +8,14 @@ use tests::schema::rows;
 use tests::wire::Ask;
 
 use super::{
-    DOCUMENT, RECALL, REMEMBER, STATS, TOOLS, client, examples, listed, request, shared, tool_call,
+    DOCUMENT, RECALL, REMEMBER, STATS, client, examples, listed, request, shared, tool_call, tools,
 };
 
 #[test]
 fn the_catalog_is_the_committed_one() {
     let tools = listed();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, TOOLS);
+    assert_eq!(names, self::tools());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/tools.json");
     let now = serde_json::to_string_pretty(&tools).unwrap() + "\n";
     if std::env::var_os("RECALLD_TEST_BLESS").is_some() {
@@ -40,7 +40,7 @@ fn the_list_is_one_page_and_as_long_as_the_profile_has_it() {
         let tools = answer["result"]["tools"].as_array().unwrap().iter();
         tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(names("/mcp?profile=full"), TOOLS);
+    assert_eq!(names("/mcp?profile=full"), tools());
     let core: Vec<&str> = rows().filter(|row| row.core).map(|row| row.name).collect();
     assert!(core.contains(&RECALL) && !core.contains(&STATS));
     assert_eq!(names("/mcp?profile=core"), core);

@@ -26,10 +26,11 @@ const STATS: &str = "recall_stats";
 /// Older names of [`RECALL`].
 const RECALL_NAMES: [&str; 4] =
     ["brain_recall", "semantic_recall_tool", "keyword_recall_tool", "graph_recall_tool"];
-const TOOLS: [&str; 10] = {
-    let [brain, semantic, keyword, graph] = RECALL_NAMES;
-    [RECALL, brain, semantic, keyword, graph, DOCUMENT, REMEMBER, STATS, INGEST, "tenant_info"]
-};
+
+/// The names of the catalog, in its order.
+fn tools() -> Vec<&'static str> {
+    rows().map(|row| row.name).collect()
+}
 
 struct Shared {
     service: Service,

@@ -1,0 +1,15 @@
+//! The tools of the catalog, one by one, in this process: what they do to the store, what they answer, whom they
+//! refuse. Embeddings mean nothing here, and the clock is the test's.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod work;
+
+use serde_json::Value;
+
+/// The texts of a field, in the rows of a list.
+#[track_caller]
+fn texts<'a>(answer: &'a Value, list: &str, field: &str) -> Vec<&'a str> {
+    let rows = answer[list].as_array().unwrap();
+    rows.iter().map(|row| row[field].as_str().unwrap()).collect()
+}
