@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use engine::ledger::{Entry, Reader};
 use engine::os::clock::Clock;
 use engine::{Batch, ItemDraft, Micros, Sensitivity};
 use serde_json::{Map, Value};
@@ -18,6 +19,7 @@ use server::parts::{Caller, Parts};
 use server::tools::{Answer, Context, Refused, find};
 use tempfile::TempDir;
 
+use crate::schema::assert_conforms;
 use crate::service::{scratch, settings};
 use crate::tiny_model::Tiny;
 
@@ -215,7 +217,11 @@ impl Desk {
     #[track_caller]
     pub fn call_as(&self, caller: &Caller, tool: &str, arguments: Value) -> Value {
         match self.try_call(caller, tool, arguments.clone()) {
-            Ok(answer) => answer.structured,
+            Ok(answer) => {
+                assert_conforms(tool, &answer.structured);
+                assert!(!answer.text.is_empty(), "{tool} {arguments} has nothing to read");
+                answer.structured
+            }
             Err(refused) => panic!("{tool} {arguments}: {refused}"),
         }
     }
@@ -239,6 +245,20 @@ impl Desk {
             Ok(answer) => panic!("{tool} {arguments}: {}", answer.structured),
             Err(refused) => refused.to_string(),
         }
+    }
+
+    /// The ledger's entry that a receipt stands for.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    pub fn entry(&self, receipt: &Value) -> Entry {
+        self.parts().local.audit.settled_files().expect("the ledger takes entries");
+        let folder = self.scratch.path().join("data/tenants/local/ledger");
+        let ledger = Reader::open(&folder).expect("a ledger");
+        let seq = receipt["seq"].as_u64().expect("a receipt has its number");
+        let entry = ledger.entries(seq).expect("it reads").next().expect("it has this entry");
+        entry.expect("it is sound")
     }
 
     /// Remembers a text, and gives the item's id.

@@ -2,6 +2,7 @@
 //! program, a client's side of the wire and documents for the service.
 
 pub mod bare_mcp;
+pub mod contract;
 pub mod desk;
 pub mod documents;
 pub mod failing_disk;
@@ -21,6 +22,7 @@ pub mod random_store;
 pub mod remake;
 pub mod reseal;
 pub mod sample;
+pub mod sample_catalog;
 pub mod schema;
 pub mod service;
 pub mod sim;

@@ -48,6 +48,10 @@ pub trait Argument: Sized {
     fn absent() -> Option<Self> {
         None
     }
+    /// The fewest and the most characters of a text, where these are its bounds: no schema says them.
+    fn chars() -> Option<(usize, usize)> {
+        None
+    }
 }
 
 /// One field of a tool's arguments.
@@ -60,6 +64,8 @@ pub struct Field {
     pub required: bool,
     /// Its schema, default included.
     pub schema: Value,
+    /// The fewest and the most characters of a text, where these are its bounds.
+    pub chars: Option<(usize, usize)>,
 }
 
 /// All fields of a tool.
@@ -128,7 +134,7 @@ pub fn field<T: Argument + Shown>(
     if let Some(default) = default.and_then(|default| default.shown()) {
         schema["default"] = default;
     }
-    Field { name, about, required, schema }
+    Field { name, about, required, schema, chars: T::chars() }
 }
 
 /// Reads one field.
@@ -192,6 +198,10 @@ impl<const MIN: usize, const MAX: usize> Argument for Text<MIN, MAX> {
             return Err(format!("has {chars} characters; {MIN} to {MAX} are allowed"));
         }
         Ok(Self(text.to_owned()))
+    }
+
+    fn chars() -> Option<(usize, usize)> {
+        Some((MIN, MAX))
     }
 }
 
@@ -303,6 +313,10 @@ impl<T: Argument> Argument for Option<T> {
 
     fn absent() -> Option<Self> {
         Some(None)
+    }
+
+    fn chars() -> Option<(usize, usize)> {
+        T::chars()
     }
 }
 

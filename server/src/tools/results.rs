@@ -67,7 +67,8 @@ pub(super) const fn sometimes(name: &'static str, kind: Kind) -> Output {
 }
 
 /// The proof of the call's entry in the ledger, which every governed answer carries.
-pub const RECEIPT: Output = always("receipt", Kind::Object);
+pub const RECEIPT: Output = always("receipt", Kind::Object)
+    .says("Proof of the call's entry in the ledger: receipt_id, seq, decision, rule, at.");
 
 /// Whether a bound cut the list that the answer has.
 pub(super) const TRUNCATED: Output =

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod page;
+mod rows;
 mod work;
 
 use serde_json::Value;
