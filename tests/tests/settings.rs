@@ -171,7 +171,11 @@ fn a_policy_file_holds_for_every_workspace() {
     };
     let open = remember("The lamp is green.", json!({"sensitivity": "restricted"}));
     assert_eq!(open["receipt"]["decision"], "allow", "the initial rules open no restricted item");
-    remember("The lamp is blue at night.", json!({"gates": ["secret"]}));
+    let unread = remember("The lamp is blue at night.", json!({"gates": ["secret"]}));
+    assert!(
+        !unread["item"].to_string().contains("blue"),
+        "who may not read it is told its id: {unread}"
+    );
     let found =
         given(&service, &acme, "brain_recall", &json!({"query": "which colour has the lamp?"}));
     let told = found["items"].to_string();

@@ -5,7 +5,7 @@ use half::f16;
 use serde_json::{Map, Value, json};
 
 use super::args::{Id, List, SourceGiven, Text, Time, args};
-use super::reading::find;
+use super::reading::{find, written};
 use super::records::OWN_KINDS;
 use super::results::{Kind, always};
 use super::writing::{Key, Tell, Writing, first_line, kept_id, may_change};
@@ -88,7 +88,7 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
 /// The answer about an item that is in the store.
 fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
     let id = kept_id(&kept["id"])?;
-    let (place, found) = find(context, snapshot, "idempotency_key", id)?;
+    let (place, found) = written(snapshot, "idempotency_key", id)?;
     let verdict = context.judge(&found, Action::Read).0;
     let item = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
     let title = item["title"].as_str().unwrap_or_default();

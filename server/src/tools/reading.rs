@@ -20,13 +20,27 @@ pub(super) fn find<'s>(
     field: &'static str,
     id: ItemId,
 ) -> Result<(Place, ItemView<'s>), ToolError> {
-    let place = match snapshot.find(id)? {
-        Some(place) if snapshot.status(place)? != Status::Tombstoned => place,
-        _ => return Err(gone(snapshot, field, id)?),
-    };
-    let item = snapshot.item(place)?;
+    let (place, item) = written(snapshot, field, id)?;
     may_know(context, field, &item)?;
     Ok((place, item))
+}
+
+/// The item that this call wrote, or an earlier one with its key: to whoever wrote it, it is there, even where policy
+/// lets them read nothing of it.
+///
+/// # Errors
+/// It was tombstoned or erased since.
+pub(super) fn written<'s>(
+    snapshot: &'s Snapshot,
+    field: &'static str,
+    id: ItemId,
+) -> Result<(Place, ItemView<'s>), ToolError> {
+    match snapshot.find(id)? {
+        Some(place) if snapshot.status(place)? != Status::Tombstoned => {
+            Ok((place, snapshot.item(place)?))
+        }
+        _ => Err(gone(snapshot, field, id)?),
+    }
 }
 
 /// The error of an id that names nothing that is there. Of one that is hidden it is not told that it was there.
