@@ -23,7 +23,7 @@ pub use files::{ModelFiles, Origin};
 pub use open::{OpenFault, OpenedFiles, open};
 pub use progress::{Progress, Silent};
 pub(crate) use request::hex_digest;
-pub use request::{Expected, Hub, ModelRequest, Package, Sha256};
+pub use request::{DEFAULT_NAME, Expected, Hub, ModelRequest, Package, Sha256};
 
 use std::path::Path;
 

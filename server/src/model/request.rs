@@ -11,7 +11,7 @@ use super::files;
 pub type Sha256 = [u8; 32];
 
 /// The model that stores are made with unless the operator chooses another.
-const DEFAULT_NAME: &str = "sentence-transformers/all-MiniLM-L6-v2";
+pub const DEFAULT_NAME: &str = "sentence-transformers/all-MiniLM-L6-v2";
 const DEFAULT_HUB: &str = "https://huggingface.co";
 const DEFAULT_REVISION: &str = "main";
 const DEFAULT_WEIGHTS: &str = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db";

@@ -37,9 +37,9 @@ args! {
 
 /// What the governed path gives, by whatever name it is asked.
 pub(super) const RESULTS: &[Output] = &[
-    always("items", Kind::List),
-    always("conflicts", Kind::List),
-    always("routing", Kind::Object),
+    always("items", Kind::List).says("What is on record, the best first: id, kind, title, text or snippet, score, why, status, superseded_by, source, provenance, sensitivity, grounding_token, content_sha256, map_evidence."),
+    always("conflicts", Kind::List).says("Items that contradict each other: {items, why}."),
+    always("routing", Kind::Object).says("route, lanes with their candidates and times, bounds, what was withheld, whether it abstained, delegated_from."),
 ];
 
 pub(super) static FAMILY: Family = Family {
@@ -322,7 +322,7 @@ fn conflicts_json(snapshot: &Snapshot, outcome: &Outcome) -> Result<Vec<Value>, 
         .collect()
 }
 
-fn bounds_json(bounds: &Bounds) -> Value {
+pub(super) fn bounds_json(bounds: &Bounds) -> Value {
     json!({
         "limit": bounds.limit, "candidate_limit": bounds.candidate_limit,
         "neighbor_limit": bounds.neighbor_limit, "max_bytes": bounds.max_bytes,

@@ -1,5 +1,9 @@
 //! status: how the service is.
 
+mod bootstrap;
+mod known_vector;
+mod runtime;
+
 use std::collections::BTreeMap;
 
 use engine::{SearchState, Seq, Store};
@@ -12,44 +16,46 @@ use crate::limits::NAMES_COUNTED_MAX;
 
 args! {
     /// What `recall_stats` takes: nothing.
-    struct Stats {}
+    struct Asked {}
 }
 
 pub(super) static FAMILY: Family = Family {
     name: "status",
     about: "How much is remembered, and how the service is.",
-    tools: &[Tool {
+    tools: &[bootstrap::BOOTSTRAP, STATS, runtime::CHECK],
+};
+
+const STATS: Tool = Tool {
         name: "recall_stats",
         title: "Statistics",
         about: "Count what is remembered, and say how fast recall is. Not for recall.",
-        shape: Stats::shape,
+        shape: Asked::shape,
         results: &[
-            always("memory_items", Kind::Integer),
-            always("edges", Kind::Integer),
-            always("sources", Kind::Integer),
-            always("sensitivity_events", Kind::Integer),
-            always("superseded", Kind::Integer),
-            always("tombstoned", Kind::Integer),
-            always("by_kind", Kind::Object),
-            always("by_modality", Kind::Object),
-            sometimes("names_left_out", Kind::Integer),
-            always("embedding_rows", Kind::Integer),
-            always("segments", Kind::Integer),
-            always("bytes_on_disk", Kind::Integer),
-            always("store", Kind::Object),
-            always("search", Kind::Object),
-            always("recall_latency_ms", Kind::Object),
+            always("memory_items", Kind::Integer).says("Items, whatever their state."),
+            always("edges", Kind::Integer).says("Edges."),
+            always("sources", Kind::Integer).says("Sources."),
+            always("sensitivity_events", Kind::Integer).says("Times that something was withheld, redacted, raised, lowered or erased, as far as the caller may know."),
+            always("superseded", Kind::Integer).says("Items that a newer one replaces."),
+            always("tombstoned", Kind::Integer).says("Items that are hidden or erased."),
+            always("by_kind", Kind::Object).says("Items of each kind."),
+            always("by_modality", Kind::Object).says("Items of each modality."),
+            sometimes("names_left_out", Kind::Integer).says("Kinds and modalities that have no room."),
+            always("embedding_rows", Kind::Integer).says("Rows of embeddings."),
+            always("segments", Kind::Integer).says("Segments of the store."),
+            always("bytes_on_disk", Kind::Integer).says("Bytes of the store's files."),
+            always("store", Kind::Object).says("seq of its newest commit, takes_writes, why it takes none, erasures_pending."),
+            always("search", Kind::Object).says("How searches by meaning are done: mode, approximate, rows, indexed_rows, recall_at_10, measured_over."),
+            always("recall_latency_ms", Kind::Object).says("p50, p95, p99 since the start."),
         ],
         scope: Some(Scope::TenantRead),
         change: Change::Nothing,
         core: false,
         run: |context, raw| stats(context, raw),
         example: "{}",
-    }],
 };
 
 fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
-    Stats::parse(raw)?;
+    Asked::parse(raw)?;
     let structured = collect(context)?;
     let text = format!(
         "{} items ({} superseded, {} tombstoned), {} edges, {} sources, {} sensitivity events",
