@@ -19,6 +19,7 @@ pub mod encoders;
 pub mod eval;
 mod gather;
 pub mod govern;
+mod graph_shape;
 pub mod housekeeping;
 pub mod inflow;
 pub mod ingest;

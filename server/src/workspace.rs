@@ -9,6 +9,7 @@ use engine::Store;
 use crate::auth::Signer;
 use crate::encoders::Encoders;
 use crate::govern::{Audit, Rules};
+use crate::graph_shape::Shapes;
 use crate::ingest::Roots;
 use crate::metrics::Latencies;
 use crate::recall::{HiddenFrom, Meaning};
@@ -60,6 +61,8 @@ pub struct Workspace {
     pub hidden: HiddenFrom,
     /// How long recalls took since it was opened.
     pub recalls: Latencies,
+    /// How its graph hangs together.
+    pub(crate) shapes: Shapes,
 }
 
 impl Workspace {
@@ -80,6 +83,7 @@ impl Workspace {
             noting: Mutex::default(),
             hidden: HiddenFrom::default(),
             recalls: Latencies::default(),
+            shapes: Shapes::default(),
         }
     }
 

@@ -160,6 +160,29 @@ impl Snapshot {
         Ok(best.map(|(_, key)| self.neighbour(key)).collect::<Result<_, _>>()?)
     }
 
+    /// Tells `visit` of every edge that is not tombstoned and that the snapshot's moment shows, in the order in which
+    /// they were written.
+    ///
+    /// # Errors
+    /// Damage, the snapshot's stop, or what `visit` says.
+    pub fn each_edge<'s, E: From<SearchError> + From<Damage>>(
+        &'s self,
+        mut visit: impl FnMut(EdgeView<'s>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut steps = self.stop.each(EDGES_TOGETHER);
+        for part in self.parts.iter() {
+            let which = EdgeFilter::default();
+            let edges = PartEdges::of(self, &which, part)?;
+            for row in 0..part.segment.header().edges {
+                steps.step()?;
+                if edges.admits(row)? {
+                    visit(part.segment.edge(row)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn neighbour(&self, (_, direction, at, row): Key) -> Result<Neighbour<'_>, Damage> {
         let edge = self.parts[at as usize].segment.edge(row)?;
         let far = if direction == Direction::Out { edge.to } else { edge.from };

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod docstore;
 mod governed;
+mod graph;
 mod idempotency;
 pub mod ingest;
 mod items;
@@ -159,6 +160,7 @@ pub struct Family {
 pub static FAMILIES: &[&Family] = &[
     &recall::FAMILY,
     &docstore::FAMILY,
+    &graph::FAMILY,
     &items::FAMILY,
     &status::FAMILY,
     &work::FAMILY,

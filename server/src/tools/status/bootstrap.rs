@@ -96,7 +96,8 @@ fn families(context: &Context<'_>) -> Vec<Value> {
 
 /// Where the service answers; beneath its address where that is known from outside.
 fn endpoints(context: &Context<'_>) -> Value {
-    let base = context.parts.authority.as_ref().map(|authority| authority.places.issuer().to_owned());
+    let base =
+        context.parts.authority.as_ref().map(|authority| authority.places.issuer().to_owned());
     let base = base.unwrap_or_default();
     let at = |path: &str| format!("{base}{path}");
     json!({
