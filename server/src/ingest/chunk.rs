@@ -83,6 +83,28 @@ pub fn chunk(document: &Document) -> Vec<Chunk> {
     chunks
 }
 
+/// Headings that are kept of one document.
+pub const HEADINGS_MAX: usize = 1_000;
+/// Characters that are kept of one heading.
+const HEADING_CHARS_MAX: usize = 200;
+
+/// A heading: its level from 1, its line in the file from 1, its words.
+pub(super) type Heading = (u8, u32, String);
+
+/// The headings of a document in order, and whether there are more than are kept.
+pub(super) fn headings(document: &Document) -> (Vec<Heading>, bool) {
+    let places = Places::of(document);
+    let titled = document.sections.iter().filter_map(|section| {
+        let title = section.symbol.as_ref().or(section.heading_path.last())?;
+        let line = line_of(&places.starts, places.bytes(&section.span).start);
+        Some((section.level.max(1), line, title.chars().take(HEADING_CHARS_MAX).collect()))
+    });
+    let mut headings: Vec<Heading> = titled.take(HEADINGS_MAX + 1).collect();
+    let is_cut = headings.len() > HEADINGS_MAX;
+    headings.truncate(HEADINGS_MAX);
+    (headings, is_cut)
+}
+
 /// Runs of sections that are cut together.
 fn groups(document: &Document, counts: &[usize]) -> Vec<Range<usize>> {
     let sections = &document.sections;

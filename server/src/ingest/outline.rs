@@ -10,7 +10,7 @@ use engine::{
 use half::f16;
 use serde_json::json;
 
-use super::chunk::Chunk;
+use super::chunk::{Chunk, headings};
 use super::read::Document;
 use crate::names;
 
@@ -190,11 +190,13 @@ impl Prepared {
 
     fn document_item(&self, id: ItemId, source: SourceId, marks: Marks<'_>) -> ItemDraft {
         let lines = self.chunks.last().map_or(0, |chunk| chunk.line_end);
+        let (headings, is_cut) = headings(&self.document);
         let attributes = json!({
             "path": self.relative, "root": self.root, "format": self.document.format.name(),
             "bytes": self.bytes, "chunks": self.chunks.len(),
             "version": self.older.as_ref().map_or(1, |older| older.version + 1),
-            "notes": self.document.notes,
+            "notes": self.document.notes, "headings": headings,
+            "headings_cut": is_cut.then_some(true),
         });
         ItemDraft {
             id: Some(id),

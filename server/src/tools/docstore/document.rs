@@ -1,21 +1,21 @@
-//! docstore: ingested documents, whole and in pieces.
+//! `docstore_get_document_tool`: a document's text, and what is known of it.
 
 use engine::ledger::Effect;
 use engine::{ItemId, ItemView, Place, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
 
-use super::args::{Id, Int, Text, args};
-use super::results::{Kind, always, sometimes, without_nulls};
-use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
-use crate::govern::{Action, Verdict};
+use super::named;
 use crate::ingest::{document_of, uri};
 use crate::names;
+use crate::tools::args::{Id, Int, Text, args};
+use crate::tools::results::{Kind, always, sometimes, without_nulls};
+use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 /// Bytes of text in one answer.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Characters of text in the part that people read.
 const PREVIEW_CHARS: usize = 2_000;
-const NO_SUCH_DOCUMENT: &str = "there is no such document";
+pub(super) const NO_SUCH_DOCUMENT: &str = "there is no such document";
 /// An offset is at most this: no document is longer.
 const OFFSET_MAX: i64 = 1 << 30;
 
@@ -31,53 +31,42 @@ args! {
 /// The tool that reads a document; who has it may read memories by their URIs too.
 pub const GET_DOCUMENT: &str = "docstore_get_document_tool";
 
-pub(crate) static FAMILY: Family = Family {
-    name: "docstore",
-    about: "Read the documents that were ingested.",
-    tools: &[Tool {
-        name: GET_DOCUMENT,
-        title: "Get a document",
-        about: "Read an ingested document, at most 64 KiB at a time; go on from next_offset. Use \
+pub(super) const GET: Tool = Tool {
+    name: GET_DOCUMENT,
+    title: "Get a document",
+    about: "Read an ingested document, at most 64 KiB at a time; go on from next_offset. Use \
                 it to read around a recalled passage. Not for finding documents: recall.",
-        shape: GetDocument::shape,
-        results: &[
-            always("document_id", Kind::Text),
-            always("path", Kind::Text),
-            always("title", Kind::Text),
-            always("modality", Kind::Text),
-            sometimes("format", Kind::Text),
-            sometimes("bytes", Kind::Integer),
-            sometimes("content_sha256", Kind::Text),
-            sometimes("chunks", Kind::Integer),
-            sometimes("version", Kind::Integer),
-            always("ingested_at", Kind::Text),
-            always("status", Kind::Text),
-            always("text", Kind::Text),
-            always("offset", Kind::Integer),
-            always("truncated", Kind::Flag),
-            sometimes("next_offset", Kind::Integer),
-        ],
-        scope: Some(Scope::TenantRead),
-        change: Change::Nothing,
-        core: true,
-        run: |context, raw| get_document(context, raw),
-        example: r#"{"path": "README.md"}"#,
-    }],
+    shape: GetDocument::shape,
+    results: &[
+        always("document_id", Kind::Text).says("Its id."),
+        always("path", Kind::Text).says("Where it was read."),
+        always("title", Kind::Text).says("Its title."),
+        always("modality", Kind::Text).says("text, code and others."),
+        sometimes("format", Kind::Text).says("What it was read as."),
+        sometimes("bytes", Kind::Integer).says("Of the file."),
+        sometimes("content_sha256", Kind::Text).says("Of the file, in hex."),
+        sometimes("chunks", Kind::Integer).says("Pieces that it was cut into."),
+        sometimes("version", Kind::Integer).says("From 1."),
+        always("ingested_at", Kind::Text).says("When this version was read."),
+        always("status", Kind::Text).says("current, superseded or tombstoned."),
+        always("text", Kind::Text).says("From offset."),
+        always("offset", Kind::Integer).says("Where the text begins, in bytes."),
+        always("truncated", Kind::Flag).says("Whether there is more text."),
+        sometimes("next_offset", Kind::Integer).says("Where it goes on."),
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: true,
+    run: |context, raw| get_document(context, raw),
+    example: r#"{"path": "README.md"}"#,
 };
 
 fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = GetDocument::parse(raw)?;
     let snapshot = context.snapshot();
-    let place = match (&wanted.document_id, &wanted.path) {
-        (Some(id), None) => by_id(&snapshot, *id)?,
-        (None, Some(path)) => by_path(context, &snapshot, &path.0)?,
-        _ => {
-            let why = "give document_id or path, one of the two";
-            return Err(ToolError::argument("document_id", why));
-        }
-    };
+    let path = wanted.path.as_ref().map(|path| path.0.as_str());
+    let place = named(context, &snapshot, (wanted.document_id, path))?;
     let item = snapshot.item(place)?;
-    may_read(context, &item, &wanted)?;
     let offset = usize::try_from(wanted.offset.0).unwrap_or(usize::MAX);
     let part = part_of(&snapshot, &item, offset, TEXT_BYTES_MAX)?;
     if offset > part.of_bytes {
@@ -104,12 +93,14 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
 
 /// A whole document, `{text, format, truncated}`, of at most `bytes_max` bytes of text; for a governed
 /// read.
-pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answer, ToolError> {
-    let wanted = GetDocument { document_id: Some(Id(id)), path: None, offset: Int(0) };
+pub(crate) fn whole(
+    context: &Context<'_>,
+    id: ItemId,
+    bytes_max: usize,
+) -> Result<Answer, ToolError> {
     let snapshot = context.snapshot();
-    let place = by_id(&snapshot, Id(id))?;
+    let place = named(context, &snapshot, (Some(Id(id)), None))?;
     let item = snapshot.item(place)?;
-    may_read(context, &item, &wanted)?;
     let Part { text, of_bytes, .. } = part_of(&snapshot, &item, 0, bytes_max)?;
     let is_cut = text.len() < of_bytes;
     let format = metadata(&snapshot, place, &item)?["format"].take();
@@ -117,7 +108,7 @@ pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answ
     Ok(Answer::plain(structured, String::new()).touching(Effect::Read, [item.id]))
 }
 
-fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
+pub(super) fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
     let place = match snapshot.find(id.0)? {
         Some(place) if snapshot.status(place)? == Status::Tombstoned => None,
         place => place,
@@ -137,7 +128,11 @@ fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
 }
 
 /// An absolute path as it was ingested, or one beneath a root.
-fn by_path(context: &Context<'_>, snapshot: &Snapshot, path: &str) -> Result<Place, ToolError> {
+pub(super) fn by_path(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    path: &str,
+) -> Result<Place, ToolError> {
     let roots = context.workspace.roots();
     let roots = roots.paths().map(|root| format!("{root}/{path}"));
     let candidates = if path.starts_with('/') { vec![path.to_owned()] } else { roots.collect() };
@@ -149,24 +144,7 @@ fn by_path(context: &Context<'_>, snapshot: &Snapshot, path: &str) -> Result<Pla
     Err(ToolError::Missing { field: "path", why: nothing_from(path) })
 }
 
-/// To someone who may not read it, a document does not exist.
-fn may_read(
-    context: &Context<'_>,
-    item: &ItemView<'_>,
-    wanted: &GetDocument,
-) -> Result<(), ToolError> {
-    let (verdict, rule) = context.judge(item, Action::Read);
-    if verdict == Verdict::Allow {
-        return Ok(());
-    }
-    let (field, why) = match &wanted.path {
-        Some(path) => ("path", nothing_from(&path.0)),
-        None => ("document_id", NO_SUCH_DOCUMENT.to_owned()),
-    };
-    Err(ToolError::Denied { field, why, item: item.id, rule: rule.to_string() })
-}
-
-fn nothing_from(path: &str) -> String {
+pub(super) fn nothing_from(path: &str) -> String {
     format!("no document was ingested from `{path}`")
 }
 
@@ -225,7 +203,12 @@ impl Part {
     }
 }
 
-fn metadata(snapshot: &Snapshot, place: Place, item: &ItemView<'_>) -> Result<Value, ToolError> {
+/// What is known of a document, but for its text.
+pub(super) fn metadata(
+    snapshot: &Snapshot,
+    place: Place,
+    item: &ItemView<'_>,
+) -> Result<Value, ToolError> {
     let attributes: Value = serde_json::from_str(item.attributes).unwrap_or_default();
     let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
     let path = source.as_ref().and_then(|source| uri::to_path(source.uri));
