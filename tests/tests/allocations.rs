@@ -20,6 +20,9 @@ fn work(encoder: &Encoder, scratch: &mut Scratch, texts: &[&str], out: &mut [f32
     encoder.encode_batch(scratch, texts, out);
 }
 
+/// Passes that are counted until one takes nothing.
+const PASSES_MAX: usize = 3;
+
 #[test]
 fn a_forward_pass_takes_nothing_from_the_heap() {
     let long = "words, and a few more ".repeat(5);
@@ -33,12 +36,16 @@ fn a_forward_pass_takes_nothing_from_the_heap() {
                 let mut scratch = encoder.scratch_with(threads);
                 // Once before: what std makes for a thread at its first use is not the encoder's.
                 work(&encoder, &mut scratch, &texts, &mut out);
-                let region = Region::new(COUNTING);
-                work(&encoder, &mut scratch, &texts, &mut out);
-                let change = region.change();
-                assert_eq!(
-                    (change.allocations, change.reallocations),
-                    (0, 0),
+                // All threads are counted, so that the harness, which says after a minute that a test takes long, may
+                // be among them once. What a pass takes it takes each time.
+                let mut passes = (0..PASSES_MAX).map(|_| {
+                    let region = Region::new(COUNTING);
+                    work(&encoder, &mut scratch, &texts, &mut out);
+                    let change = region.change();
+                    (change.allocations, change.reallocations)
+                });
+                assert!(
+                    passes.any(|taken| taken == (0, 0)),
                     "{:?}, {precision:?}, {threads} threads",
                     encoder.level()
                 );
