@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use sha2::{Digest, Sha256};
 
 use super::beneath::{LOOK, READ, admit, descend, refusal};
 
@@ -22,6 +23,9 @@ pub const ROOTS_MAX: usize = 64;
 pub const PATH_BYTES_MAX: usize = 4_096;
 /// Most components below a root.
 pub const PATH_PARTS_MAX: usize = 128;
+
+/// Bytes that are hashed between two looks at whether the hash is still wanted.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// The configured folders, opened once.
 #[derive(Debug)]
@@ -230,6 +234,26 @@ impl Allowed {
     /// Time of last change when opened, in seconds since 1970.
     pub fn modified(&self) -> i64 {
         self.modified
+    }
+
+    /// The SHA-256 of the whole content, read in pieces; `None` once `is_over`.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn sha256(&self, is_over: &dyn Fn() -> bool) -> io::Result<Option<[u8; 32]>> {
+        let mut file = File::from(self.fd.try_clone()?);
+        file.rewind()?;
+        let mut hash = Sha256::new();
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            if is_over() {
+                return Ok(None);
+            }
+            match file.read(&mut piece)? {
+                0 => return Ok(Some(hash.finalize().into())),
+                read => hash.update(&piece[..read]),
+            }
+        }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

@@ -36,7 +36,7 @@ pub use choice::one_of;
 #[allow(unused_imports, reason = "families that are being written use it")]
 pub(crate) use object::object;
 pub use object::{object_schema, unquoted_object};
-pub use values::{AnyNumber, Day, Edge, Real, Sha256, Source, SourceGiven, Zone};
+pub use values::{AnyJson, AnyNumber, Day, Edge, Real, Sha256, Source, SourceGiven, Zone};
 
 /// A kind of argument: how it is described, and how it is read.
 pub trait Argument: Sized {
@@ -103,7 +103,7 @@ macro_rules! args {
             /// The fields, as the catalog describes them.
             $vis fn shape() -> Vec<$crate::tools::args::Field> {
                 vec![$($crate::tools::args::field::<$type>(
-                    stringify!($field), $help, args!(@default $type $(, $default)?),
+                    $crate::tools::args::plain(stringify!($field)), $help, args!(@default $type $(, $default)?),
                 )),*]
             }
 
@@ -111,9 +111,11 @@ macro_rules! args {
             $vis fn parse(
                 raw: &serde_json::Map<String, serde_json::Value>,
             ) -> Result<Self, $crate::tools::ToolError> {
-                $crate::tools::args::check_names(raw, &[$(stringify!($field)),*])?;
+                $crate::tools::args::check_names(
+                    raw, &[$($crate::tools::args::plain(stringify!($field))),*],
+                )?;
                 Ok(Self { $($field: $crate::tools::args::read(
-                    raw, stringify!($field), args!(@default $type $(, $default)?),
+                    raw, $crate::tools::args::plain(stringify!($field)), args!(@default $type $(, $default)?),
                 )?),* })
             }
         }
@@ -122,6 +124,11 @@ macro_rules! args {
     (@default $type:ty, $default:expr) => { Some::<$type>($default) };
 }
 pub(crate) use args;
+
+/// A field's name without the mark of names that are words of Rust.
+pub fn plain(name: &'static str) -> &'static str {
+    name.strip_prefix("r#").unwrap_or(name)
+}
 
 /// Describes one field.
 pub fn field<T: Argument + Shown>(

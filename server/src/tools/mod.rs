@@ -4,6 +4,7 @@
 //! schemas, the hints, the scope check and the audit label all come from the row.
 
 pub mod args;
+mod artifacts;
 pub mod docstore;
 mod governed;
 mod graph;
@@ -164,6 +165,7 @@ pub static FAMILIES: &[&Family] = &[
     &items::FAMILY,
     &status::FAMILY,
     &work::FAMILY,
+    &artifacts::FAMILY,
     &ingest::FAMILY,
     &tenant::FAMILY,
 ];

@@ -44,6 +44,9 @@ pub(super) const OWN_KINDS: [&str; 9] = [
     BENCH,
 ];
 
+/// The attribute that has the id of a record's first version, where the ref is made of something else.
+pub(super) const FIRST: &str = "first";
+
 /// A record as one of its versions says.
 pub(super) struct Record<'s> {
     /// The id of its first version, which names it.
@@ -60,8 +63,12 @@ impl<'s> Record<'s> {
     /// The record that an item is a version of.
     pub(super) fn of(snapshot: &'s Snapshot, place: Place) -> Result<Self, ToolError> {
         let item = snapshot.item(place)?;
+        let attributes: Map<String, Value> =
+            serde_json::from_str(item.attributes).unwrap_or_default();
+        let named = attributes.get(FIRST).and_then(Value::as_str);
+        let named = || named.and_then(|name| names::parse_item(name).ok());
         let first = item.reference.and_then(|reference| first_of(item.kind, reference));
-        let attributes = serde_json::from_str(item.attributes).unwrap_or_default();
+        let first = first.or_else(named);
         Ok(Self { id: first.unwrap_or(item.id), place, attributes, item })
     }
 
@@ -93,6 +100,7 @@ impl<'s> Record<'s> {
     /// The draft of its next version: what is not given anew stays as it is.
     pub(super) fn next(&self, attributes: Map<String, Value>) -> ItemDraft {
         ItemDraft {
+            reference: self.item.reference.map(str::to_owned),
             supersedes: vec![self.item.id],
             source: self.item.source,
             sensitivity: self.item.sensitivity,

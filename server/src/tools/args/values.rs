@@ -50,6 +50,32 @@ macro_rules! without_default {
 }
 without_default!(Day, Sha256, Edge, Source, SourceGiven, AnyNumber);
 
+/// Any JSON of at most `BYTES` bytes. A text that holds JSON stands for that JSON, as elsewhere; schemas call it an
+/// object, since some clients know no values of several types.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnyJson<const BYTES: usize>(pub Value);
+
+impl<const BYTES: usize> Argument for AnyJson<BYTES> {
+    fn schema() -> Value {
+        json!({"type": "object"})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let value = unquoted(value);
+        let bytes = value.to_string().len();
+        if bytes > BYTES {
+            return Err(format!("has {bytes} bytes as JSON; {BYTES} are allowed"));
+        }
+        Ok(Self(value))
+    }
+}
+
+impl<const BYTES: usize> Shown for AnyJson<BYTES> {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
 /// Any finite number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AnyNumber(pub f64);
