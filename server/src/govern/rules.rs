@@ -189,8 +189,12 @@ impl Rules {
         let others = || WhoMatch { plan_not: Some("operator".into()), ..everyone() };
         let operator = WhoMatch { plan: Some("operator".into()), ..everyone() };
         let with = |scope: &str| WhoMatch { scope: Some(scope.into()), ..everyone() };
-        let agents =
-            WhatMatch { kind: Some("agent_state".into()), ..WhatMatch::up_to(Confidential) };
+        // The gate means nothing else, so that it is closed to those without the scope.
+        let agents = WhatMatch {
+            kind: Some("agent_state".into()),
+            gate: Some("agent_state".into()),
+            ..WhatMatch::up_to(Confidential)
+        };
         let external = WhoMatch { purpose: Some("external_ai".into()), ..others() };
         let rule = |name: &str, who, what, actions: &[Action], verdict| Rule {
             name: format!("default/{name}"),

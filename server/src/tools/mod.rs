@@ -3,6 +3,7 @@
 //! A family's file holds its tools' arguments, rows and functions side by side. The list, the
 //! schemas, the hints, the scope check and the audit label all come from the row.
 
+mod agent_state;
 pub mod args;
 mod artifacts;
 pub mod docstore;
@@ -167,6 +168,7 @@ pub static FAMILIES: &[&Family] = &[
     &work::FAMILY,
     &artifacts::FAMILY,
     &ingest::FAMILY,
+    &agent_state::FAMILY,
     &tenant::FAMILY,
 ];
 

@@ -8,7 +8,7 @@ use crate::govern::{Action, Verdict};
 use crate::names;
 
 /// What a caller is told of an item that is not there, be it for policy.
-const NO_SUCH_ITEM: &str = "there is no such item";
+pub(super) const NO_SUCH_ITEM: &str = "there is no such item";
 
 /// The item of an id that an argument gave: one that is not tombstoned, and that the caller may know.
 ///
