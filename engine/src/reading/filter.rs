@@ -34,6 +34,8 @@ pub struct Filter {
     pub hidden: Option<Arc<Hidden>>,
     /// Only what is hidden, for those who note it.
     pub only_hidden: bool,
+    /// Items that searches do not find, too: for those who list by kind.
+    pub unsearchable: bool,
 }
 
 /// What was chosen or hidden for one question is the same only as itself: comparing rows would take longer
@@ -44,13 +46,22 @@ fn same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
 
 impl PartialEq for Filter {
     fn eq(&self, other: &Self) -> bool {
-        let Self { modality, kinds, sensitivity_max, current_only, among, hidden, only_hidden } =
-            self;
+        let Self {
+            modality,
+            kinds,
+            sensitivity_max,
+            current_only,
+            among,
+            hidden,
+            only_hidden,
+            unsearchable,
+        } = self;
         *modality == other.modality
             && *kinds == other.kinds
             && *sensitivity_max == other.sensitivity_max
             && *current_only == other.current_only
             && *only_hidden == other.only_hidden
+            && *unsearchable == other.unsearchable
             && same(among, &other.among)
             && same(hidden, &other.hidden)
     }
@@ -60,9 +71,17 @@ impl Eq for Filter {}
 
 impl Hash for Filter {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { modality, kinds, sensitivity_max, current_only, among, hidden, only_hidden } =
-            self;
-        (modality, kinds, sensitivity_max, current_only, only_hidden).hash(state);
+        let Self {
+            modality,
+            kinds,
+            sensitivity_max,
+            current_only,
+            among,
+            hidden,
+            only_hidden,
+            unsearchable,
+        } = self;
+        (modality, kinds, sensitivity_max, current_only, only_hidden, unsearchable).hash(state);
         (among.as_ref().map(Arc::as_ptr), hidden.as_ref().map(Arc::as_ptr)).hash(state);
     }
 }
@@ -131,6 +150,7 @@ pub(crate) struct PartFilter<'a> {
     among: Option<Arc<[Row]>>,
     hidden: Option<HiddenOf>,
     only_hidden: bool,
+    unsearchable: bool,
 }
 
 impl<'a> PartFilter<'a> {
@@ -169,6 +189,7 @@ impl<'a> PartFilter<'a> {
             }),
             hidden: filter.hidden.as_ref().and_then(|hidden| hidden.of(part)),
             only_hidden: filter.only_hidden,
+            unsearchable: filter.unsearchable,
         })
     }
 
@@ -214,7 +235,7 @@ impl<'a> PartFilter<'a> {
             return Ok(false);
         }
         if self.part.state.tombstoned.contains(row)
-            || self.flags.get(at)? & 1 == 0
+            || !self.unsearchable && self.flags.get(at)? & 1 == 0
             || !self.times.shows(row)?
             || self.current_only && self.snapshot.is_superseded(self.part, row)?
         {

@@ -6,6 +6,7 @@
 mod agent_state;
 pub mod args;
 mod artifacts;
+mod bench;
 pub mod docstore;
 mod governed;
 mod graph;
@@ -169,6 +170,7 @@ pub static FAMILIES: &[&Family] = &[
     &artifacts::FAMILY,
     &ingest::FAMILY,
     &agent_state::FAMILY,
+    &bench::FAMILY,
     &tenant::FAMILY,
 ];
 

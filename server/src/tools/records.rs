@@ -200,6 +200,7 @@ pub(super) fn newest(
         kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
         current_only,
         hidden: context.hidden(snapshot)?,
+        unsearchable: true,
         ..Filter::default()
     };
     let after = match paging.after::<Recency>()? {

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod agent_state;
+mod artifacts;
 mod docstore;
 mod graph;
 mod page;
