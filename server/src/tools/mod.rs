@@ -23,6 +23,7 @@ mod records;
 pub mod results;
 pub mod status;
 mod tenant;
+mod verify;
 mod work;
 #[allow(dead_code, reason = "families that are being written use the rest")]
 mod writing;
@@ -161,6 +162,7 @@ pub static FAMILIES: &[&Family] = &[
     &docstore::FAMILY,
     &items::FAMILY,
     &status::FAMILY,
+    &verify::FAMILY,
     &work::FAMILY,
     &ingest::FAMILY,
     &tenant::FAMILY,
