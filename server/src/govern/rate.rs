@@ -334,6 +334,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_available_is_what_may_be_taken() {
+        let now = Instant::now();
+        let buckets = Buckets::new(now);
+        for taken in 0..=60 {
+            assert_eq!(buckets.available(&key(1), team(), now), 60 - taken);
+            assert_eq!(buckets.take(&key(1), team(), now).is_ok(), taken < 60);
+        }
+        for (after, left) in [(49, 0), (50, 1), (99, 1), (100, 2), (3_600_000, 60)] {
+            assert_eq!(buckets.available(&key(1), team(), now + after * MILLIS), left, "{after}");
+        }
+    }
+
+    #[test]
     fn the_wait_is_whole_seconds_rounded_up_and_long_enough() {
         let now = Instant::now();
         let buckets = Buckets::new(now);

@@ -6,6 +6,8 @@
 mod items;
 mod page;
 mod rows;
+mod tenant;
+mod verify;
 mod work;
 
 use serde_json::Value;

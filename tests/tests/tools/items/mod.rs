@@ -1,5 +1,9 @@
 //! Items one by one: whole, as they were, superseded, and the chain of that.
 
+mod forget;
+mod sources;
+mod timeline;
+
 use engine::Sensitivity;
 use serde_json::{Value, json};
 use tests::desk::{Desk, VEILED, member, operator};
