@@ -63,7 +63,7 @@ pub(super) const ROW: Tool = Tool {
     change: Change::Removes,
     core: false,
     run: |context, raw| forget(context, raw),
-    example: r#"{"item_id": "itm_00000000000000000000000003", "reason": "no longer needed"}"#,
+    example: r#"{"item_id": "itm_00000000000000000000000001", "reason": "no longer needed"}"#,
 };
 
 fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
