@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 
 use engine::ledger::Effect;
-use engine::{Filter, ItemId, Micros, Place, Snapshot, SourceId, SourceView, Status, Top, hex};
+use engine::{ItemId, Micros, Place, Snapshot, SourceId, SourceView, Status, Top, hex};
 use serde_json::{Map, Value, json};
 
 use crate::govern::{Action, Verdict};
@@ -20,6 +20,8 @@ use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError, touched};
 const LIST: &str = "list_sources_tool";
 /// Items of a source that one answer shows.
 const SOURCE_ITEMS_MAX: usize = 100;
+/// Items that are looked through between two looks at whether the answer is still wanted.
+const ITEMS_TOGETHER: usize = 1_024;
 const NO_SUCH_SOURCE: &str = "there is no such source";
 
 args! {
@@ -227,23 +229,25 @@ fn job_of(
     snapshot: &Snapshot,
     source: &SourceView<'_>,
 ) -> Result<Option<String>, ToolError> {
-    let filter = Filter {
-        kinds: vec!["job".to_owned()],
-        hidden: context.hidden(snapshot)?,
-        ..Filter::default()
-    };
     let mut first: Option<(Micros, ItemId)> = None;
-    snapshot.each_admitted(&filter, |at, place| {
-        if at < source.recorded_at || first.is_some_and(|(first, _)| first <= at) {
-            return Ok(());
+    for (count, place) in snapshot.places()?.enumerate() {
+        if count.is_multiple_of(ITEMS_TOGETHER) {
+            snapshot.check()?;
+        }
+        if snapshot.kind(place)? != "job" || snapshot.status(place)? == Status::Tombstoned {
+            continue;
         }
         let job = snapshot.item(place)?;
-        // A job that has not ended has a ref: it is only a mark.
-        let is_mark = job.reference.is_some();
-        if !is_mark && job.recorded_by == source.recorded_by && job.via == source.via {
+        let at = job.recorded_at;
+        if at < source.recorded_at || first.is_some_and(|(first, _)| first <= at) {
+            continue;
+        }
+        // One that has a ref has not ended: it is only a mark.
+        let is_ended = job.reference.is_none();
+        let is_alike = job.recorded_by == source.recorded_by && job.via == source.via;
+        if is_ended && is_alike && context.may_know(&job) {
             first = Some((at, job.id));
         }
-        Ok::<(), ToolError>(())
-    })?;
+    }
     Ok(first.map(|(_, id)| names::item("job", id)))
 }

@@ -95,8 +95,10 @@ fn a_document_goes_with_its_chunks_and_a_record_with_its_versions() {
     let store = data.join("tenants/local/store");
     write(&desk.files(), "A.md", "# The quincunx\n\nIt is here.\n\n## And there\n\nIt is, too.\n");
     desk.call("ingest_paths_tool", json!({"paths": [desk.files()]}));
-    let listed = desk.call("docstore_search_tool", json!({"query": "quincunx"}));
-    let document = listed["hits"][0]["document_id"].as_str().unwrap();
+    let source = desk.call("list_sources_tool", json!({}))["sources"][0]["source_id"].clone();
+    let of_source = desk.call("source_provenance_tool", json!({"source_id": source}));
+    let document = of_source["items"][0]["id"].as_str().unwrap();
+    assert!(document.starts_with("doc_"), "{of_source}");
     let answer = forget(&desk, document, "erase");
     assert_eq!(answer["status"], "erased");
     assert!(answer["forgotten"].as_u64().unwrap() > 1, "{answer}");
