@@ -45,7 +45,7 @@ pub(super) const ROW: Tool = Tool {
     change: Change::Adds,
     core: false,
     run: |context, raw| supersede(context, raw),
-    example: r#"{"item_id": "itm_00000000000000000000000003", "text": "Ada and Tom keep the beacon of Gull Rock.", "reason": "Tom joined"}"#,
+    example: r#"{"item_id": "itm_00000000000000000000000003", "text": "Tom keeps the beacon.", "reason": "Ada left"}"#,
 };
 
 fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
