@@ -14,5 +14,6 @@ pub(crate) mod recorded;
 pub(crate) mod score;
 pub(crate) mod searching;
 pub(crate) mod snapshot;
+pub(crate) mod sources;
 pub(crate) mod supersede;
 pub(crate) mod walk;

@@ -54,6 +54,7 @@ use crate::{regular_file, roots};
 pub use backup::{Backup, backup, real_path};
 pub use compact::compact;
 pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
+pub(crate) use erase::{goes_with, noted, waiting_in};
 pub use erase_later::EraseLater;
 pub use keeping::{Alone, KeepError, Keeper};
 pub use place::{BackupFiles, Beside, Place};

@@ -240,6 +240,9 @@ fn a_checkpoint_comes_every_thousand_entries() {
         (report.ok, report.entries, report.checkpoints.count, report.unsigned),
         (true, 2_500, 2, 500)
     );
+    let (seals, reader) = (public(), Reader::open(&folder.0).unwrap());
+    let until = |over: bool| reader.verify_until(&VerifyWith::whole(&seals), &|| over).unwrap();
+    assert_eq!((until(true), until(false)), (None, Some(report)), "it ends when nobody waits");
 }
 
 #[test]

@@ -11,6 +11,9 @@ use super::walk::{Step, VolumeWalk, Walk};
 /// How often a torn tail is looked at again: a writer may be in the middle of an append.
 const VERIFY_ATTEMPTS_MAX: u32 = 4;
 
+/// Frames that are walked between two looks at whether the report is still wanted.
+const STEPS_TOGETHER: u32 = 1_024;
+
 /// What to verify against.
 #[derive(Clone, Copy)]
 pub struct VerifyWith<'a> {
@@ -91,9 +94,30 @@ fn verify_once(folder: &Path, with: &VerifyWith<'_>) -> Result<Report, ReadError
 impl Reader {
     /// Verifies what this reader sees; see [`verify`].
     pub fn verify(&self, with: &VerifyWith<'_>) -> Result<Report, ReadError> {
+        self.checked(with, &|| false).map(|(report, _)| report)
+    }
+
+    /// The same; `None` once `is_over` says that nobody waits for it any more.
+    pub fn verify_until(
+        &self,
+        with: &VerifyWith<'_>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Option<Report>, ReadError> {
+        let (report, is_cut) = self.checked(with, is_over)?;
+        Ok((!is_cut).then_some(report))
+    }
+
+    /// What was found, and whether that was called off.
+    fn checked(
+        &self,
+        with: &VerifyWith<'_>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<(Report, bool), ReadError> {
         let mut check = Check {
             report: Report::empty(),
             with,
+            is_over,
+            is_cut: false,
             anchor_met: false,
             signed_seq: 0,
             opened: false,
@@ -106,13 +130,15 @@ impl Reader {
         let first = with.from_seq.max(1);
         check.report.unsigned =
             check.report.head_seq.saturating_sub(check.signed_seq.max(first - 1));
-        Ok(check.report)
+        Ok((check.report, check.is_cut))
     }
 }
 
 struct Check<'a> {
     report: Report,
     with: &'a VerifyWith<'a>,
+    is_over: &'a dyn Fn() -> bool,
+    is_cut: bool,
     anchor_met: bool,
     /// The last entry under a good checkpoint.
     signed_seq: u64,
@@ -124,7 +150,11 @@ impl Check<'_> {
         if let Some(volume) = walk.volume() {
             self.stand(volume);
         }
-        loop {
+        for steps in 1_u32.. {
+            if steps.is_multiple_of(STEPS_TOGETHER) && (self.is_over)() {
+                self.is_cut = true;
+                return Ok(());
+            }
             let step = walk.step()?;
             let Some(volume) = walk.volume() else { return Ok(()) };
             match step {
@@ -142,6 +172,7 @@ impl Check<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Notes where the chain stands now.

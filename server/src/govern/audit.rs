@@ -344,6 +344,16 @@ impl Audit {
         Ok(reader.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect())
     }
 
+    /// Reads the entries so far, and none that come later.
+    ///
+    /// # Errors
+    /// The ledger is closed, or cannot be read; says why.
+    pub fn reader(&self) -> Result<Reader, String> {
+        let state = self.shared.mended();
+        let ledger = state.ledger.as_ref().ok_or_else(|| state.why.clone())?;
+        ledger.reader().map_err(|error| error.to_string())
+    }
+
     /// Entries so far, and since when the newest of them waits for the disk; none if it does not, or
     /// where the ledger is closed.
     pub fn progress(&self) -> (u64, Option<Duration>) {

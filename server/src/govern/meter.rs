@@ -283,6 +283,17 @@ impl State {
     }
 }
 
+/// What of a quota is reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reserved {
+    /// Calls that run.
+    pub running: u64,
+    /// Calls that were taken out of the quota and are free for whoever comes.
+    pub held: u64,
+    /// Blocks that these are of.
+    pub blocks: u64,
+}
+
 /// That one call may run. Released when it is dropped.
 #[must_use = "a reservation that is dropped is released"]
 #[derive(Debug)]
@@ -420,6 +431,23 @@ impl Meter {
         let state = account.locked();
         let blocks = state.blocks.iter().filter(|held| held.month == month);
         blocks.map(|held| u64::from(held.used.saturating_sub(held.written))).sum()
+    }
+
+    /// What of a month's quota is reserved for a workspace now.
+    pub fn reserved(&self, slug: &str, month: Month) -> Reserved {
+        let account = {
+            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+            accounts.get(slug).map(Arc::clone)
+        };
+        let mut reserved = Reserved::default();
+        let Some(account) = account else { return reserved };
+        let state = account.locked();
+        for held in state.blocks.iter().filter(|held| held.month == month && !held.is_ending) {
+            reserved.running += u64::from(held.out);
+            reserved.held += u64::from(held.free());
+            reserved.blocks += 1;
+        }
+        reserved
     }
 
     /// Takes a block and gives its first call; notes the outcome for those who wait.

@@ -102,6 +102,12 @@ impl Rate {
         self.burst
     }
 
+    /// How many tokens a bucket has that is full at `full_at`.
+    fn left(self, full_at: u64, now: u64) -> u32 {
+        let missing = full_at.saturating_sub(now).div_ceil(self.every_nanos);
+        self.burst.saturating_sub(u32::try_from(missing).unwrap_or(u32::MAX))
+    }
+
     /// When a bucket that is full at `full_at`, `now` or later, will be full once a token is taken out of it.
     fn taken(self, full_at: u64, now: u64) -> Result<u64, RetryAfter> {
         let empty = self.every_nanos.saturating_mul(u64::from(self.burst));
@@ -168,6 +174,12 @@ impl Buckets {
     pub fn check(&self, key: &Key, rate: Rate, now: Instant) -> Result<(), RetryAfter> {
         let now = self.nanos(now);
         self.change(key, now, |full_at| (full_at, rate.taken(full_at, now).map(|_| ())))
+    }
+
+    /// How many tokens there are; takes none.
+    pub fn available(&self, key: &Key, rate: Rate, now: Instant) -> u32 {
+        let now = self.nanos(now);
+        self.change(key, now, |full_at| (full_at, rate.left(full_at, now)))
     }
 
     /// Takes a token whether there is one or not: what was checked by many at once, and then taken by all of them,
@@ -319,6 +331,19 @@ mod tests {
         assert_eq!((0..100).filter(|_| take(later).is_ok()).count(), 60);
         // Another key has a bucket of its own.
         assert_eq!(buckets.take(&key(2), team(), now), Ok(()));
+    }
+
+    #[test]
+    fn what_is_available_is_what_may_be_taken() {
+        let now = Instant::now();
+        let buckets = Buckets::new(now);
+        for taken in 0..=60 {
+            assert_eq!(buckets.available(&key(1), team(), now), 60 - taken);
+            assert_eq!(buckets.take(&key(1), team(), now).is_ok(), taken < 60);
+        }
+        for (after, left) in [(49, 0), (50, 1), (99, 1), (100, 2), (3_600_000, 60)] {
+            assert_eq!(buckets.available(&key(1), team(), now + after * MILLIS), left, "{after}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::known::Known;
 use crate::govern::{Action, Verdict, What, decide};
 use crate::names;
 use crate::tools::args::{List, Text, args};
-use crate::tools::{ANSWER_KIND, touched};
+use crate::tools::{ANSWER_KIND, ToolError, touched};
 
 const OPERATION: &str = "recalld erase";
 /// The entry before anything is hidden.
@@ -107,6 +107,49 @@ pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, 
     keeper.store.erase_pending(&pace).map_err(unfinished)?;
     report["erased"] = plan.goes.len().into();
     finish(keeper, raw, report, plan.goes.keys().copied())
+}
+
+/// All that goes with items that are hidden or erased: the chunks of a document, and with `answers` the answers to
+/// calls with a key that name any of it.
+///
+/// # Errors
+/// More than one request may name, or damage.
+pub(crate) fn goes_with(
+    snapshot: &Snapshot,
+    items: &[(ItemId, Place)],
+    answers: bool,
+) -> Result<BTreeMap<ItemId, Place>, KeepError> {
+    let mut plan = Plan::default();
+    for (id, place) in items {
+        plan.add(snapshot, *id, *place, None)?;
+    }
+    if answers {
+        plan.add_answers(snapshot)?;
+    }
+    Ok(plan.goes.into_iter().map(|(id, (place, _))| (id, place)).collect())
+}
+
+/// Hides what is to be erased by `hide`, and before that notes it in each known backup, in one go.
+///
+/// # Errors
+/// It cannot be noted, and nothing is hidden; or what `hide` says.
+pub(crate) fn noted<T>(
+    keeper: &Keeper<'_>,
+    ids: &BTreeSet<u128>,
+    hide: impl FnOnce() -> Result<T, ToolError>,
+) -> Result<T, ToolError> {
+    let _noting = keeper.noting();
+    pending_everywhere(keeper, ids).map_err(ToolError::Unwritable)?;
+    hide()
+}
+
+/// How many known backups still have to lose this id.
+///
+/// # Errors
+/// The list of backups cannot be read.
+pub(crate) fn waiting_in(keeper: &Keeper<'_>, id: u128) -> Result<usize, String> {
+    let known = Known::read(keeper.data)?;
+    Ok(known.backups.iter().filter(|backup| backup.pending.contains(&id)).count())
 }
 
 /// Notes in each known backup what it has to lose, and hides it, in one go: a backup that begins now

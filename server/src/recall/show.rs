@@ -9,7 +9,7 @@ use crate::govern::Verdict;
 use crate::names;
 
 /// What stands in place of a redacted text.
-const REDACTED: &str = "[redacted by policy]";
+pub(crate) const REDACTED: &str = "[redacted by policy]";
 
 /// Begins the refs that the service gives its own records, which are nothing for callers (REC-07).
 pub(crate) const OWN_REFS: &str = "recalld:";

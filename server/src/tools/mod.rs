@@ -27,6 +27,7 @@ mod records;
 pub mod results;
 pub mod status;
 mod tenant;
+mod verify;
 mod work;
 #[allow(dead_code, reason = "families that are being written use the rest")]
 mod writing;
@@ -166,6 +167,7 @@ pub static FAMILIES: &[&Family] = &[
     &graph::FAMILY,
     &items::FAMILY,
     &status::FAMILY,
+    &verify::FAMILY,
     &work::FAMILY,
     &artifacts::FAMILY,
     &ingest::FAMILY,

@@ -1,5 +1,7 @@
 //! tenant: what a workspace is entitled to, and what of it is left.
 
+mod quota;
+
 use serde_json::{Map, Value, json};
 
 use super::args::args;
@@ -15,30 +17,29 @@ args! {
     struct Info {}
 }
 
-pub(super) static FAMILY: Family = Family {
-    name: "tenant",
-    about: "What this workspace may do.",
-    tools: &[Tool {
-        name: "tenant_info",
-        title: "Workspace",
-        about: "Say which workspace this is, its plan, and what is left of its quota.",
-        shape: Info::shape,
-        results: &[
-            always("workspace", Kind::Text),
-            always("plan", Kind::Text),
-            always("families", Kind::List),
-            always("scopes", Kind::List),
-            sometimes("email_verified", Kind::Flag),
-            always("writes_enabled", Kind::Flag),
-            sometimes("quota", Kind::Object),
-            sometimes("rate", Kind::Object),
-        ],
-        scope: None,
-        change: Change::Nothing,
-        core: false,
-        run: |context, raw| info(context, raw),
-        example: "{}",
-    }],
+pub(super) static FAMILY: Family =
+    Family { name: "tenant", about: "What this workspace may do.", tools: &[INFO, quota::ROW] };
+
+const INFO: Tool = Tool {
+    name: "tenant_info",
+    title: "Workspace",
+    about: "Say which workspace this is, its plan, and what is left of its quota.",
+    shape: Info::shape,
+    results: &[
+        always("workspace", Kind::Text),
+        always("plan", Kind::Text),
+        always("families", Kind::List),
+        always("scopes", Kind::List),
+        sometimes("email_verified", Kind::Flag),
+        always("writes_enabled", Kind::Flag),
+        sometimes("quota", Kind::Object),
+        sometimes("rate", Kind::Object),
+    ],
+    scope: None,
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| info(context, raw),
+    example: "{}",
 };
 
 fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {

@@ -10,7 +10,7 @@ use crate::pages::{page, root, server_source};
 use crate::tables::{table, value};
 
 /// Folders and files whose bounds the page has.
-const ROOMS: [&str; 26] = [
+const ROOMS: [&str; 28] = [
     "encoder/kernels/src/questions.rs",
     "encoder/kernels/src/team.rs",
     "engine/src/index",
@@ -35,17 +35,20 @@ const ROOMS: [&str; 26] = [
     "server/src/govern/rules_file.rs",
     "server/src/pipeline/forwarded.rs",
     "server/src/recall",
+    "server/src/tools/items",
     "server/src/tools/recall.rs",
     "server/src/tools/recall_text.rs",
+    "server/src/tools/verify",
 ];
 
 /// Tables of the page: name, file, value, why, what happens at it.
-const HEADS: [&str; 5] = [
+const HEADS: [&str; 6] = [
     "| of a question | in | value | why |",
     "| of a search | in | value | why |",
     "| of work together | in | value | why |",
     "| of an evaluation | in | value | why |",
     "| of who may ask | in | value | why |",
+    "| of a tool | in | value | why |",
 ];
 
 /// Ends of the names of steps: how much is done between two looks at whether the answer is still wanted.

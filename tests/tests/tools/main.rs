@@ -7,8 +7,11 @@ mod agent_state;
 mod artifacts;
 mod docstore;
 mod graph;
+mod items;
 mod page;
 mod rows;
+mod tenant;
+mod verify;
 mod work;
 
 use serde_json::Value;

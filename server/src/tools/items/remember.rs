@@ -1,19 +1,19 @@
-//! items: what is remembered, one by one.
+//! A memory is stored.
 
 use engine::{Filter, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft};
 use half::f16;
 use serde_json::{Map, Value, json};
 
-use super::args::{Id, List, SourceGiven, Text, Time, args};
-use super::reading::{find, written};
-use super::records::OWN_KINDS;
-use super::results::{Kind, always};
-use super::writing::{Key, Tell, Writing, first_line, kept_id, may_change};
-use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
 use crate::embed::embedded_text;
 use crate::govern::{Action, Verdict};
 use crate::names;
 use crate::recall::show;
+use crate::tools::args::{Id, List, SourceGiven, Text, Time, args};
+use crate::tools::reading::{find, written};
+use crate::tools::records::OWN_KINDS;
+use crate::tools::results::{Kind, always};
+use crate::tools::writing::{Key, Tell, Writing, first_line, kept_id, may_change};
+use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 const REMEMBER: &str = "brain_remember";
 /// Cosine from which an item may say the same as another.
@@ -38,34 +38,26 @@ args! {
     }
 }
 
-pub(super) static FAMILY: Family = Family {
-    name: "items",
-    about: "Write and read single memories.",
-    tools: &[Tool {
-        name: REMEMBER,
-        title: "Remember",
-        about: "Store one memory: a decision, a preference, a fact, a correction. Say what it \
-                supersedes, so that recall gives the new one. Not for files: use \
-                ingest_paths_tool.",
-        shape: Remember::shape,
-        results: &[always("item", Kind::Object), always("possible_duplicates", Kind::List)],
-        scope: Some(Scope::MemoryWrite),
-        change: Change::Adds,
-        core: true,
-        run: |context, raw| remember(context, raw),
-        example: r#"{"text": "We use epoll, not io_uring: the fleet's kernels are old."}"#,
-    }],
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: REMEMBER,
+    title: "Remember",
+    about: "Store one memory: a decision, a preference, a fact, a correction. Say what it \
+            supersedes, so that recall gives the new one. Not for files: use \
+            ingest_paths_tool.",
+    shape: Remember::shape,
+    results: &[always("item", Kind::Object), always("possible_duplicates", Kind::List)],
+    scope: Some(Scope::MemoryWrite),
+    change: Change::Adds,
+    core: true,
+    run: |context, raw| remember(context, raw),
+    example: r#"{"text": "We use epoll, not io_uring: the fleet's kernels are old."}"#,
 };
 
 fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = Remember::parse(raw)?;
     refuse_internal_kind(&wanted.kind.0)?;
-    if wanted.text.0.trim().is_empty() {
-        return Err(ToolError::argument(
-            "text",
-            "is blank; at least one visible character is wanted",
-        ));
-    }
+    super::refuse_blank(&wanted.text.0)?;
     let mut writing = Writing::begin(context, REMEMBER, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| stored(context, snapshot, kept);
     if let Some(first) = writing.first_answer(tell)? {

@@ -1,0 +1,16 @@
+//! verify: whether what is remembered, said and recorded still holds.
+
+pub(super) mod entries;
+mod events;
+mod explain;
+mod reconcile;
+mod scan;
+mod trail;
+
+use super::Family;
+
+pub(super) static FAMILY: Family = Family {
+    name: "verify",
+    about: "Check what is remembered, and what was done.",
+    tools: &[reconcile::ROW, scan::ROW, trail::ROW, events::ROW, explain::ROW],
+};
