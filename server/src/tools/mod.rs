@@ -4,6 +4,8 @@
 //! schemas, the hints, the scope check and the audit label all come from the row.
 
 pub mod args;
+pub(crate) mod brief;
+mod continuity;
 pub mod docstore;
 mod governed;
 mod idempotency;
@@ -21,6 +23,7 @@ mod recall_text;
 #[allow(dead_code, reason = "families that are being written use the rest")]
 mod records;
 pub mod results;
+mod startup;
 pub mod status;
 mod tenant;
 mod work;
@@ -161,6 +164,7 @@ pub static FAMILIES: &[&Family] = &[
     &docstore::FAMILY,
     &items::FAMILY,
     &status::FAMILY,
+    &continuity::FAMILY,
     &work::FAMILY,
     &ingest::FAMILY,
     &tenant::FAMILY,
