@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod briefs;
+mod continuity;
 mod page;
 mod rows;
 mod work;
