@@ -3,7 +3,6 @@
 //! Knows the catalog and the store; the protocol is `mcp`'s. Every read goes the way of a tool:
 //! scope, policy, an entry in the ledger.
 
-mod brief;
 mod prompts;
 mod resources;
 
@@ -23,7 +22,7 @@ use crate::net::Cancel;
 use crate::oauth::{Scopes, challenge};
 use crate::parts::{Caller, Held, Parts};
 use crate::tools::{
-    self, Answer, Context, Profile, Refused, Tool, ToolError, governed, record_refusal,
+    self, Answer, Context, Profile, Refused, Tool, ToolError, brief, governed, record_refusal,
 };
 
 /// What every client is told at the start.

@@ -5,18 +5,10 @@ use serde_json::{Map, Value, json};
 use super::resources::Wanted;
 use crate::mcp::Fault;
 use crate::parts::Caller;
-use crate::tools::{ANSWER_KIND, Scope};
+use crate::tools::Scope;
 
 /// Bytes of all of a prompt's arguments together.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
-/// Kinds of records that are parts of others, or the service's own.
-const PARTS: [&str; 3] = ["chunk", "job", ANSWER_KIND];
-
-/// Whether items of this kind stand for themselves.
-pub(super) fn is_own(kind: &str) -> bool {
-    !PARTS.contains(&kind)
-}
-
 /// One argument of a prompt.
 struct Argument {
     name: &'static str,

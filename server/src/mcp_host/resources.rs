@@ -7,8 +7,6 @@ use engine::ledger::{Decision, Effect};
 use engine::{ItemId, ItemView, Micros, Place, SearchError, Snapshot, Status};
 use serde_json::{Value, json};
 
-use super::brief;
-use super::prompts;
 use crate::govern::{Action, Verdict, What};
 use crate::limits::COMPLETION_VALUES_MAX;
 use crate::mcp::Fault;
@@ -16,7 +14,7 @@ use crate::names;
 use crate::parts::Caller;
 use crate::recall::show;
 use crate::tools::{
-    ANSWER_KIND, Answer, Context, Scope, ToolError, decision_of, docstore, touched,
+    ANSWER_KIND, Answer, Context, Scope, ToolError, brief, decision_of, docstore, touched,
 };
 use crate::workspace::Workspace;
 
@@ -232,11 +230,7 @@ fn known(
 }
 
 /// Whether policy lets something of an item be shown; where it does not, the answer's ledger entry says so.
-pub(super) fn may_be_shown(
-    context: &Context<'_>,
-    item: &ItemView<'_>,
-    answer: &mut Answer,
-) -> bool {
+fn may_be_shown(context: &Context<'_>, item: &ItemView<'_>, answer: &mut Answer) -> bool {
     let (verdict, rule) = context.judge(item, Action::Read);
     if verdict == Verdict::Allow {
         return true;
@@ -248,11 +242,6 @@ pub(super) fn may_be_shown(
         answer.rule = rule.to_string();
     }
     false
-}
-
-/// Puts what policy kept back before what was read: a ledger entry lists only so many.
-pub(super) fn events_first(answer: &mut Answer) {
-    answer.touched.sort_by_key(|touched| touched.effect == Effect::Read);
 }
 
 fn document(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolError> {
@@ -310,7 +299,7 @@ impl Wanted {
             }
             snapshot.check()?;
             let item = snapshot.item(place)?;
-            if !prompts::is_own(item.kind) || snapshot.status(place)? != Status::Current {
+            if !brief::is_own(item.kind) || snapshot.status(place)? != Status::Current {
                 continue;
             }
             let mut new = self.of_item(&item);
@@ -320,7 +309,7 @@ impl Wanted {
                 values.extend(new);
             }
         }
-        events_first(&mut answer);
+        brief::events_first(&mut answer);
         Ok(answer)
     }
 
@@ -334,14 +323,11 @@ impl Wanted {
     }
 }
 
-/// Items that completions and briefs look through.
-pub(super) const LOOKED_THROUGH_MAX: usize = 100_000;
-
 /// The items that were written last, the newest first; tombstoned ones too.
 fn newest_first(snapshot: &Snapshot) -> Result<impl Iterator<Item = Place>, SearchError> {
     let counts = snapshot.counts()?;
     let count = usize::try_from(counts.items + counts.tombstoned).unwrap_or(usize::MAX);
-    let skipped = count.saturating_sub(LOOKED_THROUGH_MAX);
+    let skipped = count.saturating_sub(brief::LOOKED_THROUGH_MAX);
     let places: Vec<Place> = snapshot.places()?.skip(skipped).collect();
     Ok(places.into_iter().rev())
 }

@@ -38,6 +38,11 @@ impl Room {
         fits
     }
 
+    /// How many bytes are left.
+    pub fn bytes_left(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether nothing more is taken, whatever it is: it need not be made.
     pub fn is_over(&self) -> bool {
         self.left_out > 0

@@ -7,6 +7,8 @@ mod agent_state;
 pub mod args;
 mod artifacts;
 mod bench;
+pub(crate) mod brief;
+mod continuity;
 pub mod docstore;
 mod governed;
 mod graph;
@@ -25,6 +27,7 @@ mod recall_text;
 #[allow(dead_code, reason = "families that are being written use the rest")]
 mod records;
 pub mod results;
+mod startup;
 pub mod status;
 mod tenant;
 mod verify;
@@ -168,6 +171,7 @@ pub static FAMILIES: &[&Family] = &[
     &items::FAMILY,
     &status::FAMILY,
     &verify::FAMILY,
+    &continuity::FAMILY,
     &work::FAMILY,
     &artifacts::FAMILY,
     &ingest::FAMILY,

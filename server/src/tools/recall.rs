@@ -289,7 +289,11 @@ fn item_json(
 }
 
 /// A token for the text as the caller sees it.
-fn grounding_token(context: &Context<'_>, item: &ItemView<'_>, verdict: Verdict) -> String {
+pub(super) fn grounding_token(
+    context: &Context<'_>,
+    item: &ItemView<'_>,
+    verdict: Verdict,
+) -> String {
     let tenant = tenant_hash(&context.workspace.name);
     let now = context.parts.clock.now().0.max(0).unsigned_abs() / 1_000_000;
     let id = item.id.0.to_le_bytes();

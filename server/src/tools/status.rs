@@ -22,7 +22,7 @@ args! {
 pub(super) static FAMILY: Family = Family {
     name: "status",
     about: "How much is remembered, and how the service is.",
-    tools: &[bootstrap::BOOTSTRAP, STATS, runtime::CHECK],
+    tools: &[super::startup::TOOL, bootstrap::BOOTSTRAP, STATS, runtime::CHECK],
 };
 
 const STATS: Tool = Tool {

@@ -331,7 +331,7 @@ fn name_of(id: ItemId) -> String {
 }
 
 /// The fields of an object, without those that have nothing to say.
-fn fields(object: Value) -> Map<String, Value> {
+pub(super) fn fields(object: Value) -> Map<String, Value> {
     match without_nulls(object) {
         Value::Object(fields) => fields,
         _ => Map::new(),

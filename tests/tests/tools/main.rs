@@ -5,6 +5,8 @@
 
 mod agent_state;
 mod artifacts;
+mod briefs;
+mod continuity;
 mod docstore;
 mod graph;
 mod items;

@@ -57,7 +57,8 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     let words = usize::try_from(wanted.tokens.0 - TOKENS_AROUND).unwrap_or_default();
     let mut timer = Timer::begin(context);
     for turn in 0..many {
-        let text: Vec<&str> = WORDS.iter().cycle().skip(turn % WORDS.len()).take(words).copied().collect();
+        let text: Vec<&str> =
+            WORDS.iter().cycle().skip(turn % WORDS.len()).take(words).copied().collect();
         let text = text.join(" ");
         if !timer.goes_on()? {
             break;

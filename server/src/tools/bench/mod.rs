@@ -99,7 +99,11 @@ fn rounded(figure: f64) -> Value {
 }
 
 /// Keeps the figures of a benchmark and tells them.
-fn kept(writing: Writing<'_>, name: &'static str, figures: Map<String, Value>) -> Result<Answer, ToolError> {
+fn kept(
+    writing: Writing<'_>,
+    name: &'static str,
+    figures: Map<String, Value>,
+) -> Result<Answer, ToolError> {
     let mut writing = writing;
     let attributes = json!({"name": name, "figures": figures});
     let id = writing.add(ItemDraft {

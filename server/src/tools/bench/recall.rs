@@ -41,7 +41,8 @@ pub(super) const RECALL: Tool = Tool {
         P95,
         P99,
         CUT,
-        always("rows", Kind::Integer).says("Items that questions were made from, all that the caller reads."),
+        always("rows", Kind::Integer)
+            .says("Items that questions were made from, all that the caller reads."),
         always("lane", Kind::Text).says("As asked."),
     ],
     scope: Some(Scope::BenchRun),
@@ -89,11 +90,8 @@ pub(super) fn sampled(
     snapshot: &Snapshot,
     many: usize,
 ) -> Result<(Vec<Place>, usize), ToolError> {
-    let filter = Filter {
-        current_only: true,
-        hidden: context.hidden(snapshot)?,
-        ..Filter::default()
-    };
+    let filter =
+        Filter { current_only: true, hidden: context.hidden(snapshot)?, ..Filter::default() };
     let mut rows = 0_usize;
     snapshot.each_admitted(&filter, |_, _| {
         rows += 1;

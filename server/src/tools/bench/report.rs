@@ -25,7 +25,8 @@ pub(super) const REPORT: Tool = Tool {
     about: "The figures of earlier benchmarks, the newest first.",
     shape: Asked::shape,
     results: &[
-        always("results", Kind::List).says("Each item_id, name of the tool, at, by, figures as it gave them."),
+        always("results", Kind::List)
+            .says("Each item_id, name of the tool, at, by, figures as it gave them."),
         TRUNCATED,
         NEXT_CURSOR,
         BOUNDS,

@@ -42,9 +42,11 @@ pub(super) const STORAGE: Tool = Tool {
     shape: Asked::shape,
     results: &[
         always("n", Kind::Integer).says("Items that were written in batches and read again."),
-        always("append", Kind::Object).says("Batches of 256: items_per_s, p50_ms and p95_ms of a batch."),
+        always("append", Kind::Object)
+            .says("Batches of 256: items_per_s, p50_ms and p95_ms of a batch."),
         always("sync", Kind::Object).says("One item at a time, each durable: n, p50_ms, p95_ms."),
-        always("read", Kind::Object).says("By id, in an order of chance: items_per_s, p50_ms, p95_ms."),
+        always("read", Kind::Object)
+            .says("By id, in an order of chance: items_per_s, p50_ms, p95_ms."),
         super::CUT,
     ],
     scope: Some(Scope::BenchRun),
@@ -85,7 +87,10 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     }
     let _turn = match TURN.try_lock() {
         Err(TryLockError::WouldBlock) => {
-            return Err(ToolError::argument("n", "cannot be measured now: another such benchmark runs"));
+            return Err(ToolError::argument(
+                "n",
+                "cannot be measured now: another such benchmark runs",
+            ));
         }
         Ok(turn) => turn,
         Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
@@ -96,7 +101,8 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     };
     let scratch = Scratch::make(&context.parts.data).map_err(|error| failed(error.to_string()))?;
     let ground = Ground::real(&scratch.0).map_err(|error| failed(error.to_string()))?;
-    let store = Store::open(ground, Options::default()).map_err(|error| failed(error.to_string()))?;
+    let store =
+        Store::open(ground, Options::default()).map_err(|error| failed(error.to_string()))?;
     let figures = figures(context, &store, usize::try_from(wanted.n.0).unwrap_or_default())?;
     drop(store);
     drop(scratch);
