@@ -17,9 +17,7 @@
 //! Every byte of a schema lands in a model's context, so it says what a model needs to know to get a
 //! call right: types, choices, ranges, how many. How long a text may be is told to who breaks it.
 
-#[allow(unused_macros, unused_imports, reason = "families that are being written use it")]
 mod choice;
-#[allow(unused_macros, unused_imports, reason = "families that are being written use it")]
 mod object;
 mod values;
 
@@ -30,10 +28,8 @@ use super::ToolError;
 use super::nearest::{cut, nearest};
 use crate::names;
 
-#[allow(unused_imports, reason = "families that are being written use it")]
 pub(crate) use choice::choices;
 pub use choice::one_of;
-#[allow(unused_imports, reason = "families that are being written use it")]
 pub(crate) use object::object;
 pub use object::{object_schema, unquoted_object};
 pub use values::{AnyJson, AnyNumber, Day, Edge, Real, Sha256, Source, SourceGiven, Zone};

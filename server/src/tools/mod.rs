@@ -16,15 +16,12 @@ mod idempotency;
 pub mod ingest;
 mod items;
 pub(crate) mod nearest;
-#[allow(dead_code, reason = "families that are being written use it")]
 mod paging;
 mod profile;
-#[allow(dead_code, reason = "families that are being written use the rest")]
 mod reading;
 pub mod recall;
 mod recall_names;
 mod recall_text;
-#[allow(dead_code, reason = "families that are being written use the rest")]
 mod records;
 pub mod results;
 mod startup;
@@ -32,7 +29,6 @@ pub mod status;
 mod tenant;
 mod verify;
 mod work;
-#[allow(dead_code, reason = "families that are being written use the rest")]
 mod writing;
 
 pub use governed::{

@@ -37,9 +37,15 @@ args! {
 
 /// What the governed path gives, by whatever name it is asked.
 pub(super) const RESULTS: &[Output] = &[
-    always("items", Kind::List).says("What is on record, the best first: id, kind, title, text or snippet, score, why, status, superseded_by, source, provenance, sensitivity, grounding_token, content_sha256, map_evidence."),
+    always("items", Kind::List).says(
+        "What is on record, the best first: id, kind, title, text or snippet, score, why, status, \
+         superseded_by, source, provenance, sensitivity, grounding_token, content_sha256, map_evidence.",
+    ),
     always("conflicts", Kind::List).says("Items that contradict each other: {items, why}."),
-    always("routing", Kind::Object).says("route, lanes with their candidates and times, bounds, what was withheld, whether it abstained, delegated_from."),
+    always("routing", Kind::Object).says(
+        "route, lanes with their candidates and times, bounds, what was withheld, whether it abstained, \
+         delegated_from.",
+    ),
 ];
 
 pub(super) static FAMILY: Family = Family {

@@ -34,7 +34,10 @@ const STATS: Tool = Tool {
             always("memory_items", Kind::Integer).says("Items, whatever their state."),
             always("edges", Kind::Integer).says("Edges."),
             always("sources", Kind::Integer).says("Sources."),
-            always("sensitivity_events", Kind::Integer).says("Times that something was withheld, redacted, raised, lowered or erased, as far as the caller may know."),
+            always("sensitivity_events", Kind::Integer).says(
+                "Times that something was withheld, redacted, raised, lowered or erased, as far as the caller \
+                 may know.",
+            ),
             always("superseded", Kind::Integer).says("Items that a newer one replaces."),
             always("tombstoned", Kind::Integer).says("Items that are hidden or erased."),
             always("by_kind", Kind::Object).says("Items of each kind."),
@@ -43,8 +46,13 @@ const STATS: Tool = Tool {
             always("embedding_rows", Kind::Integer).says("Rows of embeddings."),
             always("segments", Kind::Integer).says("Segments of the store."),
             always("bytes_on_disk", Kind::Integer).says("Bytes of the store's files."),
-            always("store", Kind::Object).says("seq of its newest commit, takes_writes, why it takes none, erasures_pending."),
-            always("search", Kind::Object).says("How searches by meaning are done: mode, approximate, rows, indexed_rows, recall_at_10, measured_over."),
+            always("store", Kind::Object).says(
+                "seq of its newest commit, takes_writes, why it takes none, erasures_pending.",
+            ),
+            always("search", Kind::Object).says(
+                "How searches by meaning are done: mode, approximate, rows, indexed_rows, recall_at_10, \
+                 measured_over.",
+            ),
             always("recall_latency_ms", Kind::Object).says("p50, p95, p99 since the start."),
         ],
         scope: Some(Scope::TenantRead),

@@ -73,7 +73,10 @@ pub(super) const PATH: Tool = Tool {
         sometimes("items", Kind::List)
             .says("From the first to the last: id, kind, title, status, recorded_at."),
         sometimes("edges", Kind::List)
-            .says("Between them, in order: edge_id, from_id, to_id, relation, weight, note, recorded_at, by, status."),
+            .says(
+                "Between them, in order: edge_id, from_id, to_id, relation, weight, note, recorded_at, by, \
+                 status.",
+            ),
         TRUNCATED,
         BOUNDS,
     ],

@@ -46,7 +46,11 @@ pub(super) const ROW: Tool = Tool {
             supersedes, so that recall gives the new one. Not for files: use \
             ingest_paths_tool.",
     shape: Remember::shape,
-    results: &[always("item", Kind::Object), always("possible_duplicates", Kind::List)],
+    results: &[
+        always("item", Kind::Object).says("As recall shows it."),
+        always("possible_duplicates", Kind::List)
+            .says("Current items that say nearly the same: {id, title, score}."),
+    ],
     scope: Some(Scope::MemoryWrite),
     change: Change::Adds,
     core: true,
