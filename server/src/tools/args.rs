@@ -32,7 +32,9 @@ pub(crate) use choice::choices;
 pub use choice::one_of;
 pub(crate) use object::object;
 pub use object::{object_schema, unquoted_object};
-pub use values::{AnyJson, AnyNumber, Day, Edge, Real, Sha256, Source, SourceGiven, Zone};
+pub use values::{
+    AnyJson, AnyNumber, AnyObject, Day, Edge, Real, Sha256, Source, SourceGiven, Zone,
+};
 
 /// A kind of argument: how it is described, and how it is read.
 pub trait Argument: Sized {

@@ -15,8 +15,8 @@ use crate::names;
 use crate::recall::show;
 
 /// What is told of an attempt.
-const ATTEMPT: &str = "attempt_id, item_id of its newest version, task, approach, status, parent_id, note, evidence, tags, \
-                       updated_at, by.";
+const ATTEMPT: &str = "attempt_id, item_id of its newest version, task, approach, status, parent_id, note, \
+                       evidence, tags, updated_at, by.";
 const RECORD: &str = "record_task_attempt_tool";
 const UPDATE: &str = "update_task_attempt_status_tool";
 const LIST: &str = "list_task_attempts_tool";

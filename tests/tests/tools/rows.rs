@@ -135,12 +135,13 @@ fn member_of(schema: &Value) -> Value {
     }
 }
 
-/// A value of another type than a field's.
-fn other_type(field: &Field) -> Value {
+/// A value of another type than a field's; of the one field that takes any JSON there is none.
+fn other_type(row: &Tool, field: &Field) -> Option<Value> {
     match field.schema["type"].as_str().unwrap() {
-        "string" => json!(7),
-        "integer" => json!(1.5),
-        _ => json!("no such thing"),
+        "string" => Some(json!(7)),
+        "integer" => Some(json!(1.5)),
+        _ if (row.name, field.name) == ("agent_state_write_tool", "value") => None,
+        _ => Some(json!("no such thing")),
     }
 }
 
@@ -161,7 +162,7 @@ fn every_bound_of_every_argument_holds_on_both_sides() {
         for field in (row.shape)() {
             let before = seq();
             let beyond = bounds(&field).into_iter().map(|(beyond, _)| beyond);
-            for value in beyond.chain([other_type(&field)]) {
+            for value in beyond.chain(other_type(row, &field)) {
                 let why = refusal_with(&desk, row, &field, &value);
                 let why =
                     why.unwrap_or_else(|| panic!("{}.{} takes {value}", row.name, field.name));

@@ -50,6 +50,29 @@ macro_rules! without_default {
 }
 without_default!(Day, Sha256, Edge, Source, SourceGiven, AnyNumber);
 
+/// A JSON object of at most `BYTES` bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnyObject<const BYTES: usize>(pub Value);
+
+impl<const BYTES: usize> Argument for AnyObject<BYTES> {
+    fn schema() -> Value {
+        json!({"type": "object"})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        match AnyJson::<BYTES>::read(value)? {
+            AnyJson(object) if object.is_object() => Ok(Self(object)),
+            _ => Err(wanted("an object", value)),
+        }
+    }
+}
+
+impl<const BYTES: usize> Shown for AnyObject<BYTES> {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
 /// Any JSON of at most `BYTES` bytes. A text that holds JSON stands for that JSON, as elsewhere; schemas call it an
 /// object, since some clients know no values of several types.
 #[derive(Debug, Clone, PartialEq)]

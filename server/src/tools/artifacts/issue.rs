@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{SHOWN, State, in_words, ref_of, shown};
 use crate::names;
-use crate::tools::args::{AnyJson, List, Sha256, Text, args, object};
+use crate::tools::args::{AnyObject, List, Sha256, Text, args, object};
 use crate::tools::reading::written;
 use crate::tools::records::{ARTIFACT, FIRST, draft};
 use crate::tools::results::{Kind, always, without_nulls};
@@ -30,7 +30,7 @@ args! {
         name: Text<1, 500> => "Its name.",
         content_sha256: Option<Sha256> => "Of its bytes, in hex; read from path if left out.",
         path: Option<Text<1, 4096>> => "Where it lies.",
-        attributes: Option<AnyJson<GIVEN_BYTES_MAX>> => "What else is to be kept.",
+        attributes: Option<AnyObject<GIVEN_BYTES_MAX>> => "What else is to be kept.",
         idempotency_key: Key => "Makes a repeat harmless.",
     }
 }
@@ -42,7 +42,7 @@ object! {
         name: Text<1, 500> => "Its name.",
         content_sha256: Option<Sha256> => "Of its bytes.",
         path: Option<Text<1, 4096>> => "Where it lies.",
-        attributes: Option<AnyJson<GIVEN_BYTES_MAX>> => "What else is to be kept.",
+        attributes: Option<AnyObject<GIVEN_BYTES_MAX>> => "What else is to be kept.",
     }
 }
 
