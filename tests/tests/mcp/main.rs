@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use server::tools::Tool;
 use tests::documents;
 use tests::mcp_client::McpClient;
+use tests::sample_catalog;
 use tests::schema::rows;
 use tests::service::{Service, scratch, write};
 
@@ -44,6 +45,7 @@ fn shared() -> &'static Shared {
         let folder = scratch.path().canonicalize().unwrap().join("documents");
         documents::write_all(&folder);
         write(&folder, "codes.txt", documents::code_book());
+        sample_catalog::import_into(&scratch.path().join("data"));
         let service = Service::start_shared(scratch, &["--ingest", folder.to_str().unwrap()]);
         Shared { service, folder }
     })
@@ -65,13 +67,23 @@ fn listed() -> Vec<Value> {
     client().request("tools/list", &json!({}))["result"]["tools"].as_array().unwrap().clone()
 }
 
-/// A call of each tool. What a row gives as its example works here, where `README.md` was ingested.
+/// A call of each tool, that can be made again and again. What a row gives as its example works here, where `README.md`
+/// was ingested and the sample imported.
 fn examples() -> Vec<(&'static str, Value)> {
     let folder = shared().folder.to_str().unwrap();
     let example = |row: &'static Tool| match row.name {
         // Many files, for many notes of progress.
         INGEST => (INGEST, json!({"paths": [folder], "dry_run": true})),
-        name => (name, serde_json::from_str(row.example).unwrap()),
+        name => {
+            let mut arguments: Value = serde_json::from_str(row.example).unwrap();
+            let fields = arguments.as_object_mut().unwrap();
+            // What can be done once is told again by its key; keys are held to arguments as they are spelt.
+            let takes_key = (row.shape)().iter().any(|field| field.name == "idempotency_key");
+            if takes_key && fields.values().all(Value::is_string) {
+                fields.insert("idempotency_key".to_owned(), json!("example"));
+            }
+            (name, arguments)
+        }
     };
     rows().map(example).collect()
 }

@@ -76,7 +76,8 @@ fn a_bundle_is_issued_whole_or_not_at_all() {
     let repeat = desk.call("issue_artifact_id_bundle_tool", bundle);
     assert_eq!((&repeat["artifacts"], &repeat["created"]), (&answer["artifacts"], &json!(1)));
     let before = desk.parts().local.store.snapshot().seq();
-    let faulty = json!({"artifacts": [{"kind": "build", "name": "b"}, {"kind": "build", "name": "c", "path": "/etc/passwd"}]});
+    let outside = json!({"kind": "build", "name": "c", "path": "/etc/passwd"});
+    let faulty = json!({"artifacts": [{"kind": "build", "name": "b"}, outside]});
     let why = desk.refusal("issue_artifact_id_bundle_tool", faulty);
     assert!(why.starts_with("artifacts: member 1 has a path that: outside the folders"), "{why}");
     let faulty = json!({"artifacts": [{"kind": "build"}]});

@@ -282,7 +282,8 @@ fn done_again_and_again(desk: &Desk, first: Value, times: usize) -> Vec<String> 
 #[test]
 fn the_next_one_keeps_its_hour_and_its_day() {
     let desk = Desk::new();
-    let new_york = |due: &str, repeat: &str| json!({"text": "x", "due_at": due, "repeat": repeat, "timezone": "America/New_York"});
+    let zone = "America/New_York";
+    let new_york = |due: &str, repeat: &str| json!({"text": "x", "due_at": due, "repeat": repeat, "timezone": zone});
     let spring = new_york("2026-03-07T14:00:00Z", "daily");
     let spring = done_again_and_again(&desk, spring, 2);
     assert_eq!(spring, ["2026-03-08T09:00:00-04:00", "2026-03-09T09:00:00-04:00"]);

@@ -190,7 +190,13 @@ fn lines_are_those_of_the_version_that_is_asked_for() {
 fn an_outline_is_a_tree_of_headings_with_their_lines() {
     let desk = with(&[("guide.md", GUIDE), ("plain.txt", "no headings\n")]);
     let outline = desk.call("docstore_get_outline_tool", json!({"path": "guide.md"}));
-    let leaf = |title: &str, level: u64, from: u64, to: u64| json!({"title": title, "level": level, "line_start": from, "line_end": to, "children": []});
+    let leaf = |title: &str, level: u64, from: u64, to: u64| {
+        let (line_start, line_end, children) = (from, to, json!([]));
+        json!({
+            "title": title, "level": level, "line_start": line_start, "line_end": line_end,
+            "children": children,
+        })
+    };
     let mut lamp = leaf("Lamp", 2, 5, 12);
     lamp["children"] = json!([leaf("Wicks", 3, 9, 12)]);
     let mut guide = leaf("Guide", 1, 1, 15);

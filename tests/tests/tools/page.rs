@@ -19,11 +19,12 @@ What all of them have in common:
 
 - A call whose arguments are wrong is told which argument, what it is and what is allowed; nothing is written.
 - Times are RFC 3339; answers give them in UTC. Ids are opaque.
-- A list comes in pages, in an order of its own: `truncated` says whether there is more, and `next_cursor` goes on from there with \
-the same arguments.
+- A list comes in pages, in an order of its own: `truncated` says whether there is more, and `next_cursor` goes on \
+from there with the same arguments.
 - `idempotency_key` makes a repeat of a call harmless: the same key with the same arguments gives the first answer.
 - What policy denies is not there; of what it redacts the title says so.
-- Every answer has a `receipt`, {receipt_id, seq, decision, rule, at}: proof of the call's entry in the ledger, which was there first.
+- Every answer has a `receipt`, {receipt_id, seq, decision, rule, at}: proof of the call's entry in the ledger, which \
+was there first.
 ";
 
 /// A family, with its tools.

@@ -74,7 +74,7 @@ pub(super) const SIMULATE: Tool = Tool {
     change: Change::Nothing,
     core: false,
     run: |context, raw| simulate(context, raw),
-    example: r#"{"agent_id": "sample", "key": "plan", "purpose": "audit", "as": {"scopes": ["tenant:read"], "plan": "team"}}"#,
+    example: r#"{"agent_id": "sample", "key": "plan", "purpose": "audit", "as": {"plan": "team"}}"#,
 };
 
 fn admit(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {

@@ -32,7 +32,8 @@ pub(super) const LINEAGE: Tool = Tool {
     shape: Asked::shape,
     results: &[
         always("versions", Kind::List).says(
-            "Each version, item_id, at, by, content_sha256 of the value as JSON, status: current, superseded or expired.",
+            "Each version, item_id, at, by, content_sha256 of the value as JSON, status: current, \
+             superseded or expired.",
         ),
         TRUNCATED,
         NEXT_CURSOR,

@@ -38,7 +38,7 @@ pub(super) const RECONCILE: Tool = Tool {
     change: Change::AddsOnce,
     core: false,
     run: |context, raw| reconcile(context, raw),
-    example: r#"{"artifact_id": "art_00000000000000000000000009", "content_sha256": "0000000000000000000000000000000000000000000000000000000000000000"}"#,
+    example: r#"{"artifact_id": "art_00000000000000000000000009", "path": "README.md"}"#,
 };
 
 fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {

@@ -1,4 +1,4 @@
-//! `brain_benchmark_storage`: how fast the disk takes items and gives them back, on a scratch store beside the real one.
+//! `brain_benchmark_storage`: how fast the disk takes items and gives them back, on a scratch store.
 
 use std::fs;
 use std::io;

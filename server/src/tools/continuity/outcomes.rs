@@ -44,7 +44,8 @@ pub(super) const RECORD: Tool = Tool {
             Takes item_id, subject or both.",
     shape: Outcome::shape,
     results: &[always("item", Kind::Object).says(
-        "The outcome: the fields of an item, `attributes` (valence, subject, about, metric, note), `grounding_token`.",
+        "The outcome: the fields of an item, `attributes` (valence, subject, about, metric, note), \
+         `grounding_token`.",
     )],
     scope: Some(Scope::MemoryWrite),
     change: Change::Adds,

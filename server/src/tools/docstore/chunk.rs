@@ -29,7 +29,8 @@ pub(super) const GET: Tool = Tool {
     shape: Asked::shape,
     results: &[
         always("chunk", Kind::Object).says(
-            "chunk_id, document_id, path, heading, ordinal, symbol, line_start, line_end, text, content_sha256 of the text, status.",
+            "chunk_id, document_id, path, heading, ordinal, symbol, line_start, line_end, text, \
+             content_sha256 of the text, status.",
         ),
         sometimes("before", Kind::Text).says("The id of the piece before."),
         sometimes("after", Kind::Text).says("The id of the piece after."),

@@ -52,7 +52,8 @@ pub(super) const MANIFEST: Tool = Tool {
     shape: Manifest::shape,
     results: &[
         always("documents", Kind::List).says(
-            "Each document_id, path, title, modality, format, bytes, content_sha256, chunks, version, ingested_at, status.",
+            "Each document_id, path, title, modality, format, bytes, content_sha256, chunks, version, \
+             ingested_at, status.",
         ),
         TRUNCATED,
         NEXT_CURSOR,

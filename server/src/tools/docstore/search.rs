@@ -42,7 +42,8 @@ pub(super) const SEARCH: Tool = Tool {
     shape: Asked::shape,
     results: &[
         always("hits", Kind::List).says(
-            "Each document_id, chunk_id, path, heading, line_start, line_end, snippet, score, content_sha256 of the file.",
+            "Each document_id, chunk_id, path, heading, line_start, line_end, snippet, score, \
+             content_sha256 of the file.",
         ),
         TRUNCATED,
         NEXT_CURSOR,

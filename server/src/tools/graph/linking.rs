@@ -48,7 +48,8 @@ pub(super) const LINK: Tool = Tool {
     change: Change::AddsOnce,
     core: false,
     run: |context, raw| link(context, raw),
-    example: r#"{"from_id": "itm_00000000000000000000000003", "to_id": "itm_00000000000000000000000002", "relation": "explains"}"#,
+    example: r#"{"from_id": "itm_00000000000000000000000003",
+                 "to_id": "itm_00000000000000000000000002", "relation": "explains"}"#,
 };
 
 pub(super) const UNLINK: Tool = Tool {

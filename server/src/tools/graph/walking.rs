@@ -50,7 +50,8 @@ pub(super) const NEIGHBORS: Tool = Tool {
     shape: Neighbors::shape,
     results: &[
         always("neighbors", Kind::List).says(
-            "Each {edge_id, relation, direction, weight, note, item}; the item: id, kind, title, status, recorded_at.",
+            "Each {edge_id, relation, direction, weight, note, item}; the item: id, kind, title, status, \
+             recorded_at.",
         ),
         TRUNCATED,
         NEXT_CURSOR,
