@@ -10,7 +10,7 @@ use crate::pages::{page, root, server_source};
 use crate::tables::{table, value};
 
 /// Folders and files whose bounds the page has.
-const ROOMS: [&str; 28] = [
+const ROOMS: [&str; 35] = [
     "encoder/kernels/src/questions.rs",
     "encoder/kernels/src/team.rs",
     "engine/src/index",
@@ -33,9 +33,16 @@ const ROOMS: [&str; 28] = [
     "server/src/govern/rate.rs",
     "server/src/govern/rules.rs",
     "server/src/govern/rules_file.rs",
+    "server/src/graph_shape.rs",
     "server/src/pipeline/forwarded.rs",
     "server/src/recall",
+    "server/src/tools/agent_state",
+    "server/src/tools/artifacts",
+    "server/src/tools/bench",
+    "server/src/tools/docstore",
+    "server/src/tools/graph",
     "server/src/tools/items",
+    "server/src/tools/paging.rs",
     "server/src/tools/recall.rs",
     "server/src/tools/recall_text.rs",
     "server/src/tools/verify",
