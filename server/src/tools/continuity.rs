@@ -143,6 +143,6 @@ fn standing<'s>(
 }
 
 /// What an item says in a line, for people.
-fn said<'a>(item: &'a Value) -> (&'a str, &'a str) {
+fn said(item: &Value) -> (&str, &str) {
     (item["id"].as_str().unwrap_or_default(), item["title"].as_str().unwrap_or_default())
 }

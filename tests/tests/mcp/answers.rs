@@ -7,14 +7,14 @@ use tests::mcp_client;
 use tests::schema::assert_conforms;
 use tests::wire::Ask;
 
-use super::{INGEST, client, examples, shared, tool_call};
+use super::{INGEST, examples, sampled, sampled_client, tool_call};
 
 #[test]
 fn all_tools_answer_as_json_and_as_a_stream() {
-    let service = &shared().service;
+    let service = &sampled().service;
     for (tool, arguments) in examples() {
         let message = tool_call(tool, &arguments);
-        let json = client().send(&message);
+        let json = sampled_client().send(&message);
         assert_eq!(json.header("content-type"), Some("application/json"), "{tool}");
         let ask = Ask::post("/mcp", &message).header("Accept", "text/event-stream");
         let streamed = service.ask(&ask);
@@ -34,7 +34,7 @@ fn all_tools_answer_as_json_and_as_a_stream() {
 
 #[test]
 fn progress_is_notified_before_the_result() {
-    let service = &shared().service;
+    let service = &sampled().service;
     for (tool, arguments) in examples() {
         let mut message = tool_call(tool, &arguments);
         message["params"]["_meta"] = json!({"progressToken": "token-1"});
@@ -58,7 +58,7 @@ fn progress_is_notified_before_the_result() {
 
 #[test]
 fn every_answer_has_a_receipt_and_they_are_numbered_in_order() {
-    let mut mcp = client();
+    let mut mcp = sampled_client();
     let mut last = 0;
     let mut ids = HashSet::new();
     for (tool, arguments) in examples() {

@@ -8,7 +8,8 @@ use tests::schema::rows;
 use tests::wire::Ask;
 
 use super::{
-    DOCUMENT, RECALL, REMEMBER, STATS, client, examples, listed, request, shared, tool_call, tools,
+    DOCUMENT, RECALL, REMEMBER, STATS, client, examples, listed, request, sampled_client, shared,
+    tool_call, tools,
 };
 
 #[test]
@@ -66,7 +67,7 @@ fn quoted(arguments: &Value) -> Value {
 
 #[test]
 fn every_tool_understands_arguments_that_come_as_strings_of_json() {
-    let mut mcp = client();
+    let mut mcp = sampled_client();
     for (tool, arguments) in examples() {
         mcp.call(tool, &quoted(&arguments));
         mcp.call(tool, &json!(arguments.to_string()));

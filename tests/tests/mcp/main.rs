@@ -9,6 +9,7 @@ mod memories;
 mod recall;
 mod transport;
 
+use std::path::Path;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
@@ -38,21 +39,35 @@ struct Shared {
     folder: std::path::PathBuf,
 }
 
+/// A service with the documents ingested.
 fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
-    SHARED.get_or_init(|| {
-        let scratch = scratch();
-        let folder = scratch.path().canonicalize().unwrap().join("documents");
-        documents::write_all(&folder);
-        write(&folder, "codes.txt", documents::code_book());
-        sample_catalog::import_into(&scratch.path().join("data"));
-        let service = Service::start_shared(scratch, &["--ingest", folder.to_str().unwrap()]);
-        Shared { service, folder }
-    })
+    SHARED.get_or_init(|| begin(|_| ()))
+}
+
+/// The same with the sample of the catalog: one for those who call every example, which writes many things.
+fn sampled() -> &'static Shared {
+    static SAMPLED: OnceLock<Shared> = OnceLock::new();
+    SAMPLED.get_or_init(|| begin(sample_catalog::import_into))
+}
+
+/// Starts one, after something was done to its data directory.
+fn begin(prepare: impl FnOnce(&Path)) -> Shared {
+    let scratch = scratch();
+    let folder = scratch.path().canonicalize().unwrap().join("documents");
+    documents::write_all(&folder);
+    write(&folder, "codes.txt", documents::code_book());
+    prepare(&scratch.path().join("data"));
+    let service = Service::start_shared(scratch, &["--ingest", folder.to_str().unwrap()]);
+    Shared { service, folder }
 }
 
 fn client() -> McpClient {
     McpClient::open(&shared().service)
+}
+
+fn sampled_client() -> McpClient {
+    McpClient::open(&sampled().service)
 }
 
 fn request(method: &str, params: &Value) -> Value {
@@ -70,7 +85,7 @@ fn listed() -> Vec<Value> {
 /// A call of each tool, that can be made again and again. What a row gives as its example works here, where `README.md`
 /// was ingested and the sample imported.
 fn examples() -> Vec<(&'static str, Value)> {
-    let folder = shared().folder.to_str().unwrap();
+    let folder = sampled().folder.to_str().unwrap();
     let example = |row: &'static Tool| match row.name {
         // Many files, for many notes of progress.
         INGEST => (INGEST, json!({"paths": [folder], "dry_run": true})),

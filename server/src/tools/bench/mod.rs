@@ -43,13 +43,15 @@ struct Timer<'c> {
     context: &'c Context<'c>,
     ends: Instant,
     took: Vec<Duration>,
+    /// Measured so far, whatever became of their times: how far it has come.
+    done: u64,
     is_cut: bool,
 }
 
 impl<'c> Timer<'c> {
     fn begin(context: &'c Context<'c>) -> Self {
         let ends = context.deadline.min(Instant::now() + TIME_MAX);
-        Self { context, ends, took: Vec::new(), is_cut: false }
+        Self { context, ends, took: Vec::new(), done: 0, is_cut: false }
     }
 
     /// Whether there is time for one more.
@@ -69,8 +71,9 @@ impl<'c> Timer<'c> {
         let began = Instant::now();
         let done = work();
         self.took.push(began.elapsed());
+        self.done += 1;
         if let Some(progress) = self.context.progress {
-            progress(self.took.len() as u64, of as u64, what);
+            progress(self.done, of as u64, what);
         }
         done
     }

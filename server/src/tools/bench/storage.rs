@@ -115,18 +115,20 @@ fn figures(
     many: usize,
 ) -> Result<Map<String, Value>, ToolError> {
     let mut timer = Timer::begin(context);
+    let singles = SINGLE_MAX.min(many);
+    // Batches, items one by one, and reads: one after another.
+    let of = many.div_ceil(BATCH_ITEMS) + singles + many;
     let mut ids: Vec<ItemId> = Vec::with_capacity(many);
     while ids.len() < many && timer.goes_on()? {
         let items = (ids.len()..many.min(ids.len() + BATCH_ITEMS)).map(item).collect();
         let batch = Batch { items, ..Batch::default() };
-        let written = timer.measure(many.div_ceil(BATCH_ITEMS), "append", || store.write(batch))?;
+        let written = timer.measure(of, "append", || store.write(batch))?;
         ids.extend(written.items);
     }
     let append = rate(&mut timer, ids.len());
-    let singles = SINGLE_MAX.min(many);
     while timer.took.len() < singles && timer.goes_on()? {
         let batch = Batch { items: vec![item(timer.took.len())], ..Batch::default() };
-        timer.measure(singles, "sync", || store.write(batch))?;
+        timer.measure(of, "sync", || store.write(batch))?;
     }
     let mut sync = rate(&mut timer, singles);
     sync["n"] = singles.into();
@@ -138,7 +140,7 @@ fn figures(
         }
         // A step that has no factor in common with most counts visits items far apart.
         let id = ids[(turn * 7_919) % count];
-        timer.measure(count, "read", || {
+        timer.measure(of, "read", || {
             let place = snapshot.find(id)?;
             place.map(|place| snapshot.item(place).map(|item| item.text.len())).transpose()
         })?;

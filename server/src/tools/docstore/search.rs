@@ -164,11 +164,11 @@ fn snippet(text: &str, query: &str) -> String {
         .map(str::to_lowercase)
         .collect();
     let line: Vec<&str> = text.split_whitespace().collect();
-    let has = |piece: &&str| {
+    let has = |piece: &str| {
         let piece = piece.to_lowercase();
         words.iter().any(|word| piece.contains(word.as_str()))
     };
-    let first = line.iter().position(|piece| has(&piece)).unwrap_or_default();
+    let first = line.iter().position(|piece| has(piece)).unwrap_or_default();
     let mut start = first;
     let mut before = 0;
     while start > 0 {

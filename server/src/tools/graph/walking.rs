@@ -187,9 +187,8 @@ fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
         return Ok(Answer::plain(structured, text));
     };
     let ids: Vec<ItemId> = [from.id].into_iter().chain(steps.iter().map(|step| step.to)).collect();
-    let items = ids
-        .iter()
-        .map(|&id| Ok(brief(context, &snapshot, find(context, &snapshot, "to_id", id)?.0)?));
+    let items =
+        ids.iter().map(|&id| brief(context, &snapshot, find(context, &snapshot, "to_id", id)?.0));
     let items = items.collect::<Result<Vec<Value>, ToolError>>()?;
     let edges = steps.iter().map(|step| step_json(&snapshot, step));
     let edges = edges.collect::<Result<Vec<Value>, ToolError>>()?;

@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 
 args! {
     /// What `brain_runtime_check` takes: nothing.
-    struct Check {}
+    struct Asked {}
 }
 
 pub(super) const CHECK: Tool = Tool {
@@ -30,7 +30,7 @@ pub(super) const CHECK: Tool = Tool {
     title: "Check the service",
     about: "Try the store, the encoder, the ledger, the control store, the disk and the clock. Use it when \
             answers fail or look wrong.",
-    shape: Check::shape,
+    shape: Asked::shape,
     results: &[
         always("ok", Kind::Flag).says("Whether all checks are."),
         always("checks", Kind::List).says("Each {name, ok, detail, took_ms}."),
@@ -45,8 +45,11 @@ pub(super) const CHECK: Tool = Tool {
 /// What a check found: how it is, or what is wrong.
 type Found = Result<String, String>;
 
+/// Tries one thing.
+type Check = fn(&Context<'_>) -> Found;
+
 /// All of them, by name, in the order in which they are tried.
-const CHECKS: [(&str, fn(&Context<'_>) -> Found); 6] = [
+const CHECKS: [(&str, Check); 6] = [
     ("store", store),
     ("encoder", encoder),
     ("ledger", ledger),
@@ -56,7 +59,7 @@ const CHECKS: [(&str, fn(&Context<'_>) -> Found); 6] = [
 ];
 
 fn check(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
-    Check::parse(raw)?;
+    Asked::parse(raw)?;
     let mut checks = Vec::with_capacity(CHECKS.len());
     let mut text = String::new();
     for (name, run) in CHECKS {
