@@ -21,7 +21,8 @@ pub(super) const ROWS_MAX: usize = 20;
 pub(super) const PAGE_BYTES_MAX: usize = 60 << 10;
 /// Characters of a cursor (CUR-02).
 const CURSOR_CHARS_MAX: usize = 512;
-const VERSION: u64 = 1;
+/// Of the cursor's form.
+const FORM: u64 = 1;
 /// Hex digits of the hash of tool and arguments.
 const HASH_DIGITS: usize = 16;
 
@@ -96,7 +97,7 @@ impl Paging {
 
     /// The cursor of a place.
     pub(super) fn cursor<K: Serialize>(&self, place: &K) -> String {
-        BASE64_URL_SAFE_NO_PAD.encode(json!([VERSION, self.call, place]).to_string())
+        BASE64_URL_SAFE_NO_PAD.encode(json!([FORM, self.call, place]).to_string())
     }
 }
 
@@ -110,7 +111,7 @@ fn opened(cursor: &str, call: &str) -> Result<Value, ToolError> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| not_ours())?;
     let (version, of, place): (u64, String, Value) =
         serde_json::from_slice(&bytes).map_err(|_| not_ours())?;
-    if version == VERSION && of == call { Ok(place) } else { Err(not_ours()) }
+    if version == FORM && of == call { Ok(place) } else { Err(not_ours()) }
 }
 
 /// What one answer holds of a list.

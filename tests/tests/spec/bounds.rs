@@ -63,7 +63,7 @@ const STEPS: &str = "_TOGETHER";
 
 /// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, sizes, units, and how alike is
 /// alike.
-const NO_BOUNDS: [&str; 26] = [
+const NO_BOUNDS: [&str; 32] = [
     "BEST",
     "BITS",
     "COUNTS_BYTES",
@@ -71,10 +71,12 @@ const NO_BOUNDS: [&str; 26] = [
     "DAY_MICROS",
     "EDGES",
     "FACTOR",
+    "FORM",
     "HASH_BYTES",
     "HASH_DIGITS",
     "HEADER_BYTES",
     "ITEMS",
+    "MICROS",
     "NAME_BYTES_MIN",
     "NETWORK_BYTES",
     "PIECE_BYTES",
@@ -88,8 +90,12 @@ const NO_BOUNDS: [&str; 26] = [
     "SHARED_MIN",
     "SHINGLE_WORDS",
     "SOURCES",
+    "TEXT_CHARS",
+    "TOKENS_AROUND",
     "WORDS_ENOUGH",
+    "WORDS_MIN",
     "WORDS_TO_MOVE",
+    "WORD_CHARS_MIN",
 ];
 
 /// Types of constants that may be bounds.

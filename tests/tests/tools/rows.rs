@@ -126,7 +126,7 @@ fn member_of(schema: &Value) -> Value {
         "string" if schema.get("enum").is_some() => schema["enum"][0].clone(),
         "string" => json!("itm_00000000000000000000000001"),
         "object" => {
-            let fields = schema["properties"].as_object().unwrap().iter();
+            let fields = schema["properties"].as_object().into_iter().flatten();
             fields.map(|(name, schema)| (name.clone(), member_of(schema))).collect()
         }
         "array" => json!([]),
