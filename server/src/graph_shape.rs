@@ -84,12 +84,14 @@ impl Shape {
     /// The shape of what is not hidden.
     fn of(snapshot: &Snapshot, hidden: Option<&Arc<Hidden>>) -> Result<Self, SearchError> {
         let filter = Filter { hidden: hidden.cloned(), ..Filter::default() };
-        let mut numbers: HashMap<ItemId, u32> = HashMap::new();
+        let mut ids: Vec<ItemId> = Vec::new();
         snapshot.each_admitted(&filter, |_, place| {
-            let number = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            numbers.insert(snapshot.id(place)?, number);
+            ids.push(snapshot.id(place)?);
             Ok::<(), SearchError>(())
         })?;
+        // By their ids, so that a merge of segments, which moves rows, changes no groups.
+        ids.sort_unstable();
+        let numbers: HashMap<ItemId, u32> = ids.into_iter().zip(0..).collect();
         let mut relations: BTreeMap<String, u64> = BTreeMap::new();
         let mut edges: Vec<(u32, u32, f32)> = Vec::new();
         snapshot.each_edge(|edge| {

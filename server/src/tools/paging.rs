@@ -6,12 +6,13 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use engine::hex;
+use engine::ledger::Touched;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::ToolError;
 use super::args::{Argument, Shown, Text};
+use super::{Answer, ToolError};
 use crate::govern::hash_call;
 use crate::recall::Room;
 
@@ -73,24 +74,27 @@ impl Paging {
         serde_json::from_value(after.clone()).map(Some).map_err(|_| not_ours())
     }
 
-    /// As many of these rows as a page holds, each with its place. No more are made than that and one.
+    /// As many of these rows as a page holds. No more are made than that and one, of which nothing is told.
     pub(super) fn page<K: Serialize>(
         &self,
-        rows: impl IntoIterator<Item = Result<(K, Value), ToolError>>,
+        rows: impl IntoIterator<Item = Result<Row<K>, ToolError>>,
     ) -> Result<Page, ToolError> {
         let mut room = Room::of(PAGE_BYTES_MAX);
         let mut page = Page::default();
         let mut last = None;
         for row in rows {
-            let (place, row) = row?;
+            let Row { place, shown, line, touched } = row?;
             // One row alone is given however long it is: else the list would never go on.
-            let has_room = page.rows.len() < ROWS_MAX && (room.takes(&row) || page.rows.is_empty());
+            let has_room =
+                page.rows.len() < ROWS_MAX && (room.takes(&shown) || page.rows.is_empty());
             if !has_room {
                 page.next_cursor = last.as_ref().map(|place| self.cursor(place));
                 break;
             }
             last = Some(place);
-            page.rows.push(row);
+            page.rows.push(shown);
+            page.text.push_str(&line);
+            page.touched.extend(touched);
         }
         Ok(page)
     }
@@ -114,18 +118,53 @@ fn opened(cursor: &str, call: &str) -> Result<Value, ToolError> {
     if version == FORM && of == call { Ok(place) } else { Err(not_ours()) }
 }
 
+/// A row of a list.
+pub(super) struct Row<K> {
+    /// Where it is in the list's order.
+    place: K,
+    shown: Value,
+    /// The same for people, with the end of its line.
+    line: String,
+    /// What became of the items that it tells of.
+    touched: Vec<Touched>,
+}
+
+impl<K> Row<K> {
+    pub(super) fn new(place: K, shown: Value, line: String) -> Self {
+        Self { place, shown, line, touched: Vec::new() }
+    }
+
+    /// With items that it tells of.
+    pub(super) fn touching(mut self, touched: impl IntoIterator<Item = Touched>) -> Self {
+        self.touched.extend(touched);
+        self
+    }
+}
+
 /// What one answer holds of a list.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     /// Its rows, in the list's order.
     pub(super) rows: Vec<Value>,
+    /// Their lines.
+    text: String,
+    /// What became of the items that they tell of.
+    touched: Vec<Touched>,
     /// Where there are more.
     pub(super) next_cursor: Option<String>,
 }
 
 impl Page {
-    /// `{NAME: rows, truncated, next_cursor?, bounds?}`.
-    pub(super) fn into_structured(self, name: &str) -> Value {
+    /// The answer of a list: `{NAME: rows, truncated, next_cursor?, bounds?}`. `none` is what people read where there
+    /// is no row.
+    pub(super) fn into_answer(mut self, name: &str, none: &str) -> Answer {
+        let text = std::mem::take(&mut self.text);
+        let text = if self.rows.is_empty() { none.to_owned() } else { text };
+        let touched = std::mem::take(&mut self.touched);
+        Answer { touched, ..Answer::plain(self.into_structured(name), text) }
+    }
+
+    fn into_structured(self, name: &str) -> Value {
         let mut shown = json!({name: self.rows, "truncated": self.next_cursor.is_some()});
         if let Some(cursor) = self.next_cursor {
             shown["next_cursor"] = cursor.into();
@@ -152,7 +191,8 @@ mod tests {
         loop {
             let paging = paging(json!({"kind": "a"}), cursor.as_deref()).unwrap();
             let from = paging.after::<u64>().unwrap().map_or(0, |last| last + 1);
-            let row = |n: u64| Ok((n, json!({"n": n, "x": "x".repeat(bytes)})));
+            let row =
+                |n: u64| Ok(Row::new(n, json!({"n": n, "x": "x".repeat(bytes)}), format!("{n}\n")));
             let page = paging.page((from..end).map(row)).unwrap();
             pages.push(page.rows.iter().map(|row| row["n"].as_u64().unwrap()).collect());
             assert!(pages.len() < 100, "it comes to an end");
@@ -207,14 +247,18 @@ mod tests {
     #[test]
     fn an_answer_says_where_it_was_cut_and_by_what() {
         let paging = paging(json!({}), None).unwrap();
-        let rows = |count: u64| (0..count).map(|n| Ok((n, json!({"n": n}))));
+        let rows =
+            |count: u64| (0..count).map(|n| Ok(Row::new(n, json!({"n": n}), format!("{n}\n"))));
         let whole = paging.page(rows(20)).unwrap().into_structured("things");
         assert_eq!(whole["truncated"], false);
         assert!(whole.get("next_cursor").is_none() && whole.get("bounds").is_none());
+        let text = paging.page(rows(21)).unwrap().into_answer("things", "None.").text;
+        assert!(text.ends_with("\n19\n"), "nothing is told of the row that has no room: {text}");
+        assert_eq!(paging.page(rows(0)).unwrap().into_answer("things", "None.").text, "None.");
         let cut = paging.page(rows(21)).unwrap().into_structured("things");
         assert_eq!((&cut["truncated"], &cut["bounds"]["rows"]), (&json!(true), &json!(20)));
         assert_eq!(cut["things"].as_array().unwrap().len(), 20);
-        let failed = paging.page([Ok((1, json!({}))), Err(not_ours())]);
+        let failed = paging.page([Ok(Row::new(1, json!({}), String::new())), Err(not_ours())]);
         assert!(failed.is_err());
     }
 }

@@ -1,9 +1,10 @@
 //! Items that an argument names: found, and shown as far as policy lets them be.
 
+use engine::ledger::{Effect, Touched};
 use engine::{ItemId, ItemView, Place, Snapshot, Status};
 use serde_json::{Value, json};
 
-use super::{Context, ToolError};
+use super::{Context, ToolError, touched};
 use crate::govern::{Action, Verdict};
 use crate::names;
 
@@ -68,6 +69,24 @@ pub(super) fn may_know(
     }
     let why = NO_SUCH_ITEM.to_owned();
     Err(ToolError::Denied { field, why, item: item.id, rule: rule.to_string() })
+}
+
+/// What became of an item that is shown as policy lets it be.
+pub(super) fn seen(id: ItemId, verdict: Verdict) -> Touched {
+    touched(if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted }, id)
+}
+
+/// The same of an item of which [`brief`] tells.
+///
+/// # Errors
+/// Damage.
+pub(super) fn seen_at(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+) -> Result<Touched, ToolError> {
+    let item = snapshot.item(place)?;
+    Ok(seen(item.id, context.judge(&item, Action::Read).0))
 }
 
 /// An item in a list: `{id, kind, title, status, recorded_at}`, its title as far as policy shows it.

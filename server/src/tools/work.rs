@@ -5,7 +5,7 @@ use engine::{ItemId, Place, Snapshot};
 use serde_json::{Map, Value, json};
 
 use super::args::{Id, List, Text, args, choices};
-use super::paging::{Cursor, Paging};
+use super::paging::{Cursor, Paging, Row};
 use super::records::{self, Record, TASK_ATTEMPT, draft, newest};
 use super::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls};
 use super::writing::{Key, Tell, Writing, kept_id, may_change};
@@ -246,18 +246,12 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
         });
         Ok(stands && says)
     })?;
-    let mut answer = Answer::plain(Value::Null, String::new());
     let rows = listed.into_iter().map(|(at, place)| {
-        let (shown, line) = shown(context, &snapshot, place, &mut answer)?;
-        answer.text.push_str(&line);
-        Ok((at, shown))
+        let mut told = Answer::plain(Value::Null, String::new());
+        let (shown, line) = shown(context, &snapshot, place, &mut told)?;
+        Ok(Row::new(at, shown, line).touching(told.touched))
     });
-    let page = paging.page(rows)?;
-    if page.rows.is_empty() {
-        answer.text.push_str("No such attempts.");
-    }
-    answer.structured = page.into_structured("attempts");
-    Ok(answer)
+    Ok(paging.page(rows)?.into_answer("attempts", "No such attempts."))
 }
 
 fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use engine::Sensitivity;
+use engine::{Batch, ItemDraft, Sensitivity, SourceDraft, Span};
 use serde_json::{Value, json};
-use tests::desk::{Desk, member};
+use tests::desk::{Desk, VEILED, member};
 
 use super::texts;
 
@@ -239,4 +239,49 @@ fn documents_that_policy_denies_are_not_there() {
     let chunk = json!({"chunk_id": all["hits"][0]["chunk_id"]});
     let why = desk.refusal_as(&member(), "docstore_get_chunk_tool", chunk);
     assert_eq!(why, "chunk_id: there is no such item");
+}
+
+#[test]
+fn of_a_document_whose_parts_are_stricter_than_itself_only_the_open_ones_are_told() {
+    let desk = Desk::new();
+    let file = desk.files().canonicalize().unwrap().join("parts.md");
+    let source = desk.parts().local.store.new_source_id();
+    let item = |kind: &str, word: &str, line: u32| ItemDraft {
+        kind: kind.to_owned(),
+        modality: "text".to_owned(),
+        title: format!("parts > {word}"),
+        text: format!("{word} {word}\n"),
+        attributes: "{}".to_owned(),
+        source: Some(source),
+        searchable: true,
+        span: Some(Span { byte_start: 0, byte_end: 9, line_start: line, line_end: line }),
+        ..ItemDraft::default()
+    };
+    // As an import would bring it: parts that are stricter than the document.
+    desk.write(Batch {
+        sources: vec![SourceDraft {
+            id: Some(source),
+            kind: "file".to_owned(),
+            uri: format!("file://{}", file.to_str().unwrap()),
+            ..SourceDraft::default()
+        }],
+        items: vec![
+            item("document", "parts", 3),
+            item("chunk", "alpha", 1),
+            ItemDraft { sensitivity: Sensitivity::Restricted, ..item("chunk", "beta", 2) },
+            ItemDraft { gates: vec![VEILED.to_owned()], ..item("chunk", "gamma", 3) },
+        ],
+        ..Batch::default()
+    });
+    let tools = ["docstore_get_document_tool", "docstore_get_outline_tool"];
+    for tool in tools {
+        let told = desk.call_as(&member(), tool, json!({"path": "parts.md"})).to_string();
+        assert!(told.contains("alpha"), "{tool}: {told}");
+        assert!(!told.contains("beta") && !told.contains("gamma"), "{tool}: {told}");
+    }
+    let whole = desk.call("docstore_get_document_tool", json!({"path": "parts.md"}));
+    assert!(whole["text"].as_str().unwrap().contains("beta beta"));
+    let lines = json!({"path": "parts.md", "line_start": 1, "line_end": 3});
+    let why = desk.refusal_as(&member(), "docstore_get_lines_tool", lines);
+    assert_eq!(why, "path: no document was ingested from `parts.md`");
 }

@@ -1,6 +1,7 @@
 //! graph: what is linked with what.
 
 use engine::Sensitivity;
+use engine::ledger::Effect;
 use serde_json::{Value, json};
 use tests::desk::{Desk, VEILED, member};
 
@@ -98,6 +99,10 @@ fn a_link_is_made_once_and_taken_away() {
     let again = json!({"from_id": lamp, "to_id": wick, "relation": "needs"});
     let again = desk.call("link_items_tool", again);
     assert_eq!((&again["edge"], &again["created"]), (&made["edge"], &json!(false)));
+    let keyed =
+        json!({"from_id": lamp, "to_id": wick, "relation": "needs", "idempotency_key": "late"});
+    let late = desk.call("link_items_tool", keyed.clone());
+    assert_eq!(late["created"], false);
 
     // Recall's graph lane goes by it.
     let found = desk.call("retrieval_arbitrate_tool", json!({"query": "lamp of brass"}));
@@ -110,6 +115,12 @@ fn a_link_is_made_once_and_taken_away() {
     assert_eq!(left["neighbors"], json!([]));
     let why = desk.refusal("unlink_items_tool", json!({"edge_id": id, "reason": "again"}));
     assert_eq!(why, "edge_id: there is no such link");
+    let late_again = desk.call("link_items_tool", keyed);
+    assert_eq!(
+        (&late_again["created"], &late_again["edge"]["edge_id"]),
+        (&json!(false), &id),
+        "a repeat makes nothing"
+    );
     let new = link(&desk, &lamp, &wick, "needs", 1.0);
     assert_ne!(json!(new), id, "what was taken away may be made anew");
 }
@@ -175,6 +186,9 @@ fn nothing_leads_through_what_policy_denies() {
     let ask = |tool: &str, wanted: Value| desk.call_as(&member(), tool, wanted);
     let seen = ask("graph_neighbors_tool", json!({"item_id": a}));
     assert_eq!(titles(&seen, "neighbors"), ["[redacted by policy]"]);
+    let touched = desk.entry(&seen["receipt"]).touched;
+    assert_eq!(touched.len(), 1);
+    assert_eq!(touched[0].effect, Effect::Redacted, "nobody has read it");
     assert_eq!(ask("graph_path_tool", json!({"from_id": a, "to_id": b}))["found"], false);
     assert_eq!(desk.call("graph_path_tool", json!({"from_id": a, "to_id": b}))["found"], true);
     let drawn = ask("brain_institutional_graph_tool", json!({"item_id": a, "depth": 3}));
@@ -253,4 +267,15 @@ fn a_picture_is_of_what_lies_around_and_says_titles_as_they_are() {
     let both = desk.refusal("brain_institutional_graph_tool", json!({"topic": "a", "item_id": a}));
     assert_eq!(both, "topic: give topic or item_id, one of the two");
     assert!(desk.refusal("brain_institutional_graph_tool", json!({})).starts_with("topic: give"));
+}
+
+#[test]
+fn a_path_leads_over_what_is_superseded_as_it_is_stored() {
+    let desk = Desk::new();
+    let [a, old, b] = items(&desk, ["a", "old", "b"]);
+    link(&desk, &a, &old, "next", 1.0);
+    link(&desk, &old, &b, "next", 1.0);
+    desk.call("supersede_item_tool", json!({"item_id": old, "text": "new", "reason": "x"}));
+    let way = desk.call("graph_path_tool", json!({"from_id": a, "to_id": b}));
+    assert_eq!(texts(&way, "items", "status"), ["current", "superseded", "current"]);
 }

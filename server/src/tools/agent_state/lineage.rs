@@ -1,15 +1,14 @@
 //! `agent_state_lineage_tool`: the versions of an agent's value.
 
 use engine::hex;
-use engine::ledger::Effect;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{AgentId, StateKey, current, is_expired, version_of};
 use crate::names;
 use crate::tools::args::args;
-use crate::tools::paging::{Cursor, Paging};
-use crate::tools::reading::NO_SUCH_ITEM;
+use crate::tools::paging::{Cursor, Paging, Row};
+use crate::tools::reading::{NO_SUCH_ITEM, seen};
 use crate::tools::records::versions;
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
@@ -59,7 +58,6 @@ fn lineage(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     all.sort_by_key(version_of);
     let now = context.parts.clock.now();
     let before = paging.after::<u64>()?.unwrap_or(u64::MAX);
-    let (mut text, mut read) = (String::new(), Vec::new());
     let older = all.iter().rev().filter(|version| version_of(version) < before);
     let rows = older.map(|version| {
         let status = match (version.place == newest.place, is_expired(version, now)) {
@@ -69,24 +67,21 @@ fn lineage(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
         };
         let value = version.attributes.get("value").unwrap_or(&Value::Null).to_string();
         let at = names::time(version.item.recorded_at);
-        text.push_str(&format!("{}: {at} {status}\n", version_of(version)));
-        read.push(version.item.id);
-        Ok((
-            version_of(version),
-            json!({
+        let line = format!("{}: {at} {status}\n", version_of(version));
+        let seen = seen(version.item.id, version.verdict(context));
+        let row = json!({
                 "version": version_of(version), "item_id": names::of_item(&version.item), "at": at,
                 "by": version.item.recorded_by, "status": status,
                 "content_sha256": version.is_open(context).then(|| hex(&Sha256::digest(&value))),
-            }),
-        ))
+        });
+        Ok(Row::new(version_of(version), row, line).touching([seen]))
     });
     let page = paging.page(rows)?;
-    read.truncate(page.rows.len());
     let is_last = page.next_cursor.is_none();
-    let mut structured = page.into_structured("versions");
+    let mut answer = page.into_answer("versions", "No versions.");
     if is_last && is_cut {
-        structured["truncated"] = true.into();
-        structured["bounds"] = json!({"versions": engine::CHAIN_ITEMS_MAX});
+        answer.structured["truncated"] = true.into();
+        answer.structured["bounds"] = json!({"versions": engine::CHAIN_ITEMS_MAX});
     }
-    Ok(Answer::plain(structured, text).touching(Effect::Read, read))
+    Ok(answer)
 }

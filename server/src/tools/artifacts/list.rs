@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{State, shown};
 use crate::tools::args::{Text, args};
-use crate::tools::paging::{Cursor, Paging};
+use crate::tools::paging::{Cursor, Paging, Row};
 use crate::tools::records::{ARTIFACT, Record, newest};
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
@@ -51,16 +51,10 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
             .is_none_or(|kind| record.is_open(context) && record.text("kind") == kind.0);
         Ok(of_state && of_kind)
     })?;
-    let mut answer = Answer::plain(Value::Null, String::new());
     let rows = listed.into_iter().map(|(at, place)| {
-        let (artifact, line) = shown(context, &snapshot, place, &mut answer)?;
-        answer.text.push_str(&line);
-        Ok((at, artifact))
+        let mut told = Answer::plain(Value::Null, String::new());
+        let (artifact, line) = shown(context, &snapshot, place, &mut told)?;
+        Ok(Row::new(at, artifact, line).touching(told.touched))
     });
-    let page = paging.page(rows)?;
-    if page.rows.is_empty() {
-        answer.text.push_str("No such artifacts.");
-    }
-    answer.structured = page.into_structured("artifacts");
-    Ok(answer)
+    Ok(paging.page(rows)?.into_answer("artifacts", "No such artifacts."))
 }

@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 
 use crate::names;
 use crate::tools::args::args;
-use crate::tools::paging::{Cursor, Paging};
+use crate::tools::paging::{Cursor, Paging, Row};
 use crate::tools::records::{BENCH, Record, newest};
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
+use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError, touched};
 
 const NAME: &str = "brain_benchmark_report";
 
@@ -44,22 +44,16 @@ fn report(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     let snapshot = context.snapshot();
     let open = |place| Ok(Record::of(&snapshot, place)?.is_open(context));
     let listed = newest(context, &snapshot, &paging, (&[BENCH], false), open)?;
-    let (mut text, mut read) = (String::new(), Vec::new());
     let rows = listed.into_iter().map(|(key, place)| {
         let record = Record::of(&snapshot, place)?;
         let at = names::time(record.item.recorded_at);
-        text.push_str(&format!("{at} {}: {}\n", record.text("name"), record.item.text));
-        read.push(record.item.id);
+        let line = format!("{at} {}: {}\n", record.text("name"), record.item.text);
+        let read = touched(Effect::Read, record.item.id);
         let row = json!({
             "item_id": names::of_item(&record.item), "name": record.text("name"), "at": at,
             "by": record.item.recorded_by, "figures": record.attributes.get("figures"),
         });
-        Ok((key, row))
+        Ok(Row::new(key, row, line).touching([read]))
     });
-    let page = paging.page(rows)?;
-    read.truncate(page.rows.len());
-    if page.rows.is_empty() {
-        text.push_str("No benchmark was run yet.");
-    }
-    Ok(Answer::plain(page.into_structured("results"), text).touching(Effect::Read, read))
+    Ok(paging.page(rows)?.into_answer("results", "No benchmark was run yet."))
 }

@@ -15,7 +15,7 @@ use crate::govern::Verdict;
 use crate::names;
 use crate::recall::show;
 use crate::tools::args::{Argument, Id, Shown, Text, Time, Zone, args};
-use crate::tools::paging::{Cursor, Paging, ROWS_MAX, not_ours};
+use crate::tools::paging::{Cursor, Paging, ROWS_MAX, Row, not_ours};
 use crate::tools::reading::find;
 use crate::tools::records::{self, FOLLOWUP, Recency, Record, draft};
 use crate::tools::results::{
@@ -261,18 +261,12 @@ fn due(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolEr
     let snapshot = context.snapshot();
     let hidden = context.hidden(&snapshot)?;
     let (_, listed) = soonest(&snapshot, hidden, (after, before), ROWS_MAX + 1)?;
-    let mut answer = Answer::plain(Value::Null, String::new());
     let rows = listed.into_iter().map(|(at, id, place)| {
-        let (shown, line) = shown(context, &snapshot, place, &mut answer)?;
-        answer.text.push_str(&line);
-        Ok(((at.0, id.to_string()), shown))
+        let mut told = Answer::plain(Value::Null, String::new());
+        let (shown, line) = shown(context, &snapshot, place, &mut told)?;
+        Ok(Row::new((at.0, id.to_string()), shown, line).touching(told.touched))
     });
-    let page = paging.page(rows)?;
-    if page.rows.is_empty() {
-        answer.text.push_str("Nothing is due.");
-    }
-    answer.structured = page.into_structured("followups");
-    Ok(answer)
+    Ok(paging.page(rows)?.into_answer("followups", "Nothing is due."))
 }
 
 /// An open follow-up: when it is due, its version's id, where that lies.

@@ -5,8 +5,10 @@ use engine::{ItemId, ItemView, Place, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
 
 use super::named;
+use crate::govern::{Action, Verdict};
 use crate::ingest::{document_of, uri};
 use crate::names;
+use crate::recall::show::REDACTED;
 use crate::tools::args::{Id, Int, Text, args};
 use crate::tools::results::{Kind, always, sometimes, without_nulls};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
@@ -68,7 +70,7 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     let place = named(context, &snapshot, (wanted.document_id, path))?;
     let item = snapshot.item(place)?;
     let offset = usize::try_from(wanted.offset.0).unwrap_or(usize::MAX);
-    let part = part_of(&snapshot, &item, offset, TEXT_BYTES_MAX)?;
+    let part = part_of(context, &snapshot, &item, (offset, TEXT_BYTES_MAX))?;
     if offset > part.of_bytes {
         let why = format!("is {offset}; the text has {} bytes", part.of_bytes);
         return Err(ToolError::argument("offset", why));
@@ -101,7 +103,7 @@ pub(crate) fn whole(
     let snapshot = context.snapshot();
     let place = named(context, &snapshot, (Some(Id(id)), None))?;
     let item = snapshot.item(place)?;
-    let Part { text, of_bytes, .. } = part_of(&snapshot, &item, 0, bytes_max)?;
+    let Part { text, of_bytes, .. } = part_of(context, &snapshot, &item, (0, bytes_max))?;
     let is_cut = text.len() < of_bytes;
     let format = metadata(&snapshot, place, &item)?["format"].take();
     let structured = json!({"text": text, "format": format, "truncated": is_cut});
@@ -159,11 +161,14 @@ struct Part {
 
 /// At most `bytes_max` bytes from `offset` of a document's text, which is that of its chunks, one after
 /// another. Of a long document only the part is copied.
+///
+/// Chunks may be stricter than their document: in the place of one that is redacted the text says so, and one that is
+/// denied is not there.
 fn part_of(
+    context: &Context<'_>,
     snapshot: &Snapshot,
     document: &ItemView<'_>,
-    offset: usize,
-    bytes_max: usize,
+    (offset, bytes_max): (usize, usize),
 ) -> Result<Part, ToolError> {
     let mut part = Part::default();
     let Some(source) = document.source else { return Ok(part) };
@@ -173,7 +178,11 @@ fn part_of(
         if item.kind != "chunk" || snapshot.status(place)? == Status::Tombstoned {
             continue;
         }
-        part.add(item.text, offset, bytes_max);
+        match context.judge(&item, Action::Read).0 {
+            Verdict::Allow => part.add(item.text, offset, bytes_max),
+            Verdict::Redact => part.add(&format!("{REDACTED}\n"), offset, bytes_max),
+            Verdict::Deny => {}
+        }
     }
     Ok(part)
 }

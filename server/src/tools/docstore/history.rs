@@ -10,9 +10,9 @@ use crate::govern::{Action, Verdict};
 use crate::ingest::uri;
 use crate::names;
 use crate::tools::args::{Text, args};
-use crate::tools::paging::{Cursor, Paging};
+use crate::tools::paging::{Cursor, Paging, Row};
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls};
-use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
+use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError, touched};
 
 const LIST: &str = "docstore_get_history_tool";
 
@@ -78,18 +78,14 @@ fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
         return Err(ToolError::Missing { field: "path", why });
     }
     let before = paging.after::<u64>()?.unwrap_or(u64::MAX);
-    let (mut text, mut read) = (String::new(), Vec::new());
     let newest_first = shown.into_iter().rev().filter(|(version, _, _)| *version < before);
     let rows = newest_first.map(|(version, document, row)| {
         let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
         let (at, sha256, status) = (word("ingested_at"), word("content_sha256"), word("status"));
-        text.push_str(&format!("{version}: {at} {sha256} {status}\n"));
-        read.push(document);
-        Ok((version, row))
+        let line = format!("{version}: {at} {sha256} {status}\n");
+        Ok(Row::new(version, row, line).touching([touched(Effect::Read, document)]))
     });
-    let page = paging.page(rows)?;
-    read.truncate(page.rows.len());
-    Ok(Answer::plain(page.into_structured("versions"), text).touching(Effect::Read, read))
+    Ok(paging.page(rows)?.into_answer("versions", "No older versions."))
 }
 
 /// A version whose document the caller may read.

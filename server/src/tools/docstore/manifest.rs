@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use engine::ledger::Effect;
 use engine::{ItemId, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
@@ -12,7 +11,8 @@ use crate::govern::{Action, Verdict};
 use crate::names;
 use crate::recall::show;
 use crate::tools::args::{Text, args, choices};
-use crate::tools::paging::{Cursor, Paging, ROWS_MAX, not_ours};
+use crate::tools::paging::{Cursor, Paging, ROWS_MAX, Row, not_ours};
+use crate::tools::reading::seen_at;
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
@@ -73,21 +73,14 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     let wanted = Manifest::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
-    let mut text = String::new();
-    let mut told = Vec::new();
     let rows = page_of(context, &snapshot, &wanted, &paging)?.into_iter().map(|(key, place)| {
         let shown = shown(context, &snapshot, place)?;
         let word = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
-        text.push_str(&format!("{} {} ({})\n", word("path"), word("title"), word("document_id")));
-        told.push(key.1);
-        Ok(((key.0, key.1.to_string()), shown))
+        let line = format!("{} {} ({})\n", word("path"), word("title"), word("document_id"));
+        let seen = seen_at(context, &snapshot, place)?;
+        Ok(Row::new((key.0, key.1.to_string()), shown, line).touching([seen]))
     });
-    let page = paging.page(rows)?;
-    told.truncate(page.rows.len());
-    if page.rows.is_empty() {
-        text.push_str("No such documents.");
-    }
-    Ok(Answer::plain(page.into_structured("documents"), text).touching(Effect::Read, told))
+    Ok(paging.page(rows)?.into_answer("documents", "No such documents."))
 }
 
 /// The documents of a page, and one more where there are more.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::document::metadata;
 use super::{attributes, named};
+use crate::govern::{Action, Verdict};
 use crate::recall::Room;
 use crate::tools::args::{Id, Text, args};
 use crate::tools::results::{BOUNDS, Kind, TRUNCATED, always};
@@ -13,6 +14,9 @@ use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 /// Bytes of the headings of one answer.
 const HEADINGS_BYTES_MAX: usize = 60 << 10;
+
+/// Levels of the tree; what is deeper stands on the last one.
+const LEVELS_MAX: u64 = 16;
 
 args! {
     /// What `docstore_get_outline_tool` takes.
@@ -99,7 +103,7 @@ fn kept(stored: &Value, last_line: u64) -> Vec<Heading> {
         let (Some(level), Some(line), Some(title)) = read else { continue };
         headings.push(Heading {
             title: title.to_owned(),
-            level,
+            level: level.min(LEVELS_MAX),
             line_start: line,
             line_end: last_line.max(line),
         });
@@ -131,11 +135,12 @@ fn of_chunks(
     for place in snapshot.items_of_source(source)? {
         snapshot.check()?;
         let item = snapshot.item(place)?;
-        let is_there = snapshot.status(place)? != Status::Tombstoned && context.may_know(&item);
+        let is_open = context.judge(&item, Action::Read).0 == Verdict::Allow;
+        let is_there = snapshot.status(place)? != Status::Tombstoned && is_open;
         let Some(span) = item.span.filter(|_| item.kind == "chunk" && is_there) else { continue };
         headings.push(Heading {
             title: item.title.rsplit(" > ").next().unwrap_or_default().to_owned(),
-            level: 1 + item.title.matches(" > ").count() as u64,
+            level: LEVELS_MAX.min(1 + item.title.matches(" > ").count() as u64),
             line_start: span.line_start.into(),
             line_end: span.line_end.into(),
         });

@@ -11,9 +11,9 @@ use super::{attributes, is_beneath, path_of};
 use crate::names;
 use crate::recall::show;
 use crate::tools::args::{Text, args};
-use crate::tools::paging::{Cursor, Paging};
+use crate::tools::paging::{Cursor, Paging, Row};
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls};
-use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
+use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError, touched};
 
 const SEARCH_NAME: &str = "docstore_search_tool";
 /// Hits that one question has, over all of its pages.
@@ -73,27 +73,21 @@ fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     }
     let hits = snapshot.search_words(&wanted.query.0, HITS_MAX, &filter)?;
     let given = usize::try_from(paging.after::<u64>()?.unwrap_or_default()).unwrap_or(HITS_MAX);
-    let mut text = String::new();
-    let mut read = Vec::new();
     let rows = hits.iter().enumerate().skip(given).map(|(at, hit)| {
         let shown = shown(&snapshot, hit, &wanted.query.0)?;
         let word = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
-        text.push_str(&format!("{}:{} {}\n", word("path"), shown["line_start"], word("snippet")));
-        read.push(snapshot.id(hit.place)?);
-        Ok((at as u64 + 1, shown))
+        let line = format!("{}:{} {}\n", word("path"), shown["line_start"], word("snippet"));
+        let read = touched(Effect::Read, snapshot.id(hit.place)?);
+        Ok(Row::new(at as u64 + 1, shown, line).touching([read]))
     });
     let page = paging.page(rows)?;
-    read.truncate(page.rows.len());
-    if page.rows.is_empty() {
-        text.push_str("Nothing of this in the documents.");
-    }
     let is_last = page.next_cursor.is_none();
-    let mut structured = page.into_structured("hits");
+    let mut answer = page.into_answer("hits", "Nothing of this in the documents.");
     if is_last && hits.len() == HITS_MAX {
-        structured["truncated"] = true.into();
-        structured["bounds"] = json!({"hits": HITS_MAX});
+        answer.structured["truncated"] = true.into();
+        answer.structured["bounds"] = json!({"hits": HITS_MAX});
     }
-    Ok(Answer::plain(structured, text).touching(Effect::Read, read))
+    Ok(answer)
 }
 
 /// The chunks whose file lies beneath a prefix.

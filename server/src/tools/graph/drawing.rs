@@ -2,14 +2,13 @@
 
 use std::collections::HashSet;
 
-use engine::ledger::Effect;
 use engine::{Direction, EdgeFilter, EdgeId, EdgeView, ItemId, Reached, Snapshot, WalkLimits};
 use serde_json::{Map, Value, json};
 
 use super::{Relations, edge_json, which};
-use crate::recall::{Plan, Question};
+use crate::recall::{Plan, Question, Room};
 use crate::tools::args::{Id, Int, Text, args, choices};
-use crate::tools::reading::{brief, find};
+use crate::tools::reading::{brief, find, seen_at};
 use crate::tools::recall;
 use crate::tools::results::{BOUNDS, Kind, TRUNCATED, always};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
@@ -20,8 +19,12 @@ const NODES_MAX: usize = 200;
 const EDGES_MAX: usize = 600;
 /// Items from which a topic's picture begins: the best that recall finds.
 const SEEDS_MAX: usize = 5;
+/// Bytes of nodes and edges of one answer, as JSON; the picture says the same once more.
+const BYTES_MAX: usize = 32 << 10;
 /// Characters of a label; more make no picture.
 const LABEL_CHARS_MAX: usize = 60;
+/// Characters of the picture in the block for people.
+const PREVIEW_CHARS: usize = 4_000;
 
 choices! {
     /// How the picture is written.
@@ -72,29 +75,42 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     let depth = usize::try_from(wanted.depth.0).unwrap_or_default();
     let limits = WalkLimits { nodes: NODES_MAX, ..WalkLimits::default() };
     let found = snapshot.neighbourhood(&seeds, depth, &which, limits)?;
-    let mut nodes = Vec::with_capacity(found.nodes.len());
+    let mut room = Room::of(BYTES_MAX);
+    let (mut nodes, mut touched) = (Vec::with_capacity(found.nodes.len()), Vec::new());
     for node in &found.nodes {
         let mut shown = brief(context, &snapshot, node.place)?;
         shown["distance"] = node.distance.into();
+        if !room.takes(&shown) {
+            break;
+        }
         nodes.push(shown);
+        touched.push(seen_at(context, &snapshot, node.place)?);
     }
-    let (between, is_cut) = edges_between(&snapshot, &found.nodes, &which)?;
-    let edges = between.iter().map(|edge| edge_json(&snapshot, edge, "active"));
-    let edges = edges.collect::<Result<Vec<Value>, _>>()?;
+    let shown = found.nodes.get(..nodes.len()).unwrap_or_default();
+    let (between, mut is_cut) = edges_between(&snapshot, shown, &which)?;
+    let mut edges = Vec::with_capacity(between.len());
+    for edge in &between {
+        let edge = edge_json(&snapshot, edge, "active")?;
+        if !room.takes(&edge) {
+            break;
+        }
+        edges.push(edge);
+    }
+    is_cut |= nodes.len() < found.nodes.len() || edges.len() < between.len();
     let picture = match wanted.format {
         Format::Json => in_lines(&nodes, &edges),
         Format::Mermaid => mermaid(&nodes, &edges),
         Format::Dot => dot(&nodes, &edges),
     };
     let truncated = found.truncated || is_cut;
-    let text = format!("{} items, {} links\n{picture}", nodes.len(), edges.len());
+    let preview: String = picture.chars().take(PREVIEW_CHARS).collect();
+    let text = format!("{} items, {} links\n{preview}", nodes.len(), edges.len());
     let mut structured =
         json!({"nodes": nodes, "edges": edges, "picture": picture, "truncated": truncated});
     if truncated {
-        structured["bounds"] = json!({"nodes": NODES_MAX, "edges": EDGES_MAX});
+        structured["bounds"] = json!({"nodes": NODES_MAX, "edges": EDGES_MAX, "bytes": BYTES_MAX});
     }
-    let met = found.nodes.iter().map(|node| node.id);
-    Ok(Answer::plain(structured, text).touching(Effect::Read, met))
+    Ok(Answer { touched, ..Answer::plain(structured, text) })
 }
 
 /// The items that recall finds of a topic, the best first.
@@ -136,9 +152,9 @@ fn word<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// A title as a label: one line, and short.
+/// A title as a label: one line, and short. Of a chunk it is the innermost heading, for all of a document begin alike.
 fn label(node: &Value) -> String {
-    let title = word(node, "title");
+    let title = word(node, "title").rsplit(" > ").next().unwrap_or_default();
     let plain = title.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut label: String = plain.clone().take(LABEL_CHARS_MAX).collect();
     if plain.count() > LABEL_CHARS_MAX {

@@ -83,7 +83,12 @@ fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
         may_change(context, field, &item)?;
     }
     if let Some(edge) = between(writing.snapshot(), (from, to), &relation)? {
-        return told(writing.snapshot(), &json!({"edge": names::edge(edge), "created": false}));
+        let kept = json!({"edge": names::edge(edge), "created": false});
+        let answer = match wanted.idempotency_key {
+            Some(_) => writing.commit(&kept, tell)?.or_overtaken("from_id")?,
+            None => told(writing.snapshot(), &kept)?,
+        };
+        return Ok(answer.touching(Effect::Read, [from, to]));
     }
     #[expect(clippy::cast_possible_truncation, reason = "weights are stored as f32")]
     let weight = wanted.weight.0 as f32;

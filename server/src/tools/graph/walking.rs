@@ -1,8 +1,8 @@
 //! The neighbours of an item, and the shortest way between two.
 
-use engine::ledger::Effect;
+use engine::ledger::Touched;
 use engine::{
-    Direction, EdgeFilter, ItemId, NEIGHBOURS_MAX, Neighbour, Snapshot, Step, WalkLimits,
+    Direction, EdgeFilter, ItemId, NEIGHBOURS_MAX, Neighbour, Place, Snapshot, Step, WalkLimits,
 };
 use serde_json::{Map, Value, json};
 
@@ -10,8 +10,8 @@ use super::{Relations, edge_json, which};
 use crate::names;
 use crate::recall::show;
 use crate::tools::args::{Id, Int, args, choices};
-use crate::tools::paging::{Cursor, Paging, not_ours};
-use crate::tools::reading::{brief, find};
+use crate::tools::paging::{Cursor, Paging, Row, not_ours};
+use crate::tools::reading::{brief, find, seen_at};
 use crate::tools::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes, without_nulls,
 };
@@ -93,7 +93,8 @@ type Key = (u32, String, bool);
 
 fn key_of(neighbour: &Neighbour<'_>) -> Key {
     let edge = &neighbour.edge;
-    (edge.weight.to_bits(), edge.id.to_string(), neighbour.direction == Direction::Out)
+    // Of -0 and 0, which weigh the same, the bits are not the same.
+    ((edge.weight + 0.0).to_bits(), edge.id.to_string(), neighbour.direction == Direction::Out)
 }
 
 /// Whether a row comes after the last one that was given: weights are not negative, so their bits order as they do.
@@ -118,29 +119,23 @@ fn neighbors(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     if last.as_ref().is_some_and(|last| !f32::from_bits(last.0).is_finite()) {
         return Err(not_ours());
     }
-    let mut met = Vec::new();
-    let mut text = String::new();
     let is_whole = all.len() < NEIGHBOURS_MAX;
     let later =
         all.iter().filter(|it| last.as_ref().is_none_or(|last| is_after(&key_of(it), last)));
     let rows = later.map(|neighbour| {
         let shown = neighbour_json(context, &snapshot, neighbour)?;
-        text.push_str(&line(&shown));
-        met.push(snapshot.id(neighbour.place)?);
-        Ok((key_of(neighbour), shown))
+        let line = line(&shown);
+        let seen = seen_at(context, &snapshot, neighbour.place)?;
+        Ok(Row::new(key_of(neighbour), shown, line).touching([seen]))
     });
     let page = paging.page(rows)?;
-    let (rows, ends) = (page.rows.len(), page.next_cursor.is_none());
-    if rows == 0 {
-        text.push_str("Nothing is linked with it.");
-    }
-    let mut structured = page.into_structured("neighbors");
+    let ends = page.next_cursor.is_none();
+    let mut answer = page.into_answer("neighbors", "Nothing is linked with it.");
     if ends && !is_whole {
-        structured["truncated"] = true.into();
-        structured["bounds"] = json!({"neighbors": NEIGHBOURS_MAX});
+        answer.structured["truncated"] = true.into();
+        answer.structured["bounds"] = json!({"neighbors": NEIGHBOURS_MAX});
     }
-    met.truncate(rows);
-    Ok(Answer::plain(structured, text).touching(Effect::Read, met))
+    Ok(answer)
 }
 
 fn neighbour_json(
@@ -187,15 +182,18 @@ fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
         return Ok(Answer::plain(structured, text));
     };
     let ids: Vec<ItemId> = [from.id].into_iter().chain(steps.iter().map(|step| step.to)).collect();
-    let items =
-        ids.iter().map(|&id| brief(context, &snapshot, find(context, &snapshot, "to_id", id)?.0));
+    let places = ids.iter().map(|&id| Ok(find(context, &snapshot, "to_id", id)?.0));
+    let places = places.collect::<Result<Vec<Place>, ToolError>>()?;
+    let items = places.iter().map(|&place| brief(context, &snapshot, place));
     let items = items.collect::<Result<Vec<Value>, ToolError>>()?;
+    let seen = places.iter().map(|&place| seen_at(context, &snapshot, place));
+    let touched = seen.collect::<Result<Vec<Touched>, ToolError>>()?;
     let edges = steps.iter().map(|step| step_json(&snapshot, step));
     let edges = edges.collect::<Result<Vec<Value>, ToolError>>()?;
     let text = in_words(&items, &steps, &edges);
     structured["items"] = items.into();
     structured["edges"] = edges.into();
-    Ok(Answer::plain(structured, text).touching(Effect::Read, ids))
+    Ok(Answer { touched, ..Answer::plain(structured, text) })
 }
 
 fn step_json(snapshot: &Snapshot, step: &Step) -> Result<Value, ToolError> {

@@ -12,7 +12,7 @@ use crate::govern::{Action, Verdict};
 use crate::names;
 use crate::recall::Room;
 use crate::tools::args::{Source, Text, args};
-use crate::tools::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX, not_ours};
+use crate::tools::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX, Row, not_ours};
 use crate::tools::reading::brief;
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError, touched};
@@ -105,18 +105,13 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
         }
         Ok::<(), ToolError>(())
     })?;
-    let mut text = String::new();
     let rows = top.into_sorted().into_iter().map(|(at, Reverse(id))| {
         let source = snapshot.source(id)?.ok_or_else(no_such_source)?;
         let row = Known::of(context, &snapshot, id)?.shown(&source);
-        text.push_str(&format!("{} {} ({} items)\n", names::source(id), source.uri, row["items"]));
-        Ok(((at.0, id.to_string()), row))
+        let line = format!("{} {} ({} items)\n", names::source(id), source.uri, row["items"]);
+        Ok(Row::new((at.0, id.to_string()), row, line))
     });
-    let page = paging.page(rows)?;
-    if page.rows.is_empty() {
-        text.push_str("No such sources.");
-    }
-    Ok(Answer::plain(page.into_structured("sources"), text))
+    Ok(paging.page(rows)?.into_answer("sources", "No such sources."))
 }
 
 fn no_such_source() -> ToolError {

@@ -14,7 +14,7 @@ use crate::govern::{Action, Verdict};
 use crate::names;
 use crate::recall::show;
 use crate::tools::args::{Id, Text, Time, args};
-use crate::tools::paging::{Cursor, Paging};
+use crate::tools::paging::{Cursor, Paging, Row};
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls};
 use crate::tools::verify::entries::{self, Period};
 use crate::tools::{ANSWER_KIND, Answer, Change, Context, Scope, Tool, ToolError, touched};
@@ -100,22 +100,17 @@ fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
         is_later && period.has(event.at)
     });
     events.sort_by(|a, b| (a.at, &a.key).cmp(&(b.at, &b.key)));
-    let mut answer = Answer::plain(Value::Null, String::new());
     let rows = events.into_iter().map(|event| {
-        let row = shown(context, &snapshot, &event, &mut answer)?;
-        Ok(((event.at.0, event.key), row))
+        let mut told = Answer::plain(Value::Null, String::new());
+        let row = shown(context, &snapshot, &event, &mut told)?;
+        Ok(Row::new((event.at.0, event.key), row, told.text).touching(told.touched))
     });
-    let page = paging.page(rows)?;
-    if page.rows.is_empty() {
-        answer.text.push_str("Nothing happened.");
-    }
-    let mut structured = page.into_structured("events");
+    let mut answer = paging.page(rows)?.into_answer("events", "Nothing happened.");
     if is_cut {
-        structured["truncated"] = true.into();
-        structured["bounds"] =
+        answer.structured["truncated"] = true.into();
+        answer.structured["bounds"] =
             json!({"items": FOUND_MAX, "versions": TOLD_VERSIONS_MAX, "edges": EDGES_MAX});
     }
-    answer.structured = structured;
     Ok(answer)
 }
 

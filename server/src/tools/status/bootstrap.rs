@@ -21,7 +21,7 @@ args! {
 const RULES: [&str; 6] = [
     INSTRUCTIONS,
     "An item that is superseded comes with what stands now; ground an answer on what is current.",
-    "Cite the grounding token of what an answer rests on; brain_verify_claims_tool checks it later.",
+    "Cite the grounding token of what an answer rests on.",
     "A change is a new item that supersedes the old one, never an overwrite.",
     "What policy redacts or denies is not to be guessed at; routing.withheld says that something was kept \
      back.",

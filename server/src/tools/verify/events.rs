@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::entries::{self, Period};
 use crate::names;
 use crate::tools::args::{Time, args};
-use crate::tools::paging::{Cursor, Paging, ROWS_MAX};
+use crate::tools::paging::{Cursor, Paging, ROWS_MAX, Row};
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
@@ -65,24 +65,20 @@ fn events(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     };
     let up_to = after.map_or(u64::MAX, |(last, _)| last);
     let found = entries::newest(context, up_to, ROWS_MAX + 1, |entry| of(entry).len())?;
-    let mut text = String::new();
     let listed = found.entries.iter().flat_map(|entry| {
         of(entry).into_iter().map(move |(place, one)| ((entry.seq, place), shown(entry, one)))
     });
     let rows = listed.map(|(at, row)| {
         let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
         let line = (word("at"), word("item_id"), word("what"), word("rule"), word("principal"));
-        text.push_str(&format!("{} {} {} by {} for {}\n", line.0, line.1, line.2, line.3, line.4));
-        Ok((at, row))
+        let line = format!("{} {} {} by {} for {}\n", line.0, line.1, line.2, line.3, line.4);
+        Ok(Row::new(at, row, line))
     });
     let mut page = paging.page(rows)?;
     if let (None, Some(looked_to)) = (&page.next_cursor, found.looked_to) {
         page.next_cursor = Some(paging.cursor(&(looked_to, usize::MAX)));
     }
-    if page.rows.is_empty() {
-        text.push_str("No such events.");
-    }
-    Ok(Answer::plain(page.into_structured("events"), text))
+    Ok(page.into_answer("events", "No such events."))
 }
 
 fn shown(entry: &Entry, one: Touched) -> Value {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::entries::{self, Period};
 use crate::tools::args::{Text, Time, args, choices};
-use crate::tools::paging::{Cursor, Paging, ROWS_MAX};
+use crate::tools::paging::{Cursor, Paging, ROWS_MAX, Row};
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
@@ -65,11 +65,10 @@ fn trail(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
             && period.has(entries::at(entry));
         usize::from(is_wanted)
     })?;
-    let mut text = String::new();
     let rows = found.entries.iter().map(|entry| {
         let row = entries::whole(entry);
         let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-        text.push_str(&format!(
+        let line = format!(
             "{} {} {} by {}: {} ({})\n",
             entry.seq,
             word("at"),
@@ -77,15 +76,12 @@ fn trail(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
             word("principal"),
             word("decision"),
             word("rule"),
-        ));
-        Ok((entry.seq, row))
+        );
+        Ok(Row::new(entry.seq, row, line))
     });
     let mut page = paging.page(rows)?;
     if let (None, Some(looked_to)) = (&page.next_cursor, found.looked_to) {
         page.next_cursor = Some(paging.cursor(&looked_to));
     }
-    if page.rows.is_empty() {
-        text.push_str("No such entries.");
-    }
-    Ok(Answer::plain(page.into_structured("entries"), text))
+    Ok(page.into_answer("entries", "No such entries."))
 }
