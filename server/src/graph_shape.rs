@@ -199,7 +199,7 @@ impl Joined {
 }
 
 /// Groups of two and more by label propagation (Raghavan, Albert and Kumara 2007), with weights: each node in turn
-/// takes the label that weighs most among its neighbours, the smallest of those that weigh the same, so that the
+/// takes the label that weighs most among its neighbours, the largest of those that weigh the same, so that the
 /// same graph always gives the same groups. At most [`ROUNDS_MAX`] rounds, unless `check` ends it.
 fn communities(
     nodes: usize,
@@ -222,7 +222,7 @@ fn communities(
                 }
             }
             let heavier = |one: &(&u32, &f64), other: &(&u32, &f64)| {
-                one.1.total_cmp(other.1).then_with(|| other.0.cmp(one.0))
+                one.1.total_cmp(other.1).then_with(|| one.0.cmp(other.0))
             };
             let best = weighed.iter().max_by(heavier).map(|(&label, _)| label);
             if let (Some(best), Some(label)) = (best, labels.get_mut(node))
