@@ -25,7 +25,7 @@ const READS: [(&str, Read); 12] = [
         snapshot.nearest(&Kernels::detect(), &EAST, 5, &Filter::default()).map(drop)
     }),
     ("meaning, of some", |snapshot, _, _| {
-        let filter = Filter { kinds: vec!["nothing".to_owned()], ..Filter::default() };
+        let filter = Filter { kinds: vec!["note".to_owned()], ..Filter::default() };
         snapshot.nearest(&Kernels::detect(), &EAST, 5, &filter).map(drop)
     }),
     ("one word", |snapshot, _, _| {
