@@ -20,6 +20,11 @@ pub struct Turns {
 pub struct Turn<'a>(&'a Turns);
 
 impl Turns {
+    /// Nobody has the turn.
+    pub const fn new() -> Self {
+        Self { taken: Mutex::new(false), freed: Condvar::new() }
+    }
+
     /// Waits for the turn, or until `is_over` says that it is no longer wanted.
     pub fn take(&self, is_over: &dyn Fn() -> bool) -> Result<Turn<'_>, ToolError> {
         let mut taken = self.taken();

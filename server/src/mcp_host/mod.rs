@@ -171,7 +171,7 @@ impl Host for Product {
     }
 
     fn waits(&self, tool: &str) -> bool {
-        tool == tools::ingest::INGEST_PATHS
+        tools::waits(tool)
     }
 
     fn call_tool(

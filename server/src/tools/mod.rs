@@ -176,6 +176,11 @@ pub static FAMILIES: &[&Family] = &[
     &tenant::FAMILY,
 ];
 
+/// Whether a tool waits for others that do the same: it is not to wait where all calls are worked on.
+pub fn waits(tool: &str) -> bool {
+    tool == ingest::INGEST_PATHS || tool == bench::STORAGE_NAME
+}
+
 /// Told how far a long call has come: done, of how many, and what is being done.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64, &str) + Sync);
 

@@ -9,6 +9,8 @@ mod recall;
 mod report;
 mod storage;
 
+pub(super) use storage::NAME as STORAGE_NAME;
+
 use std::time::{Duration, Instant};
 
 use engine::{ItemDraft, Snapshot};

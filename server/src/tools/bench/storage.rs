@@ -3,19 +3,19 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{Batch, Ground, ItemDraft, ItemId, Options, Store};
 use serde_json::{Map, Value, json};
 
-use super::{Timer, at, begin, kept, rounded};
+use super::{TIME_MAX, Timer, at, begin, kept, rounded};
 use crate::tools::args::{Int, args};
 use crate::tools::results::{Kind, always};
 use crate::tools::writing::Key;
 use crate::tools::{Answer, Change, Context, IN_THE_LOG, Scope, Tool, ToolError};
+use crate::turn::{Turn, Turns};
 
-const NAME: &str = "brain_benchmark_storage";
+pub(in crate::tools) const NAME: &str = "brain_benchmark_storage";
 /// The folder of the scratch store, in the data directory.
 const FOLDER: &str = "bench-scratch";
 /// Items of one batch.
@@ -25,7 +25,7 @@ const SINGLE_MAX: usize = 50;
 /// Characters of an item's text.
 const TEXT_CHARS: usize = 400;
 /// One scratch store at a time on this machine.
-static TURN: Mutex<()> = Mutex::new(());
+static TURN: Turns = Turns::new();
 
 args! {
     /// What `brain_benchmark_storage` takes.
@@ -85,16 +85,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     if let Some(first) = first {
         return Ok(first);
     }
-    let _turn = match TURN.try_lock() {
-        Err(TryLockError::WouldBlock) => {
-            return Err(ToolError::argument(
-                "n",
-                "cannot be measured now: another such benchmark runs",
-            ));
-        }
-        Ok(turn) => turn,
-        Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
-    };
+    let _turn = turn(context)?;
     let failed = |why: String| {
         context.parts.said.say("a benchmark of the disk failed", &why);
         ToolError::Unwritable(IN_THE_LOG.to_owned())
@@ -107,6 +98,16 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     drop(store);
     drop(scratch);
     kept(writing, NAME, figures)
+}
+
+/// Waits until no other such benchmark runs, as long as one may take: two would measure each other.
+fn turn(context: &Context<'_>) -> Result<Turn<'static>, ToolError> {
+    let until = Instant::now() + TIME_MAX;
+    let turn = TURN.take(&|| context.is_over() || Instant::now() >= until);
+    turn.map_err(|over| match context.is_over() {
+        true => over,
+        false => ToolError::argument("n", "cannot be measured now: another such benchmark runs"),
+    })
 }
 
 fn figures(
