@@ -102,12 +102,15 @@ impl Flight {
             if self.is_late() { Err(Fault::timed_out(self.limit)) } else { Ok(result) }
         });
         if self.settle() {
-            match outcome {
-                Ok(result) => self.line.answer(200, message::success(&self.id, result)),
-                Err(fault) => {
-                    self.line.answer(fault.status(), message::failure(&self.id, &fault));
-                }
-            }
+            self.tell(outcome);
+        }
+    }
+
+    /// Sends what settled it.
+    fn tell(&self, outcome: Result<Value, Fault>) {
+        match outcome {
+            Ok(result) => self.line.answer(200, message::success(&self.id, result)),
+            Err(fault) => self.line.answer(fault.status(), message::failure(&self.id, &fault)),
         }
     }
 
@@ -121,8 +124,12 @@ impl Flight {
     }
 
     fn time_out(&self) {
-        self.answer(Err(Fault::timed_out(self.limit)));
+        let is_first = self.settle();
+        // Before the answer: who has that may count on the work having been told.
         self.stop();
+        if is_first {
+            self.tell(Err(Fault::timed_out(self.limit)));
+        }
     }
 
     fn stop(&self) {
