@@ -100,6 +100,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         }
     })?;
     drop((pipeline, housekeeping, later, upkeep));
+    // Not left to the last who has the parts: a worker may still be on its way out.
+    parts.close();
     parts.local.store.seal().map_err(Failure::could)
 }
 

@@ -66,7 +66,7 @@ const REOPEN_MICROS: u64 = 1_000_000;
 /// by its files, so that calls go on once the fault is over (LED-20).
 pub struct Audit {
     shared: Arc<Shared>,
-    flusher: Option<JoinHandle<()>>,
+    flusher: Mutex<Option<JoinHandle<()>>>,
     /// Whether each entry is on disk before its call is answered, be it a read's.
     is_always_synced: bool,
     /// Sensitivity events before this process opened the ledger. A lock of its own: while they are
@@ -239,7 +239,8 @@ impl Audit {
             let shared = Arc::clone(&shared);
             move || shared.flush_until_closed()
         });
-        Ok(Self { shared, flusher: flusher.ok(), is_always_synced: false, past })
+        let flusher = Mutex::new(flusher.ok());
+        Ok(Self { shared, flusher, is_always_synced: false, past })
     }
 
     /// The same, with `audit.sync` of the settings: whether entries of reads too are on disk before their calls are
@@ -385,13 +386,14 @@ impl Audit {
     }
 }
 
-impl Drop for Audit {
-    fn drop(&mut self) {
+impl Audit {
+    /// Signs and syncs what there is, and keeps the last checkpoint; later calls are refused. A service that ends does
+    /// this by itself: a call that is still under way, and has a hand on the ledger, must not be what it waits for.
+    pub fn close(&self) {
         self.shared.state().closing = true;
         self.shared.changed.notify_one();
-        if let Some(flusher) = self.flusher.take()
-            && flusher.join().is_err()
-        {
+        let flusher = self.flusher.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if flusher.is_some_and(|flusher| flusher.join().is_err()) {
             log::event(Level::Error, "the ledger's thread had panicked", &[]);
         }
         let ledger = self.shared.state().ledger.take();
@@ -404,6 +406,12 @@ impl Drop for Audit {
             }
             Some(Ok(None)) | None => {}
         }
+    }
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -519,6 +527,26 @@ mod tests {
             record(&audit);
             assert_eq!(audit.progress(), (entries, None), "it waits for the disk");
         }
+        drop(audit);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_ledger_that_is_closed_keeps_its_checkpoint_and_takes_no_more() {
+        let folder = std::env::temp_dir().join(format!("recalld-audit-end-{}", std::process::id()));
+        let kept = Arc::new(Mutex::new(None));
+        let keep = Arc::clone(&kept);
+        let keep = Box::new(move |anchor: Anchor| *keep.lock().unwrap() = Some(anchor.seq));
+        let anchoring = Anchoring { last: None, keep };
+        let with: (Arc<dyn Clock>, Arc<dyn Random>) =
+            (Arc::new(SystemClock), Arc::new(SystemRandom));
+        let signer = Signer::from_seed(&[5; 32]);
+        let audit = Audit::open_anchored(&folder, "local", signer, with, anchoring).unwrap();
+        (0..3).for_each(|_| record(&audit));
+        audit.close();
+        assert_eq!(*kept.lock().unwrap(), Some(3), "although somebody still has it");
+        assert!(audit.failure().is_some());
+        audit.close(); // a second time, nothing
         drop(audit);
         std::fs::remove_dir_all(&folder).unwrap();
     }
