@@ -1,4 +1,4 @@
-//! ingest: files become memories.
+//! `ingest_paths_tool`: files beneath the ingest roots become memories.
 
 use std::cell::Cell;
 
@@ -6,14 +6,12 @@ use engine::Sensitivity;
 use engine::ledger::Effect;
 use serde_json::{Map, Value};
 
-use super::args::{List, Text, args};
-use super::results::{Kind, always, sometimes, without_nulls};
-use super::{Answer, Change, Context, Family, Scope, Tool, ToolError};
+use super::INGEST_PATHS;
 use crate::ingest::Roots;
 use crate::ingest::job::{BrokenOff, Job, JobError, Report, Request};
-
-/// The tool that waits until no other ingest runs.
-pub const INGEST_PATHS: &str = "ingest_paths_tool";
+use crate::tools::args::{List, Text, args};
+use crate::tools::results::{Kind, always, sometimes, without_nulls};
+use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 args! {
     /// What `ingest_paths_tool` takes.
@@ -27,38 +25,34 @@ args! {
     }
 }
 
-pub(super) static FAMILY: Family = Family {
-    name: "ingest",
-    about: "Bring files in.",
-    tools: &[Tool {
-        name: INGEST_PATHS,
-        title: "Ingest files",
-        about: "Read files under the operator's ingest roots into memory: Markdown, text, code, \
-                HTML. Changed files supersede their old version. Not for single facts: use \
-                brain_remember.",
-        shape: IngestPaths::shape,
-        results: &[
-            sometimes("job_id", Kind::Text).says("Of the job; none of a dry run."),
-            always("files", Kind::Integer).says("Files that were looked at."),
-            always("items", Kind::Integer).says("Items that were stored."),
-            always("embedded", Kind::Integer).says("Texts that were embedded."),
-            always("unchanged", Kind::Integer).says("Files that are stored as they are."),
-            always("superseded", Kind::Integer).says("Documents that a newer version replaces."),
-            always("links", Kind::Integer).says("Edges between files."),
-            always("skipped", Kind::List).says("Each {path, why}: what is not for reading."),
-            always("skipped_count", Kind::Integer).says("How many."),
-            always("errors", Kind::List).says("Each {path, why}: what could not be read."),
-            always("errors_count", Kind::Integer).says("How many."),
-            always("cancelled", Kind::Flag).says("Whether it was called off."),
-            always("truncated", Kind::Flag).says("Whether skipped or errors name only some."),
-            always("dry_run", Kind::Flag).says("Whether nothing was stored."),
-        ],
-        scope: Some(Scope::IngestWrite),
-        change: Change::AddsOnce,
-        core: false,
-        run: |context, raw| ingest_paths(context, raw),
-        example: r#"{"paths": ["README.md"], "dry_run": true}"#,
-    }],
+pub(super) const ROW: Tool = Tool {
+    name: INGEST_PATHS,
+    title: "Ingest files",
+    about: "Read files under the operator's ingest roots into memory: Markdown, text, code, \
+            HTML. Changed files supersede their old version. Not for single facts: use \
+            brain_remember.",
+    shape: IngestPaths::shape,
+    results: &[
+        sometimes("job_id", Kind::Text).says("Of the job; none of a dry run."),
+        always("files", Kind::Integer).says("Files that were looked at."),
+        always("items", Kind::Integer).says("Items that were stored."),
+        always("embedded", Kind::Integer).says("Texts that were embedded."),
+        always("unchanged", Kind::Integer).says("Files that are stored as they are."),
+        always("superseded", Kind::Integer).says("Documents that a newer version replaces."),
+        always("links", Kind::Integer).says("Edges between files."),
+        always("skipped", Kind::List).says("Each {path, why}: what is not for reading."),
+        always("skipped_count", Kind::Integer).says("How many."),
+        always("errors", Kind::List).says("Each {path, why}: what could not be read."),
+        always("errors_count", Kind::Integer).says("How many."),
+        always("cancelled", Kind::Flag).says("Whether it was called off."),
+        always("truncated", Kind::Flag).says("Whether skipped or errors name only some."),
+        always("dry_run", Kind::Flag).says("Whether nothing was stored."),
+    ],
+    scope: Some(Scope::IngestWrite),
+    change: Change::AddsOnce,
+    core: false,
+    run: |context, raw| ingest_paths(context, raw),
+    example: r#"{"paths": ["README.md"], "dry_run": true}"#,
 };
 
 fn texts<const A: usize, const B: usize, const C: usize, const D: usize>(
