@@ -17,7 +17,9 @@ use super::continuity::followups::soonest;
 use super::idempotency::KIND as ANSWER_KIND;
 use super::recall::grounding_token;
 use super::recall_text::one_line;
-use super::records::{AGENT_STATE, ARTIFACT, CORRECTION, FOLLOWUP, OUTCOME, Record, TASK_ATTEMPT};
+use super::records::{
+    AGENT_STATE, ARTIFACT, BENCH, CORRECTION, FOLLOWUP, OUTCOME, Record, TASK_ATTEMPT,
+};
 use super::{Answer, Context, Scope, ToolError, decision_of, touched};
 use crate::govern::{Action, Verdict};
 use crate::names;
@@ -35,7 +37,7 @@ const TITLE_CHARS: usize = 120;
 const AHEAD_DAYS: i64 = 7;
 const HOUR_MICROS: i64 = 60 * 60 * 1_000_000;
 /// Kinds of records that are parts of others, or the service's own.
-const PARTS: [&str; 3] = ["chunk", "job", ANSWER_KIND];
+const PARTS: [&str; 4] = ["chunk", "job", ANSWER_KIND, BENCH];
 /// Kinds whose versions are moves of one record: each is named where it was recorded.
 const MOVING: [&str; 4] = [FOLLOWUP, TASK_ATTEMPT, ARTIFACT, AGENT_STATE];
 
