@@ -26,6 +26,8 @@ pub(super) const AGENT_STATE: &str = "agent_state";
 pub(super) const INTENT: &str = "intent";
 /// What was wrong, and what is right.
 pub(super) const CORRECTION: &str = "correction";
+/// The relation of a correction to the item that says what is right.
+pub(super) const CORRECTS: &str = "corrects";
 /// How something turned out.
 pub(super) const OUTCOME: &str = "outcome";
 /// Figures of a benchmark.

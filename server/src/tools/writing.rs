@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use engine::ledger::Effect;
 use engine::{
-    Batch, EdgeDraft, EdgeId, ItemDraft, ItemId, ItemView, Micros, Snapshot, SourceDraft, SourceId,
-    TombstoneDraft, WriteError,
+    Batch, Direction, EdgeDraft, EdgeFilter, EdgeId, ItemDraft, ItemId, ItemView, Micros, Snapshot,
+    SourceDraft, SourceId, TombstoneDraft, WriteError,
 };
 use serde_json::{Map, Value};
 
 use super::args::Text;
 use super::idempotency::Keyed;
+use super::records::{CORRECTION, CORRECTS};
 use super::{Answer, Context, ToolError};
 use crate::encoders::View;
 use crate::govern::{Action, Verdict};
@@ -22,6 +23,8 @@ use crate::names;
 /// Characters of a title made from a text's first line.
 const TITLE_CHARS: usize = 80;
 const TEXT: &str = "text";
+/// Corrections that go with the item that they put right.
+const CORRECTIONS_MAX: usize = 16;
 
 /// The key of a call, as every tool that writes takes it.
 pub(super) type Key = Option<Text<1, 128>>;
@@ -96,6 +99,7 @@ impl<'c> Writing<'c> {
         let gates: Vec<&str> = item.gates.iter().map(String::as_str).collect();
         let judged = self.context.judge_class(&item.kind, item.sensitivity, &gates, Action::Write);
         refuse_unless_allowed(TEXT, judged)?;
+        self.supersede_corrections(&mut item)?;
         let id = item.id.unwrap_or_else(|| self.context.workspace.store.new_item_id());
         item.id = Some(id);
         item.recorded_by.clone_from(&self.context.caller.principal);
@@ -109,6 +113,28 @@ impl<'c> Writing<'c> {
         }
         self.batch.items.push(item);
         Ok(id)
+    }
+
+    /// What replaces an item replaces what put it right before (CON-06): a correction that stood on would go on
+    /// telling what no longer holds.
+    fn supersede_corrections(&self, item: &mut ItemDraft) -> Result<(), ToolError> {
+        let which = EdgeFilter {
+            relations: vec![CORRECTS.to_owned()],
+            direction: Some(Direction::In),
+            current_only: true,
+            ..EdgeFilter::default()
+        };
+        for old in item.supersedes.clone() {
+            for edge in self.view.snapshot.neighbours(old, CORRECTIONS_MAX, &which)? {
+                let correction = self.view.snapshot.item(edge.place)?;
+                let is_free = !item.supersedes.contains(&correction.id);
+                let may = self.context.judge(&correction, Action::Write).0 == Verdict::Allow;
+                if correction.kind == CORRECTION && is_free && may {
+                    item.supersedes.push(correction.id);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Adds a source.

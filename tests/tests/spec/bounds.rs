@@ -46,6 +46,7 @@ const ROOMS: &[&str] = &[
     "server/src/tools/recall.rs",
     "server/src/tools/recall_text.rs",
     "server/src/tools/verify",
+    "server/src/tools/writing.rs",
 ];
 
 /// Tables of the page: name, file, value, why, what happens at it.
@@ -91,6 +92,7 @@ const NO_BOUNDS: &[&str] = &[
     "SHINGLE_WORDS",
     "SOURCES",
     "TEXT_CHARS",
+    "TITLE_CHARS",
     "TOKENS_AROUND",
     "WORDS_ENOUGH",
     "WORDS_MIN",

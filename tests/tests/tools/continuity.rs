@@ -106,6 +106,32 @@ fn a_correction_puts_the_right_text_where_the_wrong_one_stood() {
 }
 
 #[test]
+fn what_replaces_an_item_replaces_its_corrections() {
+    let desk = Desk::new();
+    let wrong = desk.remember_as("The gate is red.", Sensitivity::Internal);
+    let put_right = |item: &Value, right: &str| {
+        desk.call(CORRECT, json!({"wrong": "the gate", "right": right, "item_id": item}))
+    };
+    let first = put_right(&json!(wrong), "The gate is green.");
+    let second = put_right(&first["item"]["id"], "The gate is blue.");
+    let old = item(&desk, &first["correction"]["id"]);
+    assert_eq!(
+        (&old["status"], &old["superseded_by"]),
+        (&json!("superseded"), &second["item"]["id"])
+    );
+    // By any other tool too.
+    let change =
+        json!({"item_id": second["item"]["id"], "text": "The gate is white.", "reason": "paint"});
+    let now = desk.call("supersede_item_tool", change);
+    let old = item(&desk, &second["correction"]["id"]);
+    assert_eq!((&old["status"], &old["superseded_by"]), (&json!("superseded"), &now["item"]["id"]));
+    let context = desk.call("brain_startup_context_tool", json!({}));
+    let sections = context["sections"].as_array().unwrap();
+    let corrections = sections.iter().find(|section| section["name"] == "corrections").unwrap();
+    assert_eq!(corrections["rows"], json!([]), "{context}");
+}
+
+#[test]
 fn a_correction_of_no_item_stands_for_itself() {
     let desk = Desk::new();
     let said = json!({"wrong": "The boat comes on Sundays", "right": "The boat comes on Mondays."});

@@ -7,15 +7,13 @@ use super::{ABOUT, About, refuse_blank, said, stored};
 use crate::names;
 use crate::tools::args::{Id, Text, args};
 use crate::tools::reading::find;
-use crate::tools::records::{CORRECTION, OWN_KINDS};
+use crate::tools::records::{CORRECTION, CORRECTS, OWN_KINDS};
 use crate::tools::results::{Kind, always, sometimes};
 use crate::tools::work::fields;
 use crate::tools::writing::{Key, Tell, Writing, may_change};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 const NAME: &str = "record_operator_correction_tool";
-/// The relation of a correction to the item that says what is right.
-const CORRECTS: &str = "corrects";
 
 args! {
     /// What `record_operator_correction_tool` takes.
