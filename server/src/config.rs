@@ -198,6 +198,10 @@ impl Config {
     /// # Errors
     /// As for [`Config::read`].
     pub fn parse(text: &str, folder: &Path) -> Result<Self, FileFault> {
+        Self::parsed(text, folder).map_err(|fault| fault.placed(text))
+    }
+
+    fn parsed(text: &str, folder: &Path) -> Result<Self, FileFault> {
         let mut keys = Keys::parse(text)?;
         let config = Self {
             oauth: oauth(keys.table("oauth")?)?,

@@ -6,6 +6,7 @@
 pub mod admin;
 mod backup;
 mod backup_tenants;
+pub mod call;
 mod catalogue;
 mod compact;
 pub(crate) mod copies;

@@ -195,7 +195,7 @@ fn paths_and_methods_are_told_apart_without_credentials() {
         assert_eq!(wire::ask(at, &Ask::new("OPTIONS", "/recall")).status, 204, "{at}");
     }
     // What is the operator's is nowhere on the hosted listener.
-    for path in ["/operator/recall", "/operator/admin", "/metrics"] {
+    for path in ["/operator/recall", "/operator/call", "/operator/admin", "/metrics"] {
         assert_eq!(wire::ask(service.hosted(), &Ask::get(path)).status, 404, "{path}");
     }
 }

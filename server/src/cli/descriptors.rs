@@ -21,3 +21,8 @@ pub(super) fn raise() {
         log::event(Level::Warn, "few descriptors: raise the limit of open files", &fields);
     }
 }
+
+/// The most that this process may be allowed; `None` where there is no limit.
+pub(super) fn most() -> Option<u64> {
+    getrlimit(Resource::Nofile).maximum
+}

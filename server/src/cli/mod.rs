@@ -5,12 +5,17 @@
 mod administer;
 mod anchors;
 mod backup;
+mod call;
 mod client;
 mod clock;
 mod compact;
+mod config;
+mod connect;
 mod credentials;
 mod cut;
+mod describe;
 mod descriptors;
+mod doctor;
 mod encoding;
 mod erase;
 mod eval;
@@ -27,12 +32,14 @@ mod policy;
 mod quota;
 mod recall;
 mod reembed;
+mod remember;
 mod remote;
 mod restore;
 mod salvage;
 mod scratch;
 mod serve;
 mod signals;
+mod stats;
 mod systemd;
 mod tell;
 mod tenant;
@@ -68,6 +75,13 @@ pub enum Failure {
 impl Failure {
     fn could(why: impl ToString) -> Self {
         Self::Could(why.to_string())
+    }
+
+    /// What it says.
+    fn why(self) -> String {
+        match self {
+            Self::No(why) | Self::Usage(why) | Self::Could(why) => why,
+        }
     }
 }
 
@@ -109,12 +123,22 @@ enum Command {
     Serve(ServeArgs),
     /// Ask what is on record.
     Recall(RecallArgs),
+    /// Store one thing to be known from now on.
+    Remember(remember::RememberArgs),
     /// Read files and folders into memory.
     Ingest(IngestArgs),
     /// Read JSON Lines, as `export` writes them, into memory.
     Import(ImportArgs),
     /// Write all that is stored as JSON Lines.
     Export(ExportArgs),
+    /// What is stored, and how fast it answers.
+    Stats(stats::StatsArgs),
+    /// Look at the whole installation; of what is wrong, say what to do.
+    Doctor(doctor::DoctorArgs),
+    /// Print what an AI client has to be told to find this service.
+    Connect(connect::ConnectArgs),
+    /// Look at settings before they count.
+    Config(config::ConfigArgs),
     /// Check every byte of the store, a backup or the ledger; or that an item was erased.
     Verify(verify::VerifyArgs),
     /// Bring out all that can still be read from a damaged store, for `import`.
@@ -151,6 +175,10 @@ enum Command {
     Grant(grant::GrantArgs),
     /// Say that the clock is right, where it was set back.
     Clock(clock::ClockArgs),
+    /// Print what a shell needs to complete commands.
+    Completions(describe::CompletionsArgs),
+    /// Print a page of the manual, as `man` reads it.
+    Man(describe::ManArgs),
 }
 
 #[derive(Debug, Args)]
@@ -371,6 +399,7 @@ pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Recall(args) => recall::run(&args),
+        Command::Remember(args) => remember::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
@@ -395,6 +424,12 @@ pub fn main() -> ExitCode {
         Command::Quota(args) => quota::run(&args),
         Command::Clock(args) => clock::run(&args),
         Command::Grant(args) => grant::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Connect(args) => connect::run(&args),
+        Command::Config(args) => config::run(&args),
+        Command::Completions(args) => describe::completions(&args),
+        Command::Man(args) => describe::man(&args),
     };
     let (why, code) = match done {
         Ok(()) => {

@@ -80,7 +80,7 @@ fn scope(text: &str) -> Result<Scope, String> {
     Scope::of(text).ok_or_else(|| format!("give {}", one_of(text, &names)))
 }
 
-fn sensitivity(text: &str) -> Result<Sensitivity, String> {
+pub(super) fn sensitivity(text: &str) -> Result<Sensitivity, String> {
     let names = Sensitivity::ALL.map(Sensitivity::name);
     Sensitivity::of_name(text).ok_or_else(|| format!("give {}", one_of(text, &names)))
 }

@@ -73,6 +73,15 @@ impl Remote {
         self.agent.get(format!("{}/health", self.local)).call().is_ok()
     }
 
+    /// What it says of itself to anyone.
+    pub(super) fn health(&self) -> Result<Value, Failure> {
+        let url = format!("{}/health", self.local);
+        let answer = self.agent.get(&url).call();
+        let answer =
+            answer.map_err(|error| Failure::Could(format!("{url} did not answer: {error}")))?;
+        whole(answer.into_body().into_reader())
+    }
+
     fn post(&self, path: &str, body: &Value) -> Result<impl Read + use<>, Failure> {
         self.send(path, body)?.map_err(|(status, detail)| {
             Failure::Could(format!("the server answered {status}: {detail}"))

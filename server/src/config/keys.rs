@@ -7,6 +7,7 @@ use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use crate::regular_file;
@@ -34,7 +35,37 @@ pub enum FileFault {
         why: String,
     },
     /// A key or its value is wrong.
-    Key(KeyFault),
+    Key {
+        /// The line of the key, or of the table that lacks it, from 1; where it was looked for and found.
+        line: Option<usize>,
+        /// How.
+        fault: KeyFault,
+    },
+}
+
+impl FileFault {
+    /// With the line on which the text has the key.
+    pub(crate) fn placed(self, text: &str) -> Self {
+        match self {
+            Self::Key { line: None, fault } => {
+                Self::Key { line: line_of(text, fault.key()), fault }
+            }
+            other => other,
+        }
+    }
+}
+
+/// The line on which a key stands; of one that is not there, that of the innermost of its tables that is.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let whole = DeTable::parse(text).ok()?;
+    let (mut table, mut at) = (whole.get_ref(), None);
+    for name in key.split('.') {
+        let Some((found, value)) = table.get_key_value(name) else { break };
+        at = Some(found.span().start);
+        let DeValue::Table(inner) = value.get_ref() else { break };
+        table = inner;
+    }
+    Some(text.get(..at?)?.bytes().filter(|byte| *byte == b'\n').count() + 1)
 }
 
 impl fmt::Display for FileFault {
@@ -42,7 +73,8 @@ impl fmt::Display for FileFault {
         match self {
             Self::Unreadable { path, why } => write!(f, "{}: {why}", path.display()),
             Self::Syntax { line, why } => write!(f, "line {line}: not TOML: {why}"),
-            Self::Key(fault) => fault.fmt(f),
+            Self::Key { line: Some(line), fault } => write!(f, "line {line}: {fault}"),
+            Self::Key { line: None, fault } => fault.fmt(f),
         }
     }
 }
@@ -51,7 +83,7 @@ impl std::error::Error for FileFault {}
 
 impl From<KeyFault> for FileFault {
     fn from(fault: KeyFault) -> Self {
-        Self::Key(fault)
+        Self::Key { line: None, fault }
     }
 }
 
@@ -84,6 +116,15 @@ pub enum KeyFault {
         /// What it may be.
         allowed: String,
     },
+}
+
+impl KeyFault {
+    /// The key, with the tables that it stands in.
+    fn key(&self) -> &str {
+        match self {
+            Self::Unknown { key, .. } | Self::Value { key, .. } | Self::Missing { key, .. } => key,
+        }
+    }
 }
 
 impl fmt::Display for KeyFault {

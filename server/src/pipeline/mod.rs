@@ -209,12 +209,7 @@ impl Service for Pipeline {
                 Target::Api(operation) => {
                     reply.send(self.run(operation.run, &caller, &call));
                 }
-                Target::OperatorRecall => {
-                    reply.send(self.run(operator::recall, &caller, &call));
-                }
-                Target::OperatorAdmin => {
-                    reply.send(self.run(operator::admin::serve_admin, &caller, &call));
-                }
+                Target::Operator(run) => reply.send(self.run(*run, &caller, &call)),
                 Target::Document(answer) => reply.send(answer()),
                 Target::OAuth(answer)
                 | Target::OAuthForm(answer)

@@ -28,10 +28,8 @@ pub enum Target {
     SignIn(fn(&Parts, &Call) -> Response),
     /// The MCP endpoint.
     Mcp,
-    /// A question of the operator's.
-    OperatorRecall,
-    /// An act of administration.
-    OperatorAdmin,
+    /// A question or a call of the operator's, or an act of administration: answered at once.
+    Operator(rest::Run),
     /// Ingest on behalf of the operator, told as it goes.
     OperatorIngest,
     /// Lines of a file into the store, for the operator.
@@ -72,8 +70,7 @@ impl Target {
             | Self::Registration(_)
             | Self::SignIn(_)
             | Self::Mcp
-            | Self::OperatorRecall
-            | Self::OperatorAdmin => false,
+            | Self::Operator(_) => false,
             Self::OperatorIngest
             | Self::OperatorImport
             | Self::OperatorExport
@@ -202,14 +199,21 @@ pub static ROUTES: &[Route] = &[
         path: "/operator/recall",
         gate: Gate::Bearer,
         on: On::Local,
-        target: Target::OperatorRecall,
+        target: Target::Operator(operator::recall),
     },
     Route {
         method: Method::Post,
         path: "/operator/admin",
         gate: Gate::Bearer,
         on: On::Local,
-        target: Target::OperatorAdmin,
+        target: Target::Operator(operator::admin::serve_admin),
+    },
+    Route {
+        method: Method::Post,
+        path: "/operator/call",
+        gate: Gate::Bearer,
+        on: On::Local,
+        target: Target::Operator(operator::call::serve_call),
     },
     Route {
         method: Method::Post,

@@ -1,0 +1,81 @@
+//! `recalld remember`: one thing to be known from now on.
+
+use std::io::Read;
+
+use clap::Args;
+use engine::Sensitivity;
+use serde_json::json;
+
+use super::call::{call, given};
+use super::policy::sensitivity;
+use super::recall::plain;
+use super::tell::{tell, tell_line};
+use super::{Common, Failure};
+
+/// Bytes of the longest text that the tool takes, and one more, so that it can say that there was more.
+const STDIN_BYTES_MAX: u64 = 4 * 32_768 + 1;
+
+#[derive(Debug, Args)]
+pub(super) struct RememberArgs {
+    #[command(flatten)]
+    common: Common,
+    /// What to remember; `-` reads it from standard input.
+    text: String,
+    /// What sort of memory it is, such as decision, fact or preference [default: note].
+    #[arg(long)]
+    kind: Option<String>,
+    /// [default: the first line of the text].
+    #[arg(long)]
+    title: Option<String>,
+    /// A tag; may be given many times.
+    #[arg(long)]
+    tag: Vec<String>,
+    /// public, internal, confidential or restricted [default: internal].
+    #[arg(long, value_parser = sensitivity)]
+    sensitivity: Option<Sensitivity>,
+    /// A gate that policy may ask about; may be given many times.
+    #[arg(long)]
+    gate: Vec<String>,
+    /// The id of the memory that it replaces.
+    #[arg(long, value_name = "ID")]
+    supersedes: Option<String>,
+    /// From when on it is true, in RFC 3339.
+    #[arg(long, value_name = "TIME")]
+    valid_from: Option<String>,
+    /// Until when it is true, in RFC 3339.
+    #[arg(long, value_name = "TIME")]
+    valid_to: Option<String>,
+    /// Where it is from: a URI.
+    #[arg(long, value_name = "URI")]
+    source: Option<String>,
+    /// With the same key, a repeat is told the first answer and stores nothing.
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+}
+
+pub(super) fn run(args: &RememberArgs) -> Result<(), Failure> {
+    let text = if args.text == "-" { standard_input()? } else { args.text.clone() };
+    let arguments = given(json!({
+        "text": text, "kind": args.kind, "title": args.title, "tags": args.tag,
+        "sensitivity": args.sensitivity.map(Sensitivity::name), "gates": args.gate,
+        "supersedes": args.supersedes, "valid_from": args.valid_from, "valid_to": args.valid_to,
+        "source": args.source.as_ref().map(|uri| json!({"uri": uri})),
+        "idempotency_key": args.idempotency_key,
+    }));
+    let told = call(&args.common, args.workspace.as_deref(), "brain_remember", arguments)?;
+    if args.common.json {
+        return tell_line(&told.structured);
+    }
+    let lines: Vec<String> = told.text.lines().map(plain).collect();
+    tell(&format!("{}\n", lines.join("\n")))
+}
+
+fn standard_input() -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = std::io::stdin().lock().take(STDIN_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|error| Failure::Usage(format!("standard input: {error}; UTF-8 text is wanted")))?;
+    Ok(text)
+}

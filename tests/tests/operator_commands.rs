@@ -1,0 +1,268 @@
+//! Commands of every day: remember, stats, doctor, connect, config, completions, man; alone and beside a server.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tests::kept::assert_fails;
+use tests::service::{Service, binary, command, run, run_json, scratch, write};
+
+fn printed(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn what_is_remembered_is_recalled_and_counted_alone_and_beside_a_server() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let first = run_json(
+        &data,
+        &["remember", "The boat crosses at slack water.", "--kind", "decision", "--tag", "boat"],
+    );
+    let item = &first["item"];
+    assert_eq!((&item["kind"], &item["tags"]), (&json!("decision"), &json!(["boat"])));
+    assert_eq!(item["provenance"]["via"], "brain_remember");
+    let service = Service::start(&data, &[]);
+    let id = item["id"].as_str().unwrap();
+    let next = [
+        "remember",
+        "The boat crosses at high water.",
+        "--supersedes",
+        id,
+        "--source",
+        "https://a.example/7",
+    ];
+    let next = run_json(&data, &next);
+    assert_eq!(next["item"]["supersedes"], json!([id]));
+    assert_eq!(next["item"]["source"]["uri"], "https://a.example/7");
+    let wrong = run(&data, &["remember", "x", "--supersedes", "itm_00000000000000000000000009"]);
+    assert_fails(&wrong, 1, &["supersedes", "no such item"]);
+    let stats = run_json(&data, &["stats"]);
+    assert_eq!((&stats["memory_items"], &stats["superseded"]), (&json!(2), &json!(1)));
+    let table = printed(&run(&data, &["stats"]));
+    assert!(table.lines().any(|line| line.split_whitespace().eq(["superseded", "1"])), "{table}");
+    let found = run_json(&data, &["recall", "when does the boat cross?"]);
+    assert_eq!(found["items"][0]["id"], next["item"]["id"], "{found}");
+    drop(service);
+}
+
+#[test]
+fn a_text_comes_from_standard_input_too_and_a_repeat_with_its_key_stores_nothing() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let told = |text: &str| {
+        let mut child = command(&data, &["remember", "-", "--json", "--idempotency-key", "k1"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let item = |output: &Output| -> Value {
+        let said: Value = serde_json::from_str(&printed(output)).unwrap();
+        said["item"].clone()
+    };
+    let first = item(&told("Kelp grows\nby the pier."));
+    assert_eq!(
+        (&first["title"], &first["text"]),
+        (&json!("Kelp grows"), &json!("Kelp grows\nby the pier."))
+    );
+    assert_eq!(item(&told("Kelp grows\nby the pier."))["id"], first["id"]);
+    let other = told("Another text.");
+    assert_eq!(other.status.code(), Some(2), "{}", String::from_utf8_lossy(&other.stderr));
+    let blank = run(&data, &["remember", "  "]);
+    assert_fails(&blank, 2, &["text", "blank"]);
+}
+
+/// What the doctor says of this.
+fn finding(said: &Value, name: &str) -> Value {
+    let findings = said["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {said}")).clone()
+}
+
+fn examined(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_doctor_looks_at_everything_and_makes_nothing() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let said = run_json(&data, &["doctor"]);
+    assert_eq!(finding(&said, "data")["state"], "warn");
+    assert!(!data.exists(), "a look makes no data directory");
+    run_json(&data, &["remember", "The gate is green."]);
+    let service = Service::start(&data, &[]);
+    let beside = run_json(&data, &["doctor"]);
+    assert_eq!(beside["ok"], true, "{beside}");
+    assert!(finding(&beside, "server")["detail"].as_str().unwrap().ends_with("runs and is ok"));
+    drop(service);
+    let alone = run_json(&data, &["doctor"]);
+    for name in [
+        "data",
+        "store",
+        "encoder",
+        "ledger",
+        "control store",
+        "disk space",
+        "clock",
+        "ledger entries",
+    ] {
+        assert_eq!(finding(&alone, name)["state"], "ok", "{name}: {alone}");
+        assert_eq!(finding(&beside, name)["state"], "ok", "{name}: {beside}");
+    }
+    assert_eq!(finding(&alone, "backups")["state"], "warn");
+    run_json(&data, &["backup", scratch.path().join("backup").to_str().unwrap()]);
+    assert_eq!(finding(&run_json(&data, &["doctor"]), "backups")["state"], "ok");
+}
+
+#[test]
+fn the_doctor_says_what_is_wrong_and_what_to_do() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    run_json(&data, &["remember", "The gate is green."]);
+    let bad = write(scratch.path(), "recalld.toml", "[oauth]\n\nkey_prefiks = \"a\"\n");
+    let output = run(&data, &["doctor", "--config", bad.to_str().unwrap()]);
+    assert_fails(&output, 1, &["1 thing is wrong"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("fail settings")
+            && text.contains("line 3")
+            && text.contains("-> mend that line"),
+        "{text}"
+    );
+    fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
+    let open = run_json(&data, &["doctor"]);
+    let data_finding = finding(&open, "data");
+    assert_eq!(data_finding["state"], "warn");
+    assert!(data_finding["remedy"].as_str().unwrap().starts_with("chmod 700"), "{data_finding}");
+    let ledger = data.join("tenants/local/ledger");
+    for entry in fs::read_dir(&ledger).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() && fs::metadata(&path).unwrap().len() > 64 {
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[60] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+    let output = command(&data, &["doctor", "--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+    let said = examined(&output);
+    assert_eq!(said["ok"], false);
+    let failed = said["findings"].as_array().unwrap().iter().filter(|one| one["state"] == "fail");
+    assert!(
+        failed.clone().count() > 0 && failed.clone().all(|one| one["remedy"].is_string()),
+        "{said}"
+    );
+}
+
+#[test]
+fn each_client_is_told_where_the_service_is_and_a_test_asks_there() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let service = Service::start(&data, &["--hosted", "127.0.0.1:0"]);
+    let url = format!("http://{}/mcp", service.local());
+    for client in ["claude-code", "claude-desktop", "cursor", "vscode", "codex"] {
+        let said = run_json(&data, &["connect", client, "--test"]);
+        assert_eq!(said["url"], url, "{client}");
+        assert!(said["config"].as_str().unwrap().contains(&url), "{said}");
+        let tested = said["test"].as_str().unwrap();
+        assert!(
+            tested.starts_with("recalld answers, with ") && tested.contains("tools"),
+            "{tested}"
+        );
+    }
+    for (client, place) in [("cursor", "/mcpServers/gulls/url"), ("vscode", "/servers/gulls/url")] {
+        let said = run_json(&data, &["connect", client, "--name", "gulls", "--core"]);
+        let config: Value = serde_json::from_str(said["config"].as_str().unwrap()).unwrap();
+        assert_eq!(config.pointer(place).unwrap(), &json!(format!("{url}?profile=core")));
+    }
+    let hosted = format!("http://{}/mcp", service.hosted());
+    let asked = run_json(&data, &["connect", "codex", "--url", &hosted, "--test"]);
+    assert_eq!(asked["test"], "It is there, and will ask you to sign in.");
+    let person = printed(&run(&data, &["connect", "claude-code"]));
+    assert!(
+        person.contains(&format!("claude mcp add --scope user --transport http recalld '{url}'")),
+        "{person}"
+    );
+    assert_fails(
+        &run(&data, &["connect", "chatgpt"]),
+        2,
+        &["--hosted", "https://recall.example/mcp"],
+    );
+    let public = run_json(&data, &["connect", "chatgpt", "--url", "https://recall.example"]);
+    assert_eq!(public["url"], "https://recall.example/mcp");
+    assert_fails(
+        &run(&data, &["connect", "cursor", "--url", "http://recall.example/mcp"]),
+        2,
+        &["https://HOST/mcp"],
+    );
+    assert_fails(&run(&data, &["connect", "cursor", "--name", "a b"]), 2, &["letters, digits"]);
+    drop(service);
+    let gone = run(&data, &["connect", "cursor", "--url", &url, "--test"]);
+    assert_fails(&gone, 3, &[&url, "recalld serve"]);
+}
+
+#[test]
+fn settings_are_checked_by_line_and_shown_so_that_they_are_taken() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let shown = printed(&run(&data, &["config", "show"]));
+    let file = write(scratch.path(), "recalld.toml", &shown);
+    let path = file.to_str().unwrap();
+    assert!(printed(&run(&data, &["config", "check", path])).ends_with(": all good\n"));
+    assert_eq!(printed(&run(&data, &["config", "show", "--file", path])), shown);
+    for (text, words) in [
+        (
+            "[oauth]\n# a comment\naccess_token_seconds = 5\n",
+            ["line 3", "oauth.access_token_seconds"],
+        ),
+        ("[oauth]\nkey_prefix = \"a\"\n[audit]\nsync = \"never\"\n", ["line 4", "audit.sync"]),
+        ("\n[oauth\n", ["line 2", "TOML"]),
+        ("[mail]\nhost = \"m.example\"\n", ["line 1", "mail.from"]),
+    ] {
+        write(scratch.path(), "recalld.toml", text);
+        assert_fails(&run(&data, &["config", "check", path]), 1, &words);
+    }
+    assert_fails(
+        &run(&data, &["config", "check", "/no/such.toml"]),
+        3,
+        &["/no/such.toml", "name a file"],
+    );
+    assert!(!data.exists(), "settings are looked at without a data directory");
+}
+
+#[test]
+fn every_command_is_in_the_completions_and_in_the_manual() {
+    let described = |arguments: &[&str]| Command::new(binary()).args(arguments).output().unwrap();
+    let help = printed(&described(&["--help"]));
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands: Vec<&str> = commands
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(commands.len() > 20, "{help}");
+    let manual = printed(&described(&["man"]));
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let words = printed(&described(&["completions", shell]));
+        for name in &commands {
+            assert!(words.contains(name), "{shell}: {name}");
+        }
+    }
+    for name in commands.iter().filter(|name| **name != "help") {
+        assert!(
+            manual.contains(&format!("recalld\\-{}(1)", name.replace('-', "\\-"))),
+            "{name}: {manual}"
+        );
+        let page = printed(&described(&["man", name]));
+        assert!(page.contains(".SH SYNOPSIS"), "{name}");
+    }
+    assert_fails(&described(&["man", "fly"]), 2, &["no command `fly`", "recalld help"]);
+}
