@@ -17,6 +17,7 @@ mod data_dir;
 pub mod embed;
 pub mod encoders;
 pub mod eval;
+pub mod foreign;
 mod gather;
 pub mod govern;
 mod graph_shape;

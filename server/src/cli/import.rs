@@ -1,11 +1,12 @@
-//! `recalld import`: JSON Lines (`format-spec/export.md`) into memory, by this process or by the
-//! running server.
+//! `recalld import`: JSON Lines (`format-spec/export.md`), or what another program exported, into memory, by this
+//! process or by the running server.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -16,15 +17,78 @@ use super::remote::Remote;
 use super::tell::tell_line;
 use super::{Failure, ImportArgs};
 use crate::app::Started;
+use crate::config::keys::one_of;
+use crate::foreign::{self, ForeignError, Shape, Translated};
 use crate::model::{Bar, Progress, Unit};
 use crate::net::Cancel;
 use crate::operator::{self, Import, Whose, named};
 use crate::parts::{Caller, Parts};
 use crate::tools::{Answer, Context};
 
+/// What a file is said to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum From {
+    /// Lines of our own.
+    Recalld,
+    /// What another program exported.
+    Foreign(Shape),
+}
+
+/// The shape of this name.
+pub(super) fn shape(name: &str) -> Result<From, String> {
+    const OWN: &str = "recalld";
+    if name == OWN {
+        return Ok(From::Recalld);
+    }
+    Shape::of(name).map(From::Foreign).ok_or_else(|| {
+        let names: Vec<&str> = Shape::ALL.map(Shape::name).into_iter().chain([OWN]).collect();
+        format!("give {}", one_of(name, &names))
+    })
+}
+
+impl std::convert::From<ForeignError> for Failure {
+    fn from(error: ForeignError) -> Self {
+        match error {
+            ForeignError::Wrong(why) => Self::Usage(why),
+            ForeignError::Reading(..) => Self::Usage(error.to_string()),
+            other => Self::Could(other.to_string()),
+        }
+    }
+}
+
+/// What another program exported, as lines in a file without a name, with the account of it; `None` where the file
+/// has lines of our own.
+fn translated(
+    args: &ImportArgs,
+    spooled: Option<&File>,
+) -> Result<Option<(File, Translated)>, Failure> {
+    let path = match spooled {
+        Some(spool) => PathBuf::from(path_of(spool)),
+        None => PathBuf::from(real_path(&args.file)?),
+    };
+    let shape = match args.from {
+        Some(From::Recalld) => return Ok(None),
+        Some(From::Foreign(shape)) => Some(shape),
+        None => foreign::shape_of(&path)?,
+    };
+    let Some(shape) = shape else { return Ok(None) };
+    let mut lines = nameless()?;
+    let name = match spooled {
+        Some(_) => "standard input".into(),
+        None => path.file_name().unwrap_or_default().to_string_lossy(),
+    };
+    let done = foreign::translate(&path, &name, shape, &mut lines, &|| false)?;
+    Ok(Some((lines, done)))
+}
+
 pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
-    // Open until the import is done: it has no other name.
+    // Open until the import is done: these have no other name.
     let spooled = spooled(&args.file)?;
+    let translated = translated(args, spooled.as_ref())?;
+    let (spooled, foreign) = match translated {
+        Some((lines, done)) => (Some(lines), Some(done)),
+        None => (spooled, None),
+    };
     let path = match &spooled {
         Some(spool) => path_of(spool),
         None => real_path(&args.file)?,
@@ -51,8 +115,15 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
     };
     drop(bar);
     if args.common.json {
+        let mut structured = structured.clone();
+        if let Some(foreign) = &foreign {
+            structured["foreign"] = foreign.to_json();
+        }
         tell_line(&structured)?;
     } else {
+        if let Some(foreign) = &foreign {
+            tell_line(&foreign.readable())?;
+        }
         tell_line(&text)?;
     }
     match structured["bad_count"].as_u64() {
@@ -107,26 +178,32 @@ fn spooled(file: &Path) -> Result<Option<File>, Failure> {
     }
     let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", file.display()));
     let about = fs::metadata(file).map_err(|error| wrong(&error))?;
-    if about.is_file() {
+    if about.is_file() || about.is_dir() {
         return Ok(None);
-    }
-    if about.is_dir() {
-        return Err(wrong(&"is a folder; name a file of JSON Lines"));
     }
     let mut input = File::open(file).map_err(|error| wrong(&error))?;
     spool(&mut input).map(Some)
 }
 
-/// Lines as a file, since they are read twice. It loses its name before it has a byte, so it is gone
-/// with this process, however that ends.
+/// Lines as a file, since they are read twice.
 fn spool(input: &mut impl Read) -> Result<File, Failure> {
-    let path = std::env::temp_dir().join(format!("recalld-import-{}.jsonl", std::process::id()));
+    let mut file = nameless()?;
+    io::copy(input, &mut file)
+        .map_err(|error| Failure::Could(format!("what was read: {error}; set TMPDIR")))?;
+    Ok(file)
+}
+
+/// A file that loses its name before it has a byte, so it is gone with this process, however that ends.
+fn nameless() -> Result<File, Failure> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let nth = MADE.fetch_add(1, Ordering::Relaxed);
+    let name = format!("recalld-import-{}-{nth}.jsonl", std::process::id());
+    let path = std::env::temp_dir().join(name);
     let could = |error| Failure::Could(format!("{}: {error}; set TMPDIR", path.display()));
     let mut options = OpenOptions::new();
     let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
-    let mut file = opened.map_err(could)?;
+    let file = opened.map_err(could)?;
     fs::remove_file(&path).map_err(could)?;
-    io::copy(input, &mut file).map_err(could)?;
     Ok(file)
 }
 

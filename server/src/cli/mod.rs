@@ -127,7 +127,7 @@ enum Command {
     Remember(remember::RememberArgs),
     /// Read files and folders into memory.
     Ingest(IngestArgs),
-    /// Read JSON Lines, as `export` writes them, into memory.
+    /// Read what `export` wrote, or what another program exported, into memory.
     Import(ImportArgs),
     /// Write all that is stored as JSON Lines.
     Export(ExportArgs),
@@ -300,8 +300,13 @@ struct IngestArgs {
 struct ImportArgs {
     #[command(flatten)]
     common: Common,
-    /// What to read; `-` is standard input.
+    /// What to read; `-` is standard input. Lines of `export`, or what another program exported: a file, an
+    /// archive, or a folder of notes.
     file: PathBuf,
+    /// What it is: recalld, mcp-memory, mem0, mcp-memory-service, vault, chatgpt, claude or plain [default: told
+    /// from what is in it].
+    #[arg(long, value_name = "SHAPE", value_parser = import::shape)]
+    from: Option<import::From>,
     /// Import nothing if any line is bad.
     #[arg(long)]
     strict: bool,

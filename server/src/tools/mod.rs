@@ -37,6 +37,7 @@ pub use governed::{
 };
 pub(crate) use idempotency::KIND as ANSWER_KIND;
 pub use profile::Profile;
+pub(crate) use records::OWN_KINDS;
 
 use std::fmt;
 use std::sync::Arc;

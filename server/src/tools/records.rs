@@ -34,7 +34,7 @@ pub(super) const OUTCOME: &str = "outcome";
 pub(super) const BENCH: &str = "bench";
 
 /// Kinds that tools and ingest keep for themselves (REC-01).
-pub(super) const OWN_KINDS: [&str; 9] = [
+pub(crate) const OWN_KINDS: [&str; 9] = [
     "document",
     "chunk",
     "job",

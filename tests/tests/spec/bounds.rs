@@ -24,6 +24,7 @@ const ROOMS: &[&str] = &[
     "server/src/config",
     "server/src/embed.rs",
     "server/src/eval",
+    "server/src/foreign",
     "server/src/gather.rs",
     "server/src/govern/identity.rs",
     "server/src/govern/judged.rs",
@@ -55,6 +56,7 @@ const HEADS: &[&str] = &[
     "| of a search | in | value | why |",
     "| of work together | in | value | why |",
     "| of an evaluation | in | value | why |",
+    "| of what other programs export | in | value | why |",
     "| of who may ask | in | value | why |",
     "| of a tool | in | value | why |",
 ];
@@ -92,7 +94,6 @@ const NO_BOUNDS: &[&str] = &[
     "SHINGLE_WORDS",
     "SOURCES",
     "TEXT_CHARS",
-    "TITLE_CHARS",
     "TOKENS_AROUND",
     "WORDS_ENOUGH",
     "WORDS_MIN",

@@ -1,0 +1,75 @@
+//! Which shape a file or folder has: told by what is in it, not by its name alone.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{ForeignError, Shape, stream};
+
+/// Types of lines of our own.
+const OWN_TYPES: [&str; 4] = ["source", "item", "edge", "tombstone"];
+/// Files of chats, in the folder or archive that an export is.
+const CHATS: [&str; 2] = ["conversations.json", "projects.json"];
+
+pub(super) fn shape_of(path: &Path) -> Result<Option<Shape>, ForeignError> {
+    if path.is_dir() {
+        let has_chats = CHATS.iter().any(|name| path.join(name).exists());
+        return if has_chats { of_list(path).map(Some) } else { Ok(Some(Shape::Vault)) };
+    }
+    if stream::is_archive(path)? {
+        return of_list(path).map(Some);
+    }
+    match stream::first_byte(path)? {
+        Some(b'[') => of_list(path).map(Some),
+        Some(b'{') => match stream::first_line(path)? {
+            Some(line) if !is_wrapped(&line) => Ok(of_line(&line)),
+            _ => of_list(path).map(Some),
+        },
+        _ => Ok(None), // no JSON at all: which lines are bad is for the import to say
+    }
+}
+
+/// Whether an object is a whole file of others, on one line.
+fn is_wrapped(value: &Value) -> bool {
+    ["memories", "results", "history"].iter().any(|name| value[*name].is_array())
+}
+
+/// What a file of lines is, by its first one.
+fn of_line(line: &Value) -> Option<Shape> {
+    match line["type"].as_str() {
+        Some("entity" | "relation") => Some(Shape::McpMemory),
+        Some(kind) if OWN_TYPES.contains(&kind) => None,
+        _ if line["entityType"].is_string() || line["relationType"].is_string() => {
+            Some(Shape::McpMemory)
+        }
+        _ if is_mem0(line) => Some(Shape::Mem0),
+        _ => Some(Shape::Plain),
+    }
+}
+
+fn of_list(path: &Path) -> Result<Shape, ForeignError> {
+    let mut first = None;
+    let read = stream::of_files(path, &CHATS, &mut |name, _, value| {
+        first = Some((name.to_owned(), value));
+        Err(ForeignError::Cancelled) // one is enough
+    });
+    let Some((name, value)) = first else {
+        read?;
+        return Ok(Shape::Plain);
+    };
+    Ok(match name.as_str() {
+        "memories" => Shape::McpMemoryService,
+        "results" | "history" => Shape::Mem0,
+        _ if value["mapping"].is_object() => Shape::Chatgpt,
+        _ if value["chat_messages"].is_array() || value["prompt_template"].is_string() => {
+            Shape::Claude
+        }
+        _ if value["content_hash"].is_string() => Shape::McpMemoryService,
+        _ if is_mem0(&value) => Shape::Mem0,
+        _ => of_line(&value).unwrap_or(Shape::Plain),
+    })
+}
+
+fn is_mem0(value: &Value) -> bool {
+    value["memory_id"].is_string() || value["memory"].is_string() && value["id"].is_string()
+}

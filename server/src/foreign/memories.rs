@@ -1,0 +1,113 @@
+//! mcp-memory-service: memories with tags, and which of them replaces which.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::out::{Item, Out, rest, tags, text};
+use super::times::time;
+use super::{ForeignError, stream};
+
+/// Memories of one file: those that others replace have to be known before they are written.
+const MEMORIES_MAX: usize = 1_000_000;
+/// Memories that one may replace; a store takes as many.
+const REPLACED_MAX: usize = 64;
+/// Fields with a place of their own.
+const TAKEN: [&str; 10] = [
+    "content",
+    "content_hash",
+    "tags",
+    "created_at",
+    "created_at_iso",
+    "updated_at",
+    "updated_at_iso",
+    "memory_type",
+    "parent_id",
+    "superseded_by",
+];
+
+pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignError> {
+    let mut memories = Vec::new();
+    stream::elements(path, stream::open(path)?, &["memories"], &mut |_, at, value| {
+        let place = format!("memory {}", at + 1);
+        if text(&value, &["content"]).is_empty() {
+            out.skip(&place, "has no `content`");
+        } else if memories.len() == MEMORIES_MAX {
+            out.skip(&place, format!("there are more than {MEMORIES_MAX}"));
+        } else {
+            memories.push(value);
+        }
+        Ok(())
+    })?;
+    // By key: the memories that one replaces.
+    let mut olders: HashMap<String, Vec<String>> = HashMap::new();
+    for memory in &memories {
+        let newer = text(memory, &["superseded_by"]);
+        if !newer.is_empty() {
+            olders.entry(newer.to_owned()).or_default().push(key(memory));
+        }
+    }
+    let mut ids: HashMap<String, String> = HashMap::new();
+    for memory in in_order(memories, &olders) {
+        let own = key(&memory);
+        let replaced = olders.get(&own).into_iter().flatten().filter_map(|older| ids.get(older));
+        let item = item(&memory, &own, replaced.take(REPLACED_MAX).cloned().collect());
+        if let Some(id) = out.item(item)? {
+            ids.insert(own.clone(), id);
+        }
+        let parent = text(&memory, &["parent_id"]);
+        if !parent.is_empty() {
+            out.edge(&own, parent, "derived_from", "", None);
+        }
+    }
+    Ok(())
+}
+
+fn key(memory: &Value) -> String {
+    let hash = text(memory, &["content_hash", "id"]);
+    if hash.is_empty() { text(memory, &["content"]).to_owned() } else { hash.to_owned() }
+}
+
+/// What is replaced comes before what replaces it; a circle is broken where it is met.
+fn in_order(memories: Vec<Value>, olders: &HashMap<String, Vec<String>>) -> Vec<Value> {
+    let keys: Vec<String> = memories.iter().map(key).collect();
+    let place: HashMap<&str, usize> =
+        keys.iter().enumerate().map(|(at, key)| (key.as_str(), at)).collect();
+    let before = |at: usize| {
+        let olders = olders.get(&keys[at]).into_iter().flatten();
+        olders.filter_map(|older| place.get(older.as_str()).copied())
+    };
+    let (mut order, mut entered) = (Vec::new(), HashSet::new());
+    for at in 0..memories.len() {
+        // Each place is met twice: on the way in, when what goes before it is put on top, and on the way out.
+        let mut waiting = vec![(at, false)];
+        while let Some((at, is_way_out)) = waiting.pop() {
+            if is_way_out {
+                order.push(at);
+            } else if entered.insert(at) {
+                waiting.push((at, true));
+                waiting.extend(before(at).map(|older| (older, false)));
+            }
+        }
+    }
+    let mut memories: Vec<Option<Value>> = memories.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|at| memories[at].take()).collect()
+}
+
+fn item(memory: &Value, own: &str, supersedes: Vec<String>) -> Item {
+    let at = ["updated_at", "updated_at_iso", "created_at", "created_at_iso"]
+        .iter()
+        .find_map(|name| time(&memory[*name]));
+    let kind = text(memory, &["memory_type"]);
+    Item {
+        key: own.to_owned(),
+        kind: if kind.is_empty() { "memory".to_owned() } else { kind.to_owned() },
+        text: text(memory, &["content"]).to_owned(),
+        tags: tags(&memory["tags"]),
+        attributes: rest(memory, &TAKEN),
+        at,
+        supersedes,
+        ..Item::default()
+    }
+}
