@@ -48,4 +48,5 @@ mod ticker;
 pub mod tools;
 pub mod turn;
 pub mod validate;
+pub mod vault;
 pub mod workspace;

@@ -401,3 +401,66 @@ fn what_is_of_another_shape_or_of_none_is_said() {
     let zip = write(scratch.path(), "broken.zip", b"PK\x03\x04 and no more");
     assert_fails(&run(&data, &["import", zip.to_str().unwrap()]), 2, &["broken.zip", "archive"]);
 }
+
+#[test]
+fn a_store_becomes_a_vault_and_the_vault_a_store() {
+    let scratch = scratch();
+    let (data, vault) = (scratch.path().join("data"), scratch.path().join("vault"));
+    let first = run_json(
+        &data,
+        &[
+            "remember",
+            "The lamp burns gas.",
+            "--kind",
+            "decision",
+            "--title",
+            "Lamp/fuel?",
+            "--tag",
+            "lamp",
+        ],
+    );
+    let old = first["item"]["id"].as_str().unwrap();
+    run_json(
+        &data,
+        &[
+            "remember",
+            "The lamp burns paraffin.",
+            "--kind",
+            "decision",
+            "--title",
+            "Lamp/fuel?",
+            "--supersedes",
+            old,
+        ],
+    );
+    run_json(&data, &["remember", "Two: of one name.", "--title", "lamp fuel"]);
+    let notes = scratch.path().join("notes");
+    write(&notes, "Keeper.md", "- trims [[Wick]]\n");
+    write(&notes, "Wick.md", "A flat one.");
+    import(&data, &notes, &[]);
+    let report = run_json(&data, &["export", "--vault", vault.to_str().unwrap()]);
+    assert_eq!(report, json!({"notes": 4, "links": 1, "earlier": 1}));
+    let decision = std::fs::read_to_string(vault.join("decision/Lamp fuel.md")).unwrap();
+    assert!(
+        decision.starts_with("---\ntitle: \"Lamp/fuel?\"\ntype: \"decision\"\npermalink: \"itm_"),
+        "{decision}"
+    );
+    assert!(
+        decision.contains("\nThe lamp burns paraffin.\n")
+            && decision.contains("> The lamp burns gas."),
+        "{decision}"
+    );
+    let keeper = std::fs::read_to_string(vault.join("note/Keeper.md")).unwrap();
+    assert!(keeper.contains("## Relations\n\n- trims [[Wick]]\n"), "{keeper}");
+    let other = scratch.path().join("other");
+    let report = import(&other, &vault, &[]);
+    assert_eq!(
+        (&report["foreign"]["items"], &report["foreign"]["skipped_count"]),
+        (&json!(4), &json!(0)),
+        "{report}"
+    );
+    assert_eq!(edges(&other), [edge("Keeper", "trims", "Wick")]);
+    assert_eq!(item(&lines(&other, "item"), "Lamp/fuel?")["kind"], "decision");
+    let again = run(&data, &["export", "--vault", vault.to_str().unwrap()]);
+    assert_fails(&again, 2, &["is not empty"]);
+}

@@ -1,6 +1,8 @@
 //! `recalld export`: all that is stored, as JSON Lines (`format-spec/export.md`).
 
-use std::io::{self, ErrorKind, Write};
+use std::fs::{self, DirBuilder};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Seek, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use engine::Damage;
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::cut::Cut;
 use super::fresh::Fresh;
+use super::import::nameless;
 use super::keep::count;
 use super::remote::Remote;
 use super::tell::{say, tell_line};
@@ -15,9 +18,13 @@ use super::{ExportArgs, Failure};
 use crate::app::StartError;
 use crate::lines::{LINES_MAX, write};
 use crate::operator::Alone;
+use crate::vault;
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let data = args.common.data()?;
+    if let Some(folder) = &args.vault {
+        return vault(args, &data, folder);
+    }
     if args.file == Path::new("-") {
         let mut out = io::stdout().lock();
         let workspace = args.workspace.as_deref();
@@ -45,6 +52,36 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     } else {
         tell_line(&format_args!("{} to {named}", readable(&told)))
     }
+}
+
+/// The lines go into a file without a name first: a note tells what other lines say of its item.
+fn vault(args: &ExportArgs, data: &Path, folder: &Path) -> Result<(), Failure> {
+    let named = folder.display();
+    let failed = |error: io::Error| Failure::Could(format!("{named}: {error}"));
+    let is_free = match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == ErrorKind::NotFound => true,
+        Err(error) => return Err(failed(error)),
+    };
+    if !is_free {
+        let why = format!("{named} is not empty; name a new folder, or an empty one");
+        return Err(Failure::Usage(why));
+    }
+    let mut spool = nameless()?;
+    let mut out = BufWriter::new(&spool);
+    let spooled = "the lines that it is made of";
+    lines(data, args.workspace.as_deref(), &mut out)
+        .and_then(|_| Ok(out.flush()?))
+        .map_err(|cut| cut.failure(spooled, damaged))?;
+    drop(out);
+    spool.rewind().map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    let report = vault::write(&mut BufReader::new(spool), folder).map_err(failed)?;
+    if args.common.json {
+        return tell_line(&report.to_json());
+    }
+    let vault::Report { notes, links, earlier } = report;
+    tell_line(&format_args!("{notes} notes, {links} links, {earlier} earlier versions to {named}"))
 }
 
 fn total(told: &Value) -> u64 {

@@ -194,7 +194,7 @@ fn spool(input: &mut impl Read) -> Result<File, Failure> {
 }
 
 /// A file that loses its name before it has a byte, so it is gone with this process, however that ends.
-fn nameless() -> Result<File, Failure> {
+pub(super) fn nameless() -> Result<File, Failure> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let nth = MADE.fetch_add(1, Ordering::Relaxed);
     let name = format!("recalld-import-{}-{nth}.jsonl", std::process::id());

@@ -328,6 +328,10 @@ struct ExportArgs {
     /// Replace FILE if it is there.
     #[arg(long)]
     force: bool,
+    /// Write a folder of Markdown notes, one for each memory that stands, and not lines: for people, and for programs
+    /// such as Obsidian. The folder must not be there, or be empty.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "force"])]
+    vault: Option<PathBuf>,
     /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,

@@ -48,6 +48,7 @@ const ROOMS: &[&str] = &[
     "server/src/tools/recall_text.rs",
     "server/src/tools/verify",
     "server/src/tools/writing.rs",
+    "server/src/vault.rs",
 ];
 
 /// Tables of the page: name, file, value, why, what happens at it.
@@ -74,6 +75,7 @@ const NO_BOUNDS: &[&str] = &[
     "DAY_MICROS",
     "EDGES",
     "FACTOR",
+    "FILE_MODE",
     "FORM",
     "HASH_BYTES",
     "HASH_DIGITS",
