@@ -54,7 +54,6 @@ const WORDS: &[(&str, Says)] = &[
     ("credentials", Says::Key),
     ("auth", Says::Key),
     ("authorization", Says::Key),
-    ("pat", Says::Key),
 ];
 
 /// What makes a `key` a secret one, where it stands right before.
@@ -170,8 +169,8 @@ pub(super) fn after(text: &str, word: Range<usize>, runs: &mut Runs) -> Option<H
     let given = &text[value.at.clone()];
     let (is_one, kind) = match says {
         Says::Password => (value.is_password(text), Kind::Password),
-        Says::Key => (is_key(given, KEY_CHARS_MIN), Kind::ApiKey),
-        Says::Secret => (is_key(given, SECRET_CHARS_MIN), Kind::ApiKey),
+        Says::Key => (is_key(given, KEY_CHARS_MIN, value.is_quoted), Kind::ApiKey),
+        Says::Secret => (is_key(given, SECRET_CHARS_MIN, value.is_quoted), Kind::ApiKey),
     };
     is_one.then(|| (sharper(kind, text, &word, given), value.at))
 }
@@ -311,7 +310,8 @@ impl Beside {
                 let length = sign(after);
                 if length > 0 {
                     // `arn:aws:...:secret:name`: parts of a longer name.
-                    let is_part = first == b':' && text[..word.start].ends_with(':');
+                    let is_part = first == b':' && text[..word.start].ends_with(':')
+                        || after[0] == b'|' && !is_cell(text, word.start);
                     let end = word.end + skipped + length;
                     let is_spaced =
                         bytes.get(end) == Some(&b' ') && skipped > 0 && rest[skipped - 1] == b' ';
@@ -335,9 +335,11 @@ impl Beside {
             Self::Sign { end, is_spaced } => signed(text, word, (end, is_spaced)),
             Self::Call(start) => {
                 let value = quoted(text, start)?;
-                // `t("password")` names, `setPassword("...")` gives.
-                let first = words(name(text, word)).len() > 1 || text[..word.start].ends_with('.');
-                first.then_some(value)
+                // `t("password")` names, `setPassword("...")` gives, and `pass("...")` does something else.
+                let words = words(name(text, word));
+                let is_given = words.len() > 1 || text[..word.start].ends_with('.');
+                let is_whole = words.last().is_some_and(|last| last.len() >= 5);
+                (is_given && is_whole).then_some(value)
             }
             Self::Element(start) => {
                 let within = cut(text, start);
@@ -363,6 +365,13 @@ impl Beside {
             }
         }
     }
+}
+
+/// Whether a word stands in the first cell of a row of a table.
+fn is_cell(text: &str, start: usize) -> bool {
+    let from = text.floor_char_boundary(start.saturating_sub(NAME_BYTES_MAX));
+    let line = text[from..start].rsplit('\n').next().unwrap_or_default();
+    line.trim_start().starts_with('|') && line.matches('|').count() == 1
 }
 
 /// Whether a word is, or ends, `--flag`; or is the `password` of a line of `.netrc`.
@@ -428,6 +437,12 @@ fn signed(text: &str, word: &Range<usize>, (end, is_spaced): (usize, bool)) -> O
     };
     let length = until(rest, ends);
     let given = &rest[..length];
+    // `a=1&token=2&c=3` may stand anywhere.
+    let given = match given.split_once('&') {
+        Some((first, more)) if more.contains('=') && !is_spaced => first,
+        _ => given,
+    };
+    let length = given.len();
     let trimmed = given.trim_end_matches([',', ';']);
     let is_ended = trimmed.len() < given.len();
     let trimmed = if is_in_pairs { trimmed } else { trimmed.trim_end_matches(['.', '*', '|']) };

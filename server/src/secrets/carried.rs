@@ -5,7 +5,7 @@ use std::ops::Range;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
 
-use super::values::{is_password, is_placeholder, looks_random};
+use super::values::{is_password, is_placeholder, is_url_password, looks_random};
 use super::{Hit, Kind};
 
 /// Bytes of a URL's user and password, at most.
@@ -66,13 +66,6 @@ pub(super) fn in_url(text: &str, at: usize) -> Option<Hit> {
     let kind = if is_connection { Kind::Connection } else { Kind::Url };
     let start = at + "://".len() + user.len() + 1;
     Some((kind, start..start + password.len()))
-}
-
-/// What stands between `:` and `@` is a password, unless it says that it is none.
-fn is_url_password(password: &str) -> bool {
-    password.len() >= 4
-        && !is_placeholder(password)
-        && password.bytes().any(|b| !b.is_ascii_digit())
 }
 
 /// The value that follows a header's scheme, or curl's `-u`.

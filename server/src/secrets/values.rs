@@ -1,5 +1,7 @@
 //! What a value looks like: drawn at random, chosen by a person, or no secret at all.
 
+use std::borrow::Cow;
+
 /// Words that say that a value is none: it is an example, or to be filled in.
 const SAYS_NONE: [&str; 42] = [
     "example",
@@ -105,8 +107,21 @@ const PASSWORD_CHARS_MIN: usize = 6;
 /// Longer values are texts.
 const VALUE_BYTES_MAX: usize = 512;
 
+/// Tokens that specifications show (RFC 6749, RFC 6750, RFC 7617).
+const SHOWN: [&str; 6] = [
+    "2YotnFZFEjr1zCsicMWpAA",
+    "tGzv3JOkF0XG5Qx2TlKWIA",
+    "czZCaGRSa3F0MzpnWDFmQmF0M2JW",
+    "gX1fBat3bV",
+    "mF_9.B5f-4.1JqM",
+    "SplxlOBeZQQYbYS6WxSbIA",
+];
+
 /// Whether a value says that it stands for another one.
 pub(super) fn is_placeholder(value: &str) -> bool {
+    if SHOWN.contains(&value) {
+        return true;
+    }
     let lower = value.to_ascii_lowercase();
     SAYS_NONE.iter().any(|word| lower.contains(word))
         || is_reference(value)
@@ -240,6 +255,22 @@ pub(super) fn looks_random(value: &str) -> bool {
     changes(value) >= CHANGES_MIN || is_hex && has(value, Class::Digit)
 }
 
+/// A value as it is once `%40` and its like are read.
+fn decoded(value: &str) -> Cow<'_, str> {
+    if !value.contains('%') {
+        return Cow::Borrowed(value);
+    }
+    let (mut plain, mut rest) = (Vec::with_capacity(value.len()), value.as_bytes());
+    while let [byte, more @ ..] = rest {
+        let digits = more.get(..2).filter(|_| *byte == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let read = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        plain.push(read.unwrap_or(*byte));
+        rest = if read.is_some() { &more[2..] } else { more };
+    }
+    String::from_utf8(plain).map_or(Cow::Borrowed(value), Cow::Owned)
+}
+
 /// Whether a value is an id or a hash by its form: no secret, whatever it is called.
 fn is_id_or_hash(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
@@ -261,7 +292,12 @@ fn is_uuid(lower: &str) -> bool {
 }
 
 /// Whether a value is a key or a token, where its name says that it is one.
-pub(super) fn is_key(value: &str, least: usize) -> bool {
+pub(super) fn is_key(value: &str, least: usize, is_quoted: bool) -> bool {
+    let value = &*decoded(value);
+    let signs = if is_quoted { "[]{}<>\\|;,\"'` " } else { "()[]{}<>\\|;,\"'` " };
+    if value.contains(|c| signs.contains(c)) || !is_quoted && is_code(value) {
+        return false;
+    }
     (least..=VALUE_BYTES_MAX).contains(&value.len())
         && value.is_ascii()
         && !is_placeholder(value)
@@ -297,7 +333,13 @@ fn is_plain_word(part: &str) -> bool {
 /// Whether a value is a password, where its name says that it is one. Unquoted, it must not be a name of a
 /// program either.
 pub(super) fn is_password(value: &str, is_quoted: bool) -> bool {
+    let is_bare_code =
+        || value.starts_with(['&', '*']) || value.contains(|c| "()[]{}<>\"'".contains(c));
+    if !is_quoted && is_bare_code() || value.contains('{') && value.contains('}') {
+        return false;
+    }
     if !(PASSWORD_CHARS_MIN..=VALUE_BYTES_MAX).contains(&value.len())
+        || decoded(value).len() < PASSWORD_CHARS_MIN
         || is_placeholder(value)
         || is_id_or_hash(value)
         || is_address(value)
@@ -307,7 +349,7 @@ pub(super) fn is_password(value: &str, is_quoted: bool) -> bool {
     }
     let has_letter = has(value, Class::Small) || has(value, Class::Capital);
     if !has_letter {
-        return has(value, Class::Digit) && (value.len() >= 8 || has(value, Class::Sign));
+        return has(value, Class::Digit) && value.len() >= 8 && !value.contains([',', '|', '\\']);
     }
     if !is_quoted && is_code(value) {
         return false;
@@ -319,6 +361,17 @@ pub(super) fn is_password(value: &str, is_quoted: bool) -> bool {
     let is_signed = signs > 0 && value.len() >= 8 && !value.starts_with(['#', '&']);
     is_signed && (signs > 1 || !value.ends_with(['!', '*', '?', '=']))
         || looks_random(value) && value.len() >= 10
+}
+
+/// Whether what stands where a URL has its password is one. A short word may be anything.
+pub(super) fn is_url_password(value: &str) -> bool {
+    let value = &*decoded(value);
+    let is_word = value.bytes().all(|byte| byte.is_ascii_alphabetic());
+    value.is_ascii()
+        && value.len() >= if is_word { 10 } else { PASSWORD_CHARS_MIN }
+        && !value.contains(['[', ']', '{', '}', '('])
+        && !is_placeholder(value)
+        && value.bytes().any(|byte| !byte.is_ascii_digit())
 }
 
 /// A call, an index, a member: what programs have in the place of a value.
