@@ -472,7 +472,7 @@ fn quoted(text: &str, start: usize) -> Option<Value> {
     let marks = if body.starts_with(&triple) { 3 } else { 1 };
     let begins = start + (rest.len() - body.len()) + marks;
     let within = cut(text, begins);
-    let end = within.find(|c: char| c == quote || c == '\n')?;
+    let end = within.find([quote, '\n'])?;
     if !within[end..].starts_with(quote) {
         return None;
     }

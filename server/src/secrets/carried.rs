@@ -123,6 +123,9 @@ fn is_authorization(text: &str, start: usize) -> bool {
 
 /// `curl -u user:password`, `curl --user user:password`.
 fn user(text: &str, word: Range<usize>) -> Option<Hit> {
+    if !text[..word.start].ends_with('-') {
+        return None;
+    }
     let before = &text
         [text.floor_char_boundary(word.start.saturating_sub(AROUND_BYTES_MAX * 4))..word.start];
     let line = before.rsplit('\n').next().unwrap_or_default();

@@ -150,8 +150,9 @@ const FORMS: &[Form] = &[
 
 /// Distinct characters of a number in a narrow alphabet, at least: fewer are a pattern somebody typed.
 const DISTINCT_MIN: usize = 8;
-/// The same of 64 characters of hex would hold of any; so many of the alphabet's 16 are wanted then.
+/// What stands in the middle of a key of OpenAI.
 const MIDDLE: &str = "T3BlbkFJ";
+/// Characters of a checksum: 62^6 is more than 2^32.
 const CRC_CHARS: usize = 6;
 
 /// Where the forms of each first byte begin among all.
@@ -182,7 +183,7 @@ pub(super) fn at(text: &str, at: usize, runs: &mut Runs) -> Token {
         }
         return form.of(text, at, runs);
     }
-    match first as u8 {
+    match bytes[at] {
         b'e' if bytes[at..].starts_with(b"eyJ") => jwt(text, at, runs),
         b'h' if bytes[at..].starts_with(b"hooks.slack.com/services/T") => slack_hook(text, at),
         b'a'..=b'z' => own(text, at, runs),
@@ -236,9 +237,7 @@ fn slack(rest: &str) -> bool {
     let parts: Vec<&str> = rest.split('-').collect();
     let is_number = |part: &&str| part.len() >= 9 && part.bytes().all(|byte| byte.is_ascii_digit());
     let Some((secret, before)) = parts.split_last() else { return false };
-    before.iter().any(|part| is_number(part))
-        && secret.len() >= 20
-        && distinct(secret) >= DISTINCT_MIN
+    before.iter().any(is_number) && secret.len() >= 20 && distinct(secret) >= DISTINCT_MIN
 }
 
 /// Whether the last six characters are the CRC-32 of those before, in base 62.
@@ -267,8 +266,9 @@ fn crc32(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// Characters of a token's header and of its claims, at most.
+/// Characters of a token's header, at most.
 const JWT_HEADER_CHARS_MAX: usize = 1_024;
+/// The same of its claims.
 const JWT_CLAIMS_CHARS_MAX: usize = 16 << 10;
 /// A signature has 32 bytes at the least.
 const JWT_SIGNATURE_CHARS_MIN: usize = 43;

@@ -170,7 +170,7 @@ fn became(outcome: &mut Result<Answer, ToolError>) -> (Vec<Touched>, Option<Stri
             (std::mem::take(&mut answer.touched), rule)
         }
         Err(ToolError::BrokenOff { written, raised, .. }) => {
-            let (raised, rule) = raised.take().unzip();
+            let (raised, rule) = raised.take().map(|raised| *raised).unzip();
             let raised = raised.into_iter().flatten().map(|id| touched(Effect::Raised, id));
             let written = written.iter().map(|&id| touched(Effect::Written, id));
             (raised.chain(written).collect(), rule)

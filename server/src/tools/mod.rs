@@ -385,7 +385,7 @@ pub enum ToolError {
         /// Items that it had written.
         written: Vec<ItemId>,
         /// Those that secrets raised, and the rule that names these.
-        raised: Option<(Vec<ItemId>, String)>,
+        raised: Option<Box<(Vec<ItemId>, String)>>,
     },
     /// The work panicked: a fault of ours.
     Panicked,
@@ -462,7 +462,7 @@ impl ToolError {
         if let Self::BrokenOff { raised, .. } = &mut self
             && !items.is_empty()
         {
-            *raised = Some((items, raised_by(kinds)));
+            *raised = Some(Box::new((items, raised_by(kinds))));
         }
         self
     }

@@ -34,8 +34,10 @@ const ROOMS: &[&str] = &[
     "server/src/govern/rules.rs",
     "server/src/govern/rules_file.rs",
     "server/src/graph_shape.rs",
+    "server/src/ingest/held.rs",
     "server/src/pipeline/forwarded.rs",
     "server/src/recall",
+    "server/src/secrets",
     "server/src/tools/agent_state",
     "server/src/tools/artifacts",
     "server/src/tools/bench",
@@ -46,6 +48,7 @@ const ROOMS: &[&str] = &[
     "server/src/tools/recall.rs",
     "server/src/tools/recall_text.rs",
     "server/src/tools/verify",
+    "server/src/tools/writing.rs",
 ];
 
 /// Tables of the page: name, file, value, why, what happens at it.
@@ -56,6 +59,7 @@ const HEADS: &[&str] = &[
     "| of an evaluation | in | value | why |",
     "| of who may ask | in | value | why |",
     "| of a tool | in | value | why |",
+    "| of a scan for secrets | in | value | why |",
 ];
 
 /// Ends of the names of steps: how much is done between two looks at whether the answer is still wanted.
@@ -64,21 +68,31 @@ const STEPS: &str = "_TOGETHER";
 /// Numbers of these rooms that bound nothing: parts of a format or of arithmetic, sizes, units, and how alike is
 /// alike.
 const NO_BOUNDS: &[&str] = &[
+    "ALPHABETS",
+    "BEARER_CHARS_MIN",
     "BEST",
     "BITS",
+    "BODY_CHARS_MIN",
     "COUNTS_BYTES",
     "CRC_BYTES",
+    "CRC_CHARS",
     "DAY_MICROS",
+    "DISTINCT_MIN",
     "EDGES",
     "FACTOR",
     "FORM",
     "HASH_BYTES",
     "HASH_DIGITS",
     "HEADER_BYTES",
+    "HEX_CHARS_MIN",
     "ITEMS",
+    "JWT_SIGNATURE_CHARS_MIN",
+    "KEY_CHARS_MIN",
     "MICROS",
     "NAME_BYTES_MIN",
     "NETWORK_BYTES",
+    "OWN_CHARS",
+    "PASSWORD_CHARS_MIN",
     "PIECE_BYTES",
     "PLACES_EACH",
     "POINTED_BYTES_MIN",
@@ -87,6 +101,8 @@ const NO_BOUNDS: &[&str] = &[
     "ROUNDS",
     "ROWS_APART",
     "ROW_CODE_SIZE_MAX",
+    "SECRET_CHARS_MIN",
+    "SEQUENCE_MIN",
     "SHARED_MIN",
     "SHINGLE_WORDS",
     "SOURCES",
