@@ -25,6 +25,9 @@ const PROSE_BYTES_MAX: usize = 48;
 /// Bytes of a line of `.netrc` before the password.
 const NETRC_BYTES_MAX: usize = 160;
 
+/// Ends a value that nothing else ends.
+const SPACE_OR_QUOTE: &str = " \t\r\n\"`<>";
+
 /// What a name says of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Says {
@@ -348,13 +351,13 @@ impl Beside {
             }
             Self::Flag(start) => match quoted(text, start) {
                 Some(value) => Some(value),
-                None => Some(plain(start..start + until(cut(text, start), " \t\r\n"), false)),
+                None => Some(plain(start..start + until(cut(text, start), SPACE_OR_QUOTE), false)),
             },
             Self::Said(start) => {
                 let value = match quoted(text, start) {
                     Some(value) => value,
                     None => {
-                        let end = until(cut(text, start), " \t\r\n");
+                        let end = until(cut(text, start), SPACE_OR_QUOTE);
                         let trimmed = text[start..start + end]
                             .trim_end_matches(['.', ',', ';', ':', ')', '?']);
                         plain(start..start + trimmed.len(), false)

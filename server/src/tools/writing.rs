@@ -245,8 +245,23 @@ impl Found {
             [("text", &*item.text), ("title", &item.title), ("attributes", &item.attributes)];
         let tags = item.tags.iter().map(|tag| ("tags", tag.as_str()));
         let named = item.reference.iter().map(|name| ("ref", name.as_str()));
-        let is_held = self.look(said.into_iter().chain(tags).chain(named));
+        let mut is_held = self.look(said.into_iter().chain(tags).chain(named));
+        // Behind `\n`, as JSON writes it, no word begins.
+        if item.attributes.contains('\\') {
+            let attributes: Value = serde_json::from_str(&item.attributes).unwrap_or_default();
+            is_held |= self.in_value(&attributes);
+        }
         is_held || item.source.is_some_and(|source| self.sources.contains(&source))
+    }
+
+    /// The same of the texts in a value, which is no deeper than JSON is read.
+    fn in_value(&mut self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.look([("attributes", text.as_str())]),
+            Value::Array(list) => list.iter().fold(false, |is, one| is | self.in_value(one)),
+            Value::Object(fields) => fields.values().fold(false, |is, one| is | self.in_value(one)),
+            _ => false,
+        }
     }
 
     /// Whether one of the texts holds a secret.

@@ -197,6 +197,10 @@ fn every_tool_that_writes_looks_for_secrets() {
             "brain_remember",
             json!({"text": "see there", "source": {"uri": format!("https://x.io/?k={}", key())}}),
         ),
+        (
+            "agent_state_write_tool",
+            json!({"agent_id": "a", "key": "k", "value": format!("\"note\"\n{}", key())}),
+        ),
         ("brain_remember", json!({"text": "see there", "tags": [key()]})),
     ] {
         let desk = Desk::new();
