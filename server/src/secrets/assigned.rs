@@ -320,7 +320,7 @@ impl Beside {
                         bytes.get(end) == Some(&b' ') && skipped > 0 && rest[skipped - 1] == b' ';
                     return (!is_part).then_some(Self::Sign { end, is_spaced });
                 }
-                if first != b' ' {
+                if first != b' ' || !is_said_of(&text[word.clone()]) {
                     return None;
                 }
                 if is_flag(text, word.start) {
@@ -368,6 +368,15 @@ impl Beside {
             }
         }
     }
+}
+
+/// Whether a word may name a value without a sign between them: a look that most words do not pass.
+fn is_said_of(word: &str) -> bool {
+    let ends = |name: &str| {
+        let tail = word.len().checked_sub(name.len()).and_then(|from| word.get(from..));
+        tail.is_some_and(|tail| tail.eq_ignore_ascii_case(name))
+    };
+    ends("key") || WORDS.iter().any(|(name, _)| ends(name))
 }
 
 /// Whether a word stands in the first cell of a row of a table.

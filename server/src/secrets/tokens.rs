@@ -331,6 +331,10 @@ const OWN_INFIXES: [&str; 10] =
 /// One of our own keys (`server/src/auth/secret.rs`): `PREFIX_INFIX_` and 43 digits, of a refresh token 86.
 fn own(text: &str, at: usize, runs: &mut Runs) -> Token {
     let bytes = text.as_bytes();
+    // Most words end before.
+    if !bytes.get(at + OWN_CHARS).is_some_and(u8::is_ascii_alphanumeric) {
+        return Token::Not;
+    }
     let name = bytes[at..].iter().take(OWN_PREFIX_BYTES_MAX);
     let name = name
         .take_while(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || **byte == b'_');
