@@ -43,6 +43,7 @@ pub mod recall;
 mod regular_file;
 pub mod rest;
 mod roots;
+pub mod secrets;
 pub mod tenants;
 mod ticker;
 pub mod tools;

@@ -216,7 +216,9 @@ pub fn ingest_as_operator(
     governed(context, "recalld ingest", &Value::Object(raw.clone()), true, |context| {
         let report = ingest_tool::run(context, &roots, &request)?;
         let text = ingest_tool::readable(&report, request.dry_run);
-        Ok(Answer::plain(report.to_json(), text).touching(Effect::Written, report.documents))
+        let answer = Answer::plain(report.to_json(), text);
+        let answer = answer.raising(report.raised, &report.secret_kinds);
+        Ok(answer.touching(Effect::Written, report.documents))
     })
 }
 

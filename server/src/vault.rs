@@ -107,7 +107,8 @@ fn held(lines: &mut impl BufRead) -> io::Result<Held> {
     Ok(held)
 }
 
-/// Folder and name of the note of each current item. No two names are the same, letter case aside: links name no folder.
+/// Folder and name of the note of each current item. No two names are the same, letter case aside: links name no
+/// folder.
 fn names(held: &Held) -> BTreeMap<String, (String, String)> {
     let (mut names, mut taken) = (BTreeMap::new(), HashSet::new());
     for (id, item) in &held.items {

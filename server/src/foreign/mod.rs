@@ -1,7 +1,7 @@
 //! What other programs export, as lines of `format-spec/export.md` (`format-spec/foreign.md`).
 //!
-//! Owns which shapes there are, how each is told, and what becomes of it. Knows no store: what is made here goes the way
-//! of every import. Must lose nothing in silence: what has no place is counted, with why.
+//! Owns which shapes there are, how each is told, and what becomes of it. Knows no store: what is made here goes
+//! the way of every import. Must lose nothing in silence: what has no place is counted, with why.
 
 mod chats;
 mod claude;

@@ -1,4 +1,5 @@
-//! A folder of Markdown notes, as Obsidian and basic-memory keep them: front matter, observations, relations, wiki links.
+//! A folder of Markdown notes, as Obsidian and basic-memory keep them: front matter, observations, relations, wiki
+//! links.
 
 use std::collections::HashMap;
 use std::fs;
@@ -302,7 +303,8 @@ fn links_of(line: &str) -> Vec<Link> {
     }
     links
 }
-
+/// By what notes are called in links: path, path without ending, file name, title, permalink, aliases; letter case
+/// aside.
 /// By what notes are called in links: path, path without ending, file name, title, permalink, aliases; letter case aside.
 #[derive(Default)]
 struct Names {

@@ -7,6 +7,7 @@ use engine::{Batch, ItemDraft, ItemId, Sensitivity, Snapshot, Store};
 use serde_json::json;
 
 use super::chunk::chunk;
+use super::held::{Held, raised};
 use super::linking::{Linking, Unlinked};
 use super::outline::{Marks, Prepared, named};
 use super::parcel::{Documents, One, Stored as Settled};
@@ -86,6 +87,7 @@ impl Job<'_> {
                 state.settled += 1;
                 if let Found::Fresh(prepared) = self.prepare(file, request, &mut state.report)? {
                     state.report.count(1 + prepared.chunks.len(), prepared.older.is_some());
+                    state.report.hold(&file.path, &prepared.held);
                 }
             }
         } else {
@@ -159,7 +161,7 @@ impl Job<'_> {
                     }
                     Found::Fresh(prepared) => prepared,
                 };
-            let (one, batch) = self.batch(*prepared, at, request);
+            let (one, batch) = self.batch(*prepared, (at, &file.path), request);
             if !pending.fits(&one, &batch) {
                 self.give(inflow, std::mem::take(&mut pending), state, request)?;
             }
@@ -189,7 +191,7 @@ impl Job<'_> {
     }
 
     /// A document as it is stored. What of it was embedded before, with the same model, stays.
-    fn batch(&self, one: Prepared, file: usize, request: &Request) -> (One, Batch) {
+    fn batch(&self, one: Prepared, (file, path): (usize, &str), request: &Request) -> (One, Batch) {
         let marks = Marks { by: &request.by, via: request.via };
         let model = self.encoders.view().embedder.model();
         let (mut batch, document) = one.batch(&mut || self.store().new_item_id(), model, marks);
@@ -201,6 +203,9 @@ impl Job<'_> {
             bytes: one.bytes,
             has_links: !one.document.links.is_empty(),
             uri: one.uri,
+            path: path.to_owned(),
+            raised: raised(&batch, one.sensitivity),
+            held: one.held,
             sources: batch.sources.len(),
             items: batch.items.len(),
             edges: batch.edges.len(),
@@ -253,7 +258,7 @@ impl Job<'_> {
         let stored = stored(&snapshot, &uri)?;
         if let Some(stored) = &stored
             && stored.sha256 == sha256
-            && request.sensitivity.is_none_or(|wanted| wanted == stored.sensitivity)
+            && request.sensitivity.is_none_or(|wanted| wanted == stored.asked)
         {
             report.unchanged += 1;
             return Ok(Found::Unchanged);
@@ -266,10 +271,11 @@ impl Job<'_> {
                 return Ok(Found::PassedOver);
             }
         };
-        let sensitivity = request.sensitivity.or(stored.as_ref().map(|stored| stored.sensitivity));
+        let sensitivity = request.sensitivity.or(stored.as_ref().map(|stored| stored.asked));
         let older = stored.map(|stored| stored.older(&snapshot)).transpose()?;
         let chunks = chunk(&document);
         Ok(Found::Fresh(Box::new(Prepared {
+            held: Held::of(&document.text, &chunks, opened.relative()),
             relative: opened.relative().to_owned(),
             root: opened.root().to_owned(),
             uri,
@@ -401,7 +407,7 @@ impl Job<'_> {
         report.job = Some(id);
         let mut told = report.to_json();
         told["paths"] = json!(request.paths);
-        for list in ["skipped", "errors"] {
+        for list in ["skipped", "errors", "secrets"] {
             if let Some(rows) = told[list].as_array_mut() {
                 rows.truncate(RECORDED_MAX);
             }
@@ -458,6 +464,8 @@ impl State {
                 continue;
             }
             self.report.count(one.items, one.is_changed);
+            self.report.hold(&one.path, &one.held);
+            self.report.raised.extend(one.raised);
             self.report.documents.push(one.document);
             if one.has_links || one.is_changed {
                 self.unlinked.push((one.file, one.is_changed));

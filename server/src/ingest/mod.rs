@@ -3,11 +3,12 @@
 //! Owns the walk (`walk`), the path policy (`roots`, `beneath`), the readers (`read`), the cutting
 //! into chunks (`chunk`, `pieces`) and the guessing of link targets (`links`). Knows file
 //! descriptors and bytes; must not know the engine, HTTP or the tools, except for `job`,
-//! `linking`, `outline`, `parcel`, `report` and `stored`, which store what the others read: all but these
+//! `held`, `linking`, `outline`, `parcel`, `report` and `stored`, which store what the others read: all but these
 //! are pure functions of their bytes.
 
 mod beneath;
 pub mod chunk;
+mod held;
 pub mod job;
 mod linking;
 pub mod links;
@@ -21,6 +22,7 @@ mod stored;
 pub mod uri;
 pub mod walk;
 
+pub use held::Held;
 pub use job::{BrokenOff, Job, Report, Request};
 pub use roots::Roots;
 pub use stored::document_of;

@@ -11,11 +11,15 @@ use half::f16;
 use serde_json::json;
 
 use super::chunk::{Chunk, headings};
+use super::held::Held;
 use super::read::Document;
 use crate::names;
+use crate::secrets;
 
 /// Characters of a document's own text: its fields and headings.
 const OUTLINE_CHARS_MAX: usize = 2_000;
+/// The attribute of a document that says how sensitive it was to be, where a secret raised it.
+pub(super) const ASKED: &str = "sensitivity_asked";
 /// Strength of the edge from a chunk to its document.
 const PART_OF_WEIGHT: f32 = 0.5;
 
@@ -37,6 +41,8 @@ pub(super) struct Prepared {
     pub(super) older: Option<Older>,
     /// How carefully its items are to be shown.
     pub(super) sensitivity: Sensitivity,
+    /// Secrets in it.
+    pub(super) held: Held,
 }
 
 /// The stored version that a document replaces.
@@ -161,8 +167,9 @@ impl Prepared {
         let mut batch = Batch { sources: vec![self.source(source, marks)], ..Batch::default() };
         batch.items.push(self.document_item(document, source, marks));
         let named = self.chunks.iter().zip(&self.named).zip(self.known_embeddings(model));
-        for (((chunk, (title, _)), known), replaced) in named.zip(replaced) {
+        for (at, (((chunk, (title, _)), known), replaced)) in named.zip(replaced).enumerate() {
             let mut item = self.chunk_item(chunk, title.clone(), (document, source), marks);
+            item.sensitivity = self.held.raise(at, title, self.sensitivity);
             item.embedding = known.unwrap_or_default().to_vec();
             let id = ids();
             batch.edges.push(part_of(id, document, source, marks));
@@ -191,18 +198,28 @@ impl Prepared {
     fn document_item(&self, id: ItemId, source: SourceId, marks: Marks<'_>) -> ItemDraft {
         let lines = self.chunks.last().map_or(0, |chunk| chunk.line_end);
         let (headings, is_cut) = headings(&self.document);
-        let attributes = json!({
+        let mut attributes = json!({
             "path": self.relative, "root": self.root, "format": self.document.format.name(),
             "bytes": self.bytes, "chunks": self.chunks.len(),
             "version": self.older.as_ref().map_or(1, |older| older.version + 1),
             "notes": self.document.notes, "headings": headings,
             "headings_cut": is_cut.then_some(true),
         });
+        let (title, text) = (self.title(), self.outline());
+        let told = [&*title, &text, &attributes.to_string()].map(secrets::first);
+        let sensitivity = match told.iter().flatten().next() {
+            Some(_) => self.sensitivity.max(secrets::SENSITIVITY),
+            None => self.sensitivity,
+        };
+        if sensitivity > self.sensitivity {
+            attributes[ASKED] = self.sensitivity.name().into();
+        }
         ItemDraft {
             id: Some(id),
             kind: "document".to_owned(),
-            title: self.title(),
-            text: self.outline(),
+            title,
+            text,
+            sensitivity,
             attributes: attributes.to_string(),
             supersedes: self.older.iter().map(|older| older.document).collect(),
             span: (lines > 0).then_some(Span {

@@ -5,6 +5,7 @@
 
 use engine::{Batch, ItemId, Unwritten, WriteError};
 
+use super::held::Held;
 use crate::encoders::Encoders;
 use crate::inflow::{PARCEL_TEXTS_MAX, Parcel};
 
@@ -37,6 +38,11 @@ pub(super) struct One {
     pub(super) uri: String,
     /// Whether it holds links.
     pub(super) has_links: bool,
+    /// Its file, as paths are given.
+    pub(super) path: String,
+    /// Secrets in it, and which of its items they raised.
+    pub(super) held: Held,
+    pub(super) raised: Vec<ItemId>,
     /// Items of it: itself and its chunks.
     pub(super) items: usize,
     /// Sources and edges of it.

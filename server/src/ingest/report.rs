@@ -1,11 +1,14 @@
 //! What one ingest did, or why it did not.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use engine::{Damage, ItemId, SearchError, WriteError};
 use serde_json::{Value, json};
 
+use super::held::Held;
 use crate::names;
+use crate::secrets::{self, Kind};
 
 /// Skipped files and errors that a report lists; the rest is counted.
 const LISTED_MAX: usize = 100;
@@ -35,6 +38,14 @@ pub struct Report {
     pub errors: Vec<(String, String)>,
     /// How many there were in all.
     pub errors_count: u64,
+    /// Secrets in what was stored: file, line, kind.
+    pub secrets: Vec<(String, u32, Kind)>,
+    /// How many there were in all.
+    pub secrets_count: u64,
+    /// Their kinds.
+    pub secret_kinds: BTreeSet<Kind>,
+    /// Items that are more sensitive than was asked for, since they hold one.
+    pub raised: Vec<ItemId>,
     /// Whether the job ended early.
     pub cancelled: bool,
     /// Documents written.
@@ -48,6 +59,11 @@ impl Report {
             let rows = pairs.iter().map(|(path, why)| json!({"path": path, "reason": why}));
             Value::Array(rows.collect())
         };
+        let secrets: Value = self
+            .secrets
+            .iter()
+            .map(|(path, line, kind)| json!({"path": path, "line": line, "kind": kind.name()}))
+            .collect();
         json!({
             "job_id": self.job.map(|id| names::item("job", id)),
             "files": self.files, "items": self.items, "embedded": self.embedded,
@@ -55,9 +71,11 @@ impl Report {
             "superseded": self.superseded, "links": self.links,
             "skipped": listed(&self.skipped), "skipped_count": self.skipped_count,
             "errors": listed(&self.errors), "errors_count": self.errors_count,
+            "secrets": secrets, "secrets_count": self.secrets_count,
             "cancelled": self.cancelled,
             "truncated": self.skipped_count > self.skipped.len() as u64
-                || self.errors_count > self.errors.len() as u64,
+                || self.errors_count > self.errors.len() as u64
+                || self.secrets_count > self.secrets.len() as u64,
         })
     }
 
@@ -67,17 +85,27 @@ impl Report {
         self.superseded += u64::from(supersedes);
     }
 
+    /// Notes the secrets of a document. One in its path is not repeated.
+    pub(super) fn hold(&mut self, path: &str, held: &Held) {
+        self.secrets_count += held.count;
+        self.secret_kinds.extend(&held.kinds);
+        let room = LISTED_MAX.saturating_sub(self.secrets.len());
+        let path = secrets::masked(path);
+        let listed = held.listed.iter().take(room);
+        self.secrets.extend(listed.map(|&(line, kind)| (path.clone(), line, kind)));
+    }
+
     pub(super) fn skip(&mut self, path: String, why: String) {
         self.skipped_count += 1;
         if self.skipped.len() < LISTED_MAX {
-            self.skipped.push((path, why));
+            self.skipped.push((secrets::masked(&path), why));
         }
     }
 
     pub(super) fn fail(&mut self, path: String, why: String) {
         self.errors_count += 1;
         if self.errors.len() < LISTED_MAX {
-            self.errors.push((path, why));
+            self.errors.push((secrets::masked(&path), why));
         }
     }
 }

@@ -4,8 +4,10 @@
 
 use engine::{Damage, ItemId, Sensitivity, Snapshot, SourceId, Status};
 
+use serde_json::Value;
+
 use super::linking::Piece;
-use super::outline::Older;
+use super::outline::{ASKED, Older};
 
 /// The version of a file that stands now.
 pub(super) struct Stored {
@@ -13,7 +15,8 @@ pub(super) struct Stored {
     source: SourceId,
     version: u64,
     pub(super) document: ItemId,
-    pub(super) sensitivity: Sensitivity,
+    /// What was asked for: a secret in its title may have raised it beyond that.
+    pub(super) asked: Sensitivity,
 }
 
 /// Looks at the newest version only; one whose document is tombstoned is not stored.
@@ -29,12 +32,18 @@ pub(super) fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, D
                 source: newest.id,
                 version,
                 document: item.id,
-                sensitivity: item.sensitivity,
+                asked: asked(item.attributes).unwrap_or(item.sensitivity),
             };
             return Ok((snapshot.status(place)? != Status::Tombstoned).then_some(stored));
         }
     }
     Ok(None)
+}
+
+/// What was asked for, where something else is stored.
+fn asked(attributes: &str) -> Option<Sensitivity> {
+    let attributes: Value = serde_json::from_str(attributes).ok()?;
+    Sensitivity::of_name(attributes[ASKED].as_str()?)
 }
 
 /// The documents of so many versions before the newest one, the latest first; none that are

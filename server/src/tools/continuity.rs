@@ -15,7 +15,7 @@ use engine::{ItemDraft, ItemId, ItemView, Place, Sensitivity, Snapshot, Status};
 use serde_json::{Map, Value};
 
 use super::args::Id;
-use super::reading::find;
+use super::reading::{find, written};
 use super::recall::grounding_token;
 use super::writing::kept_id;
 use super::{Answer, Context, Family, ToolError, touched};
@@ -101,7 +101,7 @@ fn stored(
     kept: &Value,
     answer: &mut Answer,
 ) -> Result<Value, ToolError> {
-    let (place, item) = find(context, snapshot, "idempotency_key", kept_id(kept)?)?;
+    let (place, item) = written(snapshot, "idempotency_key", kept_id(kept)?)?;
     let verdict = context.judge(&item, Action::Read).0;
     answer.touched.push(touched(effect_of(verdict), item.id));
     let mut shown = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use engine::ledger::{Decision, Effect, Outcome};
+use engine::ledger::{Decision, Effect, Outcome, Touched};
 use serde_json::Value;
 
 use super::{Answer, BY_SCOPE, Context, ToolError, touched};
@@ -161,6 +161,24 @@ fn caught(
     done.unwrap_or(Err(ToolError::Panicked))
 }
 
+/// What became of items, sensitivity events first, and the rule that raised any.
+fn became(outcome: &mut Result<Answer, ToolError>) -> (Vec<Touched>, Option<String>) {
+    match outcome {
+        Ok(answer) => {
+            let has_raised = answer.touched.iter().any(|one| one.effect == Effect::Raised);
+            let rule = has_raised.then(|| answer.rule.clone());
+            (std::mem::take(&mut answer.touched), rule)
+        }
+        Err(ToolError::BrokenOff { written, raised, .. }) => {
+            let (raised, rule) = raised.take().map(|raised| *raised).unzip();
+            let raised = raised.into_iter().flatten().map(|id| touched(Effect::Raised, id));
+            let written = written.iter().map(|&id| touched(Effect::Written, id));
+            (raised.chain(written).collect(), rule)
+        }
+        Err(_) => (Vec::new(), None),
+    }
+}
+
 /// Does `work`, leaves its entry in the ledger, and gives the answer with its receipt. No entry,
 /// no answer; a refusal has one too, and so has work that panics. A call counts once it is answered, or has written
 /// something. `at_once` waits until the entry is on disk.
@@ -181,13 +199,7 @@ pub fn governed(
         Err(error) => (Err(error), None),
     };
     // What became of items is recorded whether or not the answer is still given.
-    let touched_items = match &mut outcome {
-        Ok(answer) => std::mem::take(&mut answer.touched),
-        Err(ToolError::BrokenOff { written, .. }) => {
-            written.iter().map(|&id| touched(Effect::Written, id)).collect()
-        }
-        Err(_) => Vec::new(),
-    };
+    let (touched_items, raised_by) = became(&mut outcome);
     if let Err(ToolError::BrokenOff { error, .. }) = outcome {
         outcome = Err(*error);
     }
@@ -232,6 +244,9 @@ pub fn governed(
                 _ => {}
             }
         }
+    }
+    if let Some(rule) = raised_by.filter(|_| trace.decision == Decision::Allow) {
+        trace.rule = rule;
     }
     trace.outcome = ended.unwrap_or(trace.outcome);
     let began = Instant::now();

@@ -39,11 +39,12 @@ pub(crate) use idempotency::KIND as ANSWER_KIND;
 pub use profile::Profile;
 pub(crate) use records::OWN_KINDS;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::ledger::{Decision, Effect, Outcome, Touched};
+use engine::ledger::{Decision, Effect, Outcome, RULE_BYTES_MAX, Touched};
 use engine::{
     Damage, Hidden, ItemId, ItemView, Micros, Remedy, SearchError, Sensitivity, Snapshot, Stop,
     WriteError,
@@ -56,6 +57,7 @@ use crate::govern::{Action, Verdict, What};
 use crate::names;
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
+use crate::secrets::Kind;
 use crate::tenants::Closed;
 use crate::workspace::Workspace;
 
@@ -285,11 +287,41 @@ impl Answer {
         Self { structured, text, touched: Vec::new(), decision: Decision::Allow, rule }
     }
 
+    /// Notes items that secrets of these kinds raised: the call's rule names them. Before [`Self::touching`], since
+    /// sensitivity events come first.
+    pub fn raising(
+        mut self,
+        items: impl IntoIterator<Item = ItemId>,
+        kinds: &BTreeSet<Kind>,
+    ) -> Self {
+        let before = self.touched.len();
+        self = self.touching(Effect::Raised, items);
+        if self.touched.len() > before {
+            self.touched.rotate_left(before);
+            self.rule = raised_by(kinds);
+        }
+        self
+    }
+
     /// Notes items that were read or written.
     pub fn touching(mut self, effect: Effect, items: impl IntoIterator<Item = ItemId>) -> Self {
         self.touched.extend(items.into_iter().map(|id| touched(effect, id)));
         self
     }
+}
+
+/// The name of the rule by which secrets of these kinds raise what holds them; as many kinds as a rule's name has
+/// room for.
+fn raised_by(kinds: &BTreeSet<Kind>) -> String {
+    let mut rule = String::from("secrets/");
+    for (at, kind) in kinds.iter().enumerate() {
+        if rule.len() + 1 + kind.name().len() > RULE_BYTES_MAX {
+            break;
+        }
+        rule.push_str(if at > 0 { "+" } else { "" });
+        rule.push_str(kind.name());
+    }
+    rule
 }
 
 /// An item in a ledger entry.
@@ -353,6 +385,8 @@ pub enum ToolError {
         error: Box<ToolError>,
         /// Items that it had written.
         written: Vec<ItemId>,
+        /// Those that secrets raised, and the rule that names these.
+        raised: Option<Box<(Vec<ItemId>, String)>>,
     },
     /// The work panicked: a fault of ours.
     Panicked,
@@ -421,7 +455,17 @@ impl ToolError {
                 "; {items} items of {files} files were stored before, and stay"
             ));
         }
-        Self::BrokenOff { error: Box::new(self), written: documents }
+        Self::BrokenOff { error: Box::new(self), written: documents, raised: None }
+    }
+
+    /// The same of items that secrets of these kinds raised, where it had stored any.
+    pub(crate) fn raising(mut self, items: Vec<ItemId>, kinds: &BTreeSet<Kind>) -> Self {
+        if let Self::BrokenOff { raised, .. } = &mut self
+            && !items.is_empty()
+        {
+            *raised = Some(Box::new((items, raised_by(kinds))));
+        }
+        self
     }
 
     /// Whether only the operator can mend it.

@@ -285,7 +285,7 @@ fn moved(context: &Context<'_>, version: &Record<'_>) -> Value {
 
 /// The answer about an attempt that was written.
 fn written(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
-    let (place, _) = super::reading::find(context, snapshot, "attempt_id", kept_id(&kept["id"])?)?;
+    let (place, _) = super::reading::written(snapshot, "attempt_id", kept_id(&kept["id"])?)?;
     let mut answer = Answer::plain(Value::Null, String::new());
     let (attempt, line) = shown(context, snapshot, place, &mut answer)?;
     answer.text = line;

@@ -3,6 +3,7 @@
 //! Owns what all tools that write have in common: policy on what is written and replaced, provenance, embeddings,
 //! the key. Knows no kinds.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::ledger::Effect;
@@ -10,21 +11,31 @@ use engine::{
     Batch, Direction, EdgeDraft, EdgeFilter, EdgeId, ItemDraft, ItemId, ItemView, Micros, Snapshot,
     SourceDraft, SourceId, TombstoneDraft, WriteError,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::args::Text;
 use super::idempotency::Keyed;
 use super::records::{CORRECTION, CORRECTS};
+use super::results::{Kind, Output, sometimes};
 use super::{Answer, Context, ToolError};
 use crate::encoders::View;
 use crate::govern::{Action, Verdict};
 use crate::names;
+use crate::secrets::{self, Kind as Secret};
 
 /// Characters of a title made from a text's first line.
 const TITLE_CHARS: usize = 80;
 const TEXT: &str = "text";
 /// Corrections that go with the item that they put right.
 const CORRECTIONS_MAX: usize = 16;
+/// Secrets that one call tells of; each kind of secret in each field is told once.
+const SECRETS_MAX: usize = 16;
+/// Under this name it is told, and kept for a repeat, which secrets were found.
+const SECRETS: &str = "secrets";
+
+/// The field that tells of them.
+pub(super) const SECRETS_FOUND: Output = sometimes(SECRETS, Kind::List)
+    .says("Each {field, line, kind}: what holds them is restricted now.");
 
 /// The key of a call, as every tool that writes takes it.
 pub(super) type Key = Option<Text<1, 128>>;
@@ -42,6 +53,19 @@ pub(super) struct Writing<'c> {
     /// When all of it is recorded.
     now: Micros,
     batch: Batch,
+    found: Found,
+}
+
+/// Secrets in what is written.
+#[derive(Default)]
+struct Found {
+    /// Field, line and kind of the first ones.
+    listed: BTreeSet<(&'static str, u32, Secret)>,
+    kinds: BTreeSet<Secret>,
+    /// Items that they raised.
+    raised: Vec<ItemId>,
+    /// Sources that hold one: what is said to come from there is raised.
+    sources: Vec<SourceId>,
 }
 
 /// What became of a batch.
@@ -62,7 +86,15 @@ impl<'c> Writing<'c> {
     ) -> Self {
         let keyed = key.as_ref().map(|key| Keyed::of(tool, &key.0, raw));
         let now = context.parts.clock.now();
-        Self { context, tool, keyed, view: context.view(), now, batch: Batch::default() }
+        Self {
+            context,
+            tool,
+            keyed,
+            view: context.view(),
+            now,
+            batch: Batch::default(),
+            found: Found::default(),
+        }
     }
 
     /// When all of it is recorded.
@@ -91,7 +123,8 @@ impl<'c> Writing<'c> {
     }
 
     /// Adds an item, with its provenance; its text is embedded with the batch unless it has an embedding, or is not
-    /// to be found by searches. Policy is asked whether it may be written, and whatever it supersedes replaced.
+    /// to be found by searches. Policy is asked whether it may be written as sensitive as it is given, and whatever it
+    /// supersedes replaced; a secret in it raises it beyond that.
     ///
     /// # Errors
     /// Policy does not allow it: of the new item that names `text`.
@@ -110,6 +143,10 @@ impl<'c> Writing<'c> {
         }
         if item.title.is_empty() {
             item.title = first_line(&item.text);
+        }
+        if self.found.in_item(&item) && item.sensitivity < secrets::SENSITIVITY {
+            item.sensitivity = secrets::SENSITIVITY;
+            self.found.raised.push(id);
         }
         self.batch.items.push(item);
         Ok(id)
@@ -144,6 +181,10 @@ impl<'c> Writing<'c> {
         source.recorded_by.clone_from(&self.context.caller.principal);
         source.via = self.tool.to_owned();
         source.recorded_at = Some(self.now);
+        let told = [("source", &*source.uri), ("source", &*source.title)];
+        if self.found.look(told) {
+            self.found.sources.push(id);
+        }
         self.batch.sources.push(source);
         id
     }
@@ -193,6 +234,8 @@ impl<'c> Writing<'c> {
     /// The store refuses it, or takes no writes.
     pub(super) fn commit(mut self, kept: &Value, tell: Tell<'_>) -> Result<Committed, ToolError> {
         let (context, encoders) = (self.context, &self.context.workspace.encoders);
+        let kept = &self.found.kept(kept);
+        let found = std::mem::take(&mut self.found);
         if let Some(keyed) = &self.keyed {
             self.batch.items.push(keyed.remember(context, self.tool, kept));
         }
@@ -206,6 +249,7 @@ impl<'c> Writing<'c> {
         match encoders.write(batch) {
             Ok(_) => {
                 let answer = tell(&encoders.store().snapshot(), kept)?;
+                let answer = answer.raising(found.raised, &found.kinds);
                 Ok(Committed::Stored(answer.touching(Effect::Written, items)))
             }
             // Another call with the same key, or of the same record, came first. With the key, its answer is the
@@ -218,6 +262,77 @@ impl<'c> Writing<'c> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+impl Found {
+    /// Looks through all that an item says.
+    fn in_item(&mut self, item: &ItemDraft) -> bool {
+        let said =
+            [("text", &*item.text), ("title", &item.title), ("attributes", &item.attributes)];
+        let tags = item.tags.iter().map(|tag| ("tags", tag.as_str()));
+        let named = item.reference.iter().map(|name| ("ref", name.as_str()));
+        let mut is_held = self.look(said.into_iter().chain(tags).chain(named));
+        // Behind `\n`, as JSON writes it, no word begins.
+        if item.attributes.contains('\\') {
+            let attributes: Value = serde_json::from_str(&item.attributes).unwrap_or_default();
+            is_held |= self.in_value(&attributes);
+        }
+        is_held || item.source.is_some_and(|source| self.sources.contains(&source))
+    }
+
+    /// The same of the texts in a value, which is no deeper than JSON is read.
+    fn in_value(&mut self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.look([("attributes", text.as_str())]),
+            Value::Array(list) => list.iter().fold(false, |is, one| is | self.in_value(one)),
+            Value::Object(fields) => fields.values().fold(false, |is, one| is | self.in_value(one)),
+            _ => false,
+        }
+    }
+
+    /// Whether one of the texts holds a secret.
+    fn look<'t>(&mut self, told: impl IntoIterator<Item = (&'static str, &'t str)>) -> bool {
+        let mut is_held = false;
+        for (field, text) in told {
+            secrets::each(text, |secret| {
+                is_held = true;
+                // A title is the first line of a text, attributes repeat it.
+                let is_new = self.kinds.insert(secret.kind)
+                    || !self.listed.iter().any(|(_, _, kind)| *kind == secret.kind);
+                if (is_new || field == TEXT) && self.listed.len() < SECRETS_MAX {
+                    self.listed.insert((field, secret.line, secret.kind));
+                }
+            });
+        }
+        is_held
+    }
+
+    /// What is kept for a repeat: where secrets were, too, and never what they are.
+    fn kept(&self, kept: &Value) -> Value {
+        let mut kept = kept.clone();
+        if let (false, Some(kept)) = (self.listed.is_empty(), kept.as_object_mut()) {
+            let rows = self.listed.iter();
+            let rows = rows.map(
+                |(field, line, kind)| json!({"field": field, "line": line, "kind": kind.name()}),
+            );
+            kept.insert(SECRETS.to_owned(), rows.collect());
+        }
+        kept
+    }
+}
+
+/// Tells of the secrets that were found in what an answer is about, where there are any.
+pub(super) fn tell_secrets(answer: &mut Answer, kept: &Value) {
+    let Some(rows) = kept[SECRETS].as_array() else { return };
+    for row in rows {
+        let word = |name: &str| row[name].as_str().unwrap_or_default();
+        let (field, kind) = (word("field"), word("kind"));
+        answer.text.push_str(&format!(
+            "\nHolds a secret ({field}, line {}: {kind}); it is restricted.",
+            row["line"]
+        ));
+    }
+    answer.structured[SECRETS] = kept[SECRETS].clone();
 }
 
 /// The items that a batch writes for its caller, and those that it hides.

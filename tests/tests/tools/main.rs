@@ -12,6 +12,7 @@ mod graph;
 mod items;
 mod page;
 mod rows;
+mod secrets;
 mod tenant;
 mod verify;
 mod work;

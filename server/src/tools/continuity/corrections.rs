@@ -10,7 +10,7 @@ use crate::tools::reading::find;
 use crate::tools::records::{CORRECTION, CORRECTS, OWN_KINDS};
 use crate::tools::results::{Kind, always, sometimes};
 use crate::tools::work::fields;
-use crate::tools::writing::{Key, Tell, Writing, may_change};
+use crate::tools::writing::{Key, SECRETS_FOUND, Tell, Writing, may_change, tell_secrets};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 const NAME: &str = "record_operator_correction_tool";
@@ -37,6 +37,7 @@ pub(super) const RECORD: Tool = Tool {
             .says("The fields of an item, `attributes` (wrong, reason, about), `grounding_token`."),
         sometimes("item", Kind::Object)
             .says("What stands in place of the item that was wrong, in the same form."),
+        SECRETS_FOUND,
     ],
     scope: Some(Scope::MemoryWrite),
     change: Change::Adds,
@@ -161,5 +162,6 @@ fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answ
         answer.text.push_str(&format!("\nIt stands in {} now.", said(&item).0));
         answer.structured["item"] = item;
     }
+    tell_secrets(&mut answer, kept);
     Ok(answer)
 }

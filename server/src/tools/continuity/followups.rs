@@ -16,7 +16,7 @@ use crate::names;
 use crate::recall::show;
 use crate::tools::args::{Argument, Id, Shown, Text, Time, Zone, args};
 use crate::tools::paging::{Cursor, Paging, ROWS_MAX, Row, not_ours};
-use crate::tools::reading::find;
+use crate::tools::reading::written;
 use crate::tools::records::{self, FOLLOWUP, Recency, Record, draft};
 use crate::tools::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes, without_nulls,
@@ -304,7 +304,7 @@ fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answ
     let mut answer = Answer::plain(json!({}), String::new());
     for (from, field) in [("id", "followup"), ("next", "next")] {
         let Some(id) = kept.get(from) else { continue };
-        let (place, _) = find(context, snapshot, "idempotency_key", kept_id(id)?)?;
+        let (place, _) = written(snapshot, "idempotency_key", kept_id(id)?)?;
         let (shown, line) = shown(context, snapshot, place, &mut answer)?;
         answer.text.push_str(&line);
         answer.structured[field] = shown;

@@ -44,8 +44,11 @@ pub(super) const ROW: Tool = Tool {
         always("skipped_count", Kind::Integer).says("How many."),
         always("errors", Kind::List).says("Each {path, why}: what could not be read."),
         always("errors_count", Kind::Integer).says("How many."),
+        always("secrets", Kind::List)
+            .says("Each {path, line, kind}: what held it is restricted now."),
+        always("secrets_count", Kind::Integer).says("How many."),
         always("cancelled", Kind::Flag).says("Whether it was called off."),
-        always("truncated", Kind::Flag).says("Whether skipped or errors name only some."),
+        always("truncated", Kind::Flag).says("Whether skipped, errors or secrets name only some."),
         always("dry_run", Kind::Flag).says("Whether nothing was stored."),
     ],
     scope: Some(Scope::IngestWrite),
@@ -79,6 +82,7 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     let mut structured = without_nulls(report.to_json()); // a dry run is no job
     structured["dry_run"] = request.dry_run.into();
     let answer = Answer::plain(structured, readable(&report, request.dry_run));
+    let answer = answer.raising(report.raised, &report.secret_kinds);
     Ok(answer.touching(Effect::Written, report.documents))
 }
 
@@ -118,7 +122,8 @@ pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Re
             JobError::Damaged(damage) => damage.into(),
             JobError::Interrupted => ToolError::Cancelled,
         };
-        error.after(report.items, report.documents)
+        let error = error.after(report.items, report.documents);
+        error.raising(report.raised, &report.secret_kinds)
     })
 }
 
@@ -136,6 +141,12 @@ pub fn readable(report: &Report, dry_run: bool) -> String {
         report.skipped_count,
         report.errors_count,
     );
+    if report.secrets_count > 0 {
+        text.push_str(&format!(", {} secrets", report.secrets_count));
+    }
+    for (path, line, kind) in &report.secrets {
+        text.push_str(&format!("\nsecret: {path}:{line}: {}", kind.name()));
+    }
     for (path, why) in &report.errors {
         text.push_str(&format!("\nerror: {path}: {why}"));
     }

@@ -12,7 +12,9 @@ use crate::tools::args::{Id, List, SourceGiven, Text, Time, args};
 use crate::tools::reading::{find, written};
 use crate::tools::records::OWN_KINDS;
 use crate::tools::results::{Kind, always};
-use crate::tools::writing::{Key, Tell, Writing, first_line, kept_id, may_change};
+use crate::tools::writing::{
+    Key, SECRETS_FOUND, Tell, Writing, first_line, kept_id, may_change, tell_secrets,
+};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 const REMEMBER: &str = "brain_remember";
@@ -50,6 +52,7 @@ pub(super) const ROW: Tool = Tool {
         always("item", Kind::Object).says("As recall shows it."),
         always("possible_duplicates", Kind::List)
             .says("Current items that say nearly the same: {id, title, score}."),
+        SECRETS_FOUND,
     ],
     scope: Some(Scope::MemoryWrite),
     change: Change::Adds,
@@ -98,7 +101,9 @@ fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<An
         ));
     }
     let structured = json!({"item": item, "possible_duplicates": kept["possible_duplicates"]});
-    Ok(Answer::plain(structured, text))
+    let mut answer = Answer::plain(structured, text);
+    tell_secrets(&mut answer, kept);
+    Ok(answer)
 }
 
 /// Kinds that the service keeps its own records under.

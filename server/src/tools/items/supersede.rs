@@ -8,10 +8,12 @@ use crate::govern::Action;
 use crate::names;
 use crate::recall::show::{self, OWN_REFS};
 use crate::tools::args::{Id, Text, args};
-use crate::tools::reading::find;
+use crate::tools::reading::{find, written};
 use crate::tools::records::OWN_KINDS;
 use crate::tools::results::{Kind, TRUNCATED, always};
-use crate::tools::writing::{Key, Tell, Writing, first_line, kept_id, may_change};
+use crate::tools::writing::{
+    Key, SECRETS_FOUND, Tell, Writing, first_line, kept_id, may_change, tell_secrets,
+};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 const SUPERSEDE: &str = "supersede_item_tool";
@@ -40,6 +42,7 @@ pub(super) const ROW: Tool = Tool {
         always("item", Kind::Object).says("The new version, as recall gives it."),
         always("chain", Kind::List).says(CHAIN),
         TRUNCATED,
+        SECRETS_FOUND,
     ],
     scope: Some(Scope::MemoryWrite),
     change: Change::Adds,
@@ -133,12 +136,14 @@ fn next(old: &ItemView<'_>, wanted: Supersede) -> ItemDraft {
 /// The answer about a version that was written.
 fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
     let id = kept_id(&kept["id"])?;
-    let (place, item) = find(context, snapshot, "idempotency_key", id)?;
+    let (place, item) = written(snapshot, "idempotency_key", id)?;
     let verdict = context.judge(&item, Action::Read).0;
     let shown = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
     let chain = Versions::of(context, snapshot, id)?;
     let title = show::title(&item, verdict);
     let text = format!("{} says it now: {title}\n{}", names::of_item(&item), chain.in_words());
     let structured = json!({"item": shown, "chain": chain.rows, "truncated": chain.truncated});
-    Ok(Answer::plain(structured, text))
+    let mut answer = Answer::plain(structured, text);
+    tell_secrets(&mut answer, kept);
+    Ok(answer)
 }

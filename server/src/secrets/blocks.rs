@@ -1,0 +1,65 @@
+//! Private key blocks: PEM (PKCS, OpenSSH) and PGP.
+
+use super::{Hit, Kind};
+
+const BEGIN: &str = "BEGIN ";
+const KEY: &str = "PRIVATE KEY";
+/// Characters of the words between `BEGIN` and the dashes.
+const LABEL_BYTES_MAX: usize = 64;
+/// Characters of base64 without which it is talk of a key and no key: 16 bytes less than the smallest, an Ed25519
+/// key in PKCS #8, has.
+const BODY_CHARS_MIN: usize = 48;
+/// Bytes of a block, at most; an RSA key of 16,384 bits has 13 KiB.
+const BLOCK_BYTES_MAX: usize = 32 << 10;
+
+/// The block whose first dashes end at `at`.
+pub(super) fn at(text: &str, at: usize) -> Option<Hit> {
+    let rest = text[at..].strip_prefix(BEGIN)?;
+    let label_end = find(rest, "-----", LABEL_BYTES_MAX)?;
+    let label = &rest[..label_end];
+    if !label.contains(KEY) || label.contains('\n') {
+        return None;
+    }
+    let begins = at + BEGIN.len() + label_end + "-----".len();
+    // The next dashes end the body, be they those of `END` or of another `BEGIN`.
+    let body_end = begins
+        + find(&text[begins..], "-----", BLOCK_BYTES_MAX)
+            .unwrap_or_else(|| text[begins..].floor_char_boundary(BLOCK_BYTES_MAX));
+    let body = &text[begins..body_end];
+    is_key(body).then(|| (Kind::PrivateKey, at.saturating_sub("-----".len())..end(text, body_end)))
+}
+
+/// Where the block's last line ends, if that is there.
+fn end(text: &str, body_end: usize) -> usize {
+    let rest = &text[body_end..];
+    let Some(label) = rest.strip_prefix("-----END ") else { return body_end };
+    let label_end = find(label, "-----", LABEL_BYTES_MAX);
+    label_end.map_or(body_end, |end| body_end + "-----END ".len() + end + "-----".len())
+}
+
+/// Whether there is enough of a key between the lines. Line ends may be written as `\n`, as JSON has them.
+fn is_key(body: &str) -> bool {
+    let body = body.replace("\\n", "\n").replace("\\r", "");
+    let mut chars = 0;
+    let mut seen = [false; 128];
+    for line in body
+        .lines()
+        .map(|line| line.trim_matches([' ', '\t', '"', '\'', '+', ',', '#', '/', '*', '>', '|']))
+    {
+        // `Proc-Type: 4,ENCRYPTED`, `Version: ...`
+        let is_base64 =
+            line.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='));
+        if !is_base64 {
+            continue;
+        }
+        chars += line.len();
+        line.bytes().for_each(|byte| seen[usize::from(byte)] = true);
+    }
+    let distinct = seen.iter().filter(|&&is| is).count();
+    chars >= BODY_CHARS_MIN && distinct >= 20
+}
+
+/// Where `what` begins within so many bytes.
+fn find(text: &str, what: &str, bytes_max: usize) -> Option<usize> {
+    text[..text.floor_char_boundary(bytes_max + what.len())].find(what)
+}
