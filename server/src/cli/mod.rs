@@ -25,6 +25,7 @@ mod ledger;
 mod plan;
 mod policy;
 mod quota;
+mod read_pdf;
 mod recall;
 mod reembed;
 mod remote;
@@ -47,6 +48,7 @@ use engine::{Durability, SearchMode};
 
 use crate::app::{self, Encoding, Settings, StartError, Started};
 use crate::config::Config;
+use crate::ingest::read::SUBCOMMAND;
 use crate::limits::{
     BACKUP_ERASURES_EVERY, CALL_TIME_MAX, CONNECTIONS_MAX, PEER_CONNECTIONS_DEFAULT, SYNC_INTERVAL,
 };
@@ -151,6 +153,9 @@ enum Command {
     Grant(grant::GrantArgs),
     /// Say that the clock is right, where it was set back.
     Clock(clock::ClockArgs),
+    /// Turn the PDF on standard input into JSON, within bounds: what an ingest runs for each PDF.
+    #[command(name = SUBCOMMAND, hide = true)]
+    ReadPdf,
 }
 
 #[derive(Debug, Args)]
@@ -395,6 +400,7 @@ pub fn main() -> ExitCode {
         Command::Quota(args) => quota::run(&args),
         Command::Clock(args) => clock::run(&args),
         Command::Grant(args) => grant::run(&args),
+        Command::ReadPdf => return crate::ingest::read::read_pdf(),
     };
     let (why, code) = match done {
         Ok(()) => {
@@ -451,6 +457,7 @@ impl Common {
             search_mode: SearchMode::default(),
             config: Config::default(),
             public_url: None,
+            pdf: read_pdf::this_program(),
         })
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Prepared {
     pub(super) uri: String,
     pub(super) bytes: u64,
     pub(super) sha256: [u8; 32],
+    /// Of the words beside a picture, in hex.
+    pub(super) beside: Option<String>,
     pub(super) document: Document,
     pub(super) chunks: Vec<Chunk>,
     /// Title and hash of the text of each chunk: what tells chunks of two versions apart.
@@ -191,13 +193,16 @@ impl Prepared {
     fn document_item(&self, id: ItemId, source: SourceId, marks: Marks<'_>) -> ItemDraft {
         let lines = self.chunks.last().map_or(0, |chunk| chunk.line_end);
         let (headings, is_cut) = headings(&self.document);
-        let attributes = json!({
+        let mut attributes = json!({
             "path": self.relative, "root": self.root, "format": self.document.format.name(),
             "bytes": self.bytes, "chunks": self.chunks.len(),
             "version": self.older.as_ref().map_or(1, |older| older.version + 1),
             "notes": self.document.notes, "headings": headings,
             "headings_cut": is_cut.then_some(true),
         });
+        if let Some(beside) = &self.beside {
+            attributes["beside_sha256"] = beside.as_str().into();
+        }
         ItemDraft {
             id: Some(id),
             kind: "document".to_owned(),
