@@ -23,6 +23,7 @@ use crate::encoders::Encoders;
 use crate::govern::meter::{Blocks, Meter};
 use crate::govern::rate::{Buckets, Guesses};
 use crate::govern::{Audit, Rules, rules_file};
+use crate::ingest::read::PdfReader;
 use crate::log::Said;
 use crate::log::{self, Level, Value};
 use crate::mail::{MailQueue, MailSettings, Security, SmtpMailer};
@@ -56,6 +57,8 @@ pub struct Settings {
     pub config: Config,
     /// Where the hosted listener is reached from outside: an origin, without a slash behind it.
     pub public_url: Option<String>,
+    /// What reads PDFs: `recalld` itself, or nothing, when no PDF is read.
+    pub pdf: Option<PdfReader>,
 }
 
 impl Settings {
@@ -205,6 +208,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         rates: Buckets::new(began),
         strangers: Buckets::new(began),
         guesses: Guesses::new(began),
+        pdf: settings.pdf.clone(),
         encoding: settings.encoding,
         checker: credentials.checker(),
         said: Said::default(),

@@ -18,6 +18,7 @@ use crate::govern::meter::Meter;
 use crate::govern::plans::{OPERATOR, Plan};
 use crate::govern::rate::{Buckets, Guesses, Key, RetryAfter};
 use crate::govern::{Action, Judged, Rules, Verdict, What, Who, decide};
+use crate::ingest::read::PdfReader;
 use crate::log::Said;
 use crate::mail::MailQueue;
 use crate::metrics::Stages;
@@ -49,6 +50,8 @@ pub struct Parts {
     pub guesses: Guesses,
     /// Calls out of quotas.
     pub meter: Meter,
+    /// What reads PDFs, in a process of its own.
+    pub pdf: Option<PdfReader>,
     /// How texts become vectors, and how vectors are compared.
     pub encoding: Encoding,
     /// Who a credential belongs to.

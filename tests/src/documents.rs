@@ -143,7 +143,7 @@ pub fn write_all(folder: &Path) {
     write(folder, "src/lamp.py", LAMP_PY);
     write(folder, "stores.txt", STORES);
     write(folder, "weather.log", weather_log());
-    write(folder, "lamp.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
+    write(folder, "lamp.tif", b"II*\0\x08\0\0\0");
     write(folder, "clockwork.bin", [0u8, 159, 146, 150, 0, 1, 2, 3].repeat(64));
 }
 

@@ -27,6 +27,7 @@ pub fn settings(data: &Path, model: Option<PathBuf>, call_time_max: Duration) ->
         search_mode: engine::SearchMode::default(),
         config: server::config::Config::default(),
         public_url: None,
+        pdf: None,
     }
 }
 

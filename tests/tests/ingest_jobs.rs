@@ -196,7 +196,8 @@ impl Alone {
             by: "ada".to_owned(),
             via: "test",
         };
-        let job = Job { encoders: &self.encoders, roots: &self.roots, cancelled, progress };
+        let job =
+            Job { encoders: &self.encoders, roots: &self.roots, pdf: None, cancelled, progress };
         job.run(&request).unwrap()
     }
 

@@ -87,6 +87,7 @@ fn open(data: &Path) -> Result<std::sync::Arc<Parts>, Failure> {
         search_mode: SearchMode::Exact,
         config: server::config::Config::default(),
         public_url: None,
+        pdf: None,
     };
     Ok(app::start(&settings, &mut Silent)?.parts)
 }

@@ -133,6 +133,7 @@ fn prepared(args: &EvalArgs, dataset: &Dataset, data: &Path) -> Result<Started, 
         search_mode: SearchMode::Exact,
         config: crate::config::Config::default(),
         public_url: None,
+        pdf: None,
     };
     let started = app::start(&settings, &mut Bar::stderr(Unit::Bytes)).map_err(Failure::could)?;
     if !is_made {

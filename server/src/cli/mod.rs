@@ -30,6 +30,7 @@ mod ledger;
 mod plan;
 mod policy;
 mod quota;
+mod read_pdf;
 mod recall;
 mod reembed;
 mod remember;
@@ -54,6 +55,7 @@ use engine::{Durability, SearchMode};
 
 use crate::app::{self, Encoding, Settings, StartError, Started};
 use crate::config::Config;
+use crate::ingest::read::SUBCOMMAND;
 use crate::limits::{
     BACKUP_ERASURES_EVERY, CALL_TIME_MAX, CONNECTIONS_MAX, PEER_CONNECTIONS_DEFAULT, SYNC_INTERVAL,
 };
@@ -179,6 +181,9 @@ enum Command {
     Completions(describe::CompletionsArgs),
     /// Print a page of the manual, as `man` reads it.
     Man(describe::ManArgs),
+    /// Turn the PDF on standard input into JSON, within bounds: what an ingest runs for each PDF.
+    #[command(name = SUBCOMMAND, hide = true)]
+    ReadPdf,
 }
 
 #[derive(Debug, Args)]
@@ -439,6 +444,7 @@ pub fn main() -> ExitCode {
         Command::Config(args) => config::run(&args),
         Command::Completions(args) => describe::completions(&args),
         Command::Man(args) => describe::man(&args),
+        Command::ReadPdf => return crate::ingest::read::read_pdf(),
     };
     let (why, code) = match done {
         Ok(()) => {
@@ -495,6 +501,7 @@ impl Common {
             search_mode: SearchMode::default(),
             config: Config::default(),
             public_url: None,
+            pdf: read_pdf::this_program(),
         })
     }
 

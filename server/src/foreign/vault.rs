@@ -305,7 +305,6 @@ fn links_of(line: &str) -> Vec<Link> {
 }
 /// By what notes are called in links: path, path without ending, file name, title, permalink, aliases; letter case
 /// aside.
-/// By what notes are called in links: path, path without ending, file name, title, permalink, aliases; letter case aside.
 #[derive(Default)]
 struct Names {
     paths: HashMap<String, String>,

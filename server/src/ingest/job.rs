@@ -3,15 +3,18 @@
 //! A file is stored whole or not at all. Files whose content is as it was are left alone, so a job
 //! that was killed goes on where it ended; a changed file's new version supersedes its old one.
 
+use std::collections::HashSet;
+
 use engine::{Batch, ItemDraft, ItemId, Sensitivity, Snapshot, Store};
 use serde_json::json;
 
+use super::beside::{self, Words};
 use super::chunk::chunk;
 use super::held::{Held, raised};
 use super::linking::{Linking, Unlinked};
 use super::outline::{Marks, Prepared, named};
 use super::parcel::{Documents, One, Stored as Settled};
-use super::read::read_bytes;
+use super::read::{Aids, PdfReader, Unread, links_of, read_with};
 pub use super::report::{BrokenOff, JobError, Report};
 use super::roots::{Allowed, FILE_BYTES_MAX, Roots};
 use super::stored::{documents_before, stored};
@@ -57,6 +60,8 @@ pub struct Job<'a> {
     pub encoders: &'a Encoders,
     /// Where files may be read.
     pub roots: &'a Roots,
+    /// What reads PDFs; without it each is an error.
+    pub pdf: Option<&'a PdfReader>,
     /// Whether to stop now.
     pub cancelled: &'a dyn Fn() -> bool,
     /// Told before each file how many of how many are done, stored and all, and the one at hand.
@@ -85,7 +90,7 @@ impl Job<'_> {
                     break;
                 }
                 state.settled += 1;
-                if let Found::Fresh(prepared) = self.prepare(file, request, &mut state.report)? {
+                if let Found::Fresh(prepared) = self.prepare(file, request, state)? {
                     state.report.count(1 + prepared.chunks.len(), prepared.older.is_some());
                     state.report.hold(&file.path, &prepared.held);
                 }
@@ -152,15 +157,14 @@ impl Job<'_> {
             if !self.goes_on(state, files, at) {
                 return Err(Halt::Cancelled);
             }
-            let prepared =
-                match self.prepare(file, request, &mut state.report).map_err(Halt::Failed)? {
-                    Found::PassedOver => continue,
-                    Found::Unchanged => {
-                        state.unchanged.push(at);
-                        continue;
-                    }
-                    Found::Fresh(prepared) => prepared,
-                };
+            let prepared = match self.prepare(file, request, state).map_err(Halt::Failed)? {
+                Found::PassedOver => continue,
+                Found::Unchanged => {
+                    state.unchanged.push(at);
+                    continue;
+                }
+                Found::Fresh(prepared) => prepared,
+            };
             let (one, batch) = self.batch(*prepared, (at, &file.path), request);
             if !pending.fits(&one, &batch) {
                 self.give(inflow, std::mem::take(&mut pending), state, request)?;
@@ -249,28 +253,47 @@ impl Job<'_> {
         &self,
         file: &Listed,
         request: &Request,
-        report: &mut Report,
+        state: &mut State,
     ) -> Result<Found, JobError> {
+        let report = &mut state.report;
+        if let Some(picture) = beside::picture_of(&file.path, &state.pictures) {
+            report.skip(file.path.clone(), format!("has the words of {picture}, read with it"));
+            return Ok(Found::PassedOver);
+        }
         let Some((opened, bytes)) = self.read(file, report) else { return Ok(Found::PassedOver) };
+        let words = Words::of(self.roots, &file.path, &bytes);
         let sha256 = super::sha256(&bytes);
         let uri = uri::of_path(&opened.path());
         let snapshot = self.store().snapshot();
         let stored = stored(&snapshot, &uri)?;
         if let Some(stored) = &stored
             && stored.sha256 == sha256
+            && stored.beside == words.sha256
             && request.sensitivity.is_none_or(|wanted| wanted == stored.asked)
         {
             report.unchanged += 1;
+            state.pictures.extend(words.is_picture.then(|| file.path.clone()));
             return Ok(Found::Unchanged);
         }
-        let document = match read_bytes(opened.name(), &bytes) {
+        let aids = Aids { pdf: self.pdf, beside: &words.beside, cancelled: self.cancelled };
+        let mut document = match read_with(opened.name(), &bytes, aids) {
             Ok(document) => document,
-            Err(unreadable) => {
+            Err(unread) => {
                 let kept = if stored.is_some() { "; its last version stays" } else { "" };
-                report.skip(file.path.clone(), format!("{unreadable}{kept}"));
+                match unread {
+                    // That the job was called off is seen before the next file.
+                    Unread::Cancelled => {}
+                    Unread::Broken(why) => report.fail(file.path.clone(), format!("{why}{kept}")),
+                    _ => report.skip(file.path.clone(), format!("{unread}{kept}")),
+                }
                 return Ok(Found::PassedOver);
             }
         };
+        state.pictures.extend(words.is_picture.then(|| file.path.clone()));
+        document.notes.extend(words.notes);
+        if let Some(lost) = &document.lost {
+            report.fail(file.path.clone(), format!("was read, but {lost}"));
+        }
         let sensitivity = request.sensitivity.or(stored.as_ref().map(|stored| stored.asked));
         let older = stored.map(|stored| stored.older(&snapshot)).transpose()?;
         let chunks = chunk(&document);
@@ -281,6 +304,7 @@ impl Job<'_> {
             uri,
             bytes: bytes.len() as u64,
             sha256,
+            beside: words.sha256,
             named: named(&document, &chunks),
             chunks,
             document,
@@ -379,8 +403,7 @@ impl Job<'_> {
         let mut unread = Report::default();
         let Some((opened, bytes)) = self.read(file, &mut unread) else { return Ok(None) };
         let uri = uri::of_path(&opened.path());
-        let (Some(stored), Ok(document)) =
-            (stored(snapshot, &uri)?, read_bytes(opened.name(), &bytes))
+        let (Some(stored), Ok(links)) = (stored(snapshot, &uri)?, links_of(opened.name(), &bytes))
         else {
             return Ok(None);
         };
@@ -393,7 +416,7 @@ impl Job<'_> {
             older: documents_before(snapshot, &uri, versions)?,
             relative: opened.relative().to_owned(),
             root: opened.root().to_owned(),
-            links: document.links,
+            links,
             chunks: stored.pieces(snapshot)?,
         }))
     }
@@ -448,6 +471,8 @@ struct State {
     unlinked: Vec<(usize, bool)>,
     /// Files that are stored as they are.
     unchanged: Vec<usize>,
+    /// Paths of pictures, whose words lie beside them.
+    pictures: HashSet<String>,
     /// The mark that a job is open: this one's, or that of one that was cut off.
     open: Option<ItemId>,
     /// Whether an earlier job was cut off.

@@ -33,6 +33,8 @@ pub(super) struct Prepared {
     pub(super) uri: String,
     pub(super) bytes: u64,
     pub(super) sha256: [u8; 32],
+    /// Of the words beside a picture, in hex.
+    pub(super) beside: Option<String>,
     pub(super) document: Document,
     pub(super) chunks: Vec<Chunk>,
     /// Title and hash of the text of each chunk: what tells chunks of two versions apart.
@@ -205,6 +207,9 @@ impl Prepared {
             "notes": self.document.notes, "headings": headings,
             "headings_cut": is_cut.then_some(true),
         });
+        if let Some(beside) = &self.beside {
+            attributes["beside_sha256"] = beside.as_str().into();
+        }
         let (title, text) = (self.title(), self.outline());
         let told = [&*title, &text, &attributes.to_string()].map(secrets::first);
         let sensitivity = match told.iter().flatten().next() {

@@ -3,11 +3,11 @@
 //! Owns how versions of a file are told apart. Must not know how a file is read.
 
 use engine::{Damage, ItemId, Sensitivity, Snapshot, SourceId, Status};
-
 use serde_json::Value;
 
 use super::linking::Piece;
 use super::outline::{ASKED, Older};
+use super::read::Format;
 
 /// The version of a file that stands now.
 pub(super) struct Stored {
@@ -17,6 +17,8 @@ pub(super) struct Stored {
     pub(super) document: ItemId,
     /// What was asked for: a secret in its title may have raised it beyond that.
     pub(super) asked: Sensitivity,
+    /// Hash of the words beside a picture, in hex.
+    pub(super) beside: Option<String>,
 }
 
 /// Looks at the newest version only; one whose document is tombstoned is not stored.
@@ -33,6 +35,7 @@ pub(super) fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, D
                 version,
                 document: item.id,
                 asked: asked(item.attributes).unwrap_or(item.sensitivity),
+                beside: beside(item.modality, item.attributes),
             };
             return Ok((snapshot.status(place)? != Status::Tombstoned).then_some(stored));
         }
@@ -44,6 +47,15 @@ pub(super) fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, D
 fn asked(attributes: &str) -> Option<Sensitivity> {
     let attributes: Value = serde_json::from_str(attributes).ok()?;
     Sensitivity::of_name(attributes[ASKED].as_str()?)
+}
+
+/// Only pictures have words beside them.
+fn beside(modality: &str, attributes: &str) -> Option<String> {
+    if modality != Format::Image.modality() {
+        return None;
+    }
+    let attributes: Value = serde_json::from_str(attributes).ok()?;
+    attributes["beside_sha256"].as_str().map(str::to_owned)
 }
 
 /// The documents of so many versions before the newest one, the latest first; none that are

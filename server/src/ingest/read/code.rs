@@ -133,6 +133,7 @@ pub(super) fn read(language: Language, text: String) -> Document {
         links: links.finish(),
         fields: Vec::new(),
         notes,
+        lost: None,
         source: Source::Verbatim,
         text,
     }

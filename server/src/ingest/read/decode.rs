@@ -16,6 +16,28 @@ pub(super) fn decode(bytes: &[u8]) -> (String, Option<String>) {
     utf8(bytes)
 }
 
+/// The same for a table: bytes that are no UTF-8 are letters of Windows-1252, as spreadsheets write it.
+pub(super) fn decode_table(bytes: &[u8]) -> (String, Option<String>) {
+    let is_marked =
+        [&b"\xEF\xBB\xBF"[..], b"\xFF\xFE", b"\xFE\xFF"].iter().any(|mark| bytes.starts_with(mark));
+    if is_marked || std::str::from_utf8(bytes).is_ok() {
+        return decode(bytes);
+    }
+    let text = bytes.iter().map(|&byte| western(byte)).collect();
+    let note = "not valid UTF-8; decoded as Windows-1252; positions count the UTF-8 text";
+    (text, Some(note.to_owned()))
+}
+
+/// A letter of Windows-1252, which is Latin-1 but for 0x80 to 0x9F.
+fn western(byte: u8) -> char {
+    const HIGH: &str = "\u{20AC}\u{81}\u{201A}\u{192}\u{201E}\u{2026}\u{2020}\u{2021}\u{2C6}\u{2030}\
+                        \u{160}\u{2039}\u{152}\u{8D}\u{17D}\u{8F}\u{90}\u{2018}\u{2019}\u{201C}\
+                        \u{201D}\u{2022}\u{2013}\u{2014}\u{2DC}\u{2122}\u{161}\u{203A}\u{153}\
+                        \u{9D}\u{17E}\u{178}";
+    let high = byte.checked_sub(0x80).and_then(|at| HIGH.chars().nth(usize::from(at)));
+    high.unwrap_or(char::from(byte))
+}
+
 fn utf8(bytes: &[u8]) -> (String, Option<String>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (text.to_owned(), None),
@@ -57,7 +79,15 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16, order: &str) -> (String, Option
 
 #[cfg(test)]
 mod tests {
-    use super::decode;
+    use super::{decode, decode_table};
+
+    #[test]
+    fn tables_are_windows_1252_where_they_are_no_utf_8() {
+        let (text, note) = decode_table(b"caf\xE9 \x80 5 \x9F");
+        assert_eq!(text, "caf\u{e9} \u{20ac} 5 \u{178}");
+        assert!(note.unwrap().contains("1252"));
+        assert_eq!(decode_table("caf\u{e9}".as_bytes()), ("caf\u{e9}".into(), None));
+    }
 
     #[test]
     fn marks_are_stripped() {

@@ -2,18 +2,13 @@
 //!
 //! Content speaks first (a PDF called `notes.txt` is a PDF); the name decides among texts.
 
-use super::{Format, Unreadable, code::Language};
+use super::{Format, Unreadable, code::Language, decode, image, json_lines, table};
 
 /// How many first bytes `detect` wants to see; more are ignored.
 pub const DETECT_BYTES: usize = 8_192;
 
 /// Signatures of what we do not read, and what to call it.
 const SIGNATURES: &[(&[u8], Unreadable)] = &[
-    (b"%PDF-", Unreadable::Pdf),
-    (b"\x89PNG\r\n\x1a\n", Unreadable::Image),
-    (b"\xFF\xD8\xFF", Unreadable::Image),
-    (b"GIF87a", Unreadable::Image),
-    (b"GIF89a", Unreadable::Image),
     (b"II*\0", Unreadable::Image),
     (b"MM\0*", Unreadable::Image),
     (b"\0\0\x01\0", Unreadable::Image),
@@ -38,8 +33,11 @@ pub fn detect(name: &str, head: &[u8]) -> Result<Format, Unreadable> {
             return Err(*kind);
         }
     }
-    if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
-        return Err(Unreadable::Image);
+    if head.starts_with(b"%PDF-") {
+        return Ok(Format::Pdf);
+    }
+    if image::is_one(head) {
+        return Ok(Format::Image);
     }
     let wide = head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF");
     if !wide && looks_binary(head) {
@@ -48,6 +46,7 @@ pub fn detect(name: &str, head: &[u8]) -> Result<Format, Unreadable> {
     match by_name(name).unwrap_or_else(|| by_content(head)) {
         // PEPs were reStructuredText long before they were named so.
         Format::Text if head.starts_with(b"PEP: ") => Ok(Format::Rst),
+        Format::Text => Ok(records(name, head).unwrap_or(Format::Text)),
         format => Ok(format),
     }
 }
@@ -69,10 +68,31 @@ fn by_name(name: &str) -> Option<Format> {
         "md" | "markdown" | "mdown" | "mkd" | "mdx" => Some(Format::Markdown),
         "rst" | "rest" => Some(Format::Rst),
         "html" | "htm" | "xhtml" => Some(Format::Html),
-        "txt" | "text" | "log" | "csv" | "tsv" | "json" | "jsonl" | "yaml" | "yml" | "toml"
-        | "ini" | "cfg" | "conf" | "xml" | "tex" | "adoc" | "org" => Some(Format::Text),
+        "txt" | "text" | "log" | "csv" | "tsv" | "json" | "jsonl" | "ndjson" | "yaml" | "yml"
+        | "toml" | "ini" | "cfg" | "conf" | "xml" | "tex" | "adoc" | "org" => Some(Format::Text),
         other => Language::of_extension(other).map(Format::Code),
     }
+}
+
+/// Texts that are lists of records. A name may say so, but what the text looks like decides; without such a
+/// name, it must look so without a doubt.
+fn records(name: &str, head: &[u8]) -> Option<Format> {
+    let extension =
+        name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
+    let is_markup =
+        matches!(&*extension, "yaml" | "yml" | "toml" | "ini" | "cfg" | "conf" | "xml" | "tex");
+    if is_markup || matches!(&*extension, "adoc" | "org") {
+        return None;
+    }
+    let (mut start, _) = decode::decode_table(head);
+    // The last line may be cut off within.
+    if head.len() == DETECT_BYTES {
+        start.truncate(start.rfind('\n').map_or(start.len(), |end| end + 1));
+    }
+    if json_lines::looks_so(&start, matches!(&*extension, "jsonl" | "ndjson")) {
+        return Some(Format::JsonLines);
+    }
+    table::looks_so(&start, matches!(&*extension, "csv" | "tsv")).then_some(Format::Csv)
 }
 
 /// For names that say nothing: a script's first line, or the opening of an HTML page.
@@ -92,10 +112,26 @@ mod tests {
 
     #[test]
     fn content_beats_the_name() {
-        assert_eq!(detect("notes.txt", b"%PDF-1.7 ..."), Err(Unreadable::Pdf));
-        assert_eq!(detect("a.md", b"\x89PNG\r\n\x1a\n...."), Err(Unreadable::Image));
+        assert_eq!(detect("notes.txt", b"%PDF-1.7 ..."), Ok(Format::Pdf));
+        assert_eq!(detect("a.md", b"\x89PNG\r\n\x1a\n...."), Ok(Format::Image));
         assert_eq!(detect("a.rs", b"fn a() {}\0"), Err(Unreadable::Binary));
-        assert_eq!(detect("a.txt", b"RIFF1234WEBPVP8 "), Err(Unreadable::Image));
+        assert_eq!(detect("a.txt", b"RIFF1234WEBPVP8 "), Ok(Format::Image));
+        assert_eq!(detect("a.tif", b"II*\0...."), Err(Unreadable::Image));
+    }
+
+    #[test]
+    fn records_are_known_by_their_looks() {
+        let (table, lines) = (b"a,b,c\n1,2,3\n4,5,6\n", b"{\"a\":1}\n{\"a\":2}\n");
+        for name in ["a.csv", "a.txt", "a", "a.jsonl"] {
+            assert_eq!(detect(name, table), Ok(Format::Csv), "{name}");
+            assert_eq!(detect(name, lines), Ok(Format::JsonLines), "{name}");
+        }
+        assert_eq!(detect("a.md", table), Ok(Format::Markdown));
+        assert_eq!(detect("a.csv", b"some words\nmore words\n"), Ok(Format::Text));
+        assert_eq!(detect("a.json", b"{\"a\": 1}\n"), Ok(Format::Text));
+        let wide: Vec<u8> =
+            "\u{FEFF}a\tb\n1\t2\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(detect("a.csv", &wide), Ok(Format::Csv));
     }
 
     #[test]

@@ -28,9 +28,9 @@ pub struct Document {
     pub title: String,
     /// The kind of file this was read as.
     pub format: Format,
-    /// `text` or `code`: what recall filters on.
+    /// `text`, `code`, `pdf` or `image`: what recall filters on.
     pub modality: &'static str,
-    /// The text that is cut into chunks: the decoded file, or for HTML what it shows.
+    /// The text that is cut into chunks: the decoded file, or what was drawn out of it.
     pub text: String,
     /// In order of `span`; the spans tile `text` without gap or overlap.
     pub sections: Vec<Section>,
@@ -42,6 +42,8 @@ pub struct Document {
     pub fields: Vec<(String, String)>,
     /// What a person should know about the reading: lossy decoding, limits reached.
     pub notes: Vec<String>,
+    /// What of the file could not be read though the rest could, such as broken lines.
+    pub lost: Option<String>,
     /// How positions in `text` lead back to the decoded file.
     pub source: Source,
 }

@@ -125,6 +125,7 @@ pub(super) fn read(source: &str) -> Document {
         links: links.finish(),
         fields,
         notes,
+        lost: None,
         source: Source::Extracted { runs, line_starts: starts },
     }
 }

@@ -46,6 +46,7 @@ pub(super) fn read(text: String) -> Document {
         links,
         fields,
         notes,
+        lost: None,
         source: Source::Verbatim,
         text,
     }

@@ -51,6 +51,7 @@ pub(super) fn read(text: String) -> Document {
         links,
         fields,
         notes,
+        lost: None,
         source: Source::Verbatim,
         text,
     }

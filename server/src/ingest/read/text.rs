@@ -29,6 +29,7 @@ pub(super) fn read(text: String) -> Document {
         links: links.finish(),
         fields: Vec::new(),
         notes,
+        lost: None,
         source: Source::Verbatim,
         text,
     }

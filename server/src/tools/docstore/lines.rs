@@ -20,7 +20,7 @@ const LINES_BYTES_MAX: usize = 60 << 10;
 /// A line's number is at most this: no document is longer.
 const LINE_MAX: i64 = 1 << 30;
 /// Formats whose text is drawn out of the file: their lines are those of the text.
-const DRAWN_OUT: [&str; 3] = ["html", "pdf", "image"];
+const DRAWN_OUT: [&str; 5] = ["html", "pdf", "image", "csv", "jsonl"];
 
 args! {
     /// What `docstore_get_lines_tool` takes.

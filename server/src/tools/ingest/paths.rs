@@ -29,7 +29,7 @@ pub(super) const ROW: Tool = Tool {
     name: INGEST_PATHS,
     title: "Ingest files",
     about: "Read files under the operator's ingest roots into memory: Markdown, text, code, \
-            HTML. Changed files supersede their old version. Not for single facts: use \
+            HTML, PDF, images, CSV, JSON Lines. Changed files supersede their old version. Not for single facts: use \
             brain_remember.",
     shape: IngestPaths::shape,
     results: &[
@@ -106,6 +106,7 @@ pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Re
     let job = Job {
         encoders: &context.workspace.encoders,
         roots,
+        pdf: context.parts.pdf.as_ref(),
         cancelled: &|| context.is_over(),
         progress: &|done, total, name| {
             // Several files may be stored together, and none between two others.

@@ -1,0 +1,130 @@
+//! Pictures: their size, what their makers wrote into them, and the words that lie beside them.
+//!
+//! Owns how that becomes a document. No pixel is decoded. Positions in a picture's file are not told of
+//! the lines of the text, which are not in it.
+
+mod bytes;
+mod exif;
+mod gif;
+mod jpeg;
+mod png;
+mod webp;
+mod xmp;
+
+use super::Format;
+use super::document::{Document, HEADING_CHARS_MAX, Heading, Source, add_field, field, tidy, tile};
+
+/// Bytes of one file of words beside a picture.
+pub const BESIDE_BYTES_MAX: usize = 256 << 10;
+/// What such a file's name has behind the picture's own.
+pub const BESIDE_ENDINGS: [&str; 2] = [".txt", ".md"];
+/// Parts of a file (chunks, segments, blocks) that are looked at.
+const PARTS_MAX: usize = 10_000;
+/// Bytes that compressed texts of one picture may have when they are inflated.
+const INFLATED_BYTES_MAX: usize = 256 << 10;
+
+/// A file of words beside a picture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beside {
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// What a picture's file says of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Facts {
+    kind: &'static str,
+    width: u32,
+    height: u32,
+    /// Title, description and the like, in order.
+    fields: Vec<(String, String)>,
+    notes: Vec<String>,
+}
+
+impl Facts {
+    fn of(kind: &'static str) -> Self {
+        Self { kind, ..Self::default() }
+    }
+
+    /// Adds what is said, once.
+    fn add(&mut self, name: &str, value: &str) {
+        let value = value.trim_matches(['\0', ' ', '\n', '\r', '\t']);
+        let is_known = self.fields.iter().any(|(_, known)| *known == value);
+        if !value.is_empty() && !is_known {
+            add_field(&mut self.fields, name, value);
+        }
+    }
+
+    fn ends_early(&mut self) {
+        self.notes.push("the file ends early".to_owned());
+    }
+}
+
+/// Whether a file is one of the pictures that are read.
+pub fn is_one(head: &[u8]) -> bool {
+    [&b"\x89PNG\r\n\x1a\n"[..], b"\xFF\xD8\xFF", b"GIF87a", b"GIF89a"]
+        .iter()
+        .any(|signature| head.starts_with(signature))
+        || webp::is_one(head)
+}
+
+/// Reads a picture; why not, where its size is not to be found.
+pub(super) fn read(name: &str, bytes: &[u8], beside: &[Beside]) -> Result<Document, String> {
+    let facts = match bytes {
+        [0x89, ..] => png::read(bytes),
+        [0xFF, ..] => jpeg::read(bytes),
+        [b'G', ..] => gif::read(bytes),
+        _ => webp::read(bytes),
+    };
+    let facts = facts.filter(|facts| facts.width > 0 && facts.height > 0);
+    let Some(facts) = facts else {
+        return Err("an image whose header is damaged or cut off".to_owned());
+    };
+    let name = name.rsplit('/').next().unwrap_or(name);
+    Ok(document(name, facts, beside))
+}
+
+fn document(name: &str, facts: Facts, beside: &[Beside]) -> Document {
+    let Facts { kind, width, height, fields: said, mut notes } = facts;
+    let mut text = format!("{name}: {kind} image, {width} x {height} pixels\n");
+    for (name, value) in &said {
+        text.push_str(&format!("{name}: {value}\n"));
+    }
+    let mut headings = Vec::new();
+    for one in beside.iter().filter(|one| !one.text.trim().is_empty()) {
+        text.push('\n');
+        let at = text.len();
+        headings.push(Heading {
+            at,
+            body_start: at,
+            level: 1,
+            title: one.name.clone(),
+            symbol: None,
+        });
+        text.push_str(one.text.trim());
+        text.push('\n');
+    }
+    let title = field(&said, "Title").map_or(String::new(), |said| tidy(said, HEADING_CHARS_MAX));
+    let mut fields = Vec::new();
+    add_field(&mut fields, "Image", &format!("{kind}, {width} x {height} pixels"));
+    said.iter().for_each(|(name, value)| add_field(&mut fields, name, value));
+    let sections = tile(text.len(), headings, &mut notes);
+    Document {
+        title,
+        format: Format::Image,
+        modality: Format::Image.modality(),
+        sections,
+        keep: Vec::new(),
+        links: Vec::new(),
+        fields,
+        notes,
+        lost: None,
+        source: Source::Verbatim,
+        text,
+    }
+}
+
+#[cfg(test)]
+mod tests;
