@@ -10,6 +10,7 @@ mod continuity;
 mod docstore;
 mod graph;
 mod items;
+mod labelled;
 mod page;
 mod rows;
 mod tenant;
