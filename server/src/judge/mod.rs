@@ -6,12 +6,16 @@
 
 mod dates;
 mod facts;
+mod matched;
 mod prose;
 mod relate;
+mod statement;
+mod subject;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod units;
+mod value;
 mod words;
 
 pub use prose::Prose;

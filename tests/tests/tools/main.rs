@@ -6,6 +6,7 @@
 mod agent_state;
 mod artifacts;
 mod briefs;
+mod claims;
 mod continuity;
 mod docstore;
 mod graph;

@@ -28,6 +28,9 @@ const ITEMS_MAX: usize = 64;
 const NEAREST_MAX: usize = 12;
 /// Pairs of one item that are told.
 const PAIRS_EACH_MAX: usize = 5;
+/// Share of the best item's score that an item about a topic has: one that has but a common word of it is about something
+/// else.
+const TOPIC_SHARE_MIN: f32 = 0.5;
 /// Items that a topic leads to.
 const TOPIC_ITEMS_MAX: usize = 200;
 /// The same by meaning, where no item has its words.
@@ -112,14 +115,16 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     Ok(Answer { touched: pairs.touched, ..Answer::plain(structured, text) })
 }
 
-/// The items that have words of a topic; the nearest ones where none has.
+/// The items that have the words of a topic, or half of what weighs in them; the nearest ones where none has.
 fn about(
     context: &Context<'_>,
     view: &View,
     topic: &str,
     all: &Filter,
 ) -> Result<Vec<Place>, SearchError> {
-    let hits = view.snapshot.search_words(topic, TOPIC_ITEMS_MAX, all)?;
+    let mut hits = view.snapshot.search_words(topic, TOPIC_ITEMS_MAX, all)?;
+    let least = hits.first().map_or(0.0, |best| best.score * TOPIC_SHARE_MIN);
+    hits.retain(|hit| hit.score >= least);
     let hits = match hits.is_empty() {
         false => hits,
         true => {

@@ -13,7 +13,7 @@ use crate::tools::paging::{Paging, not_ours};
 /// Where an item is in the order: when it was recorded, in microseconds since 1970, and its id.
 pub(super) type Turn = (i64, String);
 
-/// The next items that a filter admits behind the cursor's place, at most `count`, and whether there are more.
+/// The next items that a filter admits and whose text the caller may read, behind the cursor's place, at most `count`, and whether there are more.
 ///
 /// # Errors
 /// Damage, a cursor of another list, or the call is over.
@@ -29,6 +29,10 @@ pub(super) fn next_items(
     };
     let mut top: Top<Micros, Reverse<(ItemId, Place)>> = Top::new(count + 1);
     snapshot.each_admitted(filter, |at, place| {
+        // A list may name what is redacted; what it says counts for nothing here.
+        if filter.hidden.as_ref().is_some_and(|hidden| snapshot.is_veiled(hidden, place)) {
+            return Ok(());
+        }
         let key = Reverse((snapshot.id(place)?, place));
         if after.is_none_or(|after| comes_behind((at, key.0.0), after)) && top.would_keep(at, &key)
         {
@@ -46,7 +50,7 @@ pub(super) fn next_items(
     Ok((found, has_more))
 }
 
-/// Whether an item comes behind another one: it is older, or as old and its id is greater.
+/// Whether an item comes behind another one: it is older, or as old and its id is smaller.
 pub(super) fn comes_behind(one: (Micros, ItemId), other: (Micros, ItemId)) -> bool {
-    (Reverse(one.0), one.1) > (Reverse(other.0), other.1)
+    one < other
 }
