@@ -23,7 +23,8 @@ pub(super) enum Bound {
 /// A fact.
 #[derive(Debug, Clone)]
 pub(super) struct Fact {
-    /// What it can be compared with: `time`, `bytes`, `eur/t`, `n:port`, `v:postgr`, `day`, `weekday`, `clock`, `period`.
+    /// What it can be compared with: `time`, `bytes`, `eur/t`, `n:port`, `v:postgr`, `day`, `weekday`, `clock`,
+    /// `period`.
     pub(super) key: String,
     low: f64,
     high: f64,

@@ -11,8 +11,6 @@ mod prose;
 mod relate;
 mod statement;
 mod subject;
-#[cfg(test)]
-mod tests;
 mod tokens;
 mod units;
 mod value;
@@ -137,3 +135,6 @@ pub fn difference(one: &Prose, other: &Prose, near: Option<f32>) -> Option<(Diff
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

@@ -178,8 +178,8 @@ enum Found {
     Denied(usize),
 }
 
-/// In what the two differ as far as facts, states and negations go, and whether the claim has a fact or a state of which
-/// the other tells nothing.
+/// In what the two differ as far as facts, states and negations go, and whether the claim has a fact or a state of
+/// which the other tells nothing.
 fn differences(
     claim: &Sentence,
     known: &Sentence,

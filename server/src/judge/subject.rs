@@ -10,10 +10,35 @@ use super::words::Role;
 const ENVIRONMENTS: u8 = 0;
 
 /// Verbs and words that stand between two who cannot change places.
-const DIRECTED: [&str; 26] = [
-    "before", "after", "than", "review", "call", "own", "block", "trust", "report", "depend",
-    "replac", "from", "to", "over", "beat", "pay", "send", "ask", "help", "follow", "import",
-    "mentor", "train", "manag", "back", "hir",
+const DIRECTED: [&str; 28] = [
+    "more-than",
+    "less-than",
+    "before",
+    "after",
+    "than",
+    "review",
+    "call",
+    "own",
+    "block",
+    "trust",
+    "report",
+    "depend",
+    "replac",
+    "from",
+    "to",
+    "over",
+    "beat",
+    "pay",
+    "send",
+    "ask",
+    "help",
+    "follow",
+    "import",
+    "mentor",
+    "train",
+    "manag",
+    "back",
+    "hir",
 ];
 
 /// Words that link a subject to what it is.

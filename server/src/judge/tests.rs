@@ -75,6 +75,14 @@ fn another_qualifier_is_another_subject() {
 }
 
 #[test]
+fn who_changes_places_says_something_else() {
+    supports("Ada is trained by Bob.", "Bob trains Ada.");
+    silent("Ada trains Bob.", "Bob trains Ada.");
+    silent("Bob likes the plan more than Ada.", "Ada likes the plan more than Bob.");
+    silent("Ada replaced the pump.", "Ada replaced the valve; the pump was cleaned.");
+}
+
+#[test]
 fn a_claim_of_several_sentences_is_as_good_as_its_worst() {
     let text = "The relay listens on port 25. The relay needs 64 MB of memory.";
     supports("The relay listens on port 25. The relay needs 64 MB of memory.", text);

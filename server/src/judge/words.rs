@@ -39,35 +39,37 @@ pub(super) enum Role {
     Break,
 }
 
-const FILLERS: &str = "a an the is are was were be been being am of to in on at by for from with that this these \
-    those it its we our us they them their you your i my he she his her as has have had will shall should do does \
-    did there also now currently can may must per via into onto out up down here itself ourselves who whom whose \
-    themselves every each within under than too very just please well again both about behind inside whatever such \
-    between across or o'clock until till upon throughout \
-    at-least at-most by-date from-date more-than less-than or-more or-less am pm about roughly approximately around \
-    nearly almost";
-const LIGHT: &str = "use run set keep make get take need want go put choose pick select decid agree adopt listen expos \
-    bind reachabl locat live sit resid servic system component application app tool project valu sett number amount \
-    time thing way process standard new team company everyth everybod everyon peopl allow permit serv happen hold \
-    cost last limit policy rule note decision need tak give our become mean call nam look provid handl everywher whole";
-const DENY: &str = "not no never none cannot neither nor nobody nothing hardly no-longer forbid forbidden prohibit \
-    prohibited ban banned disallow disallowed avoid avoids refuse refuses stop-using stopped-using lack lacks dropped \
-    abandoned nowhere unable impossible";
-const DENY_NEXT: &str =
-    "except without instead-of rather-than apart-from other-than besides excluding but-not";
-const HEDGES: &str = "might could maybe perhaps consider considers considering considered propose proposes proposed plan \
-    plans planning planned want wants wanted discuss discusses discussed discussing would try tries trying tried hope \
-    hopes wish wishes think thinks believe believes claims claimed said says suggests suggested suggest possibly \
-    probably intend intends eventually idea may-we asked asks attempted attempts \
-    supposed expected expects aims seems likely apparently allegedly rumour rumoured evaluate evaluates evaluated \
-    evaluating";
+const FILLERS: &str = "a an the is are was were be been being am of to in on at by for from with \
+    that this these those it its we our us they them their you your i my he she his her as has have \
+    had will shall should do does did there also now currently can may must per via into onto out up \
+    down here itself ourselves who whom whose themselves every each within under than too very just \
+    please well again both about behind inside whatever such between across or o'clock until till upon \
+    throughout at-least at-most by-date from-date more-than less-than or-more or-less am pm about \
+    roughly approximately around nearly almost";
+const LIGHT: &str = "use run set keep make get take need want go put choose pick select decid \
+    agree adopt listen expos bind reachabl locat live sit resid servic system component application \
+    app tool project valu sett number amount time thing way process standard new team company everyth \
+    everybod everyon peopl allow permit serv happen hold cost last limit policy rule note decision \
+    need tak give our become mean call nam look provid handl everywher whole";
+const DENY: &str = "not no never none cannot neither nor nobody nothing hardly no-longer forbid \
+    forbidden prohibit prohibited ban banned disallow disallowed avoid avoids refuse refuses stop- \
+    using stopped-using lack lacks dropped abandoned nowhere unable impossible";
+const DENY_NEXT: &str = "except without instead-of rather-than apart-from other-than besides \
+    excluding but-not";
+const HEDGES: &str = "might could maybe perhaps consider considers considering considered propose \
+    proposes proposed plan plans planning planned want wants wanted discuss discusses discussed \
+    discussing would try tries trying tried hope hopes wish wishes think thinks believe believes \
+    claims claimed said says suggests suggested suggest possibly probably intend intends eventually \
+    idea may-we asked asks attempted attempts supposed expected expects aims seems likely apparently \
+    allegedly rumour rumoured evaluate evaluates evaluated evaluating";
 const PAST: &str = "used-to previously formerly originally once-was in-the-past ago";
 const CONDITIONS: &str = "if unless when whenever once provided depending depends";
 const ALL: &str = "all always any everyone everybody entire entirely everything fully completely";
-const SOME: &str =
-    "some most many sometimes usually often partly several mostly few occasionally half partially";
+const SOME: &str = "some most many sometimes usually often partly several mostly few occasionally \
+    half partially";
 const ONLY: &str = "only solely exclusively merely";
-const BREAKS: &str = "because since so which but while whereas and then where though although with whatever including plus";
+const BREAKS: &str = "because since so which but while whereas and then where though although with \
+    whatever including plus";
 
 /// Words that tell things of one kind apart, set by set.
 const QUALIFIERS: &[&str] = &[

@@ -81,6 +81,7 @@ const NO_BOUNDS: &[&str] = &[
     "MICROS",
     "NAME_BYTES_MIN",
     "NETWORK_BYTES",
+    "NO_YEAR",
     "PIECE_BYTES",
     "PLACES_EACH",
     "POINTED_BYTES_MIN",

@@ -28,8 +28,8 @@ const ITEMS_MAX: usize = 64;
 const NEAREST_MAX: usize = 12;
 /// Pairs of one item that are told.
 const PAIRS_EACH_MAX: usize = 5;
-/// Share of the best item's score that an item about a topic has: one that has but a common word of it is about something
-/// else.
+/// Share of the best item's score that an item about a topic has: one that has but a common word of it is about
+/// something else.
 const TOPIC_SHARE_MIN: f32 = 0.5;
 /// Items that a topic leads to.
 const TOPIC_ITEMS_MAX: usize = 200;
@@ -109,7 +109,8 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     }
     if truncated {
         structured["bounds"] = json!({
-            "items": ITEMS_MAX, "rows": ROWS_MAX, "pairs_of_an_item": PAIRS_EACH_MAX, "items_of_a_topic": TOPIC_ITEMS_MAX,
+            "items": ITEMS_MAX, "rows": ROWS_MAX, "pairs_of_an_item": PAIRS_EACH_MAX,
+            "items_of_a_topic": TOPIC_ITEMS_MAX,
         });
     }
     Ok(Answer { touched: pairs.touched, ..Answer::plain(structured, text) })

@@ -13,7 +13,8 @@ use crate::tools::paging::{Paging, not_ours};
 /// Where an item is in the order: when it was recorded, in microseconds since 1970, and its id.
 pub(super) type Turn = (i64, String);
 
-/// The next items that a filter admits and whose text the caller may read, behind the cursor's place, at most `count`, and whether there are more.
+/// The next items behind the cursor's place that a filter admits and whose text the caller may read, at most
+/// `count`, and whether there are more.
 ///
 /// # Errors
 /// Damage, a cursor of another list, or the call is over.

@@ -61,8 +61,8 @@ pub(super) const ROW: Tool = Tool {
     shape: Verify::shape,
     results: &[
         always("claims", Kind::List).says(
-            "In the order given: claim, verdict (supported, contradicted, superseded, unsupported, invalid_token), score, \
-             why, evidence (id, kind, title, status, stance, says, score, superseded_by, grounding_token).",
+            "In the order given: claim, verdict (supported, contradicted, superseded, unsupported, invalid_token), \
+             score, why, evidence (id, kind, title, status, stance, says, score, superseded_by, grounding_token).",
         ),
         TRUNCATED,
     ],
