@@ -3,7 +3,7 @@
 //! A request's way: [`net`] turns bytes into a call, [`pipeline`] finds out who calls and what for,
 //! [`rest`], [`mcp`] (over [`mcp_host`]) or [`operator`] speak
 //! their dialect, [`tools`] do the work, [`recall`] finds
-//! things, [`govern`] decides and records. `app` builds all of it; `cli` is the program.
+//! things, [`judge`] compares texts, [`govern`] decides and records. `app` builds all of it; `cli` is the program.
 #![forbid(unsafe_code)]
 
 pub mod app;
@@ -24,6 +24,7 @@ mod graph_shape;
 pub mod housekeeping;
 pub mod inflow;
 pub mod ingest;
+pub mod judge;
 pub mod limits;
 pub mod lines;
 pub mod log;

@@ -1,10 +1,10 @@
 //! Ingest: files under allowed roots become documents, and documents become chunks.
 //!
-//! Owns the walk (`walk`), the path policy (`roots`, `beneath`), the readers (`read`), words beside pictures (`beside`), the cutting
-//! into chunks (`chunk`, `pieces`) and the guessing of link targets (`links`). Knows file
-//! descriptors and bytes; must not know the engine, HTTP or the tools, except for `job`,
-//! `held`, `linking`, `outline`, `parcel`, `report` and `stored`, which store what the others read: all but these
-//! are pure functions of their bytes.
+//! Owns the walk (`walk`), the path policy (`roots`, `beneath`), the readers (`read`), words beside pictures
+//! (`beside`), the cutting into chunks (`chunk`, `pieces`) and the guessing of link targets (`links`). Knows file
+//! descriptors and bytes; must not know the engine, HTTP or the tools, except for `job`, `held`, `linking`,
+//! `outline`, `parcel`, `report` and `stored`, which store what the others read: all but these are pure functions
+//! of their bytes.
 
 mod beneath;
 mod beside;

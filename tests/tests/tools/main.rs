@@ -6,10 +6,12 @@
 mod agent_state;
 mod artifacts;
 mod briefs;
+mod claims;
 mod continuity;
 mod docstore;
 mod graph;
 mod items;
+mod labelled;
 mod page;
 mod rows;
 mod secrets;

@@ -1,8 +1,10 @@
 //! items: what is remembered, one by one.
 
 mod chain;
+mod contradictions;
 mod forget;
 mod get;
+mod pages;
 mod remember;
 mod sources;
 mod supersede;
@@ -25,6 +27,7 @@ pub(super) static FAMILY: Family = Family {
         forget::ROW,
         sources::LIST_ROW,
         sources::ONE_ROW,
+        contradictions::ROW,
     ],
 };
 

@@ -1,5 +1,6 @@
 //! verify: whether what is remembered, said and recorded still holds.
 
+mod claims;
 pub(super) mod entries;
 mod events;
 mod explain;
@@ -12,5 +13,5 @@ use super::Family;
 pub(super) static FAMILY: Family = Family {
     name: "verify",
     about: "Check what is remembered, and what was done.",
-    tools: &[reconcile::ROW, scan::ROW, trail::ROW, events::ROW, explain::ROW],
+    tools: &[claims::ROW, reconcile::ROW, scan::ROW, trail::ROW, events::ROW, explain::ROW],
 };

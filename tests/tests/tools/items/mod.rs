@@ -1,5 +1,6 @@
 //! Items one by one: whole, as they were, superseded, and the chain of that.
 
+mod contradictions;
 mod forget;
 mod sources;
 mod timeline;

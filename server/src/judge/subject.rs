@@ -1,0 +1,178 @@
+//! Whether two sentences speak of the same.
+//!
+//! Owns the words that make it another thing: qualifiers, modifiers, prepositions, verbs, and who does what to whom.
+
+use super::matched::{Facts, Matched, core};
+use super::prose::{Sentence, Word};
+use super::words::Role;
+
+/// The set of qualifiers that are environments.
+const ENVIRONMENTS: u8 = 0;
+
+/// Verbs and words that stand between two who cannot change places.
+const DIRECTED: [&str; 28] = [
+    "more-than",
+    "less-than",
+    "before",
+    "after",
+    "than",
+    "review",
+    "call",
+    "own",
+    "block",
+    "trust",
+    "report",
+    "depend",
+    "replac",
+    "from",
+    "to",
+    "over",
+    "beat",
+    "pay",
+    "send",
+    "ask",
+    "help",
+    "follow",
+    "import",
+    "mentor",
+    "train",
+    "manag",
+    "back",
+    "hir",
+];
+
+/// Words that link a subject to what it is.
+const LINKS: [&str; 9] = ["is", "are", "was", "were", ":", "=", "has", "have", "be"];
+
+/// Whether one side has a word that tells things of one kind apart, and the other another one or none.
+pub(super) fn qualifiers_differ(
+    claim: &Sentence,
+    known: &Sentence,
+    matched: &Matched,
+    facts: &Facts,
+    context: &[Word],
+) -> bool {
+    let is_qualifier = |word: &Word| matches!(word.role, Role::Qualifier(_)) && word.fact.is_none();
+    let missing =
+        claim.words.iter().enumerate().any(|(at, word)| is_qualifier(word) && !matched.has(at));
+    if missing {
+        return true;
+    }
+    let core = core(known, matched, facts);
+    let words = known.words.iter().enumerate();
+    let extra = words.filter(|(at, word)| is_qualifier(word) && !matched.of_known[*at]);
+    let in_context = |word: &Word| context.iter().any(|other| other.stem == word.stem);
+    // `the old box` tells of a box that the claim does not speak of; an environment is one of the whole sentence.
+    let of_another = |at: usize| {
+        known.words[at].role != Role::Qualifier(ENVIRONMENTS)
+            && known
+                .words
+                .get(at + 1)
+                .is_some_and(|next| next.is_joined && next.is_heavy() && !matched.of_known[at + 1])
+    };
+    extra
+        .into_iter()
+        .any(|(at, word)| core.contains(&word.clause) && !in_context(word) && !of_another(at))
+}
+
+/// Whether what stands before a directed word in one stands behind it in the other.
+pub(super) fn is_swapped(claim: &Sentence, known: &Sentence, matched: &Matched) -> bool {
+    let is_directed = |word: &Word| word.fact.is_none() && DIRECTED.contains(&word.stem.as_str());
+    for at in (0..claim.words.len()).filter(|&at| is_directed(&claim.words[at])) {
+        let other = match matched.of_claim[at] {
+            Some(other) => Some(other),
+            None => known.words.iter().position(|word| word.stem == claim.words[at].stem),
+        };
+        let Some(other) = other else { continue };
+        let crosses = |words: std::ops::Range<usize>, is_behind: bool| {
+            words.into_iter().any(|n| {
+                claim.words[n].is_heavy()
+                    && matched.of_claim[n]
+                        .is_some_and(|there| (there > other) == is_behind && there != other)
+            })
+        };
+        let left = crosses(0..at, true);
+        let right = crosses(at + 1..claim.words.len(), false);
+        let turned = claim.is_passive != known.is_passive;
+        if left && right && !turned && claim.words[at].stem != "own" {
+            return true;
+        }
+    }
+    false
+}
+
+/// Words of the claim that the other lacks, and of the clauses of the other that speak of the same those that the
+/// claim lacks: each may make it another subject.
+pub(super) fn is_same_subject(
+    claim: &Sentence,
+    known: &Sentence,
+    matched: &Matched,
+    facts: &Facts,
+) -> bool {
+    let own: Vec<u8> = (0..claim.words.len())
+        .filter(|&at| {
+            claim.words[at].fact.is_some() || claim.words[at].is_heavy() && matched.has(at)
+        })
+        .map(|at| claim.words[at].clause)
+        .collect();
+    let missing = claim
+        .words
+        .iter()
+        .enumerate()
+        .any(|(at, word)| word.is_heavy() && !matched.has(at) && own.contains(&word.clause));
+    let core = core(known, matched, facts);
+    let extra = known.words.iter().enumerate().any(|(at, word)| {
+        word.is_heavy() && !word.is_agent && !matched.of_known[at] && core.contains(&word.clause)
+    });
+    let shared: usize =
+        (0..claim.words.len()).filter(|&at| claim.words[at].is_heavy() && matched.has(at)).count();
+    !missing && !extra && shared >= 1
+}
+
+/// Whether a word of the claim is led to by another preposition there: `to Frankfurt` and `from Frankfurt`, `in room
+/// 12` and `about room 12`.
+pub(super) fn leads_elsewhere(claim: &Sentence, known: &Sentence, matched: &Matched) -> bool {
+    let place = |led_by: &'static str| if matches!(led_by, "on" | "at") { "in" } else { led_by };
+    let is_open = |led_by: &str| matches!(led_by, "" | "of");
+    claim.words.iter().enumerate().any(|(at, word)| {
+        let Some(other) = matched.of_claim[at].filter(|_| word.is_heavy()) else { return false };
+        let (one, two) = (place(word.led_by), place(known.words[other].led_by));
+        one != two && !is_open(one) && !is_open(two)
+    })
+}
+
+/// Whether the claim's verb is one that says little, and the other sentence has none of it but a word of its own that
+/// may be another verb: `payments are handled by` and `we evaluated`.
+pub(super) fn has_other_verb(claim: &Sentence, known: &Sentence, matched: &Matched) -> bool {
+    let links =
+        |sentence: &Sentence| sentence.words.iter().any(|word| LINKS.contains(&word.stem.as_str()));
+    let lacks_light = claim
+        .words
+        .iter()
+        .enumerate()
+        .any(|(at, word)| word.role == Role::Light && word.fact.is_none() && !matched.has(at));
+    let lacks_link = links(claim) && !links(known);
+    let opens = |at: usize| known.words.get(at + 1).is_some_and(|next| next.stem == ":");
+    let core = core(known, matched, &Vec::new());
+    let has_own = known.words.iter().enumerate().any(|(at, word)| {
+        word.is_heavy()
+            && !word.is_name
+            && !matched.of_known[at]
+            && word.led_by.is_empty()
+            && !word.is_joined
+            && !opens(at)
+            && core.contains(&word.clause)
+    });
+    (lacks_light || lacks_link) && has_own
+}
+
+/// Whether the other sentence speaks of a part of what the claim does: a word of its own stands before one of the
+/// claim's and belongs to it, as in `database backups`.
+pub(super) fn is_narrower(claim: &Sentence, known: &Sentence, matched: &Matched) -> bool {
+    known.words.windows(2).enumerate().any(|(at, pair)| {
+        let is_modifier = pair[0].is_heavy() && !matched.of_known[at] && pair[1].is_joined;
+        let joined_in_claim =
+            || claim.words.iter().any(|word| word.stem == pair[1].stem && word.is_joined);
+        is_modifier && matched.of_known[at + 1] && pair[1].is_heavy() && !joined_in_claim()
+    })
+}

@@ -1,0 +1,248 @@
+//! Pairs of current items that speak of the same and differ.
+//!
+//! Owns which items are held against each other: each with those that are nearest to it by words and by meaning, so
+//! that the work of a page is bounded. Whether two differ is judged elsewhere (`crate::judge`).
+
+use std::sync::Arc;
+
+use engine::ledger::Touched;
+use engine::{Filter, ItemView, Place, SearchError, Snapshot};
+use serde_json::{Map, Value, json};
+
+use super::pages::{Turn, comes_behind, next_items};
+use crate::encoders::View;
+use crate::judge::{Difference, Prose, difference};
+use crate::names;
+use crate::recall::show;
+use crate::tools::args::{Text, args};
+use crate::tools::paging::{Cursor, Paging, ROWS_MAX};
+use crate::tools::reading::seen_at;
+use crate::tools::records::OWN_KINDS;
+use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
+use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
+
+const NAME: &str = "contradiction_scan_tool";
+/// Items of a page that are held against others.
+const ITEMS_MAX: usize = 64;
+/// Items by words, and as many by meaning, that one is held against.
+const NEAREST_MAX: usize = 12;
+/// Pairs of one item that are told.
+const PAIRS_EACH_MAX: usize = 5;
+/// Share of the best item's score that an item about a topic has: one that has but a common word of it is about
+/// something else.
+const TOPIC_SHARE_MIN: f32 = 0.5;
+/// Items that a topic leads to.
+const TOPIC_ITEMS_MAX: usize = 200;
+/// The same by meaning, where no item has its words.
+const TOPIC_NEAREST_MAX: usize = 20;
+/// Characters of a text by whose words others are looked for.
+const QUERY_CHARS_MAX: usize = 600;
+/// Characters of a title and of a text that are shown.
+const TITLE_CHARS_MAX: usize = 120;
+const SHOWN_CHARS_MAX: usize = 300;
+/// Pieces of documents are the one of its own kinds that says something by itself.
+const CHUNK: &str = "chunk";
+
+args! {
+    /// What `contradiction_scan_tool` takes.
+    struct Scan {
+        topic: Option<Text<1, 1024>> => "Only items about this.",
+        cursor: Option<Cursor> => "next_cursor of the page before.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: NAME,
+    title: "Find contradictions",
+    about: "Pairs of current items that speak of the same and differ in a negation, number, date or value; for \
+            cleaning up. Finds what rules can tell, not every contradiction.",
+    shape: Scan::shape,
+    results: &[
+        always("pairs", Kind::List).says(
+            "one and other (id, kind, title, text, recorded_at; one is the newer), why (negation, number, date, \
+             value), says (what each says there), score.",
+        ),
+        TRUNCATED,
+        NEXT_CURSOR,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| scan(context, raw),
+    example: r#"{"topic": "beacon"}"#,
+};
+
+fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Scan::parse(raw)?;
+    let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
+    let view = context.view();
+    let snapshot = &view.snapshot;
+    let all = Filter { current_only: true, hidden: context.hidden(snapshot)?, ..Filter::default() };
+    let mut among = all.clone();
+    let mut cut = false;
+    if let Some(Text(topic)) = &wanted.topic {
+        let about = about(context, &view, topic, &all)?;
+        cut = about.len() == TOPIC_ITEMS_MAX;
+        among.among = Some(Arc::new(snapshot.chosen(&about)));
+    }
+    let (items, mut has_more) = next_items(snapshot, &paging, &among, ITEMS_MAX)?;
+    let mut pairs = Pairs::default();
+    let mut last: Option<Turn> = None;
+    for (turn, place) in items {
+        if pairs.rows.len() + PAIRS_EACH_MAX > ROWS_MAX {
+            has_more = true;
+            break;
+        }
+        snapshot.check()?;
+        pairs.add(context, snapshot, place, &all)?;
+        last = Some(turn);
+    }
+    let next_cursor = last.filter(|_| has_more).map(|turn| paging.cursor(&turn));
+    let truncated = next_cursor.is_some() || pairs.left_out || cut;
+    let text =
+        if pairs.rows.is_empty() { "No contradictions found here.".to_owned() } else { pairs.text };
+    let mut structured = json!({"pairs": pairs.rows, "truncated": truncated});
+    if let Some(cursor) = next_cursor {
+        structured["next_cursor"] = cursor.into();
+    }
+    if truncated {
+        structured["bounds"] = json!({
+            "items": ITEMS_MAX, "rows": ROWS_MAX, "pairs_of_an_item": PAIRS_EACH_MAX,
+            "items_of_a_topic": TOPIC_ITEMS_MAX,
+        });
+    }
+    Ok(Answer { touched: pairs.touched, ..Answer::plain(structured, text) })
+}
+
+/// The items that have the words of a topic, or half of what weighs in them; the nearest ones where none has.
+fn about(
+    context: &Context<'_>,
+    view: &View,
+    topic: &str,
+    all: &Filter,
+) -> Result<Vec<Place>, SearchError> {
+    let mut hits = view.snapshot.search_words(topic, TOPIC_ITEMS_MAX, all)?;
+    let least = hits.first().map_or(0.0, |best| best.score * TOPIC_SHARE_MIN);
+    hits.retain(|hit| hit.score >= least);
+    let hits = match hits.is_empty() {
+        false => hits,
+        true => {
+            let kernels = &context.parts.encoding.kernels;
+            view.snapshot.nearest(kernels, &view.embedder.embed(topic), TOPIC_NEAREST_MAX, all)?
+        }
+    };
+    Ok(hits.into_iter().map(|hit| hit.place).collect())
+}
+
+/// What a page has found.
+#[derive(Default)]
+struct Pairs {
+    rows: Vec<Value>,
+    text: String,
+    touched: Vec<Touched>,
+    /// Whether an item has more pairs than are told.
+    left_out: bool,
+}
+
+impl Pairs {
+    /// Holds an item against those nearest to it that come behind it in the order: so each pair is met once.
+    fn add(
+        &mut self,
+        context: &Context<'_>,
+        snapshot: &Snapshot,
+        place: Place,
+        all: &Filter,
+    ) -> Result<(), ToolError> {
+        let item = snapshot.item(place)?;
+        if !says_something(&item) {
+            return Ok(());
+        }
+        let prose = Prose::of(item.title, item.text);
+        let mut told = 0;
+        for (near, cosine) in nearest(context, snapshot, place, &item, all)? {
+            snapshot.check()?;
+            let other = snapshot.item(near)?;
+            let is_met_later =
+                !comes_behind((other.recorded_at, other.id), (item.recorded_at, item.id));
+            if is_met_later || !says_something(&other) || !may_conflict(&item, &other) {
+                continue;
+            }
+            let found = difference(&prose, &Prose::of(other.title, other.text), cosine);
+            let Some((found, score)) = found else { continue };
+            if told == PAIRS_EACH_MAX {
+                self.left_out = true;
+                break;
+            }
+            told += 1;
+            self.tell(&item, &other, &found, score);
+            self.touched.push(seen_at(context, snapshot, place)?);
+            self.touched.push(seen_at(context, snapshot, near)?);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, item: &ItemView<'_>, other: &ItemView<'_>, found: &Difference, score: f32) {
+        let (one, two) = (names::of_item(item), names::of_item(other));
+        let why = found.kind.name();
+        self.text.push_str(&format!(
+            "{one} and {two}: {why}: {} against {}\n",
+            found.claimed, found.known
+        ));
+        self.rows.push(json!({
+            "one": shown(item), "other": shown(other), "why": why, "says": [found.claimed, found.known],
+            "score": show::score(score),
+        }));
+    }
+}
+
+fn shown(item: &ItemView<'_>) -> Value {
+    let cut = |text: &str, chars: usize| text.chars().take(chars).collect::<String>();
+    json!({
+        "id": names::of_item(item), "kind": item.kind, "title": cut(item.title, TITLE_CHARS_MAX),
+        "text": cut(item.text, SHOWN_CHARS_MAX), "recorded_at": names::time(item.recorded_at),
+    })
+}
+
+/// Records of the service say how things stand with it, and not what is so.
+fn says_something(item: &ItemView<'_>) -> bool {
+    item.kind == CHUNK || !OWN_KINDS.contains(&item.kind)
+}
+
+/// Whether both can be meant at one time, and neither replaces the other.
+fn may_conflict(one: &ItemView<'_>, other: &ItemView<'_>) -> bool {
+    let ends_before = |one: &ItemView<'_>, other: &ItemView<'_>| {
+        one.valid_to.is_some_and(|to| other.valid_from.is_some_and(|from| to <= from))
+    };
+    let replaces = |one: &ItemView<'_>, other: &ItemView<'_>| one.supersedes.contains(&other.id);
+    !ends_before(one, other)
+        && !ends_before(other, one)
+        && !replaces(one, other)
+        && !replaces(other, one)
+}
+
+/// The items nearest to one, by meaning and by words, with the cosine where it is known; itself not among them.
+fn nearest(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+    item: &ItemView<'_>,
+    all: &Filter,
+) -> Result<Vec<(Place, Option<f32>)>, ToolError> {
+    let mut found: Vec<(Place, Option<f32>)> = Vec::new();
+    if let Some(embedding) = snapshot.embedding(place)? {
+        let query: Vec<f32> = embedding.iter().map(|number| number.to_f32()).collect();
+        let kernels = &context.parts.encoding.kernels;
+        let hits = snapshot.nearest(kernels, &query, NEAREST_MAX + 1, all)?;
+        found.extend(hits.into_iter().map(|hit| (hit.place, Some(hit.score))));
+    }
+    let words: String = item.text.chars().take(QUERY_CHARS_MAX).collect();
+    for hit in snapshot.search_words(&words, NEAREST_MAX + 1, all)? {
+        if !found.iter().any(|(known, _)| *known == hit.place) {
+            found.push((hit.place, None));
+        }
+    }
+    found.retain(|(other, _)| *other != place);
+    Ok(found)
+}
