@@ -2,9 +2,9 @@
 //!
 //! Owns what calls of one workspace share. Must not know who calls, nor which other workspaces there are.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use engine::Store;
+use engine::{ItemId, Micros, Store};
 
 use crate::auth::Signer;
 use crate::encoders::Encoders;
@@ -33,6 +33,23 @@ pub struct Opened {
     pub roots: Roots,
 }
 
+/// An ingest that runs now.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// Under which it will be recorded.
+    pub job: ItemId,
+    /// Who asked.
+    pub by: String,
+    /// The tool that it came through.
+    pub via: &'static str,
+    /// What was asked for.
+    pub paths: Vec<String>,
+    /// When it began.
+    pub began: Micros,
+    /// Steps done, of how many.
+    pub done: (u64, u64),
+}
+
 /// One tenant's data.
 pub struct Workspace {
     /// Its name.
@@ -53,6 +70,8 @@ pub struct Workspace {
     pub roots: RwLock<Arc<Roots>>,
     /// One ingest at a time.
     pub ingesting: Turns,
+    /// The job that runs now.
+    running: Mutex<Option<Running>>,
     /// One backup, compaction, erasure or move to another model at a time.
     pub keeping: Turns,
     /// Held while the list of known backups is changed.
@@ -79,12 +98,18 @@ impl Workspace {
             rules,
             roots: RwLock::new(Arc::new(roots)),
             ingesting: Turns::default(),
+            running: Mutex::default(),
             keeping: Turns::default(),
             noting: Mutex::default(),
             hidden: HiddenFrom::default(),
             recalls: Latencies::default(),
             shapes: Shapes::default(),
         }
+    }
+
+    /// The job that runs now, locked for a moment.
+    pub fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where files may be read now.

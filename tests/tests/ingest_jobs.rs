@@ -196,8 +196,14 @@ impl Alone {
             by: "ada".to_owned(),
             via: "test",
         };
-        let job =
-            Job { encoders: &self.encoders, roots: &self.roots, pdf: None, cancelled, progress };
+        let job = Job {
+            id: self.encoders.store().new_item_id(),
+            encoders: &self.encoders,
+            roots: &self.roots,
+            pdf: None,
+            cancelled,
+            progress,
+        };
         job.run(&request).unwrap()
     }
 

@@ -12,7 +12,7 @@ use super::beside::{self, Words};
 use super::chunk::chunk;
 use super::held::{Held, raised};
 use super::linking::{Linking, Unlinked};
-use super::outline::{Marks, Prepared, named};
+use super::outline::{FROM_FILE, Marks, Prepared, named};
 use super::parcel::{Documents, One, Stored as Settled};
 use super::read::{Aids, PdfReader, Unread, links_of, read_with};
 pub use super::report::{BrokenOff, JobError, Report};
@@ -26,7 +26,7 @@ use crate::inflow::{self, Halt, Inflow};
 /// Paths of one request.
 pub const PATHS_MAX: usize = 64;
 /// Ref of the item that says that a job is open.
-const OPEN_REF: &str = "recalld:ingest-open";
+pub(crate) const OPEN_REF: &str = "recalld:ingest-open";
 /// Skipped files and errors that the stored record lists.
 const RECORDED_MAX: usize = 20;
 /// Versions of a file that jobs before this one may have stored without making their links. Each was
@@ -56,6 +56,8 @@ pub struct Request {
 
 /// What a job works with.
 pub struct Job<'a> {
+    /// Under which it is recorded, where it leaves anything behind.
+    pub id: ItemId,
     /// Where to store, and what embeds.
     pub encoders: &'a Encoders,
     /// Where files may be read.
@@ -301,6 +303,7 @@ impl Job<'_> {
             held: Held::of(&document.text, &chunks, opened.relative()),
             relative: opened.relative().to_owned(),
             root: opened.root().to_owned(),
+            from: FROM_FILE,
             uri,
             bytes: bytes.len() as u64,
             sha256,
@@ -424,7 +427,7 @@ impl Job<'_> {
     /// The job itself is remembered. One that was called off stays marked as open, since its links
     /// were not made.
     fn record(&self, state: &mut State, request: &Request) -> Result<(), JobError> {
-        let id = self.store().new_item_id();
+        let id = self.id;
         let report = &mut state.report;
         let is_cancelled = report.cancelled;
         report.job = Some(id);

@@ -9,6 +9,7 @@
 mod beneath;
 mod beside;
 pub mod chunk;
+pub mod given;
 mod held;
 pub mod job;
 mod linking;
@@ -27,4 +28,5 @@ pub use held::Held;
 pub use job::{BrokenOff, Job, Report, Request};
 pub use roots::Roots;
 pub use stored::document_of;
+pub(crate) use stored::{asked_of, beside_now};
 pub use uri::{contents, sha256};

@@ -20,6 +20,9 @@ use crate::secrets;
 const OUTLINE_CHARS_MAX: usize = 2_000;
 /// The attribute of a document that says how sensitive it was to be, where a secret raised it.
 pub(super) const ASKED: &str = "sensitivity_asked";
+/// Kinds of sources: a file beneath a root, and a text that a client gave.
+pub(super) const FROM_FILE: &str = "file";
+pub(super) const FROM_CLIENT: &str = "given";
 /// Strength of the edge from a chunk to its document.
 const PART_OF_WEIGHT: f32 = 0.5;
 
@@ -29,7 +32,9 @@ pub(super) struct Prepared {
     pub(super) relative: String,
     /// Root of that path.
     pub(super) root: String,
-    /// URI of the file.
+    /// What it is read from: a file, or a text that was given.
+    pub(super) from: &'static str,
+    /// Its URI.
     pub(super) uri: String,
     pub(super) bytes: u64,
     pub(super) sha256: [u8; 32],
@@ -186,7 +191,7 @@ impl Prepared {
     fn source(&self, id: SourceId, marks: Marks<'_>) -> SourceDraft {
         SourceDraft {
             id: Some(id),
-            kind: "file".to_owned(),
+            kind: self.from.to_owned(),
             uri: self.uri.clone(),
             title: self.title(),
             content_sha256: self.sha256,

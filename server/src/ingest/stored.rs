@@ -2,12 +2,14 @@
 //!
 //! Owns how versions of a file are told apart. Must not know how a file is read.
 
-use engine::{Damage, ItemId, Sensitivity, Snapshot, SourceId, Status};
+use engine::{Damage, ItemId, ItemView, Sensitivity, Snapshot, SourceId, Status};
 use serde_json::Value;
 
+use super::beside::Words;
 use super::linking::Piece;
 use super::outline::{ASKED, Older};
 use super::read::Format;
+use super::roots::Roots;
 
 /// The version of a file that stands now.
 pub(super) struct Stored {
@@ -47,6 +49,20 @@ pub(super) fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, D
 fn asked(attributes: &str) -> Option<Sensitivity> {
     let attributes: Value = serde_json::from_str(attributes).ok()?;
     Sensitivity::of_name(attributes[ASKED].as_str()?)
+}
+
+/// How sensitive a document was asked to be.
+pub(crate) fn asked_of(document: &ItemView<'_>) -> Sensitivity {
+    asked(document.attributes).unwrap_or(document.sensitivity)
+}
+
+/// Whether the words beside a picture are those that were read with it; true of what is no picture.
+pub(crate) fn beside_now(roots: &Roots, path: &str, document: &ItemView<'_>) -> bool {
+    if document.modality != Format::Image.modality() {
+        return true;
+    }
+    let bytes = super::uri::contents(roots, path).unwrap_or_default();
+    Words::of(roots, path, &bytes).sha256 == beside(document.modality, document.attributes)
 }
 
 /// Only pictures have words beside them.

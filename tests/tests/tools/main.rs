@@ -10,6 +10,7 @@ mod claims;
 mod continuity;
 mod docstore;
 mod graph;
+mod ingest;
 mod items;
 mod labelled;
 mod page;

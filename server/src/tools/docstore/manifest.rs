@@ -129,7 +129,11 @@ fn page_of(
     Ok(first.into_iter().collect())
 }
 
-fn shown(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Value, ToolError> {
+pub(in crate::tools) fn shown(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+) -> Result<Value, ToolError> {
     let item = snapshot.item(place)?;
     let verdict = context.judge(&item, Action::Read).0;
     if verdict == Verdict::Allow {

@@ -12,6 +12,7 @@ mod search;
 
 pub use document::GET_DOCUMENT;
 pub(crate) use document::whole;
+pub(in crate::tools) use manifest::shown as described;
 
 use engine::{ItemView, Place, Snapshot};
 use serde_json::Value;

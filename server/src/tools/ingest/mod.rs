@@ -1,6 +1,11 @@
 //! ingest: files become memories.
 
+mod beneath;
 mod paths;
+mod status;
+mod sweep;
+mod text;
+mod tombstone;
 
 pub use paths::{readable, run};
 
@@ -9,5 +14,8 @@ use super::Family;
 /// The tool that waits until no other ingest runs.
 pub const INGEST_PATHS: &str = "ingest_paths_tool";
 
-pub(super) static FAMILY: Family =
-    Family { name: "ingest", about: "Bring files in.", tools: &[paths::ROW] };
+pub(super) static FAMILY: Family = Family {
+    name: "ingest",
+    about: "Bring files in.",
+    tools: &[paths::ROW, text::ROW, status::ROW, tombstone::ROW, sweep::ROW],
+};

@@ -2,16 +2,19 @@
 
 use std::cell::Cell;
 
-use engine::Sensitivity;
 use engine::ledger::Effect;
-use serde_json::{Map, Value};
+use engine::{Batch, ItemId, Sensitivity, WriteError};
+use serde_json::{Map, Value, json};
 
 use super::INGEST_PATHS;
 use crate::ingest::Roots;
 use crate::ingest::job::{BrokenOff, Job, JobError, Report, Request};
 use crate::tools::args::{List, Text, args};
+use crate::tools::idempotency::Keyed;
 use crate::tools::results::{Kind, always, sometimes, without_nulls};
+use crate::tools::writing::Key;
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
+use crate::workspace::{Running, Workspace};
 
 args! {
     /// What `ingest_paths_tool` takes.
@@ -22,6 +25,7 @@ args! {
         exclude: Option<List<Text<1, 512>, 0, 64>> => "Globs to leave out.",
         sensitivity: Option<Sensitivity> => "Internal by default.",
         dry_run: bool = false => "Write nothing.",
+        idempotency_key: Key => "Makes a repeat harmless.",
     }
 }
 
@@ -66,6 +70,10 @@ fn texts<const A: usize, const B: usize, const C: usize, const D: usize>(
 
 fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = IngestPaths::parse(raw)?;
+    let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(INGEST_PATHS, &key.0, raw));
+    if let Some(told) = first_answer(context, keyed.as_ref())? {
+        return Ok(told);
+    }
     let request = Request {
         paths: texts(Some(wanted.paths)),
         recursive: wanted.recursive,
@@ -81,9 +89,44 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     let report = run(context, &roots, &request)?;
     let mut structured = without_nulls(report.to_json()); // a dry run is no job
     structured["dry_run"] = request.dry_run.into();
-    let answer = Answer::plain(structured, readable(&report, request.dry_run));
+    let text = readable(&report, request.dry_run);
+    if let Some(keyed) = keyed.filter(|_| !request.dry_run && !report.cancelled) {
+        let kept = json!({"structured": structured, "text": text});
+        if let Some(first) = remember(context, &keyed, &kept)? {
+            return Ok(first);
+        }
+    }
+    let answer = Answer::plain(structured, text);
     let answer = answer.raising(report.raised, &report.secret_kinds);
     Ok(answer.touching(Effect::Written, report.documents))
+}
+
+/// What an earlier call with the same key was told: paths and counts, which stay true of it.
+fn first_answer(context: &Context<'_>, keyed: Option<&Keyed>) -> Result<Option<Answer>, ToolError> {
+    let snapshot = context.snapshot();
+    let kept = keyed.map(|keyed| keyed.first_answer(&snapshot)).transpose()?.flatten();
+    Ok(kept.map(|mut kept| {
+        let text = kept["text"].as_str().unwrap_or_default().to_owned();
+        Answer::plain(kept["structured"].take(), text)
+    }))
+}
+
+/// Keeps what a call is told for its repeats; gives what another call with the same key was told, if it came first.
+fn remember(
+    context: &Context<'_>,
+    keyed: &Keyed,
+    kept: &Value,
+) -> Result<Option<Answer>, ToolError> {
+    let item = keyed.remember(context, INGEST_PATHS, kept);
+    let store = &context.workspace.store;
+    match store.write(Batch { items: vec![item], ..Batch::default() }) {
+        Ok(_) => Ok(None),
+        Err(WriteError::Refused { field: "ref", .. }) => {
+            store.sync()?;
+            first_answer(context, Some(keyed))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A walk passes over hidden files and folders; a client cannot have them by naming them either.
@@ -98,17 +141,54 @@ fn refuse_hidden(roots: &Roots, paths: &[String]) -> Result<(), ToolError> {
     Ok(())
 }
 
+/// A job that runs, as long as this is there: `ingest_status_tool` tells of it.
+struct Shown<'a> {
+    workspace: &'a Workspace,
+    job: ItemId,
+}
+
+impl<'a> Shown<'a> {
+    fn begin(context: &'a Context<'_>, job: ItemId, request: &Request) -> Self {
+        let running = Running {
+            job,
+            by: request.by.clone(),
+            via: request.via,
+            paths: request.paths.clone(),
+            began: context.parts.clock.now(),
+            done: (0, 0),
+        };
+        *context.workspace.running() = Some(running);
+        Self { workspace: context.workspace, job }
+    }
+
+    fn tell(&self, done: u64, total: u64) {
+        if let Some(running) = self.workspace.running().as_mut() {
+            running.done = (done, total);
+        }
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        *self.workspace.running() = None;
+    }
+}
+
 /// Runs a job for a caller, reading beneath `roots`. One job runs at a time: two that read the same
 /// file would both find it new.
 pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Report, ToolError> {
     let _turn = context.workspace.ingesting.take(&|| context.is_over())?;
     let told = Cell::new(None);
+    let store = &context.workspace.store;
+    let shown = Shown::begin(context, store.new_item_id(), request);
     let job = Job {
+        id: shown.job,
         encoders: &context.workspace.encoders,
         roots,
         pdf: context.parts.pdf.as_ref(),
         cancelled: &|| context.is_over(),
         progress: &|done, total, name| {
+            shown.tell(done, total);
             // Several files may be stored together, and none between two others.
             let is_news = told.replace(Some(done)) != Some(done);
             if let Some(tell) = context.progress.filter(|_| is_news) {
@@ -117,15 +197,19 @@ pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Re
         },
     };
     job.run(request).map_err(|BrokenOff { error, report }| {
-        let error: ToolError = match error {
-            JobError::Request { field, why } => ToolError::argument(field, why),
-            JobError::Write(error) => error.into(),
-            JobError::Damaged(damage) => damage.into(),
-            JobError::Interrupted => ToolError::Cancelled,
-        };
-        let error = error.after(report.items, report.documents);
+        let error = failed(error).after(report.items, report.documents);
         error.raising(report.raised, &report.secret_kinds)
     })
+}
+
+/// Why a job failed, as a caller is told.
+pub(super) fn failed(error: JobError) -> ToolError {
+    match error {
+        JobError::Request { field, why } => ToolError::argument(field, why),
+        JobError::Write(error) => error.into(),
+        JobError::Damaged(damage) => damage.into(),
+        JobError::Interrupted => ToolError::Cancelled,
+    }
 }
 
 /// A report in words.
