@@ -18,6 +18,7 @@ pub mod mcp_client;
 pub mod memory_disk;
 pub mod original_model;
 pub mod other_model;
+pub mod pdf;
 pub mod random_store;
 pub mod remake;
 pub mod reseal;

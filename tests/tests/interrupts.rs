@@ -117,6 +117,7 @@ fn the_snapshots_of_a_call_end_with_it() {
         search_mode: engine::SearchMode::default(),
         config: server::config::Config::default(),
         public_url: None,
+        pdf: None,
     };
     let started = app::start(&settings, &mut Silent).unwrap();
     let parts = started.parts;

@@ -103,6 +103,7 @@ impl Running {
             search_mode: engine::SearchMode::default(),
             config: server::config::Config::default(),
             public_url: None,
+            pdf: None,
         };
         let parts = app::start(&settings, &mut Silent).unwrap().parts;
         let listeners = vec![Listen { id: LOCAL, address: ([127, 0, 0, 1], 0).into() }];

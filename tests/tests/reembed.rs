@@ -263,6 +263,7 @@ fn calls_in_the_middle_of_a_move() {
         search_mode: engine::SearchMode::default(),
         config: server::config::Config::default(),
         public_url: None,
+        pdf: None,
     };
     let parts = app::start(&settings, &mut Silent).unwrap().parts;
     let (caller, cancel) = (Caller::local_operator(LOCAL_WORKSPACE), Cancel::new());

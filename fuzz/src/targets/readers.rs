@@ -4,8 +4,10 @@ use server::ingest::chunk::{CHUNK_CHARS_MAX, chunk};
 use server::ingest::links::candidates;
 use server::ingest::read::read_bytes;
 
-const NAMES: [&str; 10] =
-    ["a.md", "a.html", "a.rst", "a.txt", "a.rs", "a.py", "a.ts", "a.go", "a.c", "README"];
+const NAMES: [&str; 12] = [
+    "a.md", "a.html", "a.rst", "a.txt", "a.rs", "a.py", "a.ts", "a.go", "a.c", "README", "a.csv",
+    "a.jsonl",
+];
 
 /// One input.
 pub fn run(data: &[u8]) {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::pieces;
-use super::read::{Document, Section, Source, line_of, line_starts};
+use super::read::{Document, Format, Section, Source, line_of, line_starts};
 
 /// The length aimed at, in characters: about 256 word pieces, what the encoder reads at once.
 pub const CHUNK_CHARS_TARGET: usize = 1_000;
@@ -108,6 +108,8 @@ pub(super) fn headings(document: &Document) -> (Vec<Heading>, bool) {
 /// Runs of sections that are cut together.
 fn groups(document: &Document, counts: &[usize]) -> Vec<Range<usize>> {
     let sections = &document.sections;
+    // A page is where something stands, however little there is on it.
+    let are_pages = document.format == Format::Pdf;
     let mut found: Vec<(Range<usize>, usize)> = Vec::new();
     let mut at = 0;
     while at < sections.len() {
@@ -117,9 +119,10 @@ fn groups(document: &Document, counts: &[usize]) -> Vec<Range<usize>> {
         }
         match found.last_mut() {
             Some((group, have))
-                if (document.modality == "code"
-                    && gathers(sections, counts, group, *have, at, chars))
-                    || joins(sections, counts, group, *have, at..end, chars) =>
+                if !are_pages
+                    && ((document.modality == "code"
+                        && gathers(sections, counts, group, *have, at, chars))
+                        || joins(sections, counts, group, *have, at..end, chars)) =>
             {
                 group.end = end;
                 *have += chars;

@@ -20,6 +20,9 @@ const PAGES_MAX: usize = 5_000;
 /// Bytes of text of one file, all pages together.
 const PDF_TEXT_BYTES_MAX: usize = 12 << 20;
 
+/// Numbers of pages that cannot be read that are told; the rest are counted.
+const TOLD_MAX: usize = 20;
+
 /// What the child says of a file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -88,7 +91,8 @@ fn document(told: Told) -> Document {
     let title = title.filter(|title| !title.eq_ignore_ascii_case("untitled"));
     let mut lost = Vec::new();
     if !told.broken_pages.is_empty() {
-        let first: Vec<String> = told.broken_pages.iter().take(20).map(u32::to_string).collect();
+        let first: Vec<String> =
+            told.broken_pages.iter().take(TOLD_MAX).map(u32::to_string).collect();
         let count = told.broken_pages.len();
         lost.push(format!("{count} pages cannot be read and were left out: {}", first.join(", ")));
     }

@@ -6,7 +6,7 @@ use super::*;
 
 const NAMES: &[&str] = &[
     "a.md", "a.txt", "a.rst", "a.html", "a.rs", "a.py", "a.js", "a.go", "a.c", "a.java", "a.rb",
-    "a.sh", "a.lua",
+    "a.sh", "a.lua", "a.csv", "a.jsonl",
 ];
 
 /// What a document promises whoever cuts it.
@@ -38,6 +38,11 @@ fn check(doc: &Document) {
 /// Pieces that mean something to some reader, in any order.
 fn junk() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
+        "a,b\n1,2\n",
+        "\",\"",
+        ";;\t|",
+        "{\"a\":[1,{}]}\n",
+        "%PDF-1.4\n",
         "# ",
         "## h",
         "---",

@@ -43,12 +43,14 @@ args! {
 pub(super) const ROW: Tool = Tool {
     name: NAME,
     title: "Ingest a text",
-    about: "Store a longer text, such as a page or a transcript, as a document that is cut and found like a file. For a \
-            single fact use brain_remember.",
+    about: "Store a longer text, such as a page or a transcript, as a document that is cut and \
+            found like a file. For a single fact use brain_remember.",
     shape: IngestText::shape,
     results: &[
-        always("document", Kind::Object)
-            .says("document_id, path (its URI), title, modality, format, bytes, content_sha256, chunks, version, status."),
+        always("document", Kind::Object).says(
+            "document_id, path (its URI), title, modality, format, bytes, content_sha256, chunks, \
+             version, ingested_at, status.",
+        ),
         always("items", Kind::Integer).says("Items that were stored."),
         always("unchanged", Kind::Flag).says("Whether it was stored as it is."),
         sometimes("secrets", Kind::List).says("Each {line, kind}: what holds them is restricted."),

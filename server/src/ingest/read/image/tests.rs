@@ -6,7 +6,7 @@ use super::*;
 
 fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     let length = u32::try_from(data.len()).unwrap();
-    let number: Vec<u8> = (0..4).rev().map(|at| (length >> (8 * at)) as u8).collect();
+    let number: Vec<u8> = length.to_le_bytes().into_iter().rev().collect();
     [&number, &kind[..], data, &[0; 4]].concat()
 }
 
@@ -26,7 +26,7 @@ fn deflated(text: &[u8]) -> Vec<u8> {
 /// EXIF with one entry of each kind that is read, and a GPS directory.
 fn exif(high: bool) -> Vec<u8> {
     let number = |value: u32, width: usize| -> Vec<u8> {
-        let low: Vec<u8> = (0..width).map(|at| (value >> (8 * at)) as u8).collect();
+        let low: Vec<u8> = value.to_le_bytes().into_iter().take(width).collect();
         if high { low.into_iter().rev().collect() } else { low }
     };
     let mut out = if high { b"MM\0*".to_vec() } else { b"II*\0".to_vec() };
@@ -55,8 +55,8 @@ fn jpeg(parts: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn segment(marker: u8, data: &[u8]) -> Vec<u8> {
-    let length = data.len() + 2;
-    [&[0xFF, marker, (length >> 8) as u8, (length & 255) as u8], data].concat()
+    let [low, high] = u16::try_from(data.len() + 2).unwrap().to_le_bytes();
+    [&[0xFF, marker, high, low], data].concat()
 }
 
 fn webp(parts: &[(&[u8; 4], Vec<u8>)]) -> Vec<u8> {
