@@ -41,6 +41,7 @@ const ROOMS: &[&str] = &[
     "server/src/tools/bench",
     "server/src/tools/docstore",
     "server/src/tools/graph",
+    "server/src/tools/ingest",
     "server/src/tools/items",
     "server/src/tools/paging.rs",
     "server/src/tools/recall.rs",

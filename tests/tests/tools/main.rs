@@ -8,6 +8,7 @@ mod artifacts;
 mod briefs;
 mod continuity;
 mod docstore;
+mod export;
 mod graph;
 mod items;
 mod page;

@@ -1,5 +1,7 @@
 //! ingest: files become memories.
 
+mod export;
+mod given;
 mod paths;
 
 pub use paths::{readable, run};
@@ -10,4 +12,4 @@ use super::Family;
 pub const INGEST_PATHS: &str = "ingest_paths_tool";
 
 pub(super) static FAMILY: Family =
-    Family { name: "ingest", about: "Bring files in.", tools: &[paths::ROW] };
+    Family { name: "ingest", about: "Bring files in.", tools: &[paths::ROW, export::ROW] };
