@@ -60,6 +60,7 @@ pub use reading::graph::{
 pub use reading::hidden::{Class, Hidden, Sight};
 pub use reading::moment::Moment;
 pub use reading::places::SOURCES_LOOKED_AT_MAX;
+pub use reading::resume::Mark;
 pub use reading::score::{
     Asked, AskedTerm, AskedWords, GivenWords, Hit, QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted,
     WordScores,

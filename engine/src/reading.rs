@@ -11,6 +11,7 @@ pub(crate) mod hidden;
 pub(crate) mod moment;
 pub(crate) mod places;
 pub(crate) mod recorded;
+pub(crate) mod resume;
 pub(crate) mod score;
 pub(crate) mod searching;
 pub(crate) mod snapshot;

@@ -79,6 +79,16 @@ impl<P> Gone<P> {
         self.index.contains_key(&target)
     }
 
+    /// How many tombstones there are that were not given yet.
+    pub(crate) fn stones(&self) -> u64 {
+        self.targets.iter().map(|target| target.stones.len() as u64).sum()
+    }
+
+    /// Whether a target waits for anything.
+    pub(crate) fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Notes that an item was given, or the tombstones of one that is gone.
     pub(crate) fn note(&mut self, id: u128) {
         for at in self.waiting.remove(&id).unwrap_or_default() {

@@ -12,6 +12,7 @@ use crate::ids::{EdgeId, ItemId, Row, Seq};
 use crate::layout::{Column, EDGE_SEQ, ITEM_KIND, ITEM_SEQ, SOURCE_SEQ, TOMBSTONE_SEQ};
 use crate::part::Part;
 use crate::reading::gone::Gone;
+use crate::reading::resume::Mark;
 use crate::reading::snapshot::{Place, Snapshot, Status};
 use crate::segment::{EdgeView, ItemView, SourceView, TombstoneView};
 
@@ -42,24 +43,26 @@ pub enum Target<'a> {
 /// Tombstones that are looked up between two looks at whether the walk is still wanted: each in every part.
 const ROWS_TOGETHER: u32 = 64;
 /// The tables, in their order within a commit.
-const SEQS: [Column; 4] = [SOURCE_SEQ, ITEM_SEQ, EDGE_SEQ, TOMBSTONE_SEQ];
+pub(super) const SEQS: [Column; 4] = [SOURCE_SEQ, ITEM_SEQ, EDGE_SEQ, TOMBSTONE_SEQ];
 const SOURCES: usize = 0;
-const ITEMS: usize = 1;
+pub(super) const ITEMS: usize = 1;
 const EDGES: usize = 2;
 
 /// Every row of a snapshot in commit order. Ends after damage, and where the snapshot's stop says so.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
-    snapshot: &'a Snapshot,
-    part: u32,
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) part: u32,
     /// The next row of each table of that part.
-    next: [Row; SEQS.len()],
+    pub(super) next: [Row; SEQS.len()],
     /// Commit of the last row that was given in its place.
-    seq: Seq,
+    pub(super) seq: Seq,
     /// What is gone; looked for before the first row is given.
-    gone: Option<Gone<Place>>,
+    pub(super) gone: Option<Gone<Place>>,
     /// Tombstones of what is gone that come next.
-    ahead: VecDeque<Place>,
+    pub(super) ahead: VecDeque<Place>,
+    /// How far it has come.
+    pub(super) mark: Mark,
     /// Whether the last row was given, or an error ended it.
     is_done: bool,
 }
@@ -75,12 +78,13 @@ impl Snapshot {
             seq: 0,
             gone: None,
             ahead: VecDeque::new(),
+            mark: Mark::default(),
             is_done: false,
         }
     }
 
     /// Tombstones of what has no row any more.
-    fn gone(&self) -> Result<Gone<Place>, SearchError> {
+    pub(super) fn gone(&self) -> Result<Gone<Place>, SearchError> {
         let mut gone = Gone::default();
         let mut steps = self.stop.each(ROWS_TOGETHER);
         for (part, it) in (0u32..).zip(self.parts.iter()) {
@@ -168,7 +172,11 @@ impl<'a> Records<'a> {
         self.snapshot.check()?;
         let mut gone = match self.gone.take() {
             Some(gone) => gone,
-            None => self.snapshot.gone()?,
+            None => {
+                let gone = self.snapshot.gone()?;
+                self.mark.gone = gone.stones();
+                gone
+            }
         };
         let step = self.step_with(&mut gone);
         self.gone = Some(gone);
@@ -182,6 +190,7 @@ impl<'a> Records<'a> {
                 self.ahead.extend(gone.next(part.is_none()).unwrap_or_default());
             }
             if let Some(stone) = self.ahead.pop_front() {
+                self.mark.stones += 1;
                 let stone = self.snapshot.part(stone).segment.tombstone(stone.row)?;
                 return Ok(Some(Record::Tombstone(stone)));
             }
@@ -199,6 +208,7 @@ impl<'a> Records<'a> {
             let row = self.next[table];
             self.next[table] += 1;
             let record = self.record(part, table, row)?;
+            self.mark.pass(table, seq, &record);
             match &record {
                 Record::Item(item, _) => gone.note(item.id.0),
                 Record::Tombstone(stone) if gone.has(stone.target) => continue, // it stands elsewhere

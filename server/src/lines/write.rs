@@ -33,7 +33,8 @@ impl Lines {
         })
     }
 
-    fn count(&mut self, record: &Record<'_>) {
+    /// One line more, of the type of this row.
+    pub fn count(&mut self, record: &Record<'_>) {
         match record {
             Record::Source(_) => self.sources += 1,
             Record::Item(..) => self.items += 1,
@@ -44,7 +45,7 @@ impl Lines {
 }
 
 /// Who knows the rows that a row names.
-trait Named {
+pub trait Named {
     /// The kind of an item.
     fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage>;
     /// A source.
@@ -109,7 +110,10 @@ pub fn all<E: From<SearchError>>(
 }
 
 /// Adds the line of a row, with its line feed. `named` knows what the row names.
-fn line(named: &dyn Named, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
+///
+/// # Errors
+/// Damage.
+pub fn line(named: &dyn Named, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
     match record {
         Record::Source(view) => source(view, out),
         Record::Item(view, status) => item(named, view, *status, out)?,

@@ -51,6 +51,7 @@ impl Shown for Cursor {
 pub(super) struct Paging {
     call: String,
     after: Option<Value>,
+    rows_max: usize,
 }
 
 impl Paging {
@@ -65,7 +66,12 @@ impl Paging {
         asked.retain(|name, value| name != "cursor" && !value.is_null());
         let call = hex(&hash_call(tool, &Value::Object(asked)))[..HASH_DIGITS].to_owned();
         let after = cursor.map(|cursor| opened(&cursor.0, &call)).transpose()?;
-        Ok(Self { call, after })
+        Ok(Self { call, after, rows_max: ROWS_MAX })
+    }
+
+    /// With so many rows on a page.
+    pub(super) fn with_rows(self, rows_max: usize) -> Self {
+        Self { rows_max, ..self }
     }
 
     /// The place of the last row that was given before; `None` on the first page.
@@ -80,13 +86,13 @@ impl Paging {
         rows: impl IntoIterator<Item = Result<Row<K>, ToolError>>,
     ) -> Result<Page, ToolError> {
         let mut room = Room::of(PAGE_BYTES_MAX);
-        let mut page = Page::default();
+        let mut page = Page { rows_max: self.rows_max, ..Page::default() };
         let mut last = None;
         for row in rows {
             let Row { place, shown, line, touched } = row?;
             // One row alone is given however long it is: else the list would never go on.
             let has_room =
-                page.rows.len() < ROWS_MAX && (room.takes(&shown) || page.rows.is_empty());
+                page.rows.len() < self.rows_max && (room.takes(&shown) || page.rows.is_empty());
             if !has_room {
                 page.next_cursor = last.as_ref().map(|place| self.cursor(place));
                 break;
@@ -152,6 +158,8 @@ pub(super) struct Page {
     touched: Vec<Touched>,
     /// Where there are more.
     pub(super) next_cursor: Option<String>,
+    /// How many rows it may have.
+    rows_max: usize,
 }
 
 impl Page {
@@ -168,7 +176,7 @@ impl Page {
         let mut shown = json!({name: self.rows, "truncated": self.next_cursor.is_some()});
         if let Some(cursor) = self.next_cursor {
             shown["next_cursor"] = cursor.into();
-            shown["bounds"] = json!({"rows": ROWS_MAX, "bytes": PAGE_BYTES_MAX});
+            shown["bounds"] = json!({"rows": self.rows_max, "bytes": PAGE_BYTES_MAX});
         }
         shown
     }

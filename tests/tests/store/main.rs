@@ -11,6 +11,7 @@ mod limits;
 mod nearest;
 mod quoted;
 mod reembedding;
+mod resumed;
 mod retired;
 mod scratch;
 mod searches;

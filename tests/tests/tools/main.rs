@@ -9,6 +9,7 @@ mod briefs;
 mod claims;
 mod continuity;
 mod docstore;
+mod export;
 mod graph;
 mod ingest;
 mod items;

@@ -1,6 +1,8 @@
 //! ingest: files become memories.
 
 mod beneath;
+mod export;
+mod given;
 mod paths;
 mod status;
 mod sweep;
@@ -17,5 +19,5 @@ pub const INGEST_PATHS: &str = "ingest_paths_tool";
 pub(super) static FAMILY: Family = Family {
     name: "ingest",
     about: "Bring files in.",
-    tools: &[paths::ROW, text::ROW, status::ROW, tombstone::ROW, sweep::ROW],
+    tools: &[paths::ROW, text::ROW, status::ROW, tombstone::ROW, sweep::ROW, export::ROW],
 };
