@@ -2,7 +2,12 @@
 
 mod bootstrap;
 mod known_vector;
+mod query;
+mod routing;
 mod runtime;
+mod told;
+mod topics;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -22,7 +27,7 @@ args! {
 pub(super) static FAMILY: Family = Family {
     name: "status",
     about: "How much is remembered, and how the service is.",
-    tools: &[super::startup::TOOL, bootstrap::BOOTSTRAP, STATS, runtime::CHECK],
+    tools: &[query::QUERY, super::startup::TOOL, bootstrap::BOOTSTRAP, STATS, runtime::CHECK],
 };
 
 const STATS: Tool = Tool {

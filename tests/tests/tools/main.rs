@@ -17,6 +17,7 @@ mod labelled;
 mod page;
 mod rows;
 mod secrets;
+mod status;
 mod tenant;
 mod verify;
 mod work;
