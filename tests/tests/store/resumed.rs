@@ -8,24 +8,28 @@ fn walked(snapshot: &Snapshot) -> Vec<(String, Mark)> {
     let mut records = snapshot.records();
     let mut rows = Vec::new();
     while let Some(record) = records.next() {
-        rows.push((format!("{:?}", record.unwrap()), records.mark()));
+        rows.push((format!("{:?}", record.expect("the store is sound")), records.mark()));
     }
     rows
 }
 
 fn after(snapshot: &Snapshot, mark: &Mark) -> Vec<String> {
-    let records = snapshot.records_after(mark).unwrap();
-    records.map(|record| format!("{:?}", record.unwrap())).collect()
+    let records = snapshot.records_after(mark).expect("the store is sound");
+    records.map(|record| format!("{:?}", record.expect("the store is sound"))).collect()
 }
 
 #[test]
 fn a_walk_goes_on_from_each_of_its_rows() {
     for seed in 0..4 {
         let scratch = tests::service::scratch();
-        let store = Store::open(ground::folder(scratch.path(), seed), ground::unmerged()).unwrap();
+        let store = Store::open(ground::folder(scratch.path(), seed), ground::unmerged())
+            .expect("the store is sound");
         random_store::fill(&store, seed, 30, true);
         if seed % 2 == 0 {
-            assert!(store.erase_pending(&FullSpeed).unwrap() > 0, "seed {seed}");
+            assert!(
+                store.erase_pending(&FullSpeed).expect("the store is sound") > 0,
+                "seed {seed}"
+            );
         }
         let snapshot = store.snapshot();
         let rows = walked(&snapshot);
