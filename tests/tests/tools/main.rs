@@ -6,12 +6,14 @@
 mod agent_state;
 mod artifacts;
 mod briefs;
+mod connectors;
 mod continuity;
 mod docstore;
 mod graph;
 mod items;
 mod page;
 mod rows;
+mod staleness;
 mod tenant;
 mod verify;
 mod work;

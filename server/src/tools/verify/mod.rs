@@ -5,6 +5,7 @@ mod events;
 mod explain;
 mod reconcile;
 mod scan;
+mod staleness;
 mod trail;
 
 use super::Family;
@@ -12,5 +13,5 @@ use super::Family;
 pub(super) static FAMILY: Family = Family {
     name: "verify",
     about: "Check what is remembered, and what was done.",
-    tools: &[reconcile::ROW, scan::ROW, trail::ROW, events::ROW, explain::ROW],
+    tools: &[staleness::ROW, reconcile::ROW, scan::ROW, trail::ROW, events::ROW, explain::ROW],
 };
