@@ -8,6 +8,7 @@ pub mod args;
 mod artifacts;
 mod bench;
 pub(crate) mod brief;
+mod connectors;
 mod continuity;
 pub mod docstore;
 mod governed;

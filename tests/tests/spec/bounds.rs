@@ -50,6 +50,7 @@ const ROOMS: &[&str] = &[
     "server/src/tools/agent_state",
     "server/src/tools/artifacts",
     "server/src/tools/bench",
+    "server/src/tools/connectors.rs",
     "server/src/tools/docstore",
     "server/src/tools/graph",
     "server/src/tools/ingest",

@@ -6,6 +6,7 @@ mod events;
 mod explain;
 mod reconcile;
 mod scan;
+mod staleness;
 mod trail;
 
 use super::Family;
@@ -13,5 +14,13 @@ use super::Family;
 pub(super) static FAMILY: Family = Family {
     name: "verify",
     about: "Check what is remembered, and what was done.",
-    tools: &[claims::ROW, reconcile::ROW, scan::ROW, trail::ROW, events::ROW, explain::ROW],
+    tools: &[
+        claims::ROW,
+        staleness::ROW,
+        reconcile::ROW,
+        scan::ROW,
+        trail::ROW,
+        events::ROW,
+        explain::ROW,
+    ],
 };
