@@ -2,7 +2,7 @@
 //!
 //! Owns what counts as a secret and where in a text it stands. Never gives the secret itself: who asks is told a
 //! kind, a line and a range of bytes. One pass over the bytes; what is looked at ahead of it is bounded by name, or
-//! remembered in [`Runs`]. Must not know items, files or tools.
+//! remembered in `Runs`. Must not know items, files or tools.
 //!
 //! Patterns go by what makes a secret unlike other text: a maker's prefix with the length and the checksum that it
 //! gives (`tokens`), a block's frame (`blocks`), a place where only a secret stands (`carried`), or a name that says
