@@ -5,6 +5,7 @@
 
 mod agent_state;
 mod artifacts;
+mod bench;
 mod briefs;
 mod claims;
 mod connectors;
@@ -23,6 +24,7 @@ mod status;
 mod tenant;
 mod verify;
 mod work;
+mod written;
 
 use serde_json::Value;
 
