@@ -154,10 +154,13 @@ impl<'a> Client<'a> {
         self.progress_token.is_some()
     }
 
-    /// Says how far the call has come. `done` must grow.
+    /// Says how far the call has come, of how many; 0 where nobody knows how many. `done` must grow.
     pub fn progress(&self, done: u64, total: u64, what: &str) {
         if let Some(token) = self.progress_token {
-            let mut params = json!({"progressToken": token, "progress": done, "total": total});
+            let mut params = json!({"progressToken": token, "progress": done});
+            if total > 0 {
+                params["total"] = total.into();
+            }
             if !what.is_empty() {
                 params["message"] = what.into();
             }
