@@ -15,7 +15,7 @@ use super::outline::{FROM_FILE, Marks, Prepared, named};
 use super::parcel::{Documents, One, Stored as Settled};
 use super::read::{Aids, PdfReader, Unread, links_of, read_with};
 pub use super::report::{BrokenOff, JobError, Report};
-use super::roots::{Allowed, FILE_BYTES_MAX, Roots};
+use super::roots::{Allowed, FILE_BYTES_MAX, Refused, Roots};
 use super::stored::{documents_before, stored};
 use super::uri;
 use super::walk::{self, Cut, Listed, walk};
@@ -234,10 +234,11 @@ impl Job<'_> {
         let mut files = Vec::new();
         for path in &request.paths {
             rules = rules.at_most(walk::FILES_MAX - files.len().min(walk::FILES_MAX));
-            let start = self.roots.resolve(path);
-            let start = start.map_err(|refused| wrong("paths", refused.to_string()))?;
-            let listing = walk(&start, &rules, self.cancelled)
-                .map_err(|refused| wrong("paths", refused.to_string()))?;
+            // Which of them it is; on one line, and without a secret.
+            let named = secrets::masked(path).replace(char::is_control, "\u{FFFD}");
+            let refuse = |refused: Refused| wrong("paths", format!("{named}: {refused}"));
+            let start = self.roots.resolve(path).map_err(refuse)?;
+            let listing = walk(&start, &rules, self.cancelled).map_err(refuse)?;
             files.extend(listing.files);
             report.skipped_count += listing.skipped_count - listing.skipped.len() as u64;
             for skipped in listing.skipped {

@@ -295,7 +295,8 @@ fn add_file(listing: &mut Listing, file: &Allowed) {
     });
 }
 
-/// Reads the names of a folder, sorted; names that are not UTF-8 are reported and left out.
+/// Reads the names of a folder, sorted; names that are not UTF-8 or have control characters are reported and left
+/// out.
 fn open_frame(
     fd: OwnedFd,
     relative: String,
@@ -315,6 +316,10 @@ fn open_frame(
                     format!("holds more than {FOLDER_ENTRIES_MAX} entries; the rest are left out"),
                 );
                 break;
+            }
+            Ok(name) if name.contains(char::is_control) => {
+                let plain = name.replace(char::is_control, "\u{FFFD}");
+                listing.skip(join(&here, &plain), "its name has control characters");
             }
             Ok(name) => left.push(name.to_owned()),
             Err(_) => listing.skip(join(&here, &name.to_string_lossy()), "its name is not UTF-8"),
@@ -364,6 +369,7 @@ mod tests {
         symlink("b.md", folder.path().join("link")).unwrap();
         let odd = folder.path().join(std::ffi::OsStr::from_bytes(b"odd\xFF.md"));
         std::fs::write(odd, "x").unwrap();
+        folder.write("a/b/two\nlines.md", "x");
         let (files, skipped) = listed(&folder, ".", &Rules::new(true, &[], &[]).unwrap());
         assert_eq!(files, ["a/b/c.md", "a/y.txt", "a/z.md", "b.md", "c.rs"]);
         let reason = |path: &str| {
@@ -373,7 +379,8 @@ mod tests {
         assert!(reason("/target").contains("tools made"));
         assert!(reason("/link").contains("symbolic"));
         assert!(reason("/odd\u{FFFD}.md").contains("UTF-8"));
-        assert_eq!(skipped.len(), 5);
+        assert!(reason("/a/b/two\u{FFFD}lines.md").contains("control characters"));
+        assert_eq!(skipped.len(), 6);
     }
 
     #[test]

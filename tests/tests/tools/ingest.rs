@@ -186,6 +186,36 @@ fn answers_about_many_long_paths_stay_within_their_bytes() {
 }
 
 #[test]
+fn an_error_says_which_path_it_is_about() {
+    let desk = desk();
+    std::os::unix::fs::symlink("docs", desk.files().join("aside")).unwrap();
+    for (path, why) in [
+        ("aside/lamp.md", "symbolic links are not followed"),
+        ("nowhere.md", "no such file"),
+        ("../x", "`..` is not followed"),
+        ("/etc/passwd", "outside the folders"),
+    ] {
+        let told = desk.refusal(PATHS, json!({"paths": ["notes.txt", path]}));
+        assert!(told.starts_with(&format!("paths: {path}: {why}")), "{told}");
+    }
+    let told = desk.refusal(PATHS, json!({"paths": ["a\nerror: b"]}));
+    assert_eq!(told, "paths: a\u{FFFD}error: b: the path holds a control character");
+    for (tool, field) in [(SWEEP, "path_prefix"), (TOMBSTONE, "paths")] {
+        let given = if field == "paths" { json!(["../x"]) } else { json!("../x") };
+        let mut wanted = json!({field: given});
+        if tool == TOMBSTONE {
+            wanted["reason"] = json!("moved");
+        }
+        let told = desk.refusal(tool, wanted);
+        assert!(told.starts_with(&format!("{field}: ../x: `..` is not followed")), "{told}");
+    }
+    write(&desk.files(), "notes:1.md", "# Colon\n\nA name with a colon.\n");
+    desk.call(PATHS, json!({"paths": ["notes:1.md"]}));
+    let gone = json!({"paths": ["notes:1.md"], "reason": "moved", "dry_run": true});
+    assert_eq!(desk.call(TOMBSTONE, gone)["documents"], 1, "it is no URI");
+}
+
+#[test]
 fn who_may_not_write_a_document_does_not_replace_it_and_lowering_is_on_record() {
     let desk = desk();
     let notes = json!([path(&desk, "notes.txt")]);

@@ -37,8 +37,8 @@ pub(super) const ROW: Tool = Tool {
     results: &[
         always("jobs", Kind::List).says(
             "Each job_id, state (running, done, cancelled, interrupted), at, by, via, paths, and paths_left_out where \
-             they are too long; while it runs done and total; then files, items, unchanged, superseded, links, skipped_count, errors_count, errors[], \
-             secrets_count.",
+             these are too long; while it runs done and total; then files, items, unchanged, superseded, links, \
+             skipped_count, errors_count, errors[], secrets_count.",
         ),
         TRUNCATED,
         NEXT_CURSOR,

@@ -147,7 +147,7 @@ fn look(
     prefix: Option<&str>,
 ) -> Result<Found, ToolError> {
     let roots = context.workspace.roots();
-    let meant = prefix.map(|prefix| meant(context, prefix));
+    let meant = prefix.map(|prefix| meant(context, "path_prefix", prefix)).transpose()?;
     let mut disk = Disk { roots: &roots, prefix: meant.as_deref(), folders: HashMap::new() };
     let (mut found, mut last) = (Found::default(), BTreeMap::new());
     let mut seen = 0;

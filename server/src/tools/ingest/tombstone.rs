@@ -65,8 +65,7 @@ fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     refuse_secret("reason", &wanted.reason.0)?;
     let mut taking = Vec::new();
     for Text(path) in wanted.paths.0 {
-        refuse_odd(&path)?;
-        let meant = meant(context, &path);
+        let meant = meant(context, "paths", &path)?;
         taking.push(Taking { path, meant, documents: 0, items: 0 });
     }
     let (mut all, mut documents, mut truncated) = (BTreeSet::<ItemId>::new(), 0, false);
@@ -112,14 +111,6 @@ fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     }
     all.iter().for_each(|id| writing.bury(id.0, &wanted.reason.0, false));
     writing.commit(&kept, tell)?.or_overtaken("paths")
-}
-
-fn refuse_odd(path: &str) -> Result<(), ToolError> {
-    if path.split('/').any(|part| part == "..") {
-        let why = format!("{path}: `..` is not followed; name the path without it");
-        return Err(ToolError::argument("paths", why));
-    }
-    Ok(())
 }
 
 fn told(kept: &Value) -> Answer {
