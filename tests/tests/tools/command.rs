@@ -1,8 +1,10 @@
 //! Plain words to tools: how well commands are taken for what they are, on cases of our own, and what is done then.
 //!
 //! All cases were written by whoever wrote the rules. Of those that are `tuned` the failures were looked at while the
-//! rules were made. Of those that are `held_out`, which were written before the first rule, the totals were, and no
-//! case; of the `extra` ones, written after the last rule, neither.
+//! rules were made; the later of them, said as freely as one could think of, were led rightly in 64 to 74 of 100 cases
+//! when they were new, and to no more than one write unasked in each of five batches, which is what to expect of such
+//! words. Of those that are `held_out`, which were written before the first rule, the totals were looked at, and no
+//! case; the `extra` ones were written after that, and no rule was made for one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -181,7 +183,10 @@ fn a_read_is_done_at_once_and_leaves_two_entries() {
     let desk = Desk::new();
     let id = desk.remember("The gate is red.");
     let answer = desk.call(TOOL, json!({"command": format!("show me {id}")}));
-    assert_eq!((&answer["routed_to"], &answer["executed"]), (&json!("get_item_tool"), &json!(true)));
+    assert_eq!(
+        (&answer["routed_to"], &answer["executed"]),
+        (&json!("get_item_tool"), &json!(true))
+    );
     assert_eq!(answer["arguments"], json!({"item_id": id}));
     assert_eq!(answer["result"]["item"]["text"], "The gate is red.");
     let (own, within) = (desk.entry(&answer["receipt"]), desk.entry(&answer["result"]["receipt"]));
@@ -199,7 +204,10 @@ fn a_write_waits_for_confirm() {
     let command = "remember that the gate is green";
     let before = seq();
     let asked = desk.call(TOOL, json!({"command": command}));
-    assert_eq!((&asked["routed_to"], &asked["executed"]), (&json!("brain_remember"), &json!(false)));
+    assert_eq!(
+        (&asked["routed_to"], &asked["executed"]),
+        (&json!("brain_remember"), &json!(false))
+    );
     assert!(asked["would"].as_str().unwrap().ends_with("it writes, so confirm is wanted"));
     assert!(asked.get("result").is_none());
     let dry = desk.call(TOOL, json!({"command": command, "confirm": true, "dry_run": true}));
@@ -239,10 +247,16 @@ fn nothing_is_destroyed_by_a_sentence_that_does_not_plainly_say_so() {
     let path = desk.files().join("a.md").display().to_string();
     let tried = call(&format!("tombstone {path} because it is old"));
     assert_eq!((&tried["executed"], &tried["arguments"]["dry_run"]), (&json!(true), &json!(true)));
-    assert_eq!(desk.call("docstore_manifest_tool", json!({}))["documents"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        desk.call("docstore_manifest_tool", json!({}))["documents"].as_array().unwrap().len(),
+        1
+    );
     fs::remove_file(desk.files().join("a.md")).unwrap();
     assert_eq!(call("sweep deleted files")["result"]["dry_run"], true);
-    assert_eq!(desk.call("docstore_manifest_tool", json!({}))["documents"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        desk.call("docstore_manifest_tool", json!({}))["documents"].as_array().unwrap().len(),
+        1
+    );
     assert_eq!(call("sweep deleted files, for real")["result"]["dry_run"], false);
     assert_eq!(desk.call("docstore_manifest_tool", json!({}))["documents"], json!([]));
     let id = desk.remember("The gate is red.");
@@ -268,7 +282,8 @@ fn nobody_is_led_to_what_they_may_not_use() {
     assert_eq!(read["result"]["item"]["text"], "The gate is red.");
     let team = Plans::built_in().find("team").unwrap().clone();
     let of_team = Caller { scopes: team.scopes.clone(), entitled: team, ..member() };
-    let bench = desk.call_as(&of_team, TOOL, json!({"command": "benchmark storage", "confirm": true}));
+    let bench =
+        desk.call_as(&of_team, TOOL, json!({"command": "benchmark storage", "confirm": true}));
     assert!(bench.get("routed_to").is_none(), "{bench}");
     let without = Caller { scopes: vec![Scope::TenantRead], ..member() };
     assert!(find(&without, TOOL).is_err());
@@ -277,18 +292,23 @@ fn nobody_is_led_to_what_they_may_not_use() {
 #[test]
 fn a_command_counts_once_and_not_where_it_is_refused() {
     let desk = Desk::new();
-    let metered =
-        Metered { bucket: key_of(b"tenant"), calls_per_month: Some(3), may_write: true };
-    let caller = Caller { workspace: "kelp".to_owned(), metered: Some(metered), ..operator() };
-    let used = || desk.call_as(&caller, "tenant_info", json!({}))["quota"]["used"].as_u64().unwrap();
-    let before = used();
-    let done = desk.call_as(
-        &caller,
-        TOOL,
-        json!({"command": "remember that the sea is calm", "confirm": true}),
-    );
-    assert_eq!(done["executed"], true);
-    assert_eq!(used(), before + 2, "the command, and the call that asked before");
+    let metered = Metered { bucket: key_of(b"asker"), calls_per_month: Some(100), may_write: true };
+    let caller = Caller { metered: Some(metered), ..operator() };
+    let used = || {
+        let status = desk.call_as(&caller, "quota_status_tool", json!({}));
+        status["quota"]["used"].as_u64().unwrap()
+    };
+    assert_eq!(used(), 0);
+    let raw = json!({"command": "remember that the sea is calm", "confirm": true});
+    assert_eq!(desk.call_as(&caller, TOOL, raw)["executed"], true);
+    assert_eq!(used(), 2, "the command, and the call that asked before it");
+    let raw = json!({"command": "how many calls are left this month?"});
+    let asked = desk.call_as(&caller, TOOL, raw);
+    assert_eq!(asked["result"]["reservations"]["calls_open"], 1, "{asked}");
+    assert_eq!(used(), 4);
+    let missing = json!({"command": "show itm_0000000000000000000000zzzz"});
+    desk.refusal_as(&caller, TOOL, missing);
+    assert_eq!(used(), 5, "what was refused does not count");
 }
 
 #[test]
@@ -297,8 +317,10 @@ fn an_error_of_the_tool_says_which_tool_and_argument() {
     let missing = "itm_0000000000000000000000zzzz";
     let why = desk.refusal(TOOL, json!({"command": format!("show {missing}")}));
     assert!(why.starts_with("command: as item_id of get_item_tool: "), "{why}");
-    let refused =
-        desk.try_call(&operator(), TOOL, json!({"command": format!("show {missing}")})).err().unwrap();
+    let refused = desk
+        .try_call(&operator(), TOOL, json!({"command": format!("show {missing}")}))
+        .err()
+        .unwrap();
     assert_eq!(refused.error.reason(), "not_found");
     assert_eq!(desk.entry(&refused.receipt.unwrap()).outcome.word(), "refused");
 }
@@ -315,7 +337,10 @@ fn a_key_is_for_the_command_and_for_what_it_leads_to() {
     desk.set_time("2026-01-20T12:00:00Z");
     let again = desk.call(TOOL, raw);
     assert_eq!(again["arguments"], first["arguments"], "tomorrow is the day that it was");
-    assert_eq!(again["result"]["followup"]["followup_id"], first["result"]["followup"]["followup_id"]);
+    assert_eq!(
+        again["result"]["followup"]["followup_id"],
+        first["result"]["followup"]["followup_id"]
+    );
     assert_eq!(seq(), after);
     let other = json!({
         "command": "remind me tomorrow to call Bob", "confirm": true, "idempotency_key": "k",

@@ -23,18 +23,36 @@ use crate::tools::status::words::stem;
 const LOOKED_AT_MAX: usize = 64;
 
 /// Words that stand between others without a meaning of their own here.
-const FILLERS: &str = "the a an my our your this these those me us please of all any some every its their exact whole \
-                       entire current there new";
+const FILLERS: &str = "the a an my our your this that these those me us please of all any some every its their \
+                       exact whole entire current there new";
 
 /// Sets of words by name.
-const SETS: [(&str, &str); 8] = [
-    ("show", "show|display|print|view|open|read|give|get|see|present|bring|load"),
+const SETS: [(&str, &str); 11] = [
+    ("show", "show|display|print|view|open|read|give|get|see|present|bring|load|pull"),
     ("list", "list|show|display|enumerate|give|get|which|what|print|view|see|are|is|do|have|any"),
     ("find", "find|search|look|locate|lookup|query|seek"),
     ("check", "check|verify|test|inspect|scan|validate|examine|audit"),
-    ("remove", "delete|remove|forget|erase|hide|purge|drop|discard|wipe|destroy|bury|tombstone"),
-    ("removed", "deleted|removed|forgotten|forgot|erased|hidden|purged|dropped|delete|remove|forget|erase|hide"),
+    (
+        "remove",
+        "delete|remove|forget|erase|hide|purge|drop|discard|wipe|destroy|bury|tombstone|kill",
+    ),
+    ("gone", "deleted|removed|forgotten|forgot|erased|hidden|purged|dropped"),
+    (
+        "removed",
+        "deleted|removed|forgotten|forgot|erased|hidden|purged|dropped|delete|remove|forget|erase|hide",
+    ),
     ("measure", "benchmark|measure|time|profile|bench"),
+    (
+        "use",
+        "ingest|delete|remember|forget|schedule|use|link|import|export|search|recall|store|save|erase|\
+          remove|verify|register|write|read|find|replace|correct|add|call|get|remind|supersede|undo|\
+          restore|set|record|create",
+    ),
+    (
+        "thing",
+        "item|memory|folder|file|document|reminder|note|followup|follow|link|edge|source|claim|attempt|\
+          artifact|receipt|here|you|service|this|entry|text|tool|task|benchmark|brief|agent",
+    ),
     ("keep", "save|store|record|log|note|write|keep|put|add|jot|capture|document"),
 ];
 
@@ -53,6 +71,8 @@ enum Alternative {
     Sort(&'static [Sort]),
     /// The name of a tool.
     Tool,
+    /// A sign.
+    Sign(&'static str),
 }
 
 /// A cue, read.
@@ -68,13 +88,6 @@ pub(super) struct Cue {
 pub(super) struct Found {
     /// The pieces of its terms.
     pub(super) places: Vec<usize>,
-}
-
-impl Found {
-    /// The first piece behind it.
-    pub(super) fn end(&self) -> usize {
-        self.places.last().map_or(0, |last| last + 1)
-    }
 }
 
 fn sorts(name: &str) -> Option<&'static [Sort]> {
@@ -141,7 +154,8 @@ impl Cue {
         }
         let wanted: Vec<&Term> = self.terms.iter().filter(|term| !term.is_absent).collect();
         let (first, rest) = wanted.split_first()?;
-        let from = if first.is_first { head..pieces.len().min(head + 1) } else { head..pieces.len() };
+        let from =
+            if first.is_first { head..pieces.len().min(head + 1) } else { head..pieces.len() };
         let text = Text { pieces, words };
         from.filter(|&at| first.is(&pieces[at], &words[at])).find_map(|at| {
             let mut places = vec![at];
@@ -197,6 +211,7 @@ impl Term {
         self.alternatives.iter().any(|one| match one {
             Alternative::Word(wanted) => piece.sort == Sort::Word && wanted == word,
             Alternative::Sort(sorts) => sorts.contains(&piece.sort),
+            Alternative::Sign(sign) => piece.sort == Sort::Mark && piece.text == *sign,
             Alternative::Tool => piece.sort == Sort::Word && super::routes::is_tool(&piece.text),
         })
     }
@@ -212,6 +227,8 @@ impl Alternative {
         }
         match text.strip_prefix('@') {
             Some("tool") => vec![Self::Tool],
+            Some("colon") => vec![Self::Sign(":")],
+            Some("comma") => vec![Self::Sign(",")],
             Some(name) => sorts(name).map(Self::Sort).into_iter().collect(),
             None => vec![word(text)],
         }

@@ -37,7 +37,9 @@ pub(super) fn likely(
         .filter_map(|tool| {
             let title = words(tool.title);
             let about = words(tool.about);
-            let shared = |of: &BTreeSet<String>| u8::try_from(wanted.intersection(of).count()).unwrap_or(u8::MAX);
+            let shared = |of: &BTreeSet<String>| {
+                u8::try_from(wanted.intersection(of).count()).unwrap_or(u8::MAX)
+            };
             let sure = shared(&title).saturating_mul(OF_TITLE);
             let sure = sure.saturating_add(shared(&about).saturating_mul(OF_TEXT)).min(SURE_MAX);
             let both: Vec<&str> = wanted

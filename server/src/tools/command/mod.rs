@@ -50,11 +50,14 @@ pub(super) const COMMAND: Tool = Tool {
     results: &[
         sometimes("routed_to", Kind::Text).says("The tool; left out where it cannot be told."),
         always("arguments", Kind::Object).says("What it takes, as the command says it."),
-        always("confidence", Kind::Number).says("From 0 to 1: how surely the command is for this tool."),
+        always("confidence", Kind::Number)
+            .says("From 0 to 1: how surely the command is for this tool."),
         always("why", Kind::Text).says("By which words; or why it cannot be told."),
-        always("alternatives", Kind::List).says("Others that it may be for: {tool, confidence, why}."),
+        always("alternatives", Kind::List)
+            .says("Others that it may be for: {tool, confidence, why}."),
         always("executed", Kind::Flag).says("Whether the tool was called."),
-        sometimes("needs", Kind::List).says("Arguments that the tool must have and the command does not say."),
+        sometimes("needs", Kind::List)
+            .says("Arguments that the tool must have and the command does not say."),
         sometimes("would", Kind::Text).says("What would be called, and what is missing for it."),
         sometimes("result", Kind::Object).says("The tool's own result, with its own receipt."),
     ],
@@ -88,7 +91,8 @@ fn command(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     }
     let missing = missing(&choice, tool, wanted.dry_run, wanted.confirm);
     if let Some(missing) = missing {
-        let would = format!("{} would be called with {}; {missing}", tool.name, structured["arguments"]);
+        let would =
+            format!("{} would be called with {}; {missing}", tool.name, structured["arguments"]);
         structured["would"] = would.as_str().into();
         return Ok(Answer::plain(structured, would));
     }
@@ -115,7 +119,8 @@ fn missing(choice: &Choice, tool: &Tool, dry_run: bool, confirm: bool) -> Option
 /// The answer where it cannot be told what is wanted.
 fn untold(why: &str, alternatives: Vec<Value>) -> Answer {
     let named: Vec<&str> = alternatives.iter().filter_map(|one| one["tool"].as_str()).collect();
-    let near = if named.is_empty() { String::new() } else { format!(" Near it: {}.", named.join(", ")) };
+    let near =
+        if named.is_empty() { String::new() } else { format!(" Near it: {}.", named.join(", ")) };
     let text = format!("I can't tell what is wanted: {why}.{near}");
     let structured = json!({
         "arguments": {}, "confidence": 0.0, "why": why, "alternatives": alternatives, "executed": false,
@@ -131,9 +136,7 @@ fn usable(context: &Context<'_>, name: &str) -> Option<&'static Tool> {
 
 /// What else it may be for, as far as the caller may use it: by cues, else by the words of the rows.
 fn alternatives(context: &Context<'_>, text: &str, others: &[Choice]) -> Vec<Value> {
-    let row = |tool: &str, sure: u8, why: &str| {
-        json!({"tool": tool, "confidence": confidence(sure), "why": why})
-    };
+    let row = |tool: &str, sure: u8, why: &str| json!({"tool": tool, "confidence": confidence(sure), "why": why});
     let by_cues = others.iter().filter(|choice| usable(context, choice.tool).is_some());
     let by_cues: Vec<Value> =
         by_cues.map(|choice| row(choice.tool, choice.sure, &choice.why)).collect();

@@ -25,7 +25,7 @@ pub(super) struct Begins {
 }
 
 /// What may stand before an order, the longer first. Those of the second list make a question an order.
-const POLITE: [&str; 51] = [
+const POLITE: &[&str] = &[
     "i would like you to",
     "i like you to",
     "i want you to",
@@ -42,6 +42,21 @@ const POLITE: [&str; 51] = [
     "you must",
     "you have to",
     "you need to",
+    "i need a",
+    "i need an",
+    "i need the",
+    "i need my",
+    "i need",
+    "i want a",
+    "i want an",
+    "i want the",
+    "i want my",
+    "we need a",
+    "we need the",
+    "how about a",
+    "how about the",
+    "how about",
+    "let me",
     "let us",
     "go ahead and",
     "go and",
@@ -54,6 +69,12 @@ const POLITE: [&str; 51] = [
     "try to",
     "help me to",
     "help me",
+    "permanently",
+    "immediately",
+    "completely",
+    "double",
+    "re",
+    "really",
     "merk dir",
     "merke dir",
     "would be nice to",
@@ -99,9 +120,10 @@ const POLITE_MAX: usize = 8;
 const ASKING: &str = "what which who whom whose when where why how is are was were am doe did had could can should \
                       shall may might will would has wonder know whether";
 /// What stands behind `do` and `have` in a question.
-const ASKED_OF: &str = "you we i they he she it the our these those any anyone anybody someone somebody";
+const ASKED_OF: &str =
+    "you we i they he she it the our these those any anyone anybody someone somebody";
 /// First words of what is not to be done, or only might be.
-const HOLDING: [(&str, &str); 25] = [
+const HOLDING: [(&str, &str); 27] = [
     ("dont", "it says what is not to be done"),
     ("do not", "it says what is not to be done"),
     ("not", "it says what is not to be done"),
@@ -113,6 +135,8 @@ const HOLDING: [(&str, &str); 25] = [
     ("cancel", "it calls something off"),
     ("undo", "nothing is undone here; a new version can supersede"),
     ("nobody", "it says what is not to be done"),
+    ("it is forbidden", "it says what is not to be done"),
+    ("under no", "it says what is not to be done"),
     ("if", "it is about what might be"),
     ("unless", "it is about what might be"),
     ("suppose", "it is about what might be"),
@@ -139,7 +163,8 @@ const MIGHT_BE: [&str; 7] = [
     "thinking about",
 ];
 /// Ways to say `remember`.
-const IDIOMS: [&str; 4] = ["dont forget that", "dont forget to", "do not forget that", "do not forget to"];
+const IDIOMS: [&str; 4] =
+    ["dont forget that", "dont forget to", "do not forget that", "do not forget to"];
 /// Words that make what follows them something that might be.
 const DOUBTS: [&str; 8] =
     ["if", "unless", "maybe", "perhap", "possibly", "eventually", "someday", "whether"];
@@ -165,12 +190,16 @@ pub(super) fn begins(said: &Said<'_>, words: &[String]) -> Begins {
         while mark(head) {
             head += 1;
         }
+        // `no, that is wrong` says no to what was before.
+        if words.get(head).is_some_and(|word| word == "no") && mark(head + 1) {
+            head += 2;
+        }
         let at = |phrases: &[&str]| phrases.iter().find_map(|phrase| stands(words, head, phrase));
         if let Some(count) = at(&ASKED_POLITELY) {
             // `could you tell me how` asks all the same.
             is_asked_politely = true;
             head += count;
-        } else if let Some(count) = at(&POLITE) {
+        } else if let Some(count) = at(POLITE) {
             head += count;
         } else {
             break;
@@ -181,7 +210,10 @@ pub(super) fn begins(said: &Said<'_>, words: &[String]) -> Begins {
 
 fn mood(said: &Said<'_>, words: &[String], head: usize, is_asked_politely: bool) -> Mood {
     let at = |phrase: &str| stands(words, head, phrase).is_some();
-    if IDIOMS.into_iter().any(at) {
+    let is_called_out = stands(words, head, "dont forget").is_some_and(|count| {
+        said.pieces.get(head + count).is_some_and(|piece| piece.sort == Sort::Mark)
+    });
+    if is_called_out || IDIOMS.into_iter().any(at) {
         return Mood::Order;
     }
     if let Some((_, why)) = HOLDING.into_iter().find(|(phrase, _)| at(phrase)) {
@@ -192,14 +224,31 @@ fn mood(said: &Said<'_>, words: &[String], head: usize, is_asked_politely: bool)
         return Mood::Held("it is about what might be");
     }
     let word = |at: usize| words.get(at).map_or("", String::as_str);
-    let asks = |list: &str, word: &str| !word.is_empty() && list.split_whitespace().any(|of| of == word);
+    let asks =
+        |list: &str, word: &str| !word.is_empty() && list.split_whitespace().any(|of| of == word);
     let first = word(head);
+    let leads = matches!(
+        first,
+        "in" | "on" | "at" | "from" | "for" | "with" | "to" | "by" | "of" | "about"
+    );
+    if leads && matches!(word(head + 1), "what" | "which" | "whom" | "whose" | "where") {
+        return Mood::Question;
+    }
     // `tell me how to` and `explain why` ask.
     let tells = matches!(first, "tell" | "explain" | "show" | "say" | "describe" | "i");
     let next = head + 1 + usize::from(matches!(word(head + 1), "me" | "us" | "wonder"));
     if asks(ASKING, first)
         || (matches!(first, "do" | "have") && asks(ASKED_OF, word(head + 1)))
         || (tells && asks("how why whether what when where who which if", word(next)))
+    {
+        return Mood::Question;
+    }
+    // `I don't recall who` asks.
+    let of_me =
+        first == "i" && matches!(word(head + 1), "cant" | "dont" | "cannot" | "forgot" | "forget");
+    if of_me
+        && (head..head + 4)
+            .any(|at| asks("how why whether what when where who which", word(at + 1)))
     {
         return Mood::Question;
     }
@@ -212,10 +261,16 @@ pub(super) fn is_doubted(words: &[String], head: usize) -> bool {
     words.iter().skip(head).any(|word| DOUBTS.contains(&word.as_str()))
 }
 
-/// Whether something between two pieces denies it.
-pub(super) fn is_denied(words: &[String], from: usize, to: usize) -> bool {
-    let denies = |word: &String| matches!(word.as_str(), "not" | "dont" | "never" | "without" | "cannot" | "shouldnt" | "mustnt" | "nothing");
-    words.iter().take(to.saturating_add(1)).skip(from).any(denies)
+/// Whether something between two pieces denies what is said, beside the words at `places`.
+pub(super) fn is_denied(words: &[String], from: usize, to: usize, places: &[usize]) -> bool {
+    let denies = |word: &String| {
+        matches!(
+            word.as_str(),
+            "not" | "dont" | "never" | "without" | "cannot" | "shouldnt" | "mustnt" | "nothing"
+        )
+    };
+    let mut between = words.iter().enumerate().take(to.saturating_add(1)).skip(from);
+    between.any(|(at, word)| denies(word) && !places.contains(&at))
 }
 
 #[cfg(test)]
@@ -246,9 +301,13 @@ mod tests {
 
     #[test]
     fn questions_and_what_is_held_back_are_no_orders() {
-        for text in
-            ["did anyone delete it", "how do I delete it", "delete it?", "tell me how to delete it", "should we go"]
-        {
+        for text in [
+            "did anyone delete it",
+            "how do I delete it",
+            "delete it?",
+            "tell me how to delete it",
+            "should we go",
+        ] {
             assert_eq!(read(text).1, Mood::Question, "{text}");
         }
         for text in [

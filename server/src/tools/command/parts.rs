@@ -13,7 +13,7 @@ use crate::names;
 use crate::recall::{When, named};
 
 /// Words between an order and the text that goes with it.
-const LEADS: &str = "that to about of for on with by as say read the following this is be";
+const LEADS: &str = "please that to about of for on with by as say read the following this is be";
 /// What is polite at the end.
 const ENDS: [&str; 8] = ["please", "pls", "plz", "thanks", "thank you", "thx", "for me", "now"];
 /// Words that say why.
@@ -165,7 +165,9 @@ impl Taking<'_> {
             }
             let first = self.number(at).and_then(whole)?;
             let joins = matches!(self.word(at + 1), "to" | "until" | "till" | "through" | "and")
-                || self.piece(at + 1).is_some_and(|sign| sign.sort == Sort::Mark && sign.text == "-");
+                || self
+                    .piece(at + 1)
+                    .is_some_and(|sign| sign.sort == Sort::Mark && sign.text == "-");
             let behind = at + 2 + usize::from(self.word(at + 2) == "line");
             let last = joins.then(|| self.number(behind).and_then(whole)).flatten()?;
             Some((first, last))
@@ -178,6 +180,9 @@ impl Taking<'_> {
         let first = pieces.get(from)?;
         let end = if to >= pieces.len() { self.said.text.len() } else { pieces[to].at.start };
         let text = self.said.text.get(first.at.start..end)?;
+        // An order that was asked politely.
+        let text =
+            if end == self.said.text.len() { text.trim_end().trim_end_matches('?') } else { text };
         let is_one = to.min(pieces.len()) == from + 1;
         let alone = Some(first).filter(|piece| is_one && piece.sort == Sort::Quote);
         let cleaned = alone.map_or_else(|| clean(text), |quote| quote.text.clone());
@@ -236,8 +241,25 @@ impl Taking<'_> {
             return Some((at, self.past_leads(at + 1 + to)));
         }
         // `as it is old`, but not `as depends_on`.
-        let tells = |at: usize| matches!(self.word(at), "it" | "they" | "the" | "we" | "he" | "she" | "nobody" | "there" | "this" | "that" | "i");
-        let says = |at: usize| self.piece(at + 1).is_some_and(|next| next.text.chars().next().is_some_and(char::is_uppercase));
+        let tells = |at: usize| {
+            matches!(
+                self.word(at),
+                "it" | "they"
+                    | "the"
+                    | "we"
+                    | "he"
+                    | "she"
+                    | "nobody"
+                    | "there"
+                    | "this"
+                    | "that"
+                    | "i"
+            )
+        };
+        let says = |at: usize| {
+            self.piece(at + 1)
+                .is_some_and(|next| next.text.chars().next().is_some_and(char::is_uppercase))
+        };
         let by_as = (from..self.words.len())
             .find(|&at| self.word(at) == "as" && (tells(at + 1) || says(at)));
         by_as.map(|at| (at, at + 1))
@@ -250,7 +272,8 @@ impl Taking<'_> {
         }
         let is_sign = |at: &usize| {
             self.piece(*at).is_some_and(|sign| {
-                sign.sort == Sort::Mark && matches!(sign.text.as_str(), "," | ";" | ":" | "." | "-" | "\u{2013}")
+                sign.sort == Sort::Mark
+                    && matches!(sign.text.as_str(), "," | ";" | ":" | "." | "-" | "\u{2013}")
             })
         };
         let sign = (from..self.len()).find(is_sign)?;
@@ -277,14 +300,29 @@ impl Taking<'_> {
     /// Whether the command plainly asks for more than a trial.
     pub(super) fn is_for_real(&self) -> bool {
         let text = self.said.text.to_lowercase();
-        let plain = ["for real", "really do", "not a dry run", "no dry run", "without a dry run", "not dry"];
+        let plain = [
+            "for real",
+            "really do",
+            "not a dry run",
+            "no dry run",
+            "without a dry run",
+            "not dry",
+        ];
         plain.iter().any(|phrase| text.contains(phrase))
     }
 
     /// Whether it asks for a trial.
     pub(super) fn is_trial(&self) -> bool {
         let text = self.said.text.to_lowercase();
-        let phrases = ["dry run", "dry-run", "dryrun", "only tell", "only say", "just tell", "without writing"];
+        let phrases = [
+            "dry run",
+            "dry-run",
+            "dryrun",
+            "only tell",
+            "only say",
+            "just tell",
+            "without writing",
+        ];
         !self.is_for_real() && phrases.iter().any(|phrase| text.contains(phrase))
     }
 }

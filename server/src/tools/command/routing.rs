@@ -13,7 +13,7 @@ use super::parts::Taking;
 use super::routes::{self, Row};
 use super::said::{Said, Sort};
 use crate::tools::status::routing::topics_of;
-use crate::tools::status::words::is_everyday;
+use crate::tools::status::words::is_of_service;
 use crate::tools::{Change, FAMILIES, Tool};
 
 /// Tools that a command is taken for beside the one that is chosen.
@@ -56,6 +56,8 @@ pub(super) struct Choice {
     pub(super) needs: Vec<&'static str>,
     /// How many terms its cue has.
     size: usize,
+    /// The pieces of its cue.
+    places: Vec<usize>,
 }
 
 /// What a command is for.
@@ -85,7 +87,8 @@ pub(super) fn understand(text: &str, now: Micros, kinds: &[String]) -> Understoo
     if let Mood::Held(why) = begins.mood {
         return Understood { why_not: why.to_owned(), ..Understood::default() };
     }
-    let mut found: Vec<Choice> = routes::rows().iter().filter_map(|row| command.by_words(row)).collect();
+    let mut found: Vec<Choice> =
+        routes::rows().iter().filter_map(|row| command.by_words(row)).collect();
     found.extend(command.by_name());
     found.extend(command.of_service(kinds));
     found.extend(command.of_memory());
@@ -118,7 +121,7 @@ impl Command<'_> {
             [first, next, ..] if (first.sure, first.size) == (next.sure, next.size) => {
                 "as much speaks for one tool as for another"
             }
-            [first, ..] if self.wants_more(first.tool) => {
+            [first, ..] if self.wants_more(first) => {
                 "it asks for more than one thing; ask for one at a time"
             }
             [first, rest @ ..] => {
@@ -135,8 +138,8 @@ impl Command<'_> {
         understood
     }
 
-    /// Whether a tool may be meant in the mood of the command, by words up to a piece.
-    fn may_be(&self, tool: &str, to: usize) -> bool {
+    /// Whether a tool may be meant in the mood of the command, by the words at these places.
+    fn may_be(&self, tool: &str, places: &[usize]) -> bool {
         let Begins { head, mood } = self.begins;
         let change = change_of(tool);
         if change == Change::Nothing {
@@ -144,15 +147,20 @@ impl Command<'_> {
         }
         let is_idiom = self.words.get(head + 1).is_some_and(|word| word == "forget")
             || self.words.get(head + 2).is_some_and(|word| word == "forget");
-        let is_doubted = change == Change::Removes && is_doubted(&self.words, head);
-        mood == Mood::Order && !is_doubted && (is_idiom || !is_denied(&self.words, head, to))
+        let is_doubted = change == Change::Removes
+            && (is_doubted(&self.words, head) || self.said.asks_within(head));
+        let to = places.last().map_or(head, |last| *last);
+        let to = to + usize::from(routes::row_of(tool).is_none_or(|row| !row.route.is_payload));
+        mood == Mood::Order
+            && !is_doubted
+            && (is_idiom || !is_denied(&self.words, head, to, places))
     }
 
     /// The tool of a row, where one of its cues stands in the command.
     fn by_words(&self, row: &'static Row) -> Option<Choice> {
         let found = row.cues.iter().filter_map(|cue| {
             let found = cue.find(self.said, &self.words, self.begins.head)?;
-            self.may_be(row.route.tool, found.end().saturating_sub(1)).then_some((cue, found))
+            self.may_be(row.route.tool, &found.places).then_some((cue, found))
         });
         let (cue, found) = found.max_by_key(|(cue, _)| (cue.weight, cue.size()))?;
         let is_strange = row.route.is_closed && self.has_strange_words(&found);
@@ -170,7 +178,7 @@ impl Command<'_> {
         let at = at + usize::from(self.words.get(at).is_some_and(|word| word == "the"));
         let row = routes::row_of(&self.said.pieces.get(at)?.text)?;
         let is_meant = is_called || row.route.tool.contains('_');
-        if !is_meant || !self.may_be(row.route.tool, at) {
+        if !is_meant || !self.may_be(row.route.tool, &[at]) {
             return None;
         }
         Some(self.choice(row, BY_NAME, 1, "it is called by its name".to_owned(), &[at]))
@@ -183,8 +191,14 @@ impl Command<'_> {
         let head = self.begins.head;
         let word = |at: usize| self.words.get(at).map_or("", String::as_str);
         let counts = word(head) == "how"
-            && ["many", "much", "fast", "long", "big", "large", "slow", "full"].contains(&word(head + 1));
+            && ["many", "much", "fast", "long", "big", "large", "slow", "full"]
+                .contains(&word(head + 1));
+        let is_figure = [
+            "number", "count", "total", "amount", "size", "status", "latency", "uptime", "version",
+        ]
+        .contains(&word(head));
         let sure = match self.begins.mood {
+            Mood::Order if is_figure => OF_SERVICE,
             Mood::Question if counts => OF_NUMBERS,
             Mood::Question => OF_SERVICE,
             _ => OF_SERVICE_UNASKED,
@@ -199,10 +213,31 @@ impl Command<'_> {
         let is_question = self.begins.mood == Mood::Question
             && self.said.pieces.len() - self.begins.head >= QUESTION_WORDS_MIN;
         let why = || "it asks what is remembered".to_owned();
-        is_question.then(|| self.choice(row, OF_MEMORY, 0, why(), &[]))
+        is_question.then(|| self.choice(row, OF_MEMORY, 0, why(), &[])).or_else(|| self.shown(row))
     }
 
-    fn choice(&self, row: &'static Row, sure: u8, size: usize, why: String, places: &[usize]) -> Choice {
+    /// Recall, where it is to show something that is no thing of the service.
+    fn shown(&self, row: &'static Row) -> Option<Choice> {
+        let head = self.begins.head;
+        let words = self.words.get(head..)?;
+        let is_shown = ["show", "list", "give", "get", "bring"].contains(&words.first()?.as_str());
+        let pieces = self.said.pieces.get(head + 1..)?;
+        let are_words =
+            pieces.iter().all(|piece| matches!(piece.sort, Sort::Word | Sort::Mark | Sort::Quote));
+        let is_strange = self.has_strange_words(&Found { places: Vec::new() });
+        let is_meant = is_shown && are_words && is_strange && words.len() >= QUESTION_WORDS_MIN;
+        let why = "it asks to be shown what is remembered".to_owned();
+        is_meant.then(|| self.choice(row, OF_MEMORY, 0, why, &[]))
+    }
+
+    fn choice(
+        &self,
+        row: &'static Row,
+        sure: u8,
+        size: usize,
+        why: String,
+        places: &[usize],
+    ) -> Choice {
         let mut taking = Taking {
             said: self.said,
             words: &self.words,
@@ -214,7 +249,7 @@ impl Command<'_> {
         };
         (row.route.take)(&mut taking);
         let (arguments, needs) = (taking.arguments, taking.needs);
-        Choice { tool: row.route.tool, sure, why, arguments, needs, size }
+        Choice { tool: row.route.tool, sure, why, arguments, needs, size, places: places.to_vec() }
     }
 
     /// Whether the command has a word beside a cue that nobody here knows.
@@ -226,21 +261,27 @@ impl Command<'_> {
             Sort::Word => {
                 let word = self.words.get(at).unwrap_or(&piece.word);
                 let has_digit = word.contains(|c: char| c.is_ascii_digit());
-                !(has_digit || routes::known().contains(word) || is_everyday(word) || is_of_time(word))
+                !(has_digit
+                    || routes::known().contains(word)
+                    || is_of_service(word)
+                    || is_of_time(word))
             }
             _ => false,
         })
     }
 
     /// Whether another order follows the one that was found.
-    fn wants_more(&self, tool: &str) -> bool {
-        if routes::row_of(tool).is_none_or(|row| row.route.is_payload) {
+    fn wants_more(&self, first: &Choice) -> bool {
+        if routes::row_of(first.tool).is_none_or(|row| row.route.is_payload) {
             return false;
         }
-        let is_in = |list: &str, word: &str| !word.is_empty() && list.split_whitespace().any(|one| one == word);
+        let is_in = |list: &str, word: &str| {
+            !word.is_empty() && list.split_whitespace().any(|one| one == word)
+        };
         let mut is_joined = false;
-        for (word, piece) in self.words.iter().zip(&self.said.pieces).skip(self.begins.head + 1) {
-            if is_joined && is_in(ORDERS, word) {
+        let pieces = self.words.iter().zip(&self.said.pieces).enumerate();
+        for (at, (word, piece)) in pieces.skip(self.begins.head + 1) {
+            if is_joined && is_in(ORDERS, word) && !first.places.contains(&at) {
                 return true;
             }
             let ends = piece.sort == Sort::Mark && matches!(piece.text.as_str(), ";" | "." | ",");

@@ -125,6 +125,13 @@ impl<'t> Said<'t> {
         said
     }
 
+    /// Whether something is asked from a piece on, and more is said behind it.
+    pub(super) fn asks_within(&self, from: usize) -> bool {
+        let asks = |piece: &Piece| piece.sort == Sort::Mark && piece.text == "?";
+        let asked = self.pieces.iter().skip(from).position(asks);
+        asked.is_some_and(|at| self.pieces[from + at..].iter().any(|piece| !asks(piece)))
+    }
+
     /// Reads what stands at a place; where it goes on.
     fn read(&mut self, at: usize) -> usize {
         let rest = &self.text[at..];
@@ -256,7 +263,8 @@ fn sort_of(text: &str) -> Sort {
     if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Sort::Hash;
     }
-    if text.parse::<f64>().is_ok_and(f64::is_finite) && text.ends_with(|c: char| c.is_ascii_digit()) {
+    if text.parse::<f64>().is_ok_and(f64::is_finite) && text.ends_with(|c: char| c.is_ascii_digit())
+    {
         return Sort::Number;
     }
     if range_of(text).is_some() {
@@ -355,7 +363,8 @@ mod tests {
 
     #[test]
     fn words_lose_their_endings() {
-        for (word, stem) in [("What's", "what"), ("I'd", "i"), ("don't", "dont"), ("FILES", "file")] {
+        for (word, stem) in [("What's", "what"), ("I'd", "i"), ("don't", "dont"), ("FILES", "file")]
+        {
             assert_eq!(plain(word), stem);
         }
     }

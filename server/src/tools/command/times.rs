@@ -139,7 +139,8 @@ impl Reader<'_> {
 
     /// Reads a part of a time that begins here; of how many pieces it is, 0 where none begins.
     fn part(&self, at: usize, parts: &mut Parts) -> usize {
-        let lead = usize::from(matches!(self.word(at), "on" | "by" | "for" | "at" | "until" | "this"));
+        let lead =
+            usize::from(matches!(self.word(at), "on" | "by" | "for" | "at" | "until" | "this"));
         let from = at + lead;
         if parts.repeat.is_none()
             && let Some((repeat, count)) = self.repeat(at)
@@ -227,7 +228,9 @@ impl Reader<'_> {
         match self.word(at) {
             "today" | "tonight" => return Some((today, 1)),
             "tomorrow" => return Some((today.tomorrow().ok()?, 1)),
-            "the" if self.word(at + 1) == "day" => return self.date(at + 1).map(|(d, n)| (d, n + 1)),
+            "the" if self.word(at + 1) == "day" => {
+                return self.date(at + 1).map(|(d, n)| (d, n + 1));
+            }
             "day" if self.word(at + 1) == "after" && self.word(at + 2) == "tomorrow" => {
                 return Some((today.checked_add(2.days()).ok()?, 3));
             }
@@ -401,7 +404,9 @@ mod tests {
         ] {
             assert_eq!(read(text).map(|read| names::time(read.at)).as_deref(), Some(at), "{text}");
         }
-        for text in ["3 days", "room 9", "may be", "the 9 lives", "on 2026-13-01", "at home", "at 25"] {
+        for text in
+            ["3 days", "room 9", "may be", "the 9 lives", "on 2026-13-01", "at home", "at 25"]
+        {
             assert!(read(text).is_none(), "{text}");
         }
     }
@@ -409,7 +414,10 @@ mod tests {
     #[test]
     fn zones_and_repeats_are_told() {
         let berlin = read("every week on Monday at 8 Europe/Berlin").unwrap();
-        assert_eq!((berlin.zone.as_deref(), berlin.repeat), (Some("Europe/Berlin"), Some("weekly")));
+        assert_eq!(
+            (berlin.zone.as_deref(), berlin.repeat),
+            (Some("Europe/Berlin"), Some("weekly"))
+        );
         assert_eq!(read("tomorrow at 9 UTC").unwrap().zone, None);
         let used = read("call Ann tomorrow at 9 about it").unwrap().used;
         assert_eq!(used, [false, false, true, true, true, false, false]);

@@ -140,6 +140,11 @@ fn read(written: String, kinds: &[String]) -> Word {
     }
 }
 
+/// Whether a word is one of every day, or one of a cue.
+pub(in crate::tools) fn is_of_service(word: &str) -> bool {
+    is_everyday(word) || cues().contains(word)
+}
+
 /// All words of all cues.
 fn cues() -> &'static BTreeSet<&'static str> {
     static CUES: OnceLock<BTreeSet<&'static str>> = OnceLock::new();

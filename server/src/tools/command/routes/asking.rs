@@ -12,12 +12,14 @@ pub(super) const ROUTES: &[Route] = &[
         &[
             ("^find|recall|retrieve|summarize|summarise|search", 55),
             ("^look +up|for", 60),
+            ("^pull|bring|dig +up|out", 60),
             ("^tell +me|us about|what|which|who|why|how|when|where", 60),
             ("^tell +about|what|which|who|why|how|when|where", 60),
             ("^remind +me|us +what|which|who|whom|why|how|where|when|of", 96),
             ("^remember +what|which|who|whom|why|how|where|when", 97),
             ("^search|ask|query|consult +memory|brain", 80),
-            ("^anything|something about|on|regarding", 55),
+            ("^anything|something|note|background about|on|regarding", 55),
+            ("background|information|detail +on|about|why", 60),
         ],
         |taking| taking.set("query", taking.said.text.trim()),
     ),
@@ -38,16 +40,20 @@ pub(super) const ROUTES: &[Route] = &[
     route(
         "brain_verify_claims_tool",
         &[
-            ("^%check|prove|confirm|judge claim|statement|assertion ~contradict ~conflicting ~contradictory", 90),
+            ("^%check|prove|confirm|judge claim|statement|\
+              assertion ~contradict ~conflicting ~contradictory", 90),
             ("^%check|prove|confirm +that|whether|if", 72),
-            ("^verify|confirm|prove @quote", 88),
+            ("^verify|confirm|prove|validate @quote", 88),
             ("^verify|confirm +that|whether|if", 90),
             ("^is|whether|check +it +true|correct|right|so|case", 90),
-            ("^is +it +a +fact", 90),
+            ("^true +or +false", 92),
+            ("^is|are +following +correct|true|right|supported", 90),
+            ("support|back +claim|statement", 84),
             ("^fact +check", 92),
             ("^factcheck", 92),
             ("^is|are @quote true|correct|supported|right", 90),
             ("claim|statement true|supported|correct|hold", 84),
+            ("claim|says|said +that true|right|correct", 84),
         ],
         claims,
     ),
@@ -95,16 +101,21 @@ pub(super) const ROUTES: &[Route] = &[
             ("call|request|access denied|refused|redacted|allowed|rejected|blocked", 84),
             ("denied|refused|rejected|redacted call|request|access", 84),
             ("call of|to|by @tool", 96),
+            ("log|list +of +call|request|access", 84),
             ("^who called|used|ran @tool", 96),
             ("^what do|did|has|have|doe @principal", 88),
+            ("@principal", 80),
+            ("tool|call called|used|run|made +by @principal", 90),
             ("@principal do|did|done|call|called|read|write|wrote", 84),
-            ("^did|has|have +anyone|anybody|someone|somebody +%removed|change|changed|read|write|written|add|added|export|exported|ingest|ingested ~@any", 82),
+            ("^did|has|have +anyone|anybody|someone|somebody +%removed|change|changed|read|write|written|\
+              add|added|export|exported|ingest|ingested ~@any", 82),
             ("^who %removed|changed|exported|ingested +anything|something|item", 82),
             ("ledger +entry", 80),
             ("entry of ledger", 80),
         ],
         trail,
-    ),
+    )
+    .closed(),
     route(
         "sensitivity_events_tool",
         &[
@@ -121,10 +132,12 @@ pub(super) const ROUTES: &[Route] = &[
         &[
             ("policy|rule @any", 88),
             ("@any policy|allowed|permitted|forbidden", 84),
-            ("^may|can|could|am|are|should +i|we read|export|write|change|see|edit|share|delete|replace|allowed|permitted @any", 88),
+            ("^may|can|could|am|are|should +i|we read|export|write|change|see|edit|share|delete|replace|\
+              allowed|permitted @any", 88),
             ("allowed|permitted|forbidden|permission @any", 86),
+            ("^who may|can|could|should see|read|export|change|write|access @any", 88),
             ("^why cant|cannot|may|can|not|denied|refused|redacted @any", 88),
-            ("^why @any denied|redacted|withheld|hidden|refused", 88),
+            ("why @any denied|redacted|withheld|hidden|refused", 88),
         ],
         |taking| {
             taking.item("item_id");
@@ -150,7 +163,8 @@ fn named(taking: &mut Taking<'_>) {
 /// The claims that are quoted, else the one that follows.
 fn claims(taking: &mut Taking<'_>) {
     let quotes = taking.all(|sort| sort == Sort::Quote);
-    let claims = if quotes.is_empty() { rest_of_claim(taking).into_iter().collect() } else { quotes };
+    let claims =
+        if quotes.is_empty() { rest_of_claim(taking).into_iter().collect() } else { quotes };
     let claims: Vec<Value> = claims.into_iter().map(|claim| json!({"claim": claim})).collect();
     taking.set_needed("claims", Some(claims).filter(|claims| !claims.is_empty()));
 }
@@ -162,8 +176,18 @@ fn rest_of_claim(taking: &Taking<'_>) -> Option<String> {
         from = taking.place_of("that whether if", from)? + 1;
     }
     let text = taking.rest(from)?;
-    let tails = [" is true", " is correct", " is supported", " holds", "?"];
-    let text = tails.iter().fold(text.as_str(), |text, tail| text.strip_suffix(tail).unwrap_or(text));
+    let tails = [
+        ", is that right?",
+        ", is that true?",
+        ", is that correct?",
+        " is true",
+        " is correct",
+        " is supported",
+        " holds",
+        "?",
+    ];
+    let text =
+        tails.iter().fold(text.as_str(), |text, tail| text.strip_suffix(tail).unwrap_or(text));
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
@@ -199,7 +223,8 @@ fn trail(taking: &mut Taking<'_>) {
     let tool = taking.said.pieces.iter().find(|piece| super::is_tool(&piece.text));
     let tool = tool.map(|piece| piece.text.clone());
     taking.set_some("tool", tool);
-    let decisions = [("denied refused rejected blocked", "deny"), ("redacted", "redact"), ("allowed", "allow")];
+    let decisions =
+        [("denied refused rejected blocked", "deny"), ("redacted", "redact"), ("allowed", "allow")];
     let decision = decisions.into_iter().find(|(words, _)| taking.has(words));
     taking.set_some("decision", decision.map(|(_, name)| name));
 }

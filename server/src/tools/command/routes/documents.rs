@@ -15,9 +15,10 @@ pub(super) const ROUTES: &[Route] = &[
             ("^%list all|every +document|file|doc", 76),
             ("^%list document|file|doc under|in|below|beneath|of @path", 79),
             ("^%list +tombstoned|hidden|removed|active|ingested|indexed|stored document|file|doc", 78),
-            ("document|file +list|manifest", 80),
+            ("document|file +list|manifest|inventory|overview", 80),
             ("document|file|doc under|in|below|beneath @path ~search ~find ~grep", 70),
             ("manifest", 75),
+            ("^%list +pdf|image|picture|markdown do|have|are|all|there|ingested", 76),
         ],
         |taking| {
             let prefix = taking.path();
@@ -34,6 +35,8 @@ pub(super) const ROUTES: &[Route] = &[
             ("^%find|grep in|within|through|across document|file|doc|documentation|docstore|page", 85),
             ("^%find|grep document|file about|with|containing|for|mentioning|that", 82),
             ("^grep", 80),
+            ("^in +which document|file|doc", 82),
+            ("^%find|grep @path for", 84),
             ("document|file|doc mention|contain|containing|mentioning|talk|speak|discuss", 82),
             ("where in|within +document|file|doc", 80),
         ],
@@ -47,6 +50,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("^%show +@doc", 82),
             ("whole|full|content|text|complete @file", 81),
             ("^cat|type @path", 85),
+            ("^@path", 60),
             ("@file contain|say", 72),
             ("document @doc", 74),
         ],
@@ -99,6 +103,10 @@ pub(super) const ROUTES: &[Route] = &[
             ("^ingest|index|reindex +folder|directory|file|repository|repo|document", 78),
             ("^re ingest|index @path", 92),
             ("^ingest", 64),
+            ("@path read|take|pull|put +it|them +in|into", 92),
+            ("^process|crawl|scan|feed|upload|push @path", 88),
+            ("^update|refresh|rebuild index @path", 92),
+            ("@path ingest|index|load|import +it|them|this|those", 92),
         ],
         paths,
     ),
@@ -119,7 +127,9 @@ pub(super) const ROUTES: &[Route] = &[
         &[
             ("@job", 80),
             ("ingest|import|ingestion|indexing +job", 86),
-            ("^%list|how|status|is|has|did|what|when ingest|import|ingestion|indexing going|status|progress|finished|done|running|complete|ran|run|job", 84),
+            ("^%list|how|status|is|has|did|what|when ingest|import|ingestion|indexing|ingesting going|\
+              status|progress|finished|done|running|complete|ran|run|job", 84),
+            ("^are|is done|finished|ready +with ingest|ingesting|import|importing|indexing", 86),
             ("status|progress of ingest|import|ingestion|indexing", 84),
             ("^%list|what +recent|last|running|latest job", 82),
         ],
@@ -131,13 +141,20 @@ pub(super) const ROUTES: &[Route] = &[
     .closed(),
     route(
         "tombstone_paths_tool",
-        &[("^%remove @path ~line", 92), ("^%remove document|file of|under|in|at @given", 93)],
+        &[
+            ("^%remove @path ~line", 92),
+            ("^%remove document|file of|under|in|at @given", 93),
+            ("^take @path out|away|off", 93),
+            ("@path must|should|can|has +be|to %gone|go", 90),
+            ("@path must|should|can +go", 90),
+        ],
         tombstone,
     ),
     route(
         "tombstone_reconcile_sweep_tool",
         &[
             ("^sweep", 90),
+            ("^find|%check document|file deleted|gone|missing|removed|exist disk", 93),
             ("^clean|tidy up|away|out document|file", 86),
             ("^%remove|clean|tombstone document|file gone|missing|vanished|deleted|disappeared ~@any", 93),
             ("^compare|reconcile|sync|synchronize|%check document|file|store|@path disk", 90),
@@ -156,6 +173,8 @@ pub(super) const ROUTES: &[Route] = &[
         &[
             ("^export|download|dump ~@any", 84),
             ("^%show +export", 84),
+            ("^%show +full|complete|whole|memory|json +export|dump|backup", 86),
+            ("^%show export|dump of everything|memory|all", 86),
             ("^dump|back|backup memory|everything|all|item", 80),
         ],
         export,
@@ -167,6 +186,8 @@ pub(super) const ROUTES: &[Route] = &[
             ("^%show|assign artifact +id ~all ~list", 86),
             ("^give +@quote|report|build|dataset|file artifact", 90),
             ("^give artifact +id it|for|@path", 90),
+            ("^artifact +id", 88),
+            ("^new +artifact", 90),
         ],
         artifact,
     ),
@@ -194,7 +215,12 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     route(
         "list_artifact_ids_tool",
-        &[("^%list artifact", 84), ("^%list all|every|known +artifact", 87), ("^artifact +list", 84)],
+        &[
+            ("^%list artifact", 84),
+            ("^%list all|every|known +artifact", 87),
+            ("^artifact +list", 84),
+            ("^artifact that|which|missing|changed|issued", 89),
+        ],
         |taking| {
             let states = ["issued", "changed", "missing"];
             let state = states.into_iter().find(|state| taking.has(state));
@@ -220,7 +246,8 @@ fn search(taking: &mut Taking<'_>) {
     let prefix = taking.path();
     taking.set_some("path_prefix", prefix);
     let stops = "in within under through across below";
-    let behind = taking.behind("for about mention mentioning contain containing word phrase term", stops);
+    let behind =
+        taking.behind("for about mention mentioning contain containing word phrase term", stops);
     let nouns = "document file doc documentation docstore page";
     let whole = || {
         let at = taking.place_of(stops, taking.head + 1)?;
@@ -247,7 +274,8 @@ fn lines(taking: &mut Taking<'_>) {
     let span = match count.and_then(whole) {
         Some(count) => Some((1, count)),
         None => taking.span().or_else(|| {
-            let numbers = (taking.head..taking.len()).filter(|&at| taking.is_sort(at, Sort::Number));
+            let numbers =
+                (taking.head..taking.len()).filter(|&at| taking.is_sort(at, Sort::Number));
             let line = numbers.filter_map(|at| taking.number(at)).next();
             line.and_then(whole).map(|line| (line, line))
         }),
@@ -261,7 +289,10 @@ fn paths(taking: &mut Taking<'_>) {
     let (mut paths, mut include, mut exclude) = (Vec::new(), Vec::new(), Vec::new());
     let mut leaves_out = false;
     for at in places {
-        leaves_out |= matches!(taking.word(at), "except" | "without" | "excluding" | "exclude");
+        leaves_out |= matches!(
+            taking.word(at),
+            "except" | "without" | "excluding" | "exclude" | "skip" | "not" | "ignore" | "ignoring"
+        );
         let Some(piece) = taking.piece(at) else { continue };
         match piece.sort {
             Sort::Path if leaves_out => exclude.push(piece.text.clone()),
@@ -276,6 +307,9 @@ fn paths(taking: &mut Taking<'_>) {
         taking.set_some(name, Some(list).filter(|list| !list.is_empty()));
     }
     sensitivity(taking);
+    if taking.has("recursion nonrecursive") || taking.said.text.contains("not recursive") {
+        taking.set("recursive", false);
+    }
     if taking.is_trial() {
         taking.set("dry_run", true);
     }
@@ -298,7 +332,8 @@ fn text(taking: &mut Taking<'_>) {
         [title, text, ..] => (Some(title.clone()), Some(text.clone())),
         [one] => {
             let titled = taking.place_of("title titled called named", taking.head);
-            let is_title = titled.is_some_and(|at| taking.is_sort(taking.past_leads(at + 1), Sort::Quote));
+            let is_title =
+                titled.is_some_and(|at| taking.is_sort(taking.past_leads(at + 1), Sort::Quote));
             let colon = taking.said.text.split_once(": ").map(|(_, rest)| rest.trim().to_owned());
             let behind = colon.filter(|text| !text.is_empty() && !text.contains(one.as_str()));
             if is_title { (Some(one.clone()), behind) } else { (None, Some(one.clone())) }
@@ -325,14 +360,16 @@ fn export(taking: &mut Taking<'_>) {
     if taking.has("current") {
         taking.set("current_only", true);
     }
-    let kinds = ["decision", "note", "preference", "fact", "correction", "outcome", "intent", "document"];
+    let kinds =
+        ["decision", "note", "preference", "fact", "correction", "outcome", "intent", "document"];
     let kinds: Vec<&str> = kinds.into_iter().filter(|kind| taking.has(kind)).collect();
     taking.set_some("kinds", Some(kinds).filter(|kinds| !kinds.is_empty()));
 }
 
 /// What kind of thing a word names, behind which its name stands.
 const THINGS: [&str; 10] = [
-    "report", "build", "dataset", "image", "file", "release", "model", "drawing", "package", "binary",
+    "report", "build", "dataset", "image", "file", "release", "model", "drawing", "package",
+    "binary",
 ];
 
 fn kind_of(taking: &Taking<'_>) -> Option<String> {
@@ -357,8 +394,7 @@ fn artifact(taking: &mut Taking<'_>) {
 fn bundle(taking: &mut Taking<'_>) {
     let kind = kind_of(taking);
     let names = taking.all(|sort| sort == Sort::Quote);
-    let artifacts: Option<Vec<Value>> = kind.map(|kind| {
-        names.iter().map(|name| json!({"kind": kind, "name": name})).collect()
-    });
+    let artifacts: Option<Vec<Value>> =
+        kind.map(|kind| names.iter().map(|name| json!({"kind": kind, "name": name})).collect());
     taking.set_needed("artifacts", artifacts.filter(|list| !list.is_empty()));
 }

@@ -1,6 +1,4 @@
-//! What is to be done and what came of it: intents, corrections, outcomes, follow-ups, attempts; and agents' state.
-
-use serde_json::Value;
+//! What is to be done and what came of it: intents, corrections, outcomes, follow-ups, attempts.
 
 use super::{Route, route};
 use crate::names;
@@ -30,6 +28,11 @@ pub(super) const ROUTES: &[Route] = &[
             ("^that|this|it +is|was +wrong|incorrect|false", 86),
             ("^that|this|it +wrong|incorrect|false", 86),
             ("^wrong", 70),
+            ("^that|this|it +is +not +right|correct|true|so", 88),
+            ("^that|this|it +isnt +right|correct|true", 88),
+            ("^fix +@colon", 84),
+            ("^i|we +was|were|am mistaken|wrong", 88),
+            ("^you|we|i got|had wrong", 88),
             ("^actually", 66),
         ],
         correction,
@@ -42,8 +45,13 @@ pub(super) const ROUTES: &[Route] = &[
             ("^%keep|add outcome", 97),
             ("^%keep|remember turned|worked|went +out|well|badly|wrong|great|fine|bad|good", 98),
             ("turned|worked +out", 76),
+            ("^rate|score|judge @any", 88),
+            ("^result @any good|bad|great|poor|mixed|success|failure", 88),
+            ("@any +was|is|were|went +success|failure|disaster|good|bad|great|well|badly|mistake|useful|\
+              useless", 84),
             ("outcome of|was|is good|bad|great|poor|mixed|terrible|excellent", 88),
             ("valence", 92),
+            ("went +well|badly|wrong|great|fine|poorly|smoothly", 82),
         ],
         outcome,
     )
@@ -57,6 +65,11 @@ pub(super) const ROUTES: &[Route] = &[
             ("^schedule|set|add|create|make|put|plan follow +up|ups", 95),
             ("^schedule|set|add|create|make|put reminder", 94),
             ("^follow +up|ups", 92),
+            ("^wake +me|us", 95),
+            ("ask +me|us +about|to|whether", 84),
+            ("^schedule", 76),
+            ("^revisit", 84),
+            ("^check|circle +back", 90),
             ("^dont|do forget +to", 94),
             ("^remember +to", 97),
             ("^come|get +back +to", 84),
@@ -71,6 +84,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("^complete|finish|close|tick|resolve|done @fup", 94),
             ("^mark|set|check|tick @fup done|complete|completed|finished|closed|off", 95),
             ("@fup done|complete|completed|finished|closed", 91),
+            ("done|completed|finished|closed|did @fup", 90),
             ("^complete|close +follow|followup|reminder", 84),
         ],
         complete,
@@ -81,6 +95,10 @@ pub(super) const ROUTES: &[Route] = &[
         &[
             ("due", 80),
             ("overdue", 85),
+            ("^my +reminder|followup|todo|follow", 86),
+            ("on +plate|agenda", 84),
+            ("^what have|need|must|should +to|i|we do|todo today|tomorrow|week|month|next", 84),
+            ("^what +is +next", 70),
             ("^%list +follow|followup|reminder", 84),
             ("follow +up|ups due|waiting|pending|open|left|outstanding|overdue", 86),
             ("follow|followup|reminder due|waiting|pending|open|left|outstanding|overdue|are", 85),
@@ -94,6 +112,9 @@ pub(super) const ROUTES: &[Route] = &[
         &[
             ("brief|briefing", 86),
             ("^brief +me|us", 90),
+            ("^today|yesterday +summary|digest|report|overview", 86),
+            ("^what +changed|happened +today|yesterday", 84),
+            ("standup|stand +summary|update|report|up", 88),
             ("daily|morning|evening +brief|briefing|summary|digest|report|overview", 90),
             ("^what +happened +today|yesterday", 84),
             ("summary|digest|overview of +today|yesterday|day", 84),
@@ -107,6 +128,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("^start|begin|%keep|plan|open|create|new|try attempt ~@tsk", 94),
             ("^plan|start|begin|new|create|add +task ~@tsk", 88),
             ("record|log|note +attempt", 97),
+            ("record|log|note|save|track +it|this|that as attempt", 97),
             ("^attempt", 72),
         ],
         attempt,
@@ -116,7 +138,8 @@ pub(super) const ROUTES: &[Route] = &[
         "update_task_attempt_status_tool",
         &[
             ("^mark|set|move|update|change|put|flag @tsk", 95),
-            ("@tsk succeeded|failed|blocked|abandoned|running|succeed|done|finished|stuck|worked|resumed|unblocked|over", 88),
+            ("@tsk succeeded|failed|blocked|abandoned|running|succeed|done|finished|stuck|worked|resumed|\
+              unblocked|over", 88),
             ("gave|give|giving +up @tsk", 92),
             ("^abandon|block|fail|finish|resume|start|begin|unblock|succeed|complete|close|stop @tsk", 92),
         ],
@@ -127,8 +150,12 @@ pub(super) const ROUTES: &[Route] = &[
         "list_task_attempts_tool",
         &[
             ("^%list attempt|task ~@tsk", 83),
+            ("^what|which|have tried|attempted @quote", 84),
+            ("^what|have +we|i|you tried|attempted", 84),
+            ("^what|have have +we|i|you tried|attempted", 84),
             ("attempt|task failed|running|blocked|planned|open|succeeded|abandoned ~@tsk", 82),
             ("failed|running|blocked|planned|open|succeeded|abandoned +attempt|task ~@tsk", 82),
+            ("^what +is|are blocked|abandoned|planned", 76),
         ],
         attempts,
     ),
@@ -137,52 +164,13 @@ pub(super) const ROUTES: &[Route] = &[
         &[("@tsk", 70), ("^%show @tsk", 84), ("^how|what|is|has|did|status|state @tsk", 86)],
         |taking| taking.id("attempt_id", Sort::Attempt),
     ),
-    route(
-        "agent_state_write_tool",
-        &[
-            ("^set|%keep|update +agent +state", 96),
-            ("^set|%keep|update|remember state|value|key agent", 96),
-            ("^set|%keep|update|remember agent state|value|key", 96),
-            ("^set|%keep|update state @json", 92),
-        ],
-        write_state,
-    )
-    .payload(),
-    route(
-        "agent_state_read_admit_tool",
-        &[
-            ("^%show|fetch|look state|value|key agent", 92),
-            ("^%show|fetch|look agent state|value|key", 92),
-            ("^what state agent", 84),
-        ],
-        read_state,
-    ),
-    route(
-        "agent_state_policy_simulate_tool",
-        &[
-            ("^simulate|try|test|pretend state|agent", 93),
-            ("^would|could|may|might|can read|reading state|agent", 93),
-            ("^would|could|may|might|can agent|state admitted|allowed", 93),
-        ],
-        read_state,
-    ),
-    route(
-        "agent_state_lineage_tool",
-        &[
-            ("lineage", 92),
-            ("version|history state|key|agent", 93),
-            ("state|agent version|history|written", 93),
-            ("^who wrote|written|changed|set state|agent", 94),
-        ],
-        |taking| {
-            owner(taking);
-        },
-    ),
 ];
 
 /// Where the text of an order begins that a colon, or `to`, leads to.
 fn body(taking: &Taking<'_>, from: usize) -> Option<String> {
-    let is_colon = |at: &usize| taking.piece(*at).is_some_and(|sign| sign.sort == Sort::Mark && sign.text == ":");
+    let is_colon = |at: &usize| {
+        taking.piece(*at).is_some_and(|sign| sign.sort == Sort::Mark && sign.text == ":")
+    };
     let colon = (from..taking.len().min(from + 6)).find(is_colon);
     taking.rest(colon.map_or(from, |at| at + 1))
 }
@@ -195,7 +183,8 @@ fn intent(taking: &mut Taking<'_>) {
         () => None,
     };
     taking.set_some("horizon", horizon);
-    let is_behind = taking.places.len() > 2 && taking.places.first().is_some_and(|&at| at > taking.head + 1);
+    let is_behind =
+        taking.places.len() > 2 && taking.places.first().is_some_and(|&at| at > taking.head + 1);
     let text = if is_behind {
         let at = taking.places.first().copied().unwrap_or(taking.len());
         taking.text(0, at)
@@ -240,15 +229,17 @@ fn wrong_and_right(taking: &Taking<'_>) -> (Option<String>, Option<String>) {
             (Some(first.clone()), Some(second.clone()))
         };
     }
-    let is_colon = |at: &usize| taking.piece(*at).is_some_and(|sign| sign.sort == Sort::Mark && matches!(sign.text.as_str(), ":" | "," | "-"));
+    let is_colon = |at: &usize| {
+        taking.piece(*at).is_some_and(|sign| {
+            sign.sort == Sort::Mark && matches!(sign.text.as_str(), ":" | "," | "-" | ".")
+        })
+    };
     let from = (taking.head..taking.len()).find(is_colon).map_or(taking.end(), |at| at + 1);
     let Some(not) = taking.place_of("not", from) else {
         let should = taking.place_of("should", from);
         let instead = taking.place_of("instead", from);
         return match (should, instead) {
-            (Some(at), Some(of)) if of < at => {
-                (taking.rest_until(of + 1, at), taking.rest(at + 1))
-            }
+            (Some(at), Some(of)) if of < at => (taking.rest_until(of + 1, at), taking.rest(at + 1)),
             (Some(at), _) => (taking.text(from, at), taking.rest(at + 1)),
             _ => (None, None),
         };
@@ -261,7 +252,10 @@ fn wrong_and_right(taking: &Taking<'_>) -> (Option<String>, Option<String>) {
 
 /// How words that tell how something went are valued.
 const VALUES: [(&str, f64); 3] = [
-    ("well good great excellent perfect perfectly fine success succeeded successful positive wonderful better", 1.0),
+    (
+        "well good great excellent perfect perfectly fine success succeeded successful positive wonderful better",
+        1.0,
+    ),
     ("bad badly poor poorly terrible failed failure wrong awful negative disaster worse", -1.0),
     ("mixed neutral okay ok", 0.0),
 ];
@@ -287,7 +281,8 @@ fn outcome(taking: &mut Taking<'_>) {
         }
     }
     taking.set_needed("valence", number.or(valued));
-    let note = taking.reason(taking.end().max(taking.head + 2)).filter(|note| !note.contains("valence"));
+    let note =
+        taking.reason(taking.end().max(taking.head + 2)).filter(|note| !note.contains("valence"));
     let note = note.or_else(|| {
         let at = taking.place_of("valence", taking.head)?;
         taking.reason(at + 1)
@@ -357,7 +352,8 @@ fn due(taking: &mut Taking<'_>) {
 fn brief(taking: &mut Taking<'_>) {
     let day = times::day(taking.said, taking.now).filter(|_| !taking.has("today"));
     taking.set_some("date", day.map(|day| day.to_string()));
-    let zone = times::zone_of(taking.said).and_then(|(zone, _)| zone.iana_name().map(str::to_owned));
+    let zone =
+        times::zone_of(taking.said).and_then(|(zone, _)| zone.iana_name().map(str::to_owned));
     taking.set_some("timezone", zone);
     if taking.has("json row") {
         taking.set("format", "json");
@@ -365,8 +361,10 @@ fn brief(taking: &mut Taking<'_>) {
 }
 
 fn attempt(taking: &mut Taking<'_>) {
-    let is_behind = matches!(taking.words.get(taking.end().saturating_sub(1)).map(String::as_str), Some("attempt"))
-        && taking.places.first().is_some_and(|&at| at > taking.head + 1);
+    let is_behind = matches!(
+        taking.words.get(taking.end().saturating_sub(1)).map(String::as_str),
+        Some("attempt")
+    ) && taking.places.first().is_some_and(|&at| at > taking.head + 1);
     let text = taking.quote().or_else(|| {
         if is_behind {
             let order = taking.places.first().copied().unwrap_or(taking.len());
@@ -376,7 +374,8 @@ fn attempt(taking: &mut Taking<'_>) {
     });
     let (task, approach) = match text {
         Some(text) => {
-            let split = [" by ", " using ", " with "].into_iter().find_map(|by| text.split_once(by));
+            let split =
+                [" by ", " using ", " with "].into_iter().find_map(|by| text.split_once(by));
             match split {
                 Some((task, how)) => (Some(clean(task)), Some(clean(how))),
                 None => (Some(text), None),
@@ -394,7 +393,12 @@ fn attempt(taking: &mut Taking<'_>) {
 
 /// Past `I am going to try to`.
 fn past_going(taking: &Taking<'_>) -> usize {
-    let goes = |at: &usize| matches!(taking.word(*at), "i" | "we" | "am" | "are" | "going" | "to" | "try" | "trying" | "will" | "about");
+    let goes = |at: &usize| {
+        matches!(
+            taking.word(*at),
+            "i" | "we" | "am" | "are" | "going" | "to" | "try" | "trying" | "will" | "about"
+        )
+    };
     (taking.head..taking.len()).find(|at| !goes(at)).unwrap_or(taking.head)
 }
 
@@ -403,7 +407,10 @@ const STATES: [(&str, &str); 6] = [
     ("failed fail", "failed"),
     ("blocked block stuck", "blocked"),
     ("abandoned abandon gave give giving", "abandoned"),
-    ("succeeded succeed done finished finish worked complete completed success successful", "succeeded"),
+    (
+        "succeeded succeed done finished finish worked complete completed success successful",
+        "succeeded",
+    ),
     ("running resume resumed start started begin unblock unblocked progress", "running"),
     ("planned", "planned"),
 ];
@@ -411,7 +418,9 @@ const STATES: [(&str, &str); 6] = [
 fn status(taking: &mut Taking<'_>) {
     taking.id("attempt_id", Sort::Attempt);
     let id = (0..taking.len()).find(|&at| taking.is_sort(at, Sort::Attempt)).unwrap_or(0);
-    let behind_id = STATES.into_iter().filter_map(|(words, state)| Some((taking.place_of(words, taking.head)?, state)));
+    let behind_id = STATES
+        .into_iter()
+        .filter_map(|(words, state)| Some((taking.place_of(words, taking.head)?, state)));
     let first = behind_id.min_by_key(|(at, _)| *at);
     taking.set_needed("status", first.map(|(_, state)| state));
     let from = first.map_or(id, |(at, _)| at.max(id));
@@ -420,78 +429,9 @@ fn status(taking: &mut Taking<'_>) {
 }
 
 fn attempts(taking: &mut Taking<'_>) {
-    let states = [
-        ("failed", "failed"),
-        ("running", "running"),
-        ("blocked", "blocked"),
-        ("planned", "planned"),
-        ("succeeded", "succeeded"),
-        ("abandoned", "abandoned"),
-        ("open", "running"),
-    ];
-    let state = states.into_iter().find(|(word, _)| taking.has(word));
-    taking.set_some("status", state.map(|(_, state)| state));
-    let task = taking.quote().or_else(|| taking.behind("at about on for", "were are was that which"));
+    let state = STATES.into_iter().find(|(words, _)| taking.has(words)).map(|(_, state)| state);
+    taking.set_some("status", state.or_else(|| taking.has("open").then_some("running")));
+    let task =
+        taking.quote().or_else(|| taking.behind("at about on for", "were are was that which"));
     taking.set_some("task", task);
-}
-
-/// Whose state, and under which key.
-fn owner(taking: &mut Taking<'_>) {
-    let quoted = taking.quote();
-    let key = {
-        let behind = ["key", "state", "value"].into_iter().find_map(|word| {
-            let at = taking.place_of(word, taking.head)? + 1;
-            let piece = taking.piece(at).filter(|piece| matches!(piece.sort, Sort::Word | Sort::Quote))?;
-            let is_name = !matches!(piece.word.as_str(), "of" | "for" | "under" | "key" | "agent" | "to" | "the" | "in");
-            is_name.then(|| piece.text.clone())
-        });
-        if taking.has("key") { behind.or(quoted) } else { quoted.or(behind) }
-    };
-    let agent = {
-        let places = (taking.head..taking.len()).filter(|&at| taking.word(at) == "agent");
-        let behind = places.filter_map(|at| taking.piece(at + 1));
-        let mut named = behind.filter(|piece| matches!(piece.sort, Sort::Word | Sort::Quote));
-        let named = named.find(|piece| !matches!(piece.word.as_str(), "state" | "value" | "key" | "for"));
-        let bare = |text: &str| {
-            let end = text.find(['\'', '\u{2019}']).unwrap_or(text.len());
-            text[..end].to_owned()
-        };
-        named.map(|piece| bare(&piece.text)).or_else(|| {
-            let at = taking.place_of("for of", taking.head)? + 1;
-            taking.piece(at).filter(|piece| piece.sort == Sort::Word).map(|piece| bare(&piece.text))
-        })
-    };
-    taking.set_needed("agent_id", agent);
-    taking.set_needed("key", key);
-}
-
-fn read_state(taking: &mut Taking<'_>) {
-    owner(taking);
-    let purpose = taking.behind("purpose", "be").or_else(|| {
-        let is_name = |at: usize| {
-            let text = taking.piece(at).map(|piece| piece.text.as_str());
-            taking.arguments.values().any(|value| value.as_str() == text)
-        };
-        let places = (taking.head..taking.len()).filter(|&at| matches!(taking.word(at), "for" | "to"));
-        let last = places.filter(|&at| !is_name(at + 1)).last()?;
-        let end = taking.place_of("be", last).unwrap_or(taking.len());
-        taking.rest_until(last + 1, end)
-    });
-    let purpose = purpose.map(|purpose| purpose.trim_end_matches('?').to_owned());
-    taking.set_needed("purpose", purpose);
-}
-
-fn write_state(taking: &mut Taking<'_>) {
-    owner(taking);
-    let json = taking.first(|sort| sort == Sort::Json);
-    let value = match json.and_then(|json| serde_json::from_str::<Value>(&json).ok()) {
-        Some(value) => Some(value),
-        None => {
-            let to = taking.place_of("to", taking.end()).map(|at| at + 1);
-            let is_colon = |at: &usize| taking.piece(*at).is_some_and(|sign| sign.sort == Sort::Mark && sign.text == ":");
-            let at = to.or_else(|| (taking.end()..taking.len()).find(is_colon).map(|at| at + 1));
-            at.and_then(|at| taking.rest(at)).map(Value::from)
-        }
-    };
-    taking.set_needed("value", value);
 }

@@ -12,8 +12,10 @@ pub(super) const ROUTES: &[Route] = &[
         "graphrag_status_tool",
         &[
             ("graph +statistic|stat|figure|status|metric|size|health", 86),
-            ("statistic|stat|figure|number|metric|size|status|component|community|degree of|does|do|has|have|in +graph", 86),
-            ("component|community|degree graph", 85),
+            ("statistic|stat|figure|number|metric|size|status|component|community|degree of|does|do|has|\
+              have|in +graph", 86),
+            ("component|community|degree graph", 89),
+            ("^how +big|large|dense|connected graph", 89),
             ("graph component|community|degree|connected", 84),
             ("connected graph", 84),
             ("^graphrag", 85),
@@ -27,6 +29,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("^draw|picture|visualize|visualise|sketch|plot|render|map", 78),
             ("mermaid|graphviz|dot|diagram", 84),
             ("graph +around|about|for|on|near|of", 80),
+            ("graph around|near @any", 88),
             ("network +about|around|of|on", 80),
             ("^%show graph around|about|for|near", 80),
             ("institutional", 85),
@@ -38,8 +41,11 @@ pub(super) const ROUTES: &[Route] = &[
         &[
             ("neighbor|neighbour|neighborhood|neighbourhood @any", 88),
             ("@any neighbor|neighbour", 88),
-            ("^what|which|%show link|linked|links|related|connected|connection|edge|relation|point @any", 82),
+            ("^what|which|%show link|linked|links|related|connected|connection|edge|relation|\
+              point @any", 82),
             ("@any linked|related|connected|relate|link|point +to|with", 84),
+            ("^what|which hang|hung|belong|go|stand|around|near @any", 84),
+            ("connected|linked|related|connection +to|with @any", 81),
             ("incoming|outgoing|inbound|outbound @any", 89),
             ("^what|which linked|related|connected|point to|with @any", 84),
         ],
@@ -71,6 +77,8 @@ pub(super) const ROUTES: &[Route] = &[
             ("^add|create|make|draw|put|set|record|note edge|link|relation|connection @any @any", 94),
             ("^note|record|remember|say|state|mark|memorize @any @any", 97),
             ("^link|connect @any", 74),
+            ("@any @any link|connect +them|both", 93),
+            ("@any @any add|create|make +edge|link|relation", 93),
         ],
         link,
     ),
@@ -102,7 +110,16 @@ pub(super) const ROUTES: &[Route] = &[
             ("^jot", 88),
             ("write|note|put|jot|record +that|this|it +down", 86),
             ("^dont|do forget +that", 96),
-            ("^fyi", 70),
+            ("^fyi|memo", 86),
+            ("^for +record", 90),
+            ("@comma remember|note|save|store +that|this|it", 84),
+            ("^%keep +@colon", 82),
+            ("^dont|do forget +@colon", 95),
+            ("^commit +to +memory", 92),
+            ("^learn +that", 86),
+            ("^%keep on|in|to +record|memory", 88),
+            ("^new +decision|fact|preference|lesson|rule|note|finding", 90),
+            ("^note|decision|fact|preference|lesson|rule|finding +@colon", 90),
         ],
         remember,
     )
@@ -127,7 +144,9 @@ pub(super) const ROUTES: &[Route] = &[
     route(
         "supersede_item_tool",
         &[
-            ("^supersede @any", 94),
+            ("^supersede|overwrite @any", 94),
+            ("@itm should|must|ought say|read|state", 88),
+            ("@itm replace|update|change|overwrite|supersede|rewrite +it|that|this", 92),
             ("^replace @itm by|with", 93),
             ("^update|change|rewrite|edit|revise|amend|reword @itm", 90),
             ("^update|change|rewrite|edit|revise|amend|replace +text|wording|content of @itm", 94),
@@ -137,7 +156,8 @@ pub(super) const ROUTES: &[Route] = &[
     route(
         "supersession_chain_tool",
         &[
-            ("version|chain|supersession|successor|predecessor|newer|superseded|supersede|replaced @itm", 85),
+            ("version|chain|supersession|successor|predecessor|newer|superseded|supersede|\
+              replaced @itm", 85),
             ("@itm superseded|supersede|replaced|replace|version|chain|successor", 86),
             ("^what|who replaced|superseded|superseed @any", 88),
         ],
@@ -148,8 +168,11 @@ pub(super) const ROUTES: &[Route] = &[
         &[
             ("timeline", 88),
             ("happened|happen +to|with @any", 88),
-            ("^who|did|has|have|when|was|were|is %removed|changed|created|wrote|written|linked|edited|added|recorded|touched|modified|made @any", 87),
-            ("^when|was|were|has|is @any %removed|changed|created|written|linked|edited|added|recorded|touched|modified", 87),
+            ("^did|who %removed|changed|change|write|link|edit|add|touch|modify @any", 87),
+            ("^who|has|have|when|was|were|is %gone|changed|created|wrote|written|linked|edited|added|\
+              recorded|touched|modified|made @any", 87),
+            ("^when|was|were|has|is @any %gone|changed|created|written|linked|edited|added|recorded|\
+              touched|modified", 87),
             ("history|story|event|biography|lifecycle @itm", 86),
         ],
         timeline,
@@ -160,13 +183,17 @@ pub(super) const ROUTES: &[Route] = &[
             ("^%remove @any", 93),
             ("^get +rid +of @any", 93),
             ("^throw|take away|out @any", 88),
+            ("^throw|take @any away|out|off|from", 90),
+            ("@any %remove +it|this|that|them", 88),
+            ("@any +%remove", 88),
+            ("^get|have|want @any %gone", 92),
             ("@any should|must|can|needs|need|has +be|to|go %removed|go", 84),
             ("^delete|erase|forget|purge|wipe +item|memory|note|decision|everything", 62),
         ],
         |taking| {
             taking.item("item_id");
             let at = taking.place_of("go", taking.end().saturating_sub(1)).unwrap_or(0);
-            let reason = taking.reason(taking.end().max(at));
+            let reason = taking.reason(taking.end().max(at)).or_else(|| said_of(taking));
             taking.set_needed("reason", reason);
             if taking.has("erase erased wipe purge destroy") {
                 taking.set("mode", "erase");
@@ -181,6 +208,8 @@ pub(super) const ROUTES: &[Route] = &[
             ("source begin|start|starting|beginning|with|under|from @given", 86),
             ("^where memory|knowledge|item|fact come|came|from", 84),
             ("^source", 70),
+            ("from +which|what +source", 84),
+            ("^from +which|what +source learned|learnt|come|taken|read|got", 84),
         ],
         |taking| {
             let prefix = taking.first(|sort| matches!(sort, Sort::Address | Sort::Path));
@@ -195,7 +224,8 @@ pub(super) const ROUTES: &[Route] = &[
             ("duplicate|duplicated|dup|dupe|redundant", 80),
             ("^%find|%check|%list|any duplicate|duplicated|dup|dupe|redundant", 86),
             ("near +identical|equal|same", 86),
-            ("said|stored|recorded|have +twice", 80),
+            ("say +same", 80),
+            ("say|said|store|stored|record|recorded|have twice", 80),
         ],
         |taking| {
             let threshold = taking.number_by("threshold similarity");
@@ -205,8 +235,10 @@ pub(super) const ROUTES: &[Route] = &[
     route(
         "contradiction_scan_tool",
         &[
-            ("contradict|contradiction|contradictory|contradicting|inconsistency|inconsistent|disagree", 82),
-            ("^%find|%check|%list|any contradict|contradiction|contradictory|conflicting|conflict|inconsistency|inconsistent", 87),
+            ("contradict|contradiction|contradictory|contradicting|inconsistency|inconsistent|\
+              disagree", 82),
+            ("^%find|%check|%list|any contradict|contradiction|contradictory|conflicting|conflict|\
+              inconsistency|inconsistent", 87),
             ("conflicting|conflict +statement|item|note|memory|fact", 84),
         ],
         |taking| {
@@ -216,6 +248,15 @@ pub(super) const ROUTES: &[Route] = &[
     ),
 ];
 
+/// What is said of an item before it is ordered to go: `itm_1 is nonsense, delete it`.
+fn said_of(taking: &Taking<'_>) -> Option<String> {
+    let [id, order, _] = *taking.places else { return None };
+    let to = (id + 1..order).find(|&at| taking.is_sort(at, Sort::Mark))?;
+    (id + 1 < to).then(|| taking.text(id, to)).flatten()
+}
+
+/// A colon within so many pieces of an order leads to its text.
+const COLON_MAX: usize = 8;
 /// Kinds that a memory may be said to be.
 const KINDS: [&str; 6] = ["decision", "preference", "fact", "lesson", "rule", "finding"];
 
@@ -224,7 +265,9 @@ fn remember(taking: &mut Taking<'_>) {
     let head = taking.head;
     let last = taking.end();
     let kind = KINDS.into_iter().find(|kind| {
-        taking.place_of(kind, head).is_some_and(|at| at < last.max(head + 5) && at < colon(taking, head))
+        taking
+            .place_of(kind, head)
+            .is_some_and(|at| at < last.max(head + 8) && at < colon(taking, head))
     });
     if let Some(kind) = kind {
         taking.set("kind", kind);
@@ -233,8 +276,9 @@ fn remember(taking: &mut Taking<'_>) {
         Some(text) => Some(text),
         None => {
             let colon = colon(taking, head);
-            let from = if colon < head + 8 { colon + 1 } else { last };
-            let that = taking.place_of("that", last).filter(|&at| at <= last + 2 && colon >= head + 8);
+            let is_led = colon < taking.len().min(head + COLON_MAX);
+            let from = if is_led { colon + 1 } else { last };
+            let that = taking.place_of("that", last).filter(|&at| at <= last + 2 && !is_led);
             taking.rest(that.map_or(from, |at| at + 1))
         }
     };
@@ -244,7 +288,9 @@ fn remember(taking: &mut Taking<'_>) {
 
 /// Where the first colon stands from a piece on.
 fn colon(taking: &Taking<'_>, from: usize) -> usize {
-    let is = |at: &usize| taking.piece(*at).is_some_and(|sign| sign.sort == Sort::Mark && sign.text == ":");
+    let is = |at: &usize| {
+        taking.piece(*at).is_some_and(|sign| sign.sort == Sort::Mark && sign.text == ":")
+    };
     (from..taking.len()).find(is).unwrap_or(taking.len())
 }
 
@@ -253,7 +299,8 @@ fn said_before(taking: &Taking<'_>) -> Option<String> {
     let order = taking.places.first().copied().filter(|&at| at > taking.head + 1)?;
     let mut to = order;
     while to > taking.head
-        && (taking.is_sort(to - 1, Sort::Mark) || matches!(taking.word(to - 1), "please" | "and" | "pls" | "so"))
+        && (taking.is_sort(to - 1, Sort::Mark)
+            || matches!(taking.word(to - 1), "please" | "and" | "pls" | "so"))
     {
         to -= 1;
     }
@@ -265,7 +312,9 @@ fn picture(taking: &mut Taking<'_>) {
     let topic = taking.quote().or_else(|| {
         let behind = "around about near to of for on";
         let at = taking.place_of(behind, taking.end().saturating_sub(1))?;
-        let last = (at..taking.len()).take_while(|&next| taking.place_of(behind, next) == Some(next)).last()?;
+        let last = (at..taking.len())
+            .take_while(|&next| taking.place_of(behind, next) == Some(next))
+            .last()?;
         taking.rest_until(last + 1, stop(taking, last + 1))
     });
     match (id, topic) {
@@ -284,7 +333,9 @@ fn picture(taking: &mut Taking<'_>) {
 /// Where a topic ends.
 fn stop(taking: &Taking<'_>, from: usize) -> usize {
     let format = taking.place_of("as in with at", from);
-    let is_end = |at: &usize| matches!(taking.word(*at + 1), "mermaid" | "dot" | "json" | "a" | "depth" | "graphviz");
+    let is_end = |at: &usize| {
+        matches!(taking.word(*at + 1), "mermaid" | "dot" | "json" | "a" | "depth" | "graphviz")
+    };
     format.filter(is_end).unwrap_or(taking.len())
 }
 
@@ -303,19 +354,27 @@ fn link(taking: &mut Taking<'_>) {
     let ids: Vec<usize> = (0..taking.len())
         .filter(|&at| taking.piece(at).is_some_and(|piece| piece.sort.is_item()))
         .collect();
-    let id = |at: usize| ids.get(at).and_then(|&at| taking.piece(at)).map(|piece| piece.text.clone());
+    let id =
+        |at: usize| ids.get(at).and_then(|&at| taking.piece(at)).map(|piece| piece.text.clone());
     let (from, to) = (id(0), id(1));
     let between = match ids.as_slice() {
         [from, to, ..] => {
-            let between = (from + 1..*to).map(|at| taking.piece(at).map_or("", |piece| piece.text.as_str()));
+            let between =
+                (from + 1..*to).map(|at| taking.piece(at).map_or("", |piece| piece.text.as_str()));
             let words: Vec<String> = between.map(str::to_lowercase).collect();
-            let is_plain = words.iter().all(|word| matches!(word.as_str(), "to" | "with" | "and" | "," | "->" | "-" | ">"));
-            let words: Vec<String> = words.into_iter().filter(|word| !matches!(word.as_str(), "is" | ",")).collect();
+            let is_plain = words.iter().all(|word| {
+                matches!(word.as_str(), "to" | "with" | "and" | "," | "->" | "-" | ">")
+            });
+            let words: Vec<String> =
+                words.into_iter().filter(|word| !matches!(word.as_str(), "is" | ",")).collect();
             (!is_plain && !words.is_empty()).then(|| words.join("_"))
         }
         _ => None,
     };
-    let named = taking.behind("as relation called named type labelled labeled", "because since note with weight and");
+    let named = taking.behind(
+        "as relation called named type labelled labeled",
+        "because since note with weight and",
+    );
     let relation = taking.quote().or(named).or(between).map(|name| name.trim().replace(' ', "_"));
     let relation = relation.filter(|name| !name.is_empty());
     taking.set_needed("from_id", from);
@@ -335,7 +394,9 @@ fn supersede(taking: &mut Taking<'_>) {
         .map_or(taking.end(), |at| at + 1);
     let quoted = (after_id..taking.len()).find(|&at| taking.is_sort(at, Sort::Quote));
     let text = match quoted {
-        Some(at) => taking.piece(at).map(|quote| quote.text.clone()).filter(|text| !text.is_empty()),
+        Some(at) => {
+            taking.piece(at).map(|quote| quote.text.clone()).filter(|text| !text.is_empty())
+        }
         None => {
             let lead = taking.place_of("with by to say", after_id).unwrap_or(after_id);
             let until = taking.because(after_id).map_or(taking.len(), |(at, _)| at);

@@ -8,6 +8,7 @@ mod documents;
 mod doing;
 mod keeping;
 mod service;
+mod states;
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -62,7 +63,14 @@ fn nothing(_: &mut Taking<'_>) {}
 pub(super) fn rows() -> &'static [Row] {
     static ROWS: OnceLock<Vec<Row>> = OnceLock::new();
     ROWS.get_or_init(|| {
-        let parts = [asking::ROUTES, documents::ROUTES, keeping::ROUTES, doing::ROUTES, service::ROUTES];
+        let parts = [
+            asking::ROUTES,
+            documents::ROUTES,
+            keeping::ROUTES,
+            doing::ROUTES,
+            states::ROUTES,
+            service::ROUTES,
+        ];
         let routes = parts.into_iter().flatten();
         let read = |route: &'static Route| {
             let cues = route.cues.iter().map(|(text, weight)| Cue::read(text, *weight));

@@ -17,6 +17,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("catch +me|us +up", 88),
             ("^what should +i|we know before|first|start|starting", 88),
             ("where +did +we|i leave|stop", 80),
+            ("^what|%show +context", 84),
         ],
         |taking| {
             let bytes = taking.whole_by("byte max");
@@ -28,17 +29,25 @@ pub(super) const ROUTES: &[Route] = &[
         "brain_operational_bootstrap_tool",
         &[
             ("^how +do|does|should|can use|work service|this|brain|memory|recalld|here|you", 84),
-            ("^how +do|to|can|should|would|could|does ingest|delete|remember|forget|schedule|use|link|import|export|search|recall|store|save|erase|remove|verify|register|write|read|find|replace|correct|add|call|get|remind|supersede|undo|restore|set|record|create item|memory|folder|file|document|reminder|note|followup|follow|link|edge|source|claim|attempt|artifact|receipt|here|you|service|this|entry|text|tool|task|benchmark|brief|agent", 88),
+            ("^how +do|to|can|should|would|could|does %use %thing", 88),
             ("^what|which|%show tool|command|function +can|there|do|are|available|have", 84),
             ("^%list +tool|command|capability", 84),
-            ("^what can|do +you|i do", 84),
+            ("^what +can|do +you|i|we +do", 84),
+            ("^how +does|do +this|it|that|everything|service|you +work", 88),
+            ("how +i|we|one|to %use %thing", 86),
             ("^help", 74),
             ("rule +of +use", 88),
+            ("^what am +i +able|allowed", 84),
+            ("^who|what +are +you", 86),
+            ("usage|use|user +instruction|guide|manual|rule", 86),
+            ("^how do|can|would|should|could delete|forget|erase|link|ingest|remove|replace|hide @any|\
+              @path", 86),
             ("^%show instruction|bootstrap|manual|usage", 84),
             ("bootstrap", 80),
         ],
         nothing,
-    ),
+    )
+    .closed(),
     route(
         "recall_stats",
         &[
@@ -54,13 +63,17 @@ pub(super) const ROUTES: &[Route] = &[
         &[
             ("health +check", 88),
             ("self +test|check", 90),
+            ("^%check +yourself|itself", 88),
             ("selftest", 90),
             ("runtime +check", 90),
             ("diagnostic|diagnose|diagnosis", 86),
-            ("^%check service|server|system|everything|store|encoder ok|fine|healthy|work|working|well|okay|running|up", 88),
+            ("^%check service|server|system|everything|store|encoder ok|fine|healthy|work|working|well|\
+              okay|running|up", 88),
             ("^%check +service|server|system|encoder|clock|store", 84),
             ("^%check +disk|health", 84),
             ("sanity|smoke +check|test", 84),
+            ("^run|do|perform +check|test|checks", 82),
+            ("run|do|perform +check", 80),
         ],
         nothing,
     )
@@ -145,11 +158,12 @@ pub(super) const ROUTES: &[Route] = &[
     route(
         "quota_status_tool",
         &[
-            ("quota", 86),
+            ("quota", 89),
             ("call|request left|remaining|remain|used|month", 90),
             ("remaining|left call|request", 90),
             ("rate +limit", 86),
             ("allowance", 80),
+            ("limit +of|on|for call|request", 86),
         ],
         nothing,
     )
