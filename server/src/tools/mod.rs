@@ -652,7 +652,11 @@ impl Tool {
         })
     }
 
-    fn checked(&self, context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    fn checked(
+        &self,
+        context: &Context<'_>,
+        raw: &Map<String, Value>,
+    ) -> Result<Answer, ToolError> {
         if self.change != Change::Nothing && !context.caller.may_write() {
             return Err(ToolError::Unverified);
         }

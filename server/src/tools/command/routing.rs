@@ -41,6 +41,8 @@ const QUESTION_WORDS_MIN: usize = 3;
 /// Words that begin an order to write.
 const ORDERS: &str = "delete remove forget erase ingest link unlink remember remind tombstone supersede replace \
                       schedule purge wipe hide connect correct register disconnect discard destroy";
+/// Words that are a thing where `of` follows.
+const THINGS: &str = "record log note store plan schedule link index document start copy list";
 /// Words behind which another order may begin.
 const JOINS: &str = "and then or but also afterward please maybe perhap";
 
@@ -147,6 +149,9 @@ impl Command<'_> {
         }
         let is_idiom = self.words.get(head + 1).is_some_and(|word| word == "forget")
             || self.words.get(head + 2).is_some_and(|word| word == "forget");
+        if places.first() == Some(&head) && self.is_named(head) {
+            return false;
+        }
         let is_doubted = change == Change::Removes
             && (is_doubted(&self.words, head) || self.said.asks_within(head));
         let to = places.last().map_or(head, |last| *last);
@@ -154,6 +159,19 @@ impl Command<'_> {
         mood == Mood::Order
             && !is_doubted
             && (is_idiom || !is_denied(&self.words, head, to, places))
+    }
+
+    /// Whether a piece names a thing where an order to do it would stand: `notes about`, `record of`.
+    fn is_named(&self, at: usize) -> bool {
+        let (Some(piece), Some(word)) = (self.said.pieces.get(at), self.words.get(at)) else {
+            return false;
+        };
+        let is_many = piece.sort == Sort::Word
+            && piece.text.to_lowercase().ends_with('s')
+            && !piece.text.contains(['\'', '\u{2019}'])
+            && !word.ends_with('s');
+        let is_noun = THINGS.split_whitespace().any(|thing| thing == word);
+        is_many || (is_noun && self.words.get(at + 1).is_some_and(|next| next == "of"))
     }
 
     /// The tool of a row, where one of its cues stands in the command.

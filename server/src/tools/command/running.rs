@@ -5,11 +5,12 @@
 
 use std::cell::Cell;
 
-use engine::Micros;
 use engine::ledger::{Effect, Touched};
+use engine::{ItemId, Micros, Snapshot, hex};
 use serde_json::{Map, Value, json};
 
 use super::NAME;
+use crate::govern::hash_call;
 use crate::tools::writing::{Key, Writing};
 use crate::tools::{Answer, Change, Context, Tool, ToolError};
 
@@ -31,16 +32,16 @@ impl<'c> Once<'c> {
         key: &Key,
         raw: &Map<String, Value>,
     ) -> Result<Self, ToolError> {
-        let Some(text) = key.as_ref().map(|key| key.0.clone()) else {
-            return Ok(Self { writing: None, key: None, first: None });
-        };
+        let Some(given) = key else { return Ok(Self { writing: None, key: None, first: None }) };
+        // Whoever uses the same key for a tool by its name means another call.
+        let within = hex(&hash_call(NAME, &Value::from(given.0.as_str())));
         let writing = Writing::begin(context, NAME, key, raw);
         let first = Cell::new(None);
         writing.first_answer(&|_, kept| {
             first.set(kept["at"].as_i64().map(Micros));
             Ok(Answer::plain(Value::Null, String::new()))
         })?;
-        Ok(Self { writing: Some(writing), key: Some(text), first: first.get() })
+        Ok(Self { writing: Some(writing), key: Some(within), first: first.get() })
     }
 
     /// The time by which the words of the command are read: that of the first call, so that a repeat of `tomorrow`
@@ -49,7 +50,7 @@ impl<'c> Once<'c> {
         self.first.unwrap_or_else(|| context.parts.clock.now())
     }
 
-    /// The key of the call within: that tool's first answer is its own.
+    /// Gives the call within its key, which is of the command's alone.
     fn hand_on(&self, tool: &Tool, raw: &mut Map<String, Value>) {
         if let Some(key) = self.key.as_ref().filter(|_| tool.change != Change::Nothing) {
             raw.insert("idempotency_key".to_owned(), key.as_str().into());
@@ -59,7 +60,7 @@ impl<'c> Once<'c> {
     /// Puts on record that the command was done, and when it was understood; what it wrote is the tool's to tell.
     fn keep(self, at: Micros) -> Result<(), ToolError> {
         let Some(writing) = self.writing.filter(|_| self.first.is_none()) else { return Ok(()) };
-        let told = |_: &engine::Snapshot, _: &Value| Ok(Answer::plain(Value::Null, String::new()));
+        let told = |_: &Snapshot, _: &Value| Ok(Answer::plain(Value::Null, String::new()));
         writing.commit(&json!({"at": at.0}), &told).map(drop)
     }
 }
@@ -84,27 +85,33 @@ pub(super) fn run(
     match done {
         Ok(answer) => {
             if tool.change != Change::Nothing {
-                once.keep(at)?;
+                once.keep(at).map_err(|error| after(error, &written))?;
             }
             Ok(Answer { touched: written, ..answer })
         }
-        Err(refused) => Err(told(tool, refused.error, &written)),
+        Err(refused) => Err(after(told(tool, refused.error), &written)),
     }
 }
 
 /// The error of the call within, as the command's own: its entry in the ledger has what is behind it already.
-fn told(tool: &Tool, error: ToolError, written: &[Touched]) -> ToolError {
+fn told(tool: &Tool, error: ToolError) -> ToolError {
     let within = |field: &str, why: &str| format!("as {field} of {}: {why}", tool.name);
-    let error = match error {
-        ToolError::Argument { field, why } => ToolError::argument("command", within(&field, &why)),
+    match error {
+        ToolError::Argument { field, why } if field != "idempotency_key" => {
+            ToolError::argument("command", within(&field, &why))
+        }
         ToolError::Missing { field, why } | ToolError::Denied { field, why, .. } => {
             ToolError::Missing { field: "command", why: within(field, &why) }
         }
         other => other,
-    };
+    }
+}
+
+/// An error that came after something had been written.
+fn after(error: ToolError, written: &[Touched]) -> ToolError {
     if written.is_empty() {
         return error;
     }
-    let ids = written.iter().map(|one| engine::ItemId(u128::from_le_bytes(one.item)));
+    let ids = written.iter().map(|one| ItemId(u128::from_le_bytes(one.item)));
     ToolError::BrokenOff { error: Box::new(error), written: ids.collect(), raised: None }
 }

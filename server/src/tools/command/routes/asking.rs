@@ -18,7 +18,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("^remind +me|us +what|which|who|whom|why|how|where|when|of", 96),
             ("^remember +what|which|who|whom|why|how|where|when", 97),
             ("^search|ask|query|consult +memory|brain", 80),
-            ("^anything|something|note|background about|on|regarding", 55),
+            ("^anything|something|note|decision|background about|on|regarding", 55),
             ("background|information|detail +on|about|why", 60),
         ],
         |taking| taking.set("query", taking.said.text.trim()),

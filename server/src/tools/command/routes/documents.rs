@@ -129,6 +129,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("ingest|import|ingestion|indexing +job", 86),
             ("^%list|how|status|is|has|did|what|when ingest|import|ingestion|indexing|ingesting going|\
               status|progress|finished|done|running|complete|ran|run|job", 84),
+            ("ingest +error|failure|history|log|rate|report|problem", 86),
             ("^are|is done|finished|ready +with ingest|ingesting|import|importing|indexing", 86),
             ("status|progress of ingest|import|ingestion|indexing", 84),
             ("^%list|what +recent|last|running|latest job", 82),

@@ -97,6 +97,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("overdue", 85),
             ("^my +reminder|followup|todo|follow", 86),
             ("on +plate|agenda", 84),
+            ("^reminder|followup +for|until|before|by", 82),
             ("^what have|need|must|should +to|i|we do|todo today|tomorrow|week|month|next", 84),
             ("^what +is +next", 70),
             ("^%list +follow|followup|reminder", 84),
