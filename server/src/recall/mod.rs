@@ -51,6 +51,7 @@ pub use place::Named;
 pub use room::Room;
 pub use route::{Bounds, Plan, Question};
 pub use time::{Period, When};
+pub(crate) use time::{MONTHS, WEEKDAYS, named};
 pub use why::Why;
 
 use crate::embed::Embedder;

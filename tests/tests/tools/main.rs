@@ -7,6 +7,7 @@ mod agent_state;
 mod artifacts;
 mod briefs;
 mod claims;
+mod command;
 mod connectors;
 mod continuity;
 mod docstore;
