@@ -143,7 +143,8 @@ fn reading_of(text: &Wording) -> impl Iterator<Item = &str> {
 struct Standing<'a> {
     word: Word<'a>,
     number: usize,
-    /// Whether it is a name, and no beginning of a statement made it one.
+    /// Whether it is written as a name, and whether no beginning of a statement made it one.
+    is_name: bool,
     is_inner_name: bool,
 }
 
@@ -160,11 +161,13 @@ impl Standing<'_> {
 /// The words of a text, where they stand.
 fn standing(text: &Wording) -> Vec<Standing<'_>> {
     let begins: Vec<usize> = text.ranges().map(|words| words.start).collect();
+    let is_name = |word: &Word<'_>| word.is_name && word.class != Class::Filler;
     let words = text.words().enumerate();
     let words = words.map(|(number, word)| Standing {
         word,
         number,
-        is_inner_name: word.is_name && begins.binary_search(&number).is_err(),
+        is_name: is_name(&word),
+        is_inner_name: is_name(&word) && begins.binary_search(&number).is_err(),
     });
     words.collect()
 }
@@ -222,7 +225,7 @@ impl<'a> Shared<'a> {
 
     fn likeness(self) -> Option<Likeness> {
         let [left, right] = &self.alone;
-        let has_name = |of: &[Standing<'_>]| of.iter().any(|it| it.word.is_name);
+        let has_name = |of: &[Standing<'_>]| of.iter().any(|it| it.is_name);
         let has_inner = |of: &[Standing<'_>]| of.iter().any(|it| it.is_inner_name);
         let has_heavy = |of: &[Standing<'_>]| of.iter().any(Standing::is_heavy);
         // A name stands in the place of another.
@@ -285,6 +288,9 @@ fn is_slip(one: &Standing<'_>, other: &Standing<'_>) -> bool {
             };
             sorted(a) == sorted(b)
         };
+    }
+    if one.is_name || other.is_name {
+        return false;
     }
     let shortest = a.chars().count().min(b.chars().count());
     let wrong_max = match shortest {

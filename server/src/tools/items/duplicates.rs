@@ -3,8 +3,8 @@
 //! Owns which items are in one group, and which of them stays. An item is held against those nearest to it, so that the
 //! work of a page is bounded. How alike two are is told elsewhere (`crate::recall::Twin`).
 //!
-//! A group is made by its oldest item: one that is near to no older one. Any other item belongs to the oldest that it is
-//! near to, if that one makes a group. Both follow from what is near to the item alone, so they are the same from
+//! A group is made by its oldest item: one that is near to no older one. Any other item belongs to the oldest that it
+//! is near to, if that one makes a group. Both follow from what is near to the item alone, so they are the same from
 //! whichever page they are looked at, and no item is in two groups.
 
 use std::collections::HashMap;
