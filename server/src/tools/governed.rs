@@ -169,11 +169,12 @@ fn became(outcome: &mut Result<Answer, ToolError>) -> (Vec<Touched>, Option<Stri
             let rule = has_raised.then(|| answer.rule.clone());
             (std::mem::take(&mut answer.touched), rule)
         }
-        Err(ToolError::BrokenOff { written, raised, .. }) => {
+        Err(ToolError::BrokenOff { written, raised, lowered, .. }) => {
             let (raised, rule) = raised.take().map(|raised| *raised).unzip();
             let raised = raised.into_iter().flatten().map(|id| touched(Effect::Raised, id));
             let written = written.iter().map(|&id| touched(Effect::Written, id));
-            (raised.chain(written).collect(), rule)
+            let lowered = lowered.iter().map(|&id| touched(Effect::Lowered, id));
+            (raised.chain(lowered).chain(written).collect(), rule)
         }
         Err(_) => (Vec::new(), None),
     }

@@ -306,6 +306,14 @@ impl Answer {
         self
     }
 
+    /// Notes items that are less sensitive than what they replace. Before [`Self::touching`], as [`Self::raising`].
+    pub fn lowering(mut self, items: impl IntoIterator<Item = ItemId>) -> Self {
+        let before = self.touched.len();
+        self = self.touching(Effect::Lowered, items);
+        self.touched.rotate_left(before);
+        self
+    }
+
     /// Notes items that were read or written.
     pub fn touching(mut self, effect: Effect, items: impl IntoIterator<Item = ItemId>) -> Self {
         self.touched.extend(items.into_iter().map(|id| touched(effect, id)));
@@ -390,6 +398,8 @@ pub enum ToolError {
         written: Vec<ItemId>,
         /// Those that secrets raised, and the rule that names these.
         raised: Option<Box<(Vec<ItemId>, String)>>,
+        /// Those that are less sensitive than what they replace.
+        lowered: Vec<ItemId>,
     },
     /// The work panicked: a fault of ours.
     Panicked,
@@ -458,7 +468,16 @@ impl ToolError {
                 "; {items} items of {files} files were stored before, and stay"
             ));
         }
-        Self::BrokenOff { error: Box::new(self), written: documents, raised: None }
+        let lowered = Vec::new();
+        Self::BrokenOff { error: Box::new(self), written: documents, raised: None, lowered }
+    }
+
+    /// The same of documents that are less sensitive than what they replace.
+    pub(crate) fn lowering(mut self, items: Vec<ItemId>) -> Self {
+        if let Self::BrokenOff { lowered, .. } = &mut self {
+            *lowered = items;
+        }
+        self
     }
 
     /// The same of items that secrets of these kinds raised, where it had stored any.

@@ -5,6 +5,7 @@
 
 mod agent_state;
 mod artifacts;
+mod bench;
 mod briefs;
 mod claims;
 mod command;
@@ -24,6 +25,7 @@ mod status;
 mod tenant;
 mod verify;
 mod work;
+mod written;
 
 use serde_json::Value;
 
