@@ -56,7 +56,7 @@ impl Report {
     /// `{job_id, files, items, unchanged, superseded, skipped[], errors[]}` and what else there is.
     pub fn to_json(&self) -> Value {
         let listed = |pairs: &[(String, String)]| {
-            let rows = pairs.iter().map(|(path, why)| json!({"path": path, "reason": why}));
+            let rows = pairs.iter().map(|(path, why)| json!({"path": path, "why": why}));
             Value::Array(rows.collect())
         };
         let secrets: Value = self
