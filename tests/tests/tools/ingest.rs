@@ -78,6 +78,8 @@ fn a_given_text_is_a_document_with_pieces_and_versions() {
     assert_eq!(document["format"], "markdown");
     let hits = found(&desk, "When is high water in June?");
     assert!(hits[0].contains("at one"), "{hits:?}");
+    let hits = desk.call("docstore_search_tool", json!({"query": "noon"}));
+    assert_eq!(hits["hits"][0]["path"], "https://example.org/tides", "{hits}");
     let read =
         desk.call("docstore_get_document_tool", json!({"document_id": document["document_id"]}));
     assert!(read["text"].as_str().unwrap().contains("High water is at noon."), "{read}");
