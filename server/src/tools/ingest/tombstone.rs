@@ -6,6 +6,7 @@ use engine::{ItemId, Status};
 use serde_json::{Map, Value, json};
 
 use super::beneath::{ITEMS_MAX, each_document, going, lies_in, meant};
+use crate::counted::counted;
 use crate::tools::args::{List, Text, args};
 use crate::tools::results::{Kind, always};
 use crate::tools::writing::{Key, Tell, Writing};
@@ -114,13 +115,14 @@ fn refuse_odd(path: &str) -> Result<(), ToolError> {
 
 fn told(kept: &Value) -> Answer {
     let mut text = if kept["dry_run"] == true { "(dry run) ".to_owned() } else { String::new() };
-    text.push_str(&format!("{} documents, {} items", kept["documents"], kept["items"]));
+    let taken = |row: &Value| {
+        let [documents, items] = [&row["documents"], &row["items"]];
+        format!("{}, {}", counted(documents, "document"), counted(items, "item"))
+    };
+    text.push_str(&taken(kept));
     for path in kept["paths"].as_array().into_iter().flatten() {
         let name = path["path"].as_str().unwrap_or_default();
-        text.push_str(&format!(
-            "\n{name}: {} documents, {} items",
-            path["documents"], path["items"]
-        ));
+        text.push_str(&format!("\n{name}: {}", taken(path)));
     }
     Answer::plain(kept.clone(), text)
 }
