@@ -8,6 +8,7 @@ pub mod args;
 mod artifacts;
 mod bench;
 pub(crate) mod brief;
+mod command;
 mod connectors;
 mod continuity;
 pub mod docstore;
@@ -180,9 +181,10 @@ pub static FAMILIES: &[&Family] = &[
     &tenant::FAMILY,
 ];
 
-/// Whether a tool waits for others that do the same: it is not to wait where all calls are worked on.
+/// Whether a tool waits for others that do the same, or may call one that does: it is not to wait where all calls are
+/// worked on.
 pub fn waits(tool: &str) -> bool {
-    tool == ingest::INGEST_PATHS || tool == bench::STORAGE_NAME
+    [ingest::INGEST_PATHS, bench::STORAGE_NAME, command::NAME].contains(&tool)
 }
 
 /// Told how far a long call has come: done, of how many, and what is being done.
@@ -652,11 +654,31 @@ impl Tool {
     pub fn call(&self, context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
         let arguments = Value::Object(raw.clone());
         let at_once = self.change != Change::Nothing;
-        governed(context, self.name, &arguments, at_once, |context| {
-            if self.change != Change::Nothing && !context.caller.may_write() {
-                return Err(ToolError::Unverified);
-            }
-            (self.run)(context, raw)
+        governed(context, self.name, &arguments, at_once, |context| self.checked(context, raw))
+    }
+
+    /// Runs the tool within the call of another one, which was reserved: with an entry of its own. Beside what it
+    /// gives, what became of items.
+    fn call_within(
+        &self,
+        context: &Context<'_>,
+        raw: &Map<String, Value>,
+    ) -> (Result<Answer, Refused>, Vec<Touched>) {
+        let arguments = Value::Object(raw.clone());
+        let at_once = self.change != Change::Nothing;
+        governed::within(context, self.name, &arguments, at_once, |context| {
+            self.checked(context, raw)
         })
+    }
+
+    fn checked(
+        &self,
+        context: &Context<'_>,
+        raw: &Map<String, Value>,
+    ) -> Result<Answer, ToolError> {
+        if self.change != Change::Nothing && !context.caller.may_write() {
+            return Err(ToolError::Unverified);
+        }
+        (self.run)(context, raw)
     }
 }

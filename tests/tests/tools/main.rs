@@ -8,6 +8,7 @@ mod artifacts;
 mod bench;
 mod briefs;
 mod claims;
+mod command;
 mod connectors;
 mod continuity;
 mod docstore;

@@ -1,6 +1,7 @@
 //! Items one by one: whole, as they were, superseded, and the chain of that.
 
 mod contradictions;
+mod duplicates;
 mod forget;
 mod sources;
 mod timeline;
