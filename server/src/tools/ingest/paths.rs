@@ -7,11 +7,8 @@ use engine::{Batch, ItemId, Sensitivity, WriteError};
 use serde_json::{Map, Value, json};
 
 use super::INGEST_PATHS;
-<<<<<<< HEAD
-use crate::govern::{Action, Verdict};
-=======
 use crate::counted::counted;
->>>>>>> e8-week
+use crate::govern::{Action, Verdict};
 use crate::ingest::Roots;
 use crate::ingest::job::{BrokenOff, Job, JobError, Report, Request};
 use crate::secrets;
