@@ -131,7 +131,6 @@ async def route_commands(story):
     done = await story.call("brain_command", command=command, confirm=True)
     same("until it is confirmed", [done["routed_to"], done["executed"]], ["brain_remember", True])
     holds("as it was said", "ice house is locked on Sundays" in done["result"]["item"]["text"], done)
-    story.receipts += [shown["result"]["receipt"], done["result"]["receipt"]]
 
 
 async def come_back(story):
