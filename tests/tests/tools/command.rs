@@ -266,6 +266,27 @@ fn nothing_is_destroyed_by_a_sentence_that_does_not_plainly_say_so() {
 }
 
 #[test]
+fn what_is_for_real_is_said_plainly_and_not_denied() {
+    let desk = Desk::new();
+    for (command, is_real) in [
+        ("sweep deleted files, for real", true),
+        ("tombstone docs/old for real because it is old", true),
+        ("tombstone docs/old because it is old, not a dry run", true),
+        ("sweep deleted files, but not for real", false),
+        ("sweep deleted files, this isn't for real", false),
+        ("tombstone docs/old because the paint is not dry", false),
+        ("tombstone docs/old because they really do smell", false),
+        ("tombstone docs/old because \"for real\" stands in it", false),
+    ] {
+        let answer = routed(&desk, command);
+        let dry_run = answer["arguments"]["dry_run"].as_bool().unwrap_or(true);
+        assert_eq!((dry_run, answer["routed_to"].is_string()), (!is_real, true), "{command}");
+    }
+    let answer = routed(&desk, "ingest docs/new, not for real");
+    assert_eq!(answer["arguments"]["dry_run"], true, "{answer}");
+}
+
+#[test]
 fn nobody_is_led_to_what_they_may_not_use() {
     let desk = Desk::new();
     let id = desk.remember("The gate is red.");

@@ -169,8 +169,8 @@ const IDIOMS: [&str; 4] =
 const DOUBTS: [&str; 8] =
     ["if", "unless", "maybe", "perhap", "possibly", "eventually", "someday", "whether"];
 
-/// Whether the words stand at a place.
-fn stands(words: &[String], at: usize, phrase: &str) -> Option<usize> {
+/// Whether the words stand at a place; how many they are.
+pub(super) fn stands(words: &[String], at: usize, phrase: &str) -> Option<usize> {
     let mut count = 0;
     for wanted in phrase.split(' ') {
         if words.get(at + count).is_none_or(|word| word != wanted) {
