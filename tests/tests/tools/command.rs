@@ -266,6 +266,35 @@ fn nothing_is_destroyed_by_a_sentence_that_does_not_plainly_say_so() {
 }
 
 #[test]
+fn what_is_forgotten_is_the_one_item_that_is_ordered_to_go_and_erased_by_the_order_alone() {
+    let desk = Desk::new();
+    let [one, two] = ["The gate is red.", "The gate is green."].map(|text| desk.remember(text));
+    for (command, mode) in [
+        (format!("erase {one}, it is private"), Some("erase")),
+        (format!("{one} should be purged because it is private"), Some("erase")),
+        (format!("forget {one}, but leave its bytes: erase nothing"), None),
+        (format!("hide {one} because we may want to erase it later"), None),
+        (format!("forget {one} as it was written to destroy trust"), None),
+    ] {
+        let answer = routed(&desk, &command);
+        let arguments = &answer["arguments"];
+        assert_eq!(answer["routed_to"], "forget_item_tool", "{command}");
+        assert_eq!((&arguments["item_id"], arguments["mode"].as_str()), (&json!(one), mode));
+    }
+    for command in [
+        format!("{two} contradicts it, so {one} must be removed because it is old"),
+        format!("forget {one} and {two}, both are wrong"),
+        format!("forget {one}, {two}: wrong"),
+    ] {
+        let answer = desk.call(TOOL, json!({"command": command, "confirm": true}));
+        assert_eq!(answer["executed"], false, "{command}");
+        assert!(answer["arguments"].get("item_id").is_none(), "{answer}");
+    }
+    let beside = routed(&desk, &format!("forget {one}, duplicate of {two}"));
+    assert_eq!(beside["arguments"]["item_id"], one);
+}
+
+#[test]
 fn what_is_for_real_is_said_plainly_and_not_denied() {
     let desk = Desk::new();
     for (command, is_real) in [
