@@ -198,6 +198,19 @@ fn a_read_is_done_at_once_and_leaves_two_entries() {
 }
 
 #[test]
+fn a_result_is_as_long_as_the_tool_gives_it() {
+    let desk = Desk::new();
+    write(&desk.files(), "long.txt", &"The gate is red, said the keeper.\n".repeat(2_500));
+    desk.call("ingest_paths_tool", json!({"paths": [desk.files()]}));
+    let path = desk.files().join("long.txt").display().to_string();
+    let plain = desk.call("docstore_get_document_tool", json!({"path": path}));
+    let answer = desk.call(TOOL, json!({"command": format!("show me the document {path}")}));
+    assert_eq!(answer["routed_to"], "docstore_get_document_tool");
+    assert_eq!(answer["result"]["text"], plain["text"]);
+    assert_eq!(answer["result"]["next_offset"], plain["next_offset"]);
+}
+
+#[test]
 fn a_write_waits_for_confirm() {
     let desk = Desk::new();
     let seq = || desk.parts().local.store.snapshot().seq();
