@@ -308,6 +308,24 @@ fn what_is_forgotten_is_the_one_item_that_is_ordered_to_go_and_erased_by_the_ord
 }
 
 #[test]
+fn paths_that_go_are_named_together_and_not_in_the_reason() {
+    let desk = Desk::new();
+    for (command, paths) in [
+        ("tombstone docs/old because docs/new stands in its place", json!(["docs/old"])),
+        ("tombstone docs/old, since docs/new, which is longer, says it", json!(["docs/old"])),
+        ("remove docs/old.md from docs/, it is old", json!(["docs/old.md"])),
+        (
+            "tombstone docs/a, docs/c and docs/d because they are old",
+            json!(["docs/a", "docs/c", "docs/d"]),
+        ),
+    ] {
+        let answer = routed(&desk, command);
+        assert_eq!(answer["routed_to"], "tombstone_paths_tool", "{command}");
+        assert_eq!(answer["arguments"]["paths"], paths, "{command}");
+    }
+}
+
+#[test]
 fn what_is_for_real_is_said_plainly_and_not_denied() {
     let desk = Desk::new();
     for (command, is_real) in [
