@@ -220,7 +220,7 @@ fn mood(said: &Said<'_>, words: &[String], head: usize, is_asked_politely: bool)
         return Mood::Held(why);
     }
     let within = |phrase: &&str| (head..words.len()).any(|at| stands(words, at, phrase).is_some());
-    if MIGHT_BE.iter().any(|phrase| within(&phrase)) || at("i wonder if") || at("wonder if") {
+    if MIGHT_BE.iter().any(within) || at("i wonder if") || at("wonder if") {
         return Mood::Held("it is about what might be");
     }
     let word = |at: usize| words.get(at).map_or("", String::as_str);
