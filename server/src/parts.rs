@@ -224,6 +224,11 @@ impl Caller {
         self.metered.as_ref().is_none_or(|metered| metered.may_write)
     }
 
+    /// Whether it may read the ledger.
+    pub fn audits(&self) -> bool {
+        self.scopes.contains(&Scope::AuditRead)
+    }
+
     /// What policy says of items like this, and the rule. The rules are asked once for each class of items.
     pub fn judge(&self, rules: &Rules, what: &What<'_>, action: Action) -> (Verdict, Arc<str>) {
         self.judged.of(what, action, || {
