@@ -22,6 +22,7 @@ use crate::ingest::read::PdfReader;
 use crate::log::Said;
 use crate::mail::MailQueue;
 use crate::metrics::Stages;
+use crate::operator::Scheduled;
 use crate::tenants::{Closed, Lease, Tenants};
 use crate::tools::Scope;
 use crate::workspace::Workspace;
@@ -50,6 +51,8 @@ pub struct Parts {
     pub guesses: Guesses,
     /// Calls out of quotas.
     pub meter: Meter,
+    /// Backups that are made again and again.
+    pub scheduled: Scheduled,
     /// What reads PDFs, in a process of its own.
     pub pdf: Option<PdfReader>,
     /// How texts become vectors, and how vectors are compared.

@@ -13,6 +13,7 @@ mod conn;
 mod counters;
 mod date;
 mod event_loop;
+mod expiry;
 mod gathering;
 mod http;
 mod identity;
@@ -39,6 +40,7 @@ mod tls;
 
 pub use config::{Limits, Listen, ListenerId, NetConfig, Places};
 pub use counters::{Counter, Counters, Depth, Gauge, Refused};
+pub use expiry::certificate_ends;
 pub use identity::{Identity, IdentityError};
 pub use message::{Head, Headers, Method, Request, Response, Version};
 pub use network::{Network, NoNetwork};

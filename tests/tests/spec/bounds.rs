@@ -97,6 +97,7 @@ const NO_BOUNDS: &[&str] = &[
     "BITS",
     "BY_NAME",
     "BODY_CHARS_MIN",
+    "COLUMNS",
     "COLUMNS_MIN",
     "COUNTS_BYTES",
     "CRC_BYTES",
