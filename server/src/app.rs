@@ -16,6 +16,7 @@ use kernels::Kernels;
 use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
 use crate::authority::Authority;
 use crate::config::{Config, MailSecurity};
+use crate::console::Sessions;
 use crate::control::Control;
 use crate::data_dir::{self, CONTROL_FILE, workspace_dir};
 use crate::embed::Embedder;
@@ -217,6 +218,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         rates: Buckets::new(began),
         strangers: Buckets::new(began),
         guesses: Guesses::new(began),
+        console: Sessions::default(),
         pdf: settings.pdf.clone(),
         encoding: settings.encoding,
         checker: credentials.checker(),

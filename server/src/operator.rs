@@ -121,7 +121,7 @@ pub fn named(workspace: &Option<Text<1, 40>>) -> Option<&str> {
     workspace.as_ref().map(|name| &*name.0)
 }
 
-fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
+pub(crate) fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
     match serde_json::from_slice(&call.request.body) {
         Ok(Value::Object(arguments)) => Ok(arguments),
         _ => Err(Refusal::new(400, "Bad Request: a JSON object is wanted")),

@@ -12,6 +12,7 @@ use crate::app::Encoding;
 use crate::auth::Checker;
 use crate::authority::Authority;
 use crate::config::Config;
+use crate::console::Sessions;
 use crate::control::Control;
 use crate::govern::identity::{Enforcement, Turn, in_ledger};
 use crate::govern::meter::Meter;
@@ -49,6 +50,8 @@ pub struct Parts {
     pub strangers: Buckets,
     /// Wrong credentials lately.
     pub guesses: Guesses,
+    /// Who administers in a browser.
+    pub console: Sessions,
     /// Calls out of quotas.
     pub meter: Meter,
     /// Backups that are made again and again.

@@ -11,6 +11,7 @@ mod clock;
 mod compact;
 mod config;
 mod connect;
+mod console;
 mod credentials;
 mod cut;
 mod describe;
@@ -149,6 +150,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Print what an AI client has to be told to find this service.
     Connect(connect::ConnectArgs),
+    /// Say where the console is, and open it.
+    Console(console::ConsoleArgs),
     /// Look at settings before they count.
     Config(config::ConfigArgs),
     /// Check every byte of the store, a backup or the ledger; or that an item was erased.
@@ -341,6 +344,7 @@ pub fn main() -> ExitCode {
         Command::Grant(args) => grant::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Console(args) => console::run(&args),
         Command::Connect(args) => connect::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Completions(args) => describe::completions(&args),

@@ -10,6 +10,7 @@ mod buffers;
 mod chunked;
 mod config;
 mod conn;
+mod cookies;
 mod counters;
 mod date;
 mod event_loop;
@@ -39,6 +40,7 @@ mod timers;
 mod tls;
 
 pub use config::{Limits, Listen, ListenerId, NetConfig, Places};
+pub use cookies::{SentTwice, cookie};
 pub use counters::{Counter, Counters, Depth, Gauge, Refused};
 pub use expiry::certificate_ends;
 pub use identity::{Identity, IdentityError};
