@@ -7,7 +7,7 @@ pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a title.
 pub const TITLE_BYTES_MAX: usize = 4 << 10;
 /// Bytes of an item's attributes.
-pub const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
+pub const ATTRIBUTE_BYTES_MAX: usize = 96 << 10;
 /// Bytes of a kind, modality, tag, gate, relation or principal.
 pub const NAME_BYTES_MAX: usize = 256;
 /// Bytes of a caller's own id.

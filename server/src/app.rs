@@ -134,6 +134,12 @@ fn forget_server(data: &Path) {
     let _not_there = std::fs::remove_file(data.join(SERVING));
 }
 
+/// Whoever has the store's lock runs the benchmarks: the scratch store of a process that was killed is nobody's.
+fn forget_scratch(data: &Path) {
+    // What cannot be removed goes before the next benchmark, which says so where it cannot.
+    let _not_there = std::fs::remove_dir_all(data.join(data_dir::BENCH_SCRATCH));
+}
+
 /// A backup is laid out as a data directory is, and whoever works in one spoils it: keys would be made
 /// there, and files that its `backup.json` lists would change.
 fn refuse_backup(data: &Path) -> Result<(), StartError> {
@@ -163,6 +169,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
     let store = open_store(&settings.data, &workspace, settings.options())?;
     forget_server(&settings.data);
+    forget_scratch(&settings.data);
     let encoders = bind_encoder(settings, Arc::new(store), progress)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);

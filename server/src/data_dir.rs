@@ -10,6 +10,8 @@ use crate::auth::LOCAL_WORKSPACE;
 pub(crate) const BACKUP_FILE: &str = "backup.json";
 /// The control store: tenants, credentials, clients, grants, usage.
 pub(crate) const CONTROL_FILE: &str = "control.redb";
+/// The folder of the scratch store of a benchmark, while that runs.
+pub(crate) const BENCH_SCRATCH: &str = "bench-scratch";
 /// The folder in a data directory that is there, while it is restored.
 pub(crate) const RESTORING: &str = "restoring";
 

@@ -219,7 +219,7 @@ pub fn ingest_as_operator(
         let report = ingest_tool::run(context, &roots, &request)?;
         let text = ingest_tool::readable(&report, request.dry_run);
         let answer = Answer::plain(report.to_json(), text);
-        let answer = answer.raising(report.raised, &report.secret_kinds);
+        let answer = answer.raising(report.raised, &report.secret_kinds).lowering(report.lowered);
         Ok(answer.touching(Effect::Written, report.documents))
     })
 }

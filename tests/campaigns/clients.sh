@@ -22,7 +22,7 @@ cleanup() {
 trap cleanup EXIT
 
 install_clients
-cargo build -q -p server
+build_program
 
 mkdir "$scratch/documents" "$scratch/home"
 printf '# Lamp\n\nThe lamp burns paraffin.\n' >"$scratch/documents/lamp.md"

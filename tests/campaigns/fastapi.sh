@@ -14,5 +14,5 @@ python="$(command -v python3.11 || command -v python3)"
 export python
 target="$(target_folder)"
 python_environment "$target/fastapi" tests/fastapi/requirements.txt
-cargo build -q -p server
+build_program
 exec "$target/fastapi/venv/bin/python" tests/fastapi/compare.py "$target/debug/recalld" "${1:-60000}" "${2:-$RANDOM}"

@@ -13,7 +13,7 @@ scenarios_seconds_max=120
 
 install_clients
 install_suite
-cargo build -q -p server
+build_program
 recalld="$(target_folder)/debug/recalld"
 start_server "$recalld" --hosted 127.0.0.1:0
 [[ "$line" == *" hosted="* ]] || fail "the server did not say where it is hosted: $line"

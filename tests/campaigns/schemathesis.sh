@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 target="$(target_folder)"
 folder="$target/schemathesis"
 python_environment "$folder" tests/fastapi/schemathesis.txt tests/fastapi/requirements.txt
-cargo build -q -p server
+build_program
 start_server "$target/debug/recalld" --ingest format-spec
 python3 - "$scratch/credentials.json" >"$scratch/schemathesis.toml" <<'CONFIG'
 import json

@@ -11,7 +11,7 @@ need curl curl ca-certificates
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 program="${1:-}"
 if [[ -z "$program" ]]; then
-    cargo build -q -p server --bin recalld
+    build_program
     program="$target/debug/recalld"
 fi
 parser="$target/campaigns/prometheus"

@@ -24,6 +24,12 @@ need() {
         >/dev/null 2>&1 || skip "there is no $1 and ${*:2} cannot be installed"
 }
 
+# build_program ARGUMENT...: the program, for everyday. With the tests' package beside it, whose needs of dependencies are
+# those of `cargo test --workspace`: what that has built is not built once more.
+build_program() {
+    cargo build -q -p server -p tests --bin recalld "$@"
+}
+
 # The victim and judge: `$load` is its path.
 build_load() {
     cargo build -q -p tests --bin load

@@ -27,6 +27,17 @@ use crate::tiny_model::Tiny;
 pub const NOW: &str = "2026-01-14T09:30:00Z";
 /// Items with this gate are redacted for members.
 pub const VEILED: &str = "veiled";
+/// Bytes of a result, unless its row says otherwise.
+const RESULT_BYTES_MAX: usize = 64 << 10;
+/// Those whose rows do: a text of 64 KiB with what is known of it, a value of as much, one line of an export however
+/// long it is, rows of as many bytes as were asked for.
+const LONGER: [&str; 5] = [
+    "docstore_get_document_tool",
+    "fetch",
+    "agent_state_read_admit_tool",
+    "export_memory_tool",
+    "brain_startup_context_tool",
+];
 /// The longest that a call may take here.
 const CALL_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -123,6 +134,11 @@ impl Desk {
         &self.started.parts
     }
 
+    /// What was told of progress by the calls so far: done, of how many, and at what.
+    pub fn told(&self) -> Vec<(u64, u64, String)> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Sets the clock.
     pub fn set_time(&self, text: &str) {
         self.clock.0.store(time(text).0, Ordering::SeqCst);
@@ -168,6 +184,11 @@ impl Desk {
         self.write(Batch { items: vec![draft], ..Batch::default() });
     }
 
+    /// What was told of progress by the calls so far: done, of how many, and what was being done.
+    pub fn progress(&self) -> Vec<(u64, u64, String)> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Runs something with the context of a call.
     pub fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&Context<'_>) -> T) -> T {
         let told = |done: u64, of: u64, what: &str| {
@@ -196,9 +217,12 @@ impl Desk {
     ) -> Result<Answer, Refused> {
         let Value::Object(raw): Value = arguments else { panic!("arguments are an object") };
         let raw: Map<String, Value> = raw;
-        self.with_context(caller, |context| {
+        let answer = self.with_context(caller, |context| {
             find(caller, tool).expect("a tool of the caller's").call(context, &raw)
-        })
+        });
+        let bytes = answer.as_ref().map_or(0, |answer| answer.structured.to_string().len());
+        assert!(bytes <= RESULT_BYTES_MAX || LONGER.contains(&tool), "{tool} gives {bytes} bytes");
+        answer
     }
 
     /// What a call of the operator's gives.

@@ -45,40 +45,19 @@ pub fn with_documents(arguments: &[&str]) -> Service {
     Service::start_shared(scratch, &[&own, arguments].concat())
 }
 
-/// `recalld`, built as this test was: in its target directory and profile, once per process.
+/// `recalld` as a program: the bin of this package, which cargo builds before any of its tests, from the same build of
+/// the server as they have.
 ///
 /// # Panics
-/// When it does not build.
+/// When it is not there.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         let me = std::env::current_exe().expect("a test knows where it is");
-        let profile_dir = me.ancestors().nth(2).expect("target/PROFILE/deps/test").to_owned();
-        let target_dir = profile_dir.parent().expect("a profile's folder is in the target folder");
-        let profile = profile_dir.file_name().and_then(|name| name.to_str());
-        let profile = match profile.expect("profiles have plain names") {
-            "debug" => "dev",
-            other => other,
-        };
-        let mut build = Command::new(env!("CARGO"));
-        // What cargo tells a test about its package would make it run build scripts again that ask.
-        let told =
-            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(told) {
-                build.env_remove(name);
-            }
-        }
-        let built = build
-            .args(["build", "--quiet", "-p", "server", "--bin", "recalld", "--profile", profile])
-            .arg("--manifest-path")
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"))
-            .arg("--target-dir")
-            .arg(target_dir)
-            .output()
-            .expect("cargo runs");
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        profile_dir.join("recalld")
+        let profile_dir = me.ancestors().nth(2).expect("target/PROFILE/deps/test");
+        let binary = profile_dir.join("recalld-tested");
+        assert!(binary.is_file(), "{} is not built: cargo build -p tests", binary.display());
+        binary
     })
 }
 

@@ -150,7 +150,15 @@ fn a_job_keeps_no_embedding_of_a_model_that_the_store_has_left() {
         let progress = |_: u64, _: u64, name: &str| before(name);
         let (encoders, roots) = (&encoders, &roots);
         let id = encoders.store().new_item_id();
-        let job = Job { id, encoders, roots, pdf: None, cancelled: &|| false, progress: &progress };
+        let job = Job {
+            id,
+            encoders,
+            roots,
+            pdf: None,
+            allows: &|_| Ok(()),
+            cancelled: &|| false,
+            progress: &progress,
+        };
         let request = Request {
             paths: vec![notes.to_str().unwrap().to_owned()],
             recursive: true,

@@ -187,7 +187,8 @@ impl Alone {
         };
         let (encoders, roots) = (&self.encoders, &self.roots);
         let id = encoders.store().new_item_id();
-        Job { id, encoders, roots, pdf, cancelled, progress: &|_, _, _| {} }.run(&request).unwrap()
+        let (allows, progress) = (&|_| Ok(()), &|_: u64, _: u64, _: &str| {});
+        Job { id, encoders, roots, pdf, allows, cancelled, progress }.run(&request).unwrap()
     }
 }
 

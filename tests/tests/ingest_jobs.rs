@@ -201,6 +201,7 @@ impl Alone {
             encoders: &self.encoders,
             roots: &self.roots,
             pdf: None,
+            allows: &|_| Ok(()),
             cancelled,
             progress,
         };

@@ -89,7 +89,7 @@ impl Failure {
 
 /// Memory recall for AI tools: typed memories with provenance, by words, meaning and links.
 #[derive(Debug, Parser)]
-#[command(name = "recalld", version, about)]
+#[command(name = "recalld", bin_name = "recalld", version, about)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

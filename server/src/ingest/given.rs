@@ -32,6 +32,8 @@ pub struct Given<'a> {
     pub format: Format,
     /// How carefully it is to be shown; as its last version was, where none is given.
     pub sensitivity: Option<Sensitivity>,
+    /// Whether who gives it may write documents that are so sensitive, and replace them; else why not.
+    pub allows: &'a dyn Fn(Sensitivity) -> Result<(), String>,
     /// Who gives it.
     pub by: &'a str,
     /// The tool that it came through.
@@ -48,6 +50,8 @@ pub struct Taken {
     pub is_unchanged: bool,
     /// Whether it replaces an older version.
     pub is_newer: bool,
+    /// Whether it is less sensitive than that.
+    pub is_lowered: bool,
     /// The secrets in it.
     pub held: Held,
     /// Items that are shown more carefully than was asked for.
@@ -58,6 +62,8 @@ pub struct Taken {
 pub enum NotTaken {
     /// The embedding was called off.
     Cancelled,
+    /// Who gives it may not.
+    Refused(String),
     /// As of an ingest.
     Failed(JobError),
 }
@@ -116,12 +122,19 @@ pub fn take(
     let snapshot = encoders.store().snapshot();
     let sha256 = super::sha256(given.text.as_bytes());
     let older = stored(&snapshot, given.uri).map_err(JobError::from)?;
+    let was = older.as_ref().map(|older| older.asked);
+    let sensitivity = given.sensitivity.or(was).unwrap_or_default();
+    for wanted in [Some(sensitivity), was].into_iter().flatten() {
+        (given.allows)(wanted).map_err(NotTaken::Refused)?;
+    }
+    let is_lowered = was.is_some_and(|was| was > sensitivity);
     let mut batch = Batch::default();
     let mut taken = Taken {
         document: ItemId(0),
         items: 0,
         is_unchanged: false,
         is_newer: older.is_some(),
+        is_lowered,
         held: Held::default(),
         raised: Vec::new(),
     };
@@ -142,7 +155,6 @@ pub fn take(
         _ => {
             let mut document = read_text(given.title, given.format, given.text.to_owned());
             given.title.clone_into(&mut document.title);
-            let sensitivity = given.sensitivity.or(older.as_ref().map(|older| older.asked));
             let older =
                 older.map(|older| older.older(&snapshot)).transpose().map_err(JobError::from)?;
             let chunks = chunk(&document);
@@ -159,7 +171,8 @@ pub fn take(
                 chunks,
                 document,
                 older,
-                sensitivity: sensitivity.unwrap_or_default(),
+                sensitivity,
+                is_lowered,
             };
             let model = encoders.view().embedder.model();
             let marks = Marks { by: given.by, via: given.via };

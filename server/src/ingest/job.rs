@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 
 use engine::{Batch, ItemDraft, ItemId, Sensitivity, Snapshot, Store};
-use serde_json::json;
 
 use super::beside::{self, Words};
 use super::chunk::chunk;
@@ -16,12 +15,13 @@ use super::outline::{FROM_FILE, Marks, Prepared, named};
 use super::parcel::{Documents, One, Stored as Settled};
 use super::read::{Aids, PdfReader, Unread, links_of, read_with};
 pub use super::report::{BrokenOff, JobError, Report};
-use super::roots::{Allowed, FILE_BYTES_MAX, Roots};
+use super::roots::{Allowed, FILE_BYTES_MAX, Refused, Roots};
 use super::stored::{documents_before, stored};
 use super::uri;
-use super::walk::{self, Listed, walk};
+use super::walk::{self, Cut, Listed, walk};
 use crate::encoders::Encoders;
 use crate::inflow::{self, Halt, Inflow};
+use crate::secrets;
 
 /// Paths of one request.
 pub const PATHS_MAX: usize = 64;
@@ -64,6 +64,8 @@ pub struct Job<'a> {
     pub roots: &'a Roots,
     /// What reads PDFs; without it each is an error.
     pub pdf: Option<&'a PdfReader>,
+    /// Whether who asks may write documents that are so sensitive, and replace them; else why not.
+    pub allows: &'a dyn Fn(Sensitivity) -> Result<(), String>,
     /// Whether to stop now.
     pub cancelled: &'a dyn Fn() -> bool,
     /// Told before each file how many of how many are done, stored and all, and the one at hand.
@@ -117,7 +119,8 @@ impl Job<'_> {
 
     /// Whether the next file is to be read.
     fn goes_on(&self, state: &mut State, files: &[Listed], at: usize) -> bool {
-        (self.progress)(state.settled as u64, files.len() as u64, &files[at].relative);
+        let name = secrets::masked(&files[at].relative);
+        (self.progress)(state.settled as u64, files.len() as u64, &name);
         state.report.cancelled |= (self.cancelled)();
         state.report.files += u64::from(!state.report.cancelled);
         !state.report.cancelled
@@ -205,6 +208,7 @@ impl Job<'_> {
         let one = One {
             document,
             is_changed: one.older.is_some(),
+            is_lowered: one.is_lowered,
             file,
             bytes: one.bytes,
             has_links: !one.document.links.is_empty(),
@@ -225,25 +229,32 @@ impl Job<'_> {
 
     fn list(&self, request: &Request, report: &mut Report) -> Result<Vec<Listed>, JobError> {
         let wrong = |field, why: String| JobError::Request { field, why };
-        let rules = walk::Rules::new(request.recursive, &request.include, &request.exclude)
+        let mut rules = walk::Rules::new(request.recursive, &request.include, &request.exclude)
             .map_err(|error| wrong("include, exclude", error.to_string()))?;
         let mut files = Vec::new();
         for path in &request.paths {
-            let start = self.roots.resolve(path);
-            let start = start.map_err(|refused| wrong("paths", refused.to_string()))?;
-            let listing =
-                walk(&start, &rules).map_err(|refused| wrong("paths", refused.to_string()))?;
+            rules = rules.at_most(walk::FILES_MAX - files.len().min(walk::FILES_MAX));
+            // Which of them it is; on one line, and without a secret.
+            let named = secrets::masked(path).replace(char::is_control, "\u{FFFD}");
+            let refuse = |refused: Refused| wrong("paths", format!("{named}: {refused}"));
+            let start = self.roots.resolve(path).map_err(refuse)?;
+            let listing = walk(&start, &rules, self.cancelled).map_err(refuse)?;
             files.extend(listing.files);
             report.skipped_count += listing.skipped_count - listing.skipped.len() as u64;
             for skipped in listing.skipped {
                 report.skip(skipped.path, skipped.reason);
             }
-            if listing.cut_short {
-                report.fail(
-                    path.clone(),
-                    format!("has more than {} files, the most that one job takes", walk::FILES_MAX),
-                );
-            }
+            let (most, what) = match listing.cut_short {
+                None => continue,
+                Some(Cut::Files) => (walk::FILES_MAX, "files"),
+                Some(Cut::Entries) => (walk::ENTRIES_MAX, "files and folders"),
+                Some(Cut::CalledOff) => {
+                    report.cancelled = true;
+                    break;
+                }
+            };
+            let why = format!("has more than {most} {what}, the most that one job takes");
+            report.fail(path.clone(), why);
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         files.dedup_by(|a, b| a.path == b.path);
@@ -277,6 +288,14 @@ impl Job<'_> {
             state.pictures.extend(words.is_picture.then(|| file.path.clone()));
             return Ok(Found::Unchanged);
         }
+        let was = stored.as_ref().map(|stored| stored.asked);
+        let sensitivity = request.sensitivity.or(was).unwrap_or_default();
+        for wanted in [Some(sensitivity), was].into_iter().flatten() {
+            if let Err(why) = (self.allows)(wanted) {
+                report.fail(file.path.clone(), why);
+                return Ok(Found::PassedOver);
+            }
+        }
         let aids = Aids { pdf: self.pdf, beside: &words.beside, cancelled: self.cancelled };
         let mut document = match read_with(opened.name(), &bytes, aids) {
             Ok(document) => document,
@@ -296,7 +315,6 @@ impl Job<'_> {
         if let Some(lost) = &document.lost {
             report.fail(file.path.clone(), format!("was read, but {lost}"));
         }
-        let sensitivity = request.sensitivity.or(stored.as_ref().map(|stored| stored.asked));
         let older = stored.map(|stored| stored.older(&snapshot)).transpose()?;
         let chunks = chunk(&document);
         Ok(Found::Fresh(Box::new(Prepared {
@@ -312,7 +330,8 @@ impl Job<'_> {
             chunks,
             document,
             older,
-            sensitivity: sensitivity.unwrap_or_default(),
+            is_lowered: was.is_some_and(|was| was > sensitivity),
+            sensitivity,
         })))
     }
 
@@ -382,7 +401,7 @@ impl Job<'_> {
         for (done, &(at, is_changed)) in all.iter().enumerate() {
             if !state.report.cancelled {
                 let done = (files.len() + done) as u64;
-                (self.progress)(done, state.steps as u64, &files[at].relative);
+                (self.progress)(done, state.steps as u64, &secrets::masked(&files[at].relative));
             }
             state.report.cancelled |= (self.cancelled)();
             if state.report.cancelled {
@@ -432,7 +451,7 @@ impl Job<'_> {
         let is_cancelled = report.cancelled;
         report.job = Some(id);
         let mut told = report.to_json();
-        told["paths"] = json!(request.paths);
+        told["paths"] = request.paths.iter().map(|path| secrets::masked(path)).collect();
         for list in ["skipped", "errors", "secrets"] {
             if let Some(rows) = told[list].as_array_mut() {
                 rows.truncate(RECORDED_MAX);
@@ -494,6 +513,7 @@ impl State {
             self.report.count(one.items, one.is_changed);
             self.report.hold(&one.path, &one.held);
             self.report.raised.extend(one.raised);
+            self.report.lowered.extend(one.is_lowered.then_some(one.document));
             self.report.documents.push(one.document);
             if one.has_links || one.is_changed {
                 self.unlinked.push((one.file, one.is_changed));

@@ -48,6 +48,8 @@ pub(super) struct Prepared {
     pub(super) older: Option<Older>,
     /// How carefully its items are to be shown.
     pub(super) sensitivity: Sensitivity,
+    /// Whether its version before was to be shown more carefully.
+    pub(super) is_lowered: bool,
     /// Secrets in it.
     pub(super) held: Held,
 }

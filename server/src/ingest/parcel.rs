@@ -30,6 +30,8 @@ pub(super) struct One {
     pub(super) document: ItemId,
     /// Whether it replaces an older version.
     pub(super) is_changed: bool,
+    /// Whether it is less sensitive than that version.
+    pub(super) is_lowered: bool,
     /// Which of the job's files it was read from.
     pub(super) file: usize,
     /// Bytes of that file.

@@ -10,8 +10,10 @@ use super::held::Held;
 use crate::names;
 use crate::secrets::{self, Kind};
 
-/// Skipped files and errors that a report lists; the rest is counted.
+/// Rows of each list of a report: skipped files, errors, secrets; the rest is counted.
 const LISTED_MAX: usize = 100;
+/// Bytes of the rows of each list, as JSON: paths may be long.
+const LISTED_BYTES_MAX: usize = 16 << 10;
 
 /// What was done.
 #[derive(Debug, Clone, Default)]
@@ -50,20 +52,54 @@ pub struct Report {
     pub cancelled: bool,
     /// Documents written.
     pub documents: Vec<ItemId>,
+    /// Those that are less sensitive than their version before, since that was asked for.
+    pub lowered: Vec<ItemId>,
+    /// Room that is left for rows.
+    room: Rooms,
+}
+
+/// Bytes that each list still has.
+#[derive(Debug, Clone)]
+struct Rooms {
+    skipped: usize,
+    errors: usize,
+    secrets: usize,
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        let bytes = LISTED_BYTES_MAX;
+        Self { skipped: bytes, errors: bytes, secrets: bytes }
+    }
+}
+
+/// Adds a row to a list that has room for it; one that had none for a row before takes no more.
+fn add<T>(list: &mut Vec<T>, room: &mut usize, row: T, shown: &Value) {
+    let needed = shown.to_string().len() + 1; // a comma
+    let has_room = list.len() < LISTED_MAX && needed <= *room;
+    *room = if has_room { *room - needed } else { 0 };
+    if has_room {
+        list.push(row);
+    }
+}
+
+fn told(path: &str, why: &str) -> Value {
+    json!({"path": path, "reason": why})
+}
+
+fn told_secret(path: &str, line: u32, kind: Kind) -> Value {
+    json!({"path": path, "line": line, "kind": kind.name()})
 }
 
 impl Report {
     /// `{job_id, files, items, unchanged, superseded, skipped[], errors[]}` and what else there is.
     pub fn to_json(&self) -> Value {
-        let listed = |pairs: &[(String, String)]| {
-            let rows = pairs.iter().map(|(path, why)| json!({"path": path, "reason": why}));
-            Value::Array(rows.collect())
+        let listed = |pairs: &[(String, String)]| -> Value {
+            pairs.iter().map(|(path, why)| told(path, why)).collect()
         };
-        let secrets: Value = self
-            .secrets
-            .iter()
-            .map(|(path, line, kind)| json!({"path": path, "line": line, "kind": kind.name()}))
-            .collect();
+        let secrets = self.secrets.iter();
+        let secrets: Value =
+            secrets.map(|(path, line, kind)| told_secret(path, *line, *kind)).collect();
         json!({
             "job_id": self.job.map(|id| names::item("job", id)),
             "files": self.files, "items": self.items, "embedded": self.embedded,
@@ -89,24 +125,25 @@ impl Report {
     pub(super) fn hold(&mut self, path: &str, held: &Held) {
         self.secrets_count += held.count;
         self.secret_kinds.extend(&held.kinds);
-        let room = LISTED_MAX.saturating_sub(self.secrets.len());
         let path = secrets::masked(path);
-        let listed = held.listed.iter().take(room);
-        self.secrets.extend(listed.map(|&(line, kind)| (path.clone(), line, kind)));
+        for &(line, kind) in &held.listed {
+            let shown = told_secret(&path, line, kind);
+            add(&mut self.secrets, &mut self.room.secrets, (path.clone(), line, kind), &shown);
+        }
     }
 
     pub(super) fn skip(&mut self, path: String, why: String) {
         self.skipped_count += 1;
-        if self.skipped.len() < LISTED_MAX {
-            self.skipped.push((secrets::masked(&path), why));
-        }
+        let path = secrets::masked(&path);
+        let shown = told(&path, &why);
+        add(&mut self.skipped, &mut self.room.skipped, (path, why), &shown);
     }
 
     pub(super) fn fail(&mut self, path: String, why: String) {
         self.errors_count += 1;
-        if self.errors.len() < LISTED_MAX {
-            self.errors.push((secrets::masked(&path), why));
-        }
+        let path = secrets::masked(&path);
+        let shown = told(&path, &why);
+        add(&mut self.errors, &mut self.room.errors, (path, why), &shown);
     }
 }
 
@@ -168,5 +205,26 @@ impl From<SearchError> for JobError {
 impl From<Damage> for JobError {
     fn from(damage: Damage) -> Self {
         Self::Damaged(damage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_so_many_rows_and_so_many_bytes() {
+        let mut report = Report::default();
+        for n in 0..LISTED_MAX + 5 {
+            report.skip(format!("{n}.bin"), "a binary file".to_owned());
+            report.fail(format!("{}/{n}.md", "deep/".repeat(200)), "broken".to_owned());
+        }
+        assert_eq!((report.skipped.len(), report.skipped_count), (LISTED_MAX, 105));
+        assert_eq!((report.errors.len(), report.errors_count), (15, 105));
+        let shown = report.to_json();
+        assert!(shown["errors"].to_string().len() <= LISTED_BYTES_MAX);
+        assert_eq!(shown["truncated"], true);
+        report.fail("short".to_owned(), "broken".to_owned());
+        assert_eq!(report.errors.len(), 15, "the first ones are told, none between");
     }
 }

@@ -87,7 +87,7 @@ impl std::error::Error for RootsError {}
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Empty, too long, too deep, or holding a NUL.
+    /// Empty, too long, too deep, or holding a control character: in a report it would look like a line of ours.
     Malformed(&'static str),
     /// No folder is configured.
     NoRoots,
@@ -290,8 +290,8 @@ fn check_shape(path: &str) -> Result<(), Refused> {
     if path.len() > PATH_BYTES_MAX {
         return Err(Refused::Malformed("is longer than 4096 bytes"));
     }
-    if path.contains('\0') {
-        return Err(Refused::Malformed("holds a NUL character"));
+    if path.contains(char::is_control) {
+        return Err(Refused::Malformed("holds a control character"));
     }
     Ok(())
 }
@@ -416,6 +416,7 @@ pub(crate) mod tests {
         );
         assert!(matches!(refused("nothing"), Refused::Missing));
         assert!(matches!(refused("a\0b"), Refused::Malformed(_)));
+        assert!(matches!(refused("a\nerror: b"), Refused::Malformed(_)));
         assert!(matches!(refused(""), Refused::Malformed(_)));
         let sibling = format!("{}-more/x", folder.path().to_str().unwrap());
         assert!(matches!(refused(&sibling), Refused::Outside(_)), "a root is no string prefix");

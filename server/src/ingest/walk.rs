@@ -18,6 +18,8 @@ pub const FILES_MAX: usize = 50_000;
 pub const DEPTH_MAX: usize = 32;
 /// Most entries looked at in one folder.
 pub const FOLDER_ENTRIES_MAX: usize = 100_000;
+/// Most entries looked at by one walk, whatever becomes of them.
+pub const ENTRIES_MAX: usize = 1_000_000;
 /// Most skipped entries reported; the rest are counted.
 pub const SKIPPED_MAX: usize = 1_000;
 /// Most patterns to include or to exclude.
@@ -35,6 +37,7 @@ pub struct Rules {
     include: Option<GlobSet>,
     exclude: GlobSet,
     files_max: usize,
+    entries_max: usize,
 }
 
 /// A pattern that cannot be used.
@@ -68,7 +71,13 @@ impl Rules {
         exclude: &[String],
     ) -> Result<Self, BadPattern> {
         let chosen = if include.is_empty() { None } else { Some(patterns(include)?) };
-        Ok(Self { recursive, include: chosen, exclude: patterns(exclude)?, files_max: FILES_MAX })
+        Ok(Self {
+            recursive,
+            include: chosen,
+            exclude: patterns(exclude)?,
+            files_max: FILES_MAX,
+            entries_max: ENTRIES_MAX,
+        })
     }
 
     /// The same with a lower bound on files.
@@ -134,6 +143,17 @@ pub struct Skipped {
     pub reason: String,
 }
 
+/// What ended a walk early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// It found as many files as it may.
+    Files,
+    /// It looked at as many entries as it may.
+    Entries,
+    /// Nobody waits for it any more.
+    CalledOff,
+}
+
 /// What a walk found.
 #[derive(Debug, Default)]
 pub struct Listing {
@@ -143,8 +163,8 @@ pub struct Listing {
     pub skipped: Vec<Skipped>,
     /// How many were skipped in all.
     pub skipped_count: u64,
-    /// Whether a bound on files ended the walk early.
-    pub cut_short: bool,
+    /// The bound that ended the walk early, if one did.
+    pub cut_short: Option<Cut>,
 }
 
 impl Listing {
@@ -164,11 +184,15 @@ struct Frame {
     left: Vec<String>,
 }
 
-/// Lists the files at `start`: itself if it is a file, else what the folder holds.
+/// Lists the files at `start`: itself if it is a file, else what the folder holds, until `is_over`.
 ///
 /// # Errors
 /// When the folder itself cannot be read; trouble below it is reported as skipped.
-pub fn walk(start: &Allowed, rules: &Rules) -> Result<Listing, Refused> {
+pub fn walk(
+    start: &Allowed,
+    rules: &Rules,
+    is_over: &dyn Fn() -> bool,
+) -> Result<Listing, Refused> {
     let mut listing = Listing::default();
     if !start.is_folder() {
         add_file(&mut listing, start);
@@ -176,15 +200,22 @@ pub fn walk(start: &Allowed, rules: &Rules) -> Result<Listing, Refused> {
     }
     let fd = start.fd().try_clone_to_owned().map_err(Refused::Io)?;
     let mut frames = vec![open_frame(fd, start.relative().to_owned(), start.root(), &mut listing)?];
+    let mut entries = 0;
     while let Some(frame) = frames.last_mut() {
         let Some(name) = frame.left.pop() else {
             frames.pop();
             continue;
         };
-        if listing.files.len() >= rules.files_max {
-            listing.cut_short = true;
+        listing.cut_short = match () {
+            () if listing.files.len() >= rules.files_max => Some(Cut::Files),
+            () if entries >= rules.entries_max => Some(Cut::Entries),
+            () if is_over() => Some(Cut::CalledOff),
+            () => None,
+        };
+        if listing.cut_short.is_some() {
             break;
         }
+        entries += 1;
         let relative = if frame.relative.is_empty() {
             name.clone()
         } else {
@@ -264,7 +295,8 @@ fn add_file(listing: &mut Listing, file: &Allowed) {
     });
 }
 
-/// Reads the names of a folder, sorted; names that are not UTF-8 are reported and left out.
+/// Reads the names of a folder, sorted; names that are not UTF-8 or have control characters are reported and left
+/// out.
 fn open_frame(
     fd: OwnedFd,
     relative: String,
@@ -284,6 +316,10 @@ fn open_frame(
                     format!("holds more than {FOLDER_ENTRIES_MAX} entries; the rest are left out"),
                 );
                 break;
+            }
+            Ok(name) if name.contains(char::is_control) => {
+                let plain = name.replace(char::is_control, "\u{FFFD}");
+                listing.skip(join(&here, &plain), "its name has control characters");
             }
             Ok(name) => left.push(name.to_owned()),
             Err(_) => listing.skip(join(&here, &name.to_string_lossy()), "its name is not UTF-8"),
@@ -310,7 +346,7 @@ mod tests {
         start: &str,
         rules: &Rules,
     ) -> (Vec<String>, Vec<(String, String)>) {
-        let found = walk(&folder.roots().resolve(start).unwrap(), rules).unwrap();
+        let found = walk(&folder.roots().resolve(start).unwrap(), rules, &|| false).unwrap();
         let short =
             |path: String| path.strip_prefix(folder.path().to_str().unwrap()).unwrap().to_owned();
         let skipped = found.skipped.into_iter().map(|s| (short(s.path), s.reason)).collect();
@@ -333,6 +369,7 @@ mod tests {
         symlink("b.md", folder.path().join("link")).unwrap();
         let odd = folder.path().join(std::ffi::OsStr::from_bytes(b"odd\xFF.md"));
         std::fs::write(odd, "x").unwrap();
+        folder.write("a/b/two\nlines.md", "x");
         let (files, skipped) = listed(&folder, ".", &Rules::new(true, &[], &[]).unwrap());
         assert_eq!(files, ["a/b/c.md", "a/y.txt", "a/z.md", "b.md", "c.rs"]);
         let reason = |path: &str| {
@@ -342,7 +379,8 @@ mod tests {
         assert!(reason("/target").contains("tools made"));
         assert!(reason("/link").contains("symbolic"));
         assert!(reason("/odd\u{FFFD}.md").contains("UTF-8"));
-        assert_eq!(skipped.len(), 5);
+        assert!(reason("/a/b/two\u{FFFD}lines.md").contains("control characters"));
+        assert_eq!(skipped.len(), 6);
     }
 
     #[test]
@@ -364,8 +402,15 @@ mod tests {
         assert_eq!(listed(&folder, "a/y.txt", &rules()).0, ["a/y.txt"]);
         assert_eq!(listed(&folder, "target", &rules()).0, ["target/x.md"]);
         assert_eq!(listed(&folder, ".", &Rules::new(false, &[], &[]).unwrap()).0, ["b.md", "c.rs"]);
-        let cut = walk(&folder.roots().resolve(".").unwrap(), &rules().at_most(2)).unwrap();
-        assert!(cut.cut_short && cut.files.len() == 2);
+        let cut = |rules: Rules, is_over: bool| {
+            let start = folder.roots().resolve(".").unwrap();
+            let cut = walk(&start, &rules, &|| is_over).unwrap();
+            (cut.cut_short, cut.files.len())
+        };
+        assert_eq!(cut(rules().at_most(2), false), (Some(Cut::Files), 2));
+        let few = Rules { entries_max: 4, ..rules() };
+        assert_eq!(cut(few, false), (Some(Cut::Entries), 1), "what is passed over counts as well");
+        assert_eq!(cut(rules(), true), (Some(Cut::CalledOff), 0));
         let deep = vec!["d"; DEPTH_MAX + 3].join("/");
         folder.write(&format!("{deep}/x.md"), "x");
         assert!(listed(&folder, "d", &rules()).1.iter().any(|(_, why)| why.contains("deeper")));

@@ -1,6 +1,7 @@
 //! The client of one request, as a host sees it: what it can do, what can be told to it and asked.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
@@ -20,6 +21,8 @@ pub struct Client<'a> {
     flight: &'a Flight,
     abilities: Abilities,
     progress_token: Option<&'a Value>,
+    /// How far the call was said to have come, and one; 0 before that.
+    said: AtomicU64,
     level: Option<Level>,
     input: Input,
 }
@@ -117,7 +120,7 @@ impl<'a> Client<'a> {
     ) -> Self {
         let token = &params["_meta"]["progressToken"];
         let progress_token = (token.is_string() || token.is_number()).then_some(token);
-        Self { flight, abilities, progress_token, level, input }
+        Self { flight, abilities, progress_token, said: AtomicU64::new(0), level, input }
     }
 
     /// Raised when the work is to stop.
@@ -154,10 +157,15 @@ impl<'a> Client<'a> {
         self.progress_token.is_some()
     }
 
-    /// Says how far the call has come. `done` must grow.
+    /// Says how far the call has come, of how many; 0 where nobody knows how many. What does not grow is not said: a
+    /// client may take it for a fault.
     pub fn progress(&self, done: u64, total: u64, what: &str) {
-        if let Some(token) = self.progress_token {
-            let mut params = json!({"progressToken": token, "progress": done, "total": total});
+        let Some(token) = self.progress_token else { return };
+        if self.said.fetch_max(done.saturating_add(1), Ordering::Relaxed) <= done {
+            let mut params = json!({"progressToken": token, "progress": done});
+            if total > 0 {
+                params["total"] = total.into();
+            }
             if !what.is_empty() {
                 params["message"] = what.into();
             }

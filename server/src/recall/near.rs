@@ -12,8 +12,10 @@ use std::ops::Range;
 
 use engine::{Damage, Micros, Place, Snapshot, Status};
 use half::f16;
+use sha2::{Digest, Sha256};
 
 use super::conflicts::Claims;
+use super::signs::has_signs_of;
 use super::wording::{BYTES_MAX, Class, Fnv, Word, Wording, hash};
 
 /// Words of a shingle.
@@ -31,11 +33,11 @@ const WORDS_ENOUGH: usize = 20;
 /// around it.
 const WORDS_TO_MOVE: usize = 4;
 /// Cosine below which no two texts are the same: their words need not be looked at.
-const COSINE_APART: f32 = 0.8;
+pub(super) const COSINE_APART: f32 = 0.8;
 
 /// Words that turn what is said into something else, and that embeddings hardly tell apart: of order, place,
-/// amount and duty.
-const TURNING: [&str; 35] = [
+/// amount, duty and condition.
+const TURNING: [&str; 41] = [
     "before",
     "after",
     "first",
@@ -71,6 +73,12 @@ const TURNING: [&str; 35] = [
     "new",
     "read",
     "write",
+    "if",
+    "unless",
+    "except",
+    "until",
+    "might",
+    "could",
 ];
 
 /// What one item says, read once for all that it is compared with: for what says the same, and for what
@@ -145,48 +153,99 @@ impl<'a> Said<'a> {
         Claims::of(self.words(), || self.title_words())
     }
 
+    /// One that stands in no store: a text under a title.
+    pub(super) fn of_text(title: &'a str, text: &'a str) -> Self {
+        Self {
+            sha256: Sha256::digest(text.as_bytes()).into(),
+            title,
+            text,
+            embedding: None,
+            standing: (true, 0.0, Micros(0), false),
+            valid: (None, None),
+            read_title: OnceCell::new(),
+            read_text: OnceCell::new(),
+            compared: OnceCell::new(),
+        }
+    }
+
+    /// The same, read as another wording of its text.
+    pub(super) fn worded(self, wording: Wording) -> Self {
+        Self { read_text: OnceCell::from(wording), ..self }
+    }
+
     /// Whether both say the same of the same.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.has_text_like(other) && (self.is_long() && other.is_long() || self.has_title_of(other))
     }
 
-    fn is_long(&self) -> bool {
+    pub(super) fn is_long(&self) -> bool {
         self.words().len() >= WORDS_ENOUGH
     }
 
-    fn has_title_of(&self, other: &Self) -> bool {
+    pub(super) fn has_title_of(&self, other: &Self) -> bool {
         let (one, other) = (self.title_words().words(), other.title_words().words());
         one.map(|word| word.spelled).eq(other.map(|word| word.spelled))
     }
 
     fn has_text_like(&self, other: &Self) -> bool {
-        if self.sha256 == other.sha256 {
+        if self.has_text_of(other) {
             return true;
         }
-        let cosine = match (self.embedding, other.embedding) {
-            (Some(one), Some(other)) => Some(cosine(one, other)),
-            _ => None,
-        };
-        let longest = self.text.len().max(other.text.len());
-        if longest > BYTES_MAX || cosine.is_some_and(|cosine| cosine < COSINE_APART) {
+        let cosine = self.cosine_to(other);
+        if cosine.is_some_and(|cosine| cosine < COSINE_APART) || !self.can_be_compared_to(other) {
             return false;
         }
         let (one, two) = (self.compared(), other.compared());
-        let is_other = !self.weighty().eq(other.weighty()) || one.names_another(two);
-        if one.words.is_empty() || is_other {
+        if !self.weighs_as(other) || one.names_another(two) {
             return false;
         }
         let is_alike = alike(&one.shingles, &two.shingles) >= SHINGLES_ALIKE
             || alike(&one.words, &two.words) >= WORDS_ALIKE
                 && cosine.is_some_and(|cosine| cosine >= COSINE_ALIKE);
-        is_alike && one.has_names_as_in(two) && one.has_order_of(two)
+        is_alike && self.has_order_of(other)
     }
 
-    fn title_words(&self) -> &Wording {
+    /// Whether both have one text, to the letter.
+    pub(super) fn has_text_of(&self, other: &Self) -> bool {
+        self.sha256 == other.sha256
+    }
+
+    /// Whether both have words, and none more than are read.
+    pub(super) fn can_be_compared_to(&self, other: &Self) -> bool {
+        let has_few = |said: &Self| said.text.len() <= BYTES_MAX;
+        has_few(self) && has_few(other) && self.words().len() > 0 && other.words().len() > 0
+    }
+
+    /// The cosine of both, where they have vectors.
+    pub(super) fn cosine_to(&self, other: &Self) -> Option<f32> {
+        Some(cosine(self.embedding?, other.embedding?))
+    }
+
+    /// Whether both have the same numbers and what they count, dates, negations, states, turning words and telling
+    /// signs, in the same order.
+    pub(super) fn weighs_as(&self, other: &Self) -> bool {
+        self.weighty().eq(other.weighty()) && has_signs_of(self.text, other.text)
+    }
+
+    /// Whether names, and the words that both have equally often, stand in the same order in both.
+    pub(super) fn has_order_of(&self, other: &Self) -> bool {
+        let (one, two) = (self.compared(), other.compared());
+        one.has_names_as_in(two) && one.has_order_of(two)
+    }
+
+    pub(super) fn title(&self) -> &'a str {
+        self.title
+    }
+
+    pub(super) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    pub(super) fn title_words(&self) -> &Wording {
         self.read_title.get_or_init(|| Wording::of(self.title))
     }
 
-    fn words(&self) -> &Wording {
+    pub(super) fn words(&self) -> &Wording {
         self.read_text.get_or_init(|| Wording::of(self.text))
     }
 
@@ -330,21 +389,7 @@ mod tests {
     use super::*;
 
     fn said<'a>(text: &'a str, embedding: Option<&'a [f16]>) -> Said<'a> {
-        let mut sha256 = [0; 32];
-        sha256[..8].copy_from_slice(&hash(text).to_le_bytes());
-        let (read_title, read_text, compared) = Default::default();
-        let (standing, valid) = ((true, 0.0, Micros(0), false), (None, None));
-        Said {
-            sha256,
-            title: "",
-            text,
-            embedding,
-            standing,
-            valid,
-            read_title,
-            read_text,
-            compared,
-        }
+        Said { embedding, ..Said::of_text("", text) }
     }
 
     fn is_like(one: &str, other: &str) -> bool {
@@ -373,6 +418,7 @@ mod tests {
             assert!(!is_like(LONG, &LONG.replace(from, to)), "{from} / {to}");
         }
         assert!(!is_like("It is wound every nineteen minutes", "It is wound every ninety minutes"));
+        assert!(!is_like("It is -5 outside.", "It is 5 outside."), "no word tells them apart");
     }
 
     #[test]

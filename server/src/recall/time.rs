@@ -17,7 +17,7 @@ const UNITS_MAX: i64 = 10_000;
 
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
 
-pub(super) const MONTHS: [&str; 12] = [
+pub(crate) const MONTHS: [&str; 12] = [
     "january",
     "february",
     "march",
@@ -31,7 +31,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-pub(super) const WEEKDAYS: [&str; 7] =
+pub(crate) const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 /// From `start` up to, but without, `end`.
@@ -63,7 +63,7 @@ pub enum When {
 
 /// The time that a question names: `as of ...` before any other, else the first. Where `now` is not
 /// given, times that are told from it are not read.
-pub(super) fn named(question: &str, now: Option<Micros>) -> Option<When> {
+pub(crate) fn named(question: &str, now: Option<Micros>) -> Option<When> {
     let words: Vec<String> = question.split_whitespace().take(WORDS_MAX).map(plain).collect();
     let reader = Reader { words: &words, now };
     let places = || 0..words.len();

@@ -107,7 +107,7 @@ pub(super) fn hash(word: &str) -> u64 {
 }
 
 /// Words that hold others together.
-const FILLERS: [&str; 60] = [
+const FILLERS: [&str; 61] = [
     "a",
     "an",
     "the",
@@ -168,6 +168,7 @@ const FILLERS: [&str; 60] = [
     "each",
     "can",
     "still",
+    "please",
 ];
 const NEGATIONS: [&str; 12] = [
     "not", "no", "never", "none", "cannot", "without", "neither", "nor", "nobody", "nothing",

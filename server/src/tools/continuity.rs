@@ -15,7 +15,7 @@ use engine::{ItemDraft, ItemId, ItemView, Place, Sensitivity, Snapshot, Status};
 use serde_json::{Map, Value};
 
 use super::args::Id;
-use super::reading::{find, written};
+use super::reading::{cut_text, find, written};
 use super::recall::grounding_token;
 use super::writing::kept_id;
 use super::{Answer, Context, Family, ToolError, touched};
@@ -23,6 +23,8 @@ use crate::govern::{Action, Verdict};
 use crate::names;
 use crate::recall::show;
 
+/// Bytes of a text that was written and is told: an answer may have two of them, and what they are about.
+const SHOWN_TEXT_BYTES_MAX: usize = 20 << 10;
 /// The relation of a record to the item that it is about.
 const ABOUT: &str = "about";
 
@@ -105,6 +107,7 @@ fn stored(
     let verdict = context.judge(&item, Action::Read).0;
     answer.touched.push(touched(effect_of(verdict), item.id));
     let mut shown = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
+    cut_text(&mut shown, SHOWN_TEXT_BYTES_MAX);
     if verdict == Verdict::Allow {
         let mut attributes = serde_json::from_str(item.attributes).unwrap_or_default();
         keep_known_about(context, snapshot, &mut attributes)?;

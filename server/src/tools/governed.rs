@@ -169,11 +169,12 @@ fn became(outcome: &mut Result<Answer, ToolError>) -> (Vec<Touched>, Option<Stri
             let rule = has_raised.then(|| answer.rule.clone());
             (std::mem::take(&mut answer.touched), rule)
         }
-        Err(ToolError::BrokenOff { written, raised, .. }) => {
+        Err(ToolError::BrokenOff { written, raised, lowered, .. }) => {
             let (raised, rule) = raised.take().map(|raised| *raised).unzip();
             let raised = raised.into_iter().flatten().map(|id| touched(Effect::Raised, id));
             let written = written.iter().map(|&id| touched(Effect::Written, id));
-            (raised.chain(written).collect(), rule)
+            let lowered = lowered.iter().map(|&id| touched(Effect::Lowered, id));
+            (raised.chain(lowered).chain(written).collect(), rule)
         }
         Err(_) => (Vec::new(), None),
     }
@@ -194,10 +195,37 @@ pub fn governed(
         return Err(told(context.caller, operation, ToolError::Unaudited(why)).into());
     }
     // No reservation, no call; one that is not committed is released.
-    let (mut outcome, reservation) = match identify(context).and_then(|()| reserve(context)) {
+    let (outcome, reservation) = match identify(context).and_then(|()| reserve(context)) {
         Ok(reservation) => (caught(context, work), reservation),
         Err(error) => (Err(error), None),
     };
+    recorded(context, (operation, arguments), at_once, outcome, reservation).0
+}
+
+/// The same of a call within another one, which was identified and reserved. Gives beside the answer what became of
+/// items.
+pub(super) fn within(
+    context: &Context<'_>,
+    operation: &'static str,
+    arguments: &Value,
+    at_once: bool,
+    work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
+) -> (Result<Answer, Refused>, Vec<Touched>) {
+    if let Some(why) = context.workspace.audit.failure() {
+        let error = told(context.caller, operation, ToolError::Unaudited(why));
+        return (Err(error.into()), Vec::new());
+    }
+    recorded(context, (operation, arguments), at_once, caught(context, work), None)
+}
+
+/// Leaves the entry of a call that has this outcome, and gives its answer with the receipt; and what became of items.
+fn recorded(
+    context: &Context<'_>,
+    (operation, arguments): (&'static str, &Value),
+    at_once: bool,
+    mut outcome: Result<Answer, ToolError>,
+    reservation: Option<Reservation>,
+) -> (Result<Answer, Refused>, Vec<Touched>) {
     // What became of items is recorded whether or not the answer is still given.
     let (touched_items, raised_by) = became(&mut outcome);
     if let Err(ToolError::BrokenOff { error, .. }) = outcome {
@@ -257,17 +285,16 @@ pub fn governed(
     {
         reservation.commit();
     }
-    let receipt = recorded.map_err(|error| {
-        told(context.caller, operation, ToolError::Unaudited(error.to_string()))
-    })?;
-    match outcome {
-        Ok(mut answer) => {
+    let told = |error| told(context.caller, operation, error);
+    let answer = match (outcome, recorded) {
+        (_, Err(error)) => Err(told(ToolError::Unaudited(error.to_string())).into()),
+        (Ok(mut answer), Ok(receipt)) => {
             answer.structured["receipt"] = receipt.to_json();
             Ok(answer)
         }
-        Err(error) => {
-            let error = told(context.caller, operation, error);
-            Err(Refused { error, receipt: Some(receipt.to_json()) })
+        (Err(error), Ok(receipt)) => {
+            Err(Refused { error: told(error), receipt: Some(receipt.to_json()) })
         }
-    }
+    };
+    (answer, trace.touched)
 }

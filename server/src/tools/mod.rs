@@ -8,6 +8,7 @@ pub mod args;
 mod artifacts;
 mod bench;
 pub(crate) mod brief;
+mod command;
 mod connectors;
 mod continuity;
 pub mod docstore;
@@ -180,9 +181,10 @@ pub static FAMILIES: &[&Family] = &[
     &tenant::FAMILY,
 ];
 
-/// Whether a tool waits for others that do the same: it is not to wait where all calls are worked on.
+/// Whether a tool waits for others that do the same, or may call one that does: it is not to wait where all calls are
+/// worked on.
 pub fn waits(tool: &str) -> bool {
-    tool == ingest::INGEST_PATHS || tool == bench::STORAGE_NAME
+    [ingest::INGEST_PATHS, bench::STORAGE_NAME, command::NAME].contains(&tool)
 }
 
 /// Told how far a long call has come: done, of how many, and what is being done.
@@ -304,6 +306,14 @@ impl Answer {
         self
     }
 
+    /// Notes items that are less sensitive than what they replace. Before [`Self::touching`], as [`Self::raising`].
+    pub fn lowering(mut self, items: impl IntoIterator<Item = ItemId>) -> Self {
+        let before = self.touched.len();
+        self = self.touching(Effect::Lowered, items);
+        self.touched.rotate_left(before);
+        self
+    }
+
     /// Notes items that were read or written.
     pub fn touching(mut self, effect: Effect, items: impl IntoIterator<Item = ItemId>) -> Self {
         self.touched.extend(items.into_iter().map(|id| touched(effect, id)));
@@ -388,6 +398,8 @@ pub enum ToolError {
         written: Vec<ItemId>,
         /// Those that secrets raised, and the rule that names these.
         raised: Option<Box<(Vec<ItemId>, String)>>,
+        /// Those that are less sensitive than what they replace.
+        lowered: Vec<ItemId>,
     },
     /// The work panicked: a fault of ours.
     Panicked,
@@ -456,7 +468,16 @@ impl ToolError {
                 "; {items} items of {files} files were stored before, and stay"
             ));
         }
-        Self::BrokenOff { error: Box::new(self), written: documents, raised: None }
+        let lowered = Vec::new();
+        Self::BrokenOff { error: Box::new(self), written: documents, raised: None, lowered }
+    }
+
+    /// The same of documents that are less sensitive than what they replace.
+    pub(crate) fn lowering(mut self, items: Vec<ItemId>) -> Self {
+        if let Self::BrokenOff { lowered, .. } = &mut self {
+            *lowered = items;
+        }
+        self
     }
 
     /// The same of items that secrets of these kinds raised, where it had stored any.
@@ -633,11 +654,31 @@ impl Tool {
     pub fn call(&self, context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
         let arguments = Value::Object(raw.clone());
         let at_once = self.change != Change::Nothing;
-        governed(context, self.name, &arguments, at_once, |context| {
-            if self.change != Change::Nothing && !context.caller.may_write() {
-                return Err(ToolError::Unverified);
-            }
-            (self.run)(context, raw)
+        governed(context, self.name, &arguments, at_once, |context| self.checked(context, raw))
+    }
+
+    /// Runs the tool within the call of another one, which was reserved: with an entry of its own. Beside what it
+    /// gives, what became of items.
+    fn call_within(
+        &self,
+        context: &Context<'_>,
+        raw: &Map<String, Value>,
+    ) -> (Result<Answer, Refused>, Vec<Touched>) {
+        let arguments = Value::Object(raw.clone());
+        let at_once = self.change != Change::Nothing;
+        governed::within(context, self.name, &arguments, at_once, |context| {
+            self.checked(context, raw)
         })
+    }
+
+    fn checked(
+        &self,
+        context: &Context<'_>,
+        raw: &Map<String, Value>,
+    ) -> Result<Answer, ToolError> {
+        if self.change != Change::Nothing && !context.caller.may_write() {
+            return Err(ToolError::Unverified);
+        }
+        (self.run)(context, raw)
     }
 }

@@ -2,7 +2,7 @@
 
 use engine::ledger::{Effect, Touched};
 use engine::{ItemId, ItemView, Place, Snapshot, Status};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Context, ToolError, touched};
 use crate::govern::{Action, Verdict};
@@ -69,6 +69,17 @@ pub(super) fn may_know(
     }
     let why = NO_SUCH_ITEM.to_owned();
     Err(ToolError::Denied { field, why, item: item.id, rule: rule.to_string() })
+}
+
+/// Leaves as much of an item's text in its fields as an answer about it has room for, and says so where that is not all:
+/// who wrote it has the rest, and `docstore` or an export gives it.
+pub(super) fn cut_text(item: &mut Map<String, Value>, bytes_max: usize) {
+    let Some(Value::String(text)) = item.get_mut("text") else { return };
+    let end = text.floor_char_boundary(bytes_max);
+    if end < text.len() {
+        text.truncate(end);
+        item.insert("truncated".to_owned(), true.into());
+    }
 }
 
 /// What became of an item that is shown as policy lets it be.

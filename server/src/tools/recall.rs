@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::args::{Text, args};
 use super::results::{Kind, Output, always, without_nulls};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError, decision_of, touched};
-use super::{connectors, recall_names, recall_text};
+use super::{command, connectors, recall_names, recall_text};
 use crate::encoders::View;
 use crate::govern::{Verdict, mint, tenant_hash};
 use crate::limits::ANSWER_BYTES_MAX;
@@ -73,6 +73,7 @@ pub(super) static FAMILY: Family = Family {
         recall_names::GRAPH,
         connectors::SEARCH,
         connectors::FETCH,
+        command::COMMAND,
     ],
 };
 

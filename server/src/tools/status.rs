@@ -3,11 +3,11 @@
 mod bootstrap;
 mod known_vector;
 mod query;
-mod routing;
+pub(super) mod routing;
 mod runtime;
 mod told;
 mod topics;
-mod words;
+pub(super) mod words;
 
 use std::collections::BTreeMap;
 

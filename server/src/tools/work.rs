@@ -12,11 +12,19 @@ use super::writing::{Key, Tell, Writing, kept_id, may_change};
 use super::{Answer, Change, Context, Family, Scope, Tool, ToolError, touched};
 use crate::govern::Verdict;
 use crate::names;
-use crate::recall::show;
+use crate::recall::{Room, show};
 
 /// What is told of an attempt.
 const ATTEMPT: &str = "attempt_id, item_id of its newest version, task, approach, status, parent_id, note, \
-                       evidence, tags, updated_at, by.";
+                       evidence, evidence_left_out (how many had no room), tags, updated_at, by.";
+/// Bytes of the evidence that is told of an attempt, as JSON.
+const EVIDENCE_BYTES_MAX: usize = 16 << 10;
+/// The same of one step of its history.
+const STEP_EVIDENCE_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a history, as JSON; the attempt stands beside it.
+const HISTORY_BYTES_MAX: usize = 24 << 10;
+/// Versions of a history: the newest.
+const HISTORY_MAX: usize = 100;
 const RECORD: &str = "record_task_attempt_tool";
 const UPDATE: &str = "update_task_attempt_status_tool";
 const LIST: &str = "list_task_attempts_tool";
@@ -147,8 +155,9 @@ pub(super) static FAMILY: Family = Family {
             results: &[
                 always("attempt", Kind::Object).says(ATTEMPT),
                 always("history", Kind::List)
-                    .says("Its versions, oldest first: item_id, status, at, by, note, evidence."),
+                    .says("Its newest versions, oldest first: item_id, status, at, by, note, evidence, evidence_left_out."),
                 TRUNCATED,
+                BOUNDS,
             ],
             scope: Some(Scope::TenantRead),
             change: Change::Nothing,
@@ -261,14 +270,21 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolEr
     let now = records::current(context, &snapshot, TASK_ATTEMPT, "attempt_id", id)?;
     let mut answer = Answer::plain(Value::Null, String::new());
     let (attempt, line) = shown(context, &snapshot, now.place, &mut answer)?;
-    let (versions, truncated) = records::versions(context, &snapshot, &now)?;
-    let history: Vec<Value> = versions.iter().map(|version| moved(context, version)).collect();
+    let (versions, mut truncated) = records::versions(context, &snapshot, &now)?;
+    let mut room = Room::of(HISTORY_BYTES_MAX);
+    let newest = versions.iter().rev().take(HISTORY_MAX).map(|version| moved(context, version));
+    let mut history: Vec<Value> = newest.take_while(|step| room.takes(step)).collect();
+    history.reverse();
+    truncated |= history.len() < versions.len();
     answer.text = line;
     for step in &history {
         let word = |name: &str| step[name].as_str().unwrap_or_default().to_owned();
         answer.text.push_str(&format!("\n{}: {} {}", word("at"), word("status"), word("note")));
     }
     answer.structured = json!({"attempt": attempt, "history": history, "truncated": truncated});
+    if truncated {
+        answer.structured["bounds"] = json!({"versions": HISTORY_MAX, "bytes": HISTORY_BYTES_MAX});
+    }
     Ok(answer)
 }
 
@@ -276,11 +292,21 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolEr
 fn moved(context: &Context<'_>, version: &Record<'_>) -> Value {
     let attribute = |name: &str| version.attributes.get(name).cloned();
     let said = |name| attribute(name).filter(|_| version.is_open(context));
+    let (evidence, left_out) = with_room(said("evidence"), STEP_EVIDENCE_BYTES_MAX);
     without_nulls(json!({
         "item_id": names::of_item(&version.item), "status": attribute("status"),
         "at": names::time(version.item.recorded_at), "by": version.item.recorded_by,
-        "note": said("note"), "evidence": said("evidence"),
+        "note": said("note"), "evidence": evidence, "evidence_left_out": left_out,
     }))
+}
+
+/// As much of some evidence as has room in so many bytes, and how much has not.
+fn with_room(mut evidence: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<usize>) {
+    let mut room = Room::of(bytes_max);
+    if let Some(Value::Array(evidence)) = &mut evidence {
+        evidence.retain(|one| room.takes(one));
+    }
+    (evidence, (room.left_out() > 0).then(|| room.left_out()))
 }
 
 /// The answer about an attempt that was written.
@@ -306,12 +332,13 @@ fn shown(
     answer.touched.push(touched(effect, record.item.id));
     let attribute = |name: &str| record.attributes.get(name).cloned();
     let said = |name| attribute(name).filter(|_| verdict == Verdict::Allow);
+    let (evidence, left_out) = with_room(said("evidence"), EVIDENCE_BYTES_MAX);
     let shown = without_nulls(json!({
         "attempt_id": record.name(), "item_id": names::of_item(&record.item),
         "task": said("task").unwrap_or_else(|| show::title(&record.item, verdict).into()),
         "approach": said("approach"), "status": attribute("status"),
-        "parent_id": attribute("parent"), "note": said("note"), "evidence": said("evidence"),
-        "tags": (verdict == Verdict::Allow).then_some(&record.item.tags),
+        "parent_id": attribute("parent"), "note": said("note"), "evidence": evidence,
+        "evidence_left_out": left_out, "tags": (verdict == Verdict::Allow).then_some(&record.item.tags),
         "updated_at": names::time(record.item.recorded_at), "by": record.item.recorded_by,
     }));
     let task = shown["task"].as_str().unwrap_or_default();

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::ledger::Effect;
+use engine::limits::ATTRIBUTE_BYTES_MAX;
 use engine::{
-    Batch, Direction, EdgeDraft, EdgeFilter, EdgeId, ItemDraft, ItemId, ItemView, Micros, Snapshot,
-    SourceDraft, SourceId, TombstoneDraft, WriteError,
+    Batch, Direction, EdgeDraft, EdgeFilter, EdgeId, ItemDraft, ItemId, ItemView, Micros,
+    Sensitivity, Snapshot, SourceDraft, SourceId, TombstoneDraft, WriteError,
 };
 use serde_json::{Map, Value, json};
 
@@ -54,6 +55,8 @@ pub(super) struct Writing<'c> {
     now: Micros,
     batch: Batch,
     found: Found,
+    /// Items that are less sensitive than what they replace.
+    lowered: Vec<ItemId>,
 }
 
 /// Secrets in what is written.
@@ -94,6 +97,7 @@ impl<'c> Writing<'c> {
             now,
             batch: Batch::default(),
             found: Found::default(),
+            lowered: Vec::new(),
         }
     }
 
@@ -132,6 +136,7 @@ impl<'c> Writing<'c> {
         let gates: Vec<&str> = item.gates.iter().map(String::as_str).collect();
         let judged = self.context.judge_class(&item.kind, item.sensitivity, &gates, Action::Write);
         refuse_unless_allowed(TEXT, judged)?;
+        let before = self.sensitivity_of(&item.supersedes)?;
         self.supersede_corrections(&mut item)?;
         let id = item.id.unwrap_or_else(|| self.context.workspace.store.new_item_id());
         item.id = Some(id);
@@ -144,12 +149,27 @@ impl<'c> Writing<'c> {
         if item.title.is_empty() {
             item.title = first_line(&item.text);
         }
+        refuse_long(&item.attributes)?;
         if self.found.in_item(&item) && item.sensitivity < secrets::SENSITIVITY {
             item.sensitivity = secrets::SENSITIVITY;
             self.found.raised.push(id);
         }
+        if before.is_some_and(|before| before > item.sensitivity) {
+            self.lowered.push(id);
+        }
         self.batch.items.push(item);
         Ok(id)
+    }
+
+    /// How sensitive the most sensitive of these items is.
+    fn sensitivity_of(&self, items: &[ItemId]) -> Result<Option<Sensitivity>, ToolError> {
+        let snapshot = &self.view.snapshot;
+        let mut most = None;
+        for &id in items {
+            let Some(place) = snapshot.find(id)? else { continue };
+            most = most.max(Some(snapshot.item(place)?.sensitivity));
+        }
+        Ok(most)
     }
 
     /// What replaces an item replaces what put it right before (CON-06): a correction that stood on would go on
@@ -246,10 +266,11 @@ impl<'c> Writing<'c> {
         }
         encoders.embed_while(&mut batch, &goes_on).ok_or(ToolError::Cancelled)?;
         let items: Vec<ItemId> = written(&batch);
+        let lowered = std::mem::take(&mut self.lowered);
         match encoders.write(batch) {
             Ok(_) => {
                 let answer = tell(&encoders.store().snapshot(), kept)?;
-                let answer = answer.raising(found.raised, &found.kinds);
+                let answer = answer.raising(found.raised, &found.kinds).lowering(lowered);
                 Ok(Committed::Stored(answer.touching(Effect::Written, items)))
             }
             // Another call with the same key, or of the same record, came first. With the key, its answer is the
@@ -355,6 +376,16 @@ impl Committed {
     }
 }
 
+/// What a record keeps beside its text is made of several arguments: their sum is bounded, too.
+fn refuse_long(attributes: &str) -> Result<(), ToolError> {
+    let bytes = attributes.len();
+    if bytes <= ATTRIBUTE_BYTES_MAX {
+        return Ok(());
+    }
+    let why = format!("come to {bytes} bytes together; {ATTRIBUTE_BYTES_MAX} are allowed");
+    Err(ToolError::argument("arguments", why))
+}
+
 /// Nothing but an allowance lets something be written.
 fn refuse_unless_allowed(
     field: &'static str,
@@ -364,6 +395,19 @@ fn refuse_unless_allowed(
         Verdict::Allow => Ok(()),
         _ => Err(ToolError::argument(field, format!("policy rule {rule} does not allow it"))),
     }
+}
+
+/// Refuses a text that nothing can restrict where it holds a secret: the note of a link, why something is hidden.
+///
+/// # Errors
+/// It holds one; the secret itself is not repeated.
+pub(super) fn refuse_secret(field: &'static str, text: &str) -> Result<(), ToolError> {
+    let Some(kind) = secrets::first(text) else { return Ok(()) };
+    let why = format!(
+        "holds a secret ({}), and cannot be restricted as an item is; a text without it is wanted",
+        kind.name()
+    );
+    Err(ToolError::argument(field, why))
 }
 
 /// Whether the caller may replace, link or hide this item: one that it may not know is not there, and one that

@@ -24,6 +24,7 @@ const RECALL: &str = "retrieval_arbitrate_tool";
 const REMEMBER: &str = "brain_remember";
 const INGEST: &str = "ingest_paths_tool";
 const DOCUMENT: &str = "docstore_get_document_tool";
+const TOMBSTONE: &str = "tombstone_paths_tool";
 const STATS: &str = "recall_stats";
 /// Older names of [`RECALL`].
 const RECALL_NAMES: [&str; 4] =
@@ -89,6 +90,10 @@ fn examples() -> Vec<(&'static str, Value)> {
     let example = |row: &'static Tool| match row.name {
         // Many files, for many notes of progress.
         INGEST => (INGEST, json!({"paths": [folder], "dry_run": true})),
+        // Done for good, it would take the document from whoever calls at the same time.
+        TOMBSTONE => {
+            (TOMBSTONE, json!({"paths": ["README.md"], "reason": "it moved", "dry_run": true}))
+        }
         name => {
             let mut arguments: Value = serde_json::from_str(row.example).unwrap();
             let fields = arguments.as_object_mut().unwrap();

@@ -50,6 +50,23 @@ fn a_value_has_versions_and_the_newest_is_given() {
 }
 
 #[test]
+fn a_value_may_have_so_many_bytes_and_no_more() {
+    const VALUE_BYTES_MAX: usize = 64 << 10;
+    let desk = Desk::new();
+    let long = |bytes: usize| json!("v".repeat(bytes - 2)); // and two quotes
+    let names = json!({"agent_id": "\u{e9}".repeat(128), "key": "\u{e9}".repeat(256)});
+    let told = write(&desk, long(VALUE_BYTES_MAX), names.clone());
+    assert_eq!(told["version"], 1);
+    let wanted = json!({"agent_id": names["agent_id"], "key": names["key"], "purpose": "to see"});
+    let read = desk.call("agent_state_read_admit_tool", wanted);
+    assert_eq!(read["value"]["json"], long(VALUE_BYTES_MAX));
+    let mut more = names;
+    more["value"] = long(VALUE_BYTES_MAX + 1);
+    let why = desk.refusal("agent_state_write_tool", more);
+    assert!(why.starts_with("value: "), "{why}");
+}
+
+#[test]
 fn another_version_than_the_expected_one_is_not_overwritten() {
     let desk = Desk::new();
     write(&desk, json!({"n": 1}), json!({"expected_version": 0}));

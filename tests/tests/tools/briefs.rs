@@ -7,6 +7,7 @@ use server::names;
 use server::parts::Caller;
 use server::tools::Scope;
 use tests::desk::{Desk, VEILED, member, operator, time};
+use tests::service::write;
 
 const BRIEF: &str = "generate_daily_brain_brief_tool";
 const STARTUP: &str = "brain_startup_context_tool";
@@ -208,6 +209,24 @@ fn a_brief_shows_nothing_that_policy_denies_and_redacts_what_it_redacts() {
     assert_eq!(brief["receipt"]["decision"], "deny");
     let all = desk.call(BRIEF, json!({"format": "json"}));
     assert_eq!(said(&all, "superseded", "title"), ["Old and open."]);
+}
+
+#[test]
+fn what_is_remembered_is_counted_without_what_the_service_keeps_for_itself() {
+    let desk = Desk::new();
+    let counted = |desk: &Desk| {
+        let text = desk.call(BRIEF, json!({}))["markdown"].as_str().unwrap().to_owned();
+        let at = text.find("Remembered in all: ").unwrap();
+        text[at..].lines().next().unwrap().to_owned()
+    };
+    let none = "Remembered in all: 0 items, documents as one each.";
+    assert_eq!(counted(&desk), none);
+    desk.call("brain_benchmark_encoder", json!({"tokens": 8, "n": 1}));
+    assert_eq!(counted(&desk), none, "figures are no memories");
+    desk.call("brain_remember", json!({"text": "One.", "idempotency_key": "k"}));
+    write(&desk.files(), "a.md", "# A\n\nOne.\n\n# B\n\nTwo.\n");
+    desk.call("ingest_paths_tool", json!({"paths": [desk.files()]}));
+    assert_eq!(counted(&desk), none.replace('0', "2"));
 }
 
 #[test]

@@ -152,6 +152,107 @@ fn jobs_are_told_newest_first_and_one_by_its_id() {
 }
 
 #[test]
+fn answers_about_many_long_paths_stay_within_their_bytes() {
+    const RESULT_BYTES_MAX: usize = 64 << 10;
+    let desk = desk();
+    let folder = ["deep"; 4].map(|name| name.repeat(50)).join("/");
+    let name = |n: usize, ending: &str| format!("{folder}/{n:03}.{ending}");
+    for n in 0..70 {
+        write(&desk.files(), &name(n, "bin"), "\0\0\0\0");
+        write(&desk.files(), &name(n, "pdf"), "%PDF-1.7 nothing more");
+        write(&desk.files(), &name(n, "md"), "# A\n\nWords.\n");
+    }
+    let short = |answer: &Value| assert!(answer.to_string().len() <= RESULT_BYTES_MAX);
+    let told = desk.call(PATHS, json!({"paths": [desk.files()]}));
+    short(&told);
+    assert_eq!((&told["skipped_count"], &told["errors_count"]), (&json!(70), &json!(70)));
+    assert_eq!(told["truncated"], true);
+    let rows = told["errors"].as_array().unwrap();
+    assert!(rows.len() > 10 && rows[0]["path"].is_string() && rows[0]["reason"].is_string());
+    let many: Vec<Value> = (0..64).map(|n| path(&desk, &name(n, "md"))).collect();
+    let again = desk.call(PATHS, json!({"paths": many, "sensitivity": "public"}));
+    let job = desk.call(STATUS, json!({"job_id": again["job_id"]}));
+    short(&job);
+    let listed = job["jobs"][0]["paths"].as_array().unwrap().len() as u64;
+    assert_eq!(Some(64 - listed), job["jobs"][0]["paths_left_out"].as_u64(), "{job}");
+    short(&desk.call(STATUS, json!({})));
+    let gone = desk.call(TOMBSTONE, json!({"paths": many, "reason": "moved", "dry_run": true}));
+    short(&gone);
+    assert_eq!(gone["documents"], 128, "two versions of each");
+    fs::remove_dir_all(desk.files().join("deep".repeat(50))).unwrap();
+    let swept = desk.call(SWEEP, json!({}));
+    short(&swept);
+    assert_eq!((&swept["missing_count"], &swept["truncated"]), (&json!(70), &json!(true)));
+}
+
+#[test]
+fn an_error_says_which_path_it_is_about() {
+    let desk = desk();
+    std::os::unix::fs::symlink("docs", desk.files().join("aside")).unwrap();
+    for (path, why) in [
+        ("aside/lamp.md", "symbolic links are not followed"),
+        ("nowhere.md", "no such file"),
+        ("../x", "`..` is not followed"),
+        ("/etc/passwd", "outside the folders"),
+    ] {
+        let told = desk.refusal(PATHS, json!({"paths": ["notes.txt", path]}));
+        assert!(told.starts_with(&format!("paths: {path}: {why}")), "{told}");
+    }
+    let told = desk.refusal(PATHS, json!({"paths": ["a\nerror: b"]}));
+    assert_eq!(told, "paths: a\u{FFFD}error: b: the path holds a control character");
+    for (tool, field) in [(SWEEP, "path_prefix"), (TOMBSTONE, "paths")] {
+        let given = if field == "paths" { json!(["../x"]) } else { json!("../x") };
+        let mut wanted = json!({field: given});
+        if tool == TOMBSTONE {
+            wanted["reason"] = json!("moved");
+        }
+        let told = desk.refusal(tool, wanted);
+        assert!(told.starts_with(&format!("{field}: ../x: `..` is not followed")), "{told}");
+    }
+    write(&desk.files(), "notes:1.md", "# Colon\n\nA name with a colon.\n");
+    desk.call(PATHS, json!({"paths": ["notes:1.md"]}));
+    let gone = json!({"paths": ["notes:1.md"], "reason": "moved", "dry_run": true});
+    assert_eq!(desk.call(TOMBSTONE, gone)["documents"], 1, "it is no URI");
+}
+
+#[test]
+fn who_may_not_write_a_document_does_not_replace_it_and_lowering_is_on_record() {
+    let desk = desk();
+    let notes = json!([path(&desk, "notes.txt")]);
+    let given = |more: &str, sensitivity: &str| {
+        let text = format!("The vault is under the stairs. {more}");
+        json!({"title": "Vault", "text": text, "uri": "vault:1", "sensitivity": sensitivity})
+    };
+    desk.call(PATHS, json!({"paths": notes, "sensitivity": "restricted"}));
+    desk.call(TEXT, given("", "restricted"));
+    let before = seq(&desk);
+    let why = desk.refusal_as(&member(), TEXT, given("", "public"));
+    assert!(why.starts_with("text: policy rule "), "{why}");
+    let told = desk.call_as(&member(), PATHS, json!({"paths": notes, "sensitivity": "public"}));
+    assert_eq!((&told["items"], &told["errors_count"]), (&json!(0), &json!(1)), "{told}");
+    let why = told["errors"][0]["reason"].as_str().unwrap();
+    assert!(why.starts_with("policy rule ") && why.ends_with(" does not allow it"), "{why}");
+    let open = json!({"paths": [path(&desk, "docs/lamp.md")], "sensitivity": "restricted"});
+    assert_eq!(desk.call_as(&member(), PATHS, open)["errors_count"], 1, "nor make it its own");
+    let events = |desk: &Desk| {
+        let events = desk.call("sensitivity_events_tool", json!({}));
+        texts(&events, "events", "what").iter().filter(|what| **what == "lowered").count()
+    };
+    // The record of the job alone.
+    assert_eq!((seq(&desk) <= before + 2, events(&desk)), (true, 0));
+    desk.call(PATHS, json!({"paths": notes, "sensitivity": "public"}));
+    assert_eq!(events(&desk), 1);
+    desk.call(TEXT, given("It is open.", "internal"));
+    assert_eq!(events(&desk), 2);
+    let found = desk.call_as(
+        &member(),
+        "retrieval_arbitrate_tool",
+        json!({"query": "where is the vault?"}),
+    );
+    assert!(found.to_string().contains("under the stairs"), "{found}");
+}
+
+#[test]
 fn paths_are_tombstoned_with_all_that_lies_in_them() {
     let desk = desk();
     let docs = path(&desk, "docs");

@@ -1,4 +1,4 @@
-//! How well claims and contradictions are judged, on cases of our own. All were written by whoever wrote the rules. Of
+//! How well claims, contradictions and duplicates are judged, on cases of our own. All were written by whoever wrote the rules. Of
 //! half of each kind (`tuned`) the failures were looked at while the rules were made; of the other half (`held_out`)
 //! the totals were, between one change and the next, and no case. What is measured is the judgement of texts; which
 //! texts a claim is held against is recall's.
@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use server::judge::{Prose, Relation, difference, judge};
+use server::recall::Twin;
 
 const SETS: [&str; 2] = ["tuned", "held_out"];
 const VERDICTS: [&str; 3] = ["supported", "contradicted", "unsupported"];
@@ -119,5 +120,34 @@ fn pairs_that_differ_are_found_and_others_are_not() {
         }
         found.holds(&format!("{set} pairs"), 0.95, 0.85);
         kinds.holds(&format!("{set} kinds of difference"), 0.9, 0.9);
+    }
+}
+
+/// From which score on two texts are duplicates, unless a caller says otherwise.
+const THRESHOLD: f32 = 0.95;
+
+/// Measured on the words alone: vectors can but take a pair away, whose cosine is below 0.8.
+#[test]
+fn pairs_that_are_near_identical_are_found_and_others_are_not() {
+    for set in SETS {
+        let mut found = Count::default();
+        let mut missed: BTreeMap<String, u32> = BTreeMap::new();
+        for case in cases("duplicates.jsonl").iter().filter(|case| case["set"] == set) {
+            let text = |name: &str| case[name].as_str().unwrap();
+            let [one, other] = ["one", "other"].map(|name| Twin::of_text("", text(name)));
+            let (there, back) = (one.likeness(&other), other.likeness(&one));
+            let [score, same] = [there, back].map(|found| found.map_or(0.0, |found| found.score));
+            assert_eq!(score, same, "either way: {case}");
+            let (given, wanted) = (score >= THRESHOLD, case["duplicate"] == true);
+            found.add(given, wanted);
+            if given != wanted {
+                *missed.entry(format!("{} {}", case["duplicate"], text("kind"))).or_default() += 1;
+                if set == "tuned" {
+                    println!("{score:.3} {case}");
+                }
+            }
+        }
+        println!("{set}: wrong are {missed:?}");
+        found.holds(&format!("{set} duplicates"), 0.95, 0.75);
     }
 }

@@ -5,8 +5,10 @@
 
 mod agent_state;
 mod artifacts;
+mod bench;
 mod briefs;
 mod claims;
+mod command;
 mod connectors;
 mod continuity;
 mod docstore;
@@ -23,6 +25,7 @@ mod status;
 mod tenant;
 mod verify;
 mod work;
+mod written;
 
 use serde_json::Value;
 

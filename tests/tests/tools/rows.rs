@@ -240,6 +240,10 @@ fn a_key_makes_a_repeat_of_any_write_harmless() {
         let told = |raw: &Map<String, Value>| {
             let mut answer = desk.call(row.name, Value::Object(raw.clone()));
             answer.as_object_mut().unwrap().remove("receipt").unwrap();
+            // A call within the call has an entry and a receipt of its own.
+            if let Some(within) = answer.get_mut("result").and_then(Value::as_object_mut) {
+                within.remove("receipt");
+            }
             answer
         };
         let first = told(&raw);

@@ -137,6 +137,13 @@ fn a_secret_in_a_file_name_is_not_repeated() {
     assert!(report["secrets"][0]["path"].as_str().unwrap().ends_with("[aws_key].md"), "{report}");
     let list = desk.call_as(&member(), "docstore_manifest_tool", json!({}));
     assert_eq!(list["documents"], json!([]));
+    let file = desk.files().join(format!("{}.md", key()));
+    let again = json!({"paths": [file], "sensitivity": "public"});
+    assert_eq!(desk.call("ingest_paths_tool", again)["items"], 2);
+    let jobs = desk.call("ingest_status_tool", json!({}));
+    assert!(!jobs.to_string().contains(&key()), "{jobs}");
+    assert!(jobs["jobs"][0]["paths"][0].as_str().unwrap().ends_with("[aws_key].md"), "{jobs}");
+    assert!(desk.told().iter().all(|(_, _, name)| !name.contains(&key())), "nor on the way");
 }
 
 #[test]
@@ -212,6 +219,33 @@ fn every_tool_that_writes_looks_for_secrets() {
         let told_of = ["brain_remember", "record_operator_correction_tool"].contains(&tool);
         assert_eq!(told["secrets"].is_array(), told_of, "{tool}: {told}");
     }
+}
+
+#[test]
+fn a_text_that_nothing_can_restrict_holds_no_secret() {
+    let desk = Desk::new();
+    let [from, to] = ["one", "two"].map(|text| desk.remember(text));
+    put(&desk, "a.md", "# A\n\nWords.\n");
+    ingest(&desk, json!({}));
+    let link = json!({"from_id": from, "to_id": to, "relation": "near"});
+    let edge = desk.call("link_items_tool", link)["edge"]["edge_id"].clone();
+    let before = desk.parts().local.store.snapshot().seq();
+    let said = format!("it had {}", key());
+    for (tool, field, wanted) in [
+        (
+            "link_items_tool",
+            "note",
+            json!({"from_id": to, "to_id": from, "relation": "near", "note": said}),
+        ),
+        ("unlink_items_tool", "reason", json!({"edge_id": edge, "reason": said})),
+        ("forget_item_tool", "reason", json!({"item_id": from, "reason": said})),
+        ("tombstone_paths_tool", "reason", json!({"paths": ["a.md"], "reason": said})),
+    ] {
+        let why = desk.refusal(tool, wanted);
+        assert!(why.starts_with(&format!("{field}: holds a secret (aws_key)")), "{tool}: {why}");
+        assert!(!why.contains(&key()), "{tool}: {why}");
+    }
+    assert_eq!(desk.parts().local.store.snapshot().seq(), before, "nothing is written");
 }
 
 #[test]

@@ -113,6 +113,34 @@ fn files_are_compared_with_what_was_read_of_them() {
 }
 
 #[test]
+fn pictures_are_compared_with_their_words_and_long_files_without_being_read() {
+    let desk = Desk::new();
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x01\x08\x02\0\0\0\x99\xd0\x2e\x92";
+    fs::write(desk.files().join("lamp.png"), png).unwrap();
+    write(&desk.files(), "lamp.png.txt", "The lamp of Gull Rock.\n");
+    write(&desk.files(), "log.md", "# Log\n\nCalm sea.\n");
+    desk.call("ingest_paths_tool", json!({"paths": [desk.files()]}));
+    let manifest = desk.call("docstore_manifest_tool", json!({}));
+    let ids = texts(&manifest, "documents", "document_id");
+    let [lamp, log] = ids[..] else { panic!("{manifest}") };
+    assert_eq!((status(&desk, lamp), status(&desk, log)), ("fresh".into(), "fresh".into()));
+    write(&desk.files(), "lamp.png.txt", "The lamp of Cat Rock.\n");
+    let row = check(&desk, lamp);
+    assert_eq!(row["status"], "source_changed", "{row}");
+    assert_eq!(row["why"], "the words beside its picture changed");
+    let swept = desk.call("tombstone_reconcile_sweep_tool", json!({}));
+    assert_eq!(texts(&swept, "changed", "document_id"), [lamp], "the sweep says the same");
+    let long = fs::File::create(desk.files().join("log.md")).unwrap();
+    long.set_len(1 << 40).unwrap();
+    let row = check(&desk, log);
+    assert_eq!(
+        (&row["status"], row["now"].get("file_sha256")),
+        (&json!("source_changed"), None),
+        "{row}"
+    );
+}
+
+#[test]
 fn tokens_lead_to_their_items_and_bad_ones_are_unknown() {
     let desk = Desk::new();
     let old = desk.remember("The lamp burns rape oil.");

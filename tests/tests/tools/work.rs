@@ -89,6 +89,51 @@ fn an_attempt_has_its_history_by_whatever_version_it_is_named() {
 }
 
 #[test]
+fn a_long_history_and_much_evidence_are_cut_and_say_so() {
+    let desk = Desk::new();
+    let id = begin(&desk, "Mend the lens", "running");
+    let evidence = vec!["e".repeat(2_048); 32];
+    for n in 0..60 {
+        let status = if n % 2 == 0 { "blocked" } else { "running" };
+        let note = format!("{n} {}", "n".repeat(7_000));
+        let wanted =
+            json!({"attempt_id": id, "status": status, "note": note, "evidence": evidence});
+        desk.call("update_task_attempt_status_tool", wanted);
+    }
+    let told = desk.call("get_task_attempt_tool", json!({"attempt_id": id}));
+    let kept = told["attempt"]["evidence"].as_array().unwrap().len() as u64;
+    assert!(kept > 0);
+    assert_eq!(told["attempt"]["evidence_left_out"], 32 - kept, "{told}");
+    assert_eq!(told["truncated"], true);
+    for _ in 0..60 {
+        desk.call(
+            "update_task_attempt_status_tool",
+            json!({"attempt_id": id, "status": "blocked"}),
+        );
+        desk.call(
+            "update_task_attempt_status_tool",
+            json!({"attempt_id": id, "status": "running"}),
+        );
+    }
+    let told = desk.call("get_task_attempt_tool", json!({"attempt_id": id}));
+    let history = told["history"].as_array().unwrap();
+    assert_eq!((history.len(), &told["truncated"]), (100, &json!(true)));
+    assert_eq!(history[99]["status"], "running", "the newest are told");
+}
+
+#[test]
+fn arguments_that_are_too_much_together_are_refused_as_such() {
+    let desk = Desk::new();
+    let id = begin(&desk, "Mend the lens", "running");
+    let evidence = vec!["\u{e9}".repeat(2_048); 32];
+    let wanted = json!({"attempt_id": id, "status": "blocked", "evidence": evidence});
+    let why = desk.refusal("update_task_attempt_status_tool", wanted);
+    assert!(why.starts_with("arguments: come to ") && why.ends_with(" are allowed"), "{why}");
+    let told = desk.call("get_task_attempt_tool", json!({"attempt_id": id}));
+    assert_eq!(told["attempt"]["status"], "running", "nothing was written");
+}
+
+#[test]
 fn attempts_are_listed_as_they_stand_the_newest_first() {
     let desk = Desk::new();
     for n in 0..45 {

@@ -7,6 +7,11 @@ use super::{Format, Unreadable, code::Language, decode, image, json_lines, table
 /// How many first bytes `detect` wants to see; more are ignored.
 pub const DETECT_BYTES: usize = 8_192;
 
+/// What a PDF begins with.
+const PDF: &[u8] = b"%PDF-";
+/// First bytes within which it does (ISO 32000, implementation notes).
+const PDF_BEGINS_WITHIN: usize = 1_024;
+
 /// Signatures of what we do not read, and what to call it.
 const SIGNATURES: &[(&[u8], Unreadable)] = &[
     (b"II*\0", Unreadable::Image),
@@ -33,22 +38,31 @@ pub fn detect(name: &str, head: &[u8]) -> Result<Format, Unreadable> {
             return Err(*kind);
         }
     }
-    if head.starts_with(b"%PDF-") {
+    let wide = head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF");
+    let is_binary = !wide && looks_binary(head);
+    if head.starts_with(PDF) || is_binary && has_pdf_behind(head) {
         return Ok(Format::Pdf);
     }
     if image::is_one(head) {
         return Ok(Format::Image);
     }
-    let wide = head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF");
-    if !wide && looks_binary(head) {
+    if is_binary {
         return Err(Unreadable::Binary);
     }
     match by_name(name).unwrap_or_else(|| by_content(head)) {
         // PEPs were reStructuredText long before they were named so.
         Format::Text if head.starts_with(b"PEP: ") => Ok(Format::Rst),
+        // A page that was saved as a text, or exported as a table.
+        Format::Text if by_content(head) == Format::Html => Ok(Format::Html),
         Format::Text => Ok(records(name, head).unwrap_or(Format::Text)),
         format => Ok(format),
     }
+}
+
+/// Whether a PDF begins behind something that does not belong to it, as its readers let it.
+fn has_pdf_behind(head: &[u8]) -> bool {
+    let head = &head[..head.len().min(PDF_BEGINS_WITHIN)];
+    head.windows(PDF.len()).any(|bytes| bytes == PDF)
 }
 
 /// A NUL byte, or more than a tenth of other control bytes: no text file has them.
@@ -117,6 +131,12 @@ mod tests {
         assert_eq!(detect("a.rs", b"fn a() {}\0"), Err(Unreadable::Binary));
         assert_eq!(detect("a.txt", b"RIFF1234WEBPVP8 "), Ok(Format::Image));
         assert_eq!(detect("a.tif", b"II*\0...."), Err(Unreadable::Image));
+        assert_eq!(detect("mailed.pdf", b"\r\n\0%PDF-1.4 \0"), Ok(Format::Pdf));
+        assert_eq!(detect("about.txt", b"It begins with %PDF-1.4"), Ok(Format::Text));
+        for name in ["saved.txt", "report.csv", "page"] {
+            assert_eq!(detect(name, b"\n<!DOCTYPE html><p>hi"), Ok(Format::Html), "{name}");
+        }
+        assert_eq!(detect("notes.md", b"<html>"), Ok(Format::Markdown), "which has HTML in it");
     }
 
     #[test]

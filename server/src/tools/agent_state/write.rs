@@ -83,7 +83,9 @@ fn write(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
     };
     item.id = Some(id);
     item.reference = Some(ref_of(&wanted.agent_id.0, &wanted.key.0));
-    item.gates = vec![GATE.to_owned()];
+    if !item.gates.iter().any(|gate| gate == GATE) {
+        item.gates.push(GATE.to_owned());
+    }
     item.sensitivity = item.sensitivity.max(wanted.sensitivity.unwrap_or(Sensitivity::Internal));
     item.title = format!("{}: {}", wanted.agent_id.0, wanted.key.0);
     let value = wanted.value.0.to_string();

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{SHOWN, State, in_words, ref_of, shown};
 use crate::names;
+use crate::recall::Room;
 use crate::tools::args::{AnyObject, List, Sha256, Text, args, object};
 use crate::tools::reading::written;
 use crate::tools::records::{ARTIFACT, FIRST, draft};
@@ -18,6 +19,8 @@ const NEW: &str = "issue_artifact_id_tool";
 const MANY: &str = "issue_artifact_id_bundle_tool";
 /// Bytes of the attributes that a caller gives.
 const GIVEN_BYTES_MAX: usize = 8 << 10;
+/// Bytes of the artifacts that are told whole, as JSON.
+const TOLD_BYTES_MAX: usize = 48 << 10;
 /// Artifacts of one bundle.
 const BUNDLE_MAX: usize = 100;
 /// How often an artifact is looked for that another call has just issued.
@@ -79,6 +82,8 @@ pub(super) const BUNDLE: Tool = Tool {
         always("artifacts", Kind::List)
             .says("In the order given, as `artifact` of issue_artifact_id_tool."),
         always("created", Kind::Integer).says("How many had no id before."),
+        always("truncated", Kind::Flag)
+            .says("Whether the last ones had no room, and are told by artifact_id, item_id and state alone."),
     ],
     scope: Some(Scope::MemoryWrite),
     change: Change::AddsOnce,
@@ -92,7 +97,7 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolEr
     let NewArtifact { kind, name, content_sha256, path, attributes, idempotency_key } = wanted;
     let member = Member { kind, name, content_sha256, path, attributes };
     let mut answer = issued(context, NEW, (&idempotency_key, raw), &[("path".to_owned(), member)])?;
-    let artifact = answer.structured["artifacts"][0].take();
+    let artifact = answer.structured["artifacts"][0].take(); // one alone always has room
     let created = answer.structured["created"] == 1;
     answer.structured = json!({"artifact": artifact, "created": created});
     Ok(answer)
@@ -206,14 +211,22 @@ fn add(
 fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
     let mut answer = Answer::plain(Value::Null, String::new());
     let mut artifacts = Vec::new();
+    let mut room = Room::of(TOLD_BYTES_MAX);
     for id in kept["ids"].as_array().into_iter().flatten() {
         let (place, item) = written(snapshot, "idempotency_key", kept_id(id)?)?;
         let newest = item.reference.map(|reference| snapshot.find_ref(reference)).transpose()?;
         let place = newest.flatten().unwrap_or(place);
         let (artifact, line) = shown(context, snapshot, place, &mut answer)?;
-        answer.text.push_str(&line);
-        artifacts.push(artifact);
+        if room.takes(&artifact) {
+            answer.text.push_str(&line);
+            artifacts.push(artifact);
+        } else {
+            let names = ["artifact_id", "item_id", "state"];
+            artifacts.push(names.iter().map(|&name| (name, artifact[name].clone())).collect());
+        }
     }
-    answer.structured = json!({"artifacts": artifacts, "created": kept["created"]});
+    answer.structured = json!({
+        "artifacts": artifacts, "created": kept["created"], "truncated": room.is_over(),
+    });
     Ok(answer)
 }

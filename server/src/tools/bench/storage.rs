@@ -9,6 +9,7 @@ use engine::{Batch, Ground, ItemDraft, ItemId, Options, Store};
 use serde_json::{Map, Value, json};
 
 use super::{TIME_MAX, Timer, at, begin, kept, rounded};
+use crate::data_dir::BENCH_SCRATCH;
 use crate::tools::args::{Int, args};
 use crate::tools::results::{Kind, always};
 use crate::tools::writing::Key;
@@ -16,8 +17,6 @@ use crate::tools::{Answer, Change, Context, IN_THE_LOG, Scope, Tool, ToolError};
 use crate::turn::{Turn, Turns};
 
 pub(in crate::tools) const NAME: &str = "brain_benchmark_storage";
-/// The folder of the scratch store, in the data directory.
-const FOLDER: &str = "bench-scratch";
 /// Items of one batch.
 const BATCH_ITEMS: usize = 256;
 /// Items that are written one by one, each waiting for the disk.
@@ -56,13 +55,13 @@ pub(super) const STORAGE: Tool = Tool {
     example: r#"{"n": 20}"#,
 };
 
-/// A folder that goes however the benchmark ends.
+/// A folder that goes however the benchmark ends. Where the process ended first, it goes at the next start.
 struct Scratch(PathBuf);
 
 impl Scratch {
     /// Made anew: what a killed process left goes first.
     fn make(data: &Path) -> io::Result<Self> {
-        let folder = data.join(FOLDER);
+        let folder = data.join(BENCH_SCRATCH);
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -74,7 +73,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now goes before the next benchmark.
+        // What cannot be removed now goes at the next start, or before the next benchmark.
         let _left = fs::remove_dir_all(&self.0);
     }
 }
@@ -131,8 +130,9 @@ fn figures(
         let batch = Batch { items: vec![item(timer.took.len())], ..Batch::default() };
         timer.measure(of, "sync", || store.write(batch))?;
     }
-    let mut sync = rate(&mut timer, singles);
-    sync["n"] = singles.into();
+    let synced = timer.took.len();
+    let mut sync = rate(&mut timer, synced);
+    sync["n"] = synced.into();
     let snapshot = store.snapshot();
     let count = ids.len();
     for turn in 0..count {

@@ -34,7 +34,10 @@ pub(super) const RECORD: Tool = Tool {
     shape: Correction::shape,
     results: &[
         always("correction", Kind::Object)
-            .says("The fields of an item, `attributes` (wrong, reason, about), `grounding_token`."),
+            .says(
+                "The fields of an item, `attributes` (wrong, reason, about), `grounding_token`; truncated, where its \
+                 text is cut.",
+            ),
         sometimes("item", Kind::Object)
             .says("What stands in place of the item that was wrong, in the same form."),
         SECRETS_FOUND,

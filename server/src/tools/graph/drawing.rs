@@ -23,6 +23,10 @@ const SEEDS_MAX: usize = 5;
 const BYTES_MAX: usize = 32 << 10;
 /// Characters of a label; more make no picture.
 const LABEL_CHARS_MAX: usize = 60;
+/// Those of them that are its end, where it is cut: titles of one kind begin alike, and paths do.
+const LABEL_END_CHARS: usize = 20;
+/// What stands where a label was cut.
+const CUT: &str = "...";
 /// Characters of the picture in the block for people.
 const PREVIEW_CHARS: usize = 4_000;
 
@@ -155,12 +159,14 @@ fn word<'v>(value: &'v Value, name: &str) -> &'v str {
 /// A title as a label: one line, and short. Of a chunk it is the innermost heading, for all of a document begin alike.
 fn label(node: &Value) -> String {
     let title = word(node, "title").rsplit(" > ").next().unwrap_or_default();
-    let plain = title.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut label: String = plain.clone().take(LABEL_CHARS_MAX).collect();
-    if plain.count() > LABEL_CHARS_MAX {
-        label.push_str("...");
+    let plain: Vec<char> = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if plain.len() <= LABEL_CHARS_MAX {
+        return plain.into_iter().collect();
     }
-    label
+    let (begin, _) = plain.split_at(LABEL_CHARS_MAX - LABEL_END_CHARS - CUT.len());
+    let (_, end) = plain.split_at(plain.len() - LABEL_END_CHARS);
+    let text = |part: &[char]| part.iter().collect::<String>();
+    format!("{}{CUT}{}", text(begin).trim_end(), text(end).trim_start())
 }
 
 /// One line for each node, and beneath it one for each edge that starts there.
@@ -223,4 +229,24 @@ fn dot(nodes: &[Value], edges: &[Value]) -> String {
     }
     picture.push_str("}\n");
     picture
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_label_is_cut_in_its_middle() {
+        let of = |title: &str| label(&json!({"title": title}));
+        assert_eq!(of("Guide > Chapter 2 > The lens\nof Gull Rock"), "The lens of Gull Rock");
+        let exact = "x".repeat(LABEL_CHARS_MAX);
+        assert_eq!(of(&exact), exact);
+        let path = format!("server/{}/paths.rs", "src/".repeat(30));
+        let cut = of(&path);
+        assert_eq!(cut.chars().count(), LABEL_CHARS_MAX, "{cut}");
+        assert!(cut.starts_with("server/src/") && cut.ends_with("/paths.rs"), "{cut}");
+        assert!(cut.contains(CUT), "{cut}");
+        let wide = "\u{e9}".repeat(200);
+        assert_eq!(of(&wide).chars().count(), LABEL_CHARS_MAX);
+    }
 }

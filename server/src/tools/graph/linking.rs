@@ -9,7 +9,7 @@ use crate::names;
 use crate::tools::args::{Edge, Id, Real, Text, args};
 use crate::tools::reading::find;
 use crate::tools::results::{Kind, Output, always};
-use crate::tools::writing::{Key, Tell, Writing, may_change};
+use crate::tools::writing::{Key, Tell, Writing, may_change, refuse_secret};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 const NEW: &str = "link_items_tool";
@@ -74,6 +74,7 @@ fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     }
     let relation = wanted.relation.0;
     check_relation(&relation)?;
+    wanted.note.iter().try_for_each(|note| refuse_secret("note", &note.0))?;
     let (Id(from), Id(to)) = (wanted.from_id, wanted.to_id);
     if from == to {
         return Err(ToolError::argument("to_id", "is the item itself; another is wanted"));
@@ -143,6 +144,7 @@ fn unlink(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
+    refuse_secret("reason", &wanted.reason.0)?;
     let Edge(id) = wanted.edge_id;
     let ends = ends_of(context, writing.snapshot(), id)?;
     for end in ends {

@@ -58,12 +58,25 @@ pub(super) fn lies_in(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What a path may mean: itself, where it is absolute or a URI, else a path beneath each root.
-pub(super) fn meant(context: &Context<'_>, path: &str) -> Vec<String> {
-    let is_whole = path.starts_with('/') || path.contains(':');
-    let beneath = context.workspace.roots();
-    let beneath = beneath.paths().map(|root| format!("{root}/{}", path.trim_start_matches("./")));
-    if is_whole { vec![path.to_owned()] } else { beneath.collect() }
+/// What a path may mean: itself, where it is absolute or may be a URI, and else a path beneath each root, which may
+/// have a colon in it.
+///
+/// # Errors
+/// It goes upwards.
+pub(super) fn meant(
+    context: &Context<'_>,
+    field: &'static str,
+    path: &str,
+) -> Result<Vec<String>, ToolError> {
+    if path.split('/').any(|part| part == "..") {
+        let why = format!("{path}: `..` is not followed; the path without it is wanted");
+        return Err(ToolError::argument(field, why));
+    }
+    let is_absolute = path.starts_with('/');
+    let itself = (is_absolute || path.contains(':')).then(|| path.to_owned());
+    let roots = context.workspace.roots();
+    let beneath = roots.paths().map(|root| format!("{root}/{}", path.trim_start_matches("./")));
+    Ok(itself.into_iter().chain(beneath.filter(|_| !is_absolute)).collect())
 }
 
 /// A document and its pieces, if the caller may take all of them out of sight.

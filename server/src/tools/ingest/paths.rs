@@ -7,8 +7,10 @@ use engine::{Batch, ItemId, Sensitivity, WriteError};
 use serde_json::{Map, Value, json};
 
 use super::INGEST_PATHS;
+use crate::govern::{Action, Verdict};
 use crate::ingest::Roots;
 use crate::ingest::job::{BrokenOff, Job, JobError, Report, Request};
+use crate::secrets;
 use crate::tools::args::{List, Text, args};
 use crate::tools::idempotency::Keyed;
 use crate::tools::results::{Kind, always, sometimes, without_nulls};
@@ -44,9 +46,9 @@ pub(super) const ROW: Tool = Tool {
         always("unchanged", Kind::Integer).says("Files that are stored as they are."),
         always("superseded", Kind::Integer).says("Documents that a newer version replaces."),
         always("links", Kind::Integer).says("Edges between files."),
-        always("skipped", Kind::List).says("Each {path, why}: what is not for reading."),
+        always("skipped", Kind::List).says("Each {path, reason}: what is not for reading."),
         always("skipped_count", Kind::Integer).says("How many."),
-        always("errors", Kind::List).says("Each {path, why}: what could not be read."),
+        always("errors", Kind::List).says("Each {path, reason}: what could not be read."),
         always("errors_count", Kind::Integer).says("How many."),
         always("secrets", Kind::List)
             .says("Each {path, line, kind}: what held it is restricted now."),
@@ -97,7 +99,7 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
         }
     }
     let answer = Answer::plain(structured, text);
-    let answer = answer.raising(report.raised, &report.secret_kinds);
+    let answer = answer.raising(report.raised, &report.secret_kinds).lowering(report.lowered);
     Ok(answer.touching(Effect::Written, report.documents))
 }
 
@@ -153,7 +155,7 @@ impl<'a> Shown<'a> {
             job,
             by: request.by.clone(),
             via: request.via,
-            paths: request.paths.clone(),
+            paths: request.paths.iter().map(|path| secrets::masked(path)).collect(),
             began: context.parts.clock.now(),
             done: (0, 0),
         };
@@ -186,6 +188,7 @@ pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Re
         encoders: &context.workspace.encoders,
         roots,
         pdf: context.parts.pdf.as_ref(),
+        allows: &|sensitivity| may_write(context, sensitivity),
         cancelled: &|| context.is_over(),
         progress: &|done, total, name| {
             shown.tell(done, total);
@@ -198,8 +201,19 @@ pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Re
     };
     job.run(request).map_err(|BrokenOff { error, report }| {
         let error = failed(error).after(report.items, report.documents);
-        error.raising(report.raised, &report.secret_kinds)
+        error.raising(report.raised, &report.secret_kinds).lowering(report.lowered)
     })
+}
+
+/// Whether the caller may write documents and their pieces that are so sensitive; else why not.
+pub(super) fn may_write(context: &Context<'_>, sensitivity: Sensitivity) -> Result<(), String> {
+    for kind in ["document", "chunk"] {
+        let (verdict, rule) = context.judge_class(kind, sensitivity, &[], Action::Write);
+        if verdict != Verdict::Allow {
+            return Err(format!("policy rule {rule} does not allow it"));
+        }
+    }
+    Ok(())
 }
 
 /// Why a job failed, as a caller is told.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::ingest::job::OPEN_REF;
 use crate::names;
+use crate::recall::Room;
 use crate::tools::args::{Id, args};
 use crate::tools::paging::{Cursor, Paging, Row};
 use crate::tools::reading::find;
@@ -17,6 +18,8 @@ use crate::workspace::Running;
 const NAME: &str = "ingest_status_tool";
 /// The kind of a job's record.
 const JOB: &str = "job";
+/// Bytes of the paths of a job that are told, as JSON.
+const PATHS_BYTES_MAX: usize = 16 << 10;
 
 args! {
     /// What `ingest_status_tool` takes.
@@ -33,9 +36,9 @@ pub(super) const ROW: Tool = Tool {
     shape: Asked::shape,
     results: &[
         always("jobs", Kind::List).says(
-            "Each job_id, state (running, done, cancelled, interrupted), at, by, via, paths; while it runs done and \
-             total; then files, items, unchanged, superseded, links, skipped_count, errors_count, errors[], \
-             secrets_count.",
+            "Each job_id, state (running, done, cancelled, interrupted), at, by, via, paths, and paths_left_out where \
+             these are too long; while it runs done and total; then files, items, unchanged, superseded, links, \
+             skipped_count, errors_count, errors[], secrets_count.",
         ),
         TRUNCATED,
         NEXT_CURSOR,
@@ -99,11 +102,23 @@ fn one(job: Value) -> Answer {
 }
 
 fn shown_running(running: &Running) -> Value {
-    json!({
+    let shown = json!({
         "job_id": names::item(JOB, running.job), "state": "running", "at": names::time(running.began),
         "by": running.by, "via": running.via, "paths": running.paths,
         "done": running.done.0, "total": running.done.1,
-    })
+    });
+    with_short_paths(shown)
+}
+
+/// Without the paths that are too much for an answer, and with their number.
+fn with_short_paths(mut shown: Value) -> Value {
+    let Some(paths) = shown["paths"].as_array_mut() else { return shown };
+    let mut room = Room::of(PATHS_BYTES_MAX);
+    paths.retain(|path| room.takes(path));
+    if room.left_out() > 0 {
+        shown["paths_left_out"] = room.left_out().into();
+    }
+    shown
 }
 
 /// A job that has ended, or of which only its mark is left.
@@ -134,7 +149,7 @@ fn shown(snapshot: &Snapshot, place: Place) -> Result<Value, ToolError> {
     ] {
         shown[name] = told[name].clone();
     }
-    Ok(without_nulls(shown))
+    Ok(with_short_paths(without_nulls(shown)))
 }
 
 fn line(job: &Value) -> String {

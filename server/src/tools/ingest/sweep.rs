@@ -15,6 +15,7 @@ use crate::ingest::roots::Refused;
 use crate::ingest::walk::{Rules, walk};
 use crate::ingest::{Roots, asked_of, beside_now};
 use crate::names;
+use crate::recall::Room;
 use crate::tools::args::{Text, args};
 use crate::tools::results::{Kind, always};
 use crate::tools::writing::{Key, Tell, Writing};
@@ -25,6 +26,8 @@ const NAME: &str = "tombstone_reconcile_sweep_tool";
 const REASON: &str = "its file is gone (sweep)";
 /// Rows of each list; the rest is counted.
 const LISTED_MAX: usize = 100;
+/// Bytes of the rows of each list, as JSON: paths may be long.
+const LISTED_BYTES_MAX: usize = 14 << 10;
 /// Files that one call brings back; the next call goes on.
 const RETURNED_MAX: usize = 256;
 
@@ -90,16 +93,22 @@ struct Found {
 }
 
 /// Rows that are told, and how many there are.
-#[derive(Default)]
 struct List {
     rows: Vec<Value>,
     count: u64,
+    room: Room,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { rows: Vec::new(), count: 0, room: Room::of(LISTED_BYTES_MAX) }
+    }
 }
 
 impl List {
     fn add(&mut self, row: Value) {
         self.count += 1;
-        if self.rows.len() < LISTED_MAX {
+        if self.rows.len() < LISTED_MAX && self.room.takes(&row) {
             self.rows.push(row);
         }
     }
@@ -138,7 +147,7 @@ fn look(
     prefix: Option<&str>,
 ) -> Result<Found, ToolError> {
     let roots = context.workspace.roots();
-    let meant = prefix.map(|prefix| meant(context, prefix));
+    let meant = prefix.map(|prefix| meant(context, "path_prefix", prefix)).transpose()?;
     let mut disk = Disk { roots: &roots, prefix: meant.as_deref(), folders: HashMap::new() };
     let (mut found, mut last) = (Found::default(), BTreeMap::new());
     let mut seen = 0;
@@ -263,7 +272,7 @@ impl Disk<'_> {
         let file = match self.roots.resolve(&lying.path) {
             Ok(file) => file,
             Err(Refused::Missing) => {
-                return Ok(match self.in_doubt(&lying.path) {
+                return Ok(match self.in_doubt(&lying.path, &|| context.is_over()) {
                     Some(why) => Now::Unreachable(why),
                     None => Now::Gone,
                 });
@@ -286,7 +295,7 @@ impl Disk<'_> {
     }
 
     /// Why it cannot be said that a file is gone.
-    fn in_doubt(&mut self, path: &str) -> Option<String> {
+    fn in_doubt(&mut self, path: &str, is_over: &dyn Fn() -> bool) -> Option<String> {
         let mut folder = path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
         loop {
             if let Some(known) = self.folders.get(&folder) {
@@ -306,7 +315,8 @@ impl Disk<'_> {
             };
             let is_named =
                 self.prefix.is_some_and(|named| named.iter().any(|named| lies_in(&folder, named)));
-            let listed = Rules::new(true, &[], &[]).map(|rules| walk(&found, &rules.at_most(1)));
+            let listed =
+                Rules::new(true, &[], &[]).map(|rules| walk(&found, &rules.at_most(1), is_over));
             let why = match listed {
                 Ok(Ok(listing))
                     if listing.files.is_empty() && listing.skipped_count == 0 && !is_named =>

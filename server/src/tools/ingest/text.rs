@@ -4,7 +4,7 @@ use engine::ledger::Effect;
 use engine::{Sensitivity, Snapshot, WriteError};
 use serde_json::{Map, Value, json};
 
-use crate::govern::Verdict;
+use super::paths::may_write;
 use crate::ingest::given::{self, Given, NotTaken, Taken};
 use crate::ingest::job::JobError;
 use crate::ingest::read::{Format, detect};
@@ -75,7 +75,6 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
         None => given::uri_of(title, text),
     };
     given::check_uri(&uri).map_err(|why| ToolError::argument("uri", why))?;
-    refuse_unless_writable(context, wanted.sensitivity)?;
     let _turn = context.workspace.ingesting.take(&|| context.is_over())?;
     let given = Given {
         title,
@@ -83,6 +82,7 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
         uri: &uri,
         format: format_of(wanted.modality, &uri, text),
         sensitivity: wanted.sensitivity,
+        allows: &|sensitivity| may_write(context, sensitivity),
         by: &context.caller.principal,
         via: NAME,
     };
@@ -93,6 +93,7 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
     }) {
         Ok(taken) => taken,
         Err(NotTaken::Cancelled) => return Err(ToolError::Cancelled),
+        Err(NotTaken::Refused(why)) => return Err(ToolError::argument("text", why)),
         Err(NotTaken::Failed(JobError::Write(WriteError::Refused { field: "ref", .. }))) => {
             context.workspace.store.sync()?;
             let first = first_answer(context, &context.snapshot(), keyed.as_ref())?;
@@ -104,6 +105,7 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
     };
     let answer = told(context, &context.snapshot(), &kept(&taken))?;
     let answer = answer.raising(taken.raised, &taken.held.kinds);
+    let answer = answer.lowering(taken.is_lowered.then_some(taken.document));
     Ok(if taken.is_unchanged { answer } else { answer.touching(Effect::Written, [taken.document]) })
 }
 
@@ -169,26 +171,4 @@ fn format_of(modality: Modality, uri: &str, text: &str) -> Format {
             _ => Format::Text,
         },
     }
-}
-
-/// Whether the caller may write documents and their pieces.
-fn refuse_unless_writable(
-    context: &Context<'_>,
-    sensitivity: Option<Sensitivity>,
-) -> Result<(), ToolError> {
-    for kind in ["document", "chunk"] {
-        let (verdict, rule) = context.judge_class(
-            kind,
-            sensitivity.unwrap_or_default(),
-            &[],
-            crate::govern::Action::Write,
-        );
-        if verdict != Verdict::Allow {
-            return Err(ToolError::argument(
-                "text",
-                format!("policy rule {rule} does not allow it"),
-            ));
-        }
-    }
-    Ok(())
 }

@@ -6,12 +6,15 @@ use engine::{ItemId, Status};
 use serde_json::{Map, Value, json};
 
 use super::beneath::{ITEMS_MAX, each_document, going, lies_in, meant};
+use crate::recall::Room;
 use crate::tools::args::{List, Text, args};
-use crate::tools::results::{Kind, always};
-use crate::tools::writing::{Key, Tell, Writing};
+use crate::tools::results::{Kind, always, sometimes};
+use crate::tools::writing::{Key, Tell, Writing, refuse_secret};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 const NAME: &str = "tombstone_paths_tool";
+/// Bytes of the rows that tell of the paths, as JSON.
+const PATHS_BYTES_MAX: usize = 24 << 10;
 
 args! {
     /// What `tombstone_paths_tool` takes.
@@ -31,6 +34,7 @@ pub(super) const ROW: Tool = Tool {
     shape: Paths::shape,
     results: &[
         always("paths", Kind::List).says("Each {path, documents, items}: how many it took."),
+        sometimes("paths_left_out", Kind::Integer).says("Those whose rows had no room."),
         always("documents", Kind::Integer).says("In all, each counted once."),
         always("items", Kind::Integer).says("The same, with their pieces."),
         always("truncated", Kind::Flag).says("Whether a bound cut it; call again for the rest."),
@@ -58,10 +62,10 @@ fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
+    refuse_secret("reason", &wanted.reason.0)?;
     let mut taking = Vec::new();
     for Text(path) in wanted.paths.0 {
-        refuse_odd(&path)?;
-        let meant = meant(context, &path);
+        let meant = meant(context, "paths", &path)?;
         taking.push(Taking { path, meant, documents: 0, items: 0 });
     }
     let (mut all, mut documents, mut truncated) = (BTreeSet::<ItemId>::new(), 0, false);
@@ -90,26 +94,23 @@ fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
             Ok(())
         },
     )?;
-    let paths: Vec<Value> = taking
+    let mut room = Room::of(PATHS_BYTES_MAX);
+    let mut paths: Vec<Value> = taking
         .iter()
         .map(|it| json!({"path": it.path, "documents": it.documents, "items": it.items}))
         .collect();
-    let kept = json!({
+    paths.retain(|path| room.takes(path));
+    let mut kept = json!({
         "paths": paths, "documents": documents, "items": all.len(), "truncated": truncated, "dry_run": wanted.dry_run,
     });
+    if room.left_out() > 0 {
+        kept["paths_left_out"] = room.left_out().into();
+    }
     if wanted.dry_run || all.is_empty() && wanted.idempotency_key.is_none() {
         return Ok(told(&kept));
     }
     all.iter().for_each(|id| writing.bury(id.0, &wanted.reason.0, false));
     writing.commit(&kept, tell)?.or_overtaken("paths")
-}
-
-fn refuse_odd(path: &str) -> Result<(), ToolError> {
-    if path.split('/').any(|part| part == "..") {
-        let why = format!("{path}: `..` is not followed; name the path without it");
-        return Err(ToolError::argument("paths", why));
-    }
-    Ok(())
 }
 
 fn told(kept: &Value) -> Answer {

@@ -47,7 +47,7 @@ fn chain_of(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;
     super::find_ever(context, &snapshot, id)?;
-    let chain = Versions::of(context, &snapshot, id)?;
+    let chain = Versions::of(context, &snapshot, id, PAGE_BYTES_MAX)?;
     let text = chain.in_words();
     let structured = json!({"chain": chain.rows, "truncated": chain.truncated});
     let mut answer = Answer::plain(structured, text);
@@ -66,7 +66,7 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    /// Those of an item's chain.
+    /// Those of an item's chain: the newest that have room in so many bytes.
     ///
     /// # Errors
     /// Damage, or the call is over.
@@ -74,9 +74,10 @@ impl Versions {
         context: &Context<'_>,
         snapshot: &Snapshot,
         id: ItemId,
+        bytes_max: usize,
     ) -> Result<Self, ToolError> {
         let chain = snapshot.chain(id)?;
-        let mut room = Room::of(PAGE_BYTES_MAX);
+        let mut room = Room::of(bytes_max);
         let mut versions =
             Self { rows: Vec::new(), truncated: chain.truncated, touched: Vec::new() };
         for member in chain.members.iter().rev() {

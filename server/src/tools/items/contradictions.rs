@@ -9,6 +9,7 @@ use engine::ledger::Touched;
 use engine::{Filter, ItemView, Place, SearchError, Snapshot};
 use serde_json::{Map, Value, json};
 
+use super::beside::{nearest, says_something};
 use super::pages::{Turn, comes_behind, next_items};
 use crate::encoders::View;
 use crate::judge::{Difference, Prose, difference};
@@ -17,7 +18,6 @@ use crate::recall::show;
 use crate::tools::args::{Text, args};
 use crate::tools::paging::{Cursor, Paging, ROWS_MAX};
 use crate::tools::reading::seen_at;
-use crate::tools::records::OWN_KINDS;
 use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
@@ -35,13 +35,9 @@ const TOPIC_SHARE_MIN: f32 = 0.5;
 const TOPIC_ITEMS_MAX: usize = 200;
 /// The same by meaning, where no item has its words.
 const TOPIC_NEAREST_MAX: usize = 20;
-/// Characters of a text by whose words others are looked for.
-const QUERY_CHARS_MAX: usize = 600;
 /// Characters of a title and of a text that are shown.
 const TITLE_CHARS_MAX: usize = 120;
 const SHOWN_CHARS_MAX: usize = 300;
-/// Pieces of documents are the one of its own kinds that says something by itself.
-const CHUNK: &str = "chunk";
 
 args! {
     /// What `contradiction_scan_tool` takes.
@@ -161,7 +157,7 @@ impl Pairs {
         }
         let prose = Prose::of(item.title, item.text);
         let mut told = 0;
-        for (near, cosine) in nearest(context, snapshot, place, &item, all)? {
+        for (near, cosine) in nearest(context, snapshot, (place, &item), NEAREST_MAX, all)? {
             snapshot.check()?;
             let other = snapshot.item(near)?;
             let is_met_later =
@@ -205,11 +201,6 @@ fn shown(item: &ItemView<'_>) -> Value {
     })
 }
 
-/// Records of the service say how things stand with it, and not what is so.
-fn says_something(item: &ItemView<'_>) -> bool {
-    item.kind == CHUNK || !OWN_KINDS.contains(&item.kind)
-}
-
 /// Whether both can be meant at one time, and neither replaces the other.
 fn may_conflict(one: &ItemView<'_>, other: &ItemView<'_>) -> bool {
     let ends_before = |one: &ItemView<'_>, other: &ItemView<'_>| {
@@ -220,29 +211,4 @@ fn may_conflict(one: &ItemView<'_>, other: &ItemView<'_>) -> bool {
         && !ends_before(other, one)
         && !replaces(one, other)
         && !replaces(other, one)
-}
-
-/// The items nearest to one, by meaning and by words, with the cosine where it is known; itself not among them.
-fn nearest(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    place: Place,
-    item: &ItemView<'_>,
-    all: &Filter,
-) -> Result<Vec<(Place, Option<f32>)>, ToolError> {
-    let mut found: Vec<(Place, Option<f32>)> = Vec::new();
-    if let Some(embedding) = snapshot.embedding(place)? {
-        let query: Vec<f32> = embedding.iter().map(|number| number.to_f32()).collect();
-        let kernels = &context.parts.encoding.kernels;
-        let hits = snapshot.nearest(kernels, &query, NEAREST_MAX + 1, all)?;
-        found.extend(hits.into_iter().map(|hit| (hit.place, Some(hit.score))));
-    }
-    let words: String = item.text.chars().take(QUERY_CHARS_MAX).collect();
-    for hit in snapshot.search_words(&words, NEAREST_MAX + 1, all)? {
-        if !found.iter().any(|(known, _)| *known == hit.place) {
-            found.push((hit.place, None));
-        }
-    }
-    found.retain(|(other, _)| *other != place);
-    Ok(found)
 }

@@ -17,7 +17,7 @@ use crate::tools::args::{Id, Text, args, choices};
 use crate::tools::reading::find;
 use crate::tools::records::{OWN_KINDS, Record, versions};
 use crate::tools::results::{Kind, always, sometimes, without_nulls};
-use crate::tools::writing::{Key, Tell, Writing, kept_id, may_change};
+use crate::tools::writing::{Key, Tell, Writing, kept_id, may_change, refuse_secret};
 use crate::tools::{ANSWER_KIND, Answer, Change, Context, Scope, Tool, ToolError, touched};
 
 const FORGET: &str = "forget_item_tool";
@@ -57,7 +57,10 @@ pub(super) const ROW: Tool = Tool {
             .says("When it was seen that no file of the store holds it any more."),
         always("forgotten", Kind::Integer).says("Items that went, with its chunks or versions."),
         sometimes("backups_waiting", Kind::Integer)
-            .says("Backups of this machine that hold it still; the server erases it there by itself."),
+            .says(
+                "Backups of this machine that hold it still; the server erases it there by itself. Of the operator's own \
+                 workspace alone: from a backup of another it goes with the next one into the same folder.",
+            ),
     ],
     scope: Some(Scope::MemoryWrite),
     change: Change::Removes,
@@ -73,6 +76,7 @@ fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
+    refuse_secret("reason", &wanted.reason.0)?;
     let Id(id) = wanted.item_id;
     let erase = wanted.mode == Mode::Erase;
     let going = Going::of(context, writing.snapshot(), (id, erase))?;

@@ -15,7 +15,7 @@ use crate::tools::{
 };
 
 /// Bytes of a text that are shown: what is longer is a document's.
-const SHOWN_TEXT_BYTES_MAX: usize = 40 << 10;
+pub(super) const SHOWN_TEXT_BYTES_MAX: usize = 40 << 10;
 /// Bytes of attributes that are shown.
 const SHOWN_ATTRIBUTES_BYTES_MAX: usize = 12 << 10;
 /// Characters of a text in the block for people.

@@ -1,7 +1,9 @@
 //! items: what is remembered, one by one.
 
+mod beside;
 mod chain;
 mod contradictions;
+mod duplicates;
 mod forget;
 mod get;
 mod pages;
@@ -27,6 +29,7 @@ pub(super) static FAMILY: Family = Family {
         forget::ROW,
         sources::LIST_ROW,
         sources::ONE_ROW,
+        duplicates::ROW,
         contradictions::ROW,
     ],
 };

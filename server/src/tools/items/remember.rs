@@ -4,12 +4,13 @@ use engine::{Filter, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft};
 use half::f16;
 use serde_json::{Map, Value, json};
 
+use super::get::SHOWN_TEXT_BYTES_MAX;
 use crate::embed::embedded_text;
 use crate::govern::{Action, Verdict};
 use crate::names;
 use crate::recall::show;
 use crate::tools::args::{Id, List, SourceGiven, Text, Time, args};
-use crate::tools::reading::{find, written};
+use crate::tools::reading::{cut_text, find, written};
 use crate::tools::records::OWN_KINDS;
 use crate::tools::results::{Kind, always};
 use crate::tools::writing::{
@@ -30,8 +31,8 @@ args! {
         kind: Text<1, 64> = Text("note".to_owned()) => "Such as decision, preference, fact.",
         title: Option<Text<1, 300>> => "One line.",
         tags: Option<List<Text<1, 64>, 0, 32>> => "Labels.",
-        sensitivity: Option<Sensitivity> => "Internal by default.",
-        gates: Option<List<Text<1, 64>, 0, 16>> => "Policy gates, such as operator_only.",
+        sensitivity: Option<Sensitivity> => "Internal by default, or that of what it supersedes.",
+        gates: Option<List<Text<1, 64>, 0, 16>> => "Policy gates, such as operator_only; by default those of what it supersedes.",
         valid_from: Option<Time> => "True from then on.",
         valid_to: Option<Time> => "True until then.",
         supersedes: Option<Id> => "Id of the item that this one replaces.",
@@ -49,7 +50,7 @@ pub(super) const ROW: Tool = Tool {
             ingest_paths_tool.",
     shape: Remember::shape,
     results: &[
-        always("item", Kind::Object).says("As recall shows it."),
+        always("item", Kind::Object).says("As recall shows it; truncated, where its text is cut."),
         always("possible_duplicates", Kind::List)
             .says("Current items that say nearly the same: {id, title, score}."),
         SECRETS_FOUND,
@@ -70,15 +71,16 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
-    if let Some(Id(old)) = wanted.supersedes {
-        may_supersede(context, writing.snapshot(), old)?;
-    }
+    let before = match wanted.supersedes {
+        Some(Id(old)) => Some(may_supersede(context, writing.snapshot(), old)?),
+        None => None,
+    };
     let title = wanted.title.as_ref().map_or_else(|| first_line(&wanted.text.0), |t| t.0.clone());
     let embedding = writing.view().embedder.embed(&embedded_text(&title, &wanted.text.0));
     let duplicates = possible_duplicates(context, writing.snapshot(), &wanted, &embedding)?;
     let source = wanted.source.as_ref().map(|given| writing.add_source(source_of(given)));
     let kind = wanted.kind.0.clone();
-    let item = draft(wanted, title, &embedding);
+    let item = draft(wanted, title, &embedding, before);
     let id = writing.add(ItemDraft { source, ..item })?;
     let kept = json!({"id": names::item(&kind, id), "possible_duplicates": duplicates});
     writing.commit(&kept, tell)?.or_overtaken("idempotency_key")
@@ -89,7 +91,8 @@ fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<An
     let id = kept_id(&kept["id"])?;
     let (place, found) = written(snapshot, "idempotency_key", id)?;
     let verdict = context.judge(&found, Action::Read).0;
-    let item = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
+    let mut item = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
+    cut_text(&mut item, SHOWN_TEXT_BYTES_MAX);
     let title = item["title"].as_str().unwrap_or_default();
     let mut text = format!("Remembered as {}: {title}", kept["id"].as_str().unwrap_or_default());
     for duplicate in kept["possible_duplicates"].as_array().into_iter().flatten() {
@@ -115,8 +118,15 @@ fn refuse_internal_kind(kind: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Whether an item may be replaced by one of the caller's own.
-fn may_supersede(context: &Context<'_>, snapshot: &Snapshot, old: ItemId) -> Result<(), ToolError> {
+/// How closed an item is: what replaces it is no less so unless that is asked for.
+type Closed = (Sensitivity, Vec<String>);
+
+/// Whether an item may be replaced by one of the caller's own, and how closed it is.
+fn may_supersede(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    old: ItemId,
+) -> Result<Closed, ToolError> {
     let (_, old) = find(context, snapshot, "supersedes", old)?;
     if OWN_KINDS.contains(&old.kind) {
         let why = format!(
@@ -125,20 +135,23 @@ fn may_supersede(context: &Context<'_>, snapshot: &Snapshot, old: ItemId) -> Res
         );
         return Err(ToolError::argument("supersedes", why));
     }
-    may_change(context, "supersedes", &old)
+    may_change(context, "supersedes", &old)?;
+    Ok((old.sensitivity, old.gates.iter().map(|&gate| gate.to_owned()).collect()))
 }
 
-fn draft(wanted: Remember, title: String, embedding: &[f32]) -> ItemDraft {
+fn draft(wanted: Remember, title: String, embedding: &[f32], before: Option<Closed>) -> ItemDraft {
+    let (sensitivity, gates) = before.unwrap_or_default();
+    let given = |gates: List<Text<1, 64>, 0, 16>| gates.0.into_iter().map(|gate| gate.0).collect();
     ItemDraft {
         kind: wanted.kind.0,
         title,
         text: wanted.text.0,
         tags: wanted.tags.into_iter().flat_map(|tags| tags.0).map(|tag| tag.0).collect(),
-        gates: wanted.gates.into_iter().flat_map(|gates| gates.0).map(|gate| gate.0).collect(),
+        gates: wanted.gates.map_or(gates, given),
         supersedes: wanted.supersedes.into_iter().map(|old| old.0).collect(),
         valid_from: wanted.valid_from.map(|at| at.0),
         valid_to: wanted.valid_to.map(|at| at.0),
-        sensitivity: wanted.sensitivity.unwrap_or_default(),
+        sensitivity: wanted.sensitivity.unwrap_or(sensitivity),
         searchable: true,
         embedding: embedding.iter().copied().map(f16::from_f32).collect(),
         ..ItemDraft::default()

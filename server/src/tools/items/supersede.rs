@@ -4,11 +4,12 @@ use engine::{ItemDraft, ItemId, ItemView, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
 use super::chain::{CHAIN, CHANGE_REASON, Versions};
+use super::get::SHOWN_TEXT_BYTES_MAX;
 use crate::govern::Action;
 use crate::names;
 use crate::recall::show::{self, OWN_REFS};
 use crate::tools::args::{Id, Text, args};
-use crate::tools::reading::{find, written};
+use crate::tools::reading::{cut_text, find, written};
 use crate::tools::records::OWN_KINDS;
 use crate::tools::results::{Kind, TRUNCATED, always};
 use crate::tools::writing::{
@@ -17,6 +18,8 @@ use crate::tools::writing::{
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 const SUPERSEDE: &str = "supersede_item_tool";
+/// Bytes of the versions that are told beside the new one, as JSON.
+const CHAIN_BYTES_MAX: usize = 16 << 10;
 /// Begins the ref of a version of an item that has none of its own (REC-08).
 const AFTER: &str = "after:";
 
@@ -39,7 +42,8 @@ pub(super) const ROW: Tool = Tool {
             the old version stays in the chain.",
     shape: Supersede::shape,
     results: &[
-        always("item", Kind::Object).says("The new version, as recall gives it."),
+        always("item", Kind::Object)
+            .says("The new version, as recall gives it; truncated, where its text is cut."),
         always("chain", Kind::List).says(CHAIN),
         TRUNCATED,
         SECRETS_FOUND,
@@ -138,8 +142,9 @@ fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<An
     let id = kept_id(&kept["id"])?;
     let (place, item) = written(snapshot, "idempotency_key", id)?;
     let verdict = context.judge(&item, Action::Read).0;
-    let shown = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
-    let chain = Versions::of(context, snapshot, id)?;
+    let mut shown = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
+    cut_text(&mut shown, SHOWN_TEXT_BYTES_MAX);
+    let chain = Versions::of(context, snapshot, id, CHAIN_BYTES_MAX)?;
     let title = show::title(&item, verdict);
     let text = format!("{} says it now: {title}\n{}", names::of_item(&item), chain.in_words());
     let structured = json!({"item": shown, "chain": chain.rows, "truncated": chain.truncated});

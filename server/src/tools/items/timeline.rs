@@ -28,6 +28,9 @@ const TOLD_VERSIONS_MAX: usize = 200;
 const EDGES_MAX: usize = 100;
 /// Times that items were verified: the last.
 const VERIFIED_MAX: usize = 1_000;
+/// Windows of the ledger in which these are looked for, from the newest entry on: an item that nobody verified would
+/// have all of it read.
+const LEDGER_WINDOWS_MAX: usize = 2;
 /// Tools that look whether what an item says still holds.
 const VERIFIERS: [&str; 2] = ["brain_verify_claims_tool", "recall_staleness_check_tool"];
 
@@ -108,8 +111,10 @@ fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
     let mut answer = paging.page(rows)?.into_answer("events", "Nothing happened.");
     if is_cut {
         answer.structured["truncated"] = true.into();
-        answer.structured["bounds"] =
-            json!({"items": FOUND_MAX, "versions": TOLD_VERSIONS_MAX, "edges": EDGES_MAX});
+        answer.structured["bounds"] = json!({
+            "items": FOUND_MAX, "versions": TOLD_VERSIONS_MAX, "edges": EDGES_MAX, "verified": VERIFIED_MAX,
+            "ledger_entries": entries::WINDOW_ENTRIES_MAX * LEDGER_WINDOWS_MAX as u64,
+        });
     }
     Ok(answer)
 }
@@ -229,7 +234,8 @@ impl Told<'_> {
             of.insert(id.0.to_le_bytes(), (*place, id));
         }
         let is_auditor = entries::is_auditor(context);
-        let found = entries::newest(context, u64::MAX, VERIFIED_MAX + 1, |entry| {
+        let newest = (u64::MAX, LEDGER_WINDOWS_MAX);
+        let found = entries::newest(context, newest, VERIFIED_MAX + 1, |entry| {
             let is_wanted = VERIFIERS.contains(&&*entry.tool)
                 && (is_auditor || entries::is_own(context, entry));
             let items = entry.touched.iter().filter(|one| of.contains_key(&one.item));

@@ -65,6 +65,13 @@ pub(super) fn understand(question: &str, kinds: &[String]) -> Understood {
     found
 }
 
+/// The topics of a question that is about the service, and about nothing else.
+pub(in crate::tools) fn topics_of(question: &str, kinds: &[String]) -> Option<Vec<&'static str>> {
+    let understood = understand(question, kinds);
+    let is_all = understood.others.is_empty() && !understood.topics.is_empty();
+    is_all.then(|| understood.topics.iter().map(|meant| meant.name).collect())
+}
+
 fn of_part(text: &str, words: &[Word], kinds: &[String]) -> Result<Vec<Meant>, Other> {
     let other = |why: String, tool| Err(Other { part: text.to_owned(), why, tool });
     if let Some(tool) = order(words) {

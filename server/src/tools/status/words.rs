@@ -112,7 +112,7 @@ fn plain(piece: &str) -> String {
 }
 
 /// A word without the endings that make it plural.
-pub(super) fn stem(word: &str) -> String {
+pub(in crate::tools) fn stem(word: &str) -> String {
     let is_plural = word.len() > 3 && word.ends_with('s');
     if !is_plural || ["ss", "us", "is"].iter().any(|end| word.ends_with(end)) {
         return word.to_owned();
@@ -140,6 +140,11 @@ fn read(written: String, kinds: &[String]) -> Word {
     }
 }
 
+/// Whether a word is one of every day, or one of a cue.
+pub(in crate::tools) fn is_of_service(word: &str) -> bool {
+    is_everyday(word) || cues().contains(word)
+}
+
 /// All words of all cues.
 fn cues() -> &'static BTreeSet<&'static str> {
     static CUES: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
@@ -150,7 +155,7 @@ fn cues() -> &'static BTreeSet<&'static str> {
 }
 
 /// Whether a word, or the verb that it is a form of, is one of every day.
-fn is_everyday(word: &str) -> bool {
+pub(in crate::tools) fn is_everyday(word: &str) -> bool {
     static SET: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
     let set = SET.get_or_init(|| EVERYDAY.split_whitespace().collect());
     let base = ["ing", "ed"].iter().find_map(|end| word.strip_suffix(end));
@@ -173,7 +178,7 @@ pub(super) fn is_of_memory(words: &[Word]) -> bool {
 }
 
 /// Whether a word is another one with a single typing error that leaves its first letter.
-fn is_misspelt(word: &str, meant: &str) -> bool {
+pub(in crate::tools) fn is_misspelt(word: &str, meant: &str) -> bool {
     let (word, meant): (Vec<char>, Vec<char>) = (word.chars().collect(), meant.chars().collect());
     if word.first() != meant.first() || word.len().abs_diff(meant.len()) > 1 {
         return false;

@@ -13,9 +13,9 @@ use crate::names;
 use crate::tools::{Context, Scope, ToolError};
 
 /// Entries of a window: some tenth of a second.
-const WINDOW_ENTRIES_MAX: u64 = 65_536;
-/// Windows that one call looks through.
-const WINDOWS_MAX: usize = 16;
+pub(in crate::tools) const WINDOW_ENTRIES_MAX: u64 = 65_536;
+/// Windows that one call looks through, where the ledger is what it is about.
+pub(in crate::tools) const WINDOWS_MAX: usize = 16;
 /// Entries that are read between two looks at whether the answer is still wanted.
 const ENTRIES_TOGETHER: usize = 1_024;
 
@@ -27,14 +27,14 @@ pub(in crate::tools) struct Found {
     pub(in crate::tools) looked_to: Option<u64>,
 }
 
-/// The newest entries up to `up_to` that are wanted, until they come to `enough` rows. `weigh` says how many rows
-/// an entry comes to: none, where it is not wanted.
+/// The newest entries up to `up_to` that are wanted, until they come to `enough` rows or `windows` were looked
+/// through. `weigh` says how many rows an entry comes to: none, where it is not wanted.
 ///
 /// # Errors
 /// The ledger cannot be read, or the call is over.
 pub(in crate::tools) fn newest(
     context: &Context<'_>,
-    up_to: u64,
+    (up_to, windows): (u64, usize),
     enough: usize,
     weigh: impl Fn(&Entry) -> usize,
 ) -> Result<Found, ToolError> {
@@ -44,7 +44,7 @@ pub(in crate::tools) fn newest(
     let mut end = head.min(up_to);
     let mut found = Found { entries: Vec::new(), looked_to: None };
     let mut rows = 0;
-    for _ in 0..WINDOWS_MAX {
+    for _ in 0..windows {
         let begin = end.saturating_sub(WINDOW_ENTRIES_MAX - 1).max(1);
         let window = window(context, &reader, (begin, end), (enough - rows, &weigh))?;
         rows += window.iter().map(&weigh).sum::<usize>();

@@ -64,7 +64,9 @@ fn events(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
         events.filter(|(place, _)| is_later(entry.seq, *place)).collect()
     };
     let up_to = after.map_or(u64::MAX, |(last, _)| last);
-    let found = entries::newest(context, up_to, ROWS_MAX + 1, |entry| of(entry).len())?;
+    let found = entries::newest(context, (up_to, entries::WINDOWS_MAX), ROWS_MAX + 1, |entry| {
+        of(entry).len()
+    })?;
     let listed = found.entries.iter().flat_map(|entry| {
         of(entry).into_iter().map(move |(place, one)| ((entry.seq, place), shown(entry, one)))
     });

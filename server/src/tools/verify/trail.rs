@@ -57,7 +57,7 @@ fn trail(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
     let up_to = paging.after::<u64>()?.map_or(u64::MAX, |last| last.saturating_sub(1));
     let is = |wanted: Option<&str>, found: &str| wanted.is_none_or(|wanted| wanted == found);
     let decided = wanted.decision.map(Decided::name);
-    let found = entries::newest(context, up_to, ROWS_MAX + 1, |entry| {
+    let found = entries::newest(context, (up_to, entries::WINDOWS_MAX), ROWS_MAX + 1, |entry| {
         let decision: Decision = entry.decision;
         let is_wanted = is(wanted.tool.as_ref().map(|tool| &*tool.0), &entry.tool)
             && is(wanted.principal.as_ref().map(|name| &*name.0), &entry.principal)

@@ -1,6 +1,7 @@
 //! Items one by one: whole, as they were, superseded, and the chain of that.
 
 mod contradictions;
+mod duplicates;
 mod forget;
 mod sources;
 mod timeline;
@@ -44,6 +45,28 @@ fn an_item_is_given_whole() {
     assert_eq!((&answer["item"]["text"], &answer["truncated"]), (&json!(long), &json!(false)));
     let none = json!({"item_id": "itm_0000000000000000000000002k"});
     assert_eq!(desk.refusal("get_item_tool", none), "item_id: there is no such item");
+}
+
+#[test]
+fn what_replaces_an_item_is_as_closed_as_it_unless_that_is_asked_for() {
+    let desk = Desk::new();
+    let wanted =
+        json!({"text": "The safe is blue.", "sensitivity": "confidential", "gates": [VEILED]});
+    let old = desk.call("brain_remember", wanted)["item"]["id"].clone();
+    let wanted = json!({"text": "The safe is green.", "supersedes": old});
+    let answer = desk.call("brain_remember", wanted);
+    let kept = json!({"sensitivity": "confidential", "gates": [VEILED]});
+    assert_eq!(answer["item"]["policy"], kept, "{answer}");
+    let events = desk.call("sensitivity_events_tool", json!({}));
+    assert_eq!(events["events"], json!([]));
+    let wanted = json!({
+        "text": "The safe is red.", "supersedes": answer["item"]["id"], "sensitivity": "public", "gates": [],
+    });
+    let lowered = desk.call("brain_remember", wanted)["item"].clone();
+    assert_eq!(lowered["policy"], json!({"sensitivity": "public", "gates": []}));
+    let events = desk.call("sensitivity_events_tool", json!({}));
+    assert_eq!(texts(&events, "events", "what"), ["lowered"], "whoever lowers it is on record");
+    assert_eq!(texts(&events, "events", "item_id"), [lowered["id"].as_str().unwrap()]);
 }
 
 #[test]

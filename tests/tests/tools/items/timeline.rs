@@ -128,6 +128,31 @@ fn events_are_of_a_period_and_come_in_pages() {
 }
 
 #[test]
+fn verifications_are_looked_for_in_so_much_of_the_ledger() {
+    let desk = Desk::new();
+    let id = desk.remember("the lamp");
+    verify(&desk, &id, "user:ada");
+    let whats = |answer: &Value| texts(answer, "events", "what").join(" ");
+    let told = desk.call("item_timeline_tool", json!({"item_id": id}));
+    assert_eq!((whats(&told).as_str(), &told["truncated"]), ("created verified", &json!(false)));
+    let trace = Trace {
+        tool: "recall",
+        principal: "ada".to_owned(),
+        arguments: [0; 32],
+        decision: Decision::Allow,
+        rule: "scope".to_owned(),
+        touched: Vec::new(),
+        outcome: Outcome::Done,
+    };
+    for _ in 0..131_072 {
+        desk.parts().local.audit.record(&trace, false).unwrap();
+    }
+    let told = desk.call("item_timeline_tool", json!({"item_id": id}));
+    assert_eq!((whats(&told).as_str(), &told["truncated"]), ("created", &json!(true)));
+    assert_eq!(told["bounds"]["ledger_entries"], 131_072, "{told}");
+}
+
+#[test]
 fn words_lead_to_what_the_caller_may_read_alone() {
     let desk = Desk::new();
     let open = desk.remember("the zephyrine lamp");

@@ -10,8 +10,8 @@ use engine::{ItemId, ItemView, Micros, Place, Snapshot, SourceId, SourceView, St
 use serde_json::{Value, json};
 
 use crate::govern::{Action, Verdict};
-use crate::ingest::roots::Refused;
-use crate::ingest::uri;
+use crate::ingest::roots::{FILE_BYTES_MAX, Refused};
+use crate::ingest::{beside_now, uri};
 use crate::names;
 use crate::recall::show::{self, REDACTED};
 use crate::recall::{Witness, map_evidence};
@@ -65,9 +65,12 @@ impl Standing {
 #[derive(Clone)]
 enum File {
     Same,
+    /// `None` of one that is longer by now than any that is read.
     Changed {
-        sha256: [u8; 32],
+        sha256: Option<[u8; 32]>,
     },
+    /// The words beside a picture are others.
+    Worded,
     Missing,
     /// It cannot be looked at.
     Unseen(String),
@@ -177,6 +180,10 @@ impl<'a> Judge<'a> {
                 let why = format!("it stands, and its file cannot be looked at: {why}");
                 Standing::unknown(&why).with(json!({"path": path}))
             }
+            File::Worded => {
+                let why = "the words beside its picture changed";
+                Standing::of("source_changed", why).with(json!({"path": path}))
+            }
             File::Changed { sha256 } => self.changed((path, sha256), item, verdict)?,
         })
     }
@@ -231,18 +238,33 @@ impl<'a> Judge<'a> {
         if source.content_sha256 == [0; 32] {
             return Ok(File::Unhashed);
         }
+        if file.bytes() > FILE_BYTES_MAX {
+            return Ok(File::Changed { sha256: None });
+        }
         match file.sha256(&|| self.context.is_over()) {
-            Ok(Some(sha256)) if sha256 == source.content_sha256 => Ok(File::Same),
-            Ok(Some(sha256)) => Ok(File::Changed { sha256 }),
+            Ok(Some(sha256)) if sha256 == source.content_sha256 => self.beside(source.id, path),
+            Ok(Some(sha256)) => Ok(File::Changed { sha256: Some(sha256) }),
             Ok(None) => Err(ToolError::Cancelled),
             Err(error) => Ok(File::Unseen(error.to_string())),
         }
     }
 
+    /// The file is as it was: whether the words beside it are, too, where it is a picture.
+    fn beside(&self, source: SourceId, path: &str) -> Result<File, ToolError> {
+        for place in self.snapshot.items_of_source(source)? {
+            let item = self.snapshot.item(place)?;
+            if item.kind == "document" && !beside_now(&self.context.workspace.roots(), path, &item)
+            {
+                return Ok(File::Worded);
+            }
+        }
+        Ok(File::Same)
+    }
+
     /// The file is another one: whether the item's text is in it still, and where.
     fn changed(
         &self,
-        (path, sha256): (String, [u8; 32]),
+        (path, sha256): (String, Option<[u8; 32]>),
         item: &ItemView<'_>,
         verdict: Verdict,
     ) -> Result<Standing, ToolError> {
@@ -251,7 +273,7 @@ impl<'a> Judge<'a> {
                 Standing::of("source_changed", "its file changed").with(json!({"path": path}))
             );
         }
-        let mut now = json!({"path": path, "file_sha256": hex(&sha256)});
+        let mut now = json!({"path": path, "file_sha256": sha256.map(|sha256| hex(&sha256))});
         let found = map_evidence(self.snapshot, &self.context.workspace.roots(), item)?;
         let moved = found.filter(|found| found.witness == Witness::Moved);
         let why = match moved {
