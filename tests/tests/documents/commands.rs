@@ -89,7 +89,8 @@ fn take(word: &mut String) -> Option<String> {
 fn call(words: &[String]) -> Option<Vec<String>> {
     let is_program = |word: &String| word == "recalld" || word.ends_with("/release/recalld");
     let by_cargo = words.iter().position(|word| word == "--").filter(|_| {
-        words.first().is_some_and(|word| word == "cargo") && words.iter().any(|word| word == "run")
+        words.first().is_some_and(|word| word == "cargo")
+            && words.iter().any(|word| word == "run")
             && !words.iter().any(|word| word == "-p")
     });
     let manager = words.first().is_some_and(|word| {
@@ -208,7 +209,10 @@ fn scripts_that_are_named_are_there() {
 fn calls_are_found_wherever_they_stand() {
     let words = |code: &str| calls(code).iter().map(|call| call.join(" ")).collect::<Vec<_>>();
     assert_eq!(words("recalld recall \"what for?\" --json | head"), ["recall what_for? --json"]);
-    assert_eq!(words("id=$(recalld remember 'a b' --kind x)  # recalld y"), ["remember a_b --kind x"]);
+    assert_eq!(
+        words("id=$(recalld remember 'a b' --kind x)  # recalld y"),
+        ["remember a_b --kind x"]
+    );
     let nested = "eval \"$(target/release/recalld credentials show)\"\nrecalld stats";
     assert_eq!(words(nested), ["credentials show", "stats"]);
     assert_eq!(words("cargo run --release -- serve \\\n  --ingest x"), ["serve --ingest x"]);
