@@ -13,6 +13,7 @@ pub mod cli;
 mod company;
 pub mod config;
 pub mod control;
+mod counted;
 mod data_dir;
 pub mod embed;
 pub mod encoders;

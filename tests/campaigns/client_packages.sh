@@ -13,16 +13,21 @@ installed() {
     cp "$list" "$folder/installed"
 }
 
-# install_clients: `$here` is where, `$node` the folder of node's packages.
-install_clients() {
+# install_scripted_clients: those that nothing has to be built for. `$here` is where, `$node` the folder of node's packages.
+install_scripted_clients() {
     here="$(target_folder)/clients"
     mkdir -p "$here"
     need npm npm
     installed "$here/python" tests/clients/requirements.txt \
         python3 -m pip install -q --disable-pip-version-check --target . -r requirements.txt
     installed "$here/node" tests/clients/package.json npm install --no-audit --no-fund --ignore-scripts
-    cargo build -q --locked --manifest-path tests/clients/rmcp/Cargo.toml --target-dir "$here/rmcp"
     # A module finds its packages beside itself.
-    cp tests/clients/client.mjs tests/clients/logins/login.mjs "$here/node/"
+    cp tests/clients/client.mjs tests/clients/logins/login.mjs tests/clients/week/afterword.mjs "$here/node/"
     node="$here/node/node_modules"
+}
+
+# install_clients: the same, and the one that is written in Rust.
+install_clients() {
+    install_scripted_clients
+    cargo build -q --locked --manifest-path tests/clients/rmcp/Cargo.toml --target-dir "$here/rmcp"
 }

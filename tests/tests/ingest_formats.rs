@@ -54,12 +54,8 @@ fn mixed(folder: &Path) {
 fn reasons(report: &Value, list: &str) -> Vec<(String, String)> {
     let text = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
     let name = |row: &Value| text(row, "path").rsplit('/').next().unwrap().to_owned();
-    let mut rows: Vec<_> = report[list]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| (name(row), text(row, "reason")))
-        .collect();
+    let mut rows: Vec<_> =
+        report[list].as_array().unwrap().iter().map(|row| (name(row), text(row, "why"))).collect();
     rows.sort();
     rows
 }

@@ -84,7 +84,7 @@ fn add<T>(list: &mut Vec<T>, room: &mut usize, row: T, shown: &Value) {
 }
 
 fn told(path: &str, why: &str) -> Value {
-    json!({"path": path, "reason": why})
+    json!({"path": path, "why": why})
 }
 
 fn told_secret(path: &str, line: u32, kind: Kind) -> Value {

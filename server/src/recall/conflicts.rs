@@ -131,12 +131,15 @@ struct Statement {
 }
 
 impl<'a> Claims<'a> {
-    /// Of a text. What a short one speaks of may stand in its title alone.
+    /// Of a text. What a short one speaks of may stand in its title alone; a title that was taken from the text says
+    /// nothing more.
     pub(super) fn of(text: &'a Wording, title: impl FnOnce() -> &'a Wording) -> Self {
         let mut claims = Self::default();
         if text.statements().take(2).count() == 1 {
-            let title = title().statements().flatten();
-            claims.add(title.chain(text.statements().flatten()));
+            let title = title();
+            let is_taken = begins_with(text.statements().flatten(), title.statements().flatten());
+            let more = title.statements().flatten().filter(|_| !is_taken);
+            claims.add(more.chain(text.statements().flatten()));
         } else {
             text.statements().for_each(|statement| claims.add(statement));
         }
@@ -159,6 +162,24 @@ impl<'a> Claims<'a> {
             })
         })
     }
+}
+
+/// Whether words begin with those of a title, whose last one may be cut.
+fn begins_with<'a>(
+    mut words: impl Iterator<Item = Word<'a>>,
+    title: impl Iterator<Item = Word<'a>>,
+) -> bool {
+    let mut title = title.peekable();
+    while let Some(titled) = title.next() {
+        let is_last = title.peek().is_none();
+        let is_same = |word: Word<'_>| {
+            word.spelled == titled.spelled || is_last && word.spelled.starts_with(titled.spelled)
+        };
+        if !words.next().is_some_and(is_same) {
+            return false;
+        }
+    }
+    true
 }
 
 /// The first conflict of two texts that say all by themselves.
@@ -280,6 +301,20 @@ mod tests {
         let back = between(other, one).map(|it| (it.kind, it.other, it.one));
         assert_eq!(there, back, "{one} / {other}");
         there
+    }
+
+    #[test]
+    fn a_title_that_was_taken_from_the_text_hides_no_conflict() {
+        let texts = [
+            "The staff stands 1.20 m above the datum.",
+            "The staff stands 1.35 m above the datum.",
+        ];
+        let all = against((texts[0], texts[0]), (texts[1], texts[1]));
+        assert_eq!(all.map(|it| (it.kind, it.one)), Some((Kind::Number, "1.20".to_owned())));
+        let cut = against((&texts[0][..33], texts[0]), (&texts[1][..33], texts[1]));
+        assert_eq!(cut.map(|it| it.kind), Some(Kind::Number));
+        // Titles of their own say what short texts are about.
+        assert_eq!(against(("Lamp", texts[0]), ("Horn", texts[1])), None);
     }
 
     #[test]

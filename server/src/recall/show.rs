@@ -84,6 +84,11 @@ pub fn title<'a>(item: &ItemView<'a>, verdict: Verdict) -> &'a str {
     if verdict == Verdict::Allow { item.title } else { REDACTED }
 }
 
+/// A title, unless the text begins with it and so says it again.
+pub fn title_beyond<'a>(title: &'a str, text: &str) -> &'a str {
+    if text.trim_start().starts_with(title) { "" } else { title }
+}
+
 /// The SHA-256 of an item's text as it is shown. That of a hidden text would tell whoever guesses it
 /// that the guess is right.
 pub fn content_sha256(item: &ItemView<'_>, verdict: Verdict) -> [u8; 32] {

@@ -6,6 +6,9 @@
 
 use serde_json::Value;
 
+use crate::counted::counted;
+use crate::recall::show;
+
 /// Characters of an item's text.
 const BODY_CHARS_MAX: usize = 300;
 /// Characters of a title, a path or a kind.
@@ -22,8 +25,7 @@ pub(super) fn readable(
     if items.is_empty() {
         return "Nothing on record matches this question.".to_owned();
     }
-    let count =
-        if items.len() == 1 { "1 item".to_owned() } else { format!("{} items", items.len()) };
+    let count = counted(items.len(), "item");
     let mut text = match abstained {
         true => "Nothing on record answers this question. What comes nearest:\n".to_owned(),
         false => String::new(),
@@ -48,7 +50,8 @@ pub(super) fn readable(
             let path = one_line(path, NAME_CHARS_MAX);
             text.push_str(&format!("   at lines {first} to {last} of\n   | {path}\n"));
         }
-        for line in [one_line(words("title"), NAME_CHARS_MAX), one_line(body, BODY_CHARS_MAX)] {
+        let title = show::title_beyond(words("title"), body);
+        for line in [one_line(title, NAME_CHARS_MAX), one_line(body, BODY_CHARS_MAX)] {
             if !line.is_empty() {
                 text.push_str(&format!("   | {line}\n"));
             }
@@ -114,6 +117,7 @@ mod tests {
         let mut listed = item(hostile, hostile);
         listed["kind"] = hostile.into();
         listed["map_evidence"] = json!({"path": hostile, "line_start": 1, "line_end": 2});
+        listed["title"] = format!("{hostile}!").into();
         let text = readable(&[listed], &[], 0, false);
         let lines: Vec<&str> =
             text.split(|c: char| c == '\n' || c == '\r' || moves_text(c)).collect();

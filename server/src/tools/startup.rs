@@ -220,8 +220,8 @@ fn row(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Value
 
 /// A title that the text does not begin with.
 fn own_title<'a>(item: &ItemView<'a>) -> Option<&'a str> {
-    let title = show::title(item, Verdict::Allow);
-    (!title.is_empty() && !item.text.trim_start().starts_with(title)).then_some(title)
+    let title = show::title_beyond(show::title(item, Verdict::Allow), item.text);
+    (!title.is_empty()).then_some(title)
 }
 
 fn in_words(sections: &[Section]) -> String {

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use super::args::args;
 use super::results::{Kind, always, sometimes};
 use super::{Answer, Change, Context, Family, IN_THE_LOG, Scope, Tool, ToolError};
+use crate::counted::counted;
 use crate::limits::NAMES_COUNTED_MAX;
 
 args! {
@@ -36,7 +37,7 @@ const STATS: Tool = Tool {
         about: "Count what is remembered, and say how fast recall is. Not for recall.",
         shape: Asked::shape,
         results: &[
-            always("memory_items", Kind::Integer).says("Items, whatever their state."),
+            always("memory_items", Kind::Integer).says("Items, superseded ones too; none that are hidden or erased."),
             always("edges", Kind::Integer).says("Edges."),
             always("sources", Kind::Integer).says("Sources."),
             always("sensitivity_events", Kind::Integer).says(
@@ -71,13 +72,13 @@ fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
     Asked::parse(raw)?;
     let structured = collect(context)?;
     let text = format!(
-        "{} items ({} superseded, {} tombstoned), {} edges, {} sources, {} sensitivity events",
-        structured["memory_items"],
+        "{}, {} of them superseded, and {} tombstoned; {}, {}, {}",
+        counted(&structured["memory_items"], "item"),
         structured["superseded"],
         structured["tombstoned"],
-        structured["edges"],
-        structured["sources"],
-        structured["sensitivity_events"],
+        counted(&structured["edges"], "edge"),
+        counted(&structured["sources"], "source"),
+        counted(&structured["sensitivity_events"], "sensitivity event"),
     );
     Ok(Answer::plain(structured, text))
 }

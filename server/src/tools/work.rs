@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{Id, List, Text, args, choices};
 use super::paging::{Cursor, Paging, Row};
+use super::recall_text::one_line;
 use super::records::{self, Record, TASK_ATTEMPT, draft, newest};
 use super::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls};
 use super::writing::{Key, Tell, Writing, kept_id, may_change};
@@ -13,6 +14,9 @@ use super::{Answer, Change, Context, Family, Scope, Tool, ToolError, touched};
 use crate::govern::Verdict;
 use crate::names;
 use crate::recall::{Room, show};
+
+/// Characters of an approach and of a note in a line for people.
+const LINE_CHARS_MAX: usize = 200;
 
 /// What is told of an attempt.
 const ATTEMPT: &str = "attempt_id, item_id of its newest version, task, approach, status, parent_id, note, \
@@ -343,7 +347,12 @@ fn shown(
     }));
     let task = shown["task"].as_str().unwrap_or_default();
     let status = shown["status"].as_str().unwrap_or_default();
-    let line = format!("{} is {status}: {task}\n", record.name());
+    let beside = |name: &str, before: &str, behind: &str| {
+        let said = shown[name].as_str().map(|said| one_line(said, LINE_CHARS_MAX));
+        said.map(|said| format!("{before}{said}{behind}")).unwrap_or_default()
+    };
+    let (approach, note) = (beside("approach", " (", ")"), beside("note", ": ", ""));
+    let line = format!("{} is {status}: {task}{approach}{note}\n", record.name());
     Ok((shown, line))
 }
 

@@ -433,8 +433,30 @@ pub(super) fn kept_id(kept: &Value) -> Result<ItemId, ToolError> {
     id.map_err(|error| ToolError::argument("idempotency_key", error.to_string()))
 }
 
-/// The first line of a text with anything on it, as a title.
+/// The first line of a text with anything on it, as a title; a long one as far as whole words go.
 pub(super) fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().take(TITLE_CHARS).collect()
+    let Some((end, next)) = line.char_indices().nth(TITLE_CHARS) else { return line.to_owned() };
+    let cut = &line[..end];
+    let whole = match cut.rfind(char::is_whitespace) {
+        Some(space) if !next.is_whitespace() => &cut[..space],
+        _ => cut,
+    };
+    whole.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TITLE_CHARS, first_line};
+
+    #[test]
+    fn a_title_ends_with_a_whole_word() {
+        let word = "a".repeat(TITLE_CHARS - 6);
+        assert_eq!(first_line("\n  One line.  \nAnother."), "One line.");
+        assert_eq!(first_line(&format!("{word} longer ones")), word);
+        assert_eq!(first_line(&format!("{word} five ones")), format!("{word} five"));
+        assert_eq!(first_line(&format!("{word} seven ones")), format!("{word} seven"));
+        // What has no end is cut where it must be.
+        assert_eq!(first_line(&"b".repeat(TITLE_CHARS + 9)), "b".repeat(TITLE_CHARS));
+    }
 }

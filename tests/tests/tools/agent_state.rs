@@ -130,6 +130,8 @@ fn policy_decides_and_what_it_decided_is_told() {
     let denied = read_as(&desk, &member(), "curiosity");
     assert_eq!((&denied["admitted"], &denied["decision"]), (&json!(false), &json!("deny")));
     assert!(denied.get("value").is_none() && denied.get("version").is_none(), "{denied}");
+    assert_eq!(denied["receipt"]["decision"], "deny", "and it is in the ledger: {denied}");
+    assert_eq!(denied["receipt"]["rule"], denied["rule"], "{denied}");
     assert_eq!(read_as(&desk, &operator(), "to go on")["decision"], "allow");
     write(&desk, json!({"n": 2}), json!({"sensitivity": Sensitivity::Public.name()}));
     assert_eq!(read_as(&desk, &member(), "x")["decision"], "deny", "it never falls");

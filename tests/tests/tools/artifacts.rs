@@ -79,7 +79,7 @@ fn a_bundle_is_issued_whole_or_not_at_all() {
     let outside = json!({"kind": "build", "name": "c", "path": "/etc/passwd"});
     let faulty = json!({"artifacts": [{"kind": "build", "name": "b"}, outside]});
     let why = desk.refusal("issue_artifact_id_bundle_tool", faulty);
-    assert!(why.starts_with("artifacts: member 1 has a path that: outside the folders"), "{why}");
+    assert!(why.starts_with("artifacts: member 1, path: outside the folders"), "{why}");
     let faulty = json!({"artifacts": [{"kind": "build"}]});
     let why = desk.refusal("issue_artifact_id_bundle_tool", faulty);
     assert!(why.starts_with("artifacts: member 0 has a wrong field: name"), "{why}");

@@ -78,6 +78,8 @@ fn a_given_text_is_a_document_with_pieces_and_versions() {
     assert_eq!(document["format"], "markdown");
     let hits = found(&desk, "When is high water in June?");
     assert!(hits[0].contains("at one"), "{hits:?}");
+    let hits = desk.call("docstore_search_tool", json!({"query": "noon"}));
+    assert_eq!(hits["hits"][0]["path"], "https://example.org/tides", "{hits}");
     let read =
         desk.call("docstore_get_document_tool", json!({"document_id": document["document_id"]}));
     assert!(read["text"].as_str().unwrap().contains("High water is at noon."), "{read}");
@@ -168,7 +170,7 @@ fn answers_about_many_long_paths_stay_within_their_bytes() {
     assert_eq!((&told["skipped_count"], &told["errors_count"]), (&json!(70), &json!(70)));
     assert_eq!(told["truncated"], true);
     let rows = told["errors"].as_array().unwrap();
-    assert!(rows.len() > 10 && rows[0]["path"].is_string() && rows[0]["reason"].is_string());
+    assert!(rows.len() > 10 && rows[0]["path"].is_string() && rows[0]["why"].is_string());
     let many: Vec<Value> = (0..64).map(|n| path(&desk, &name(n, "md"))).collect();
     let again = desk.call(PATHS, json!({"paths": many, "sensitivity": "public"}));
     let job = desk.call(STATUS, json!({"job_id": again["job_id"]}));
@@ -230,7 +232,7 @@ fn who_may_not_write_a_document_does_not_replace_it_and_lowering_is_on_record() 
     assert!(why.starts_with("text: policy rule "), "{why}");
     let told = desk.call_as(&member(), PATHS, json!({"paths": notes, "sensitivity": "public"}));
     assert_eq!((&told["items"], &told["errors_count"]), (&json!(0), &json!(1)), "{told}");
-    let why = told["errors"][0]["reason"].as_str().unwrap();
+    let why = told["errors"][0]["why"].as_str().unwrap();
     assert!(why.starts_with("policy rule ") && why.ends_with(" does not allow it"), "{why}");
     let open = json!({"paths": [path(&desk, "docs/lamp.md")], "sensitivity": "restricted"});
     assert_eq!(desk.call_as(&member(), PATHS, open)["errors_count"], 1, "nor make it its own");

@@ -1,7 +1,7 @@
 //! Whether a value is given for a purpose: asked for, or only tried.
 
 use engine::Sensitivity;
-use engine::ledger::Effect;
+use engine::ledger::{Decision, Effect};
 use serde_json::{Map, Value, json};
 
 use super::{AgentId, GATE, Purpose, StateKey, current, is_expired, version_of};
@@ -53,7 +53,8 @@ pub(super) const ADMIT: Tool = Tool {
         RULE,
         always("why", Kind::Text)
             .says("In words: admitted, denied, redacted, expired or not there."),
-        sometimes("value", Kind::Object).says("The value, {json}, where it is admitted."),
+        sometimes("value", Kind::Object)
+            .says("The value, where it is admitted; what is no object as {json}."),
         sometimes("version", Kind::Integer).says("Its version, where it is admitted."),
         sometimes("expires_at", Kind::Text).says("When it is over, where it is admitted."),
     ],
@@ -87,15 +88,15 @@ fn admit(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
         decided(context, &who, &class)
     });
     let now = context.parts.clock.now();
-    let open = decision == "allow";
     let (why, given) = match &record {
-        _ if !open => (if decision == "deny" { "denied" } else { "redacted" }, None),
+        _ if decision == Decision::Deny => ("denied", None),
+        _ if decision == Decision::Redact => ("redacted", None),
         None => ("not there", None),
         Some(record) if is_expired(record, now) => ("expired", None),
         Some(record) => ("admitted", Some(record)),
     };
     let structured = without_nulls(json!({
-        "admitted": given.is_some(), "decision": decision, "rule": rule, "why": why,
+        "admitted": given.is_some(), "decision": decision.word(), "rule": rule, "why": why,
         "value": given.map(|record| value_of(record)), "version": given.map(version_of),
         "expires_at": given.and_then(|record| record.attributes.get("expires_at")),
     }));
@@ -107,10 +108,14 @@ fn admit(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
     if let Some(record) = &record {
         let effect = match (given.is_some(), decision) {
             (true, _) => Effect::Read,
-            (false, "redact") => Effect::Redacted,
+            (false, Decision::Redact) => Effect::Redacted,
             _ => Effect::Withheld,
         };
         answer.touched.push(touched(effect, record.item.id));
+    }
+    if decision != Decision::Allow {
+        answer.decision = decision;
+        answer.rule = rule;
     }
     Ok(answer)
 }
@@ -139,7 +144,7 @@ fn class_of(record: Option<&Record<'_>>) -> Class {
     }
 }
 
-fn decided(context: &Context<'_>, who: &Who<'_>, class: &Class) -> (&'static str, String) {
+fn decided(context: &Context<'_>, who: &Who<'_>, class: &Class) -> (Decision, String) {
     let gates: Vec<&str> = class.gates.iter().map(String::as_str).collect();
     let what = What {
         workspace: &context.workspace.name,
@@ -148,7 +153,7 @@ fn decided(context: &Context<'_>, who: &Who<'_>, class: &Class) -> (&'static str
         gates: &gates,
     };
     let decision = decide(&context.workspace.rules, who, &what, Action::Read);
-    (decision_of(decision.verdict).word(), decision.rule.to_owned())
+    (decision_of(decision.verdict), decision.rule.to_owned())
 }
 
 fn simulate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
@@ -171,7 +176,9 @@ fn simulate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
         };
         decided(context, &who, &class)
     });
-    let structured = json!({"admitted": decision == "allow", "decision": decision, "rule": rule});
+    let is_open = decision == Decision::Allow;
+    let decision = decision.word();
+    let structured = json!({"admitted": is_open, "decision": decision, "rule": rule});
     Ok(Answer::plain(structured, format!("{decision} ({rule})")))
 }
 

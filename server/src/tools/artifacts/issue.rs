@@ -106,9 +106,8 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolEr
 fn many(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = Bundle::parse(raw)?;
     let members = wanted.artifacts.0.into_iter().enumerate();
-    let members: Vec<(String, Member)> = members
-        .map(|(at, member)| (format!("artifacts: member {at} has a path that"), member))
-        .collect();
+    let members: Vec<(String, Member)> =
+        members.map(|(at, member)| (format!("artifacts: member {at}, path"), member)).collect();
     issued(context, MANY, (&wanted.idempotency_key, raw), &members)
 }
 

@@ -1,6 +1,6 @@
 //! `brain_benchmark_quality`: whether recall finds what is known to be there.
 
-use engine::{ItemId, Snapshot};
+use engine::{ItemId, Place, Snapshot};
 use serde_json::{Map, Value};
 
 use super::recall::sampled;
@@ -20,6 +20,8 @@ const WORDS_MAX: usize = 8;
 const WORD_CHARS_MIN: usize = 4;
 /// Words that a sentence has at least to make a question.
 const WORDS_MIN: usize = 3;
+/// Items that are looked at for each one that is looked for: a document has no text of its own.
+const SAMPLED_EACH: usize = 4;
 const METHOD: &str = "known-item retrieval: up to 8 longer words of an item's longest sentence are asked, and the item \
                       is looked for among the answers of the governed path; items that say the same count as it";
 
@@ -61,15 +63,19 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     let mut timer = Timer::begin(context);
     let view = context.view();
     let many = usize::try_from(wanted.n.0).unwrap_or_default();
+<<<<<<< HEAD
     let (places, _) = sampled(context, &view.snapshot, many)?;
+=======
+    let (places, _) = sampled(context, &view.snapshot, many * SAMPLED_EACH)?;
+    let askable = askable(&view.snapshot, &places, many)?;
+    let mut timer = Timer::begin(context);
+>>>>>>> e8-week
     let (mut first, mut five, mut reciprocal) = (0_u32, 0_u32, 0.0_f64);
-    for place in places {
-        let item = view.snapshot.item(place)?;
-        let Some(question) = question_of(item.text) else { continue };
+    for (id, question) in askable {
         if !timer.goes_on()? {
             break;
         }
-        let rank = timer.measure(many, "look", || rank_of(context, &view, question, item.id))?;
+        let rank = timer.measure(many, "look", || rank_of(context, &view, question, id))?;
         first += u32::from(rank == Some(1));
         five += u32::from(rank.is_some_and(|rank| rank <= 5));
         reciprocal += rank.map_or(0.0, |rank| 1.0 / f64::from(rank));
@@ -84,6 +90,27 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     figures.insert("method".to_owned(), METHOD.into());
     figures.insert("truncated".to_owned(), timer.is_cut.into());
     kept(writing, NAME, figures)
+}
+
+/// So many of the items, evenly among those that can be asked for, each with its question.
+fn askable(
+    snapshot: &Snapshot,
+    places: &[Place],
+    many: usize,
+) -> Result<Vec<(ItemId, String)>, ToolError> {
+    let mut found = Vec::new();
+    for &place in places {
+        let item = snapshot.item(place)?;
+        found.extend(question_of(item.text).map(|question| (item.id, question)));
+    }
+    let (all, wanted) = (found.len(), many.min(found.len()));
+    let mut seen = 0;
+    found.retain(|_| {
+        let before = seen * wanted / all;
+        seen += 1;
+        seen * wanted / all > before
+    });
+    Ok(found)
 }
 
 /// Words of the longest sentence; `None` where there are too few.

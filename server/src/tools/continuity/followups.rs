@@ -335,20 +335,29 @@ fn shown(
     let is_open = record.text(STATE) == OPEN;
     let overdue = due.filter(|_| is_open).and_then(|due| overdue_by(due, context));
     let text = attribute("text").unwrap_or_else(|| record.item.title.into());
+    let due_local = due.and_then(|due| local(due, zone_of(&record)));
     let line = format!(
-        "{name} is {}, due {}: {}\n",
+        "{name} is {}, due {}{}{}: {}\n",
         record.text(STATE),
-        record.text(DUE_AT),
+        due_local.as_deref().unwrap_or(record.text(DUE_AT)),
+        overdue.as_ref().map(|by| format!(", overdue by {by}")).unwrap_or_default(),
+        again(&record).map(|repeat| format!(", {repeat}")).unwrap_or_default(),
         text.as_str().map(first_line).unwrap_or_default(),
     );
     let shown = without_nulls(json!({
         "followup_id": name, "item_id": item, "text": text, DUE_AT: attribute(DUE_AT),
-        "due_local": due.and_then(|due| local(due, zone_of(&record))), STATE: attribute(STATE),
+        "due_local": due_local, STATE: attribute(STATE),
         "repeat": attribute("repeat"), "timezone": attribute("timezone"), ABOUT: attribute(ABOUT),
         "note": attribute("note"), "overdue_by": overdue,
         "updated_at": names::time(record.item.recorded_at), "by": record.item.recorded_by,
     }));
     Ok((shown, line))
+}
+
+/// How often it is due, where it is more than once.
+fn again<'a>(record: &'a Record<'_>) -> Option<&'a str> {
+    let repeat = record.text("repeat");
+    Repeat::of(repeat).is_some_and(|repeat| repeat != Repeat::None).then_some(repeat)
 }
 
 /// How long ago it was due, in whole seconds; `None` before that.

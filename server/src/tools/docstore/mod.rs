@@ -41,12 +41,13 @@ fn attributes(item: &ItemView<'_>) -> Value {
     serde_json::from_str(item.attributes).unwrap_or_default()
 }
 
-/// The path of the file that an item comes from.
+/// The path of the file that an item comes from; of a text that was given, where it is from.
 fn path_of(snapshot: &Snapshot, item: &ItemView<'_>) -> Result<String, ToolError> {
     let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
-    let path = source.and_then(|source| uri::to_path(source.uri));
+    let path = source.as_ref().and_then(|source| uri::to_path(source.uri));
     let told = || attributes(item)["path"].as_str().map(str::to_owned);
-    Ok(path.or_else(told).unwrap_or_default())
+    let given = || source.as_ref().map(|source| source.uri.to_owned());
+    Ok(path.or_else(told).or_else(given).unwrap_or_default())
 }
 
 /// Whether a file lies beneath a prefix of its path, or of its path beneath its root.

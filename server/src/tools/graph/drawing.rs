@@ -6,6 +6,7 @@ use engine::{Direction, EdgeFilter, EdgeId, EdgeView, ItemId, Reached, Snapshot,
 use serde_json::{Map, Value, json};
 
 use super::{Relations, edge_json, which};
+use crate::counted::counted;
 use crate::recall::{Plan, Question, Room};
 use crate::tools::args::{Id, Int, Text, args, choices};
 use crate::tools::reading::{brief, find, seen_at};
@@ -108,7 +109,8 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     };
     let truncated = found.truncated || is_cut;
     let preview: String = picture.chars().take(PREVIEW_CHARS).collect();
-    let text = format!("{} items, {} links\n{preview}", nodes.len(), edges.len());
+    let text =
+        format!("{}, {}\n{preview}", counted(nodes.len(), "item"), counted(edges.len(), "link"));
     let mut structured =
         json!({"nodes": nodes, "edges": edges, "picture": picture, "truncated": truncated});
     if truncated {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::counted::counted;
 use crate::limits::NAMES_COUNTED_MAX;
 use crate::names;
 use crate::tools::args::args;
@@ -63,13 +64,13 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
         "built_at": names::time(made.at),
     });
     let text = format!(
-        "{} items, {} links, {} components (the largest has {}), {} communities, {} items without a link",
-        shape.nodes,
-        shape.edges,
-        shape.components,
-        shape.largest,
+        "{}, {}, {} (the largest has {}), {} communities, {} without a link",
+        counted(shape.nodes, "item"),
+        counted(shape.edges, "link"),
+        counted(shape.components, "component"),
+        counted(shape.largest, "item"),
         shape.communities,
-        shape.isolated
+        counted(shape.isolated, "item"),
     );
     Ok(Answer::plain(structured, text))
 }

@@ -191,7 +191,12 @@ fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
     let shown = edge_json(snapshot, &edge, status)?;
     let word = |name: &str| shown[name].as_str().unwrap_or_default();
     let (from, to) = (word("from_id"), word("to_id"));
-    let text = format!("{} is {status}: {from} -[{}]-> {to}", word("edge_id"), edge.relation);
+    let how = match kept.get("created").and_then(Value::as_bool) {
+        Some(false) => "was there already",
+        Some(true) => "is made",
+        None => "is taken away",
+    };
+    let text = format!("{} {how}: {from} -[{}]-> {to}", word("edge_id"), edge.relation);
     let mut structured = json!({"edge": shown});
     if let Some(created) = kept.get("created") {
         structured["created"] = created.clone();

@@ -8,6 +8,7 @@ use engine::{Mark, Record, Seq, Snapshot};
 use serde_json::{Map, Value};
 
 use super::given::{Fate, Given, Kept};
+use crate::counted::counted;
 use crate::govern::Verdict;
 use crate::lines::write::{Lines, line};
 use crate::tools::args::{List, Text, args};
@@ -95,10 +96,10 @@ fn export(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
 
 fn in_words(told: &Told, ends: bool) -> String {
     let Lines { sources, items, edges, tombstones } = told.lines;
-    let mut text =
-        format!("{items} items, {sources} sources, {edges} edges, {tombstones} tombstones");
+    let counts = [(items, "item"), (sources, "source"), (edges, "edge"), (tombstones, "tombstone")];
+    let mut text = counts.map(|(count, one)| counted(count, one)).join(", ");
     if told.withheld > 0 {
-        text.push_str(&format!("; {} items are withheld", told.withheld));
+        text.push_str(&format!("; {} withheld", counted(told.withheld, "item")));
     }
     text.push_str(if ends { "; that is the end." } else { "; next_cursor gives more." });
     text

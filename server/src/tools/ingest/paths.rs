@@ -7,7 +7,11 @@ use engine::{Batch, ItemId, Sensitivity, WriteError};
 use serde_json::{Map, Value, json};
 
 use super::INGEST_PATHS;
+<<<<<<< HEAD
 use crate::govern::{Action, Verdict};
+=======
+use crate::counted::counted;
+>>>>>>> e8-week
 use crate::ingest::Roots;
 use crate::ingest::job::{BrokenOff, Job, JobError, Report, Request};
 use crate::secrets;
@@ -229,19 +233,18 @@ pub(super) fn failed(error: JobError) -> ToolError {
 /// A report in words.
 pub fn readable(report: &Report, dry_run: bool) -> String {
     let mut text = format!(
-        "{}{} files: {} items written, {} files unchanged, {} superseded, {} links, {} skipped, \
-         {} errors",
+        "{}{}: {} written, {} unchanged, {} superseded, {}, {} skipped, {}",
         if dry_run { "(dry run) " } else { "" },
-        report.files,
-        report.items,
-        report.unchanged,
+        counted(report.files, "file"),
+        counted(report.items, "item"),
+        counted(report.unchanged, "file"),
         report.superseded,
-        report.links,
+        counted(report.links, "link"),
         report.skipped_count,
-        report.errors_count,
+        counted(report.errors_count, "error"),
     );
     if report.secrets_count > 0 {
-        text.push_str(&format!(", {} secrets", report.secrets_count));
+        text.push_str(&format!(", {}", counted(report.secrets_count, "secret")));
     }
     for (path, line, kind) in &report.secrets {
         text.push_str(&format!("\nsecret: {path}:{line}: {}", kind.name()));

@@ -4,6 +4,7 @@ use engine::ledger::Effect;
 use engine::{Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
+use crate::counted::counted;
 use crate::ingest::job::OPEN_REF;
 use crate::names;
 use crate::recall::Room;
@@ -158,8 +159,10 @@ fn line(job: &Value) -> String {
         Some("running") => format!("{} of {} steps", job["done"], job["total"]),
         Some("interrupted") => "was cut off; the next job goes on with it".to_owned(),
         _ => format!(
-            "{} files, {} items, {} errors",
-            job["files"], job["items"], job["errors_count"]
+            "{}, {}, {}",
+            counted(&job["files"], "file"),
+            counted(&job["items"], "item"),
+            counted(&job["errors_count"], "error")
         ),
     };
     format!("{} {} {}: {how}\n", word("at"), word("job_id"), word("state"))

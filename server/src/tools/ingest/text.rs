@@ -4,7 +4,12 @@ use engine::ledger::Effect;
 use engine::{Sensitivity, Snapshot, WriteError};
 use serde_json::{Map, Value, json};
 
+<<<<<<< HEAD
 use super::paths::may_write;
+=======
+use crate::counted::counted;
+use crate::govern::Verdict;
+>>>>>>> e8-week
 use crate::ingest::given::{self, Given, NotTaken, Taken};
 use crate::ingest::job::JobError;
 use crate::ingest::read::{Format, detect};
@@ -146,8 +151,8 @@ fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answ
     let document = described(context, snapshot, place)?;
     let word = |name: &str| document[name].as_str().unwrap_or_default();
     let how = if kept["unchanged"] == true { "is stored as it is" } else { "is stored" };
-    let mut text =
-        format!("{} {how}: {}, {} items", word("document_id"), word("title"), kept["items"]);
+    let items = counted(&kept["items"], "item");
+    let mut text = format!("{} {how}: {}, {items}", word("document_id"), word("title"));
     let mut structured =
         json!({"document": document, "items": kept["items"], "unchanged": kept["unchanged"]});
     if kept["secrets"].as_array().is_some_and(|secrets| !secrets.is_empty()) {

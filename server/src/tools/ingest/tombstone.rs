@@ -6,7 +6,11 @@ use engine::{ItemId, Status};
 use serde_json::{Map, Value, json};
 
 use super::beneath::{ITEMS_MAX, each_document, going, lies_in, meant};
+<<<<<<< HEAD
 use crate::recall::Room;
+=======
+use crate::counted::counted;
+>>>>>>> e8-week
 use crate::tools::args::{List, Text, args};
 use crate::tools::results::{Kind, always, sometimes};
 use crate::tools::writing::{Key, Tell, Writing, refuse_secret};
@@ -115,13 +119,14 @@ fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 
 fn told(kept: &Value) -> Answer {
     let mut text = if kept["dry_run"] == true { "(dry run) ".to_owned() } else { String::new() };
-    text.push_str(&format!("{} documents, {} items", kept["documents"], kept["items"]));
+    let taken = |row: &Value| {
+        let [documents, items] = [&row["documents"], &row["items"]];
+        format!("{}, {}", counted(documents, "document"), counted(items, "item"))
+    };
+    text.push_str(&taken(kept));
     for path in kept["paths"].as_array().into_iter().flatten() {
         let name = path["path"].as_str().unwrap_or_default();
-        text.push_str(&format!(
-            "\n{name}: {} documents, {} items",
-            path["documents"], path["items"]
-        ));
+        text.push_str(&format!("\n{name}: {}", taken(path)));
     }
     Answer::plain(kept.clone(), text)
 }

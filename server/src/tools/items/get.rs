@@ -104,12 +104,13 @@ fn shown(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Ans
     fields.insert("edges".into(), edges(context, snapshot, &item)?);
     let said = fields["text"].as_str().unwrap_or_default();
     let preview: String = said.chars().take(PREVIEW_CHARS_MAX).collect();
+    let title = show::title_beyond(show::title(&item, verdict), &preview);
     let text = format!(
-        "{} ({}, {}): {}\n{preview}",
+        "{} ({}, {}){}{title}\n{preview}",
         names::of_item(&item),
         item.kind,
         snapshot.status(place)?.name(),
-        show::title(&item, verdict),
+        if title.is_empty() { "" } else { ": " },
     );
     let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
     let structured = json!({"item": fields, "truncated": truncated});

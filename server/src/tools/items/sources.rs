@@ -8,6 +8,7 @@ use engine::ledger::Effect;
 use engine::{ItemId, Micros, Place, Snapshot, SourceId, SourceView, Status, Top, hex};
 use serde_json::{Map, Value, json};
 
+use crate::counted::counted;
 use crate::govern::{Action, Verdict};
 use crate::names;
 use crate::recall::Room;
@@ -108,7 +109,8 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     let rows = top.into_sorted().into_iter().map(|(at, Reverse(id))| {
         let source = snapshot.source(id)?.ok_or_else(no_such_source)?;
         let row = Known::of(context, &snapshot, id)?.shown(&source);
-        let line = format!("{} {} ({} items)\n", names::source(id), source.uri, row["items"]);
+        let line =
+            format!("{} {} ({})\n", names::source(id), source.uri, counted(&row["items"], "item"));
         Ok(Row::new((at.0, id.to_string()), row, line))
     });
     Ok(paging.page(rows)?.into_answer("sources", "No such sources."))
@@ -203,12 +205,12 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolEr
         items.push(row);
     }
     answer.text = format!(
-        "{} was read at {} by {} ({}); {} items.",
+        "{} was read at {} by {} ({}); {}.",
         source.uri,
         names::time(source.recorded_at),
         source.recorded_by,
         source.via,
-        known.items.len(),
+        counted(known.items.len(), "item"),
     );
     let truncated = items.len() < known.items.len();
     answer.structured = json!({

@@ -107,6 +107,7 @@ pub(super) const TOPICS: &[Row] = &[
             ("memory", Loose),
             ("thing", Loose),
             ("remember", Loose),
+            ("remembered", Loose),
             ("record", Loose),
             ("stored", Loose),
             ("entry", Loose),
