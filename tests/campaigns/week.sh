@@ -14,7 +14,7 @@ trap 'rm -rf "$scratch"' EXIT
 need git git
 need faketime faketime
 install_scripted_clients
-cargo build -q -p server
+build_program
 
 library="$(faketime -m '2026-10-20' printenv LD_PRELOAD)" || fail "faketime does not say where its library is"
 PYTHONPATH="$here/python" timeout 900 python3 tests/clients/week/main.py \

@@ -117,6 +117,22 @@ async def ask_about(story):
     holds("who may know", "retrieval_arbitrate_tool" in json.dumps(dict(other)), other)
 
 
+async def route_commands(story):
+    """Plain words lead to a tool: what reads is done, what writes waits for a word."""
+    item = story.known["preference"]
+    shown = await story.call("brain_command", command=f"show me {item}")
+    same("a read is done", [shown["routed_to"], shown["executed"], shown["result"]["item"]["id"]],
+         ["get_item_tool", True, item])
+    before = (await story.call("recall_stats"))["memory_items"]
+    command = "remember that the ice house is locked on Sundays"
+    asked = await story.call("brain_command", command=command)
+    same("a write waits", [asked["routed_to"], asked["executed"], "result" in asked], ["brain_remember", False, False])
+    same("and nothing is written", (await story.call("recall_stats"))["memory_items"], before)
+    done = await story.call("brain_command", command=command, confirm=True)
+    same("until it is confirmed", [done["routed_to"], done["executed"]], ["brain_remember", True])
+    holds("as it was said", "ice house is locked on Sundays" in done["result"]["item"]["text"], done)
+
+
 async def come_back(story):
     """Yesterday's follow-up is due by clocks that went back; the day has 25 hours."""
     story.house.at(story.hour(9, 5))
@@ -138,3 +154,4 @@ async def day(story):
     await export(story)
     await measure(story)
     await ask_about(story)
+    await route_commands(story)

@@ -81,11 +81,29 @@ async def disagree(story):
     story.known |= {"staff_old": one["item"]["id"], "staff": other["item"]["id"], "staff_now": mended["item"]["id"]}
 
 
+async def scan_duplicates(story):
+    """What was written down twice is found, with the one to keep; nothing is taken away by that."""
+    text = "The gangway at Northpier is slippery at low water in winter."
+    ids = [(await story.call("brain_remember", text=text))["item"]["id"] for _ in range(2)]
+
+    async def groups():
+        found = (await story.call("duplicate_scan_tool"))["groups"]
+        return [[group["keep"]["id"], *(row["id"] for row in group["others"])] for group in found]
+
+    together = [group for group in await groups() if set(group) == set(ids)]
+    same("the two are one group", len(together), 1)
+    await story.call("forget_item_tool", item_id=together[0][1], reason="It is there twice.")
+    same("and none once one has gone", [group for group in await groups() if set(group) & set(ids)], [])
+    kept = await story.call("get_item_tool", item_id=together[0][0])
+    same("the one to keep is there", kept["item"]["text"], text)
+
+
 async def day(story):
     await correct(story)
     await supersede(story)
     await look_back(story)
     await disagree(story)
+    await scan_duplicates(story)
     story.keep("retrieval_arbitrate_tool", query="how often are readings uploaded?")
     story.keep("retrieval_arbitrate_tool", query="how often are readings uploaded, as of 2026-10-20?")
     story.keep("contradiction_scan_tool", topic="zero of the tide staff")
