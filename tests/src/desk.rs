@@ -30,13 +30,14 @@ pub const VEILED: &str = "veiled";
 /// Bytes of a result, unless its row says otherwise.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 /// Those whose rows do: a text of 64 KiB with what is known of it, a value of as much, one line of an export however
-/// long it is, rows of as many bytes as were asked for.
-const LONGER: [&str; 5] = [
+/// long it is, rows of as many bytes as were asked for, the result of any of these.
+const LONGER: [&str; 6] = [
     "docstore_get_document_tool",
     "fetch",
     "agent_state_read_admit_tool",
     "export_memory_tool",
     "brain_startup_context_tool",
+    "brain_command",
 ];
 /// The longest that a call may take here.
 const CALL_TIME_MAX: Duration = Duration::from_secs(60);

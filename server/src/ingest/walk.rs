@@ -408,7 +408,7 @@ mod tests {
             (cut.cut_short, cut.files.len())
         };
         assert_eq!(cut(rules().at_most(2), false), (Some(Cut::Files), 2));
-        let few = Rules { entries_max: 4, ..rules() };
+        let few = Rules { entries_max: 5, ..rules() };
         assert_eq!(cut(few, false), (Some(Cut::Entries), 1), "what is passed over counts as well");
         assert_eq!(cut(rules(), true), (Some(Cut::CalledOff), 0));
         let deep = vec!["d"; DEPTH_MAX + 3].join("/");

@@ -25,6 +25,8 @@ const ONE_WRONG_CHARS: usize = 5;
 const TWO_WRONG_CHARS: usize = 8;
 /// Words that one text has beyond the other, of which slips are looked for.
 const SLIPS_LOOKED_AT: usize = 32;
+/// Bytes of a word in which slips are looked for: what that takes grows with the square of them.
+const SLIP_BYTES_MAX: usize = 64;
 /// Words of each that are told where two differ, and characters of one.
 const TOLD_MAX: usize = 8;
 const TOLD_CHARS_MAX: usize = 40;
@@ -275,7 +277,8 @@ fn is_slip(one: &Standing<'_>, other: &Standing<'_>) -> bool {
         let has_digit = it.word.spelled.contains(|c: char| c.is_ascii_digit() || c == '_');
         matches!(it.word.class, Class::Plain | Class::Filler) && !it.is_inner_name && !has_digit
     };
-    if !is_open(one) || !is_open(other) {
+    let is_short = a.len().max(b.len()) <= SLIP_BYTES_MAX;
+    if !is_short || !is_open(one) || !is_open(other) {
         return false;
     }
     if one.is_heavy() != other.is_heavy() {
@@ -400,5 +403,9 @@ mod tests {
             let _ = likeness(text, "The lamp burns.");
             assert!(likeness(text, text).is_some());
         }
+        // A slip would make them 0.9 alike.
+        let long = |end: &str| format!("The {}{end} burns.", "z".repeat(4 * SLIP_BYTES_MAX));
+        let found = likeness(&long(""), &long("y"));
+        assert!(found.is_none_or(|found| found.score < 0.8));
     }
 }

@@ -53,8 +53,8 @@ pub use passes::Threads;
 pub use place::Named;
 pub use room::Room;
 pub use route::{Bounds, Plan, Question};
-pub use time::{Period, When};
 pub(crate) use time::{MONTHS, WEEKDAYS, named};
+pub use time::{Period, When};
 pub use why::Why;
 
 use crate::embed::Embedder;

@@ -71,8 +71,8 @@ pub(super) fn may_know(
     Err(ToolError::Denied { field, why, item: item.id, rule: rule.to_string() })
 }
 
-/// Leaves as much of an item's text in its fields as an answer about it has room for, and says so where that is not all:
-/// who wrote it has the rest, and `docstore` or an export gives it.
+/// Leaves as much of an item's text in its fields as an answer about it has room for, and says so where that is not
+/// all: who wrote it has the rest, and an export gives it.
 pub(super) fn cut_text(item: &mut Map<String, Value>, bytes_max: usize) {
     let Some(Value::String(text)) = item.get_mut("text") else { return };
     let end = text.floor_char_boundary(bytes_max);

@@ -158,8 +158,10 @@ pub(super) static FAMILY: Family = Family {
             shape: One::shape,
             results: &[
                 always("attempt", Kind::Object).says(ATTEMPT),
-                always("history", Kind::List)
-                    .says("Its newest versions, oldest first: item_id, status, at, by, note, evidence, evidence_left_out."),
+                always("history", Kind::List).says(
+                    "Its newest versions, oldest first: item_id, status, at, by, note, evidence, \
+                         evidence_left_out.",
+                ),
                 TRUNCATED,
                 BOUNDS,
             ],

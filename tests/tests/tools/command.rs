@@ -198,6 +198,19 @@ fn a_read_is_done_at_once_and_leaves_two_entries() {
 }
 
 #[test]
+fn a_result_is_as_long_as_the_tool_gives_it() {
+    let desk = Desk::new();
+    write(&desk.files(), "long.txt", &"The gate is red, said the keeper.\n".repeat(2_500));
+    desk.call("ingest_paths_tool", json!({"paths": [desk.files()]}));
+    let path = desk.files().join("long.txt").display().to_string();
+    let plain = desk.call("docstore_get_document_tool", json!({"path": path}));
+    let answer = desk.call(TOOL, json!({"command": format!("show me the document {path}")}));
+    assert_eq!(answer["routed_to"], "docstore_get_document_tool");
+    assert_eq!(answer["result"]["text"], plain["text"]);
+    assert_eq!(answer["result"]["next_offset"], plain["next_offset"]);
+}
+
+#[test]
 fn a_write_waits_for_confirm() {
     let desk = Desk::new();
     let seq = || desk.parts().local.store.snapshot().seq();
@@ -263,6 +276,74 @@ fn nothing_is_destroyed_by_a_sentence_that_does_not_plainly_say_so() {
     let hidden = call(&format!("forget {id}, it is wrong"));
     assert_eq!(hidden["result"]["status"], "tombstoned");
     assert!(hidden["arguments"].get("mode").is_none());
+}
+
+#[test]
+fn what_is_forgotten_is_the_one_item_that_is_ordered_to_go_and_erased_by_the_order_alone() {
+    let desk = Desk::new();
+    let [one, two] = ["The gate is red.", "The gate is green."].map(|text| desk.remember(text));
+    for (command, mode) in [
+        (format!("erase {one}, it is private"), Some("erase")),
+        (format!("{one} should be purged because it is private"), Some("erase")),
+        (format!("forget {one}, but leave its bytes: erase nothing"), None),
+        (format!("hide {one} because we may want to erase it later"), None),
+        (format!("forget {one} as it was written to destroy trust"), None),
+    ] {
+        let answer = routed(&desk, &command);
+        let arguments = &answer["arguments"];
+        assert_eq!(answer["routed_to"], "forget_item_tool", "{command}");
+        assert_eq!((&arguments["item_id"], arguments["mode"].as_str()), (&json!(one), mode));
+    }
+    for command in [
+        format!("{two} contradicts it, so {one} must be removed because it is old"),
+        format!("forget {one} and {two}, both are wrong"),
+        format!("forget {one}, {two}: wrong"),
+    ] {
+        let answer = desk.call(TOOL, json!({"command": command, "confirm": true}));
+        assert_eq!(answer["executed"], false, "{command}");
+        assert!(answer["arguments"].get("item_id").is_none(), "{answer}");
+    }
+    let beside = routed(&desk, &format!("forget {one}, duplicate of {two}"));
+    assert_eq!(beside["arguments"]["item_id"], one);
+}
+
+#[test]
+fn paths_that_go_are_named_together_and_not_in_the_reason() {
+    let desk = Desk::new();
+    for (command, paths) in [
+        ("tombstone docs/old because docs/new stands in its place", json!(["docs/old"])),
+        ("tombstone docs/old, since docs/new, which is longer, says it", json!(["docs/old"])),
+        ("remove docs/old.md from docs/, it is old", json!(["docs/old.md"])),
+        (
+            "tombstone docs/a, docs/c and docs/d because they are old",
+            json!(["docs/a", "docs/c", "docs/d"]),
+        ),
+    ] {
+        let answer = routed(&desk, command);
+        assert_eq!(answer["routed_to"], "tombstone_paths_tool", "{command}");
+        assert_eq!(answer["arguments"]["paths"], paths, "{command}");
+    }
+}
+
+#[test]
+fn what_is_for_real_is_said_plainly_and_not_denied() {
+    let desk = Desk::new();
+    for (command, is_real) in [
+        ("sweep deleted files, for real", true),
+        ("tombstone docs/old for real because it is old", true),
+        ("tombstone docs/old because it is old, not a dry run", true),
+        ("sweep deleted files, but not for real", false),
+        ("sweep deleted files, this isn't for real", false),
+        ("tombstone docs/old because the paint is not dry", false),
+        ("tombstone docs/old because they really do smell", false),
+        ("tombstone docs/old because \"for real\" stands in it", false),
+    ] {
+        let answer = routed(&desk, command);
+        let dry_run = answer["arguments"]["dry_run"].as_bool().unwrap_or(true);
+        assert_eq!((dry_run, answer["routed_to"].is_string()), (!is_real, true), "{command}");
+    }
+    let answer = routed(&desk, "ingest docs/new, not for real");
+    assert_eq!(answer["arguments"]["dry_run"], true, "{answer}");
 }
 
 #[test]

@@ -63,13 +63,8 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     let mut timer = Timer::begin(context);
     let view = context.view();
     let many = usize::try_from(wanted.n.0).unwrap_or_default();
-<<<<<<< HEAD
-    let (places, _) = sampled(context, &view.snapshot, many)?;
-=======
     let (places, _) = sampled(context, &view.snapshot, many * SAMPLED_EACH)?;
     let askable = askable(&view.snapshot, &places, many)?;
-    let mut timer = Timer::begin(context);
->>>>>>> e8-week
     let (mut first, mut five, mut reciprocal) = (0_u32, 0_u32, 0.0_f64);
     for (id, question) in askable {
         if !timer.goes_on()? {

@@ -59,7 +59,8 @@ pub(super) const COMMAND: Tool = Tool {
         sometimes("needs", Kind::List)
             .says("Arguments that the tool must have and the command does not say."),
         sometimes("would", Kind::Text).says("What would be called, and what is missing for it."),
-        sometimes("result", Kind::Object).says("The tool's own result, with its own receipt."),
+        sometimes("result", Kind::Object)
+            .says("The tool's own result, as long as that may be, with its own receipt."),
     ],
     scope: Some(Scope::BrainProxy),
     change: Change::Removes,

@@ -169,8 +169,11 @@ const IDIOMS: [&str; 4] =
 const DOUBTS: [&str; 8] =
     ["if", "unless", "maybe", "perhap", "possibly", "eventually", "someday", "whether"];
 
-/// Whether the words stand at a place.
-fn stands(words: &[String], at: usize, phrase: &str) -> Option<usize> {
+/// Orders that `dont` takes back, where it does not stand alone.
+const TAKEN_BACK: &str = "do delete remove forget erase hide";
+
+/// Whether the words stand at a place; how many they are.
+pub(super) fn stands(words: &[String], at: usize, phrase: &str) -> Option<usize> {
     let mut count = 0;
     for wanted in phrase.split(' ') {
         if words.get(at + count).is_none_or(|word| word != wanted) {
@@ -220,7 +223,7 @@ fn mood(said: &Said<'_>, words: &[String], head: usize, is_asked_politely: bool)
         return Mood::Held(why);
     }
     let within = |phrase: &&str| (head..words.len()).any(|at| stands(words, at, phrase).is_some());
-    if MIGHT_BE.iter().any(|phrase| within(&phrase)) || at("i wonder if") || at("wonder if") {
+    if MIGHT_BE.iter().any(within) || at("i wonder if") || at("wonder if") {
         return Mood::Held("it is about what might be");
     }
     let word = |at: usize| words.get(at).map_or("", String::as_str);
@@ -261,6 +264,21 @@ pub(super) fn is_doubted(words: &[String], head: usize) -> bool {
     words.iter().skip(head).any(|word| DOUBTS.contains(&word.as_str()))
 }
 
+/// Whether an order is taken back once it is said: `forget it, no wait, don't`.
+pub(super) fn is_taken_back(words: &[String], head: usize) -> bool {
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    (head..words.len()).any(|at| {
+        let next = word(at + 1);
+        match word(at) {
+            "nevermind" => true,
+            "never" => next == "mind",
+            "wait" => next.is_empty(),
+            "dont" => next.is_empty() || TAKEN_BACK.split_whitespace().any(|order| order == next),
+            _ => false,
+        }
+    })
+}
+
 /// Whether something between two pieces denies what is said, beside the words at `places`.
 pub(super) fn is_denied(words: &[String], from: usize, to: usize, places: &[usize]) -> bool {
     let denies = |word: &String| {
@@ -296,6 +314,22 @@ mod tests {
         ] {
             let (head, mood) = read(text);
             assert_eq!((Said::of(text).pieces[head].word.as_str(), mood), ("delete", Mood::Order));
+        }
+    }
+
+    #[test]
+    fn what_is_taken_back_is_no_order() {
+        let is = |text: &str| is_taken_back(&understood(&Said::of(text), &BTreeSet::new()), 0);
+        for text in [
+            "delete it, no wait, it is right",
+            "delete it because it is old; never mind",
+            "delete it, or rather don't",
+            "delete it, but don't do it now",
+        ] {
+            assert!(is(text), "{text}");
+        }
+        for text in ["delete it, we don't need it", "delete it because users wait for it"] {
+            assert!(!is(text), "{text}");
         }
     }
 

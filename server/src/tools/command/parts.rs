@@ -7,6 +7,7 @@ use engine::Micros;
 use serde_json::{Map, Value};
 
 use super::cues::is_filler;
+use super::mood::stands;
 use super::said::{Piece, Said, Sort, range_of};
 use super::times::{self, Moment};
 use crate::names;
@@ -18,6 +19,8 @@ const LEADS: &str = "please that to about of for on with by as say read the foll
 const ENDS: [&str; 8] = ["please", "pls", "plz", "thanks", "thank you", "thx", "for me", "now"];
 /// Words that say why.
 const BECAUSE: &str = "because since cause reason due";
+/// Words that deny what follows them.
+const DENYING: &str = "not isnt arent dont never wont cannot";
 
 /// What is taken out of one command for one tool.
 pub(super) struct Taking<'a> {
@@ -297,33 +300,36 @@ impl Taking<'_> {
         }
     }
 
-    /// Whether the command plainly asks for more than a trial.
+    /// Whether the command plainly asks for more than a trial: in words of its own, not in a quote, and not where
+    /// they are denied, as in `not for real`.
     pub(super) fn is_for_real(&self) -> bool {
-        let text = self.said.text.to_lowercase();
-        let plain = [
-            "for real",
-            "really do",
-            "not a dry run",
-            "no dry run",
-            "without a dry run",
-            "not dry",
-        ];
-        plain.iter().any(|phrase| text.contains(phrase))
+        const PLAIN: [&str; 5] =
+            ["for real", "no dry run", "not a dry run", "without a dry run", "without dry run"];
+        let Some(at) = self.place_of_phrase(&PLAIN) else { return false };
+        let sign = (self.head..at).rev().find(|&at| self.is_sort(at, Sort::Mark));
+        let denied = self.place_of(DENYING, sign.map_or(self.head, |sign| sign + 1));
+        denied.is_none_or(|denied| denied >= at)
     }
 
     /// Whether it asks for a trial.
     pub(super) fn is_trial(&self) -> bool {
-        let text = self.said.text.to_lowercase();
-        let phrases = [
+        const PLAIN: [&str; 7] = [
             "dry run",
-            "dry-run",
             "dryrun",
             "only tell",
             "only say",
             "just tell",
             "without writing",
+            "not for real",
         ];
-        !self.is_for_real() && phrases.iter().any(|phrase| text.contains(phrase))
+        !self.is_for_real() && self.place_of_phrase(&PLAIN).is_some()
+    }
+
+    /// Where the first of some phrases stands.
+    fn place_of_phrase(&self, phrases: &[&str]) -> Option<usize> {
+        let is =
+            |at: &usize| phrases.iter().any(|phrase| stands(self.words, *at, phrase).is_some());
+        (self.head..self.words.len()).find(is)
     }
 }
 

@@ -8,7 +8,7 @@ use engine::Micros;
 use serde_json::{Map, Value};
 
 use super::cues::{Found, understood};
-use super::mood::{Begins, Mood, begins, is_denied, is_doubted};
+use super::mood::{Begins, Mood, begins, is_denied, is_doubted, is_taken_back};
 use super::parts::Taking;
 use super::routes::{self, Row};
 use super::said::{Said, Sort};
@@ -153,7 +153,9 @@ impl Command<'_> {
             return false;
         }
         let is_doubted = change == Change::Removes
-            && (is_doubted(&self.words, head) || self.said.asks_within(head));
+            && (is_doubted(&self.words, head)
+                || is_taken_back(&self.words, head)
+                || self.said.asks_within(head));
         let to = places.last().map_or(head, |last| *last);
         let to = to + usize::from(routes::row_of(tool).is_none_or(|row| !row.route.is_payload));
         mood == Mood::Order

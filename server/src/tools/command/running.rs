@@ -113,5 +113,7 @@ fn after(error: ToolError, written: &[Touched]) -> ToolError {
         return error;
     }
     let ids = written.iter().map(|one| ItemId(u128::from_le_bytes(one.item)));
-    ToolError::BrokenOff { error: Box::new(error), written: ids.collect(), raised: None }
+    // What was raised or lowered is in the entry of the call within.
+    let (error, written, lowered) = (Box::new(error), ids.collect(), Vec::new());
+    ToolError::BrokenOff { error, written, raised: None, lowered }
 }

@@ -154,7 +154,7 @@ impl Reader<'_> {
                 parts.whole = Some(whole);
                 return lead + 1;
             }
-            if let Some((then, count)) = self.from_now(at) {
+            if let Some((then, count)) = self.ahead(at) {
                 parts.from_now = Some(then);
                 return count;
             }
@@ -193,7 +193,7 @@ impl Reader<'_> {
     }
 
     /// `in 3 days`, `in an hour`, `two weeks from now`, `next week`.
-    fn from_now(&self, at: usize) -> Option<(Zoned, usize)> {
+    fn ahead(&self, at: usize) -> Option<(Zoned, usize)> {
         let (first, second) = (self.word(at), self.word(at + 1));
         if first == "next" {
             let span = unit(second, 1).filter(|_| matches!(second, "week" | "month" | "year"))?;

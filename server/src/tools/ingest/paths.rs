@@ -7,11 +7,8 @@ use engine::{Batch, ItemId, Sensitivity, WriteError};
 use serde_json::{Map, Value, json};
 
 use super::INGEST_PATHS;
-<<<<<<< HEAD
-use crate::govern::{Action, Verdict};
-=======
 use crate::counted::counted;
->>>>>>> e8-week
+use crate::govern::{Action, Verdict};
 use crate::ingest::Roots;
 use crate::ingest::job::{BrokenOff, Job, JobError, Report, Request};
 use crate::secrets;
@@ -50,9 +47,9 @@ pub(super) const ROW: Tool = Tool {
         always("unchanged", Kind::Integer).says("Files that are stored as they are."),
         always("superseded", Kind::Integer).says("Documents that a newer version replaces."),
         always("links", Kind::Integer).says("Edges between files."),
-        always("skipped", Kind::List).says("Each {path, reason}: what is not for reading."),
+        always("skipped", Kind::List).says("Each {path, why}: what is not for reading."),
         always("skipped_count", Kind::Integer).says("How many."),
-        always("errors", Kind::List).says("Each {path, reason}: what could not be read."),
+        always("errors", Kind::List).says("Each {path, why}: what could not be read."),
         always("errors_count", Kind::Integer).says("How many."),
         always("secrets", Kind::List)
             .says("Each {path, line, kind}: what held it is restricted now."),

@@ -4,12 +4,8 @@ use engine::ledger::Effect;
 use engine::{Sensitivity, Snapshot, WriteError};
 use serde_json::{Map, Value, json};
 
-<<<<<<< HEAD
 use super::paths::may_write;
-=======
 use crate::counted::counted;
-use crate::govern::Verdict;
->>>>>>> e8-week
 use crate::ingest::given::{self, Given, NotTaken, Taken};
 use crate::ingest::job::JobError;
 use crate::ingest::read::{Format, detect};

@@ -6,11 +6,8 @@ use engine::{ItemId, Status};
 use serde_json::{Map, Value, json};
 
 use super::beneath::{ITEMS_MAX, each_document, going, lies_in, meant};
-<<<<<<< HEAD
-use crate::recall::Room;
-=======
 use crate::counted::counted;
->>>>>>> e8-week
+use crate::recall::Room;
 use crate::tools::args::{List, Text, args};
 use crate::tools::results::{Kind, always, sometimes};
 use crate::tools::writing::{Key, Tell, Writing, refuse_secret};

@@ -1,14 +1,19 @@
-//! What an item is held against: those nearest to it, by meaning and by words.
+//! What an item is held against: those nearest to it, by meaning and by words; and how both are shown.
 //!
 //! Owns which items say something that can be compared at all. Knows nothing of what is looked for.
 
 use engine::{Filter, ItemView, Place, Snapshot};
+use serde_json::{Value, json};
 
+use crate::names;
 use crate::tools::records::OWN_KINDS;
 use crate::tools::{Context, ToolError};
 
 /// Characters of a text by whose words others are looked for.
 const QUERY_CHARS_MAX: usize = 600;
+/// Characters of a title and of a text that are shown.
+const TITLE_CHARS_MAX: usize = 120;
+const SHOWN_CHARS_MAX: usize = 300;
 /// Pieces of documents are the one of its own kinds that says something by itself.
 pub(super) const CHUNK: &str = "chunk";
 
@@ -44,4 +49,23 @@ pub(super) fn nearest(
     }
     found.retain(|(other, _)| *other != place);
     Ok(found)
+}
+
+/// An item that the caller reads, as `{id, kind, title, recorded_at}`.
+pub(super) fn without_text(item: &ItemView<'_>) -> Value {
+    json!({
+        "id": names::of_item(item), "kind": item.kind, "title": cut(item.title, TITLE_CHARS_MAX),
+        "recorded_at": names::time(item.recorded_at),
+    })
+}
+
+/// The same with `text`.
+pub(super) fn with_text(item: &ItemView<'_>) -> Value {
+    let mut shown = without_text(item);
+    shown["text"] = cut(item.text, SHOWN_CHARS_MAX).into();
+    shown
+}
+
+fn cut(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
 }

@@ -9,7 +9,7 @@ use engine::ledger::Touched;
 use engine::{Filter, ItemView, Place, SearchError, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::beside::{nearest, says_something};
+use super::beside::{nearest, says_something, with_text};
 use super::pages::{Turn, comes_behind, next_items};
 use crate::encoders::View;
 use crate::judge::{Difference, Prose, difference};
@@ -35,9 +35,6 @@ const TOPIC_SHARE_MIN: f32 = 0.5;
 const TOPIC_ITEMS_MAX: usize = 200;
 /// The same by meaning, where no item has its words.
 const TOPIC_NEAREST_MAX: usize = 20;
-/// Characters of a title and of a text that are shown.
-const TITLE_CHARS_MAX: usize = 120;
-const SHOWN_CHARS_MAX: usize = 300;
 
 args! {
     /// What `contradiction_scan_tool` takes.
@@ -187,18 +184,10 @@ impl Pairs {
             found.claimed, found.known
         ));
         self.rows.push(json!({
-            "one": shown(item), "other": shown(other), "why": why, "says": [found.claimed, found.known],
+            "one": with_text(item), "other": with_text(other), "why": why, "says": [found.claimed, found.known],
             "score": show::score(score),
         }));
     }
-}
-
-fn shown(item: &ItemView<'_>) -> Value {
-    let cut = |text: &str, chars: usize| text.chars().take(chars).collect::<String>();
-    json!({
-        "id": names::of_item(item), "kind": item.kind, "title": cut(item.title, TITLE_CHARS_MAX),
-        "text": cut(item.text, SHOWN_CHARS_MAX), "recorded_at": names::time(item.recorded_at),
-    })
 }
 
 /// Whether both can be meant at one time, and neither replaces the other.

@@ -7,6 +7,7 @@
 //! is near to, if that one makes a group. Both follow from what is near to the item alone, so they are the same from
 //! whichever page they are looked at, and no item is in two groups.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -14,7 +15,7 @@ use engine::ledger::Touched;
 use engine::{EdgeFilter, Filter, ItemId, ItemView, Micros, Place, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::beside::{CHUNK, nearest, says_something};
+use super::beside::{CHUNK, nearest, says_something, with_text, without_text};
 use super::pages::{Turn, comes_behind, next_items};
 use crate::names;
 use crate::recall::{Likeness, Room, Same, Twin, show};
@@ -35,9 +36,6 @@ const LOOKS_MAX: usize = 128;
 const MEMBERS_MAX: usize = 20;
 /// Edges of an item that are counted.
 const EDGES_COUNTED_MAX: usize = 64;
-/// Characters of a title and of a text that are shown.
-const TITLE_CHARS_MAX: usize = 120;
-const SHOWN_CHARS_MAX: usize = 300;
 
 args! {
     /// What `duplicate_scan_tool` takes.
@@ -288,7 +286,7 @@ struct Group<'s> {
 
 impl<'s> Group<'s> {
     fn of(mut members: Vec<Member<'s>>, left_out: bool) -> Self {
-        members.sort_by(|one, other| other.merit.cmp(&one.merit));
+        members.sort_by_key(|member| Reverse(member.merit));
         let why = why(members[0].merit, members[1].merit);
         Self { members, why, left_out }
     }
@@ -301,12 +299,11 @@ impl<'s> Group<'s> {
     }
 
     fn shown(&self) -> Value {
-        let mut keep = brief(&self.members[0].item);
-        keep["text"] = cut(self.members[0].item.text, SHOWN_CHARS_MAX).into();
+        let keep = with_text(&self.members[0].item);
         let others: Vec<Value> = self
             .others()
             .map(|(other, likeness)| {
-                let mut row = brief(&other.item);
+                let mut row = without_text(&other.item);
                 row["score"] = show::score(likeness.score);
                 row["same"] = likeness.same.name().into();
                 if likeness.same == Same::MostWords {
@@ -338,17 +335,6 @@ fn why(kept: Merit, second: Merit) -> String {
         return "it is the newest".to_owned();
     }
     "nothing tells them apart".to_owned()
-}
-
-fn brief(item: &ItemView<'_>) -> Value {
-    json!({
-        "id": names::of_item(item), "kind": item.kind, "title": cut(item.title, TITLE_CHARS_MAX),
-        "recorded_at": names::time(item.recorded_at),
-    })
-}
-
-fn cut(text: &str, chars: usize) -> String {
-    text.chars().take(chars).collect()
 }
 
 /// The threshold as scores are told: rounded, so that one that is shown as the threshold reaches it.

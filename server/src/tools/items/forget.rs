@@ -58,8 +58,8 @@ pub(super) const ROW: Tool = Tool {
         always("forgotten", Kind::Integer).says("Items that went, with its chunks or versions."),
         sometimes("backups_waiting", Kind::Integer)
             .says(
-                "Backups of this machine that hold it still; the server erases it there by itself. Of the operator's own \
-                 workspace alone: from a backup of another it goes with the next one into the same folder.",
+                "Backups of this machine that hold it still; the server erases it there by itself. Of the operator's \
+                 own workspace alone: from a backup of another it goes with the next one into the same folder.",
             ),
     ],
     scope: Some(Scope::MemoryWrite),

@@ -32,7 +32,7 @@ args! {
         title: Option<Text<1, 300>> => "One line.",
         tags: Option<List<Text<1, 64>, 0, 32>> => "Labels.",
         sensitivity: Option<Sensitivity> => "Internal by default, or that of what it supersedes.",
-        gates: Option<List<Text<1, 64>, 0, 16>> => "Policy gates, such as operator_only; by default those of what it supersedes.",
+        gates: Option<List<Text<1, 64>, 0, 16>> => "Policy gates, else those of what it supersedes.",
         valid_from: Option<Time> => "True from then on.",
         valid_to: Option<Time> => "True until then.",
         supersedes: Option<Id> => "Id of the item that this one replaces.",

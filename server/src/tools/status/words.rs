@@ -179,8 +179,13 @@ pub(super) fn is_of_memory(words: &[Word]) -> bool {
 
 /// Whether a word is another one with a single typing error that leaves its first letter.
 pub(in crate::tools) fn is_misspelt(word: &str, meant: &str) -> bool {
+    // Most are another word at a glance; one letter more or less is at most its bytes.
+    let is_near = word.len().abs_diff(meant.len()) <= '\u{10FFFF}'.len_utf8();
+    if !is_near || word.chars().next() != meant.chars().next() {
+        return false;
+    }
     let (word, meant): (Vec<char>, Vec<char>) = (word.chars().collect(), meant.chars().collect());
-    if word.first() != meant.first() || word.len().abs_diff(meant.len()) > 1 {
+    if word.len().abs_diff(meant.len()) > 1 {
         return false;
     }
     let same = word.iter().zip(&meant).take_while(|(one, other)| one == other).count();

@@ -348,8 +348,24 @@ fn text(taking: &mut Taking<'_>) {
     sensitivity(taking);
 }
 
+/// The first path, and those that are joined to it: one that is named later, such as in the reason, is not meant.
+fn joined_paths(taking: &Taking<'_>) -> Vec<String> {
+    let path = |at: usize| {
+        taking.piece(at).filter(|piece| matches!(piece.sort, Sort::Path | Sort::Address))
+    };
+    let joins = |at: usize| {
+        let sign = taking.piece(at).filter(|piece| piece.sort == Sort::Mark);
+        sign.is_some_and(|sign| matches!(sign.text.as_str(), "," | "&"))
+            || matches!(taking.word(at), "and" | "plus")
+    };
+    let from = (taking.head..taking.len()).find(|&at| path(at).is_some());
+    let places = from.into_iter().flat_map(|from| from..taking.len());
+    let joined = places.take_while(|&at| path(at).is_some() || joins(at));
+    joined.filter_map(path).map(|piece| piece.text.clone()).collect()
+}
+
 fn tombstone(taking: &mut Taking<'_>) {
-    let paths = taking.all(|sort| matches!(sort, Sort::Path | Sort::Address));
+    let paths = joined_paths(taking);
     taking.set_needed("paths", Some(paths).filter(|paths| !paths.is_empty()));
     let reason = taking.reason(taking.end());
     taking.set_needed("reason", reason);

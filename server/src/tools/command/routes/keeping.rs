@@ -191,11 +191,12 @@ pub(super) const ROUTES: &[Route] = &[
             ("^delete|erase|forget|purge|wipe +item|memory|note|decision|everything", 62),
         ],
         |taking| {
-            taking.item("item_id");
+            going(taking);
             let at = taking.place_of("go", taking.end().saturating_sub(1)).unwrap_or(0);
             let reason = taking.reason(taking.end().max(at)).or_else(|| said_of(taking));
             taking.set_needed("reason", reason);
-            if taking.has("erase erased wipe purge destroy") {
+            // Nothing is erased for a word of the reason: the order itself says so.
+            if taking.places.iter().any(|&at| ERASES.contains(&taking.word(at))) {
                 taking.set("mode", "erase");
             }
         },
@@ -247,6 +248,28 @@ pub(super) const ROUTES: &[Route] = &[
         },
     ),
 ];
+
+/// Orders by which nothing of an item is left.
+const ERASES: [&str; 6] = ["erase", "erased", "wipe", "purge", "purged", "destroy"];
+
+/// The item that is to go. Where the order stands by two, neither is taken for the one that is meant.
+fn going(taking: &mut Taking<'_>) {
+    let end = taking.end();
+    let joins = |at: usize| {
+        taking.is_sort(at, Sort::Mark) || matches!(taking.word(at), "and" | "or" | "plus")
+    };
+    let behind = (end..taking.len()).find(|&at| !joins(at));
+    let places = (taking.head..end).chain(behind);
+    let pieces = places.filter_map(|at| taking.piece(at)).filter(|piece| piece.sort.is_item());
+    let mut ids: Vec<String> = pieces.map(|piece| piece.text.clone()).collect();
+    ids.dedup();
+    let id = match ids.len() {
+        0 => taking.first(Sort::is_item),
+        1 => ids.pop(),
+        _ => None,
+    };
+    taking.set_needed("item_id", id);
+}
 
 /// What is said of an item before it is ordered to go: `itm_1 is nonsense, delete it`.
 fn said_of(taking: &Taking<'_>) -> Option<String> {

@@ -95,7 +95,7 @@ fn read_state(taking: &mut Taking<'_>) {
         };
         let places =
             (taking.head..taking.len()).filter(|&at| matches!(taking.word(at), "for" | "to"));
-        let last = places.filter(|&at| !is_name(at + 1)).last()?;
+        let last = places.rev().find(|&at| !is_name(at + 1))?;
         let end = taking.place_of("be", last).unwrap_or(taking.len());
         taking.rest_until(last + 1, end)
     });
