@@ -1,7 +1,5 @@
 //! What needs no taste: the look of the sources, and that documents name what is there.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::Path;
 
