@@ -1,54 +1,13 @@
 //! What needs no taste: the look of the sources, and that documents name what is there.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
+
+use tests::markdown::quoted;
+use tests::tree::{ending, files, none, workspace};
 
 /// Longest line of a source file. rustfmt keeps code to 100; a string may be a little longer.
 const LINE_CHARS_MAX: usize = 120;
-/// Folders whose content nobody here wrote.
-const PASSED_OVER: [&str; 5] = ["target", ".git", "corpus", "artifacts", "__pycache__"];
-
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-/// Every file of the workspace, by its path in it.
-fn files() -> BTreeSet<PathBuf> {
-    fn walk(root: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let entry = entry.unwrap();
-            let name = entry.file_name().into_string().unwrap();
-            if PASSED_OVER.contains(&name.as_str()) {
-                continue;
-            }
-            let path = entry.path();
-            if entry.file_type().unwrap().is_dir() {
-                walk(root, &path, found);
-            } else {
-                found.insert(path.strip_prefix(root).unwrap().to_owned());
-            }
-        }
-    }
-    let mut found = BTreeSet::new();
-    walk(&workspace(), &workspace(), &mut found);
-    assert!(found.len() > 50, "the walk found {} files only", found.len());
-    found
-}
-
-fn ending(extension: &'static str) -> impl Iterator<Item = (PathBuf, String)> {
-    let of_kind = move |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
-    files().into_iter().filter(of_kind).map(|path| {
-        let text = fs::read_to_string(workspace().join(&path)).unwrap();
-        (path, text)
-    })
-}
-
-fn none(what: &str, faults: &[String]) {
-    assert!(faults.is_empty(), "{what}:\n{}", faults.join("\n"));
-}
 
 /// The part of a file above its tests, whose tables may be as wide as they must.
 fn above_tests(text: &str) -> &str {
@@ -77,23 +36,14 @@ fn sources_are_ascii_and_not_too_wide() {
 
 #[test]
 fn every_module_says_what_it_owns() {
-    let bare = ending("rs").filter(|(_, text)| !text.starts_with("//!"));
+    let bare = ending("rs").into_iter().filter(|(_, text)| !text.starts_with("//!"));
     let faults: Vec<String> = bare.map(|(path, _)| path.display().to_string()).collect();
     none("begin these with a //! header", &faults);
 }
 
-/// Text between backticks, outside of fenced blocks.
-fn quoted(text: &str) -> Vec<String> {
-    let mut fenced = false;
-    let mut found = Vec::new();
-    for line in text.lines() {
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-        } else if !fenced {
-            found.extend(line.split('`').skip(1).step_by(2).map(str::to_owned));
-        }
-    }
-    found
+/// What stands in backticks.
+fn spans(text: &str) -> Vec<String> {
+    quoted(text).into_iter().map(|(_, span)| span.to_owned()).collect()
 }
 
 /// Whether a quoted text names a file or folder of this repository.
@@ -116,7 +66,7 @@ fn is_path(text: &str) -> bool {
 #[test]
 fn paths_in_the_architecture_exist() {
     let text = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
-    let named: Vec<String> = quoted(&text).into_iter().filter(|path| is_path(path)).collect();
+    let named: Vec<String> = spans(&text).into_iter().filter(|path| is_path(path)).collect();
     assert!(named.len() > 30, "ARCHITECTURE.md names {} paths only", named.len());
     let gone = named.into_iter().filter(|path| !workspace().join(path).exists());
     none("ARCHITECTURE.md names what is not there", &gone.collect::<Vec<_>>());
@@ -154,7 +104,7 @@ fn what_is_said_to_be_shown_is_shown() {
     let (mut tests, mut faults) = (0, Vec::new());
     for row in page.lines().filter(is_row) {
         let (_, by) = row.trim_end_matches(" |").rsplit_once(" | ").unwrap();
-        let named = quoted(by);
+        let named = spans(by);
         if named.is_empty() {
             faults.push(format!("nothing shows: {row}"));
         }
@@ -183,31 +133,6 @@ fn is_test(text: &str, name: &str) -> bool {
     above.any(|line| line == "#[test]")
 }
 
-/// The targets of Markdown links, without those to other places of the web.
-fn links(text: &str) -> Vec<String> {
-    let starts = text.match_indices("](").map(|(at, _)| &text[at + 2..]);
-    let targets = starts.filter_map(|rest| rest.split(')').next());
-    let local = targets.filter(|target| !target.contains("://") && !target.starts_with('#'));
-    local.map(|target| target.split('#').next().unwrap().to_owned()).collect()
-}
-
-#[test]
-fn links_between_documents_lead_somewhere() {
-    let mut faults = Vec::new();
-    let mut count = 0;
-    for (path, text) in ending("md") {
-        for target in links(&text) {
-            count += 1;
-            let there = workspace().join(path.parent().unwrap()).join(&target);
-            if !there.exists() {
-                faults.push(format!("{}: {target}", path.display()));
-            }
-        }
-    }
-    assert!(count > 10, "{count} links only");
-    none("links that lead nowhere", &faults);
-}
-
 #[test]
 fn no_file_knows_the_machine_it_was_written_on() {
     // Put together here, so that this file is not one of its own findings.
@@ -223,24 +148,6 @@ fn no_file_knows_the_machine_it_was_written_on() {
         }
     }
     none("these names belong to a machine", &faults);
-}
-
-#[test]
-fn the_spec_links_each_of_its_pages() {
-    let spec = workspace().join("format-spec");
-    let linked = links(&fs::read_to_string(spec.join("README.md")).unwrap());
-    let pages = files().into_iter().filter(|path| {
-        path.starts_with("format-spec")
-            && path.components().count() == 2
-            && path.extension().is_some_and(|found| found == "md")
-            && path.components().next_back() != Some(Component::Normal("README.md".as_ref()))
-    });
-    let unlinked = pages.filter(|page| {
-        let name = page.file_name().and_then(|name| name.to_str()).unwrap();
-        !linked.iter().any(|link| link == name)
-    });
-    let unlinked: Vec<String> = unlinked.map(|page| page.display().to_string()).collect();
-    none("format-spec/README.md does not link", &unlinked);
 }
 
 /// Floors of the engine, lowest first; what is in none of these folders is below all of them.
