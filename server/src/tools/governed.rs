@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use engine::ledger::{Decision, Effect, Outcome, Touched};
 use serde_json::Value;
 
-use super::{Answer, BY_SCOPE, Context, ToolError, touched};
+use super::{Answer, BY_SCOPE, Context, Stored, ToolError, touched};
 use crate::govern::meter::{Refusal, Reservation};
 use crate::govern::{Trace, hash_call};
 use crate::log::{self, Level, Value as Field};
@@ -169,8 +169,9 @@ fn became(outcome: &mut Result<Answer, ToolError>) -> (Vec<Touched>, Option<Stri
             let rule = has_raised.then(|| answer.rule.clone());
             (std::mem::take(&mut answer.touched), rule)
         }
-        Err(ToolError::BrokenOff { written, raised, lowered, .. }) => {
-            let (raised, rule) = raised.take().map(|raised| *raised).unzip();
+        Err(ToolError::BrokenOff { stored, .. }) => {
+            let Stored { written, raised, lowered } = &mut **stored;
+            let (raised, rule) = raised.take().unzip();
             let raised = raised.into_iter().flatten().map(|id| touched(Effect::Raised, id));
             let written = written.iter().map(|&id| touched(Effect::Written, id));
             let lowered = lowered.iter().map(|&id| touched(Effect::Lowered, id));

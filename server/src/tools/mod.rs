@@ -352,6 +352,17 @@ pub fn decision_of(verdict: Verdict) -> Decision {
 /// What a tenant is told of the reasons for a fault of ours.
 pub(crate) const IN_THE_LOG: &str = "the server's log says why";
 
+/// What a job had stored when it broke off.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// Items that it had written.
+    pub written: Vec<ItemId>,
+    /// Those that secrets raised, and the rule that names these.
+    pub raised: Option<(Vec<ItemId>, String)>,
+    /// Those that are less sensitive than what they replace.
+    pub lowered: Vec<ItemId>,
+}
+
 /// Why a tool gave no answer. Nothing was written, except by a job that broke off: what it had stored
 /// by then stays.
 #[derive(Debug)]
@@ -394,12 +405,8 @@ pub enum ToolError {
     BrokenOff {
         /// Why.
         error: Box<ToolError>,
-        /// Items that it had written.
-        written: Vec<ItemId>,
-        /// Those that secrets raised, and the rule that names these.
-        raised: Option<Box<(Vec<ItemId>, String)>>,
-        /// Those that are less sensitive than what they replace.
-        lowered: Vec<ItemId>,
+        /// What it had stored.
+        stored: Box<Stored>,
     },
     /// The work panicked: a fault of ours.
     Panicked,
@@ -468,24 +475,24 @@ impl ToolError {
                 "; {items} items of {files} files were stored before, and stay"
             ));
         }
-        let lowered = Vec::new();
-        Self::BrokenOff { error: Box::new(self), written: documents, raised: None, lowered }
+        let stored = Stored { written: documents, ..Stored::default() };
+        Self::BrokenOff { error: Box::new(self), stored: Box::new(stored) }
     }
 
     /// The same of documents that are less sensitive than what they replace.
     pub(crate) fn lowering(mut self, items: Vec<ItemId>) -> Self {
-        if let Self::BrokenOff { lowered, .. } = &mut self {
-            *lowered = items;
+        if let Self::BrokenOff { stored, .. } = &mut self {
+            stored.lowered = items;
         }
         self
     }
 
     /// The same of items that secrets of these kinds raised, where it had stored any.
     pub(crate) fn raising(mut self, items: Vec<ItemId>, kinds: &BTreeSet<Kind>) -> Self {
-        if let Self::BrokenOff { raised, .. } = &mut self
+        if let Self::BrokenOff { stored, .. } = &mut self
             && !items.is_empty()
         {
-            *raised = Some(Box::new((items, raised_by(kinds))));
+            stored.raised = Some((items, raised_by(kinds)));
         }
         self
     }

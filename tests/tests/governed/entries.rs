@@ -3,7 +3,7 @@
 use engine::ledger::Effect;
 use server::govern::rate::key_of;
 use server::parts::Metered;
-use server::tools::{Refused, ToolError, governed};
+use server::tools::{Refused, Stored, ToolError, governed};
 use tests::house::entries;
 
 use super::*;
@@ -66,12 +66,8 @@ fn what_was_written_counts_however_late_it_was() {
     let late = house.governed(true, || Ok(wrote())).unwrap_err();
     assert_eq!(late.error.reason(), "timed_out");
     let written = vec![ItemId(7)];
-    let broken = ToolError::BrokenOff {
-        error: Box::new(ToolError::Cancelled),
-        written,
-        raised: None,
-        lowered: Vec::new(),
-    };
+    let stored = Box::new(Stored { written, ..Stored::default() });
+    let broken = ToolError::BrokenOff { error: Box::new(ToolError::Cancelled), stored };
     let broken = house.governed(false, || Err(broken)).unwrap_err();
     assert_eq!(broken.error.reason(), "cancelled");
     // Nothing was written by these.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::NAME;
 use crate::govern::hash_call;
 use crate::tools::writing::{Key, Writing};
-use crate::tools::{Answer, Change, Context, Tool, ToolError};
+use crate::tools::{Answer, Change, Context, Stored, Tool, ToolError};
 
 /// The key of a command, and what is on record of an earlier one with the same.
 pub(super) struct Once<'c> {
@@ -114,6 +114,6 @@ fn after(error: ToolError, written: &[Touched]) -> ToolError {
     }
     let ids = written.iter().map(|one| ItemId(u128::from_le_bytes(one.item)));
     // What was raised or lowered is in the entry of the call within.
-    let (error, written, lowered) = (Box::new(error), ids.collect(), Vec::new());
-    ToolError::BrokenOff { error, written, raised: None, lowered }
+    let stored = Stored { written: ids.collect(), ..Stored::default() };
+    ToolError::BrokenOff { error: Box::new(error), stored: Box::new(stored) }
 }
