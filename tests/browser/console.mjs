@@ -340,6 +340,7 @@ async function keyboard(browser) {
   await settled(page);
   await page.keyboard.press("Escape");
   check((await page.evaluate(() => document.activeElement.id)) === "main", "Esc leaves the field");
+  check((await page.inputValue("#query")) === "kernels of the fleet", "and does not empty it");
   await page.keyboard.press("j");
   const best = await focused(page);
   await page.keyboard.press("j");

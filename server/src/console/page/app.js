@@ -140,9 +140,11 @@ function step(by) {
   target?.scrollIntoView({ block: "nearest" });
 }
 
-function escape() {
+function escape(event) {
   const active = document.activeElement;
   if (isField(active)) {
+    // A field for searches would be emptied by it.
+    event.preventDefault();
     active.blur();
     main.focus({ preventScroll: true });
   } else if (VIEWS[asked().name]?.of) {
@@ -152,7 +154,7 @@ function escape() {
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || find("dialog[open]")) return;
-  if (event.key === "Escape") return escape();
+  if (event.key === "Escape") return escape(event);
   if (event.key === "ArrowDown" && document.activeElement?.id === "query") {
     event.preventDefault();
     return step(1);
