@@ -83,14 +83,17 @@ pub fn quoted(text: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// The document without its code.
+/// The document without its code and its comments.
 fn prose(text: &str) -> String {
     let plain = lines(text).filter(|(_, _, is_code)| !is_code);
-    plain.fold(String::new(), |mut prose, (_, line, _)| {
+    let plain = plain.fold(String::new(), |mut prose, (_, line, _)| {
         prose.extend(line.split('`').step_by(2));
         prose.push('\n');
         prose
-    })
+    });
+    let mut parts = plain.split("<!--");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |prose, part| prose + part.split_once("-->").map_or("", |(_, rest)| rest))
 }
 
 /// The targets of links and pictures, without those to other places of the web.
@@ -133,7 +136,7 @@ mod tests {
 
     const PAGE: &str = "# A `b` c\n\n<!-- not run: it is long -->\n```sh no-run\nrecalld x  # [no](link.md)\n```\n\
         ## A b c\nwords `recalld y` and [a link](other.md#a-b) ![picture](p.png) [web](https://a.example)\n\
-        <!-- gone -->\nwords\n```text\n# no heading\n```\n";
+        <!-- [gone](gone.md) -->\nwords\n```text\n# no heading\n```\n";
 
     #[test]
     fn blocks_have_their_kind_their_line_and_what_is_said_above() {
