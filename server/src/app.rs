@@ -16,6 +16,7 @@ use kernels::Kernels;
 use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
 use crate::authority::Authority;
 use crate::config::{Config, MailSecurity};
+use crate::console::Sessions;
 use crate::control::Control;
 use crate::data_dir::{self, CONTROL_FILE, workspace_dir};
 use crate::embed::Embedder;
@@ -28,9 +29,10 @@ use crate::log::Said;
 use crate::log::{self, Level, Value};
 use crate::mail::{MailQueue, MailSettings, Security, SmtpMailer};
 use crate::metrics::Stages;
-use crate::model::{self, ModelRequest, Progress};
+use crate::model::{self, ModelRequest, Progress, Sha256};
 use crate::model_file::{self, KnownModel};
 use crate::oauth::Places;
+use crate::operator::Scheduled;
 use crate::parts::Parts;
 use crate::pipeline::name_of;
 use crate::recall::{Meaning, Threads};
@@ -211,10 +213,12 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         meter: Meter::new(Arc::clone(&control) as Arc<dyn Blocks>),
         control,
         mail: letters(&settings.config, (&clock, &random))?,
+        scheduled: Scheduled::new(settings.config.backup.clone()),
         config: settings.config.clone(),
         rates: Buckets::new(began),
         strangers: Buckets::new(began),
         guesses: Guesses::new(began),
+        console: Sessions::default(),
         pdf: settings.pdf.clone(),
         encoding: settings.encoding,
         checker: credentials.checker(),
@@ -374,6 +378,8 @@ fn damaged_advice(data: &Path) -> String {
 pub(crate) struct OpenedModel {
     pub(crate) embedder: Embedder,
     pub(crate) known: KnownModel,
+    /// SHA-256 of its `model.safetensors`.
+    pub(crate) weights_sha256: Sha256,
 }
 
 /// The model in a folder, or the default one, with the places that this process's environment names.
@@ -387,14 +393,23 @@ pub(crate) fn open_model(
     encoding: Encoding,
     progress: &mut dyn Progress,
 ) -> Result<OpenedModel, StartError> {
-    let request = model_request(directory.map(Path::to_owned));
+    open_request(&model_request(directory.map(Path::to_owned)), encoding, progress)
+}
+
+/// The same, wherever a request has it looked for.
+pub(crate) fn open_request(
+    request: &ModelRequest,
+    encoding: Encoding,
+    progress: &mut dyn Progress,
+) -> Result<OpenedModel, StartError> {
     let Encoding { kernels, precision, threads } = encoding;
-    let files = model::open(&request, kernels, precision, progress).map_err(failed)?;
+    let files = model::open(request, kernels, precision, progress).map_err(failed)?;
     let folder = files.dir.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = match folder {
         Some(folder) if files.weights_sha256 != request.expected.weights => folder,
-        _ => request.name,
+        _ => request.name.clone(),
     };
+    let weights_sha256 = files.weights_sha256;
     let embedder = Embedder::new(files.encoder, name, threads);
     let is_telling = std::env::var_os(TELL_EMBEDDING).is_some();
     let embedder = if is_telling { embedder.telling() } else { embedder };
@@ -403,7 +418,7 @@ pub(crate) fn open_model(
         name: embedder.name().to_owned(),
         directory: files.dir,
     };
-    Ok(OpenedModel { embedder, known })
+    Ok(OpenedModel { embedder, known, weights_sha256 })
 }
 
 /// Set in the environment, it has every step of embedding said on standard error, for tests that kill

@@ -3,20 +3,29 @@
 //! Owns which keys there are and what they may be (govern.md, Settings). Must not open what they name, know any
 //! secret, nor hold a live part of the service.
 
+pub mod backups;
 pub(crate) mod keys;
+pub mod layers;
 mod plans;
+pub mod serving;
+pub mod settings;
+pub mod written;
 
 use std::path::{Path, PathBuf};
 
 use engine::Micros;
 
+use toml::Table;
+
+use self::backups::ScheduledBackup;
 use self::keys::{KeyFault, Keys, quoted, quoted_list, text_of};
+use self::serving::{Logging, ModelChoice, Serving};
 use crate::auth::Prefix;
 use crate::govern::identity::Enforcement;
 use crate::govern::plans::Plans;
 use crate::net::Network;
 
-pub use self::keys::{FileFault, KeyFault as SettingFault};
+pub use self::keys::{FileFault, KeyFault as SettingFault, Place};
 
 /// Largest settings file, in bytes: all plans with all names take a tenth of it.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
@@ -51,6 +60,14 @@ const LEGACY_UNTIL: Micros = Micros(1_794_182_400_000_000);
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
+    /// How the server is reached and works.
+    pub serving: Serving,
+    /// What is logged, and how.
+    pub log: Logging,
+    /// Which encoder.
+    pub model: ModelChoice,
+    /// The backup that is made again and again, if one is.
+    pub backup: Option<ScheduledBackup>,
     /// How people and services sign in.
     pub oauth: OAuth,
     /// Who is believed about the addresses that it asks for, on the hosted listener.
@@ -168,6 +185,10 @@ impl AuditSync {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            serving: Serving::default(),
+            log: Logging::default(),
+            model: ModelChoice::default(),
+            backup: None,
             oauth: OAuth {
                 access_token_seconds: ACCESS_TOKEN_SECONDS,
                 key_prefix: Prefix::default(),
@@ -198,14 +219,25 @@ impl Config {
     /// # Errors
     /// As for [`Config::read`].
     pub fn parse(text: &str, folder: &Path) -> Result<Self, FileFault> {
-        Self::parsed(text, folder).map_err(|fault| fault.placed(text))
+        let table = Keys::table_of(text)?;
+        Self::of_table(table, folder).map_err(|fault| FileFault::from(fault).placed(text))
     }
 
-    fn parsed(text: &str, folder: &Path) -> Result<Self, FileFault> {
-        let mut keys = Keys::parse(text)?;
+    /// Reads the outermost table of a file in a folder.
+    fn of_table(table: Table, folder: &Path) -> Result<Self, KeyFault> {
+        let mut keys = Keys::of(table);
+        let mut serving = Serving::default();
+        serving.local(keys.table("local")?)?;
+        let trusted_proxies = serving.hosted(keys.table("hosted")?, folder)?;
+        serving.server(keys.table("server")?, folder)?;
+        serving.store(keys.table("store")?)?;
         let config = Self {
+            serving,
+            log: serving::logging(keys.table("log")?)?,
+            model: serving::model(keys.table("model")?, folder)?,
+            backup: backups::read(keys.table("backup")?, folder)?,
             oauth: oauth(keys.table("oauth")?)?,
-            trusted_proxies: trusted_proxies(keys.table("hosted")?)?,
+            trusted_proxies,
             identity: identity(keys.table("identity")?)?,
             legacy: legacy(keys.table("legacy")?)?,
             plans: plans::read(keys.table("plans")?)?,
@@ -219,16 +251,17 @@ impl Config {
 
     /// All that is in effect, as a file that means the same. There is no secret in it.
     pub fn show(&self) -> String {
-        let Self { oauth, trusted_proxies, identity, legacy, plans, mail, policy_file, audit_sync } =
-            self;
-        let mut out = format!(
-            "[oauth]\naccess_token_seconds = {}\nkey_prefix = {}\n",
+        let Self { serving, log, model, backup, trusted_proxies, .. } = self;
+        let Self { oauth, identity, legacy, plans, mail, policy_file, audit_sync, .. } = self;
+        let mut out = serving.show(trusted_proxies);
+        out += &serving::show_logging(log);
+        out += &serving::show_model(model);
+        out += &backups::show(backup.as_ref());
+        out += &format!(
+            "\n[oauth]\naccess_token_seconds = {}\nkey_prefix = {}\n",
             oauth.access_token_seconds,
             quoted(oauth.key_prefix.as_str())
         );
-        let proxies: Vec<String> = trusted_proxies.iter().map(Network::to_string).collect();
-        let proxies = quoted_list(proxies.iter().map(String::as_str));
-        out += &format!("\n[hosted]\ntrusted_proxies = {proxies}\n");
         out += &format!("\n[identity]\nenforcement = {}\n", quoted(identity.word()));
         out += &format!(
             "\n[legacy]\nhosts = {}\nuntil = {}\n",
@@ -268,7 +301,7 @@ fn oauth(mut keys: Keys) -> Result<OAuth, KeyFault> {
     Ok(OAuth { access_token_seconds: seconds, key_prefix })
 }
 
-fn trusted_proxies(mut keys: Keys) -> Result<Vec<Network>, KeyFault> {
+fn trusted_proxies(keys: &mut Keys) -> Result<Vec<Network>, KeyFault> {
     const KEY: &str = "trusted_proxies";
     let given = keys.texts(KEY, TRUSTED_PROXIES_MAX, NETWORK_BYTES_MAX)?.unwrap_or_default();
     let network = |text: &String| {
@@ -276,9 +309,7 @@ fn trusted_proxies(mut keys: Keys) -> Result<Vec<Network>, KeyFault> {
             "addresses, or networks whose address is zero behind the prefix, such as 10.0.0.0/8";
         text.parse().map_err(|_| keys.fault(KEY, text, allowed))
     };
-    let networks = given.iter().map(network).collect::<Result<_, _>>()?;
-    keys.finish()?;
-    Ok(networks)
+    given.iter().map(network).collect()
 }
 
 fn identity(mut keys: Keys) -> Result<Enforcement, KeyFault> {

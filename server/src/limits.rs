@@ -290,6 +290,12 @@ pub const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 /// How often a server looks whether a backup that still has to lose something can be reached again.
 pub const BACKUP_ERASURES_EVERY: Duration = Duration::from_secs(60);
 
+/// Between two looks whether a backup is due.
+pub const BACKUP_SCHEDULE_EVERY: Duration = Duration::from_secs(20);
+
+/// From a backup on schedule that failed to the next attempt.
+pub const BACKUP_RETRY_AFTER: Duration = Duration::from_secs(600);
+
 /// Longest that a tool call may take.
 pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 

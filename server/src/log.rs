@@ -18,9 +18,9 @@ use std::cell::Cell;
 use std::fmt::{self, Display, Write as _};
 use std::io::{self, Write as _};
 use std::panic::PanicHookInfo;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -42,7 +42,11 @@ pub enum Level {
 }
 
 impl Level {
-    fn name(self) -> &'static str {
+    /// Each, the most important first.
+    pub const ALL: &'static [Self] = &[Self::Error, Self::Warn, Self::Info, Self::Debug];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
         match self {
             Level::Error => "error",
             Level::Warn => "warn",
@@ -59,6 +63,19 @@ pub enum Format {
     Text,
     /// One JSON object a line, for programs.
     Json,
+}
+
+impl Format {
+    /// Each.
+    pub const ALL: &'static [Self] = &[Self::Text, Self::Json];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
 }
 
 /// What is logged, and how.
@@ -99,7 +116,7 @@ enum Order {
 }
 
 struct Logger {
-    settings: Settings,
+    settings: RwLock<Settings>,
     queue: SyncSender<Order>,
     dropped: AtomicU64,
 }
@@ -119,11 +136,22 @@ thread_local! {
 /// The system started no thread.
 pub fn start(settings: Settings) -> io::Result<()> {
     let (queue, orders) = sync_channel(LOG_QUEUE_MAX);
-    if LOGGER.set(Logger { settings, queue, dropped: AtomicU64::new(0) }).is_ok() {
+    if LOGGER
+        .set(Logger { settings: RwLock::new(settings), queue, dropped: AtomicU64::new(0) })
+        .is_ok()
+    {
         thread::Builder::new().name("log".to_owned()).spawn(move || write_all(&orders))?;
         std::panic::set_hook(Box::new(log_panic));
     }
     Ok(())
+}
+
+/// Changes what is logged from now on, where [`start`] was called.
+pub fn change(level: Level, format: Format, access: bool) {
+    if let Some(logger) = LOGGER.get() {
+        let mut settings = logger.settings.write().unwrap_or_else(PoisonError::into_inner);
+        *settings = Settings { level, format, access, ..*settings };
+    }
 }
 
 /// Logs one event. `what` is our own words.
@@ -177,7 +205,8 @@ pub fn for_request<T>(id: &str, work: impl FnOnce() -> T) -> T {
 }
 
 fn settings() -> Settings {
-    LOGGER.get().map_or(PLAIN, |logger| logger.settings)
+    let now = |logger: &Logger| *logger.settings.read().unwrap_or_else(PoisonError::into_inner);
+    LOGGER.get().map_or(PLAIN, now)
 }
 
 fn put(line: String) {
@@ -203,7 +232,7 @@ fn write_all(orders: &Receiver<Order>) {
         let dropped = logger.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
             let fields = [("lines", Value::Count(dropped))];
-            write(&self::line(&logger.settings, Level::Warn, "log lines were dropped", &fields));
+            write(&self::line(&settings(), Level::Warn, "log lines were dropped", &fields));
         }
     }
 }

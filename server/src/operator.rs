@@ -8,6 +8,7 @@ mod backup;
 mod backup_tenants;
 pub mod call;
 mod catalogue;
+mod checked;
 mod compact;
 pub(crate) mod copies;
 mod erase;
@@ -19,6 +20,8 @@ mod known;
 mod place;
 mod reembed;
 mod restore;
+mod schedule;
+mod scheduled;
 mod told_backups;
 mod told_disk;
 mod trusted;
@@ -54,6 +57,7 @@ use crate::tools::{
 use crate::{regular_file, roots};
 
 pub use backup::{Backup, backup, real_path};
+pub use checked::check as check_backup;
 pub use compact::compact;
 pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
 pub(crate) use erase::{goes_with, noted, waiting_in};
@@ -62,6 +66,7 @@ pub use keeping::{Alone, KeepError, Keeper};
 pub use place::{BackupFiles, Beside, Place};
 pub use reembed::{Reembed, reembed};
 pub use restore::restore;
+pub use scheduled::{Scheduled, ScheduledBackups, ToldSchedule};
 pub use told_backups::{ToldBackups, told_backups};
 pub use trusted::LedgerPlace;
 pub use whose::Whose;
@@ -116,7 +121,7 @@ pub fn named(workspace: &Option<Text<1, 40>>) -> Option<&str> {
     workspace.as_ref().map(|name| &*name.0)
 }
 
-fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
+pub(crate) fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
     match serde_json::from_slice(&call.request.body) {
         Ok(Value::Object(arguments)) => Ok(arguments),
         _ => Err(Refusal::new(400, "Bad Request: a JSON object is wanted")),

@@ -12,6 +12,7 @@ use crate::app::Encoding;
 use crate::auth::Checker;
 use crate::authority::Authority;
 use crate::config::Config;
+use crate::console::Sessions;
 use crate::control::Control;
 use crate::govern::identity::{Enforcement, Turn, in_ledger};
 use crate::govern::meter::Meter;
@@ -22,6 +23,7 @@ use crate::ingest::read::PdfReader;
 use crate::log::Said;
 use crate::mail::MailQueue;
 use crate::metrics::Stages;
+use crate::operator::Scheduled;
 use crate::tenants::{Closed, Lease, Tenants};
 use crate::tools::Scope;
 use crate::workspace::Workspace;
@@ -48,8 +50,12 @@ pub struct Parts {
     pub strangers: Buckets,
     /// Wrong credentials lately.
     pub guesses: Guesses,
+    /// Who administers in a browser.
+    pub console: Sessions,
     /// Calls out of quotas.
     pub meter: Meter,
+    /// Backups that are made again and again.
+    pub scheduled: Scheduled,
     /// What reads PDFs, in a process of its own.
     pub pdf: Option<PdfReader>,
     /// How texts become vectors, and how vectors are compared.
@@ -219,6 +225,11 @@ impl Caller {
     /// Whether it may write anything at all.
     pub fn may_write(&self) -> bool {
         self.metered.as_ref().is_none_or(|metered| metered.may_write)
+    }
+
+    /// Whether it may read the ledger.
+    pub fn audits(&self) -> bool {
+        self.scopes.contains(&Scope::AuditRead)
     }
 
     /// What policy says of items like this, and the rule. The rules are asked once for each class of items.

@@ -5,7 +5,7 @@
 
 mod openapi;
 pub mod operations;
-mod page;
+pub mod page;
 mod schemas;
 
 use std::time::Instant;
@@ -28,7 +28,6 @@ use crate::workspace::Workspace;
 
 pub use openapi::openapi;
 pub use operations::Operation;
-pub use page::{docs, script, style};
 
 /// The header that says how many seeds and neighbours an answer had no room for.
 pub const LEFT_OUT: &str = "x-recalld-left-out";

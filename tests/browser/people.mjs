@@ -78,7 +78,7 @@ export async function looks(page, file, faults) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
   check(wide <= 0, `${name}: nothing is wider than the window (${wide} px)`);
   const small = await page.evaluate(() => [...document.querySelectorAll("button, input:not([type=hidden])")]
-    .map((one) => one.getBoundingClientRect()).filter((box) => box.height < 44 || box.width < 44).length);
+    .map((one) => one.getBoundingClientRect()).filter((box) => box.width > 0 && (box.height < 44 || box.width < 44)).length);
   check(small === 0, `${name}: ${small} targets are smaller than 44 px`);
   const found = await page.evaluate((values) => window.axe.run({ runOnly: { type: "tag", values } }), RULES);
   const told = found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`);

@@ -185,11 +185,6 @@ impl Desk {
         self.write(Batch { items: vec![draft], ..Batch::default() });
     }
 
-    /// What was told of progress by the calls so far: done, of how many, and what was being done.
-    pub fn progress(&self) -> Vec<(u64, u64, String)> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Runs something with the context of a call.
     pub fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&Context<'_>) -> T) -> T {
         let told = |done: u64, of: u64, what: &str| {

@@ -311,6 +311,31 @@ fn conversations_of_chatgpt_as_a_file_a_folder_and_an_archive() {
 }
 
 #[test]
+fn a_conversation_with_a_child_that_is_not_there_is_read_to_its_last_message() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let message = |role: &str, said: &str, at: Value| {
+        json!({"author": {"role": role}, "create_time": at,
+               "content": {"content_type": "text", "parts": [said, {"asset_pointer": "file"}]}})
+    };
+    let mapping = json!({
+        "root": node(Value::Null, json!(["one"]), Value::Null),
+        "one": node(json!("root"), json!(["two", "gone"]), message("user", "is the gate green", json!(null))),
+        "two": node(json!("one"), json!(["gone"]), message("assistant", "the gate is green", json!(5))),
+    });
+    let file = json!([{"title": null, "create_time": 1_700_000_000.5, "mapping": mapping}]);
+    let path = write(scratch.path(), "conversations.json", file.to_string());
+    let report = import(&data, &path, &[]);
+    assert_eq!(report["foreign"]["shape"], "chatgpt", "{report}");
+    let said: Vec<String> = lines(&data, "item")
+        .iter()
+        .filter(|item| item["kind"] == "message")
+        .map(|item| item["text"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+}
+
+#[test]
 fn conversations_and_projects_of_claude() {
     let scratch = scratch();
     let (data, folder) = (scratch.path().join("data"), scratch.path().join("export"));

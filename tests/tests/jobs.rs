@@ -316,6 +316,7 @@ fn no_erasure_passes_a_backup_that_read_the_store_before_it() {
             caller: &caller,
             random: &random,
             others: None,
+            scheduled: None,
             turns: &turns,
             noting: &noting,
             cancel: &cancel,

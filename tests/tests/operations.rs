@@ -353,7 +353,7 @@ fn lines_are_imported_from_a_pipe() {
     });
     assert_eq!((&told["items"], &told["bad_count"]), (&json!(1), &json!(0)), "{told}");
     let folder = run(&data, &["import", scratch.path().to_str().unwrap()]);
-    assert_fails(&folder, 2, &["is a folder"]);
+    assert_fails(&folder, 2, &["is a folder without Markdown notes"]);
     drop(service);
     assert_eq!(exported(&data).iter().filter(|row| row["text"] == "through a pipe").count(), 1);
 }

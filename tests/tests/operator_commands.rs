@@ -164,6 +164,33 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
+fn the_doctor_looks_at_the_certificate_and_at_the_addresses_that_a_server_would_take() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    tests::tls::renew(scratch.path());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let settings = |certificate: &str| {
+        let text = format!(
+            "[local]\naddress = \"{taken}\"\n[hosted]\naddress = \"127.0.0.1:0\"\n\
+             tls_cert = \"{certificate}\"\ntls_key = \"key.pem\"\n"
+        );
+        write(scratch.path(), "recalld.toml", text).to_str().unwrap().to_owned()
+    };
+    let file = settings("certificate.pem");
+    let said = run_json(&data, &["doctor", "--config", &file]);
+    let detail = |name: &str| finding(&said, name)["detail"].as_str().unwrap().to_owned();
+    assert!(detail("certificate").contains("certificate.pem ends 4096-01-01"), "{said}");
+    assert_eq!(finding(&said, "local address")["state"], "warn", "{said}");
+    assert!(detail("local address").contains(&taken.to_string()), "{said}");
+    assert_eq!(finding(&said, "hosted address")["state"], "ok", "{said}");
+    let file = settings("key.pem");
+    let output = command(&data, &["doctor", "--json", "--config", &file]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(finding(&examined(&output), "certificate")["state"], "fail");
+}
+
+#[test]
 fn each_client_is_told_where_the_service_is_and_a_test_asks_there() {
     let scratch = scratch();
     let data = scratch.path().join("data");
@@ -218,11 +245,40 @@ fn settings_are_checked_by_line_and_shown_so_that_they_are_taken() {
     let file = write(scratch.path(), "recalld.toml", &shown);
     let path = file.to_str().unwrap();
     assert!(printed(&run(&data, &["config", "check", path])).ends_with(": all good\n"));
-    assert_eq!(printed(&run(&data, &["config", "show", "--file", path])), shown);
+    let again = printed(&run(&data, &["config", "show", "--config", path]));
+    let bare = |shown: &str| -> Vec<String> {
+        shown.lines().map(|line| line.split("  # ").next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(bare(&again), bare(&shown));
+    assert!(shown.contains("\ncall_time_seconds = 120  # default\n"), "{shown}");
+    assert!(again.contains("\ncall_time_seconds = 120  # file, line "), "{again}");
+    // Flags come before variables, and these before the file; each is told.
+    let mut asked = command(&data, &["config", "show", "--config", path, "--call-time", "5"]);
+    asked.args(["--set", "backup.to=/b", "--set", "backup.keep=3"]).env("RECALLD_CALL_TIME", "6");
+    let told = printed(&asked.env("RECALLD_LOG_LEVEL", "warn").output().unwrap());
+    for line in [
+        "call_time_seconds = 5  # flag --call-time",
+        "level = \"warn\"  # variable RECALLD_LOG_LEVEL",
+        "to = \"/b\"  # flag --set backup.to",
+        "keep = 3  # flag --set backup.keep",
+    ] {
+        assert!(told.lines().any(|it| it == line), "{line}: {told}");
+    }
+    assert_fails(
+        &run(&data, &["config", "show", "--set", "backup.kep=3"]),
+        2,
+        &["did you mean `backup.keep`"],
+    );
+    let example =
+        write(scratch.path(), "example.toml", printed(&run(&data, &["config", "example"])));
+    let of_example =
+        printed(&run(&data, &["config", "show", "--config", example.to_str().unwrap()]));
+    assert_eq!(of_example, shown, "the example changes nothing");
     for (text, words) in [
+        ("[log]\nlevle = \"info\"\n", ["line 2, column 1", "did you mean `log.level`"]),
         (
             "[oauth]\n# a comment\naccess_token_seconds = 5\n",
-            ["line 3", "oauth.access_token_seconds"],
+            ["line 3, column 24", "oauth.access_token_seconds"],
         ),
         ("[oauth]\nkey_prefix = \"a\"\n[audit]\nsync = \"never\"\n", ["line 4", "audit.sync"]),
         ("\n[oauth\n", ["line 2", "TOML"]),
@@ -265,4 +321,92 @@ fn every_command_is_in_the_completions_and_in_the_manual() {
         assert!(page.contains(".SH SYNOPSIS"), "{name}");
     }
     assert_fails(&described(&["man", "fly"]), 2, &["no command `fly`", "recalld help"]);
+}
+
+#[test]
+fn a_model_is_shown_checked_and_what_is_not_used_goes() {
+    let scratch = scratch();
+    let (data, cache) = (scratch.path().join("data"), scratch.path().join("cache"));
+    let before = run_json(&data, &["model"]);
+    assert_eq!((&before["store"], &before["matches"]), (&Value::Null, &json!(true)), "{before}");
+    assert!(!data.exists(), "a look makes no data directory");
+    run_json(&data, &["remember", "The gate is green."]);
+    let service = Service::start(&data, &[]);
+    let shown = run_json(&data, &["model", "show"]);
+    assert_eq!(
+        shown["store"]["fingerprint"], shown["model"]["fingerprint"],
+        "beside a server: {shown}"
+    );
+    assert_eq!(shown["store"]["dimensions"], 384);
+    drop(service);
+    let fetched = run_json(&data, &["model", "fetch"]);
+    assert_eq!(fetched["directory"], shown["model"]["directory"]);
+    let verified = run_json(&data, &["model", "verify"]);
+    assert_eq!(
+        (&verified["good"], &verified["weights_sha256"]),
+        (&json!(true), &shown["model"]["weights_sha256"])
+    );
+    // A cache of its own, with something in it that no store needs.
+    fs::create_dir_all(cache.join("models/another-000000000000")).unwrap();
+    fs::write(cache.join("models/another-000000000000/config.json"), "{}").unwrap();
+    let of_cache = |arguments: &[&str]| {
+        let directory = shown["model"]["directory"].as_str().unwrap();
+        let mut command = command(&data, arguments);
+        command
+            .args(["--json", "--model", directory])
+            .env("RECALLD_CACHE", &cache)
+            .output()
+            .unwrap()
+    };
+    let said = |output: Output| -> Value { serde_json::from_str(&printed(&output)).unwrap() };
+    let would = said(of_cache(&["model", "prune", "--dry-run"]));
+    assert_eq!(would["removed"][0]["kind"], "model", "{would}");
+    let listed = said(of_cache(&["model", "list"]));
+    assert!(
+        listed["kept"].as_array().unwrap().iter().any(|it| it == &would["removed"][0]),
+        "{listed}"
+    );
+    let gone = said(of_cache(&["model", "prune"]));
+    assert_eq!(gone["removed"], would["removed"]);
+    let left = said(of_cache(&["model", "list"]));
+    assert!(left["kept"].as_array().unwrap().iter().all(|it| it["kind"] == "packed"), "{left}");
+    // Where it is not, that is the answer, and nothing is fetched.
+    let mut missing = command(&scratch.path().join("other"), &["model", "show"]);
+    let missing = missing.env("RECALLD_CACHE", scratch.path().join("empty")).output().unwrap();
+    assert_fails(&missing, 1, &["recalld model fetch"]);
+}
+
+/// The page is written from the list of settings: `RECALLD_TEST_BLESS=1` writes it anew.
+#[test]
+fn the_page_of_settings_is_what_the_list_says_and_every_flag_of_serve_is_in_it() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
+    let wanted = server::config::written::reference();
+    if std::env::var_os("RECALLD_TEST_BLESS").is_some() {
+        fs::write(&page, &wanted).unwrap();
+    }
+    assert_eq!(
+        fs::read_to_string(&page).unwrap_or_default(),
+        wanted,
+        "bless it: RECALLD_TEST_BLESS=1"
+    );
+    let help = printed(&Command::new(binary()).args(["serve", "--help"]).output().unwrap());
+    let flags = help.lines().filter(|line| line.trim_start().starts_with('-'));
+    let flags = flags.filter_map(|line| line.split_once("--").map(|(_, rest)| rest));
+    let flags: std::collections::BTreeSet<&str> =
+        flags.filter_map(|rest| rest.split([' ', '=', '<']).next()).collect();
+    assert!(flags.len() > 15, "{help}");
+    // What is no setting: the two that the settings are found beside, the form of the answer, and clap's own.
+    const OTHERS: [&str; 6] = ["data", "config", "json", "set", "help", "version"];
+    for flag in flags.iter().filter(|flag| !OTHERS.contains(flag)) {
+        assert!(
+            wanted.contains(&format!("`--{flag}`")),
+            "--{flag} is no setting with a key and a variable"
+        );
+    }
+    for setting in server::config::settings::SETTINGS {
+        if let Some(flag) = setting.flag {
+            assert!(flags.contains(flag), "--{flag} is no flag of serve");
+        }
+        assert!(wanted.contains(&setting.variable()));
+    }
 }

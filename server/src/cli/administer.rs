@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::given::Flags;
+use super::paint::{Paint, is_terminal, table};
 use super::remote::Remote;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
@@ -59,34 +61,40 @@ impl Desk {
         if self.common.json { tell_line(&report) } else { tell_line(&line(&report)) }
     }
 
-    /// Prints a list, page by page: its entries as one JSON object, or a line for each.
+    /// Prints a list: its entries as one JSON object; a line for each, page by page; a table on a terminal.
     pub(super) fn tell_list(
         &self,
         act: &str,
         fields: &Value,
         name: &str,
-        line: impl Fn(&Value) -> String,
+        columns: &[&str],
     ) -> Result<(), Failure> {
         let (mut all, mut fields) = (Vec::new(), fields.clone());
+        let is_at_once = self.common.json || is_terminal();
         loop {
             let mut page = self.act(act, &fields)?;
             let entries = page[name].as_array_mut().map(std::mem::take).unwrap_or_default();
-            if self.common.json {
+            if is_at_once {
                 all.extend(entries);
             } else {
-                tell(&entries.iter().map(|entry| line(entry) + "\n").collect::<String>())?;
+                let line = |entry: &Value| words(entry, columns) + "\n";
+                tell(&entries.iter().map(line).collect::<String>())?;
             }
             match page["next"].take() {
                 Value::Null => break,
                 next => fields["after"] = next,
             }
         }
-        if self.common.json { tell_line(&json!({ name: all })) } else { Ok(()) }
+        if self.common.json {
+            return tell_line(&json!({ name: all }));
+        }
+        let row = |entry: &Value| columns.iter().map(|column| word(entry, column)).collect();
+        let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+        if rows.is_empty() { Ok(()) } else { tell(&table(Paint::stdout(), columns, &rows)) }
     }
 
     fn settings(&self) -> Result<Config, Failure> {
-        let config = self.config.as_deref().map(Config::read).transpose();
-        Ok(config.map_err(|error| Failure::Usage(error.to_string()))?.unwrap_or_default())
+        Ok(Flags::of_file(self.config.as_deref()).settings()?.config)
     }
 }
 

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::keep::{count, job};
+use super::paint::Paint;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
 use crate::model::{Bar, Unit};
@@ -78,24 +79,49 @@ fn rows<'a>(report: &'a Value, name: &str) -> &'a [Value] {
     report[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A line for each known backup.
+/// A line for each known backup, and what the server does by itself.
 fn listed(report: &Value) -> String {
+    let paint = Paint::stdout();
     let line = |row: &Value| {
         let word = |name: &str| row[name].as_str().unwrap_or_default();
         let seen = match word("seen") {
-            "there" if row["made_at"].is_null() => "there, never finished".to_owned(),
-            "there" => format!("there, made {}", word("made_at")),
-            "another" => "another backup is in its place".to_owned(),
-            "unreadable" => format!("cannot be read: {}", word("why")),
-            _ => "not there".to_owned(),
+            "there" if row["made_at"].is_null() => paint.warn("there, never finished"),
+            "there" => paint.good(&format!("there, made {}", word("made_at"))),
+            "another" => paint.bad("another backup is in its place"),
+            "unreadable" => paint.bad(&format!("cannot be read: {}", word("why"))),
+            _ => paint.warn("not there"),
         };
+        let by = if row["scheduled"] == true { ", on schedule" } else { "" };
         let pending = count(row, "pending");
-        format!("{}  {seen}; {pending} erased ids are still to go from it\n", word("path"))
+        format!("{}  {seen}{by}; {pending} erased ids are still to go from it\n", word("path"))
     };
-    match rows(report, "backups") {
+    let known = match rows(report, "backups") {
         [] => "no backup is known\n".to_owned(),
         backups => backups.iter().map(line).collect(),
+    };
+    known + &scheduled(paint, &report["schedule"])
+}
+
+/// What a running server does by itself; nothing where it does not, or none runs.
+fn scheduled(paint: Paint, schedule: &Value) -> String {
+    if schedule.is_null() {
+        return String::new();
     }
+    let word = |name: &str| schedule[name].as_str().unwrap_or("-");
+    let (every, to, keep) = (word("every"), word("to"), count(schedule, "keep"));
+    let mut out = format!(
+        "the server makes one every {every} in {to} and keeps {keep}; the next is due {}\n",
+        word("next_at")
+    );
+    if schedule["failed_at"].is_string() {
+        let why = format!(
+            "the last attempt, {}, came to nothing: {}",
+            word("failed_at"),
+            word("failed_why")
+        );
+        out.push_str(&format!("{}\n", paint.bad(&why)));
+    }
+    out
 }
 
 fn readable(report: &Value) -> String {

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::administer::{Desk, words};
 
+/// What is told of one.
+const COLUMNS: &[&str] = &["id", "made_at", "used_at", "revoked_at", "name"];
+
 #[derive(Debug, Args)]
 pub(super) struct ClientArgs {
     #[command(flatten)]
@@ -27,11 +30,11 @@ enum ClientCommand {
 
 pub(super) fn run(args: &ClientArgs) -> Result<(), Failure> {
     match &args.command {
-        ClientCommand::List => args.desk.tell_list("client list", &json!({}), "clients", line),
+        ClientCommand::List => args.desk.tell_list("client list", &json!({}), "clients", COLUMNS),
         ClientCommand::Revoke { id } => args.desk.tell("client revoke", &json!({"id": id}), line),
     }
 }
 
 fn line(client: &Value) -> String {
-    words(client, &["id", "made_at", "used_at", "revoked_at", "name"])
+    words(client, COLUMNS)
 }

@@ -1,13 +1,17 @@
 //! `recalld config`: settings looked at before they count. Opens no store and needs no server.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
+use super::given::Flags;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
-use crate::config::{Config, FileFault};
+use crate::config::FileFault;
+use crate::config::layers::Loaded;
+use crate::config::settings::SETTINGS;
+use crate::config::written::{example, with_sources};
 
 #[derive(Debug, Args)]
 pub(super) struct ConfigArgs {
@@ -19,45 +23,58 @@ pub(super) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Whether a file of settings would be taken; of one that would not, what is wrong and where.
+    /// Whether settings would be taken; of those that would not, what is wrong and where: line and column, variable or
+    /// flag.
     Check {
-        /// The file.
-        file: PathBuf,
-    },
-    /// Print all settings as such a file: the defaults, to begin one of your own.
-    Show {
-        /// What is in effect with this file.
-        #[arg(long, value_name = "FILE")]
+        /// The file [default: $RECALLD_CONFIG, else none: the environment alone is looked at].
         file: Option<PathBuf>,
     },
+    /// Print the settings that are in effect as a file that means the same, each with where it came from. It takes the
+    /// flags of `serve`.
+    Show(Box<Flags>),
+    /// Print a file with every setting, what it is for and its default, to begin one of your own.
+    #[command(visible_alias = "default")]
+    Example,
 }
 
 pub(super) fn run(args: &ConfigArgs) -> Result<(), Failure> {
     let is_json = args.common.json;
     match &args.command {
         ConfigCommand::Check { file } => {
-            read(file)?;
-            let path = file.display();
+            let loaded = read(&Flags::of_file(file.as_deref()))?;
+            let path = loaded.file.as_ref().map(|file| file.display().to_string());
             if is_json {
-                tell_line(&json!({"good": true, "file": path.to_string()}))
-            } else {
-                tell_line(&format!("{path}: all good"))
+                return tell_line(&json!({"good": true, "file": path}));
             }
+            let path = path.unwrap_or_else(|| "no file, and the environment".to_owned());
+            tell_line(&format!("{path}: all good"))
         }
-        ConfigCommand::Show { file } => {
-            let config = file.as_deref().map(read).transpose()?.unwrap_or_default();
-            let shown = config.show();
-            if is_json { tell_line(&json!({"settings": shown})) } else { tell(&shown) }
+        ConfigCommand::Show(flags) => {
+            let loaded = read(&(**flags).clone().beside(&args.common))?;
+            if is_json {
+                return tell_line(&json!({
+                    "file": loaded.file, "settings": loaded.config.show(), "sources": sources(&loaded),
+                }));
+            }
+            tell(&with_sources(&loaded))
         }
+        ConfigCommand::Example if is_json => tell_line(&json!({"example": example()})),
+        ConfigCommand::Example => tell(&example()),
     }
 }
 
+/// Where each setting came from, by its key.
+fn sources(loaded: &Loaded) -> Map<String, Value> {
+    let source = |key: &str| Value::String(loaded.source(key).to_string());
+    SETTINGS.iter().map(|setting| (setting.key.to_owned(), source(setting.key))).collect()
+}
+
 /// A file that cannot be read is another thing than one that is wrong.
-fn read(path: &Path) -> Result<Config, Failure> {
-    Config::read(path).map_err(|fault| match fault {
+fn read(flags: &Flags) -> Result<Loaded, Failure> {
+    flags.load().map_err(|fault| match &fault {
         FileFault::Unreadable { .. } => {
             Failure::Could(format!("{fault}; name a file that can be read"))
         }
-        wrong => Failure::No(format!("{}: {wrong}", path.display())),
+        wrong => Failure::No(flags.named(wrong)),
     })
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use super::remote::announced;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
-use crate::app::SERVING;
 
 /// Where a service listens unless it is told otherwise.
 const LOCAL_DEFAULT: &str = "http://127.0.0.1:8788";
@@ -100,7 +100,10 @@ pub(super) fn run(args: &ConnectArgs) -> Result<(), Failure> {
 fn address(args: &ConnectArgs) -> Result<String, Failure> {
     let mut url = match &args.url {
         Some(url) => url.trim_end_matches('/').to_owned(),
-        None => format!("{}/mcp", running(args)?.unwrap_or_else(|| LOCAL_DEFAULT.to_owned())),
+        None => format!(
+            "{}/mcp",
+            announced(&args.common.data()?).unwrap_or_else(|| LOCAL_DEFAULT.to_owned())
+        ),
     };
     let parsed = url.parse::<ureq::http::Uri>().ok();
     let host = parsed.as_ref().and_then(ureq::http::Uri::host).unwrap_or_default().to_owned();
@@ -118,13 +121,6 @@ fn address(args: &ConnectArgs) -> Result<String, Failure> {
         url.push_str("?profile=core");
     }
     Ok(url)
-}
-
-/// The local listener of the server that has these data.
-fn running(args: &ConnectArgs) -> Result<Option<String>, Failure> {
-    let said = std::fs::read_to_string(args.common.data()?.join(SERVING)).unwrap_or_default();
-    let said: Value = serde_json::from_str(&said).unwrap_or_default();
-    Ok(said["local"].as_str().map(str::to_owned))
 }
 
 fn recipe(client: Client, name: &str, url: &str) -> Recipe {

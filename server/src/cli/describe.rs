@@ -7,6 +7,38 @@ use super::{Cli, Failure};
 
 const NAME: &str = "recalld";
 
+/// What every page of the manual ends with.
+const SECTIONS: &str = "\
+.SH \"EXIT STATUS\"
+.TP
+.B 0
+Done.
+.TP
+.B 1
+The answer is no: damage was found, a fault, nothing of that name.
+.TP
+.B 2
+Wrong use: what was typed, or what settings say.
+.TP
+.B 3
+It could not be done; the message ends with what to do.
+.SH ENVIRONMENT
+.TP
+.B RECALLD_DATA
+The data directory.
+.TP
+.B RECALLD_CONFIG
+The file of settings. Each setting has a variable of its own:
+.B recalld config example
+names them.
+.TP
+.B RECALLD_CACHE, RECALLD_MODEL_HUB
+Where models are kept, and where they are fetched from (an address, or off).
+.TP
+.B NO_COLOR
+Where it is set, nothing is painted.
+";
+
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
     /// The shell.
@@ -28,7 +60,8 @@ pub(super) struct ManArgs {
 
 /// Prints a page of the manual.
 pub(super) fn man(args: &ManArgs) -> Result<(), Failure> {
-    let mut whole = Cli::command();
+    // The codes have a section of their own in every page.
+    let mut whole = Cli::command().after_help("");
     whole.build();
     let page = match &args.command {
         None => whole,
@@ -41,5 +74,5 @@ pub(super) fn man(args: &ManArgs) -> Result<(), Failure> {
     };
     let mut out = Vec::new();
     clap_mangen::Man::new(page).render(&mut out).map_err(Failure::could)?;
-    tell(&String::from_utf8_lossy(&out))
+    tell(&format!("{}{SECTIONS}", String::from_utf8_lossy(&out)))
 }

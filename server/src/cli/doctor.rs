@@ -2,6 +2,7 @@
 //!
 //! Looks and changes nothing: where there is no data directory yet, it makes none.
 
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -11,19 +12,24 @@ use engine::os::clock::{Clock, SystemClock};
 use serde_json::{Map, Value, json};
 
 use super::call::Desk;
+use super::given::Flags;
 use super::keep::job;
+use super::paint::Paint;
 use super::recall::plain;
 use super::remote::Remote;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure, descriptors};
 use crate::app::SERVING;
-use crate::config::Config;
+use crate::config::serving::Serving;
 use crate::limits::{CONNECTIONS_MAX, DESCRIPTORS_BESIDE};
 use crate::model::{Bar, Unit};
+use crate::net::certificate_ends;
 use crate::operator::{self, Backup};
 
 /// A newest backup that is older is worth a word.
 const BACKUP_AGE_MAX: Micros = Micros(7 * 24 * 3_600_000_000);
+/// A certificate that ends sooner is worth a word.
+const CERTIFICATE_LEFT_MIN: Micros = Micros(14 * 24 * 3_600_000_000);
 /// Bits of a mode that let others than the owner in.
 const OTHERS: u32 = 0o077;
 
@@ -93,7 +99,8 @@ pub(super) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         let findings: Vec<Value> = findings.iter().map(Finding::to_json).collect();
         tell_line(&json!({"ok": bad == 0, "findings": findings}))?;
     } else {
-        tell(&findings.iter().map(line).collect::<String>())?;
+        let paint = Paint::stdout();
+        tell(&findings.iter().map(|finding| line(paint, finding)).collect::<String>())?;
     }
     match bad {
         0 => Ok(()),
@@ -102,11 +109,17 @@ pub(super) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     }
 }
 
-fn line(finding: &Finding) -> String {
-    let (word, name) = (finding.state.word(), &finding.name);
-    let mut line = format!("{word:<5}{name:<16}{}\n", plain(&finding.detail));
+fn line(paint: Paint, finding: &Finding) -> String {
+    let word = format!("{:<5}", finding.state.word());
+    let word = match finding.state {
+        State::Good => paint.good(&word),
+        State::Worth => paint.warn(&word),
+        State::Bad => paint.bad(&word),
+    };
+    let name = &finding.name;
+    let mut line = format!("{word}{name:<16}{}\n", plain(&finding.detail));
     if !finding.remedy.is_empty() {
-        line.push_str(&format!("{:21}-> {}\n", "", finding.remedy));
+        line.push_str(&format!("{:21}{}\n", "", paint.bold(&format!("-> {}", finding.remedy))));
     }
     line
 }
@@ -114,15 +127,18 @@ fn line(finding: &Finding) -> String {
 fn look(args: &DoctorArgs) -> Result<Vec<Finding>, Failure> {
     let common = &args.common;
     let data = common.data()?;
+    let flags = Flags::of_file(args.config.as_deref());
     let mut findings = vec![
         Finding::good(
             "program",
             format!("recalld {}, {}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH),
         ),
         instructions(common),
-        settings(args.config.as_deref()),
+        settings(&flags),
         open_files(),
     ];
+    let config = flags.load().map(|loaded| loaded.config).unwrap_or_default();
+    findings.extend(certificate(&config.serving, SystemClock.now()));
     if !data.try_exists().map_err(|error| Failure::Could(format!("{}: {error}", data.display())))? {
         findings.push(Finding::of(
             "data",
@@ -130,10 +146,14 @@ fn look(args: &DoctorArgs) -> Result<Vec<Finding>, Failure> {
             format!("{} is not there yet", data.display()),
             "recalld serve, ingest or remember makes it",
         ));
+        findings.extend(listeners(&config.serving));
         return Ok(findings);
     }
     findings.push(folder(&data));
     findings.push(server(&data));
+    if !data.join(SERVING).exists() {
+        findings.extend(listeners(&config.serving));
+    }
     match Desk::open(common) {
         Ok(desk) => {
             findings.extend(parts(&desk));
@@ -162,20 +182,57 @@ fn instructions(common: &Common) -> Finding {
     }
 }
 
-fn settings(file: Option<&Path>) -> Finding {
+fn settings(flags: &Flags) -> Finding {
     const NAME: &str = "settings";
-    let Some(file) = file else {
-        return Finding::good(NAME, "the defaults; --config FILE looks at yours");
-    };
-    match Config::read(file) {
-        Ok(_) => Finding::good(NAME, format!("{} would be taken", file.display())),
-        Err(fault) => Finding::of(
+    match (flags.load(), flags.file()) {
+        (Ok(_), None) => Finding::good(NAME, "the defaults; --config FILE looks at yours"),
+        (Ok(_), Some(file)) => Finding::good(NAME, format!("{} would be taken", file.display())),
+        (Err(fault), _) => Finding::of(
             NAME,
             State::Bad,
-            format!("{}: {fault}", file.display()),
-            "mend that line; `recalld config show` prints every key with its default",
+            flags.named(&fault),
+            "mend that line; `recalld config example` prints every setting with its default",
         ),
     }
+}
+
+/// When the certificate ends, where there is one.
+fn certificate(serving: &Serving, now: Micros) -> Option<Finding> {
+    const NAME: &str = "certificate";
+    let file = &serving.tls.as_ref()?.certificate;
+    let shown = file.display();
+    let ends = match certificate_ends(file) {
+        Ok(ends) => Micros(ends.as_microsecond()),
+        Err(why) => {
+            let remedy = "give the chain as PEM, the server's own certificate first";
+            return Some(Finding::of(NAME, State::Bad, format!("{shown}: {why}"), remedy));
+        }
+    };
+    let renew = "renew it; a running server takes the new one on SIGHUP";
+    let detail = format!("{shown} ends {}", crate::names::time(ends));
+    Some(match ends.0.saturating_sub(now.0) {
+        left if left <= 0 => Finding::of(NAME, State::Bad, format!("{detail}: it is over"), renew),
+        left if left < CERTIFICATE_LEFT_MIN.0 => Finding::of(NAME, State::Worth, detail, renew),
+        _ => Finding::good(NAME, detail),
+    })
+}
+
+/// Whether the addresses that a server would listen on are free.
+fn listeners(serving: &Serving) -> Vec<Finding> {
+    let chosen = [("local", serving.local), ("hosted", serving.hosted)];
+    let finding = |(flag, address): (&str, Option<SocketAddr>)| {
+        let (name, address) = (format!("{flag} address"), address?);
+        Some(match TcpListener::bind(address) {
+            Ok(_) => Finding::good(&name, format!("{address} is free")),
+            Err(error) => Finding::of(
+                &name,
+                State::Worth,
+                format!("{address}: {error}"),
+                format!("end what listens there, or choose another address: --{flag} ADDR"),
+            ),
+        })
+    };
+    chosen.into_iter().filter_map(finding).collect()
 }
 
 fn open_files() -> Finding {
@@ -346,6 +403,12 @@ fn backups(common: &Common, data: &Path) -> Finding {
         Ok(report) => report,
         Err(failure) => return failed(failure.why()),
     };
+    let schedule = &report["schedule"];
+    if let Some(why) = schedule["failed_why"].as_str() {
+        let at = schedule["failed_at"].as_str().unwrap_or_default();
+        let why = format!("the one on schedule, {at}, came to nothing: {why}");
+        return Finding::of(NAME, State::Bad, why, "mend that; the server tries again by itself");
+    }
     newest(&report, SystemClock.now())
 }
 
@@ -361,7 +424,7 @@ fn newest(report: &Value, now: Micros) -> Finding {
             NAME,
             State::Worth,
             "none is known",
-            "recalld backup DIR, on another disk",
+            "recalld backup DIR, on another disk; or [backup] in the settings, and the server makes them",
         );
     };
     let detail = format!("the newest is of {}", crate::names::time(newest));

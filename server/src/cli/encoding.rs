@@ -54,6 +54,11 @@ pub(super) fn chosen(
     Ok(Encoding { kernels, precision, ..Encoding::detect() })
 }
 
+/// The same for a server, whose settings came from wherever they are said.
+pub(super) fn named(kernel: Option<&str>, precision: Option<&str>) -> Result<Encoding, String> {
+    chosen(Some(kernel.unwrap_or(AUTO)), Some(precision.unwrap_or(AUTO)), &|_| None)
+}
+
 fn kernels_named(by: &str, name: &str) -> Result<Kernels, String> {
     let named = Level::ALL.iter().find(|level| level.name() == name);
     let here = named.and_then(|&level| Kernels::for_level(level));

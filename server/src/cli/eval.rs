@@ -89,19 +89,30 @@ pub(super) fn run(args: &EvalArgs) -> Result<(), Failure> {
     };
     let parts = prepared(args, &dataset, &data)?.parts;
     let caller = Caller::local_operator(&parts.local.name);
-    let context = context(&parts, &caller);
+    let bar = std::sync::Mutex::new(Bar::of_command(Unit::Questions, args.common.json));
+    let advance = |done: u64, total: u64, what: &str| {
+        let mut bar = bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        bar.advance(what, done, Some(total));
+    };
+    let context = context(&parts, &caller, &advance);
     let how = How { lane, now: args.now };
     let report = evaluate(&context, &dataset, how, foreign.as_ref()).map_err(Failure::could)?;
+    drop(bar);
     match args.common.json {
         true => tell_line(&report.to_json()),
         false => tell(&report.readable()),
     }
 }
 
-fn context<'a>(parts: &'a Parts, caller: &'a Caller) -> Context<'a> {
+fn context<'a>(
+    parts: &'a Parts,
+    caller: &'a Caller,
+    tell: crate::tools::Progress<'a>,
+) -> Context<'a> {
     static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::new);
     let deadline = Instant::now() + operator::INGEST_TIME_MAX;
-    Context { parts, workspace: &parts.local, caller, cancel: &NEVER, deadline, progress: None }
+    let progress = Some(tell);
+    Context { parts, workspace: &parts.local, caller, cancel: &NEVER, deadline, progress }
 }
 
 /// A store with the data set's documents and nothing else.

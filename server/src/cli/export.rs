@@ -17,6 +17,7 @@ use super::tell::{say, tell_line};
 use super::{ExportArgs, Failure};
 use crate::app::StartError;
 use crate::lines::{LINES_MAX, write};
+use crate::model::{Bar, Progress, Unit};
 use crate::operator::Alone;
 use crate::vault;
 
@@ -43,7 +44,9 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     }
     let mut fresh = Fresh::create(&args.file, args.force)?;
     let named = args.file.display().to_string();
-    let told = lines(&data, args.workspace.as_deref(), &mut fresh.file);
+    let mut out = Watched::new(&mut fresh.file, args.common.json);
+    let told = lines(&data, args.workspace.as_deref(), &mut out);
+    drop(out);
     let told = told.map_err(|cut| cut.failure(&named, damaged))?;
     fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named, damaged))?;
     warn_if_many(total(&told));
@@ -68,7 +71,7 @@ fn vault(args: &ExportArgs, data: &Path, folder: &Path) -> Result<(), Failure> {
         return Err(Failure::Usage(why));
     }
     let mut spool = nameless()?;
-    let mut out = BufWriter::new(&spool);
+    let mut out = Watched::new(BufWriter::new(&spool), args.common.json);
     let spooled = "the lines that it is made of";
     lines(data, args.workspace.as_deref(), &mut out)
         .and_then(|_| Ok(out.flush()?))
@@ -82,6 +85,32 @@ fn vault(args: &ExportArgs, data: &Path, folder: &Path) -> Result<(), Failure> {
     }
     let vault::Report { notes, links, earlier } = report;
     tell_line(&format_args!("{notes} notes, {links} links, {earlier} earlier versions to {named}"))
+}
+
+/// A place to write to, under a bar. How much there will be is not known before.
+struct Watched<W> {
+    out: W,
+    bar: Bar,
+    done: u64,
+}
+
+impl<W: Write> Watched<W> {
+    fn new(out: W, json: bool) -> Self {
+        Self { out, bar: Bar::of_command(Unit::Bytes, json), done: 0 }
+    }
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.done += count as u64;
+        self.bar.advance("exporting", self.done, None);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 fn total(told: &Value) -> u64 {

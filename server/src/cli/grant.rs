@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::administer::{Desk, words};
 
+/// What is told of one.
+const COLUMNS: &[&str] =
+    &["id", "principal", "client", "credential", "made_at", "expires_at", "revoked_at", "scopes"];
+
 #[derive(Debug, Args)]
 pub(super) struct GrantArgs {
     #[command(flatten)]
@@ -25,7 +29,7 @@ enum GrantCommand {
 pub(super) fn run(args: &GrantArgs) -> Result<(), Failure> {
     match &args.command {
         GrantCommand::List { slug } => {
-            args.desk.tell_list("grant list", &json!({"slug": slug}), "grants", line)
+            args.desk.tell_list("grant list", &json!({"slug": slug}), "grants", COLUMNS)
         }
         GrantCommand::Revoke { slug, id } => {
             args.desk.tell("grant revoke", &json!({"slug": slug, "id": id}), line)
@@ -34,17 +38,5 @@ pub(super) fn run(args: &GrantArgs) -> Result<(), Failure> {
 }
 
 fn line(grant: &Value) -> String {
-    words(
-        grant,
-        &[
-            "id",
-            "principal",
-            "client",
-            "credential",
-            "made_at",
-            "expires_at",
-            "revoked_at",
-            "scopes",
-        ],
-    )
+    words(grant, COLUMNS)
 }

@@ -7,6 +7,10 @@ use super::Failure;
 use super::administer::{Desk, word, words};
 use super::tell::say;
 
+/// What is told of one.
+const COLUMNS: &[&str] =
+    &["id", "kind", "state", "grants_ended", "made_at", "expires_at", "name", "scopes"];
+
 #[derive(Debug, Args)]
 pub(super) struct KeyArgs {
     #[command(flatten)]
@@ -87,7 +91,7 @@ pub(super) fn run(args: &KeyArgs) -> Result<(), Failure> {
             desk.tell("key revoke", &json!({"slug": slug, "id": id}), line)
         }
         KeyCommand::List { slug } => {
-            desk.tell_list("key list", &json!({"slug": slug}), "keys", line)
+            desk.tell_list("key list", &json!({"slug": slug}), "keys", COLUMNS)
         }
         KeyCommand::RotateSigning => desk.tell("key rotate-signing", &json!({}), |report| {
             let [from, published] = ["signs_from", "published"].map(|name| word(report, name));
@@ -103,5 +107,5 @@ fn secret(issued: &Value) -> String {
 }
 
 fn line(key: &Value) -> String {
-    words(key, &["id", "kind", "state", "grants_ended", "made_at", "expires_at", "name", "scopes"])
+    words(key, COLUMNS)
 }

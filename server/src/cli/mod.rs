@@ -11,6 +11,7 @@ mod clock;
 mod compact;
 mod config;
 mod connect;
+mod console;
 mod credentials;
 mod cut;
 mod describe;
@@ -21,18 +22,22 @@ mod erase;
 mod eval;
 mod export;
 mod fresh;
+mod given;
 mod grant;
 mod import;
 mod ingest;
 mod keep;
 mod key;
 mod ledger;
+mod model;
+mod paint;
 mod plan;
 mod policy;
 mod quota;
 mod read_pdf;
 mod recall;
 mod reembed;
+mod reload;
 mod remember;
 mod remote;
 mod restore;
@@ -46,22 +51,18 @@ mod tell;
 mod tenant;
 mod verify;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use engine::{Durability, SearchMode};
 
 use crate::app::{self, Encoding, Settings, StartError, Started};
 use crate::config::Config;
 use crate::ingest::read::SUBCOMMAND;
-use crate::limits::{
-    BACKUP_ERASURES_EVERY, CALL_TIME_MAX, CONNECTIONS_MAX, PEER_CONNECTIONS_DEFAULT, SYNC_INTERVAL,
-};
+use crate::limits::{BACKUP_ERASURES_EVERY, CALL_TIME_MAX};
 use crate::log;
 use crate::model::{Bar, Unit};
-use crate::pipeline::Origin;
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
@@ -87,9 +88,19 @@ impl Failure {
     }
 }
 
+/// What the exit codes mean, at the end of the help.
+const EXIT_CODES: &str = "Exit codes:
+  0  done
+  1  the answer is no: damage was found, a fault, nothing of that name
+  2  wrong use: what was typed, or what settings say
+  3  it could not be done; the message ends with what to do
+
+Settings come from flags, the environment (RECALLD_...) and a file, in this order: `recalld config example`.
+Colour is left out where NO_COLOR is set, and where standard output is no terminal.";
+
 /// Memory recall for AI tools: typed memories with provenance, by words, meaning and links.
 #[derive(Debug, Parser)]
-#[command(name = "recalld", bin_name = "recalld", version, about)]
+#[command(name = "recalld", bin_name = "recalld", version, about, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -105,7 +116,7 @@ struct Common {
     /// Print JSON, for programs.
     #[arg(long, global = true)]
     json: bool,
-    /// Folder with the encoder's files (config.json, tokenizer.json, model.safetensors) [default:
+    /// Folder with the encoder's files (config.json, tokenizer.json, model.safetensors) [default: $RECALLD_MODEL, else
     /// where they were when the store's model was used last, else the default model's].
     #[arg(long, global = true, value_name = "DIR")]
     model: Option<PathBuf>,
@@ -139,6 +150,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Print what an AI client has to be told to find this service.
     Connect(connect::ConnectArgs),
+    /// Say where the console is, and open it.
+    Console(console::ConsoleArgs),
     /// Look at settings before they count.
     Config(config::ConfigArgs),
     /// Check every byte of the store, a backup or the ledger; or that an item was erased.
@@ -155,6 +168,8 @@ enum Command {
     Erase(erase::EraseArgs),
     /// Move the store to another model, given with --model: every embedding is made anew.
     Reembed(reembed::ReembedArgs),
+    /// The encoder's files: which model the store has, where it is; fetch, check and remove what is kept of models.
+    Model(model::ModelArgs),
     /// Measure how good the answers are on a data set with known ones.
     Eval(eval::EvalArgs),
     /// The gateway token and the operator's bearer.
@@ -190,68 +205,8 @@ enum Command {
 struct ServeArgs {
     #[command(flatten)]
     common: Common,
-    /// Address for this machine's operator, or `off`.
-    #[arg(long, default_value = "127.0.0.1:8788", value_name = "ADDR")]
-    local: Listener,
-    /// Address for tenants: with TLS, or without it behind a gateway.
-    #[arg(long, default_value = "off", value_name = "ADDR")]
-    hosted: Listener,
-    /// Let pages of this origin ask, such as https://app.example; may be given many times. Without
-    /// it only the program's own pages may. Opened on this machine such a page acts as you, since the
-    /// local /mcp asks for no token.
-    #[arg(long, value_name = "ORIGIN")]
-    allow_origin: Vec<Origin>,
-    /// Most connections of one address (of IPv6, of one /64) on the hosted listener. Behind a gateway all
-    /// connections are the gateway's: raise it there.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = PEER_CONNECTIONS_DEFAULT as u64,
-        value_parser = clap::value_parser!(u64).range(1..=CONNECTIONS_MAX as u64)
-    )]
-    peer_connections: u64,
-    /// How long a tool call may take, in seconds.
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = CALL_TIME_MAX.as_secs(),
-        value_parser = clap::value_parser!(u64).range(1..=CALL_TIME_MAX.as_secs())
-    )]
-    call_time: u64,
-    /// Certificates of the hosted listener: a PEM file, the server's own first. Read again on SIGHUP.
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// The certificate's private key: a PEM file that others cannot read.
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
-    /// How log lines are written, on standard error: for people, or as JSON.
-    #[arg(long, default_value = "text", value_name = "FORMAT")]
-    log_format: log::Format,
-    /// The least important lines that are written.
-    #[arg(long, default_value = "info", value_name = "LEVEL")]
-    log_level: log::Level,
-    /// Write a line for each request, whatever the level.
-    #[arg(long)]
-    access_log: bool,
-    /// When a write is acknowledged: `sync`, once it survives a power cut; `interval`, once it
-    /// survives the end of the process, and a power cut takes at most the last 50 ms.
-    #[arg(long, default_value = "sync", value_name = "WHEN")]
-    durability: Acknowledged,
-    /// How to search by meaning: `exact`; `approximate`, through each index that there is; `auto`, exactly
-    /// up to 300,000 embeddings, and from there on through indexes once they have caught up.
-    #[arg(long, default_value = "auto", value_name = "MODE")]
-    search_mode: Searched,
-    /// Settings: plans, sign-in, mail, policy. Without it everything is as the defaults say.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where the hosted listener is reached from outside, such as https://recall.example: an origin. Access
-    /// tokens are issued by it and for its /mcp. Without it the listener's own address is taken, if it is one
-    /// of this machine; else nobody can sign in.
-    #[arg(long, value_name = "URL", requires = "hosted")]
-    public_url: Option<String>,
-    /// Ingest this file or folder first; may be given many times.
-    #[arg(long, value_name = "PATH")]
-    ingest: Vec<PathBuf>,
+    #[command(flatten)]
+    flags: given::Flags,
     /// How often to look for backups that still have to lose something, in seconds. For tests.
     #[arg(
         long,
@@ -356,58 +311,6 @@ enum CredentialsCommand {
     Show,
 }
 
-/// An address to listen on, or none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listener(pub Option<SocketAddr>);
-
-impl std::str::FromStr for Listener {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "off" {
-            return Ok(Self(None));
-        }
-        let address = text.parse().map_err(|_| {
-            format!("`{text}` is not an address; an IP address and a port such as 127.0.0.1:8788, or `off`")
-        })?;
-        Ok(Self(Some(address)))
-    }
-}
-
-/// When a write is acknowledged, as the command line says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Acknowledged {
-    Sync,
-    Interval,
-}
-
-/// How the store is searched by meaning.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Searched {
-    Auto,
-    Exact,
-    Approximate,
-}
-
-impl Searched {
-    fn mode(self) -> SearchMode {
-        match self {
-            Self::Auto => SearchMode::Auto,
-            Self::Exact => SearchMode::Exact,
-            Self::Approximate => SearchMode::Approximate,
-        }
-    }
-}
-
-impl Acknowledged {
-    fn durability(self) -> Durability {
-        match self {
-            Self::Sync => Durability::Sync,
-            Self::Interval => Durability::Interval(SYNC_INTERVAL),
-        }
-    }
-}
-
 /// Runs the program.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -424,6 +327,7 @@ pub fn main() -> ExitCode {
         Command::Compact(args) => compact::run(&args),
         Command::Erase(args) => erase::run(&args),
         Command::Reembed(args) => reembed::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Ledger(args) => ledger::run(&args),
         Command::Credentials(args) => {
@@ -440,6 +344,7 @@ pub fn main() -> ExitCode {
         Command::Grant(args) => grant::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Console(args) => console::run(&args),
         Command::Connect(args) => connect::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Completions(args) => describe::completions(&args),
@@ -484,6 +389,12 @@ impl Common {
         }
     }
 
+    /// The folder of the encoder's files, if one is named.
+    fn model_directory(&self) -> Option<PathBuf> {
+        let set = || std::env::var_os("RECALLD_MODEL").filter(|value| !value.is_empty());
+        self.model.clone().or_else(|| set().map(PathBuf::from))
+    }
+
     fn encoding(&self) -> Result<Encoding, Failure> {
         encoding::chosen(self.kernel.as_deref(), self.precision.as_deref(), &|name| {
             std::env::var_os(name)
@@ -494,7 +405,7 @@ impl Common {
     fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
             data: self.data()?,
-            model: self.model.clone(),
+            model: self.model_directory(),
             encoding: self.encoding()?,
             call_time_max: CALL_TIME_MAX,
             durability: Durability::Sync,

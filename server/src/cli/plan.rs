@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::administer::{Desk, words};
 
+/// What is told of one.
+const COLUMNS: &[&str] =
+    &["name", "calls_per_month", "rate_per_second", "families", "tools", "scopes"];
+
 #[derive(Debug, Args)]
 pub(super) struct PlanArgs {
     #[command(flatten)]
@@ -27,7 +31,7 @@ enum PlanCommand {
 pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let desk = &args.desk;
     match &args.command {
-        PlanCommand::List => desk.tell_list("plan list", &json!({}), "plans", line),
+        PlanCommand::List => desk.tell_list("plan list", &json!({}), "plans", COLUMNS),
         PlanCommand::Show { name } => desk.tell("plan show", &json!({"name": name}), line),
         PlanCommand::Set { slug, name } => {
             desk.tell("plan set", &json!({"slug": slug, "name": name}), |tenant| {
@@ -38,5 +42,5 @@ pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
 }
 
 fn line(plan: &Value) -> String {
-    words(plan, &["name", "calls_per_month", "rate_per_second", "families", "tools", "scopes"])
+    words(plan, COLUMNS)
 }

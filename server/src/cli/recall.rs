@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 
+use super::paint::Paint;
 use super::remote::Remote;
 use super::tell::tell;
 use super::{Failure, RecallArgs};
@@ -39,7 +40,8 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
             remote.ask("/operator/recall", &Value::Object(raw))?["structured"].take()
         }
     };
-    let text = if args.common.json { format!("{answer}\n") } else { readable(&answer) };
+    let text =
+        if args.common.json { format!("{answer}\n") } else { readable(Paint::stdout(), &answer) };
     tell(&text)
 }
 
@@ -60,7 +62,7 @@ fn arguments(args: &RecallArgs) -> Map<String, Value> {
     raw
 }
 
-fn readable(answer: &Value) -> String {
+fn readable(paint: Paint, answer: &Value) -> String {
     let none = Vec::new();
     let list = |value: &Value| value.as_array().unwrap_or(&none).clone();
     let items = list(&answer["items"]);
@@ -73,7 +75,8 @@ fn readable(answer: &Value) -> String {
     for (at, item) in items.iter().enumerate() {
         let words = |name: &str| plain(item[name].as_str().unwrap_or_default());
         let stale = if words("status") == "superseded" { "  (superseded)" } else { "" };
-        out.push_str(&format!("{}. {}{stale}\n   {}\n", at + 1, words("title"), place(item)));
+        let (title, stale) = (paint.bold(&words("title")), paint.warn(stale));
+        out.push_str(&format!("{}. {title}{stale}\n   {}\n", at + 1, paint.dim(&place(item))));
         let text = item["text"].as_str().or(item["snippet"].as_str()).unwrap_or_default();
         let text: String = text.trim().chars().take(SHOWN_CHARS).collect();
         for line in text.lines() {
@@ -135,11 +138,12 @@ mod tests {
             })
         };
         let said = "Nothing on record answers this question. What comes nearest:\n\n1. t\n";
-        assert!(readable(&answer(true)).starts_with(said));
-        assert!(readable(&answer(false)).starts_with("1. t\n"));
+        assert!(readable(Paint::PLAIN, &answer(true)).starts_with(said));
+        assert!(readable(Paint::PLAIN, &answer(false)).starts_with("1. t\n"));
         let nothing = json!({"items": [], "routing": {"abstained": true}});
         assert!(
-            readable(&nothing).starts_with("Nothing on record matches this question.\n0 items")
+            readable(Paint::PLAIN, &nothing)
+                .starts_with("Nothing on record matches this question.\n0 items")
         );
     }
 }

@@ -37,6 +37,13 @@ impl Drop for Announcement {
     }
 }
 
+/// The local listener of the server that has these data, as it said.
+pub(super) fn announced(data: &Path) -> Option<String> {
+    let said = std::fs::read_to_string(data.join(SERVING)).ok()?;
+    let said: Value = serde_json::from_str(&said).ok()?;
+    said["local"].as_str().map(str::to_owned)
+}
+
 /// The running server of a data directory.
 pub(super) struct Remote {
     local: String,

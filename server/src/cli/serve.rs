@@ -7,52 +7,61 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use engine::Upkeep;
+use engine::{Durability, SearchMode, Upkeep};
 use serde_json::json;
 
+use super::reload::Reload;
 use super::remote::Announcement;
 use super::signals::{self, Reach};
 use super::systemd::{self, Notifier};
 use super::tell::{say, tell_line};
-use super::{Failure, ServeArgs, descriptors, ingest};
+use super::{Failure, ServeArgs, descriptors, encoding, ingest};
 use crate::app::{self, Settings, Started};
 use crate::config::Config;
+use crate::config::serving::{Acknowledged, Logging, Searched, Serving, TlsFiles};
 use crate::housekeeping::Housekeeping;
 use crate::limits::{
-    CONNECTIONS_LOCAL_RESERVED, ORIGINS_MAX, WAITING_BYTES_LOCAL_RESERVED, WAITING_BYTES_PEER_MAX,
-    WORKERS_MAX, WORKERS_MIN, WORKERS_PER_CORE,
+    CONNECTIONS_LOCAL_RESERVED, SYNC_INTERVAL, WAITING_BYTES_LOCAL_RESERVED,
+    WAITING_BYTES_PEER_MAX, WORKERS_MAX, WORKERS_MIN, WORKERS_PER_CORE,
 };
 use crate::log::{self, Level, Value};
 use crate::model::{Bar, Unit};
 use crate::net::{
     Cancel, Drained, Identity, Inherited, Limits, Listen, ListenerId, NetConfig, Places, Server,
 };
-use crate::operator::EraseLater;
+use crate::operator::{EraseLater, ScheduledBackups};
 use crate::parts::Parts;
 use crate::pipeline::{HOSTED, LOCAL, Origins, Pipeline};
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     // Before any thread begins: it changes the environment.
     let inherited = systemd::sockets()?;
-    let level = args.log_level;
-    let (format, access) = (args.log_format, args.access_log);
-    let log = log::Settings { level, format, access, clock: SystemTime::now };
+    // What its flags and variables say wrong is told as every command tells it.
+    args.common.encoding()?;
+    let flags = args.flags.clone().beside(&args.common);
+    let loaded = flags.settings()?;
+    let Config { serving, model, log: Logging { level, format, access }, .. } = &loaded.config;
+    let log =
+        log::Settings { level: *level, format: *format, access: *access, clock: SystemTime::now };
     log::start(log).map_err(Failure::could)?;
     descriptors::raise();
     let notifier = Arc::new(Notifier::from_env());
-    let identity = identity(args)?;
-    let server = bind(args, inherited, identity.as_ref())?;
-    check_folders(args)?;
-    let durability = args.durability.durability();
-    let call_time_max = Duration::from_secs(args.call_time);
-    let search_mode = args.search_mode.mode();
+    let identity = identity(serving)?;
+    let server = bind(serving, inherited, identity.as_ref())?;
+    check_folders(serving)?;
     let addresses = Addresses::of(&server, identity.is_some())?;
-    let public_url = args.public_url.clone().or_else(|| addresses.public_url());
-    let config = args.config.as_deref().map(Config::read).transpose();
-    let config = config.map_err(|error| Failure::Usage(error.to_string()))?.unwrap_or_default();
     let common = args.common.settings()?;
-    let settings =
-        Settings { durability, call_time_max, search_mode, config, public_url, ..common };
+    let settings = Settings {
+        durability: durability(serving.durability),
+        call_time_max: serving.call_time,
+        search_mode: search_mode(serving.search_mode),
+        public_url: serving.public_url.clone().or_else(|| addresses.public_url()),
+        model: model.directory.clone(),
+        encoding: encoding::named(model.kernel, model.precision).map_err(Failure::Usage)?,
+        config: loaded.config.clone(),
+        ..common
+    };
+    let reload = Arc::new(Reload::new(flags, &loaded));
     // From here on SIGTERM is heard, and acted upon as soon as the parts stand.
     let stopping = Cancel::new();
     let handle = server.handle();
@@ -60,6 +69,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         handle: handle.clone(),
         stopping: stopping.clone(),
         identity: identity.clone(),
+        settings: Arc::clone(&reload),
         notifier: Arc::clone(&notifier),
     })
     .map_err(Failure::could)?;
@@ -68,26 +78,28 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     drop(bar);
     say_created(&started);
     let parts = Arc::clone(&started.parts);
+    reload.reach(&parts);
     let upkeep = Upkeep::start(Arc::clone(&parts.local.store)).map_err(Failure::could)?;
     let every = Duration::from_secs(args.backup_erasures_every);
     let later = EraseLater::start(Arc::clone(&parts), every);
     let later = later.map_err(Failure::could)?;
+    let scheduled = ScheduledBackups::start(Arc::clone(&parts)).map_err(Failure::could)?;
     let housekeeping = Housekeeping::start(Arc::clone(&parts)).map_err(Failure::could)?;
     let pipeline = Pipeline::new(Arc::clone(&parts), &addresses.local_ports);
     let pipeline = pipeline.map_err(Failure::could)?;
-    let origins = Origins::new(args.allow_origin.clone());
+    let origins = Origins::new(serving.allow_origins.clone());
     let pipeline = pipeline.with_hosted_tls(identity.is_some());
     let pipeline = Arc::new(pipeline.counting(server.counters()).sharing_with(origins));
     let service = Arc::clone(&pipeline);
     thread::scope(|scope| {
-        let serving = scope.spawn(|| server.run(service));
-        let begun = begin(args, &parts, &addresses, &stopping);
+        let running = scope.spawn(|| server.run(service));
+        let begun = begin((args, serving), &parts, &addresses, &stopping);
         match &begun {
             Ok(_) if !stopping.is_raised() => notifier.ready(),
             Ok(_) => {}
             Err(_) => handle.drain(),
         }
-        let ended = serving.join();
+        let ended = running.join();
         let announced = begun?;
         drop(announced);
         match ended {
@@ -99,7 +111,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             Err(_) => Err(Failure::Could("the event loop panicked".to_owned())),
         }
     })?;
-    drop((pipeline, housekeeping, later, upkeep));
+    drop((pipeline, housekeeping, scheduled, later, upkeep));
     // Not left to the last who has the parts: a worker may still be on its way out.
     parts.close();
     parts.local.store.seal().map_err(Failure::could)
@@ -140,9 +152,24 @@ impl Addresses {
     }
 }
 
+fn durability(acknowledged: Acknowledged) -> Durability {
+    match acknowledged {
+        Acknowledged::Sync => Durability::Sync,
+        Acknowledged::Interval => Durability::Interval(SYNC_INTERVAL),
+    }
+}
+
+fn search_mode(searched: Searched) -> SearchMode {
+    match searched {
+        Searched::Auto => SearchMode::Auto,
+        Searched::Exact => SearchMode::Exact,
+        Searched::Approximate => SearchMode::Approximate,
+    }
+}
+
 /// The certificate and key of the hosted listener, if they are given.
-fn identity(args: &ServeArgs) -> Result<Option<Arc<Identity>>, Failure> {
-    let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+fn identity(serving: &Serving) -> Result<Option<Arc<Identity>>, Failure> {
+    let Some(TlsFiles { certificate, key }) = &serving.tls else { return Ok(None) };
     let identity = Identity::load(certificate, key);
     Ok(Some(Arc::new(identity.map_err(|error| Failure::Usage(error.to_string()))?)))
 }
@@ -150,11 +177,11 @@ fn identity(args: &ServeArgs) -> Result<Option<Arc<Identity>>, Failure> {
 /// The listeners come first: a taken port is said before anything long begins. A socket that was handed
 /// over takes the place of an address.
 fn bind(
-    args: &ServeArgs,
+    serving: &Serving,
     inherited: Vec<Inherited>,
     identity: Option<&Arc<Identity>>,
 ) -> Result<Server, Failure> {
-    let chosen = [(LOCAL, args.local.0), (HOSTED, args.hosted.0)];
+    let chosen = [(LOCAL, serving.local), (HOSTED, serving.hosted)];
     let is_inherited = |id: ListenerId| inherited.iter().any(|socket| socket.id == id);
     let listeners: Vec<Listen> = chosen
         .into_iter()
@@ -165,12 +192,11 @@ fn bind(
         let why = "--local off and --hosted off leave nothing to listen on; give one an address";
         return Err(Failure::Usage(why.to_owned()));
     }
-    if args.allow_origin.len() > ORIGINS_MAX {
-        let given = args.allow_origin.len();
-        let why = format!("{given} times --allow-origin; at most {ORIGINS_MAX} are allowed");
-        return Err(Failure::Usage(why));
+    let has_hosted = is_inherited(HOSTED) || serving.hosted.is_some();
+    if serving.public_url.is_some() && !has_hosted {
+        let why = "--public-url is of the hosted listener, which is off; give --hosted an address";
+        return Err(Failure::Usage(why.to_owned()));
     }
-    let has_hosted = is_inherited(HOSTED) || args.hosted.0.is_some();
     if identity.is_some() && !has_hosted {
         let why = "--tls-cert is for the hosted listener, which is off; give --hosted an address";
         return Err(Failure::Usage(why.to_owned()));
@@ -198,14 +224,14 @@ fn bind(
         limits: Limits::default(),
         wall_clock: SystemTime::now,
     };
-    let has_local = is_inherited(LOCAL) || args.local.0.is_some();
+    let has_local = is_inherited(LOCAL) || serving.local.is_some();
     let server = Server::bind_with(config, inherited).map_err(Failure::could)?.with_loops(cores);
     let local = Places {
         reserved: CONNECTIONS_LOCAL_RESERVED,
         waiting_bytes_reserved: WAITING_BYTES_LOCAL_RESERVED,
         ..Places::default()
     };
-    let per_peer_max = usize::try_from(args.peer_connections).expect("at most CONNECTIONS_MAX");
+    let per_peer_max = serving.peer_connections;
     let waiting_bytes_per_peer_max = WAITING_BYTES_PEER_MAX;
     let hosted = Places { per_peer_max, waiting_bytes_per_peer_max, ..Places::default() };
     let server = if has_local { server.with_places(LOCAL, local) } else { server };
@@ -229,8 +255,8 @@ fn say_drained(drained: Drained) {
 }
 
 /// What is wrong with a folder is said before anything begins.
-fn check_folders(args: &ServeArgs) -> Result<(), Failure> {
-    args.ingest.iter().try_for_each(|path| match path.canonicalize() {
+fn check_folders(serving: &Serving) -> Result<(), Failure> {
+    serving.ingest.iter().try_for_each(|path| match path.canonicalize() {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::Usage(format!("--ingest {}: {error}", path.display()))),
     })
@@ -251,7 +277,7 @@ fn say_created(started: &Started) {
 
 /// Ingests, then says that it is ready. Calls are answered all the while.
 fn begin(
-    args: &ServeArgs,
+    (args, serving): (&ServeArgs, &Serving),
     parts: &Parts,
     addresses: &Addresses,
     stopping: &Cancel,
@@ -263,9 +289,9 @@ fn begin(
         say_ready(args, parts, addresses)?;
         return Ok(announced);
     }
-    if !args.ingest.is_empty() {
+    if !serving.ingest.is_empty() {
         let mut bar = Bar::stderr(Unit::Files);
-        let raw = ingest::arguments(&args.ingest, false, None)?;
+        let raw = ingest::arguments(&serving.ingest, false, None)?;
         let done = ingest::alone(parts, &raw, &mut bar, stopping);
         if stopping.is_raised() {
             // Told to end meanwhile: what was read is stored, the next start reads the rest.

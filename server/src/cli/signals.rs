@@ -1,7 +1,7 @@
 //! What the system's signals ask of a running server.
 //!
-//! SIGTERM and SIGINT: drain, and on the second one end at once. SIGHUP: read the certificates again;
-//! it also comes when a terminal closes, and a server that was started by hand and has no certificates
+//! SIGTERM and SIGINT: drain, and on the second one end at once. SIGHUP: read the settings and the certificates
+//! again; it also comes when a terminal closes, and a server that was started by hand and has neither
 //! ends then, as every program does.
 
 use std::io::{self, IsTerminal};
@@ -12,6 +12,7 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::reload::Reload;
 use super::systemd::Notifier;
 use crate::log::{self, Level, Value};
 use crate::net::{Cancel, Identity, ShutdownHandle};
@@ -27,6 +28,8 @@ pub(super) struct Reach {
     pub(super) stopping: Cancel,
     /// The certificates, where there are any.
     pub(super) identity: Option<Arc<Identity>>,
+    /// The settings.
+    pub(super) settings: Arc<Reload>,
     /// Who else wants to know.
     pub(super) notifier: Arc<Notifier>,
 }
@@ -47,25 +50,18 @@ pub(super) fn listen(reach: Reach) -> io::Result<()> {
 
 impl Reach {
     fn take(&self, signal: i32) {
-        match (signal, &self.identity) {
-            (SIGHUP, Some(identity)) => self.reload(identity),
-            (SIGHUP, None) if !io::stderr().is_terminal() => {
-                log::event(Level::Info, "SIGHUP: there are no certificates to read again", &[]);
-            }
+        let has_files = self.identity.is_some() || self.settings.has_file();
+        match signal {
+            SIGHUP if has_files || !io::stderr().is_terminal() => self.reload(),
             _ => self.stop(signal),
         }
     }
 
-    /// A bad certificate changes nothing, and is said.
-    fn reload(&self, identity: &Identity) {
+    fn reload(&self) {
         self.notifier.reloading();
-        match identity.reload() {
-            Ok(()) => log::event(Level::Info, "the certificate was read again", &[]),
-            Err(error) => {
-                let fields = [("error", Value::Text(&error))];
-                let what = "the new certificate cannot be used; the old one stays";
-                log::event(Level::Error, what, &fields);
-            }
+        self.settings.run();
+        if let Some(identity) = &self.identity {
+            reload_certificate(identity);
         }
         self.notifier.reloaded();
     }
@@ -80,5 +76,17 @@ impl Reach {
         self.stopping.raise();
         self.notifier.stopping();
         self.handle.drain();
+    }
+}
+
+/// A bad certificate changes nothing, and is said.
+fn reload_certificate(identity: &Identity) {
+    match identity.reload() {
+        Ok(()) => log::event(Level::Info, "the certificate was read again", &[]),
+        Err(error) => {
+            let fields = [("error", Value::Text(&error))];
+            let what = "the new certificate cannot be used; the old one stays";
+            log::event(Level::Error, what, &fields);
+        }
     }
 }

@@ -86,7 +86,7 @@ fn grouped(number: u64) -> String {
 
 /// Bytes in the largest binary unit that they fill.
 #[expect(clippy::cast_precision_loss, reason = "one digit after the point is shown")]
-fn bytes(count: u64) -> String {
+pub(super) fn bytes(count: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let fits = units.into_iter().find(|(shift, _)| count >> shift > 0);
     fits.map_or_else(

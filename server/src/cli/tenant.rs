@@ -7,6 +7,9 @@ use super::Failure;
 use super::administer::{Desk, word, words};
 use super::tell::say;
 
+/// What is told of one.
+const COLUMNS: &[&str] = &["slug", "state", "plan", "made_at", "email", "title"];
+
 #[derive(Debug, Args)]
 pub(super) struct TenantArgs {
     #[command(flatten)]
@@ -66,7 +69,7 @@ pub(super) fn run(args: &TenantArgs) -> Result<(), Failure> {
             let fields = json!({"slug": slug, "title": title, "plan": plan, "email": email});
             args.desk.tell("tenant create", &fields, lettered)
         }
-        TenantCommand::List => args.desk.tell_list("tenant list", &json!({}), "tenants", line),
+        TenantCommand::List => args.desk.tell_list("tenant list", &json!({}), "tenants", COLUMNS),
         TenantCommand::Show { slug } => act("tenant show", slug),
         TenantCommand::Email { slug, address } => {
             let fields = json!({"slug": slug, "email": address});
@@ -91,5 +94,5 @@ fn lettered(tenant: &Value) -> String {
 }
 
 fn line(tenant: &Value) -> String {
-    words(tenant, &["slug", "state", "plan", "made_at", "email", "title"])
+    words(tenant, COLUMNS)
 }

@@ -13,8 +13,9 @@ use engine::os::disk::RealDisk;
 use engine::{ERASURE_LIMITS, EdgeId, Erasure, OpenError, Remedy, Verified, verify, verify_erased};
 use serde_json::{Value, json};
 
-use super::tell::{say, tell};
+use super::tell::tell;
 use super::{Common, Failure};
+use crate::model::{Bar, Progress, Unit};
 use crate::names;
 use crate::operator::{BackupFiles, Beside, Place};
 
@@ -59,7 +60,8 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let place = place_of(args.folder.as_deref(), &args.common)?;
     let folder = place.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    let mut told = |name: &str| say(&name);
+    let mut checking = Checking::new(&folder, args.common.json);
+    let mut told = |name: &str| checking.tell(name);
     let could = |error: OpenError| could(&folder, &error);
     if let Some(id) = id {
         let found = verify_erased(&disk, id, args.text.as_deref(), &mut told).map_err(could)?;
@@ -68,10 +70,12 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
         return proven(&found);
     }
     let found = verify(&disk, &mut told).map_err(could)?;
+    drop(checking);
     let Beside { ledger, backup } = place.beside();
     let own = answer(&found, ledger.as_ref(), backup.as_ref());
     let tenants = place.tenants().map_err(Failure::Could)?;
-    let tenants: Vec<Checked> = tenants.iter().map(check_tenant).collect::<Result<_, _>>()?;
+    let check = |place: &Place| check_tenant(place, args.common.json);
+    let tenants: Vec<Checked> = tenants.iter().map(check).collect::<Result<_, _>>()?;
     let first = tenants.iter().find_map(|tenant| tenant.answer().err());
     let answer = own.and(first.map_or(Ok(()), Err));
     let text = if args.common.json {
@@ -100,11 +104,32 @@ struct Checked {
     ledger: Option<Result<Report, String>>,
 }
 
-fn check_tenant(place: &Place) -> Result<Checked, Failure> {
+/// Files that were looked at, under a bar.
+struct Checking {
+    bar: Bar,
+    done: u64,
+    total: u64,
+}
+
+impl Checking {
+    /// As many files as there are in a store's folder now.
+    fn new(folder: &Path, json: bool) -> Self {
+        let total = std::fs::read_dir(folder).map_or(0, |entries| entries.count() as u64);
+        Self { bar: Bar::of_command(Unit::Files, json), done: 0, total }
+    }
+
+    fn tell(&mut self, _name: &str) {
+        self.done += 1;
+        self.bar.advance("checking", self.done, Some(self.total.max(self.done)));
+    }
+}
+
+fn check_tenant(place: &Place, json: bool) -> Result<Checked, Failure> {
     let folder = place.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    let store =
-        verify(&disk, &mut |name: &str| say(&name)).map_err(|error| could(&folder, &error))?;
+    let mut checking = Checking::new(&folder, json);
+    let store = verify(&disk, &mut |name: &str| checking.tell(name));
+    let store = store.map_err(|error| could(&folder, &error))?;
     let Beside { ledger, .. } = place.beside();
     Ok(Checked { workspace: place.workspace().to_owned(), store, ledger })
 }

@@ -29,52 +29,116 @@ pub enum FileFault {
     },
     /// It is not TOML.
     Syntax {
-        /// The line, from 1.
-        line: usize,
+        /// Where.
+        place: Place,
         /// What the parser says.
         why: String,
     },
     /// A key or its value is wrong.
     Key {
-        /// The line of the key, or of the table that lacks it, from 1; where it was looked for and found.
-        line: Option<usize>,
+        /// Where the value is, the unknown key, or the table that lacks one; where it was looked for and found.
+        place: Option<Place>,
+        /// How.
+        fault: KeyFault,
+    },
+    /// The same of a value that does not stand in the file.
+    Given {
+        /// The flag or the environment variable that it stands in.
+        by: String,
         /// How.
         fault: KeyFault,
     },
 }
 
+/// A place in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+}
+
+impl Place {
+    /// That of the byte `at`.
+    fn at(text: &str, at: usize) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let last = before.rfind('\n').map_or(before, |end| &before[end + 1..]);
+        Self { line, column: last.chars().count() + 1 }
+    }
+
+    /// That of a key that is there.
+    pub(crate) fn of(text: &str, key: &str) -> Option<Self> {
+        let found = Found::of(text, key);
+        found.filter(|found| found.is_all).map(|found| Self::at(text, found.key))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// What a text has of a key: as many of its names as there are.
+struct Found {
+    /// Where the innermost name is.
+    key: usize,
+    /// Where its value is.
+    value: usize,
+    /// Whether all of the key is there.
+    is_all: bool,
+    /// Whether the value is a table, which has no place of its own.
+    is_table: bool,
+}
+
+impl Found {
+    fn of(text: &str, key: &str) -> Option<Self> {
+        let whole = DeTable::parse(text).ok()?;
+        let mut table = whole.get_ref();
+        let mut found: Option<Self> = None;
+        let mut names = key.split('.').peekable();
+        while let Some(name) = names.next() {
+            let Some((at, value)) = table.get_key_value(name) else { break };
+            let is_all = names.peek().is_none();
+            let inner = match value.get_ref() {
+                DeValue::Table(inner) => Some(inner),
+                _ => None,
+            };
+            let (key, value) = (at.span().start, value.span().start);
+            found = Some(Self { key, value, is_all, is_table: inner.is_some() });
+            let Some(inner) = inner else { break };
+            table = inner;
+        }
+        found
+    }
+}
+
 impl FileFault {
-    /// With the line on which the text has the key.
+    /// With its place in the text: a wrong value's own, else that of the key, or of the innermost of its tables that
+    /// is there.
     pub(crate) fn placed(self, text: &str) -> Self {
         match self {
-            Self::Key { line: None, fault } => {
-                Self::Key { line: line_of(text, fault.key()), fault }
+            Self::Key { place: None, fault } => {
+                let is_value = matches!(fault, KeyFault::Value { .. });
+                let found = Found::of(text, fault.key());
+                let at = found.map(|it| if is_value && !it.is_table { it.value } else { it.key });
+                Self::Key { place: at.map(|at| Place::at(text, at)), fault }
             }
             other => other,
         }
     }
 }
 
-/// The line on which a key stands; of one that is not there, that of the innermost of its tables that is.
-fn line_of(text: &str, key: &str) -> Option<usize> {
-    let whole = DeTable::parse(text).ok()?;
-    let (mut table, mut at) = (whole.get_ref(), None);
-    for name in key.split('.') {
-        let Some((found, value)) = table.get_key_value(name) else { break };
-        at = Some(found.span().start);
-        let DeValue::Table(inner) = value.get_ref() else { break };
-        table = inner;
-    }
-    Some(text.get(..at?)?.bytes().filter(|byte| *byte == b'\n').count() + 1)
-}
-
 impl fmt::Display for FileFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { path, why } => write!(f, "{}: {why}", path.display()),
-            Self::Syntax { line, why } => write!(f, "line {line}: not TOML: {why}"),
-            Self::Key { line: Some(line), fault } => write!(f, "line {line}: {fault}"),
-            Self::Key { line: None, fault } => fault.fmt(f),
+            Self::Syntax { place, why } => write!(f, "{place}: not TOML: {why}"),
+            Self::Key { place: Some(place), fault } => write!(f, "{place}: {fault}"),
+            Self::Key { place: None, fault } => fault.fmt(f),
+            Self::Given { by, fault } => write!(f, "{by}: {fault}"),
         }
     }
 }
@@ -83,7 +147,7 @@ impl std::error::Error for FileFault {}
 
 impl From<KeyFault> for FileFault {
     fn from(fault: KeyFault) -> Self {
-        Self::Key { line: None, fault }
+        Self::Key { place: None, fault }
     }
 }
 
@@ -120,7 +184,7 @@ pub enum KeyFault {
 
 impl KeyFault {
     /// The key, with the tables that it stands in.
-    fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &str {
         match self {
             Self::Unknown { key, .. } | Self::Value { key, .. } | Self::Missing { key, .. } => key,
         }
@@ -172,13 +236,21 @@ pub(crate) struct Keys {
 impl Keys {
     /// The outermost table of a file.
     pub(crate) fn parse(text: &str) -> Result<Self, FileFault> {
-        let table = text.parse().map_err(|error: toml::de::Error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        Ok(Self::of(Self::table_of(text)?))
+    }
+
+    /// The same, not yet looked into.
+    pub(crate) fn table_of(text: &str) -> Result<Table, FileFault> {
+        text.parse().map_err(|error: toml::de::Error| {
+            let at = error.span().map_or(text.len(), |span| span.start);
             let why = error.message().lines().collect::<Vec<_>>().join("; ");
-            FileFault::Syntax { line, why }
-        })?;
-        Ok(Self::new(String::new(), table))
+            FileFault::Syntax { place: Place::at(text, at), why }
+        })
+    }
+
+    /// An outermost table.
+    pub(crate) fn of(table: Table) -> Self {
+        Self::new(String::new(), table)
     }
 
     fn new(path: String, table: Table) -> Self {
@@ -500,9 +572,12 @@ mod tests {
     #[test]
     fn what_is_not_toml_is_said_with_its_line() {
         let fault = Keys::parse("a = 1\nb = \n").unwrap_err();
-        assert!(matches!(fault, FileFault::Syntax { line: 2, .. }), "{fault}");
+        assert!(matches!(fault, FileFault::Syntax { place: Place { line: 2, .. }, .. }), "{fault}");
         let twice = Keys::parse("a = 1\n\na = 2\n").unwrap_err();
-        assert!(matches!(twice, FileFault::Syntax { line: 3, .. }), "{twice}");
+        assert!(
+            matches!(twice, FileFault::Syntax { place: Place { line: 3, column: 1 }, .. }),
+            "{twice}"
+        );
     }
 
     proptest! {

@@ -57,6 +57,8 @@ struct Asking<'a> {
     context: &'a Context<'a>,
     how: How,
     latency: Latency,
+    /// Questions asked so far, of how many.
+    asked: (u64, u64),
 }
 
 /// How questions are asked.
@@ -77,6 +79,10 @@ impl Asking<'_> {
             recall_tool::answer(context, &plan, false)
         })?;
         self.latency.add(began.elapsed());
+        self.asked.0 += 1;
+        if let Some(tell) = self.context.progress {
+            tell(self.asked.0, self.asked.1, "asking");
+        }
         let none = Vec::new();
         let items = answer.structured["items"].as_array().unwrap_or(&none);
         let name = |item: &Value| item["ref"].as_str().unwrap_or_default().to_owned();
@@ -161,7 +167,12 @@ pub fn evaluate(
     how: How,
     foreign: Option<&Foreign>,
 ) -> Result<Report, Refused> {
-    let mut asking = Asking { context, how, latency: Latency::default() };
+    let own = match &dataset.asked {
+        Asked::Ranked(questions) => questions.len(),
+        Asked::Superseded(questions) => questions.len(),
+    };
+    let all = own + foreign.map_or(0, |foreign| foreign.questions.len());
+    let mut asking = Asking { context, how, latency: Latency::default(), asked: (0, all as u64) };
     let figures = match &dataset.asked {
         Asked::Ranked(questions) => Figures::Ranked(asking.ranked(questions)?),
         Asked::Superseded(questions) => Figures::Stale(asking.stale(questions)?),

@@ -53,8 +53,12 @@ fn newest_branch(conversation: &Value) -> Vec<(&str, &Value)> {
     let nodes = || mapping.as_object().into_iter().flatten();
     let leaf = conversation["current_node"].as_str().filter(|node| mapping.get(*node).is_some());
     let newest = || {
-        let leaves =
-            nodes().filter(|(_, node)| node["children"].as_array().is_none_or(Vec::is_empty));
+        // A child that the export does not have is none.
+        let is_there = |child: &Value| child.as_str().is_some_and(|id| mapping.get(id).is_some());
+        let is_leaf = |node: &Value| {
+            node["children"].as_array().is_none_or(|children| !children.iter().any(is_there))
+        };
+        let leaves = nodes().filter(|(_, node)| is_leaf(node));
         leaves
             .max_by_key(|(_, node)| time(&node["message"]["create_time"]).map(|at| at.0))
             .map(|(id, _)| id.as_str())

@@ -48,6 +48,10 @@ struct Link {
 pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignError> {
     let mut files = Vec::new();
     walk(path, path, 0, &mut files, out)?;
+    if files.is_empty() {
+        let why = "is a folder without Markdown notes; name a folder that has some, or a file";
+        return Err(ForeignError::Wrong(format!("{} {why}", path.display())));
+    }
     files.sort();
     let mut names = Names::default();
     let mut links = Vec::new();

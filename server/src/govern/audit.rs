@@ -57,6 +57,11 @@ impl Receipt {
             "rule": self.rule, "at": names::time(self.at),
         })
     }
+
+    /// The same without what policy decided: where that told whether something is there.
+    pub fn to_json_undecided(&self) -> Value {
+        json!({"receipt_id": self.id, "seq": self.seq, "at": names::time(self.at)})
+    }
 }
 
 /// How long a ledger that failed is left alone before it is opened again, in microseconds.

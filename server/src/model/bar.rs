@@ -29,6 +29,8 @@ pub enum Unit {
     Lines,
     /// Items of a store.
     Items,
+    /// Questions of a data set.
+    Questions,
 }
 
 impl Unit {
@@ -36,7 +38,7 @@ impl Unit {
     fn template(self) -> &'static str {
         match self {
             Self::Bytes => "{msg} {bytes}/{total_bytes} {wide_bar} {bytes_per_sec} eta {eta}",
-            Self::Files | Self::Lines | Self::Items => {
+            Self::Files | Self::Lines | Self::Items | Self::Questions => {
                 "{msg} {human_pos}/{human_len} {wide_bar} {rate} eta {eta}"
             }
         }
@@ -51,6 +53,7 @@ impl Unit {
             Self::Files => format!("{done} of {total} files"),
             Self::Lines => format!("{done} of {total} lines"),
             Self::Items => format!("{done} of {total} items"),
+            Self::Questions => format!("{done} of {total} questions"),
         }
     }
 }

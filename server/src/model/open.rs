@@ -98,6 +98,31 @@ pub fn open(
     opening.finding(shelf, None, progress)
 }
 
+/// Checks the packed weights that the cache has of a model: where each is, and what is wrong with it, if something is.
+pub fn check_packed(
+    request: &ModelRequest,
+    files: &ModelFiles,
+    kernels: Kernels,
+) -> Vec<(PathBuf, Option<String>)> {
+    let Some(shelf) = request.cache.as_deref().map(Shelf::of) else { return Vec::new() };
+    let mut checked = Vec::new();
+    for &precision in Precision::ALL {
+        let place = shelf.place(&files.weights_sha256, precision);
+        let opening = Opening { request, kernels, precision };
+        let why = match Shelf::map(&place) {
+            Ok(None) => continue,
+            Ok(Some(bytes)) => {
+                let opened =
+                    opening.open(&files.borrowed().settings(), bytes, files.weights_sha256);
+                opened.err().map(|error| error.to_string())
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        checked.push((place, why));
+    }
+    checked
+}
+
 /// A model whose weights need not be read: their hash is known, and that it is the wanted one.
 struct Known {
     small: SmallFiles,

@@ -35,9 +35,12 @@ const SOURCES_BYTES_MAX: u64 = 512 << 10;
 const TURN_WAIT_MAX: Duration = Duration::from_secs(3);
 const SOURCES: &str = "sources.json";
 const SOURCES_VERSION: u64 = 1;
-const ENDING: &str = ".weights";
+/// The end of the names of packed weights.
+pub(super) const ENDING: &str = ".weights";
+/// The name of the folder in the cache.
+pub(super) const FOLDER: &str = "packed";
 /// Digits of the source's hash in a name; all of it is in the file.
-const NAME_DIGITS: usize = 24;
+pub(super) const NAME_DIGITS: usize = 24;
 /// Nobody writes a file that is mapped (WGT-16).
 const SEALED_MODE: u32 = 0o400;
 const FILE_MODE: u32 = 0o600;
@@ -51,7 +54,7 @@ pub(super) struct Shelf {
 impl Shelf {
     /// The one in a cache; touches nothing.
     pub(super) fn of(cache: &Path) -> Self {
-        Self { folder: cache.join("packed") }
+        Self { folder: cache.join(FOLDER) }
     }
 
     /// Where the packed weights of a source are.

@@ -72,11 +72,18 @@ pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value
         Backup { list: true, .. } => list(keeper),
         Backup { forget_missing: true, .. } => forget_missing(keeper),
         Backup { forget: true, .. } => forget(keeper, to),
-        _ => make(keeper, raw, to, wanted.with_keys),
+        _ => make(keeper, raw, to, wanted.with_keys, false),
     }
 }
 
-fn make(keeper: &Keeper<'_>, raw: &Value, to: &Path, with_keys: bool) -> Result<Value, KeepError> {
+/// Makes a backup in a folder; one that `is_scheduled` is the server's own to remove.
+pub(super) fn make(
+    keeper: &Keeper<'_>,
+    raw: &Value,
+    to: &Path,
+    with_keys: bool,
+    is_scheduled: bool,
+) -> Result<Value, KeepError> {
     let _turn = keeper.turn()?;
     check_place(keeper.data, to)?;
     keeper.record(Note::of(OPERATION, raw))?;
@@ -84,7 +91,7 @@ fn make(keeper: &Keeper<'_>, raw: &Value, to: &Path, with_keys: bool) -> Result<
         .map_err(|why| KeepError::failed(why, "mend it"))?;
     let mut made = begin(keeper, to)?;
     // From here on an erasure that begins knows that this backup has to lose what it hides.
-    let noted = note(keeper, &made, to)?;
+    let noted = note(keeper, &made, to, is_scheduled)?;
     // What was to be erased before that is not copied any more.
     let erased = keeper.store.erase_pending(&keeper.pace("erasing", keeper.store.bytes_on_disk()));
     erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
@@ -245,7 +252,12 @@ struct Noted {
     replaced: usize,
 }
 
-fn note(keeper: &Keeper<'_>, made: &Catalogue, to: &Path) -> Result<Noted, KeepError> {
+fn note(
+    keeper: &Keeper<'_>,
+    made: &Catalogue,
+    to: &Path,
+    is_scheduled: bool,
+) -> Result<Noted, KeepError> {
     let change = || {
         let _noting = keeper.noting();
         let mut known = Known::read(keeper.data)?;
@@ -257,6 +269,9 @@ fn note(keeper: &Keeper<'_>, made: &Catalogue, to: &Path) -> Result<Noted, KeepE
             Some(_) => 0,
         };
         let is_new = known.note(&made.id, to)?;
+        if is_scheduled {
+            known.note_scheduled(&made.id);
+        }
         if known != before {
             known.write(keeper.data)?;
         }

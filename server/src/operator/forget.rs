@@ -68,9 +68,12 @@ pub(super) fn list(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
         json!({
             "path": backup.path.to_str(), "id": backup.id, "made_at": made_at,
             "seen": seen.name(), "why": why, "pending": backup.pending.len(),
+            "scheduled": backup.is_scheduled,
         })
     };
-    Ok(json!({"backups": known.backups.iter().map(row).collect::<Vec<_>>()}))
+    let schedule = keeper.scheduled.map_or(Value::Null, |it| it.to_json(keeper.store.now()));
+    let backups: Vec<Value> = known.backups.iter().map(row).collect();
+    Ok(json!({"backups": backups, "schedule": schedule}))
 }
 
 /// Takes a backup that was deleted from the list.

@@ -17,6 +17,7 @@ use engine::os::clock::{Random, SystemRandom};
 use engine::{Pace, Snapshot, Store};
 use serde_json::{Value, json};
 
+use super::scheduled::Scheduled;
 use super::workspaces::{Opener, Others};
 use crate::app::{self, Kept, StartError};
 use crate::auth::{LOCAL_WORKSPACE, Signer};
@@ -81,6 +82,8 @@ pub struct Keeper<'a> {
     pub random: &'a dyn Random,
     /// The workspaces of tenants, where there is a control store.
     pub others: Option<Others<'a>>,
+    /// Backups that a server makes by itself.
+    pub scheduled: Option<&'a Scheduled>,
     /// One job at a time.
     pub turns: &'a Turns,
     /// Whoever reads `backups.json` to change it holds this, and takes no turn meanwhile.
@@ -112,6 +115,7 @@ impl<'a> Keeper<'a> {
                 control: &parts.control,
                 opener: Opener::Server(&parts.tenants),
             }),
+            scheduled: Some(&parts.scheduled),
             turns: &parts.local.keeping,
             noting: &parts.local.noting,
             cancel,
@@ -297,6 +301,7 @@ impl Alone {
                 control: &self.control,
                 opener: Opener::Alone,
             }),
+            scheduled: None,
             turns: &self.turns,
             noting: &self.noting,
             cancel: &self.cancel,

@@ -29,6 +29,8 @@ pub(super) struct KnownBackup {
     pub(super) path: PathBuf,
     /// Ids that it may still hold and must lose.
     pub(super) pending: BTreeSet<u128>,
+    /// Whether the server made it by itself, and may remove it.
+    pub(super) is_scheduled: bool,
 }
 
 /// All of them, in the order in which they were made.
@@ -68,6 +70,7 @@ impl Known {
                 id: row["id"].as_str()?.to_owned(),
                 path: PathBuf::from(row["path"].as_str()?),
                 pending: pending.iter().map(id).collect::<Option<_>>()?,
+                is_scheduled: row["scheduled"] == true,
             })
         };
         Some(Self { backups: rows.iter().map(backup).collect::<Option<_>>()? })
@@ -78,7 +81,12 @@ impl Known {
         let row = |backup: &KnownBackup| {
             let pending: Vec<String> =
                 backup.pending.iter().map(|id| format!("{id:032x}")).collect();
-            json!({"id": backup.id, "path": backup.path.to_str(), "pending": pending})
+            let mut row =
+                json!({"id": backup.id, "path": backup.path.to_str(), "pending": pending});
+            if backup.is_scheduled {
+                row["scheduled"] = true.into();
+            }
+            row
         };
         let said = json!({"backups": self.backups.iter().map(row).collect::<Vec<_>>()});
         let file = data.join(FILE);
@@ -100,8 +108,15 @@ impl Known {
             ));
         }
         let (id, path) = (id.to_owned(), path.to_owned());
-        self.backups.push(KnownBackup { id, path, pending: BTreeSet::new() });
+        self.backups.push(KnownBackup { id, path, pending: BTreeSet::new(), is_scheduled: false });
         Ok(true)
+    }
+
+    /// Notes that the server made a backup by itself.
+    pub(super) fn note_scheduled(&mut self, id: &str) {
+        for known in self.backups.iter_mut().filter(|known| known.id == id) {
+            known.is_scheduled = true;
+        }
     }
 
     /// Takes from the list what else was at the path of `id`, where a folder without a backup was
@@ -151,8 +166,10 @@ mod tests {
         assert!(!known.note("a", Path::new("/moved")).unwrap(), "the same backup elsewhere");
         known.must_lose(&BTreeSet::from([1, u128::MAX])).unwrap();
         assert!(known.note("b", Path::new("/two")).unwrap());
+        known.note_scheduled("b");
         known.write(&folder).unwrap();
         assert_eq!(Known::read(&folder).unwrap(), known);
+        assert_eq!(known.backups.iter().filter(|it| it.is_scheduled).count(), 1);
         assert_eq!(known.backups[0].path, Path::new("/moved"));
         assert!(known.backups[1].pending.is_empty());
         for broken in ["", "[]", "{\"backups\": [{\"id\": 1}]}"] {

@@ -7,6 +7,7 @@ use super::bearer::{self, NoCaller};
 use super::cors::Origins;
 use super::{LOCAL, Refusal, asks_from, route};
 use crate::auth::{Bearer, LOCAL_WORKSPACE, bearer_of};
+use crate::console;
 use crate::govern::identity::Turn;
 use crate::govern::plans::Plan;
 use crate::net::Call;
@@ -29,6 +30,10 @@ pub enum Gate {
     Bearer,
     /// Nothing on the local listener, a bearer token elsewhere.
     LocalOrBearer,
+    /// That a page of ours asks (CSL-02).
+    OwnPage,
+    /// The same in a session of administration.
+    Session,
 }
 
 /// The caller of a route. The gateway token is checked first, then the bearer.
@@ -39,6 +44,10 @@ pub(super) fn caller(parts: &Parts, gate: Gate, call: &Call) -> Result<Caller, R
             Ok(operator(parts, call, Caller::local_operator(&parts.local.name)))
         }
         Gate::LocalOrBearer => bearer(parts, call, true),
+        Gate::OwnPage | Gate::Session => {
+            at_once(parts, gate, call)?;
+            Ok(operator(parts, call, Caller::local_operator(&parts.local.name)))
+        }
         Gate::Bearer => bearer(parts, call, false).and_then(operators_own),
         Gate::GatewayAndBearer => {
             gateway(parts, call)?;
@@ -62,6 +71,11 @@ pub(super) fn at_once(parts: &Parts, gate: Gate, call: &Call) -> Result<Known, R
     let takes_tokens = match gate {
         Gate::Open => return Ok(Known::Nobody),
         Gate::LocalOrBearer if call.listener == LOCAL => return Ok(Known::Operator),
+        Gate::OwnPage => return console::check_page(call).map(|()| Known::Operator),
+        Gate::Session => {
+            console::check_page(call)?;
+            return console::check_session(parts, call).map(|()| Known::Operator);
+        }
         Gate::LocalOrBearer => true,
         Gate::Bearer => false,
         Gate::GatewayAndBearer => {
@@ -168,13 +182,22 @@ fn unauthorized(parts: &Parts, takes_tokens: bool, was_sent: bool) -> Refusal {
     Refusal::new(401, "Not authenticated").with("WWW-Authenticate", challenge)
 }
 
-/// A wrong bearer. Whoever guesses too often is told to wait, and not whether this guess was wrong.
+/// A wrong bearer.
 fn wrong(parts: &Parts, call: &Call, takes_tokens: bool) -> Refusal {
+    wrong_credential(parts, call, || unauthorized(parts, takes_tokens, true))
+}
+
+/// The answer to a wrong credential. Whoever guesses too often is told to wait, and not whether this guess was wrong.
+pub(crate) fn wrong_credential(
+    parts: &Parts,
+    call: &Call,
+    refusal: impl FnOnce() -> Refusal,
+) -> Refusal {
     let (peer, now) = (asks_from(parts, call), Instant::now());
     let budget = parts.guesses.check(peer, None, now);
     parts.guesses.failed(peer, None, now);
     match budget {
-        Ok(()) => unauthorized(parts, takes_tokens, true),
+        Ok(()) => refusal(),
         Err(wait) => Refusal::too_many(wait.seconds),
     }
 }

@@ -49,6 +49,13 @@ impl fmt::Display for NotAnOrigin {
 
 impl std::error::Error for NotAnOrigin {}
 
+impl Origin {
+    /// As browsers send it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl FromStr for Origin {
     type Err = NotAnOrigin;
 

@@ -64,6 +64,7 @@ impl Meters {
         mcp(&mut page, figures);
         stages(&mut page, parts);
         store(&mut page, parts);
+        backups(&mut page, parts);
         encoder(&mut page, parts);
         ledger(&mut page, parts);
         process(&mut page, parts);
@@ -196,6 +197,22 @@ fn store(page: &mut Page, parts: &Parts) {
         ),
     ] {
         page.single(name, kind, help, value);
+    }
+}
+
+/// Backups that are made by themselves, where they are.
+fn backups(page: &mut Page, parts: &Parts) {
+    use Kind::{Counter, Gauge};
+    let Some(told) = parts.scheduled.told() else { return };
+    page.family("recalld_backups_total", Counter, "Backups on schedule, by what became of them.");
+    page.count(&[("outcome", "made")], told.made);
+    page.count(&[("outcome", "failed")], told.failures);
+    let failing = u64::from(told.is_failing);
+    page.single("recalld_backup_failing", Gauge, "1 while the last attempt has failed.", failing);
+    if let Some(newest) = told.newest {
+        let seconds = u64::try_from(newest.0.div_euclid(1_000_000)).unwrap_or(0);
+        let help = "When the newest backup on schedule was begun, since 1970.";
+        page.single("recalld_backup_newest_timestamp_seconds", Gauge, help, seconds);
     }
 }
 

@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use serde_json::Value as Json;
 
+use crate::console::{self, CONSOLE_BODY_BYTES_MAX};
 use crate::limits::{API_BODY_BYTES_MAX, BODY_BYTES_MAX, TENANT_BODY_BYTES_MAX};
 use crate::log::{self, Value};
 use crate::mcp::{self, Endpoint};
@@ -30,6 +31,7 @@ use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest;
 
+pub(crate) use authenticate::wrong_credential;
 pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
 pub use cors::{NotAnOrigin, Origin, Origins};
 pub use forwarded::FORWARDED_MAX;
@@ -137,6 +139,11 @@ impl Pipeline {
             // Anyone may ask these, on any listener; they read no body, so none is taken.
             Target::Api(_) if route::is_health(call) => Err(rest::health(&self.parts)),
             Target::Document(answer) => Err(answer()),
+            Target::Asset(asset) => Err(asset.answer()),
+            Target::Console(_) => match body_bytes {
+                0..=CONSOLE_BODY_BYTES_MAX => Ok(CONSOLE_BODY_BYTES_MAX),
+                _ => Err(console::body_too_large().into()),
+            },
             // These may ask the control store.
             Target::OAuth(_) | Target::OAuthForm(_) => Ok(FORM_BYTES_MAX),
             Target::Registration(_) => Ok(REGISTRATION_BYTES_MAX),
@@ -209,8 +216,11 @@ impl Service for Pipeline {
                 Target::Api(operation) => {
                     reply.send(self.run(operation.run, &caller, &call));
                 }
-                Target::Operator(run) => reply.send(self.run(*run, &caller, &call)),
+                Target::Operator(run) | Target::Console(run) => {
+                    reply.send(self.run(*run, &caller, &call));
+                }
                 Target::Document(answer) => reply.send(answer()),
+                Target::Asset(asset) => reply.send(asset.answer()),
                 Target::OAuth(answer)
                 | Target::OAuthForm(answer)
                 | Target::Registration(answer)

@@ -2,10 +2,12 @@
 
 use super::authenticate::Gate;
 use super::{HOSTED, LOCAL, Refusal, cors};
+use crate::console::{self, assets};
 use crate::net::{Call, Method, Reply, Response};
 use crate::oauth::pages::CONFIRM_PATH;
 use crate::oauth::{authorize, confirm, endpoints, metadata, registration, revoke, token};
 use crate::operator;
+use crate::own_page::Asset;
 use crate::parts::{Caller, Parts};
 use crate::rest::{self, Operation, operations};
 
@@ -17,6 +19,10 @@ pub enum Target {
     Api(&'static Operation),
     /// A document that is the same for everybody.
     Document(fn() -> Response),
+    /// A file of a page of ours.
+    Asset(&'static Asset),
+    /// What the console asks for.
+    Console(rest::Run),
     /// A document of the authorization server.
     OAuth(fn(&Parts, &Call) -> Response),
     /// An endpoint of the authorization server that takes a form.
@@ -65,6 +71,8 @@ impl Target {
             Self::Metrics
             | Self::Api(_)
             | Self::Document(_)
+            | Self::Asset(_)
+            | Self::Console(_)
             | Self::OAuth(_)
             | Self::OAuthForm(_)
             | Self::Registration(_)
@@ -159,27 +167,31 @@ pub static ROUTES: &[Route] = &[
         on: On::Both,
         target: Target::Document(rest::openapi),
     },
-    Route {
-        method: Method::Get,
-        path: "/docs",
-        gate: Gate::Open,
-        on: On::Both,
-        target: Target::Document(rest::docs),
-    },
-    Route {
-        method: Method::Get,
-        path: "/docs/page.js",
-        gate: Gate::Open,
-        on: On::Both,
-        target: Target::Document(rest::script),
-    },
-    Route {
-        method: Method::Get,
-        path: "/docs/page.css",
-        gate: Gate::Open,
-        on: On::Both,
-        target: Target::Document(rest::style),
-    },
+    asset(&rest::page::PAGE, On::Both),
+    asset(&rest::page::SCRIPT, On::Both),
+    asset(&rest::page::STYLE, On::Both),
+    asset(&assets::PAGE, On::Local),
+    asset(&assets::STYLE, On::Local),
+    asset(&assets::THEME, On::Local),
+    asset(&assets::APP, On::Local),
+    asset(&assets::ASK, On::Local),
+    asset(&assets::SHOW, On::Local),
+    asset(&assets::SEARCH, On::Local),
+    asset(&assets::ITEM, On::Local),
+    asset(&assets::GRAPH, On::Local),
+    asset(&assets::DOCUMENTS, On::Local),
+    asset(&assets::WORK, On::Local),
+    asset(&assets::LEDGER, On::Local),
+    asset(&assets::FIGURES, On::Local),
+    asset(&assets::PLOT, On::Local),
+    asset(&assets::TENANTS, On::Local),
+    asset(&assets::KEYS, On::Local),
+    asset(&assets::ACTS, On::Local),
+    console(Method::Post, "/console/call", Gate::OwnPage, console::call),
+    console(Method::Get, "/console/session", Gate::OwnPage, console::look),
+    console(Method::Post, "/console/session", Gate::OwnPage, console::sign_in),
+    console(Method::Delete, "/console/session", Gate::OwnPage, console::sign_out),
+    console(Method::Post, "/console/admin", Gate::Session, console::admin),
     published(metadata::JWKS),
     published(metadata::SERVER_DOCUMENT),
     published(metadata::RESOURCE_DOCUMENT),
@@ -269,6 +281,15 @@ pub static ROUTES: &[Route] = &[
 const fn mcp(method: Method) -> Route {
     let gate = Gate::LocalOrBearer;
     Route { method, path: "/mcp", gate, on: On::Both, target: Target::Mcp }
+}
+
+const fn asset(asset: &'static Asset, on: On) -> Route {
+    let target = Target::Asset(asset);
+    Route { method: Method::Get, path: asset.path, gate: Gate::Open, on, target }
+}
+
+const fn console(method: Method, path: &'static str, gate: Gate, run: rest::Run) -> Route {
+    Route { method, path, gate, on: On::Local, target: Target::Console(run) }
 }
 
 const fn asked(path: &'static str, target: Target) -> Route {

@@ -306,12 +306,12 @@ mod tests {
     #[test]
     fn a_title_that_was_taken_from_the_text_hides_no_conflict() {
         let texts = [
-            "The staff stands 1.20 m above the datum.",
-            "The staff stands 1.35 m above the datum.",
+            "The staff stands at 1.20 m above the datum.",
+            "The staff stands at 1.35 m above the datum.",
         ];
         let all = against((texts[0], texts[0]), (texts[1], texts[1]));
         assert_eq!(all.map(|it| (it.kind, it.one)), Some((Kind::Number, "1.20".to_owned())));
-        let cut = against((&texts[0][..33], texts[0]), (&texts[1][..33], texts[1]));
+        let cut = against((&texts[0][..36], texts[0]), (&texts[1][..36], texts[1]));
         assert_eq!(cut.map(|it| it.kind), Some(Kind::Number));
         // Titles of their own say what short texts are about.
         assert_eq!(against(("Lamp", texts[0]), ("Horn", texts[1])), None);

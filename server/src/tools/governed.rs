@@ -293,7 +293,11 @@ fn recorded(
             Ok(answer)
         }
         (Err(error), Ok(receipt)) => {
-            Err(Refused { error: told(error), receipt: Some(receipt.to_json()) })
+            // What is denied reads as what is not there, in its receipt as well.
+            let is_undecided = error.may_hide_a_denial() && !context.caller.audits();
+            let receipt =
+                if is_undecided { receipt.to_json_undecided() } else { receipt.to_json() };
+            Err(Refused { error: told(error), receipt: Some(receipt) })
         }
     };
     (answer, trace.touched)

@@ -490,6 +490,11 @@ impl ToolError {
         self
     }
 
+    /// Whether it says that something is not there, which is what a denial says, too.
+    fn may_hide_a_denial(&self) -> bool {
+        matches!(self, Self::Missing { .. } | Self::Denied { .. })
+    }
+
     /// Whether only the operator can mend it.
     pub fn is_ours(&self) -> bool {
         use ToolError::{Closed, Damaged, Panicked, Unaudited, Unmetered, Unwritable};

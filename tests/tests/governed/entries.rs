@@ -66,8 +66,12 @@ fn what_was_written_counts_however_late_it_was() {
     let late = house.governed(true, || Ok(wrote())).unwrap_err();
     assert_eq!(late.error.reason(), "timed_out");
     let written = vec![ItemId(7)];
-    let broken =
-        ToolError::BrokenOff { error: Box::new(ToolError::Cancelled), written, raised: None };
+    let broken = ToolError::BrokenOff {
+        error: Box::new(ToolError::Cancelled),
+        written,
+        raised: None,
+        lowered: Vec::new(),
+    };
     let broken = house.governed(false, || Err(broken)).unwrap_err();
     assert_eq!(broken.error.reason(), "cancelled");
     // Nothing was written by these.

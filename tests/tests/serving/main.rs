@@ -5,6 +5,7 @@
 
 mod launched;
 mod metrics;
+mod reloaded;
 mod secured;
 
 use std::io::Read;

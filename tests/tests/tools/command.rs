@@ -452,7 +452,7 @@ fn an_ingest_tells_how_far_it_has_come() {
     let path = desk.files().display().to_string();
     let done = desk.call(TOOL, json!({"command": format!("ingest {path}"), "confirm": true}));
     assert_eq!(done["routed_to"], "ingest_paths_tool");
-    assert!(!desk.progress().is_empty(), "progress is passed on");
+    assert!(!desk.told().is_empty(), "progress is passed on");
 }
 
 #[test]

@@ -71,6 +71,44 @@ fn receipts_of_others_are_for_those_who_audit() {
 }
 
 #[test]
+fn no_receipt_tells_a_denial_from_what_is_not_there() {
+    let desk = Desk::new();
+    let secret = desk.call(
+        "brain_remember",
+        json!({"text": "The vault opens with left turns.", "sensitivity": "restricted"}),
+    );
+    let denied = secret["item"]["id"].clone();
+    let receipts = |caller: &Caller| {
+        [denied.clone(), json!("itm_00000000000000000000000099")].map(|id| {
+            let answer = desk.try_call(caller, "get_item_tool", json!({"item_id": id}));
+            answer.unwrap_err().receipt.unwrap()
+        })
+    };
+    let names =
+        |receipt: &Value| -> Vec<String> { receipt.as_object().unwrap().keys().cloned().collect() };
+    let own = receipts(&plain_member());
+    assert_eq!(names(&own[0]), ["at", "receipt_id", "seq"]);
+    assert_eq!(names(&own[0]), names(&own[1]));
+    for decision in ["allow", "deny"] {
+        let asked = own.clone().map(|mut receipt| {
+            receipt["decision"] = decision.into();
+            receipt
+        });
+        let seen = reconcile(&desk, &plain_member(), &asked);
+        assert_eq!(texts(&seen, "receipts", "verdict"), ["match", "match"], "{decision}");
+        for row in seen["receipts"].as_array().unwrap() {
+            assert!(row["ledger"].get("decision").or(row["ledger"].get("rule")).is_none(), "{row}");
+        }
+    }
+    // Whoever audits is told what was decided.
+    assert_eq!(receipts(&member())[0]["decision"], "deny");
+    let seen = reconcile(&desk, &member(), &own);
+    assert_eq!(texts(&seen, "receipts", "verdict"), ["match", "match"]);
+    assert_eq!(seen["receipts"][0]["ledger"]["decision"], "deny");
+    assert_eq!(seen["receipts"][1]["ledger"]["decision"], "allow");
+}
+
+#[test]
 fn a_ledger_that_was_changed_is_found_out() {
     let desk = Desk::new();
     for n in 0..20 {

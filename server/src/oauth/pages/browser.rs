@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::os::clock::Random;
 use zeroize::Zeroizing;
 
-use crate::net::Headers;
+use crate::net::{Headers, SentTwice, cookie};
 
 const KEY_BYTES: usize = 32;
 /// Digits of a key in base64url without padding.
@@ -51,16 +51,8 @@ impl Browser {
     /// # Errors
     /// There is no cookie of ours, or not exactly one.
     pub fn of(headers: &Headers, has_tls: bool) -> Result<Browser, NoBrowser> {
-        let mut values = headers
-            .get_all("cookie")
-            .flat_map(|field| field.split(';'))
-            .filter_map(|pair| pair.trim_matches([' ', '\t']).split_once('='))
-            .filter(|(name, _)| *name == name_of(has_tls))
-            .map(|(_, value)| value);
-        let value = values.next().ok_or(NoBrowser::Missing)?;
-        if values.next().is_some() {
-            return Err(NoBrowser::Twice);
-        }
+        let sent = cookie(headers, name_of(has_tls)).map_err(|_: SentTwice| NoBrowser::Twice)?;
+        let value = sent.ok_or(NoBrowser::Missing)?;
         if value.len() != DIGITS {
             return Err(NoBrowser::Malformed);
         }

@@ -10,7 +10,7 @@ use engine::{ItemId, Micros, hex};
 use serde_json::{Value, json};
 
 use crate::names;
-use crate::tools::{Context, Scope, ToolError};
+use crate::tools::{Context, ToolError};
 
 /// Entries of a window: some tenth of a second.
 pub(in crate::tools) const WINDOW_ENTRIES_MAX: u64 = 65_536;
@@ -135,7 +135,7 @@ pub(in crate::tools) fn whole(entry: &Entry) -> Value {
 
 /// Whether the caller may read what others did.
 pub(in crate::tools) fn is_auditor(context: &Context<'_>) -> bool {
-    context.caller.scopes.contains(&Scope::AuditRead)
+    context.caller.audits()
 }
 
 /// Whether an entry is of a call by this caller.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::ledger::Entry;
+use engine::ledger::{Entry, Outcome};
 use serde_json::{Map, Value, json};
 
 use super::entries;
@@ -66,7 +66,7 @@ fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     let mut ok = true;
     let rows = wanted.receipts.0.iter().map(|given| {
         let entry = found.get(&seq(given)).filter(|entry| may_see(context, entry));
-        let (verdict, row) = compared(given, entry);
+        let (verdict, row) = compared(given, entry, entries::is_auditor(context));
         ok &= verdict == MATCH;
         text.push_str(&format!("{} ({}): {verdict}\n", given.receipt_id.0, given.seq.0));
         row
@@ -115,8 +115,9 @@ fn entries_of(context: &Context<'_>, given: &[Given]) -> Result<BTreeMap<u64, En
     Ok(found)
 }
 
-/// The verdict on a receipt, and its row.
-fn compared(given: &Given, entry: Option<&Entry>) -> (&'static str, Value) {
+/// The verdict on a receipt, and its row. Of a call that was refused, what policy decided is for those who audit: to
+/// others a denied item is one that is not there.
+fn compared(given: &Given, entry: Option<&Entry>, audits: bool) -> (&'static str, Value) {
     let Some(entry) = entry else {
         let row =
             json!({"receipt_id": given.receipt_id.0, "seq": given.seq.0, "verdict": "missing"});
@@ -124,18 +125,25 @@ fn compared(given: &Given, entry: Option<&Entry>) -> (&'static str, Value) {
     };
     let is = |given: Option<&str>, found: &str| given.is_none_or(|given| given == found);
     let at = given.at.is_none_or(|at| at.0 == entries::at(entry));
+    let is_told = audits || entry.outcome != Outcome::Refused;
+    let decision = is(given.decision.map(Decided::name), entry.decision.word());
+    let rule = is(given.rule.as_ref().map(|rule| &*rule.0), &entry.rule);
     let fields = [
         ("receipt_id", given.receipt_id.0 == entries::receipt_id(entry)),
-        ("decision", is(given.decision.map(Decided::name), entry.decision.word())),
-        ("rule", is(given.rule.as_ref().map(|rule| &*rule.0), &entry.rule)),
+        ("decision", !is_told || decision),
+        ("rule", !is_told || rule),
         ("at", at),
     ];
     let differs: Vec<&str> =
         fields.iter().filter(|(_, same)| !same).map(|(name, _)| *name).collect();
     let verdict = if differs.is_empty() { MATCH } else { "mismatch" };
+    let mut ledger = entries::brief(entry);
+    if let Some(fields) = ledger.as_object_mut().filter(|_| !is_told) {
+        fields.retain(|name, _| !["decision", "rule"].contains(&name.as_str()));
+    }
     let row = json!({
         "receipt_id": given.receipt_id.0, "seq": given.seq.0, "verdict": verdict,
-        "differs": (!differs.is_empty()).then_some(differs), "ledger": entries::brief(entry),
+        "differs": (!differs.is_empty()).then_some(differs), "ledger": ledger,
     });
     (verdict, without_nulls(row))
 }

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# The console in Chromium: tests/campaigns/console.sh [ITEMS]. A store of ITEMS plain items (20,000), of a project's and of texts that would do
+# harm if they were taken for markup: every view and every act, search as one types, keyboard, errors, sessions of administration
+# and who may not have one, width of a phone, light and dark, axe-core; nothing on the browser's console, no breach of the
+# policy, no request to anybody else. Says how long it takes from a key to what was found. Screenshots are in target/browser/console.
+# What browser.sh installs is installed here, too.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/campaigns/tools.sh
+. tests/campaigns/tools.sh
+
+# More than this is a page that does not answer.
+seconds_max=600
+items="${1:-20000}"
+target="$(target_folder)"
+install_browser "$target/browser"
+build_program
+script="$PWD/tests/browser/console.mjs"
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+python3 tests/campaigns/console_store.py "$items" >"$scratch/store.jsonl"
+"$target/debug/recalld" import "$scratch/store.jsonl" --strict --json --data "$scratch/data" >"$scratch/imported.json"
+start_server "$target/debug/recalld" --ingest format-spec
+cd "$target/browser"
+timeout "$seconds_max" node "$script" "$url" "$scratch/credentials.json" "$items" "$target/browser/console"
