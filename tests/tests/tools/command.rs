@@ -200,7 +200,7 @@ fn a_read_is_done_at_once_and_leaves_two_entries() {
 #[test]
 fn a_result_is_as_long_as_the_tool_gives_it() {
     let desk = Desk::new();
-    write(&desk.files(), "long.txt", &"The gate is red, said the keeper.\n".repeat(2_500));
+    write(&desk.files(), "long.txt", "The gate is red, said the keeper.\n".repeat(2_500));
     desk.call("ingest_paths_tool", json!({"paths": [desk.files()]}));
     let path = desk.files().join("long.txt").display().to_string();
     let plain = desk.call("docstore_get_document_tool", json!({"path": path}));
