@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# The Debian package of a built program: made twice to the same bytes, looked at by lintian and systemd-analyze, installed
+# in a fresh Debian, where the service's user remembers and recalls, upgraded with its store, removed and purged.
+#   tests/campaigns/package.sh [PROGRAM]     PROGRAM is target/release/recalld where it is not given, and built if need be
+# With a fresh Debian only as root, where debootstrap can be installed; else that part is said not to be run.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/campaigns/tools.sh
+source tests/campaigns/tools.sh
+program="${1:-}"
+if [[ -z "$program" ]]; then
+    cargo build -q --release -p server --bin recalld
+    program="$(target_folder)/release/recalld"
+fi
+need dpkg-deb dpkg
+need strip binutils
+need lintian lintian
+need systemd-analyze systemd
+checked() { echo "checked: $*"; }
+
+# A program and its parts, installed: 32 MiB. The package itself: 20 MiB.
+PROGRAM_BYTES_MAX=$((32 << 20))
+PACKAGE_BYTES_MAX=$((20 << 20))
+
+scratch="$(mktemp -d)"
+root="$scratch/debian"
+server_pid=""
+cleanup() {
+    if [[ -n "$server_pid" ]]; then kill -9 "$server_pid" 2>/dev/null || true; fi
+    if mountpoint -q "$root/proc" 2>/dev/null; then umount "$root/proc"; fi
+    rm -rf --one-file-system "$scratch"
+}
+trap cleanup EXIT
+
+packaging/deb.sh "$program" "$scratch/one"
+packaging/deb.sh "$program" "$scratch/two" >/dev/null
+package="$(echo "$scratch"/one/*.deb)"
+cmp "$package" "$scratch"/two/*.deb || fail "the same program gives two packages"
+checked "made twice, the package is the same to the byte"
+(($(stat -c %s "$package") < PACKAGE_BYTES_MAX)) || fail "the package has more than 20 MiB"
+installed="$(dpkg-deb -c "$package" | awk '$6 == "./usr/bin/recalld" {print $3}')"
+((installed < PROGRAM_BYTES_MAX)) || fail "the program has $installed bytes"
+checked "the package has $(stat -c %s "$package") bytes, the program $installed"
+lintian --allow-root --fail-on error "$package" || fail "lintian found errors"
+checked "lintian finds no error"
+
+score="$(systemd-analyze security --offline=true --no-pager packaging/recalld.service |
+    sed -n 's/.*exposure level for [^:]*: \([0-9.]*\).*/\1/p')"
+python3 -c 'import sys; sys.exit(not 0.0 < float(sys.argv[1]) < 2.0)' "$score" || fail "systemd-analyze security says $score"
+checked "systemd-analyze security says $score, below 2.0"
+
+need_root
+need debootstrap debootstrap
+suite="$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")"
+debootstrap --variant=minbase --include=adduser,procps,systemd "$suite" "$root" >"$scratch/debootstrap" 2>&1 ||
+    skip "no fresh Debian: $(tail -n 1 "$scratch/debootstrap")"
+mount -t proc proc "$root/proc"
+cp "$package" "$root/tmp/"
+chroot "$root" dpkg -i "/tmp/$(basename "$package")" >"$scratch/dpkg" 2>&1 || fail "dpkg: $(cat "$scratch/dpkg")"
+chroot "$root" getent passwd recalld >/dev/null || fail "there is no user recalld"
+systemd-analyze verify --root="$root" --man=no /usr/lib/systemd/system/recalld.service || fail "the unit is wrong"
+checked "it installs in a fresh Debian, with its user and a unit that systemd understands"
+
+# The folders that the service manager makes for the unit; the model is the host's.
+install -d -m 700 -o "$(chroot "$root" id -u recalld)" -g "$(chroot "$root" id -g recalld)" \
+    "$root/var/lib/recalld" "$root/var/cache/recalld"
+"$program" recall "is the model there?" --data "$scratch/host" >/dev/null 2>&1 || fail "the host has no model"
+models="${RECALLD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/recalld}/models"
+cp -r "$models" "$root/var/cache/recalld/models"
+chroot "$root" chown -R recalld:recalld /var/cache/recalld
+
+# What runs a command as the service's user, in its environment; each of these becomes the next, so that signals arrive.
+inside=(chroot "$root" setpriv --reuid=recalld --regid=recalld --clear-groups
+    env -i PATH=/usr/bin HOME=/var/lib/recalld RECALLD_DATA=/var/lib/recalld RECALLD_CACHE=/var/cache/recalld
+    RECALLD_MODEL_HUB=off)
+# serve: what the unit starts, on a free port.
+serve() {
+    rm -f "$scratch/ready"
+    mkfifo "$scratch/ready"
+    "${inside[@]}" recalld serve --config /etc/recalld/recalld.toml --local 127.0.0.1:0 >"$scratch/ready" 2>"$scratch/said" &
+    server_pid=$!
+    exec 7<"$scratch/ready"
+    read -r -t 120 line <&7 || fail "the service did not say that it is ready: $(cat "$scratch/said")"
+    [[ "$line" == "ready local=http://"* ]] || fail "not a ready line: $line"
+}
+stop() {
+    local status=0
+    kill -TERM "$server_pid"
+    wait "$server_pid" || status=$?
+    server_pid=""
+    exec 7<&-
+    ((status == 0)) || fail "SIGTERM ended the service with $status"
+}
+serve
+"${inside[@]}" recalld remember "The beacon of Gull Rock burns paraffin." --kind decision >/dev/null
+"${inside[@]}" recalld recall "what does the beacon burn?" | grep -q paraffin || fail "it does not recall what it was told"
+stop
+checked "as its user it serves, remembers and recalls"
+
+DEB_VERSION="$("$program" --version | cut -d' ' -f2)+next" packaging/deb.sh "$program" "$scratch/next" >/dev/null
+cp "$scratch"/next/*.deb "$root/tmp/"
+echo '# changed by hand' >>"$root/etc/recalld/recalld.toml"
+chroot "$root" dpkg -i "/tmp/$(basename "$scratch"/next/*.deb)" >"$scratch/dpkg" 2>&1 || fail "dpkg: $(cat "$scratch/dpkg")"
+grep -q 'changed by hand' "$root/etc/recalld/recalld.toml" || fail "the upgrade took the operator's settings"
+serve
+"${inside[@]}" recalld recall "what does the beacon burn?" | grep -q paraffin || fail "the upgrade lost the store"
+"${inside[@]}" recalld verify >/dev/null || fail "the store does not verify after the upgrade"
+stop
+checked "an upgrade keeps the store and the settings"
+
+chroot "$root" dpkg --purge recalld >"$scratch/dpkg" 2>&1 || fail "dpkg: $(cat "$scratch/dpkg")"
+[[ -d "$root/var/lib/recalld/tenants" && ! -e "$root/usr/bin/recalld" && ! -e "$root/etc/recalld" ]] ||
+    fail "a purge leaves something else than the data"
+checked "a purge leaves what is remembered, and nothing else"
+echo "package: all checks passed"
