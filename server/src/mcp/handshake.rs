@@ -49,9 +49,7 @@ pub(super) fn post<H: Host>(
     let accepts = accepts(call);
     let line = Line::new(reply, accepts, session.clone(), body.is_array(), open.max(1));
     let line = Arc::new(line);
-    if open == 0 {
-        line.leave_open();
-    } else if !accepts.json || messages.iter().any(wants_progress) {
+    if open > 0 && (!accepts.json || messages.iter().any(wants_progress)) {
         line.begin_stream();
     }
     let is_batch = body.is_array();
@@ -99,6 +97,10 @@ pub(super) fn post<H: Host>(
                 }
             }
         }
+    }
+    // After what was told has been heeded: who reads the 202 of a cancellation may count on it.
+    if open == 0 {
+        line.leave_open();
     }
     for one in begun {
         let (flight, method, params) = match one {
