@@ -219,6 +219,7 @@ async function documents(browser) {
   await page.getByLabel("Path begins with").fill(prefix);
   await page.waitForFunction(() => document.querySelectorAll(".row").length === 1);
   check(page.url().includes("prefix="), "the filter is in the address");
+  check((await focused(page)) === "filter-prefix", "and whoever types in it can go on");
   await page.locator(".row a").click();
   await page.locator(".lines li").first().waitFor();
   check((await page.locator(".lines li").count()) === 200, "lines come some at a time");

@@ -29,6 +29,8 @@ pub const SEARCH: Asset = script("/console/search.js", include_bytes!("page/sear
 pub const ITEM: Asset = script("/console/item.js", include_bytes!("page/item.js"));
 /// The drawing of a graph.
 pub const GRAPH: Asset = script("/console/graph.js", include_bytes!("page/graph.js"));
+/// Filters above a list.
+pub const FILTERS: Asset = script("/console/filters.js", include_bytes!("page/filters.js"));
 /// Documents.
 pub const DOCUMENTS: Asset = script("/console/documents.js", include_bytes!("page/documents.js"));
 /// Tasks, follow-ups, the brief.

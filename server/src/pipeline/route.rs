@@ -179,6 +179,7 @@ pub static ROUTES: &[Route] = &[
     asset(&assets::SEARCH, On::Local),
     asset(&assets::ITEM, On::Local),
     asset(&assets::GRAPH, On::Local),
+    asset(&assets::FILTERS, On::Local),
     asset(&assets::DOCUMENTS, On::Local),
     asset(&assets::WORK, On::Local),
     asset(&assets::LEDGER, On::Local),

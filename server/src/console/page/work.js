@@ -24,10 +24,10 @@ import {
   told,
   when,
 } from "/console/show.js";
+import { Filters } from "/console/filters.js";
 
 const TASK_STATES = ["planned", "running", "blocked", "succeeded", "failed", "abandoned"];
 const DAY_MS = 86_400_000;
-const TYPING_MS = 400;
 
 // ---- Tasks ------------------------------------------------------------------------------------------
 
@@ -39,42 +39,34 @@ export async function tasksView({ place, asked, signal, ready }) {
     placeholder: "move the queue",
   });
   const status = choice([["", "All"], ...TASK_STATES.map((word) => [word, word])], asked.status ?? "");
-  const list = make("ul", { className: "rows", "aria-label": "Tasks" });
-  const body = make("div", {}, list);
-  put(
-    place,
-    heading("Tasks"),
-    make(
-      "div",
-      { className: "filters" },
-      field("Words of the task", words, { id: "words" }),
-      field("State", status, { id: "status" }),
-    ),
-    body,
-  );
-  ready();
-  const again = () => {
-    const next = address("tasks", { task: words.value.trim(), status: status.value });
-    if (next !== location.hash) location.replace(next);
-  };
-  let timer;
-  words.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(again, TYPING_MS);
+  const filters = new Filters({
+    view: "tasks",
+    fields: [
+      { name: "task", label: "Words of the task", input: words },
+      { name: "status", label: "State", input: status },
+    ],
+    signal,
+    fill: tasks,
   });
-  status.addEventListener("change", again);
-  signal.addEventListener("abort", () => clearTimeout(timer));
+  put(place, heading("Tasks"), filters.element, filters.body);
+  ready();
+  await filters.run();
+}
+
+async function tasks(part, { task, status }, signal) {
+  const list = make("ul", { className: "rows", "aria-label": "Tasks" });
+  put(part, list);
   await paged(
     list,
     async (cursor) => {
-      const page = await call("list_task_attempts_tool", { task: asked.task, status: asked.status, cursor }, signal);
+      const page = await call("list_task_attempts_tool", { task, status, cursor }, signal);
       return { rows: page.attempts, next: page.next_cursor };
     },
     attempt,
   );
   if (list.children.length) return;
-  body.replaceChildren(
-    asked.task || asked.status
+  part.replaceChildren(
+    task || status
       ? empty("No task is like that")
       : empty(
           "No task was tried yet",
@@ -170,28 +162,31 @@ const AHEAD = [
   ["30", "30 days"],
   ["365", "A year"],
 ];
+const DAYS_AHEAD = "30";
 
 export async function followupsView({ place, asked, signal, ready }) {
-  const days = AHEAD.some(([value]) => value === asked.days) ? asked.days : "30";
-  const ahead = choice(AHEAD, days);
-  ahead.addEventListener("change", () => location.replace(address("followups", { days: ahead.value })));
+  const days = AHEAD.some(([value]) => value === asked.days) ? asked.days : DAYS_AHEAD;
+  const filters = new Filters({
+    view: "followups",
+    fields: [{ name: "days", label: "How far ahead", input: choice(AHEAD, days), usual: DAYS_AHEAD }],
+    signal,
+    fill: followups,
+  });
+  put(place, heading("Follow-ups"), filters.element, filters.body);
+  ready();
+  await filters.run();
+}
+
+async function followups(part, { days = DAYS_AHEAD }, signal) {
   const lists = {
     overdue: make("ul", { className: "rows", "aria-label": "Overdue" }),
     ahead: make("ul", { className: "rows", "aria-label": "Ahead" }),
   };
-  const body = make("div", {});
-  const all = make("div", {});
-  put(
-    place,
-    heading("Follow-ups"),
-    make("div", { className: "filters" }, field("How far ahead", ahead, { id: "ahead" })),
-    body,
-  );
-  ready();
-  const before = new Date(Date.now() + Number(days) * DAY_MS).toISOString();
   const overdue = make("section", { hidden: true }, make("h2", { className: "group bad" }, "Overdue"), lists.overdue);
   const coming = make("section", { hidden: true }, make("h2", { className: "group" }, "Ahead"), lists.ahead);
-  body.append(overdue, coming, all);
+  const all = make("div", {});
+  put(part, overdue, coming, all);
+  const before = new Date(Date.now() + Number(days) * DAY_MS).toISOString();
   let count = 0;
   await paged(
     all,
@@ -208,7 +203,7 @@ export async function followupsView({ place, asked, signal, ready }) {
     },
   );
   if (!count)
-    body.replaceChildren(empty("Nothing is due", "Clients note what to come back to with schedule_followup_tool."));
+    part.replaceChildren(empty("Nothing is due", "Clients note what to come back to with schedule_followup_tool."));
 }
 
 function due(followup, isOver) {
