@@ -4,10 +4,10 @@
 import { check, focused, heading, looks, openToLook, press, reaches, run } from "./people.mjs";
 import { administration, signIn } from "./console_admin.mjs";
 import { fill } from "./console_fill.mjs";
+import { measure } from "./console_measure.mjs";
 import { bearer, go, items, settled, shot, shots, unharmed, url, wanted, watch, watched } from "./console_page.mjs";
 
 const DAY_MS = 86_400_000;
-const KEYS_MEASURED = 40;
 // More than the ledger gives in a page.
 const ENTRIES = 120;
 
@@ -91,43 +91,6 @@ async function stale(page) {
   await held?.abort().catch(() => {});
   check(page.url().endsWith("kernels+of+the+fleet"), "what was typed last is what is shown");
   await page.unroute("**/console/call");
-}
-
-// From a key to what was found: the wait for more keys, the way, the search, and the drawing.
-async function measure(browser) {
-  const { page, context } = await watched(browser);
-  await go(page, "#/");
-  const text = "the scheduler of Bergen was verified beside the gateway";
-  const took = await page.evaluate(
-    async ({ words, most }) => {
-      const input = document.querySelector("#query");
-      const times = [];
-      for (let length = 4; length < words.length && times.length < most; length += 1) {
-        // A space more asks nothing.
-        if (words[length - 1] === " ") continue;
-        const outcome = document.querySelector(".found");
-        const shown = new Promise((resolve) => {
-          const observer = new MutationObserver(() => {
-            observer.disconnect();
-            requestAnimationFrame(() => resolve(performance.now()));
-          });
-          observer.observe(outcome, { childList: true });
-        });
-        const began = performance.now();
-        input.value = words.slice(0, length);
-        input.dispatchEvent(new Event("input"));
-        times.push((await shown) - began);
-      }
-      return times.sort((a, b) => a - b);
-    },
-    { words: text, most: KEYS_MEASURED },
-  );
-  const at = (share) => took[Math.min(took.length - 1, Math.floor(took.length * share))].toFixed(0);
-  console.log(
-    `from a key to what was found, of ${items} items: ${at(0.5)} ms, of 20 one ${at(0.95)} ms (${took.length} keys)`,
-  );
-  check(took.length > 20, "keys were measured");
-  await context.close();
 }
 
 // ---- One item ----------------------------------------------------------------------------------------
