@@ -3,6 +3,7 @@
 // ingested.
 import { check, focused, heading, looks, openToLook, press, reaches, run } from "./people.mjs";
 import { administration, signIn } from "./console_admin.mjs";
+import { changes, tenant, workspaces } from "./console_change.mjs";
 import { fill } from "./console_fill.mjs";
 import { measure } from "./console_measure.mjs";
 import { bearer, go, items, settled, shot, shots, unharmed, url, wanted, watch, watched } from "./console_page.mjs";
@@ -382,6 +383,7 @@ async function failures(browser) {
 // ---- How all of it looks -----------------------------------------------------------------------------
 
 async function appearance(browser, ids) {
+  const slug = await tenant();
   const views = [
     ["start", "#/"],
     ["search", "#/search?q=how+long+do+we+keep+backups"],
@@ -417,6 +419,21 @@ async function appearance(browser, ids) {
     await signIn(page, bearer);
     await page.locator(".create summary").click();
     await looks(page, shot(`tenants-${scheme}-${width}`), faults);
+    await go(page, `#/@${slug}/search?q=who+lights+the+lamp+at+dusk`);
+    await looks(page, shot(`workspace-${scheme}-${width}`), faults);
+    await go(page, `#/tenant/${slug}`);
+    await looks(page, shot(`tenant-${scheme}-${width}`), faults);
+    await go(page, `#/item/${ids.item}`);
+    await press(page, "Correct");
+    await looks(page, shot(`correct-${scheme}-${width}`), faults);
+    await press(page, "Leave it");
+    await press(page, "Forget");
+    await page.getByLabel("How", { exact: true }).selectOption("erase");
+    await page.getByLabel("Why").fill("Only a look");
+    await press(page, "See what goes");
+    await page.locator(".going").waitFor();
+    await looks(page, shot(`erase-${scheme}-${width}`), faults);
+    await press(page, "Leave it");
     await press(page, "Sign out");
     await opened.context.close();
   }
@@ -435,6 +452,8 @@ const PARTS = {
   keyboard,
   failures,
   administration,
+  changes,
+  workspaces,
   appearance,
 };
 

@@ -25,6 +25,7 @@ import {
 } from "/console/show.js";
 import { Filters } from "/console/filters.js";
 import { later } from "/console/item.js";
+import { flag } from "/console/whose.js";
 
 const LINES_TOGETHER = 200;
 
@@ -73,7 +74,7 @@ async function listed(part, { prefix, status }, signal) {
   part.replaceChildren(
     prefix || status
       ? empty("No document is like that", "Another beginning of the path, or all versions?")
-      : empty("No document was ingested yet", "Read a folder into memory: recalld ingest FOLDER"),
+      : empty("No document was ingested yet", `Read a folder into memory: recalld ingest FOLDER${flag()}`),
   );
 }
 

@@ -19,6 +19,7 @@ import {
   told,
 } from "/console/show.js";
 import { Filters } from "/console/filters.js";
+import { workspace } from "/console/whose.js";
 
 // The count of entries is asked for so often; that reads no entry, and so makes none.
 const COUNT_EVERY_MS = 3_000;
@@ -53,7 +54,8 @@ export async function ledgerView({ place, asked, signal, ready }) {
   put(place, heading("Ledger", scan), checked, filters.element, news, filters.body);
   ready();
   await filters.run();
-  follow(seen, news, filters, signal);
+  // What is counted is the entries of the operator's own.
+  if (!workspace()) follow(seen, news, filters, signal);
 }
 
 // Puts a table of entries into the part, and gives the number of the newest one that there was.
@@ -136,7 +138,7 @@ function follow(seen, news, filters, signal) {
     const entries = samples.find((sample) => sample.name === "recalld_ledger_entries")?.value ?? 0;
     const more = entries - seen.newest;
     if (signal.aborted || more <= 0) return;
-    const text = more === 1 ? "1 entry came since" : `${number(more)} entries came since`;
+    const text = `${counted(more, "entry", "entries")} came since`;
     if (!news.hidden) find("span", news).textContent = text;
     else
       news.replaceChildren(
@@ -149,6 +151,8 @@ function follow(seen, news, filters, signal) {
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 
+const counted = (count, one, more) => `${number(count)} ${count === 1 ? one : more}`;
+
 async function check(button, said, signal) {
   button.disabled = true;
   said.textContent = "Checking each entry and each signature";
@@ -156,7 +160,7 @@ async function check(button, said, signal) {
     const found = await call("ledger_integrity_scan_tool", {}, signal);
     said.className = found.ok ? "hint good" : "hint bad";
     said.textContent = found.ok
-      ? `Whole: ${number(found.entries)} entries are as they were written, and ${number(found.checkpoints.count)} signatures are good.`
+      ? `Whole: ${counted(found.entries, "entry", "entries")} as written, ${counted(found.checkpoints.count, "signature", "signatures")} good.`
       : `Broken at entry ${number(found.first_bad_seq)}: ${found.fault}`;
   } catch (error) {
     said.replaceChildren(problem(error));

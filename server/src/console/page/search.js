@@ -21,6 +21,7 @@ import {
   told,
   when,
 } from "/console/show.js";
+import { flag } from "/console/whose.js";
 
 // Of keys that come faster only the last one asks.
 const TYPING_MS = 120;
@@ -93,7 +94,7 @@ class Search {
     const stopper = new AbortController();
     this.stopper = stopper;
     // The address follows what is typed; the back button leaves the search and not its last letter.
-    history.replaceState(null, "", query ? address("search", { q: query }) : "#/");
+    history.replaceState(null, "", query ? address("search", { q: query }) : address(""));
     this.title(query ? `${query.slice(0, 60)} - Search` : "Search");
     this.found.setAttribute("aria-busy", "true");
     try {
@@ -153,7 +154,7 @@ class Search {
       this.found.replaceChildren(
         empty(
           "Nothing is remembered yet",
-          "Read a folder into memory: recalld ingest FOLDER",
+          `Read a folder into memory: recalld ingest FOLDER${flag()}`,
           "Or connect a client, which will remember as it works: recalld connect --help",
         ),
       );
@@ -185,7 +186,7 @@ function strip(stats) {
     "p",
     { className: "strip" },
     shown.map(([count, name]) => make("span", {}, make("strong", { textContent: number(count) }), ` ${name}`)),
-    link("#/figures", "All figures"),
+    link(address("figures"), "All figures"),
   );
 }
 

@@ -1,4 +1,5 @@
 // Elements, and how values are written. What comes out of memory becomes text here, and never markup.
+import { workspace } from "/console/whose.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const MINUTE = 60_000;
@@ -107,11 +108,11 @@ export function short(text, chars) {
 
 // ---- Links ------------------------------------------------------------------------------------------
 
-// The address of a view: its path, and what it is asked for.
+// The address of a view of the workspace that is shown: its path, and what it is asked for.
 export function address(path, asked = {}) {
   const entries = Object.entries(asked).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const query = new URLSearchParams(entries).toString();
-  return `#/${path}${query ? `?${query}` : ""}`;
+  return `#/${workspace() ? `@${workspace()}/` : ""}${path}${query ? `?${query}` : ""}`;
 }
 
 export const one = (kind, id, asked) => address(`${kind}/${encodeURIComponent(id)}`, asked);

@@ -9,6 +9,7 @@ import {
   exactly,
   facts,
   field,
+  find,
   heading,
   hint,
   link,
@@ -28,6 +29,8 @@ import { Filters } from "/console/filters.js";
 
 const TASK_STATES = ["planned", "running", "blocked", "succeeded", "failed", "abandoned"];
 const DAY_MS = 86_400_000;
+// Rows of a section of the brief, before somebody asks for the others.
+const ROWS_SHOWN = 12;
 
 // ---- Tasks ------------------------------------------------------------------------------------------
 
@@ -274,34 +277,42 @@ export async function briefView({ place, asked, signal, ready, title }) {
 const words = (name) => (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ");
 
 function section({ name, count, rows }) {
-  const list = make(
-    "ul",
-    { className: "plain lined" },
-    rows.map((row) =>
-      make(
-        "li",
-        { "data-row": "" },
-        link(of(row.id), told(row.title || row.id)),
-        make(
-          "span",
-          { className: "beside" },
-          row.status && state(row.status),
-          valence(row.valence),
-          when(row.due_at ?? row.at),
-        ),
-        row.wrong && make("p", { className: "hint" }, "Not: ", told(row.wrong)),
-      ),
-    ),
-  );
+  const list = make("ul", { className: "plain lined" }, rows.slice(0, ROWS_SHOWN).map(line));
   const more = count - rows.length;
+  const rest = rows.slice(ROWS_SHOWN);
+  const all =
+    rest.length > 0 && make("button", { type: "button", className: "more" }, `Show all ${number(rows.length)}`);
+  if (all)
+    all.addEventListener("click", () => {
+      const first = list.children.length;
+      put(list, rest.map(line));
+      all.remove();
+      find("a", list.children[first]).focus();
+    });
   return make(
     "section",
     { className: "card" },
     make("h2", {}, words(name), " ", make("span", { className: "count" }, number(count))),
     list,
+    all,
     more > 0 && hint(`and ${number(more)} more`),
   );
 }
+
+const line = (row) =>
+  make(
+    "li",
+    { "data-row": "" },
+    link(of(row.id), told(row.title || row.id)),
+    make(
+      "span",
+      { className: "beside" },
+      row.status && state(row.status),
+      valence(row.valence),
+      when(row.due_at ?? row.at),
+    ),
+    row.wrong && make("p", { className: "hint" }, "Not: ", told(row.wrong)),
+  );
 
 function valence(value) {
   if (value === undefined || value === null) return null;
