@@ -4,10 +4,11 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tests::kept::assert_fails;
+use tests::kept::{assert_fails, erase};
 use tests::service::{run, run_json, scratch, write};
 
 /// Imports, and gives what became of it.
@@ -488,4 +489,25 @@ fn a_store_becomes_a_vault_and_the_vault_a_store() {
     assert_eq!(item(&lines(&other, "item"), "Lamp/fuel?")["kind"], "decision");
     let again = run(&data, &["export", "--vault", vault.to_str().unwrap()]);
     assert_fails(&again, 2, &["is not empty"]);
+}
+
+#[test]
+fn a_vault_shows_nothing_that_was_replaced_and_takes_every_title() {
+    let scratch = scratch();
+    let (data, vault) = (scratch.path().join("data"), scratch.path().join("vault"));
+    let remembered = |text: &str, more: &[&str]| {
+        let said = run_json(&data, &[&["remember", text], more].concat());
+        said["item"]["id"].as_str().unwrap().to_owned()
+    };
+    let old = remembered("The lamp burns gas.", &["--title", "Fuel"]);
+    let newer = remembered("The lamp burns paraffin.", &["--title", "Fuel", "--supersedes", &old]);
+    remembered("A long name.", &["--title", &"\u{1f4a1}".repeat(70)]);
+    erase(&data, &[&newer], &[]);
+    std::fs::create_dir(&vault).unwrap();
+    let report = run_json(&data, &["export", "--vault", vault.to_str().unwrap()]);
+    assert_eq!(report, json!({"notes": 1, "links": 0, "earlier": 0}), "gas does not burn again");
+    let kind = vault.join("note");
+    assert_eq!(std::fs::metadata(&kind).unwrap().permissions().mode() & 0o777, 0o700);
+    let name = std::fs::read_dir(&kind).unwrap().next().unwrap().unwrap().file_name();
+    assert!(name.to_str().unwrap().starts_with(&"\u{1f4a1}".repeat(50)), "{name:?}");
 }

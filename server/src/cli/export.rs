@@ -79,7 +79,11 @@ fn vault(args: &ExportArgs, data: &Path, folder: &Path) -> Result<(), Failure> {
     drop(out);
     spool.rewind().map_err(failed)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    let report = vault::write(&mut BufReader::new(spool), folder).map_err(failed)?;
+    let cut = |error| {
+        let remedy = "remove what was written there, and try again";
+        Failure::Could(format!("{named}: {error}; {remedy}"))
+    };
+    let report = vault::write(&mut BufReader::new(spool), folder).map_err(cut)?;
     if args.common.json {
         return tell_line(&report.to_json());
     }
