@@ -205,3 +205,24 @@ fn nothing_is_made_where_nothing_is_wanted_and_keys_only_where_they_are() {
     made(&started, "2026-01-10T12:00:00Z", "recalld-20260110T120000Z");
     assert!(desk.to.join("recalld-20260110T120000Z/keys/signing.key").exists());
 }
+
+#[test]
+fn a_clock_that_was_wrong_and_a_backup_that_cannot_be_read_stop_no_others() {
+    let desk = Desk::new();
+    let _ids = imported(&desk.data, &[item("a", "the mandrake abides")]);
+    let started = desk.start("");
+    made(&started, "2030-05-05T12:00:00Z", "recalld-20300505T120000Z");
+    drop(started);
+    // The clock is right again: what was made then says nothing of when the next is due, and goes first.
+    let started = desk.start("");
+    made(&started, "2026-01-10T12:00:00Z", "recalld-20260110T120000Z");
+    assert_eq!(look(&started, "2026-01-10T12:01:00Z"), None);
+    made(&started, "2026-01-11T04:00:00Z", "recalld-20260111T040000Z");
+    assert_eq!(desk.names(), ["recalld-20260110T120000Z", "recalld-20260111T040000Z"]);
+    let broken = desk.to.join("recalld-20260110T120000Z");
+    fs::write(broken.join("backup.json"), "{").unwrap();
+    made(&started, "2026-01-12T04:00:00Z", "recalld-20260112T040000Z");
+    made(&started, "2026-01-13T04:00:00Z", "recalld-20260113T040000Z");
+    let left = ["recalld-20260110T120000Z", "recalld-20260112T040000Z", "recalld-20260113T040000Z"];
+    assert_eq!(desk.names(), left, "it is the operator's, and keeps no place");
+}
