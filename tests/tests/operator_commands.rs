@@ -238,6 +238,21 @@ fn each_client_is_told_where_the_service_is_and_a_test_asks_there() {
 }
 
 #[test]
+fn relative_paths_in_the_settings_begin_at_their_file_wherever_it_is_named_from() {
+    let scratch = scratch();
+    let root = std::fs::canonicalize(scratch.path()).unwrap();
+    write(&root, "etc/recalld.toml", "[backup]\nto = \"kept\"\n");
+    for (here, file) in
+        [("etc", "recalld.toml"), ("etc", "./recalld.toml"), ("", "etc/recalld.toml")]
+    {
+        let mut asked = command(&root.join("data"), &["config", "show", "--config", file]);
+        let shown = printed(&asked.current_dir(root.join(here)).output().unwrap());
+        let wanted = format!("to = \"{}\"", root.join("etc/kept").display());
+        assert!(shown.contains(&wanted), "{here:?} {file}: {shown}");
+    }
+}
+
+#[test]
 fn settings_are_checked_by_line_and_shown_so_that_they_are_taken() {
     let scratch = scratch();
     let data = scratch.path().join("data");

@@ -278,6 +278,11 @@ impl Keys {
         KeyFault::Missing { key: self.named(key), allowed: allowed.into() }
     }
 
+    /// Whether any key is there that was not taken yet.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.table.is_empty()
+    }
+
     /// Whether a key is there and was not taken yet.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
