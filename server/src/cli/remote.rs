@@ -75,11 +75,6 @@ impl Remote {
         Ok(Self { local: local.to_owned(), bearer, agent })
     }
 
-    /// Whether anything listens there.
-    pub(super) fn is_there(&self) -> bool {
-        self.agent.get(format!("{}/health", self.local)).call().is_ok()
-    }
-
     /// What it says of itself to anyone.
     pub(super) fn health(&self) -> Result<Value, Failure> {
         let url = format!("{}/health", self.local);
