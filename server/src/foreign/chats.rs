@@ -29,6 +29,10 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
 
 fn write(conversation: &Value, place: &str, out: &mut Out<'_>) -> Result<(), ForeignError> {
     let path = newest_branch(conversation);
+    if path.len() == MESSAGES_MAX {
+        let why = format!("has {MESSAGES_MAX} messages or more; those before are left out");
+        out.skip(place, why);
+    }
     let title = text(conversation, &["title"]);
     let own = match text(conversation, &["conversation_id", "id"]) {
         "" => format!("{title} {}", conversation["create_time"]),
