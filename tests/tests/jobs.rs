@@ -23,14 +23,13 @@ use server::operator::{Backup, Erase, EraseLater, Keeper, backup, erase};
 use server::parts::{Caller, Parts};
 use server::pipeline::{LOCAL, Pipeline};
 use server::turn::Turns;
+use tests::patience::wait_until;
 use tests::service::{run_json, scratch, write};
 use tests::tiny_model::Tiny;
 use tests::wire::{self, Answer, Ask, Client, Events};
 
 /// Text that only the item that is erased has.
 const SECRET: &str = "quincunx";
-/// Waits for what another thread does before too long.
-const ROUNDS_MAX: usize = 1_000_000;
 const LONG: Duration = Duration::from_secs(60);
 
 fn text(path: &Path) -> &str {
@@ -71,15 +70,6 @@ fn pending(data: &Path) -> usize {
         serde_json::from_slice(&fs::read(data.join("backups.json")).unwrap()).unwrap();
     let backups = said["backups"].as_array().unwrap();
     backups.iter().map(|backup| backup["pending"].as_array().unwrap().len()).sum()
-}
-
-#[track_caller]
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let so = (0..ROUNDS_MAX).any(|_| {
-        std::thread::yield_now();
-        is_so()
-    });
-    assert!(so, "{what}");
 }
 
 /// A server in this process, with two workers, on the local listener.
