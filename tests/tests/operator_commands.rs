@@ -202,7 +202,8 @@ fn each_client_is_told_where_the_service_is_and_a_test_asks_there() {
         assert!(said["config"].as_str().unwrap().contains(&url), "{said}");
         let tested = said["test"].as_str().unwrap();
         assert!(
-            tested.starts_with("recalld answers, with ") && tested.contains("tools"),
+            tested.starts_with("recalld answers, with ")
+                && tested.contains("tools; retrieval_arbitrate_tool was asked and gave"),
             "{tested}"
         );
     }
@@ -213,7 +214,8 @@ fn each_client_is_told_where_the_service_is_and_a_test_asks_there() {
     }
     let hosted = format!("http://{}/mcp", service.hosted());
     let asked = run_json(&data, &["connect", "codex", "--url", &hosted, "--test"]);
-    assert_eq!(asked["test"], "It is there, and will ask you to sign in.");
+    let page = format!("http://{}/authorize", service.hosted());
+    assert_eq!(asked["test"], format!("It is there, and will ask you to sign in, at {page}."));
     let person = printed(&run(&data, &["connect", "claude-code"]));
     assert!(
         person.contains(&format!("claude mcp add --scope user --transport http recalld '{url}'")),
@@ -235,6 +237,57 @@ fn each_client_is_told_where_the_service_is_and_a_test_asks_there() {
     drop(service);
     let gone = run(&data, &["connect", "cursor", "--url", &url, "--test"]);
     assert_fails(&gone, 3, &[&url, "recalld serve"]);
+}
+
+/// What a test says where a client would not be answered: what is wrong, and what to do.
+#[test]
+fn a_client_that_would_not_be_answered_is_told_why_and_what_to_do() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    run_json(&data, &["remember", "Razorbills are auks."]);
+    let service = Service::start(&data, &["--hosted", "127.0.0.1:0"]);
+    let local = format!("http://{}/mcp", service.local());
+    let test = |url: &str| run(&data, &["connect", "cursor", "--url", url, "--test"]);
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = format!("http://{}", listener.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"}}") {
+            let mut some = [0; 1024];
+            let count = std::io::Read::read(&mut stream, &mut some).unwrap();
+            asked.extend_from_slice(&some[..count]);
+        }
+        let page = "HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\nconnection: close\r\n\r\nnope\n";
+        stream.write_all(page.as_bytes()).unwrap();
+    });
+    let stranger = ["does not speak MCP", "404", "listens at", &local, "leave --url out"];
+    assert_fails(&test(&other), 3, &stranger);
+    answering.join().unwrap();
+    // The same port, which is free now.
+    assert_fails(&test(&other), 3, &["nothing listens there", "listens at", &local]);
+    let path = format!("http://{}/nowhere", service.local());
+    assert_fails(&test(&path), 3, &["404", &local]);
+
+    let hosted = format!("http://{}/mcp", service.hosted());
+    run_json(&data, &["tenant", "create", "gulls"]);
+    let key = run_json(&data, &["key", "issue", "gulls", "--kind", "bearer"]);
+    let secret = key["secret"].as_str().unwrap().to_owned();
+    let by = |bearer: &str| {
+        let with = ["connect", "codex", "--url", &hosted, "--test", "--bearer-env", "GULLS"];
+        command(&data, &with).env("GULLS", bearer).stdin(Stdio::null()).output().unwrap()
+    };
+    let taken = printed(&by(&secret));
+    assert!(taken.contains("recalld answers, with") && taken.contains("was asked"), "{taken}");
+    let wrong = by(&secret.replace(&secret[secret.len() - 4..], "aaaa"));
+    assert_fails(&wrong, 3, &["401", "expired or revoked", "recalld key issue"]);
+    assert_fails(&by(""), 2, &["--bearer-env GULLS", "holds no bearer"]);
+    let id = key["id"].as_str().unwrap();
+    run_json(&data, &["key", "revoke", "gulls", id]);
+    assert_fails(&by(&secret), 3, &["401", "revoked", "recalld key issue"]);
+    let untested = run(&data, &["connect", "codex", "--bearer-env", "GULLS"]);
+    assert_fails(&untested, 2, &["--test"]);
 }
 
 #[test]

@@ -49,6 +49,7 @@ mod stats;
 mod systemd;
 mod tell;
 mod tenant;
+mod tried;
 mod verify;
 
 use std::path::PathBuf;
