@@ -10,7 +10,7 @@ use super::paint::Paint;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
 use crate::model::{Bar, Unit};
-use crate::operator::{self, Backup};
+use crate::operator::{self, Backup, Standing};
 
 #[derive(Debug, Args)]
 pub(super) struct BackupArgs {
@@ -119,6 +119,9 @@ fn scheduled(paint: Paint, schedule: &Value) -> String {
             word("failed_at"),
             word("failed_why")
         );
+        out.push_str(&format!("{}\n", paint.bad(&why)));
+    } else if schedule["state"] == Standing::Overdue.word() {
+        let why = format!("the one that was due {} is not made", word("due_at"));
         out.push_str(&format!("{}\n", paint.bad(&why)));
     }
     out

@@ -24,7 +24,7 @@ use crate::config::serving::Serving;
 use crate::limits::{CONNECTIONS_MAX, DESCRIPTORS_BESIDE};
 use crate::model::{Bar, Unit};
 use crate::net::certificate_ends;
-use crate::operator::{self, Backup};
+use crate::operator::{self, Backup, Standing};
 
 /// A newest backup that is older is worth a word.
 const BACKUP_AGE_MAX: Micros = Micros(7 * 24 * 3_600_000_000);
@@ -408,6 +408,14 @@ fn backups(common: &Common, data: &Path) -> Finding {
         let at = schedule["failed_at"].as_str().unwrap_or_default();
         let why = format!("the one on schedule, {at}, came to nothing: {why}");
         return Finding::of(NAME, State::Bad, why, "mend that; the server tries again by itself");
+    }
+    if schedule["state"] == Standing::Overdue.word() {
+        let why = format!(
+            "the one on schedule was due {} and is not made",
+            schedule["due_at"].as_str().unwrap_or_default()
+        );
+        let remedy = "see that the disk of backup.to answers, and the server's log";
+        return Finding::of(NAME, State::Bad, why, remedy);
     }
     newest(&report, SystemClock.now())
 }
