@@ -95,9 +95,19 @@ fn examined(output: &Output) -> Value {
 fn the_doctor_looks_at_everything_and_makes_nothing() {
     let scratch = scratch();
     let data = scratch.path().join("data");
-    let said = run_json(&data, &["doctor"]);
-    assert_eq!(finding(&said, "data")["state"], "warn");
-    assert!(!data.exists(), "a look makes no data directory");
+    let first = Command::new(binary())
+        .args(["doctor", "--json"])
+        .env("XDG_STATE_HOME", scratch.path())
+        .env_remove("RECALLD_DATA")
+        .output()
+        .unwrap();
+    let named = examined(&first);
+    assert_eq!(finding(&named, "data")["state"], "warn", "{named}");
+    assert_eq!(first.status.code(), Some(0), "{named}");
+    let named = run(&data, &["doctor", "--json"]);
+    assert_eq!(named.status.code(), Some(1));
+    assert_eq!(finding(&examined(&named), "data")["state"], "fail");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "a look makes nothing");
     run_json(&data, &["remember", "The gate is green."]);
     let service = Service::start(&data, &[]);
     let beside = run_json(&data, &["doctor"]);
@@ -167,6 +177,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
 fn the_doctor_looks_at_the_certificate_and_at_the_addresses_that_a_server_would_take() {
     let scratch = scratch();
     let data = scratch.path().join("data");
+    fs::create_dir(&data).unwrap();
     tests::tls::renew(scratch.path());
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();

@@ -109,7 +109,7 @@ fn place(common: &Common, name: &str) -> Result<LedgerPlace, Failure> {
     if !is_slug(name) {
         return Err(Failure::Usage(format!("--workspace {name}: not the name of a workspace")));
     }
-    let data: PathBuf = common.data()?;
+    let data: PathBuf = common.data_there()?;
     LedgerPlace::of(&data, name).ok_or_else(|| {
         let data = data.display();
         Failure::Could(format!(
@@ -119,7 +119,7 @@ fn place(common: &Common, name: &str) -> Result<LedgerPlace, Failure> {
 }
 
 fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
-    let data = common.data()?;
+    let data = common.data_there()?;
     let (kept, unknown) = match wanted.anchor {
         Some(_) => (BTreeMap::new(), None),
         None => anchors::of(&data).map_or_else(|why| (BTreeMap::new(), Some(why)), |it| (it, None)),

@@ -60,6 +60,7 @@ use engine::{Durability, SearchMode};
 
 use crate::app::{self, Encoding, Settings, StartError, Started};
 use crate::config::Config;
+use crate::data_dir;
 use crate::ingest::read::SUBCOMMAND;
 use crate::limits::{BACKUP_ERASURES_EVERY, CALL_TIME_MAX};
 use crate::log;
@@ -380,6 +381,31 @@ impl Common {
             Failure::Usage("HOME is not set; say where the data is with --data DIR".to_owned())
         })?;
         std::path::absolute(chosen).map_err(Failure::could)
+    }
+
+    /// The data directory, for a command that only reads: the store is there.
+    fn data_with_store(&self) -> Result<PathBuf, Failure> {
+        let data = self.data()?;
+        data_dir::check_store(&data).map_err(Failure::Could)?;
+        Ok(data)
+    }
+
+    /// For a command that opens the store to read it: what was typed is right, and the store is there.
+    fn check_reading(&self) -> Result<(), Failure> {
+        self.settings()?;
+        self.data_with_store().map(drop)
+    }
+
+    /// The data directory, for a command that reads what is beside the store: it is there.
+    fn data_there(&self) -> Result<PathBuf, Failure> {
+        let data = self.data()?;
+        if data.is_dir() { Ok(data) } else { self.data_with_store() }
+    }
+
+    /// Whether somebody said where the data is.
+    fn names_data(&self) -> bool {
+        let variable = std::env::var_os("RECALLD_DATA");
+        self.data.is_some() || variable.is_some_and(|value| !value.is_empty())
     }
 
     /// What a command that is told to the user needs to find the same data: nothing, or `--data`.

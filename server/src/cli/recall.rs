@@ -20,6 +20,7 @@ const SHOWN_CHARS: usize = 600;
 pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
     let raw = arguments(args);
     let wanted = Recall::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
+    args.common.check_reading()?;
     let answer = match args.common.start_alone()? {
         Some(started) => {
             let caller = Caller::local_operator(&started.parts.local.name);

@@ -41,18 +41,17 @@ pub(super) struct VerifyArgs {
 
 /// What is to be checked or salvaged: the folder that is named, or the data directory.
 pub(super) fn place_of(folder: Option<&Path>, common: &Common) -> Result<Place, Failure> {
-    let (place, advice) = match folder {
-        Some(folder) => {
-            (Place::of(folder), "name a backup, a data directory or the folder of a store")
-        }
-        None => (Place::data(&common.data()?), "say where it is with --data DIR"),
-    };
     // A folder that is not there must not be made by looking at it.
+    let Some(folder) = folder else { return Ok(Place::data(&common.data_with_store()?)) };
+    let place = Place::of(folder);
     let store = place.store();
     if store.is_dir() {
         return Ok(place);
     }
-    Err(Failure::Could(format!("{}: there is no store; {advice}", store.display())))
+    Err(Failure::Could(format!(
+        "{}: there is no store; name a backup, a data directory or the folder of a store",
+        store.display()
+    )))
 }
 
 pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
