@@ -213,6 +213,58 @@ fn a_workspace_can_be_made_before_the_first_start() {
     assert_eq!(run_json(&data, &["ledger", "verify", "--all"])["ok"], true);
 }
 
+/// Where there is one of a thing, no report speaks of several.
+#[test]
+fn one_thing_is_told_as_one() {
+    let scratch = scratch();
+    let at = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let data = scratch.path().join("data");
+    write(
+        scratch.path(),
+        "lines.jsonl",
+        "{\"type\":\"item\",\"ref\":\"a\",\"text\":\"razorbills\"}\n",
+    );
+    let said = |data: &Path, arguments: &[&str]| {
+        let output = run(data, arguments);
+        let both = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(both).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {text}");
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).collect();
+            for pair in words.windows(2).filter(|pair| pair[0] == "1") {
+                let is_verb = ["is", "was", "verifies"].contains(&pair[1]);
+                assert!(is_verb || !pair[1].ends_with('s'), "1 {}: {text}", pair[1]);
+            }
+        }
+        text
+    };
+    let imported = said(&data, &["import", &at("lines.jsonl")]);
+    assert!(imported.contains("1 item (0 superseded)"), "{imported}");
+    let recalled = said(&data, &["recall", "razorbills"]);
+    assert!(recalled.contains("\n1 item in "), "{recalled}");
+    let shown = said(&data, &["ledger", "show"]);
+    assert!(shown.contains("  1 item  "), "{shown}");
+    let exported = said(&data, &["export", &at("all.jsonl")]);
+    assert!(exported.contains("1 item, 0 edges"), "{exported}");
+    let vault = said(&data, &["export", "--vault", &at("vault")]);
+    assert!(vault.contains("1 note, 0 links"), "{vault}");
+    let kept = said(&data, &["backup", &at("backup")]);
+    assert!(kept.contains("1 workspace in "), "{kept}");
+    said(&data, &["verify"]);
+    said(&data, &["salvage", "--to", &at("salvaged.jsonl")]);
+    let restored = said(&scratch.path().join("restored"), &["restore", &at("backup")]);
+    assert!(restored.starts_with("1 item in "), "{restored}");
+    let row: Value = fs::read_to_string(at("all.jsonl"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .find(|row| row["type"] == "item")
+        .unwrap();
+    let id = row["id"].as_str().unwrap();
+    let erased = said(&data, &["erase", id, "--reason", "asked", "--yes"]);
+    assert!(erased.contains("1 item was erased from the store"), "{erased}");
+}
+
 /// How a command ends whose standard output goes there.
 fn ends(data: &Path, arguments: &[&str], stdout: Stdio) -> (Option<i32>, String) {
     let mut command = command(data, arguments);

@@ -287,7 +287,7 @@ fn a_backup_that_takes_the_place_of_another_is_known_alone() {
     let seen = |seen: &str, pending: u64| (json!(backup), json!(seen), json!(pending));
     assert_eq!(listed(), [seen("another", 1), seen("there", 0)]);
     let text = String::from_utf8(run(&data, &["backup", "--list"]).stdout).unwrap();
-    assert!(text.contains("another backup is in its place; 1 erased ids"), "{text}");
+    assert!(text.contains("another backup is in its place; 1 erased id is"), "{text}");
 
     // Beside a server, too: what is gone is forgotten, what is there stays.
     make(&other);

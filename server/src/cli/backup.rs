@@ -9,6 +9,7 @@ use super::keep::{count, job};
 use super::paint::Paint;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
+use crate::counted::{agreed, counted};
 use crate::model::{Bar, Unit};
 use crate::operator::{self, Backup, Standing};
 
@@ -93,7 +94,8 @@ fn listed(report: &Value) -> String {
         };
         let by = if row["scheduled"] == true { ", on schedule" } else { "" };
         let pending = count(row, "pending");
-        format!("{}  {seen}{by}; {pending} erased ids are still to go from it\n", word("path"))
+        let (pending, are) = (counted(pending, "erased id"), agreed(pending, "is", "are"));
+        format!("{}  {seen}{by}; {pending} {are} still to go from it\n", word("path"))
     };
     let known = match rows(report, "backups") {
         [] => "no backup is known\n".to_owned(),
@@ -128,15 +130,17 @@ fn scheduled(paint: Paint, schedule: &Value) -> String {
 }
 
 fn readable(report: &Value) -> String {
+    let (reused, entries) = (count(report, "reused"), count(report, "ledger_entries"));
     let mut text = format!(
-        "{} workspaces in {} files ({} bytes) to {}, {} were there; as of commit {}; the ledger's {} entries verify",
-        count(report, "workspaces"),
-        count(report, "files"),
-        count(report, "bytes"),
+        "{} in {} ({}) to {}, {reused} {} there; as of commit {}; the ledger's {} {}",
+        counted(count(report, "workspaces"), "workspace"),
+        counted(count(report, "files"), "file"),
+        counted(count(report, "bytes"), "byte"),
         report["path"].as_str().unwrap_or_default(),
-        count(report, "reused"),
+        agreed(reused, "was", "were"),
         count(report, "seq"),
-        count(report, "ledger_entries"),
+        counted(entries, "entry"),
+        agreed(entries, "verifies", "verify"),
     );
     if count(report, "replaced") > 0 {
         text.push_str(

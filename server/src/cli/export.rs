@@ -16,6 +16,7 @@ use super::remote::Remote;
 use super::tell::{say, tell_line};
 use super::{ExportArgs, Failure};
 use crate::app::StartError;
+use crate::counted::counted;
 use crate::lines::{LINES_MAX, write};
 use crate::model::{Bar, Progress, Unit};
 use crate::operator::Alone;
@@ -84,7 +85,8 @@ fn vault(args: &ExportArgs, data: &Path, folder: &Path) -> Result<(), Failure> {
         return tell_line(&report.to_json());
     }
     let vault::Report { notes, links, earlier } = report;
-    tell_line(&format_args!("{notes} notes, {links} links, {earlier} earlier versions to {named}"))
+    let (notes, links) = (counted(notes, "note"), counted(links, "link"));
+    tell_line(&format_args!("{notes}, {links}, {} to {named}", counted(earlier, "earlier version")))
 }
 
 /// A place to write to, under a bar. How much there will be is not known before.
@@ -177,11 +179,11 @@ fn lines(data: &Path, workspace: Option<&str>, out: &mut impl Write) -> Result<V
 fn readable(told: &Value) -> String {
     let count = |name: &str| count(told, name);
     format!(
-        "{} sources, {} items, {} edges, {} tombstones",
-        count("sources"),
-        count("items"),
-        count("edges"),
-        count("tombstones")
+        "{}, {}, {}, {}",
+        counted(count("sources"), "source"),
+        counted(count("items"), "item"),
+        counted(count("edges"), "edge"),
+        counted(count("tombstones"), "tombstone")
     )
 }
 

@@ -18,6 +18,7 @@ use super::tell::tell_line;
 use super::{Failure, ImportArgs};
 use crate::app::Started;
 use crate::config::keys::one_of;
+use crate::counted::{agreed, counted};
 use crate::foreign::{self, ForeignError, Shape, Translated};
 use crate::model::{Bar, Progress, Unit};
 use crate::net::Cancel;
@@ -132,7 +133,8 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
             let bad = bad.unwrap_or_default();
             let rest = if args.strict { "nothing was imported" } else { "the rest was imported" };
             let rest = if args.dry_run { "this was a dry run" } else { rest };
-            Err(Failure::No(format!("{bad} bad lines; {rest}; correct them and import again")))
+            let (lines, them) = (counted(bad, "bad line"), agreed(bad, "it", "them"));
+            Err(Failure::No(format!("{lines}; {rest}; correct {them} and import again")))
         }
     }
 }

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::tell::{tell, tell_line};
 use super::{Common, Failure, anchors};
 use crate::auth::LOCAL_WORKSPACE;
-use crate::model::hex_digest;
+use crate::counted::{agreed, counted};
+use crate::model::{Bar, Progress, Unit, hex_digest};
 use crate::names;
 use crate::operator::LedgerPlace;
 use crate::tenants::is_slug;
@@ -164,11 +165,13 @@ fn walk(
     let place = match place(common, name) {
         Err(_) if may_be_gone && anchor.is_some() => {
             let data = common.data()?;
+            let lost = anchor.map_or(0, |anchor| anchor.seq);
             return Err(Failure::No(format!(
-                "LED-19: {}: the ledger of the workspace {name} is gone, and {} entries of it are on record; \
+                "LED-19: {}: the ledger of the workspace {name} is gone, and {} of it {} on record; \
                  restore a backup of it",
                 data.display(),
-                anchor.map_or(0, |anchor| anchor.seq),
+                counted(lost, "entry"),
+                agreed(lost, "is", "are"),
             )));
         }
         found => found?,
@@ -291,7 +294,7 @@ fn entry_json(entry: &Entry) -> Value {
 
 fn readable_entry(entry: &Entry) -> String {
     format!(
-        "{:>8}  {}  {:<9} {:<6} {}  {}  {}  {} items  {}\n",
+        "{:>8}  {}  {:<9} {:<6} {}  {}  {}  {}  {}\n",
         entry.seq,
         at(entry),
         entry.outcome.word(),
@@ -299,7 +302,7 @@ fn readable_entry(entry: &Entry) -> String {
         entry.tool,
         entry.principal,
         entry.rule,
-        entry.touched_total,
+        counted(entry.touched_total, "item"),
         receipt_of(entry),
     )
 }

@@ -14,6 +14,7 @@ use super::fresh::Fresh;
 use super::tell::{say, shell_word, tell};
 use super::verify::place_of;
 use super::{Common, Failure};
+use crate::counted::counted;
 use crate::lines::write;
 
 /// Lines that are written together, in bytes.
@@ -127,8 +128,11 @@ fn to_json(report: &Salvaged) -> Value {
 
 fn told(rows: Rows) -> String {
     format!(
-        "{} sources, {} items, {} edges, {} tombstones",
-        rows.sources, rows.items, rows.edges, rows.tombstones
+        "{}, {}, {}, {}",
+        counted(rows.sources, "source"),
+        counted(rows.items, "item"),
+        counted(rows.edges, "edge"),
+        counted(rows.tombstones, "tombstone")
     )
 }
 
@@ -153,16 +157,16 @@ fn readable(report: &Salvaged, to: &Path) -> String {
         }
     }
     let LeftOut { erased, edges, sources, supersedes, source_names, successors } = report.left_out;
-    for (count, what) in [
-        (erased, "rows left out, of what was to be erased or may have been"),
-        (edges, "edges left out, of which an end is lost"),
-        (sources, "sources left out, which nothing names"),
-        (supersedes, "lost items that others replaced; those name them no longer"),
-        (source_names, "lost sources that rows named; those name them no longer"),
-        (successors, "items whose successors are lost; they stand as current now"),
+    for (count, one, what) in [
+        (erased, "row", "left out, of what was to be erased or may have been"),
+        (edges, "edge", "left out, of which an end is lost"),
+        (sources, "source", "left out, which nothing names"),
+        (supersedes, "lost item", "that others replaced, and do not name any longer"),
+        (source_names, "lost source", "that rows named, and do not name any longer"),
+        (successors, "item", "whose successors are lost: current again now"),
     ] {
         if count > 0 {
-            out += &format!("{count} {what}\n");
+            out += &format!("{} {what}\n", counted(count, one));
         }
     }
     let next = format!("recalld import {} --data NEW_DIR", shell_word(to));

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::tell::tell;
 use super::{Common, Failure};
+use crate::counted::counted;
 use crate::model::{Bar, Progress, Unit};
 use crate::names;
 use crate::operator::{BackupFiles, Beside, Place};
@@ -148,8 +149,8 @@ impl Checked {
     /// A line for each workspace, and one for each broken rule.
     fn readable(&self) -> String {
         let mut out = String::new();
-        let items = self.store.walked.items;
-        put(&mut out, &format!("workspace {}: {items} items", self.workspace));
+        let items = counted(self.store.walked.items, "item");
+        put(&mut out, &format!("workspace {}: {items}", self.workspace));
         for finding in &self.store.findings {
             put(&mut out, &format!("{:<10}{}", finding.rule, finding.detail));
         }
@@ -273,7 +274,7 @@ fn readable(found: &Verified) -> String {
     }
     match (found.findings.len(), found.more_findings) {
         (0, _) => put(&mut out, "the store is clean"),
-        (told, more) => put(&mut out, &format!("{} broken rules", told as u64 + more)),
+        (told, more) => put(&mut out, &counted(told as u64 + more, "broken rule")),
     }
     out
 }
@@ -353,8 +354,9 @@ fn readable_ledger(walked: &Result<Report, String>) -> String {
         Some(fault) => format!("damaged: {fault}"),
     };
     format!(
-        "the ledger of {} entries and {count} checkpoints ({unsigned} entries unsigned) is {answer}\n",
-        report.entries
+        "the ledger of {} and {} ({unsigned} unsigned) is {answer}\n",
+        counted(report.entries, "entry"),
+        counted(count, "checkpoint"),
     )
 }
 
@@ -372,7 +374,10 @@ fn readable_backup(backup: &BackupFiles) -> String {
         let made_at = backup.made_at.as_deref().unwrap_or_default();
         put(
             &mut out,
-            &format!("the backup of {made_at}, {} files beside the store, is clean", backup.files),
+            &format!(
+                "the backup of {made_at}, {} beside the store, is clean",
+                counted(backup.files, "file")
+            ),
         );
     }
     out
