@@ -265,6 +265,34 @@ fn one_thing_is_told_as_one() {
     assert!(erased.contains("1 item was erased from the store"), "{erased}");
 }
 
+/// Bars and lines of progress are for people: whoever asks for JSON gets that, and nothing beside it.
+#[test]
+fn a_program_is_told_of_no_progress() {
+    let scratch = scratch();
+    let at = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let data = scratch.path().join("data");
+    write(scratch.path(), "facts.jsonl", "{\"text\":\"razorbills\"}\n{\"text\":\"puffins\"}\n");
+    run_json(&data, &["import", &at("facts.jsonl")]);
+    let quiet = |data: &Path, arguments: &[&str]| {
+        let output = run(data, &[arguments, &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.is_empty(), "{arguments:?}: {said}");
+    };
+    quiet(&data, &["import", &at("facts.jsonl")]);
+    quiet(&data, &["salvage", "--to", &at("salvaged.jsonl")]);
+    quiet(&data, &["export", &at("all.jsonl")]);
+    quiet(&data, &["export", "--vault", &at("vault")]);
+    quiet(&data, &["ledger", "verify"]);
+    quiet(&data, &["ledger", "show"]);
+    quiet(&data, &["backup", &at("backup")]);
+    quiet(&data, &["verify"]);
+    quiet(&data, &["verify", &at("backup")]);
+    quiet(&data, &["compact"]);
+    quiet(&data, &["recall", "razorbills"]);
+    quiet(&scratch.path().join("restored"), &["restore", &at("backup")]);
+}
+
 /// How a command ends whose standard output goes there.
 fn ends(data: &Path, arguments: &[&str], stdout: Stdio) -> (Option<i32>, String) {
     let mut command = command(data, arguments);

@@ -1,6 +1,7 @@
 //! `recalld import`: JSON Lines (`format-spec/export.md`), or what another program exported, into memory, by this
 //! process or by the running server.
 
+use std::cell::{Cell, RefCell};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -78,7 +79,14 @@ fn translated(
         Some(_) => "standard input".into(),
         None => path.file_name().unwrap_or_default().to_string_lossy(),
     };
-    let done = foreign::translate(&path, &name, shape, &mut lines, &|| false)?;
+    // It is asked whether to go on before each item.
+    let (items, bar) = (Cell::new(0), RefCell::new(Bar::of_command(Unit::Items, args.common.json)));
+    let is_over = || {
+        items.set(items.get() + 1);
+        bar.borrow_mut().advance("reading", items.get(), None);
+        false
+    };
+    let done = foreign::translate(&path, &name, shape, &mut lines, &is_over)?;
     Ok(Some((lines, done)))
 }
 

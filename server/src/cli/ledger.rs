@@ -3,12 +3,13 @@
 //! Both read the files and take no lock, so they work beside a running server. Neither changes the ledger. `verify`
 //! takes the last checkpoint on record from the control store, through the server where one has it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use engine::ledger::{Anchor, Entry, ReadError, Reader, Report, VerifyWith, verify};
+use engine::ledger::{Anchor, Entry, ReadError, Reader, Report, VerifyWith, verify_telling};
 use engine::{ItemId, Micros, hex};
 use serde_json::{Value, json};
 
@@ -177,7 +178,14 @@ fn walk(
         found => found?,
     };
     let seals = place.verifier().map_err(Failure::Could)?;
-    verify(place.folder(), &VerifyWith { anchor, ..VerifyWith::whole(&seals) }).map_err(unread)
+    let bar = RefCell::new(Bar::of_command(Unit::Entries, common.json));
+    // The last checkpoint is near the end, where one is on record.
+    let tell = |walked: u64| {
+        let total = anchor.map(|anchor| anchor.seq.max(walked));
+        bar.borrow_mut().advance("checking", walked, total);
+    };
+    let with = VerifyWith { anchor, ..VerifyWith::whole(&seals) };
+    verify_telling(place.folder(), &with, &tell).map_err(unread)
 }
 
 /// What is wrong with any of them.
@@ -238,8 +246,11 @@ fn run_show(common: &Common, wanted: &ShowArgs) -> Result<(), Failure> {
     let place = place(common, &wanted.whose.workspace)?;
     let reader = Reader::open(place.folder()).map_err(unread)?;
     let mut shown: VecDeque<Entry> = VecDeque::new();
-    for entry in reader.entries(wanted.from.max(1)).map_err(unread)? {
+    let mut bar = Bar::of_command(Unit::Entries, common.json);
+    let entries = reader.entries(wanted.from.max(1)).map_err(unread)?;
+    for (at, entry) in (1..).zip(entries) {
         let entry = entry.map_err(unread)?;
+        bar.advance("reading", at, None);
         if !is_wanted(&entry, wanted, item) {
             continue;
         }
@@ -248,6 +259,7 @@ fn run_show(common: &Common, wanted: &ShowArgs) -> Result<(), Failure> {
         }
         shown.push_back(entry);
     }
+    drop(bar);
     if shown.is_empty() {
         return Err(Failure::No("no entry is as asked for".to_owned()));
     }

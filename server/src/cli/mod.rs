@@ -445,7 +445,7 @@ impl Common {
 
     /// The parts, for a command that has the store to itself; `None` when a server has it.
     fn start_alone(&self) -> Result<Option<Started>, Failure> {
-        let mut bar = Bar::stderr(Unit::Bytes);
+        let mut bar = Bar::of_command(Unit::Bytes, self.json);
         match app::start(&self.settings()?, &mut bar) {
             Ok(started) => Ok(Some(started)),
             Err(StartError::Busy(_)) => Ok(None),

@@ -9,10 +9,10 @@ use engine::{Damage, LeftOut, OpenError, Rows, Salvage, Salvaged};
 use serde_json::{Value, json};
 
 use super::cut::Cut;
-use super::export::warn_if_many;
+use super::export::{Watched, warn_if_many};
 use super::fresh::Fresh;
-use super::tell::{say, shell_word, tell};
-use super::verify::place_of;
+use super::tell::{shell_word, tell};
+use super::verify::{Checking, place_of};
 use super::{Common, Failure};
 use crate::counted::counted;
 use crate::lines::write;
@@ -38,7 +38,9 @@ pub(super) struct SalvageArgs {
 pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
     let folder = place_of(args.folder.as_deref(), &args.common)?.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    let salvage = Salvage::read(&disk, &mut |name| say(&format_args!("reading {name}")));
+    let mut reading = Checking::new(&folder, "reading", args.common.json);
+    let salvage = Salvage::read(&disk, &mut |name| reading.tell(name));
+    drop(reading);
     let salvage = salvage.map_err(|error| could(&folder, &error))?;
     let report = if args.to == Path::new("-") {
         let mut out = io::stdout().lock();
@@ -50,8 +52,9 @@ pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
     } else {
         let named = args.to.display().to_string();
         let mut fresh = Fresh::create(&args.to, args.force)?;
-        let report =
-            lines(&salvage, &mut fresh.file).map_err(|cut| cut.failure(&named, damaged))?;
+        let mut out = Watched::new(&mut fresh.file, "bringing out", args.common.json);
+        let report = lines(&salvage, &mut out).map_err(|cut| cut.failure(&named, damaged))?;
+        drop(out);
         fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named, damaged))?;
         report
     };

@@ -3,6 +3,7 @@
 //!
 //! Changes nothing, and makes nothing where it looks.
 
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -60,7 +61,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let place = place_of(args.folder.as_deref(), &args.common)?;
     let folder = place.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    let mut checking = Checking::new(&folder, args.common.json);
+    let mut checking = Checking::new(&folder, "checking", args.common.json);
     let mut told = |name: &str| checking.tell(name);
     let could = |error: OpenError| could(&folder, &error);
     if let Some(id) = id {
@@ -71,7 +72,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     }
     let found = verify(&disk, &mut told).map_err(could)?;
     drop(checking);
-    let Beside { ledger, backup } = place.beside();
+    let Beside { ledger, backup } = beside(&place, args.common.json);
     let own = answer(&found, ledger.as_ref(), backup.as_ref());
     let tenants = place.tenants().map_err(Failure::Could)?;
     let check = |place: &Place| check_tenant(place, args.common.json);
@@ -104,33 +105,40 @@ struct Checked {
     ledger: Option<Result<Report, String>>,
 }
 
-/// Files that were looked at, under a bar.
-struct Checking {
+/// Files of a store that were looked at, under a bar.
+pub(super) struct Checking {
     bar: Bar,
+    what: &'static str,
     done: u64,
     total: u64,
 }
 
 impl Checking {
     /// As many files as there are in a store's folder now.
-    fn new(folder: &Path, json: bool) -> Self {
+    pub(super) fn new(folder: &Path, what: &'static str, json: bool) -> Self {
         let total = std::fs::read_dir(folder).map_or(0, |entries| entries.count() as u64);
-        Self { bar: Bar::of_command(Unit::Files, json), done: 0, total }
+        Self { bar: Bar::of_command(Unit::Files, json), what, done: 0, total }
     }
 
-    fn tell(&mut self, _name: &str) {
+    pub(super) fn tell(&mut self, _name: &str) {
         self.done += 1;
-        self.bar.advance("checking", self.done, Some(self.total.max(self.done)));
+        self.bar.advance(self.what, self.done, Some(self.total.max(self.done)));
     }
+}
+
+/// What is beside a store, under a bar.
+fn beside(place: &Place, json: bool) -> Beside {
+    let bar = RefCell::new(Bar::of_command(Unit::Entries, json));
+    place.beside(&|what, done| bar.borrow_mut().advance(what, done, None))
 }
 
 fn check_tenant(place: &Place, json: bool) -> Result<Checked, Failure> {
     let folder = place.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    let mut checking = Checking::new(&folder, json);
+    let mut checking = Checking::new(&folder, "checking", json);
     let store = verify(&disk, &mut |name: &str| checking.tell(name));
     let store = store.map_err(|error| could(&folder, &error))?;
-    let Beside { ledger, .. } = place.beside();
+    let Beside { ledger, .. } = beside(place, json);
     Ok(Checked { workspace: place.workspace().to_owned(), store, ledger })
 }
 
