@@ -55,11 +55,15 @@ struct Held {
     edges: HashMap<String, Vec<(String, String, String)>>,
 }
 
-/// Writes the notes of these lines into a folder, which is there and empty.
+/// Writes the notes of these lines into a folder, which is there and empty. Tells how many of how many it has written.
 ///
 /// # Errors
 /// A line cannot be read, or a file not be written.
-pub fn write(lines: &mut impl BufRead, folder: &Path) -> io::Result<Report> {
+pub fn write(
+    lines: &mut impl BufRead,
+    folder: &Path,
+    tell: &mut dyn FnMut(u64, u64),
+) -> io::Result<Report> {
     let held = held(lines)?;
     let names = names(&held);
     let mut report = Report::default();
@@ -69,6 +73,7 @@ pub fn write(lines: &mut impl BufRead, folder: &Path) -> io::Result<Report> {
         put(&folder.join(kind), &format!("{name}.md"), &note)
             .map_err(|error| io::Error::new(error.kind(), format!("{kind}/{name}.md: {error}")))?;
         report.notes += 1;
+        tell(report.notes as u64, names.len() as u64);
     }
     Ok(report)
 }

@@ -106,6 +106,36 @@ fn entities_and_relations_of_the_reference_server() {
     assert_eq!(items[2]["supersedes"], json!([item(&items, "Bob")["id"]]));
 }
 
+/// What `read_graph` of the reference server answers: the same graph, on one line and on many, in any order.
+#[test]
+fn a_graph_of_the_reference_server_in_one_object() {
+    let graph = json!({
+        "entities": [
+            {"name": "Alice", "entityType": "person", "observations": ["Trims the wick"]},
+            {"name": "Bob", "entityType": "person", "observations": []},
+            {"entityType": "person"},
+        ],
+        "relations": [{"from": "Alice", "to": "Bob", "relationType": "knows"}],
+    });
+    let turned =
+        format!("{{\"relations\": {}, \"entities\": {}}}", graph["relations"], graph["entities"]);
+    for text in [graph.to_string(), format!("\u{feff}\n{graph:#}\n"), turned] {
+        let scratch = scratch();
+        let data = scratch.path().join("data");
+        let file = write(scratch.path(), "graph.json", &text);
+        let report = import(&data, &file, &[]);
+        let told = &report["foreign"];
+        assert_eq!(told["shape"], "mcp-memory", "{text}");
+        assert_eq!((&told["items"], &told["edges"]), (&json!(2), &json!(1)), "{text}: {told}");
+        assert_eq!(told["skipped"][0]["place"], "entities 3", "{told}");
+        assert_eq!(edges(&data), [edge("Alice", "knows", "Bob")]);
+        let items = lines(&data, "item");
+        assert_eq!(item(&items, "Alice")["text"], "Alice (person)\n- Trims the wick");
+        let again = import(&data, &file, &["--from", "mcp-memory"]);
+        assert_eq!((&again["items"], &again["edges"]), (&json!(0), &json!(0)), "{again}");
+    }
+}
+
 #[test]
 fn memories_of_mem0_with_their_history_as_chains() {
     let scratch = scratch();

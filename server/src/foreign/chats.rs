@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::out::{Item, Out, text};
 use super::times::time;
 use super::{ForeignError, stream};
+use crate::counted::counted;
 
 /// The file's name in an export.
 const FILE: &str = "conversations.json";
@@ -140,8 +141,8 @@ impl Chat {
             return Ok(());
         };
         let title = if self.title.is_empty() { first.text.clone() } else { self.title };
-        let about =
-            format!("{title}\n\n{} messages, the first: {}", self.messages.len(), first.text);
+        let messages = counted(self.messages.len(), "message");
+        let about = format!("{title}\n\n{messages}, the first: {}", first.text);
         out.item(Item {
             key: self.key.clone(),
             kind: "conversation".to_owned(),

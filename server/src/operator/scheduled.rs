@@ -24,7 +24,7 @@ use super::schedule::{last_due, next_due};
 use crate::auth::LOCAL_WORKSPACE;
 use crate::config::backups::ScheduledBackup;
 use crate::data_dir::BACKUP_FILE;
-use crate::limits::{BACKUP_RETRY_AFTER, BACKUP_SCHEDULE_EVERY};
+use crate::limits::{BACKUP_OVERDUE_AFTER, BACKUP_RETRY_AFTER, BACKUP_SCHEDULE_EVERY};
 use crate::log::{self, Level};
 use crate::names;
 use crate::net::Cancel;
@@ -46,6 +46,8 @@ struct State {
     plan: Option<ScheduledBackup>,
     /// When the newest one that is there was begun; looked up where it is not known.
     newest: Option<Option<Micros>>,
+    /// Since when it is looked whether one is due.
+    since: Option<Micros>,
     failed: Option<Failed>,
     made: u64,
     failures: u64,
@@ -67,8 +69,47 @@ pub struct ToldSchedule {
     pub failures: u64,
     /// When the newest one was begun, as far as that is known.
     pub newest: Option<Micros>,
-    /// Whether the last attempt came to nothing.
-    pub is_failing: bool,
+    /// How they are.
+    pub standing: Standing,
+}
+
+/// How backups on schedule are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// What was due is made, or is being made.
+    Good,
+    /// The last attempt came to nothing.
+    Failing,
+    /// One was due long ago, and there is neither it nor a failure: very likely its disk does not answer.
+    Overdue,
+}
+
+impl Standing {
+    /// Its name for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Failing => "failing",
+            Self::Overdue => "overdue",
+        }
+    }
+}
+
+impl State {
+    fn standing(&self, now: Micros) -> Standing {
+        let allowed = i64::try_from(BACKUP_OVERDUE_AFTER.as_micros()).unwrap_or(i64::MAX);
+        let before = Micros(now.0.saturating_sub(allowed));
+        let due = self.plan.as_ref().and_then(|plan| last_due(plan, before));
+        // Whoever has just begun to look makes up for what was missed before.
+        let had_time = self.since.is_some_and(|since| since <= before);
+        match due {
+            _ if self.failed.is_some() => Standing::Failing,
+            Some(due) if had_time && self.newest.flatten().is_none_or(|newest| newest < due) => {
+                Standing::Overdue
+            }
+            _ => Standing::Good,
+        }
+    }
 }
 
 impl Scheduled {
@@ -81,7 +122,7 @@ impl Scheduled {
     pub fn set(&self, plan: Option<ScheduledBackup>) {
         let mut state = self.state();
         if state.plan != plan {
-            (state.plan, state.newest, state.failed) = (plan, None, None);
+            (state.plan, state.newest, state.since, state.failed) = (plan, None, None, None);
         }
     }
 
@@ -89,15 +130,15 @@ impl Scheduled {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For metrics; nothing where none is wanted.
-    pub fn told(&self) -> Option<ToldSchedule> {
+    /// For metrics and `/health`; nothing where none is wanted.
+    pub fn told(&self, now: Micros) -> Option<ToldSchedule> {
         let state = self.state();
         state.plan.as_ref()?;
         Some(ToldSchedule {
             made: state.made,
             failures: state.failures,
             newest: state.newest.flatten(),
-            is_failing: state.failed.is_some(),
+            standing: state.standing(now),
         })
     }
 
@@ -108,6 +149,7 @@ impl Scheduled {
         let failed = state.failed.as_ref();
         json!({
             "to": plan.to.to_str(), "every": plan.every.word(), "keep": plan.keep,
+            "state": state.standing(now).word(), "due_at": last_due(plan, now).map(names::time),
             "next_at": next_due(plan, now).map(names::time),
             "made_at": state.made_at.map(names::time),
             "failed_at": failed.map(|failed| names::time(failed.at)),
@@ -118,8 +160,10 @@ impl Scheduled {
     /// The plan, if its backup is due and the last failure is not too recent.
     fn due(&self, data: &Path, now: Micros) -> Option<ScheduledBackup> {
         let (plan, known) = {
-            let state = self.state();
-            (state.plan.clone()?, state.newest)
+            let mut state = self.state();
+            let plan = state.plan.clone()?;
+            state.since.get_or_insert(now);
+            (plan, state.newest)
         };
         let last = last_due(&plan, now)?;
         // Looked up without the lock: the disk may be slow, and metrics wait for nobody.

@@ -1,6 +1,6 @@
 // Figures of the service: counts of the store, and plots that go on while somebody looks.
 import { call, metrics } from "/console/ask.js";
-import { badge, bytes, card, facts, heading, hint, make, millis, number, put, state, told } from "/console/show.js";
+import { badge, bytes, card, facts, heading, hint, make, millis, noun, number, put, state, told } from "/console/show.js";
 import { Plot } from "/console/plot.js";
 
 const EVERY_MS = 2_000;
@@ -202,14 +202,15 @@ class Watch {
     this.plots.entries.show([of("entries")], seen.at);
     const record = (name) =>
       seen.samples.find((sample) => sample.name === "recalld_store_records" && sample.labels.record === name)?.value;
+    const count = (value, one) => tile(noun(value, one), number(value));
     const tile = (name, value) => make("div", { className: "tile" }, make("strong", {}, value), make("span", {}, name));
     this.tiles.replaceChildren(
-      tile("items", number(record("items") ?? 0)),
-      tile("links", number(record("edges") ?? 0)),
-      tile("sources", number(record("sources") ?? 0)),
+      count(record("items") ?? 0, "item"),
+      count(record("edges") ?? 0, "link"),
+      count(record("sources") ?? 0, "source"),
       tile("superseded", number(record("superseded") ?? 0)),
       tile("on disk", bytes(seen.one("recalld_store_disk_bytes"))),
-      tile("ledger entries", number(seen.one("recalld_ledger_entries"))),
+      count(seen.one("recalld_ledger_entries"), "ledger entry"),
       tile("up", lasting(seen.one("recalld_uptime_seconds"))),
     );
     this.stages.replaceChildren(stageBars(seen.samples));

@@ -5,6 +5,7 @@ import {
   badge,
   choice,
   clock,
+  counted,
   empty,
   field,
   find,
@@ -167,7 +168,7 @@ async function follow(newest, news, signal) {
     const entries = samples.find((sample) => sample.name === "recalld_ledger_entries")?.value ?? 0;
     const more = entries - newest;
     if (signal.aborted || more <= 0) return;
-    const text = more === 1 ? "1 entry came since" : `${number(more)} entries came since`;
+    const text = `${counted(more, "entry")} came since`;
     if (!news.hidden) find("span", news).textContent = text;
     else
       news.replaceChildren(
@@ -191,7 +192,7 @@ async function check(button, said, signal) {
     const found = await call("ledger_integrity_scan_tool", {}, signal);
     said.className = found.ok ? "hint good" : "hint bad";
     said.textContent = found.ok
-      ? `Whole: ${number(found.entries)} entries are as they were written, and ${number(found.checkpoints.count)} signatures are good.`
+      ? `Whole: ${counted(found.entries, "entry")} as written, ${counted(found.checkpoints.count, "signature")} good.`
       : `Broken at entry ${number(found.first_bad_seq)}: ${found.fault}`;
   } catch (error) {
     said.replaceChildren(problem(error));
