@@ -60,7 +60,7 @@ pub use backup::{Backup, backup, real_path};
 pub use checked::check as check_backup;
 pub use compact::compact;
 pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
-pub(crate) use erase::{goes_with, noted, waiting_in};
+pub(crate) use erase::{backups_known, goes_with, noted, waiting_in};
 pub use erase_later::EraseLater;
 pub use keeping::{Alone, KeepError, Keeper};
 pub use place::{BackupFiles, Beside, Place};

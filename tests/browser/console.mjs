@@ -3,11 +3,12 @@
 // ingested.
 import { check, focused, heading, looks, openToLook, press, reaches, run } from "./people.mjs";
 import { administration, signIn } from "./console_admin.mjs";
+import { changes, tenant, workspaces } from "./console_change.mjs";
 import { fill } from "./console_fill.mjs";
+import { measure } from "./console_measure.mjs";
 import { bearer, go, items, settled, shot, shots, unharmed, url, wanted, watch, watched } from "./console_page.mjs";
 
 const DAY_MS = 86_400_000;
-const KEYS_MEASURED = 40;
 // More than the ledger gives in a page.
 const ENTRIES = 120;
 
@@ -91,43 +92,6 @@ async function stale(page) {
   await held?.abort().catch(() => {});
   check(page.url().endsWith("kernels+of+the+fleet"), "what was typed last is what is shown");
   await page.unroute("**/console/call");
-}
-
-// From a key to what was found: the wait for more keys, the way, the search, and the drawing.
-async function measure(browser) {
-  const { page, context } = await watched(browser);
-  await go(page, "#/");
-  const text = "the scheduler of Bergen was verified beside the gateway";
-  const took = await page.evaluate(
-    async ({ words, most }) => {
-      const input = document.querySelector("#query");
-      const times = [];
-      for (let length = 4; length < words.length && times.length < most; length += 1) {
-        // A space more asks nothing.
-        if (words[length - 1] === " ") continue;
-        const outcome = document.querySelector(".found");
-        const shown = new Promise((resolve) => {
-          const observer = new MutationObserver(() => {
-            observer.disconnect();
-            requestAnimationFrame(() => resolve(performance.now()));
-          });
-          observer.observe(outcome, { childList: true });
-        });
-        const began = performance.now();
-        input.value = words.slice(0, length);
-        input.dispatchEvent(new Event("input"));
-        times.push((await shown) - began);
-      }
-      return times.sort((a, b) => a - b);
-    },
-    { words: text, most: KEYS_MEASURED },
-  );
-  const at = (share) => took[Math.min(took.length - 1, Math.floor(took.length * share))].toFixed(0);
-  console.log(
-    `from a key to what was found, of ${items} items: ${at(0.5)} ms, of 20 one ${at(0.95)} ms (${took.length} keys)`,
-  );
-  check(took.length > 20, "keys were measured");
-  await context.close();
 }
 
 // ---- One item ----------------------------------------------------------------------------------------
@@ -219,6 +183,7 @@ async function documents(browser) {
   await page.getByLabel("Path begins with").fill(prefix);
   await page.waitForFunction(() => document.querySelectorAll(".row").length === 1);
   check(page.url().includes("prefix="), "the filter is in the address");
+  check((await focused(page)) === "filter-prefix", "and whoever types in it can go on");
   await page.locator(".row a").click();
   await page.locator(".lines li").first().waitFor();
   check((await page.locator(".lines li").count()) === 200, "lines come some at a time");
@@ -418,6 +383,7 @@ async function failures(browser) {
 // ---- How all of it looks -----------------------------------------------------------------------------
 
 async function appearance(browser, ids) {
+  const slug = await tenant();
   const views = [
     ["start", "#/"],
     ["search", "#/search?q=how+long+do+we+keep+backups"],
@@ -453,6 +419,21 @@ async function appearance(browser, ids) {
     await signIn(page, bearer);
     await page.locator(".create summary").click();
     await looks(page, shot(`tenants-${scheme}-${width}`), faults);
+    await go(page, `#/@${slug}/search?q=who+lights+the+lamp+at+dusk`);
+    await looks(page, shot(`workspace-${scheme}-${width}`), faults);
+    await go(page, `#/tenant/${slug}`);
+    await looks(page, shot(`tenant-${scheme}-${width}`), faults);
+    await go(page, `#/item/${ids.item}`);
+    await press(page, "Correct");
+    await looks(page, shot(`correct-${scheme}-${width}`), faults);
+    await press(page, "Leave it");
+    await press(page, "Forget");
+    await page.getByLabel("How", { exact: true }).selectOption("erase");
+    await page.getByLabel("Why").fill("Only a look");
+    await press(page, "See what goes");
+    await page.locator(".going").waitFor();
+    await looks(page, shot(`erase-${scheme}-${width}`), faults);
+    await press(page, "Leave it");
     await press(page, "Sign out");
     await opened.context.close();
   }
@@ -471,6 +452,8 @@ const PARTS = {
   keyboard,
   failures,
   administration,
+  changes,
+  workspaces,
   appearance,
 };
 

@@ -14,6 +14,7 @@ const APP: &str = "https://app.example";
 const CALL: &str = "/console/call";
 const SESSION: &str = "/console/session";
 const ADMIN: &str = "/console/admin";
+const CHANGE: &str = "/console/change";
 const TOKEN: &str = "x-recalld-console";
 
 fn service() -> &'static Service {
@@ -29,6 +30,10 @@ fn ours(ask: Ask) -> Ask {
 
 fn calling(tool: &str, arguments: Value) -> Ask {
     Ask::post(CALL, &json!({"tool": tool, "arguments": arguments}))
+}
+
+fn changing(tool: &str, arguments: Value) -> Ask {
+    Ask::post(CHANGE, &json!({"tool": tool, "arguments": arguments}))
 }
 
 fn asked(ask: Ask) -> Answer {
@@ -143,6 +148,9 @@ fn its_page_has_nothing_inline_and_its_scripts_make_no_markup() {
     for path in &loaded {
         assert!(files().contains(&path.as_str()), "{path} is no file of the console");
     }
+    for path in files().into_iter().filter(|path| path.ends_with(".js")) {
+        assert!(page.contains(path), "{path} is not asked for before another script needs it");
+    }
     for path in files().into_iter().filter(|path| *path != "/console") {
         assert!(loaded.iter().any(|loaded| loaded == path), "{path} is loaded by nobody");
     }
@@ -179,10 +187,6 @@ fn a_page_of_ours_reads_by_the_tools_and_leaves_entries() {
         assert!(detail(&answer).contains(why), "{tool}: {}", answer.text());
     }
     assert_eq!(asked(calling("recall_stats", json!([]))).status, 422);
-    assert_eq!(
-        asked(Ask::post(CALL, &json!({"tool": "recall_stats", "workspace": "acme"}))).status,
-        422
-    );
     assert_eq!(asked(Ask::post(CALL, &json!([]))).status, 400);
     assert_eq!(asked(Ask::post(CALL, &json!({})).body(b"{".to_vec())).status, 400);
     let large = calling("retrieval_arbitrate_tool", json!({"query": "x".repeat(70_000)}));
@@ -211,6 +215,7 @@ fn whoever_is_no_page_of_ours_is_refused() {
             Ask::post(SESSION, &json!({"bearer": service().credentials().bearer})),
             Ask::new("DELETE", SESSION),
             Ask::post(ADMIN, &json!({"act": "tenant list"})),
+            changing("forget_item_tool", json!({"item_id": "itm_1", "reason": "x"})),
         ] {
             let answer = service().ask(&ask.headers(&fields));
             assert_eq!(answer.status, 403, "{fields:?}: {}", answer.text());
@@ -234,7 +239,7 @@ fn whoever_is_no_page_of_ours_is_refused() {
         assert_eq!(asked(ask).status, 415, "{kind}");
     }
     assert_eq!(asked(read().without("Content-Type")).status, 415);
-    for path in [CALL, SESSION, ADMIN] {
+    for path in [CALL, SESSION, ADMIN, CHANGE] {
         let preflight = Ask::new("OPTIONS", path)
             .header("Origin", APP)
             .header("Access-Control-Request-Method", "POST");
@@ -261,7 +266,12 @@ fn sign_in() -> (String, String) {
 }
 
 fn act(cookie: &str, token: &str, act: Value) -> Answer {
-    asked(Ask::post(ADMIN, &act).header("Cookie", cookie).header(TOKEN, token))
+    signed((cookie, token), Ask::post(ADMIN, &act))
+}
+
+/// The same request in a session.
+fn signed((cookie, token): (&str, &str), ask: Ask) -> Answer {
+    asked(ask.header("Cookie", cookie).header(TOKEN, token))
 }
 
 fn look(cookie: &str, token: &str) -> Value {
@@ -330,6 +340,155 @@ fn administration_asks_for_the_bearer_once_and_for_both_halves_of_a_session() {
     let statuses: Vec<u16> = (0..15).map(|n| guess(n).status).collect();
     assert!(statuses.contains(&401) && statuses.ends_with(&[429]), "{statuses:?}");
     sign_in();
+}
+
+fn in_workspace(route: &str, workspace: &str, tool: &str, arguments: Value) -> Ask {
+    Ask::post(route, &json!({"tool": tool, "arguments": arguments, "workspace": workspace}))
+}
+
+/// The tools and principals of a workspace's newest entries.
+fn entries(workspace: &str) -> Vec<(String, String)> {
+    let data = service().data();
+    let shown = run(data, &["ledger", "show", "--workspace", workspace, "--json", "--last", "50"]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let rows = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let word = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
+    rows.map(|entry| (word(&entry, "tool"), word(&entry, "principal"))).collect()
+}
+
+#[test]
+fn a_tenants_workspace_is_shown_in_a_session_and_its_ledger_says_so() {
+    let (cookie, token) = sign_in();
+    let session = (cookie.as_str(), token.as_str());
+    for slug in ["lighthouse", "drydock"] {
+        let made =
+            act(&cookie, &token, json!({"act": "tenant create", "slug": slug, "plan": "free"}));
+        assert_eq!(made.status, 200, "{}", made.text());
+    }
+    let text = "The lamp of the lighthouse is lit at dusk.";
+    run_json(service().data(), &["remember", text, "--workspace", "lighthouse"]);
+    let question = json!({"query": "when is the lamp lit?"});
+    let ask = |workspace: &str| {
+        in_workspace(CALL, workspace, "retrieval_arbitrate_tool", question.clone())
+    };
+    // Whoever is not signed in is not told whether there is such a workspace.
+    for workspace in ["lighthouse", "nobody", "LIGHTHOUSE", "../local"] {
+        for half in [("", ""), (cookie.as_str(), ""), ("", token.as_str())] {
+            let answer = signed(half, ask(workspace));
+            assert_eq!(answer.status, 401, "{workspace}: {}", answer.text());
+            assert!(!answer.text().contains("workspace"), "{}", answer.text());
+        }
+    }
+    assert!(!entries("lighthouse").iter().any(|(tool, _)| tool == "retrieval_arbitrate_tool"));
+    let found = signed(session, ask("lighthouse"));
+    assert_eq!(found.status, 200, "{}", found.text());
+    assert_eq!(found.json()["items"][0]["text"], text);
+    // Neither another tenant's workspace nor the operator's own has it.
+    for other in ["drydock", "local"] {
+        let found = signed(session, ask(other));
+        assert_eq!(found.status, 200, "{}", found.text());
+        assert!(!found.text().contains(text), "{}", found.text());
+    }
+    assert_eq!(asked(ask("local")).status, 200, "one's own takes no session");
+    let last = entries("lighthouse").pop().unwrap();
+    assert_eq!(last, ("retrieval_arbitrate_tool".to_owned(), "operator".to_owned()));
+    for (workspace, tool, status) in [
+        ("nobody", "recall_stats", 422),
+        ("../local", "recall_stats", 422),
+        ("lighthouse", "brain_remember", 403),
+        ("lighthouse", "forget_item_tool", 403),
+    ] {
+        let answer = signed(session, in_workspace(CALL, workspace, tool, json!({"text": "x"})));
+        assert_eq!(answer.status, status, "{workspace} {tool}: {}", answer.text());
+    }
+    act(&cookie, &token, json!({"act": "tenant suspend", "slug": "lighthouse"}));
+    assert_eq!(signed(session, ask("lighthouse")).status, 200, "a suspended one can be looked at");
+    let gone = json!({"act": "tenant delete", "slug": "lighthouse", "confirm": "lighthouse"});
+    assert_eq!(act(&cookie, &token, gone).status, 200);
+    assert_eq!(signed(session, ask("lighthouse")).status, 422);
+}
+
+fn remembered(arguments: &[&str]) -> String {
+    let item = run_json(service().data(), &[&["remember"], arguments].concat());
+    item["item"]["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_item_is_corrected_and_forgotten_in_a_session_once_what_goes_was_told() {
+    let (cookie, token) = sign_in();
+    let session = (cookie.as_str(), token.as_str());
+    let id = remembered(&["The winch of the slipway is red."]);
+    let correct = json!({"item_id": id, "text": "The winch of the slipway is green.", "reason": "It was painted"});
+    for half in [("", ""), (cookie.as_str(), ""), ("", token.as_str())] {
+        let refused = signed(half, changing("supersede_item_tool", correct.clone()));
+        assert_eq!(refused.status, 401, "{}", refused.text());
+    }
+    for tool in ["brain_remember", "tombstone_paths_tool", "recall_stats", "ingest_paths_tool"] {
+        let refused = signed(session, changing(tool, json!({})));
+        assert_eq!(refused.status, 403, "{tool}: {}", refused.text());
+    }
+    assert_eq!(signed(session, changing("forget_itm", json!({}))).status, 404);
+    let corrected = signed(session, changing("supersede_item_tool", correct.clone()));
+    assert_eq!(corrected.status, 200, "{}", corrected.text());
+    let newer = corrected.json()["item"]["id"].as_str().unwrap().to_owned();
+    let again = signed(session, changing("supersede_item_tool", correct.clone()));
+    assert!(again.status == 422 && detail(&again).contains(&newer), "{}", again.text());
+
+    let looked = |tool: &str, given: &Value| {
+        let body = json!({"tool": tool, "arguments": given, "dry_run": true});
+        signed(session, Ask::post(CHANGE, &body))
+    };
+    let forget = json!({"item_id": newer, "reason": "It was scrapped", "mode": "erase"});
+    let would = looked("forget_item_tool", &forget);
+    assert_eq!(would.status, 200, "{}", would.text());
+    let would = would.json();
+    assert_eq!(
+        (&would["forgotten"], &would["mode"], &would["backups"]),
+        (&json!(1), &json!("erase"), &json!(0))
+    );
+    assert_eq!(would["items"][0]["id"], newer, "{would}");
+    assert_eq!(looked("supersede_item_tool", &correct).status, 422);
+    assert_eq!(looked("forget_item_tool", &json!({"item_id": newer})).status, 422);
+    let there = || asked(calling("get_item_tool", json!({"item_id": newer}))).status;
+    assert_eq!(there(), 200, "a look changes nothing");
+    let gone = signed(session, changing("forget_item_tool", forget.clone()));
+    assert_eq!(gone.status, 200, "{}", gone.text());
+    let said = gone.json();
+    assert!(["erased", "erasing"].contains(&said["status"].as_str().unwrap()), "{said}");
+    assert_eq!((there(), looked("forget_item_tool", &forget).status), (404, 404));
+    let last: Vec<String> = entries("local").into_iter().map(|(tool, _)| tool).collect();
+    for tool in ["supersede_item_tool", "forget_item_tool: looked", "forget_item_tool"] {
+        assert!(last.iter().any(|entry| entry == tool), "{tool} is not among {last:?}");
+    }
+    assert_eq!(said["receipt"]["decision"], "allow");
+}
+
+#[test]
+fn what_goes_with_an_item_is_told_and_what_policy_holds_is_not_forgotten() {
+    let (cookie, token) = sign_in();
+    let session = (cookie.as_str(), token.as_str());
+    let looked = |given: Value| {
+        let body = json!({"tool": "forget_item_tool", "arguments": given, "dry_run": true});
+        signed(session, Ask::post(CHANGE, &body))
+    };
+    let manifest = asked(calling("docstore_manifest_tool", json!({}))).json();
+    let document = &manifest["documents"][0];
+    let chunks = document["chunks"].as_u64().unwrap();
+    let given = json!({"item_id": document["document_id"], "reason": "x"});
+    let would = looked(given).json();
+    assert_eq!(would["forgotten"], chunks + 1, "{would}");
+    assert_eq!(would["items"][0]["id"], document["document_id"], "what was asked for is first");
+    assert!(would.get("backups").is_none(), "{would}");
+
+    let held = remembered(&["The charter of the harbour is kept.", "--gate", "legal_hold"]);
+    let erase = json!({"item_id": held, "reason": "x", "mode": "erase"});
+    for answer in [looked(erase.clone()), signed(session, changing("forget_item_tool", erase))] {
+        assert!(
+            answer.status == 422 && detail(&answer).contains("legal-hold"),
+            "{}",
+            answer.text()
+        );
+    }
 }
 
 #[test]

@@ -143,7 +143,8 @@ fn address(args: &ConnectArgs) -> Result<String, Failure> {
     };
     let parsed = url.parse::<ureq::http::Uri>().ok();
     let host = parsed.as_ref().and_then(ureq::http::Uri::host).unwrap_or_default().to_owned();
-    let is_local = host == "localhost" || host == "[::1]" || host.starts_with("127.");
+    let bare = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    let is_local = host == "localhost" || bare.is_ok_and(|address| address.is_loopback());
     let scheme = parsed.as_ref().and_then(ureq::http::Uri::scheme_str);
     if host.is_empty() || !(scheme == Some("https") || scheme == Some("http") && is_local) {
         return Err(Failure::Usage(format!(
@@ -154,7 +155,8 @@ fn address(args: &ConnectArgs) -> Result<String, Failure> {
         url.push_str("/mcp");
     }
     if args.core {
-        url.push_str("?profile=core");
+        url.push_str(if parsed.is_some_and(|parsed| parsed.query().is_some()) { "&" } else { "?" });
+        url.push_str("profile=core");
     }
     Ok(url)
 }

@@ -21,14 +21,20 @@ pub const THEME: Asset = script("/console/theme.js", include_bytes!("page/theme.
 pub const APP: Asset = script("/console/app.js", include_bytes!("page/app.js"));
 /// Requests to the service.
 pub const ASK: Asset = script("/console/ask.js", include_bytes!("page/ask.js"));
+/// Whose workspace is shown.
+pub const WHOSE: Asset = script("/console/whose.js", include_bytes!("page/whose.js"));
 /// Elements, and how values are written.
 pub const SHOW: Asset = script("/console/show.js", include_bytes!("page/show.js"));
 /// The start, and search.
 pub const SEARCH: Asset = script("/console/search.js", include_bytes!("page/search.js"));
 /// One item.
 pub const ITEM: Asset = script("/console/item.js", include_bytes!("page/item.js"));
+/// An item corrected or forgotten.
+pub const CHANGE: Asset = script("/console/change.js", include_bytes!("page/change.js"));
 /// The drawing of a graph.
 pub const GRAPH: Asset = script("/console/graph.js", include_bytes!("page/graph.js"));
+/// Filters above a list.
+pub const FILTERS: Asset = script("/console/filters.js", include_bytes!("page/filters.js"));
 /// Documents.
 pub const DOCUMENTS: Asset = script("/console/documents.js", include_bytes!("page/documents.js"));
 /// Tasks, follow-ups, the brief.

@@ -4,6 +4,7 @@
 //! operator's acts: both are governed there, and it must not reach the engine or the control store by itself.
 
 pub mod assets;
+pub mod calls;
 mod sessions;
 
 use std::time::Instant;
@@ -19,9 +20,10 @@ use crate::parts::Parts;
 use crate::pipeline::refusal::Refusal;
 use crate::pipeline::wrong_credential;
 use crate::rest::{Ask, refuse};
-use crate::tools::args::{AnyObject, Text, args};
-use crate::tools::{BY_SCOPE, Change, find};
+use crate::tools::BY_SCOPE;
+use crate::tools::args::{Text, args};
 
+pub use calls::{call, change};
 pub use sessions::Sessions;
 use sessions::{SESSION_IDLE, SESSION_TIME_MAX};
 
@@ -30,14 +32,6 @@ pub const CONSOLE_BODY_BYTES_MAX: usize = 65_536;
 /// The header of the token.
 const TOKEN: &str = "x-recalld-console";
 const SIGN_IN: &str = "recalld console sign-in";
-
-args! {
-    /// What `POST /console/call` takes.
-    pub struct Wanted {
-        tool: Text<1, 128> => "Its name.",
-        arguments: Option<AnyObject<CONSOLE_BODY_BYTES_MAX>> => "What the tool takes.",
-    }
-}
 
 args! {
     /// What `POST /console/session` takes.
@@ -117,22 +111,6 @@ fn answer(value: &Value) -> Response {
 /// The same answer, which no cache keeps and nobody takes for anything but what it says it is.
 fn guarded(answer: Response) -> Response {
     answer.header("cache-control", "no-store").header("x-content-type-options", "nosniff")
-}
-
-/// `POST /console/call`: one call of a tool that reads.
-///
-/// # Errors
-/// There is no such tool, it does more than read, or it refuses.
-pub fn call(ask: &Ask<'_>) -> Result<Response, Refusal> {
-    let wanted = Wanted::parse(&body(ask.call)?).map_err(refuse)?;
-    let tool = find(ask.caller, &wanted.tool.0).map_err(|why| Refusal::new(404, &why))?;
-    if tool.change != Change::Nothing {
-        let why = format!("{} changes something; here are only tools that read", tool.name);
-        return Err(Refusal::new(403, &why));
-    }
-    let arguments = wanted.arguments.and_then(|given| given.0.as_object().cloned());
-    let called = tool.call(&ask.context(), &arguments.unwrap_or_default());
-    Ok(answer(&called.map_err(|refused| refuse(refused.error))?.structured))
 }
 
 /// `GET /console/session`: whether there is one.

@@ -152,6 +152,14 @@ pub(crate) fn waiting_in(keeper: &Keeper<'_>, id: u128) -> Result<usize, String>
     Ok(known.backups.iter().filter(|backup| backup.pending.contains(&id)).count())
 }
 
+/// How many backups the machine knows of.
+///
+/// # Errors
+/// Their list cannot be read.
+pub(crate) fn backups_known(keeper: &Keeper<'_>) -> Result<usize, String> {
+    Known::read(keeper.data).map(|known| known.backups.len())
+}
+
 /// Notes in each known backup what it has to lose, and hides it, in one go: a backup that begins now
 /// has noted itself before that, or finds the tombstones.
 fn hide(keeper: &Keeper<'_>, plan: &Plan, wanted: &Erase) -> Result<(), KeepError> {

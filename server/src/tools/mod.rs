@@ -41,6 +41,7 @@ pub use governed::{
     record_refusal, record_wrong,
 };
 pub(crate) use idempotency::KIND as ANSWER_KIND;
+pub(crate) use items::would_forget;
 pub use profile::Profile;
 pub(crate) use records::OWN_KINDS;
 

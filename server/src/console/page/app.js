@@ -1,7 +1,9 @@
 // Which view is shown: the part of the address behind #. Owns the keyboard, the theme, and what a view is given; each
 // view is a module of its own, which is given an element to fill, what is asked of it, and a signal that it was left.
-import { find, heading, link, make, problem, say, waiting } from "/console/show.js";
+import { address, find, heading, link, make, problem, put, say, waiting } from "/console/show.js";
 import { isSignedIn, onSession, signOut } from "/console/ask.js";
+import { signedIn } from "/console/acts.js";
+import { within, workspace } from "/console/whose.js";
 import { searchView } from "/console/search.js";
 import { itemView } from "/console/item.js";
 import { documentView, documentsView } from "/console/documents.js";
@@ -10,7 +12,7 @@ import { ledgerView } from "/console/ledger.js";
 import { figuresView } from "/console/figures.js";
 import { tenantsView, tenantView } from "/console/tenants.js";
 
-// Path, view, the entry of the menu that it belongs to, title.
+// Path, view, the entry of the menu that it belongs to, title; whether it is of one thing, and of no workspace.
 const VIEWS = {
   "": { show: searchView, menu: "search", title: "Search" },
   search: { show: searchView, menu: "search", title: "Search" },
@@ -23,8 +25,8 @@ const VIEWS = {
   brief: { show: briefView, menu: "brief", title: "Today" },
   ledger: { show: ledgerView, menu: "ledger", title: "Ledger" },
   figures: { show: figuresView, menu: "figures", title: "Figures" },
-  tenants: { show: tenantsView, menu: "tenants", title: "Tenants" },
-  tenant: { show: tenantView, menu: "tenants", title: "Tenant", of: true },
+  tenants: { show: tenantsView, menu: "tenants", title: "Tenants", isOfAll: true },
+  tenant: { show: tenantView, menu: "tenants", title: "Tenant", of: true, isOfAll: true },
 };
 const THEMES = ["auto", "light", "dark"];
 // After g, the letter of a view is waited for so long.
@@ -34,10 +36,12 @@ let leave = new AbortController();
 
 // ---- Views ------------------------------------------------------------------------------------------
 
+// A tenant's workspace stands before the view, as @SLUG.
 function asked() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
-  const [name, id] = path.split("/", 2);
-  return { name, id: id && decoded(id), asked: Object.fromEntries(new URLSearchParams(query)) };
+  const [, slug = "", rest] = /^(?:@([a-z0-9-]{1,40})(?:\/|$))?(.*)$/s.exec(path);
+  const [name, id] = rest.split("/", 2);
+  return { slug, name, id: id && decoded(id), asked: Object.fromEntries(new URLSearchParams(query)) };
 }
 
 function decoded(text) {
@@ -49,7 +53,7 @@ function decoded(text) {
 }
 
 export function title(text) {
-  document.title = `${text} - recalld`;
+  document.title = `${text} - ${workspace() ? `${workspace()} - ` : ""}recalld`;
 }
 
 async function show({ keepsFocus = false } = {}) {
@@ -57,25 +61,26 @@ async function show({ keepsFocus = false } = {}) {
   leave = new AbortController();
   const { signal } = leave;
   const route = asked();
-  const view = Object.hasOwn(VIEWS, route.name) ? VIEWS[route.name] : undefined;
-  for (const entry of document.querySelectorAll("nav a")) {
-    if (entry.dataset.view === view?.menu) entry.setAttribute("aria-current", "page");
-    else entry.removeAttribute("aria-current");
-  }
+  const known = Object.hasOwn(VIEWS, route.name) ? VIEWS[route.name] : undefined;
+  const view = known?.isOfAll && route.slug ? undefined : known;
+  within(route.slug);
+  showMenu(view);
   const place = make("div", { className: "view" });
   if (!view || (view.of && !route.id)) {
-    place.append(heading("There is no such view"), make("p", {}, link("#/", "To the search")));
+    place.append(heading("There is no such view"), make("p", {}, link(address(""), "To the search")));
     main.replaceChildren(place);
     return;
   }
   title(view.title);
-  main.replaceChildren(place);
+  main.replaceChildren(put(make("div"), route.slug && whose(route.slug), place));
   window.scrollTo(0, 0);
   if (!keepsFocus) main.focus({ preventScroll: true });
   const wait = waiting();
   place.append(wait);
+  const shown = { place, id: route.id, asked: route.asked, signal, ready: () => wait.remove(), title };
   try {
-    await view.show({ place, id: route.id, asked: route.asked, signal, ready: () => wait.remove(), title });
+    if (route.slug && !(await signedIn(shown, view.title))) return;
+    await view.show(shown);
   } catch (error) {
     if (signal.aborted) return;
     if (!find("h1", place)) place.prepend(heading(view.title));
@@ -85,6 +90,31 @@ async function show({ keepsFocus = false } = {}) {
     wait.remove();
   }
 }
+
+// Entries lead to views of the workspace that is shown, and say which one that is.
+function showMenu(view) {
+  find(".brand").href = address("");
+  for (const entry of document.querySelectorAll("nav a")) {
+    entry.dataset.path ??= entry.getAttribute("href").slice("#/".length);
+    const { isOfAll } = VIEWS[entry.dataset.path];
+    entry.href = isOfAll ? `#/${entry.dataset.path}` : address(entry.dataset.path);
+    if (entry.dataset.view === view?.menu) entry.setAttribute("aria-current", "page");
+    else entry.removeAttribute("aria-current");
+  }
+  // On a phone the menu is a line that is longer than the window.
+  const [menu, current] = [find("nav"), find("nav a[aria-current]")];
+  if (current) menu.scrollLeft = current.offsetLeft - (menu.clientWidth - current.offsetWidth) / 2;
+}
+
+// Says whose workspace is shown, where it is not the operator's own.
+const whose = (slug) =>
+  make(
+    "p",
+    { className: "whose" },
+    make("span", {}, "Workspace ", make("strong", {}, slug), ". Its ledger notes what you look at."),
+    link(`#/tenant/${slug}`, "Plan and keys"),
+    link("#/", "Back to your own"),
+  );
 
 // ---- Theme, session ---------------------------------------------------------------------------------
 
@@ -117,7 +147,7 @@ find("#sign-out").addEventListener("click", async () => {
   try {
     await signOut();
     say("Signed out");
-    if (asked().name.startsWith("tenant")) show();
+    if (workspace() || asked().name.startsWith("tenant")) show();
   } catch (error) {
     say(error.message);
   }
@@ -170,7 +200,7 @@ function onKey(event) {
     return;
   }
   const acts = {
-    "/": () => (find("#query") ? find("#query").focus() : (location.hash = "#/")),
+    "/": () => (find("#query") ? find("#query").focus() : (location.hash = address(""))),
     j: () => step(1),
     k: () => step(-1),
     g: () => {

@@ -1,4 +1,5 @@
 // Requests to the service. All of them go to the page's own origin; nothing is kept but the token of a session.
+import { workspace } from "/console/whose.js";
 
 const TOKEN_NAME = "recalld-console-token";
 const TOKEN_HEADER = "x-recalld-console";
@@ -36,15 +37,23 @@ async function request(path, { method = "GET", body, signal, headers = {} } = {}
   throw new Refused(answer.status, detail, answer.headers.get("retry-after"));
 }
 
-// One call of a tool that reads: its structured result.
+// A call in the workspace that is shown, without arguments that say nothing.
+function calling(tool, given = {}) {
+  const said = Object.entries(given).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return { tool, arguments: Object.fromEntries(said), workspace: workspace() || undefined };
+}
+
+// One call of a tool that reads: its structured result. In a tenant's workspace that takes a session.
 export async function call(tool, given, signal) {
-  const entries = Object.entries(given ?? {}).filter(
-    ([, value]) => value !== undefined && value !== null && value !== "",
-  );
-  const body = { tool, arguments: Object.fromEntries(entries) };
+  const body = calling(tool, given);
+  if (body.workspace) return privileged("/console/call", body, signal);
   const answer = await request("/console/call", { method: "POST", body, signal });
   return answer.json();
 }
+
+// One call of a tool that changes an item, or only what it would come to.
+export const change = (tool, given, { dryRun = false } = {}) =>
+  privileged("/console/change", { ...calling(tool, given), dry_run: dryRun || undefined });
 
 // ---- What is counted --------------------------------------------------------------------------------
 
@@ -111,9 +120,12 @@ export async function signOut() {
 }
 
 // One act of administration, such as {act: "tenant list"}.
-export async function admin(act, signal) {
+export const admin = (act, signal) => privileged("/console/admin", act, signal);
+
+// What takes a session; one that is over is forgotten.
+async function privileged(path, body, signal) {
   try {
-    const answer = await request("/console/admin", { method: "POST", body: act, headers: signed(), signal });
+    const answer = await request(path, { method: "POST", body, headers: signed(), signal });
     return await answer.json();
   } catch (error) {
     if (error instanceof Refused && error.status === 401 && kept) {

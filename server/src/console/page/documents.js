@@ -1,7 +1,6 @@
 // Documents: the list of what was ingested; of one its outline, its lines as they were read, and its versions.
 import { call } from "/console/ask.js";
 import {
-  address,
   badge,
   bytes,
   card,
@@ -10,7 +9,6 @@ import {
   counted,
   empty,
   facts,
-  field,
   find,
   heading,
   hint,
@@ -26,10 +24,11 @@ import {
   told,
   when,
 } from "/console/show.js";
+import { Filters } from "/console/filters.js";
 import { later } from "/console/item.js";
+import { flag } from "/console/whose.js";
 
 const LINES_TOGETHER = 200;
-const TYPING_MS = 250;
 
 export async function documentsView({ place, asked, signal, ready }) {
   const prefix = make("input", {
@@ -47,47 +46,37 @@ export async function documentsView({ place, asked, signal, ready }) {
     ],
     asked.status ?? "active",
   );
-  const filters = make(
-    "div",
-    { className: "filters" },
-    field("Path begins with", prefix, { id: "prefix" }),
-    field("Which", status, { id: "status" }),
-  );
-  const list = make("ul", { className: "rows", "aria-label": "Documents" });
-  const body = make("div", {}, list);
-  put(place, heading("Documents"), filters, body);
-  ready();
-  const again = () => {
-    const next = address("documents", {
-      prefix: prefix.value.trim(),
-      status: status.value === "active" ? "" : status.value,
-    });
-    if (next !== location.hash) location.replace(next);
-  };
-  let timer;
-  prefix.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(again, TYPING_MS * 2);
+  const filters = new Filters({
+    view: "documents",
+    fields: [
+      { name: "prefix", label: "Path begins with", input: prefix },
+      { name: "status", label: "Which", input: status, usual: "active" },
+    ],
+    signal,
+    fill: listed,
   });
-  prefix.addEventListener("change", again);
-  status.addEventListener("change", again);
-  signal.addEventListener("abort", () => clearTimeout(timer));
+  put(place, heading("Documents"), filters.element, filters.body);
+  ready();
+  await filters.run();
+}
+
+async function listed(part, { prefix, status }, signal) {
+  const list = make("ul", { className: "rows", "aria-label": "Documents" });
+  put(part, list);
   await paged(
     list,
     async (cursor) => {
-      const given = { path_prefix: asked.prefix, status: asked.status, cursor };
-      const page = await call("docstore_manifest_tool", given, signal);
+      const page = await call("docstore_manifest_tool", { path_prefix: prefix, status, cursor }, signal);
       return { rows: page.documents, next: page.next_cursor };
     },
     row,
   );
-  if (!list.children.length) {
-    body.replaceChildren(
-      asked.prefix || asked.status
-        ? empty("No document is like that", "Another beginning of the path, or all versions?")
-        : empty("No document was ingested yet", "Read a folder into memory: recalld ingest FOLDER"),
-    );
-  }
+  if (list.children.length) return;
+  part.replaceChildren(
+    prefix || status
+      ? empty("No document is like that", "Another beginning of the path, or all versions?")
+      : empty("No document was ingested yet", `Read a folder into memory: recalld ingest FOLDER${flag()}`),
+  );
 }
 
 function row(document) {
@@ -234,12 +223,12 @@ class Lines {
     this.list = make("ol", { className: "lines" });
     this.above = make(
       "button",
-      { type: "button", className: "more", hidden: true, on: { click: () => this.before() } },
+      { type: "button", className: "more", hidden: true, on: { click: () => this.more(this.above, () => this.before()) } },
       "Lines above",
     );
     this.below = make(
       "button",
-      { type: "button", className: "more", hidden: true, on: { click: () => this.after() } },
+      { type: "button", className: "more", hidden: true, on: { click: () => this.more(this.below, () => this.after()) } },
       "More lines",
     );
     this.said = make("p", { className: "hint" });
@@ -289,6 +278,17 @@ class Lines {
   buttons() {
     this.above.hidden = this.first <= 1;
     this.below.hidden = this.last >= this.of;
+  }
+
+  // Once at a time: a second click would show the same lines twice.
+  async more(button, fetch) {
+    button.disabled = true;
+    try {
+      await fetch();
+    } catch (error) {
+      if (!this.signal.aborted) say(error.message);
+    }
+    button.disabled = false;
   }
 
   async before() {

@@ -1,7 +1,23 @@
 // Figures of the service: counts of the store, and plots that go on while somebody looks.
 import { call, metrics } from "/console/ask.js";
-import { badge, bytes, card, facts, heading, hint, make, millis, noun, number, put, state, told } from "/console/show.js";
+import {
+  badge,
+  bytes,
+  card,
+  facts,
+  heading,
+  hint,
+  make,
+  millis,
+  noun,
+  number,
+  problem,
+  put,
+  state,
+  told,
+} from "/console/show.js";
 import { Plot } from "/console/plot.js";
+import { workspace } from "/console/whose.js";
 
 const EVERY_MS = 2_000;
 const SPAN_MS = 5 * 60_000;
@@ -18,8 +34,67 @@ export async function figuresView({ place, signal, ready }) {
     call("brain_runtime_check", {}, signal),
   ]);
   ready();
+  const tiles = make("div", { className: "tiles" });
+  // What is counted as it happens is of the machine, and not of one tenant.
+  const live = !workspace() && new Live(tiles);
+  if (!live) tiles.replaceChildren(...counts(stats));
+  put(
+    place,
+    heading("Figures"),
+    tiles,
+    live && live.plotted,
+    make(
+      "div",
+      { className: "cards" },
+      live && live.staged,
+      card(
+        "Recall",
+        latency(stats),
+        facts([
+          ["Search", stats.search?.mode],
+          ["Embeddings", number(stats.embedding_rows)],
+          ["Segments", number(stats.segments)],
+          ["Takes writes", stats.store?.takes_writes === false ? told(stats.store.why ?? "no") : "yes"],
+        ]),
+      ),
+      card("Kinds", bars(stats.by_kind)),
+      card("Modalities", bars(stats.by_modality)),
+      card("Checks", checked(checks)),
+    ),
+  );
+  if (!live) return;
+  await live.look(signal);
+  const gone = make("div", {});
+  place.prepend(gone);
+  const again = async () => {
+    if (document.hidden) return;
+    try {
+      await live.look(signal);
+      gone.replaceChildren();
+    } catch (error) {
+      // It is told once, and taken back by the next look that finds somebody.
+      if (!signal.aborted && !gone.hasChildNodes()) gone.replaceChildren(problem(error));
+    }
+  };
+  const timer = setInterval(again, EVERY_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
+}
+
+const tile = (name, value) => make("div", { className: "tile" }, make("strong", {}, value), make("span", {}, name));
+
+const count = (value, one) => tile(noun(value, one), number(value));
+
+const counts = (stats) => [
+  count(stats.memory_items, "item"),
+  count(stats.edges, "link"),
+  count(stats.sources, "source"),
+  tile("superseded", number(stats.superseded)),
+  tile("on disk", bytes(stats.bytes_on_disk)),
+];
+
+function plotsOf() {
   const minutes = { span: SPAN_MS };
-  const plots = {
+  return {
     latency: new Plot({
       ...minutes,
       title: "How long calls take",
@@ -59,42 +134,6 @@ export async function figuresView({ place, signal, ready }) {
       about: "Each governed call leaves one.",
     }),
   };
-  const tiles = make("div", { className: "tiles" });
-  const stages = make("div", {});
-  put(
-    place,
-    heading("Figures"),
-    tiles,
-    make(
-      "div",
-      { className: "plots" },
-      Object.values(plots).map((plot) => plot.element),
-    ),
-    make(
-      "div",
-      { className: "cards" },
-      card("Where the time goes", stages, hint("The mean of each step of answering, since the service began.")),
-      card(
-        "Recall",
-        latency(stats),
-        facts([
-          ["Search", stats.search?.mode],
-          ["Embeddings", number(stats.embedding_rows)],
-          ["Segments", number(stats.segments)],
-          ["Takes writes", stats.store?.takes_writes === false ? told(stats.store.why ?? "no") : "yes"],
-        ]),
-      ),
-      card("Kinds", bars(stats.by_kind)),
-      card("Modalities", bars(stats.by_modality)),
-      card("Checks", checked(checks)),
-    ),
-  );
-  const watch = new Watch(plots, tiles, stages, stats);
-  await watch.look(signal);
-  const timer = setInterval(() => {
-    if (!document.hidden) watch.look(signal).catch(() => {});
-  }, EVERY_MS);
-  signal.addEventListener("abort", () => clearInterval(timer));
 }
 
 function latency(stats) {
@@ -154,9 +193,21 @@ function checked({ ok, checks }) {
 }
 
 // What was counted at the last looks, and what that makes of plots.
-class Watch {
-  constructor(plots, tiles, stages, stats) {
-    Object.assign(this, { plots, tiles, stages, stats });
+class Live {
+  constructor(tiles) {
+    this.tiles = tiles;
+    this.plots = plotsOf();
+    this.plotted = make(
+      "div",
+      { className: "plots" },
+      Object.values(this.plots).map((plot) => plot.element),
+    );
+    this.stages = make("div", {});
+    this.staged = card(
+      "Where the time goes",
+      this.stages,
+      hint("The mean of each step of answering, since the service began."),
+    );
     this.series = {};
     this.before = undefined;
   }
@@ -202,8 +253,6 @@ class Watch {
     this.plots.entries.show([of("entries")], seen.at);
     const record = (name) =>
       seen.samples.find((sample) => sample.name === "recalld_store_records" && sample.labels.record === name)?.value;
-    const count = (value, one) => tile(noun(value, one), number(value));
-    const tile = (name, value) => make("div", { className: "tile" }, make("strong", {}, value), make("span", {}, name));
     this.tiles.replaceChildren(
       count(record("items") ?? 0, "item"),
       count(record("edges") ?? 0, "link"),

@@ -34,12 +34,19 @@ export function graph(nodes, edges, middle) {
   for (const edge of links) {
     const isAtMiddle = edge.from_id === middle || edge.to_id === middle;
     lines.append(
-      ...edgeOf(edge, places[at.get(edge.from_id)], places[at.get(edge.to_id)], isAtMiddle && links.length < 24),
+      ...edgeOf(edge, places[at.get(edge.from_id)], places[at.get(edge.to_id)], {
+        named: isAtMiddle && links.length < 24,
+        isFromMiddle: edge.from_id === middle,
+      }),
     );
   }
   svg.append(arrow(), lines, ...shown.map((node, index) => nodeOf(node, places[index], node.id === middle, crowded)));
   const left = nodes.length - shown.length;
   const figure = make("figure", { className: "drawing" }, svg);
+  // Where there is no room for all of it, its middle is what one sees first.
+  requestAnimationFrame(() => {
+    figure.scrollLeft = (places[at.get(middle) ?? 0].x / WIDTH) * figure.scrollWidth - figure.clientWidth / 2;
+  });
   if (left > 0) figure.append(make("figcaption", { className: "hint" }, `${number(left)} more have no room here.`));
   return figure;
 }
@@ -61,7 +68,7 @@ function arrow() {
   return draw("defs", {}, marker);
 }
 
-function edgeOf(edge, from, to, named) {
+function edgeOf(edge, from, to, { named, isFromMiddle }) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const long = Math.hypot(dx, dy) || 1;
   const gap = 11;
@@ -74,9 +81,11 @@ function edgeOf(edge, from, to, named) {
     "stroke-width": (0.8 + 1.4 * (edge.weight ?? 0.5)).toFixed(2),
   });
   if (!named || long < 70) return [line];
+  // Nearer to the other end than to the middle, beneath which its own label stands.
+  const along = isFromMiddle ? 0.68 : 0.32;
   const label = draw("text", {
-    x: from.x + dx * 0.6,
-    y: from.y + dy * 0.6 - 4,
+    x: from.x + dx * along,
+    y: from.y + dy * along - 4,
     "text-anchor": "middle",
     class: "relation",
   });

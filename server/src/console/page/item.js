@@ -8,6 +8,7 @@ import {
   empty,
   exactly,
   facts,
+  find,
   hint,
   link,
   make,
@@ -25,6 +26,7 @@ import {
   told,
   when,
 } from "/console/show.js";
+import { changes } from "/console/change.js";
 import { graph } from "/console/graph.js";
 
 // Versions of a chain that are read whole, and how much of each is shown.
@@ -93,6 +95,10 @@ export async function itemView({ place, id, signal, ready, title }) {
         { "aria-label": "About it" },
         about(item),
         policy,
+        changes(item, truncated, (outcome) => {
+          place.replaceChildren(outcome);
+          find("#main").focus({ preventScroll: true });
+        }),
         make("p", { className: "quiet-line" }, `Entry ${number(receipt.seq)} of the ledger`),
         raw(item),
       ),

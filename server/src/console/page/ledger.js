@@ -1,13 +1,11 @@
 // The ledger: its newest entries, as far as filters let them through, and whether it is whole.
 import { call, metrics } from "/console/ask.js";
 import {
-  address,
   badge,
   choice,
   clock,
   counted,
   empty,
-  field,
   find,
   heading,
   hint,
@@ -21,39 +19,48 @@ import {
   state,
   told,
 } from "/console/show.js";
+import { Filters } from "/console/filters.js";
+import { workspace } from "/console/whose.js";
 
 // The count of entries is asked for so often; that reads no entry, and so makes none.
 const COUNT_EVERY_MS = 3_000;
-const TYPING_MS = 500;
+
+const DECISIONS = [["", "All"], ...["allow", "redact", "deny"].map((word) => [word, word])];
+const COLUMNS = ["Entry", "When", "Tool", "Decision", "Who", "Items"];
 
 export async function ledgerView({ place, asked, signal, ready }) {
-  const filters = {
-    tool: make("input", {
-      value: asked.tool ?? "",
-      maxLength: 64,
-      placeholder: "retrieval_arbitrate_tool",
-      spellcheck: false,
-    }),
-    principal: make("input", {
-      value: asked.principal ?? "",
-      maxLength: 160,
-      placeholder: "operator",
-      spellcheck: false,
-    }),
-    decision: choice(
-      [
-        ["", "All"],
-        ["allow", "allow"],
-        ["redact", "redact"],
-        ["deny", "deny"],
-      ],
-      asked.decision ?? "",
-    ),
-    from: make("input", { type: "datetime-local", value: asked.from ?? "" }),
-    to: make("input", { type: "datetime-local", value: asked.to ?? "" }),
-  };
-  const names = { tool: "Tool", principal: "Who", decision: "Decision", from: "From", to: "Before" };
+  const text = (name, more) => make("input", { value: asked[name] ?? "", spellcheck: false, ...more });
+  const time = (name) => make("input", { type: "datetime-local", value: asked[name] ?? "" });
   const news = make("p", { className: "news", hidden: true });
+  const seen = { newest: 0 };
+  const filters = new Filters({
+    view: "ledger",
+    fields: [
+      { name: "tool", label: "Tool", input: text("tool", { maxLength: 64, placeholder: "retrieval_arbitrate_tool" }) },
+      { name: "principal", label: "Who", input: text("principal", { maxLength: 160, placeholder: "operator" }) },
+      { name: "decision", label: "Decision", input: choice(DECISIONS, asked.decision ?? "") },
+      { name: "from", label: "From", input: time("from") },
+      { name: "to", label: "Before", input: time("to") },
+    ],
+    signal,
+    fill: async (part, given, stopped) => {
+      const newest = await entries(part, given, stopped);
+      seen.newest = Math.max(seen.newest, newest);
+      news.hidden = true;
+    },
+  });
+  const scan = make("button", { type: "button" }, "Check the whole ledger");
+  const checked = make("p", { className: "hint", role: "status" });
+  scan.addEventListener("click", () => check(scan, checked, signal));
+  put(place, heading("Ledger", scan), checked, filters.element, news, filters.body);
+  ready();
+  await filters.run();
+  // What is counted is the entries of the operator's own.
+  if (!workspace()) follow(seen, news, filters, signal);
+}
+
+// Puts a table of entries into the part, and gives the number of the newest one that there was.
+async function entries(part, given, signal) {
   const list = make("tbody");
   const table = make(
     "table",
@@ -65,55 +72,19 @@ export async function ledgerView({ place, asked, signal, ready }) {
       make(
         "tr",
         {},
-        ["Entry", "When", "Tool", "Decision", "Who", "Items"].map((name) => make("th", { scope: "col" }, name)),
+        COLUMNS.map((name) => make("th", { scope: "col" }, name)),
       ),
     ),
     list,
   );
   const body = make("div", { className: "scroll", tabIndex: 0, role: "group", "aria-label": "Entries" }, table);
-  const scan = make("button", { type: "button" }, "Check the whole ledger");
-  const checked = make("p", { className: "hint", role: "status" });
-  scan.addEventListener("click", () => check(scan, checked, signal));
-  put(
-    place,
-    heading("Ledger", scan),
-    checked,
-    make(
-      "div",
-      { className: "filters" },
-      Object.entries(filters).map(([name, input]) => field(names[name], input, { id: `filter-${name}` })),
-    ),
-    news,
-    body,
-  );
-  ready();
-  const again = () => {
-    const given = Object.fromEntries(Object.entries(filters).map(([name, input]) => [name, input.value.trim()]));
-    const next = address("ledger", given);
-    if (next !== location.hash) location.replace(next);
-  };
-  let timer;
-  for (const input of Object.values(filters)) {
-    input.addEventListener("change", again);
-    input.addEventListener("input", () => {
-      clearTimeout(timer);
-      timer = setTimeout(again, TYPING_MS * 2);
-    });
-  }
-  signal.addEventListener("abort", () => clearTimeout(timer));
+  put(part, body);
   let newest = 0;
   await paged(
     list,
     async (cursor) => {
-      const given = {
-        tool: asked.tool,
-        principal: asked.principal,
-        decision: asked.decision,
-        from: moment(asked.from),
-        to: moment(asked.to),
-        cursor,
-      };
-      const page = await call("audit_trail_tool", given, signal);
+      const wanted = { ...given, from: moment(given.from), to: moment(given.to), cursor };
+      const page = await call("audit_trail_tool", wanted, signal);
       newest = Math.max(newest, page.receipt.seq);
       return { rows: page.entries, next: page.next_cursor };
     },
@@ -121,10 +92,10 @@ export async function ledgerView({ place, asked, signal, ready }) {
     body,
   );
   if (!list.children.length)
-    body.replaceChildren(
+    part.replaceChildren(
       empty("No entry is like that", "Each governed call leaves one; filters may leave out all of them."),
     );
-  follow(newest, news, signal);
+  return newest;
 }
 
 const moment = (local) => {
@@ -161,29 +132,26 @@ function entry(row) {
 }
 
 // Says how many entries came since; the page itself changes when somebody wants it.
-async function follow(newest, news, signal) {
+function follow(seen, news, filters, signal) {
   const look = async () => {
     if (document.hidden) return;
     const samples = await metrics(signal).catch(() => []);
     const entries = samples.find((sample) => sample.name === "recalld_ledger_entries")?.value ?? 0;
-    const more = entries - newest;
+    const more = entries - seen.newest;
     if (signal.aborted || more <= 0) return;
     const text = `${counted(more, "entry")} came since`;
     if (!news.hidden) find("span", news).textContent = text;
     else
       news.replaceChildren(
         make("span", {}, text),
-        make(
-          "button",
-          { type: "button", on: { click: () => dispatchEvent(new HashChangeEvent("hashchange")) } },
-          "Show them",
-        ),
+        make("button", { type: "button", on: { click: () => filters.run() } }, "Show them"),
       );
     news.hidden = false;
   };
   const timer = setInterval(look, COUNT_EVERY_MS);
   signal.addEventListener("abort", () => clearInterval(timer));
 }
+
 
 async function check(button, said, signal) {
   button.disabled = true;

@@ -23,6 +23,7 @@ import {
   told,
   when,
 } from "/console/show.js";
+import { flag } from "/console/whose.js";
 
 // Of keys that come faster only the last one asks.
 const TYPING_MS = 120;
@@ -95,7 +96,7 @@ class Search {
     const stopper = new AbortController();
     this.stopper = stopper;
     // The address follows what is typed; the back button leaves the search and not its last letter.
-    history.replaceState(null, "", query ? address("search", { q: query }) : "#/");
+    history.replaceState(null, "", query ? address("search", { q: query }) : address(""));
     this.title(query ? `${query.slice(0, 60)} - Search` : "Search");
     this.found.setAttribute("aria-busy", "true");
     try {
@@ -155,7 +156,7 @@ class Search {
       this.found.replaceChildren(
         empty(
           "Nothing is remembered yet",
-          "Read a folder into memory: recalld ingest FOLDER",
+          `Read a folder into memory: recalld ingest FOLDER${flag()}`,
           "Or connect a client, which will remember as it works: recalld connect --help",
         ),
       );
@@ -187,7 +188,7 @@ function strip(stats) {
     "p",
     { className: "strip" },
     shown.map(([count, name]) => make("span", {}, make("strong", { textContent: number(count) }), ` ${name}`)),
-    link("#/figures", "All figures"),
+    link(address("figures"), "All figures"),
   );
 }
 

@@ -1,4 +1,5 @@
 // Elements, and how values are written. What comes out of memory becomes text here, and never markup.
+import { workspace } from "/console/whose.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const MINUTE = 60_000;
@@ -113,11 +114,11 @@ export function short(text, chars) {
 
 // ---- Links ------------------------------------------------------------------------------------------
 
-// The address of a view: its path, and what it is asked for.
+// The address of a view of the workspace that is shown: its path, and what it is asked for.
 export function address(path, asked = {}) {
   const entries = Object.entries(asked).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const query = new URLSearchParams(entries).toString();
-  return `#/${path}${query ? `?${query}` : ""}`;
+  return `#/${workspace() ? `@${workspace()}/` : ""}${path}${query ? `?${query}` : ""}`;
 }
 
 export const one = (kind, id, asked) => address(`${kind}/${encodeURIComponent(id)}`, asked);
@@ -301,7 +302,10 @@ export async function paged(list, fetch, row, within = list) {
       more.textContent = "Loading";
       const shown = list.children.length;
       page(next)
-        .then(() => find("a", list.children[shown])?.focus())
+        .then(() => {
+          const row = list.children[shown];
+          if (row) find("a", row)?.focus();
+        })
         .catch((error) => {
           more.disabled = false;
           more.textContent = "Try again";

@@ -135,7 +135,10 @@ export async function tenantView(view) {
   put(
     place,
     make("div", { className: "of" }, badge("tenant"), state(tenant.state), badge(tenant.plan)),
-    make("h1", {}, told(tenant.title || slug)),
+    heading(
+      told(tenant.title || slug),
+      make("a", { className: "button", href: `#/@${slug}/` }, "Look at its workspace"),
+    ),
     secret,
     make(
       "div",

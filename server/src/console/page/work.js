@@ -10,6 +10,7 @@ import {
   exactly,
   facts,
   field,
+  find,
   heading,
   hint,
   link,
@@ -25,10 +26,12 @@ import {
   told,
   when,
 } from "/console/show.js";
+import { Filters } from "/console/filters.js";
 
 const TASK_STATES = ["planned", "running", "blocked", "succeeded", "failed", "abandoned"];
 const DAY_MS = 86_400_000;
-const TYPING_MS = 400;
+// Rows of a section of the brief, before somebody asks for the others.
+const ROWS_SHOWN = 12;
 
 // ---- Tasks ------------------------------------------------------------------------------------------
 
@@ -40,42 +43,34 @@ export async function tasksView({ place, asked, signal, ready }) {
     placeholder: "move the queue",
   });
   const status = choice([["", "All"], ...TASK_STATES.map((word) => [word, word])], asked.status ?? "");
-  const list = make("ul", { className: "rows", "aria-label": "Tasks" });
-  const body = make("div", {}, list);
-  put(
-    place,
-    heading("Tasks"),
-    make(
-      "div",
-      { className: "filters" },
-      field("Words of the task", words, { id: "words" }),
-      field("State", status, { id: "status" }),
-    ),
-    body,
-  );
-  ready();
-  const again = () => {
-    const next = address("tasks", { task: words.value.trim(), status: status.value });
-    if (next !== location.hash) location.replace(next);
-  };
-  let timer;
-  words.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(again, TYPING_MS);
+  const filters = new Filters({
+    view: "tasks",
+    fields: [
+      { name: "task", label: "Words of the task", input: words },
+      { name: "status", label: "State", input: status },
+    ],
+    signal,
+    fill: tasks,
   });
-  status.addEventListener("change", again);
-  signal.addEventListener("abort", () => clearTimeout(timer));
+  put(place, heading("Tasks"), filters.element, filters.body);
+  ready();
+  await filters.run();
+}
+
+async function tasks(part, { task, status }, signal) {
+  const list = make("ul", { className: "rows", "aria-label": "Tasks" });
+  put(part, list);
   await paged(
     list,
     async (cursor) => {
-      const page = await call("list_task_attempts_tool", { task: asked.task, status: asked.status, cursor }, signal);
+      const page = await call("list_task_attempts_tool", { task, status, cursor }, signal);
       return { rows: page.attempts, next: page.next_cursor };
     },
     attempt,
   );
   if (list.children.length) return;
-  body.replaceChildren(
-    asked.task || asked.status
+  part.replaceChildren(
+    task || status
       ? empty("No task is like that")
       : empty(
           "No task was tried yet",
@@ -171,28 +166,31 @@ const AHEAD = [
   ["30", "30 days"],
   ["365", "A year"],
 ];
+const DAYS_AHEAD = "30";
 
 export async function followupsView({ place, asked, signal, ready }) {
-  const days = AHEAD.some(([value]) => value === asked.days) ? asked.days : "30";
-  const ahead = choice(AHEAD, days);
-  ahead.addEventListener("change", () => location.replace(address("followups", { days: ahead.value })));
+  const days = AHEAD.some(([value]) => value === asked.days) ? asked.days : DAYS_AHEAD;
+  const filters = new Filters({
+    view: "followups",
+    fields: [{ name: "days", label: "How far ahead", input: choice(AHEAD, days), usual: DAYS_AHEAD }],
+    signal,
+    fill: followups,
+  });
+  put(place, heading("Follow-ups"), filters.element, filters.body);
+  ready();
+  await filters.run();
+}
+
+async function followups(part, { days = DAYS_AHEAD }, signal) {
   const lists = {
     overdue: make("ul", { className: "rows", "aria-label": "Overdue" }),
     ahead: make("ul", { className: "rows", "aria-label": "Ahead" }),
   };
-  const body = make("div", {});
-  const all = make("div", {});
-  put(
-    place,
-    heading("Follow-ups"),
-    make("div", { className: "filters" }, field("How far ahead", ahead, { id: "ahead" })),
-    body,
-  );
-  ready();
-  const before = new Date(Date.now() + Number(days) * DAY_MS).toISOString();
   const overdue = make("section", { hidden: true }, make("h2", { className: "group bad" }, "Overdue"), lists.overdue);
   const coming = make("section", { hidden: true }, make("h2", { className: "group" }, "Ahead"), lists.ahead);
-  body.append(overdue, coming, all);
+  const all = make("div", {});
+  put(part, overdue, coming, all);
+  const before = new Date(Date.now() + Number(days) * DAY_MS).toISOString();
   let count = 0;
   await paged(
     all,
@@ -209,7 +207,7 @@ export async function followupsView({ place, asked, signal, ready }) {
     },
   );
   if (!count)
-    body.replaceChildren(empty("Nothing is due", "Clients note what to come back to with schedule_followup_tool."));
+    part.replaceChildren(empty("Nothing is due", "Clients note what to come back to with schedule_followup_tool."));
 }
 
 function due(followup, isOver) {
@@ -280,34 +278,42 @@ export async function briefView({ place, asked, signal, ready, title }) {
 const words = (name) => (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ");
 
 function section({ name, count, rows }) {
-  const list = make(
-    "ul",
-    { className: "plain lined" },
-    rows.map((row) =>
-      make(
-        "li",
-        { "data-row": "" },
-        link(of(row.id), told(row.title || row.id)),
-        make(
-          "span",
-          { className: "beside" },
-          row.status && state(row.status),
-          valence(row.valence),
-          when(row.due_at ?? row.at),
-        ),
-        row.wrong && make("p", { className: "hint" }, "Not: ", told(row.wrong)),
-      ),
-    ),
-  );
+  const list = make("ul", { className: "plain lined" }, rows.slice(0, ROWS_SHOWN).map(line));
   const more = count - rows.length;
+  const rest = rows.slice(ROWS_SHOWN);
+  const all =
+    rest.length > 0 && make("button", { type: "button", className: "more" }, `Show all ${number(rows.length)}`);
+  if (all)
+    all.addEventListener("click", () => {
+      const first = list.children.length;
+      put(list, rest.map(line));
+      all.remove();
+      find("a", list.children[first]).focus();
+    });
   return make(
     "section",
     { className: "card" },
     make("h2", {}, words(name), " ", make("span", { className: "count" }, number(count))),
     list,
+    all,
     more > 0 && hint(`and ${number(more)} more`),
   );
 }
+
+const line = (row) =>
+  make(
+    "li",
+    { "data-row": "" },
+    link(of(row.id), told(row.title || row.id)),
+    make(
+      "span",
+      { className: "beside" },
+      row.status && state(row.status),
+      valence(row.valence),
+      when(row.due_at ?? row.at),
+    ),
+    row.wrong && make("p", { className: "hint" }, "Not: ", told(row.wrong)),
+  );
 
 function valence(value) {
   if (value === undefined || value === null) return null;

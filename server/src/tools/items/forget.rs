@@ -14,13 +14,19 @@ use crate::govern::{Action, Verdict};
 use crate::names;
 use crate::operator::{self, KeepError, Keeper};
 use crate::tools::args::{Id, Text, args, choices};
-use crate::tools::reading::find;
+use crate::tools::reading::{brief, find, seen_at};
 use crate::tools::records::{OWN_KINDS, Record, versions};
 use crate::tools::results::{Kind, always, sometimes, without_nulls};
 use crate::tools::writing::{Key, Tell, Writing, kept_id, may_change, refuse_secret};
-use crate::tools::{ANSWER_KIND, Answer, Change, Context, Scope, Tool, ToolError, touched};
+use crate::tools::{
+    ANSWER_KIND, Answer, Change, Context, Refused, Scope, Tool, ToolError, governed, touched,
+};
 
 const FORGET: &str = "forget_item_tool";
+/// The entry of a look at what would go.
+const LOOKED: &str = "forget_item_tool: looked";
+/// Items that such a look names.
+const GOING_SHOWN_MAX: usize = 50;
 /// Left of a call's time when it stops removing bytes: what is hidden has to be told in time.
 const TELL_TIME: Duration = Duration::from_secs(2);
 
@@ -98,6 +104,27 @@ fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     Ok(answer)
 }
 
+/// What the tool would do with the same arguments, and nothing of it done: a governed call with an entry of its own.
+///
+/// # Errors
+/// What the tool would refuse.
+pub(crate) fn would_forget(
+    context: &Context<'_>,
+    raw: &Map<String, Value>,
+) -> Result<Answer, Refused> {
+    governed(context, LOOKED, &Value::Object(raw.clone()), false, |context| {
+        let wanted = Forget::parse(raw)?;
+        refuse_secret("reason", &wanted.reason.0)?;
+        let Id(id) = wanted.item_id;
+        let erase = wanted.mode == Mode::Erase;
+        let snapshot = context.snapshot();
+        let going = Going::of(context, &snapshot, (id, erase))?;
+        let mut answer = going.shown(context, &snapshot, (id, erase))?;
+        answer.structured["mode"] = wanted.mode.name().into();
+        Ok(answer)
+    })
+}
+
 /// What goes.
 struct Going {
     /// The item, as it is named.
@@ -136,6 +163,36 @@ impl Going {
             may_erase(context, &one, erase)?;
         }
         Ok(Self { name: names::of_item(&item), items, count })
+    }
+
+    /// The same for people: the first of it by name, what was asked for before all others.
+    fn shown(
+        &self,
+        context: &Context<'_>,
+        snapshot: &Snapshot,
+        (asked, erase): (ItemId, bool),
+    ) -> Result<Answer, ToolError> {
+        let first = self.items.get(&asked).map(|place| (asked, *place));
+        let others =
+            self.items.iter().map(|(id, place)| (*id, *place)).filter(|(id, _)| *id != asked);
+        let (mut items, mut answer) = (Vec::new(), Answer::plain(Value::Null, String::new()));
+        for (_, place) in first.into_iter().chain(others) {
+            if items.len() == GOING_SHOWN_MAX {
+                break;
+            }
+            if snapshot.item(place)?.kind != ANSWER_KIND {
+                answer.touched.push(seen_at(context, snapshot, place)?);
+                items.push(brief(context, snapshot, place)?);
+            }
+        }
+        answer.text = format!("{} would go with {} items.", self.name, self.count);
+        let backups = match erase && is_local(context) {
+            true => Some(operator::backups_known(&keeper(context)).map_err(ToolError::Unwritable)?),
+            false => None,
+        };
+        answer.structured =
+            without_nulls(json!({"items": items, "forgotten": self.count, "backups": backups}));
+        Ok(answer)
     }
 }
 

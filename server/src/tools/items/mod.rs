@@ -12,6 +12,8 @@ mod sources;
 mod supersede;
 mod timeline;
 
+pub(crate) use forget::would_forget;
+
 use engine::{ItemId, Place, Snapshot};
 
 use super::reading::may_know;
