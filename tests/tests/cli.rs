@@ -27,6 +27,8 @@ fn ask_all(data: &Path) -> Vec<Value> {
     assert!(plain["items"].as_array().unwrap().len() <= 8);
     assert_eq!(plain["routing"]["route"], "governed");
     assert!(plain["receipt"]["seq"].is_u64(), "{plain}");
+    let words: Vec<&str> = std::iter::once("recall").chain(question.split(' ')).collect();
+    assert_eq!(ids(&run_json(data, &words)), ids(&plain), "without quotes, too");
     let limited = run_json(data, &["recall", question, "--limit", "2"]);
     assert_eq!(ids(&limited), ids(&plain)[..2], "the same, cut off");
     let code = run_json(data, &["recall", question, "--modality", "code"]);
@@ -101,6 +103,11 @@ fn wrong_use_ends_with_2() {
     assert_fails(&run(&data, &["recall", "x", "--limit", "51"]), 2, &["51", "1..=50"]);
     assert_fails(&run(&data, &["recall", ""]), 2, &["query", "1 to 4096"]);
     assert_fails(&run(&data, &["ingest", "/no/such/folder"]), 2, &["/no/such/folder", "No such"]);
+    assert_fails(
+        &run(&data, &["ingest", "/tmp", "--include", "[a"]),
+        2,
+        &["`[a`", "globs such as"],
+    );
     let missing = run(&data, &["serve", "--local", "127.0.0.1:0", "--ingest", "/no/such/folder"]);
     assert_fails(&missing, 2, &["--ingest", "/no/such/folder"]);
     assert_fails(&run(&data, &["serve", "--local", "nowhere"]), 2, &["nowhere", "127.0.0.1:8788"]);

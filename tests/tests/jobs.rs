@@ -193,6 +193,29 @@ fn calls_are_answered_however_many_jobs_wait() {
 }
 
 #[test]
+fn a_job_that_waits_for_another_one_says_so() {
+    let scratch = scratch();
+    let (data, _, _) = furnished(scratch.path());
+    let server = Running::start(&data);
+    let turn = server.parts.local.ingesting.take(&|| false).unwrap();
+    let import = json!({"path": scratch.path().join("lines.jsonl")});
+    let ingest = json!({"paths": [scratch.path().join("model")]});
+    let jobs =
+        [("/operator/import", &import), ("/operator/ingest", &ingest)].map(|(path, body)| {
+            let mut job = server.job(path, body);
+            let (name, step) = job.next_event().unwrap();
+            assert_eq!((&*name, &step["waiting"]), ("progress", &json!(true)), "{step}");
+            job
+        });
+    drop(turn);
+    for job in jobs {
+        assert_eq!(ended(job).0, "report");
+    }
+    let (name, first) = server.job("/operator/import", &import).next_event().unwrap();
+    assert!(first.get("waiting").is_none(), "nobody else has the turn: {name} {first}");
+}
+
+#[test]
 fn what_is_erased_is_hidden_at_once_and_goes_though_nobody_waits() {
     let scratch = scratch();
     let (data, backup, id) = furnished(scratch.path());

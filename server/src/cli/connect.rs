@@ -26,7 +26,7 @@ pub(super) struct ConnectArgs {
     /// The name under which the client will have it.
     #[arg(long, default_value = "recalld", value_parser = name)]
     name: String,
-    /// Only the tools of every day: a third of the words that a model has to read.
+    /// Three tools alone (ask, read a document, remember): 4 KB of the 65 that a model has to read.
     #[arg(long)]
     core: bool,
     /// Ask there, as the client will, before anything is printed: begin a session, list the tools, recall something.
@@ -197,7 +197,9 @@ fn recipe(client: Client, name: &str, url: &str) -> Recipe {
             pretty(json!({"servers": {name: {"type": "http", "url": url}}}))
         }
         Client::Codex => {
-            add("Append this to ~/.codex/config.toml:");
+            add(&format!(
+                "Append this to ~/.codex/config.toml, once; or run: codex mcp add {name} --url '{url}'"
+            ));
             format!("[mcp_servers.{name}]\nurl = \"{url}\"")
         }
         Client::Chatgpt => {

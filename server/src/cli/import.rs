@@ -14,7 +14,7 @@ use std::time::Instant;
 use engine::FullSpeed;
 use serde_json::{Map, Value, json};
 
-use super::remote::Remote;
+use super::remote::{Remote, show_step};
 use super::tell::tell_line;
 use super::{Failure, ImportArgs};
 use crate::app::Started;
@@ -116,8 +116,7 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
         None => {
             let remote = Remote::find(&args.common.data()?)?;
             let mut told = remote.follow("/operator/import", &Value::Object(raw), |step| {
-                let done = step["done"].as_u64().unwrap_or_default();
-                bar.advance("importing", done, step["total"].as_u64());
+                show_step(&mut bar, "importing", step);
             })?;
             (told["structured"].take(), told["text"].as_str().unwrap_or_default().to_owned())
         }

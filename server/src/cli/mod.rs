@@ -224,8 +224,9 @@ struct ServeArgs {
 struct RecallArgs {
     #[command(flatten)]
     common: Common,
-    /// The question.
-    question: String,
+    /// The question: in quotes, or as words.
+    #[arg(required = true)]
+    question: Vec<String>,
     /// Show what each item is linked to.
     #[arg(long)]
     graph: bool,
@@ -250,6 +251,13 @@ struct IngestArgs {
     /// Files and folders.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
+    /// Read only files that a glob fits, such as '*.md'; without `/` by their name, at any depth. May be given
+    /// several times.
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Pass over files that a glob fits, such as 'tests/**', beneath what is read. May be given several times.
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
     /// Only say what would be done.
     #[arg(long)]
     dry_run: bool,

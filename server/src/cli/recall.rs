@@ -49,7 +49,7 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
 
 fn arguments(args: &RecallArgs) -> Map<String, Value> {
     let mut raw = Map::new();
-    raw.insert("query".to_owned(), args.question.clone().into());
+    raw.insert("query".to_owned(), args.question.join(" ").into());
     if let Some(limit) = args.limit {
         raw.insert("limit".to_owned(), limit.into());
     }
