@@ -14,7 +14,7 @@ cp docs/book.toml "$book/book.toml"
 # mdBook looks for its contents at the top of its pages, whose links are then from there.
 sed -E 's#\]\(\.\./#](#; t; s#\]\(([a-z])#](docs/\1#' docs/SUMMARY.md >"$book/src/SUMMARY.md"
 # Pages and pictures, and what they link to that is no page.
-git ls-files -z -- '*.md' '*.png' '*.toml' '*.py' '*.sh' LICENSE format-spec .ci | grep -zv '^docs/SUMMARY.md$' |
+git ls-files -z -- '*.md' '*.png' '*.toml' '*.py' '*.sh' LICENSE packaging/README.Debian format-spec .ci | grep -zv '^docs/SUMMARY.md$' |
     xargs -0 cp --parents -t "$book/src"
 mdbook build "$book"
 echo "target/book/html/index.html"

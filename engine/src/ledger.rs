@@ -31,5 +31,5 @@ pub use layout::{
     SYNC_AFTER_MICROS, TOOL_BYTES_MAX, TOUCHED_LISTED_MAX, VOLUME_BYTES_MAX,
 };
 pub use reader::{Entries, Reader};
-pub use verify::{CheckpointCount, Report, VerifyWith, verify};
+pub use verify::{CheckpointCount, Report, VerifyWith, verify, verify_telling};
 pub use writer::{Ledger, OpenWith, Receipt, SyncDone, SyncTicket, TornTail};

@@ -307,12 +307,14 @@ pub struct Kept {
 /// The same, with the control store: two of one file in one process would stand in each other's way.
 pub fn open_with_control(data: &Path) -> Result<Kept, StartError> {
     refuse_backup(data)?;
-    let workspace = workspace_dir(data);
-    if !workspace.join("store").is_dir() {
-        let why = "there is no store; say where it is with --data DIR";
-        return Err(failed(format!("{}: {why}", data.display())));
-    }
+    data_dir::check_store(data).map_err(failed)?;
+    open_or_make(data)
+}
+
+/// The same, which makes what is not there yet, as the first start of a server would.
+pub fn open_or_make(data: &Path) -> Result<Kept, StartError> {
     let (credentials, _) = credentials(data)?;
+    let workspace = workspace_dir(data);
     let store = open_store(data, &workspace, Options::default())?;
     forget_server(data);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);

@@ -2,6 +2,7 @@
 //!
 //! Owns names and questions that a look at names answers; opens nothing.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::auth::LOCAL_WORKSPACE;
@@ -28,6 +29,39 @@ pub(crate) fn tenant_dir(data: &Path, name: &str) -> PathBuf {
 /// Whether a folder is a backup's, be it damaged or unfinished.
 pub(crate) fn is_backup(folder: &Path) -> bool {
     folder.join(BACKUP_FILE).symlink_metadata().is_ok()
+}
+
+/// Whether a store was ever made in a data directory.
+pub(crate) fn has_store(data: &Path) -> bool {
+    workspace_dir(data).join("store").is_dir()
+}
+
+/// Whether a folder could become a data directory, and has not.
+pub(crate) fn is_unused(data: &Path) -> bool {
+    data.is_dir() && !has_store(data) && !is_backup(data) && check_restored(data).is_ok()
+}
+
+/// For whoever only reads: a store must be there, and must not be made by looking at it.
+pub(crate) fn check_store(data: &Path) -> Result<(), String> {
+    check_restored(data)?;
+    if has_store(data) {
+        return Ok(());
+    }
+    let shown = data.display();
+    match data.metadata() {
+        Ok(about) if !about.is_dir() => {
+            Err(format!("{shown} is no folder; say where the data is with --data DIR"))
+        }
+        Ok(_) => Err(format!(
+            "{shown}: there is no store yet; recalld serve, remember, ingest or import makes one, or say \
+             where the data is with --data DIR"
+        )),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(format!(
+            "{shown} is not there; say where the data is with --data DIR, or make a store there: \
+             recalld serve, remember, ingest, import or restore"
+        )),
+        Err(error) => Err(format!("{shown}: {error}; run this as the user that serves")),
+    }
 }
 
 /// Refuses a data directory that a restore was cut short in (BAK-08).

@@ -16,6 +16,7 @@ pub mod console;
 pub mod control;
 mod counted;
 mod data_dir;
+mod each_piece;
 pub mod embed;
 pub mod encoders;
 pub mod eval;

@@ -296,6 +296,9 @@ pub const BACKUP_SCHEDULE_EVERY: Duration = Duration::from_secs(20);
 /// From a backup on schedule that failed to the next attempt.
 pub const BACKUP_RETRY_AFTER: Duration = Duration::from_secs(600);
 
+/// From the time at which a backup on schedule was due to when it is told as overdue.
+pub const BACKUP_OVERDUE_AFTER: Duration = Duration::from_secs(3600);
+
 /// Longest that a tool call may take.
 pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 

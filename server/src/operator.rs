@@ -66,7 +66,7 @@ pub use keeping::{Alone, KeepError, Keeper};
 pub use place::{BackupFiles, Beside, Place};
 pub use reembed::{Reembed, reembed};
 pub use restore::restore;
-pub use scheduled::{Scheduled, ScheduledBackups, ToldSchedule};
+pub use scheduled::{Scheduled, ScheduledBackups, Standing, ToldSchedule};
 pub use told_backups::{ToldBackups, told_backups};
 pub use trusted::LedgerPlace;
 pub use whose::Whose;
@@ -94,6 +94,8 @@ args! {
     /// What `POST /operator/ingest` takes.
     pub struct Ingest {
         paths: List<Text<1, 4096>, 1, 64> => "Absolute paths.",
+        include: Option<List<Text<1, 512>, 0, 64>> => "Globs to keep.",
+        exclude: Option<List<Text<1, 512>, 0, 64>> => "Globs to leave out.",
         dry_run: bool = false => "Only say what would be done.",
         workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
     }
@@ -174,6 +176,7 @@ pub fn ingest(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         Err(error) => return reply.send(refuse(error).into()),
     };
     let stream = reply.report_by_stream(sse::head());
+    tell_of_waiting(&stream, &whose);
     let tell = |done: u64, total: u64, name: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total, "file": name}));
     };
@@ -202,19 +205,26 @@ fn event(stream: &StreamSender, name: &str, data: &Value) {
     }
 }
 
+/// Says that an ingest or an import has to wait for another one, which may take hours.
+fn tell_of_waiting(stream: &StreamSender, whose: &Whose<'_>) {
+    if whose.workspace.ingesting.is_taken() {
+        event(stream, "progress", &json!({"done": 0, "total": 0, "waiting": true}));
+    }
+}
+
 /// Ingests any folder of this machine, which becomes a root: the operator asked for it.
 pub fn ingest_as_operator(
     context: &Context<'_>,
     raw: &Map<String, Value>,
     wanted: Ingest,
 ) -> Result<Answer, Refused> {
-    let paths: Vec<String> = wanted.paths.0.into_iter().map(|path| path.0).collect();
+    let paths = ingest_tool::texts(Some(wanted.paths));
     let roots = allow(context, &paths, !wanted.dry_run)?;
     let request = Request {
         paths,
         recursive: true,
-        include: Vec::new(),
-        exclude: Vec::new(),
+        include: ingest_tool::texts(wanted.include),
+        exclude: ingest_tool::texts(wanted.exclude),
         sensitivity: None,
         dry_run: wanted.dry_run,
         by: context.caller.principal.clone(),
@@ -256,6 +266,7 @@ pub fn import(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         Err(error) => return reply.send(refuse(error).into()),
     };
     let stream = reply.report_by_stream(sse::head());
+    tell_of_waiting(&stream, &whose);
     let tell = |done: u64, total: u64, _: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total}));
     };

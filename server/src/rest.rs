@@ -113,8 +113,12 @@ pub fn health(parts: &Parts) -> Response {
     // Anyone may ask; why it takes no writes is in `GET /stats`, for it may name a file. Written out and
     // not by `json!`, whose maps take longer than all else on the way of this answer; only the model's
     // name is not ours.
+    let schedule = parts.scheduled.told(parts.clock.now());
+    let backups = schedule.map_or_else(String::new, |told| {
+        format!("\"backups\":{{\"state\":\"{}\"}},", told.standing.word())
+    });
     let body = format!(
-        "{{\"encoder\":{{\"kernel\":\"{kernel}\",\"model\":{model},\"precision\":\"{precision}\",\
+        "{{{backups}\"encoder\":{{\"kernel\":\"{kernel}\",\"model\":{model},\"precision\":\"{precision}\",\
          \"ready\":true}},\"status\":\"{status}\",\"store\":{{\"ready\":{writable}}},\
          \"uptime_s\":{uptime},\"version\":\"{version}\"}}",
         model = Value::from(embedder.name()),

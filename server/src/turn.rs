@@ -39,6 +39,11 @@ impl Turns {
         Ok(Turn(self))
     }
 
+    /// Whether somebody has it now.
+    pub fn is_taken(&self) -> bool {
+        *self.taken()
+    }
+
     fn taken(&self) -> MutexGuard<'_, bool> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +63,9 @@ mod tests {
     #[test]
     fn the_second_waits_until_the_first_is_done() {
         let turns = Turns::default();
+        assert!(!turns.is_taken());
         let first = turns.take(&|| false).unwrap();
+        assert!(turns.is_taken());
         assert!(turns.take(&|| true).is_err(), "taken, and not worth waiting for");
         std::thread::scope(|scope| {
             let second = scope.spawn(|| turns.take(&|| false).is_ok());

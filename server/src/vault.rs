@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::{self, BufRead, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -15,6 +15,8 @@ use crate::tools::brief::is_own;
 
 /// Characters of a note's name.
 const NAME_CHARS: usize = 80;
+/// Bytes of it: what file systems take, less the end of an id and the ending.
+const NAME_BYTES: usize = 230;
 /// Older versions that a note tells.
 const EARLIER_MAX: usize = 50;
 /// Characters of each.
@@ -23,6 +25,7 @@ const EARLIER_CHARS: usize = 2_000;
 const ID_CHARS: usize = 6;
 /// Folders and files are for their owner alone, as the store is.
 const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
 
 /// What was written.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -52,26 +55,34 @@ struct Held {
     edges: HashMap<String, Vec<(String, String, String)>>,
 }
 
-/// Writes the notes of these lines into a folder, which is there and empty.
+/// Writes the notes of these lines into a folder, which is there and empty. Tells how many of how many it has written.
 ///
 /// # Errors
 /// A line cannot be read, or a file not be written.
-pub fn write(lines: &mut impl BufRead, folder: &Path) -> io::Result<Report> {
+pub fn write(
+    lines: &mut impl BufRead,
+    folder: &Path,
+    tell: &mut dyn FnMut(u64, u64),
+) -> io::Result<Report> {
     let held = held(lines)?;
     let names = names(&held);
     let mut report = Report::default();
     for (id, (kind, name)) in &names {
         let item = &held.items[id];
         let note = note(&held, &names, id, item, &mut report);
-        let place = folder.join(kind);
-        fs::create_dir_all(&place)?;
-        let file = place.join(format!("{name}.md"));
-        let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(FILE_MODE).open(file)?;
-        file.write_all(note.as_bytes())?;
+        put(&folder.join(kind), &format!("{name}.md"), &note)
+            .map_err(|error| io::Error::new(error.kind(), format!("{kind}/{name}.md: {error}")))?;
         report.notes += 1;
+        tell(report.notes as u64, names.len() as u64);
     }
     Ok(report)
+}
+
+fn put(folder: &Path, name: &str, note: &str) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(FILE_MODE).open(folder.join(name))?;
+    file.write_all(note.as_bytes())
 }
 
 fn text<'v>(value: &'v Value, name: &str) -> &'v str {
@@ -82,16 +93,17 @@ fn held(lines: &mut impl BufRead) -> io::Result<Held> {
     let mut held = Held::default();
     for line in lines.lines() {
         let line: Value = serde_json::from_str(&line?)?;
+        // What a hidden item replaced, or one that was erased, does not stand again.
+        let newer = text(&line, if line["type"] == "tombstone" { "target" } else { "id" });
+        for older in line["supersedes"].as_array().into_iter().flatten() {
+            held.newer.insert(older.as_str().unwrap_or_default().to_owned(), newer.to_owned());
+        }
         if line["tombstoned"] == true {
             continue;
         }
         match text(&line, "type") {
             "item" if is_own(text(&line, "kind")) && line["searchable"] != false => {
-                let id = text(&line, "id").to_owned();
-                for older in line["supersedes"].as_array().into_iter().flatten() {
-                    held.newer.insert(older.as_str().unwrap_or_default().to_owned(), id.clone());
-                }
-                held.items.insert(id, line);
+                held.items.insert(text(&line, "id").to_owned(), line);
             }
             "edge" => {
                 let [to, relation, note] =
@@ -134,7 +146,8 @@ fn file_name(title: &str) -> String {
     let is_plain = |c: char| !c.is_control() && !"/\\:*?\"<>|#^[]".contains(c);
     let name: String = title.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
     let name: Vec<&str> = name.split_whitespace().collect();
-    let name: String = name.join(" ").chars().take(NAME_CHARS).collect();
+    let mut name: String = name.join(" ").chars().take(NAME_CHARS).collect();
+    name.truncate(name.floor_char_boundary(NAME_BYTES));
     let name = name.trim_matches(['.', ' ']);
     if name.is_empty() { "untitled".to_owned() } else { name.to_owned() }
 }
@@ -241,5 +254,6 @@ mod tests {
             assert_eq!(file_name(title), name);
         }
         assert_eq!(file_name(&"x".repeat(200)).len(), NAME_CHARS);
+        assert_eq!(file_name(&"\u{1f4a1}".repeat(200)).len(), NAME_BYTES / 4 * 4);
     }
 }

@@ -111,13 +111,18 @@ impl BareMcp {
     pub fn drain(&self) {
         self.handle.drain();
     }
-}
 
-impl Drop for BareMcp {
-    fn drop(&mut self) {
+    /// Ends it, and comes back when all that was under way is done.
+    pub fn end(&mut self) {
         self.drain();
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the server ended well");
         }
+    }
+}
+
+impl Drop for BareMcp {
+    fn drop(&mut self) {
+        self.end();
     }
 }

@@ -19,6 +19,7 @@ pub mod mcp_client;
 pub mod memory_disk;
 pub mod original_model;
 pub mod other_model;
+pub mod patience;
 pub mod pdf;
 pub mod random_store;
 pub mod remake;

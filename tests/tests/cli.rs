@@ -27,6 +27,8 @@ fn ask_all(data: &Path) -> Vec<Value> {
     assert!(plain["items"].as_array().unwrap().len() <= 8);
     assert_eq!(plain["routing"]["route"], "governed");
     assert!(plain["receipt"]["seq"].is_u64(), "{plain}");
+    let words: Vec<&str> = std::iter::once("recall").chain(question.split(' ')).collect();
+    assert_eq!(ids(&run_json(data, &words)), ids(&plain), "without quotes, too");
     let limited = run_json(data, &["recall", question, "--limit", "2"]);
     assert_eq!(ids(&limited), ids(&plain)[..2], "the same, cut off");
     let code = run_json(data, &["recall", question, "--modality", "code"]);
@@ -101,6 +103,11 @@ fn wrong_use_ends_with_2() {
     assert_fails(&run(&data, &["recall", "x", "--limit", "51"]), 2, &["51", "1..=50"]);
     assert_fails(&run(&data, &["recall", ""]), 2, &["query", "1 to 4096"]);
     assert_fails(&run(&data, &["ingest", "/no/such/folder"]), 2, &["/no/such/folder", "No such"]);
+    assert_fails(
+        &run(&data, &["ingest", "/tmp", "--include", "[a"]),
+        2,
+        &["`[a`", "globs such as"],
+    );
     let missing = run(&data, &["serve", "--local", "127.0.0.1:0", "--ingest", "/no/such/folder"]);
     assert_fails(&missing, 2, &["--ingest", "/no/such/folder"]);
     assert_fails(&run(&data, &["serve", "--local", "nowhere"]), 2, &["nowhere", "127.0.0.1:8788"]);
@@ -136,6 +143,161 @@ fn what_cannot_be_done_ends_with_3_and_says_what_to_do() {
     let nowhere = scratch.path().join("no-model");
     let arguments = ["recall", "x", "--model", nowhere.to_str().unwrap()];
     assert_fails(&run(&data, &arguments), 3, &["no-model", "--model"]);
+}
+
+/// Whoever mistypes the data directory is told so, and is left no empty store in its place.
+#[test]
+fn a_command_that_reads_makes_no_store_and_says_that_there_is_none() {
+    let scratch = scratch();
+    let (typo, empty) = (scratch.path().join("typo"), scratch.path().join("empty"));
+    fs::create_dir(&empty).unwrap();
+    let other = scratch.path().join("other").to_str().unwrap().to_owned();
+    let commands: [&[&str]; 17] = [
+        &["stats"],
+        &["stats", "--workspace", "gulls"],
+        &["recall", "razorbills"],
+        &["verify"],
+        &["verify", "--erased", "itm_0000000000000000000000000a"],
+        &["export"],
+        &["export", "--vault", &other],
+        &["salvage", "--to", &other],
+        &["compact"],
+        &["backup", &other],
+        &["backup", "--list"],
+        &["erase", "itm_0000000000000000000000000a", "--reason", "asked", "--yes"],
+        &["tenant", "list"],
+        &["tenant", "create", "No Slug"],
+        &["key", "list", "gulls"],
+        &["quota", "show", "gulls"],
+        &["clock", "accept"],
+    ];
+    for command in commands {
+        assert_fails(
+            &run(&typo, command),
+            3,
+            &["typo is not there", "--data DIR", "recalld serve"],
+        );
+        let said = ["empty: there is no store yet", "recalld serve", "--data DIR"];
+        assert_fails(&run(&empty, command), 3, &said);
+    }
+    for command in [&["ledger", "verify"][..], &["ledger", "verify", "--all"], &["ledger", "show"]]
+    {
+        assert_fails(&run(&typo, command), 3, &["typo is not there", "--data DIR"]);
+        assert_eq!(run(&empty, command).status.code(), Some(3), "{command:?}");
+    }
+    assert_fails(&run(&typo, &["credentials", "show"]), 3, &["typo is not there", "--data DIR"]);
+    let doctor = run(&typo, &["doctor"]);
+    assert_eq!(doctor.status.code(), Some(1));
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    assert!(said.contains("typo is not there") && said.contains("recalld serve"), "{said}");
+    let said = run_json(&empty, &["doctor"]).to_string();
+    assert!(said.contains("there is none yet"), "{said}");
+    let file = write(scratch.path(), "file", "");
+    assert_fails(&run(&file, &["stats"]), 3, &["file is no folder", "--data DIR"]);
+    assert!(!typo.exists(), "nothing was made");
+    assert_eq!(fs::read_dir(&empty).unwrap().count(), 0, "nothing was made");
+    assert!(!Path::new(&other).exists());
+}
+
+/// The first workspace may come before the first start, which goes on with what is there.
+#[test]
+fn a_workspace_can_be_made_before_the_first_start() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    let made = run(&data, &["tenant", "create", "gulls"]);
+    let told = String::from_utf8(made.stderr).unwrap();
+    assert_eq!(made.status.code(), Some(0), "{told}");
+    assert!(told.contains(&format!("made a store in {}", data.display())), "{told}");
+    let key = run_json(&data, &["key", "issue", "gulls", "--kind", "bearer"]);
+    assert!(key["secret"].is_string(), "{key}");
+    run_json(&data, &["remember", "Razorbills are auks.", "--workspace", "gulls"]);
+    let service = Service::start(&data, &[]);
+    let answer = run_json(&data, &["recall", "razorbills", "--workspace", "gulls"]);
+    assert!(answer["items"][0]["text"].as_str().unwrap().contains("auks"), "{answer}");
+    assert_eq!(run_json(&data, &["stats"])["memory_items"], 0);
+    assert_eq!(service.terminate().code(), Some(0));
+    assert_eq!(run_json(&data, &["verify"])["clean"], true);
+    assert_eq!(run_json(&data, &["ledger", "verify", "--all"])["ok"], true);
+}
+
+/// Where there is one of a thing, no report speaks of several.
+#[test]
+fn one_thing_is_told_as_one() {
+    let scratch = scratch();
+    let at = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let data = scratch.path().join("data");
+    write(
+        scratch.path(),
+        "lines.jsonl",
+        "{\"type\":\"item\",\"ref\":\"a\",\"text\":\"razorbills\"}\n",
+    );
+    let said = |data: &Path, arguments: &[&str]| {
+        let output = run(data, arguments);
+        let both = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(both).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {text}");
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).collect();
+            for pair in words.windows(2).filter(|pair| pair[0] == "1") {
+                let is_verb = ["is", "was", "verifies"].contains(&pair[1]);
+                assert!(is_verb || !pair[1].ends_with('s'), "1 {}: {text}", pair[1]);
+            }
+        }
+        text
+    };
+    let imported = said(&data, &["import", &at("lines.jsonl")]);
+    assert!(imported.contains("1 item (0 superseded)"), "{imported}");
+    let recalled = said(&data, &["recall", "razorbills"]);
+    assert!(recalled.contains("\n1 item in "), "{recalled}");
+    let shown = said(&data, &["ledger", "show"]);
+    assert!(shown.contains("  1 item  "), "{shown}");
+    let exported = said(&data, &["export", &at("all.jsonl")]);
+    assert!(exported.contains("1 item, 0 edges"), "{exported}");
+    let vault = said(&data, &["export", "--vault", &at("vault")]);
+    assert!(vault.contains("1 note, 0 links"), "{vault}");
+    let kept = said(&data, &["backup", &at("backup")]);
+    assert!(kept.contains("1 workspace in "), "{kept}");
+    said(&data, &["verify"]);
+    said(&data, &["salvage", "--to", &at("salvaged.jsonl")]);
+    let restored = said(&scratch.path().join("restored"), &["restore", &at("backup")]);
+    assert!(restored.starts_with("1 item in "), "{restored}");
+    let row: Value = fs::read_to_string(at("all.jsonl"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .find(|row| row["type"] == "item")
+        .unwrap();
+    let id = row["id"].as_str().unwrap();
+    let erased = said(&data, &["erase", id, "--reason", "asked", "--yes"]);
+    assert!(erased.contains("1 item was erased from the store"), "{erased}");
+}
+
+/// Bars and lines of progress are for people: whoever asks for JSON gets that, and nothing beside it.
+#[test]
+fn a_program_is_told_of_no_progress() {
+    let scratch = scratch();
+    let at = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let data = scratch.path().join("data");
+    write(scratch.path(), "facts.jsonl", "{\"text\":\"razorbills\"}\n{\"text\":\"puffins\"}\n");
+    run_json(&data, &["import", &at("facts.jsonl")]);
+    let quiet = |data: &Path, arguments: &[&str]| {
+        let output = run(data, &[arguments, &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.is_empty(), "{arguments:?}: {said}");
+    };
+    quiet(&data, &["import", &at("facts.jsonl")]);
+    quiet(&data, &["salvage", "--to", &at("salvaged.jsonl")]);
+    quiet(&data, &["export", &at("all.jsonl")]);
+    quiet(&data, &["export", "--vault", &at("vault")]);
+    quiet(&data, &["ledger", "verify"]);
+    quiet(&data, &["ledger", "show"]);
+    quiet(&data, &["backup", &at("backup")]);
+    quiet(&data, &["verify"]);
+    quiet(&data, &["verify", &at("backup")]);
+    quiet(&data, &["compact"]);
+    quiet(&data, &["recall", "razorbills"]);
+    quiet(&scratch.path().join("restored"), &["restore", &at("backup")]);
 }
 
 /// How a command ends whose standard output goes there.
@@ -201,6 +363,7 @@ fn a_report_that_nobody_reads_is_no_failure_and_one_that_is_lost_is() {
 fn the_data_directory_is_private_and_credentials_stay() {
     let scratch = scratch();
     let data = scratch.path().join("data");
+    run_json(&data, &["remember", "Razorbills are auks."]);
     let shown = run_json(&data, &["credentials", "show"]);
     let keys: Vec<&String> = shown.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["bearer", "gateway_client_id", "gateway_client_secret"]);

@@ -4,10 +4,11 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tests::kept::assert_fails;
+use tests::kept::{assert_fails, erase};
 use tests::service::{run, run_json, scratch, write};
 
 /// Imports, and gives what became of it.
@@ -103,6 +104,36 @@ fn entities_and_relations_of_the_reference_server() {
     let items = lines(&data, "item");
     assert_eq!(items.len(), 3);
     assert_eq!(items[2]["supersedes"], json!([item(&items, "Bob")["id"]]));
+}
+
+/// What `read_graph` of the reference server answers: the same graph, on one line and on many, in any order.
+#[test]
+fn a_graph_of_the_reference_server_in_one_object() {
+    let graph = json!({
+        "entities": [
+            {"name": "Alice", "entityType": "person", "observations": ["Trims the wick"]},
+            {"name": "Bob", "entityType": "person", "observations": []},
+            {"entityType": "person"},
+        ],
+        "relations": [{"from": "Alice", "to": "Bob", "relationType": "knows"}],
+    });
+    let turned =
+        format!("{{\"relations\": {}, \"entities\": {}}}", graph["relations"], graph["entities"]);
+    for text in [graph.to_string(), format!("\u{feff}\n{graph:#}\n"), turned] {
+        let scratch = scratch();
+        let data = scratch.path().join("data");
+        let file = write(scratch.path(), "graph.json", &text);
+        let report = import(&data, &file, &[]);
+        let told = &report["foreign"];
+        assert_eq!(told["shape"], "mcp-memory", "{text}");
+        assert_eq!((&told["items"], &told["edges"]), (&json!(2), &json!(1)), "{text}: {told}");
+        assert_eq!(told["skipped"][0]["place"], "entities 3", "{told}");
+        assert_eq!(edges(&data), [edge("Alice", "knows", "Bob")]);
+        let items = lines(&data, "item");
+        assert_eq!(item(&items, "Alice")["text"], "Alice (person)\n- Trims the wick");
+        let again = import(&data, &file, &["--from", "mcp-memory"]);
+        assert_eq!((&again["items"], &again["edges"]), (&json!(0), &json!(0)), "{again}");
+    }
 }
 
 #[test]
@@ -488,4 +519,25 @@ fn a_store_becomes_a_vault_and_the_vault_a_store() {
     assert_eq!(item(&lines(&other, "item"), "Lamp/fuel?")["kind"], "decision");
     let again = run(&data, &["export", "--vault", vault.to_str().unwrap()]);
     assert_fails(&again, 2, &["is not empty"]);
+}
+
+#[test]
+fn a_vault_shows_nothing_that_was_replaced_and_takes_every_title() {
+    let scratch = scratch();
+    let (data, vault) = (scratch.path().join("data"), scratch.path().join("vault"));
+    let remembered = |text: &str, more: &[&str]| {
+        let said = run_json(&data, &[&["remember", text], more].concat());
+        said["item"]["id"].as_str().unwrap().to_owned()
+    };
+    let old = remembered("The lamp burns gas.", &["--title", "Fuel"]);
+    let newer = remembered("The lamp burns paraffin.", &["--title", "Fuel", "--supersedes", &old]);
+    remembered("A long name.", &["--title", &"\u{1f4a1}".repeat(70)]);
+    erase(&data, &[&newer], &[]);
+    std::fs::create_dir(&vault).unwrap();
+    let report = run_json(&data, &["export", "--vault", vault.to_str().unwrap()]);
+    assert_eq!(report, json!({"notes": 1, "links": 0, "earlier": 0}), "gas does not burn again");
+    let kind = vault.join("note");
+    assert_eq!(std::fs::metadata(&kind).unwrap().permissions().mode() & 0o777, 0o700);
+    let name = std::fs::read_dir(&kind).unwrap().next().unwrap().unwrap().file_name();
+    assert!(name.to_str().unwrap().starts_with(&"\u{1f4a1}".repeat(50)), "{name:?}");
 }

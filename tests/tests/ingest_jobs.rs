@@ -27,7 +27,7 @@ use server::tools::Context;
 use tests::failing_disk::FailingDisk;
 use tests::ground;
 use tests::mcp_client::McpClient;
-use tests::service::{Service, run_json, scratch, settings, write};
+use tests::service::{Service, run, run_json, scratch, settings, write};
 use tests::tiny_model::{self, Tiny};
 
 fn ingest(service: &Service, arguments: &Value) -> Value {
@@ -79,6 +79,30 @@ fn links_that_a_killed_job_left_out_are_made_later() {
     assert_eq!((&report["unchanged"], &report["links"]), (&json!(1), &json!(1)), "{report}");
     let report = run_json(&data, &["ingest", folder.to_str().unwrap()]);
     assert_eq!((&report["items"], &report["links"]), (&json!(0), &json!(0)), "{report}");
+}
+
+#[test]
+fn the_operator_says_which_files_are_read() {
+    let scratch = scratch();
+    let (data, folder) = (scratch.path().join("data"), scratch.path().join("project"));
+    for name in ["docs/lamp.md", "docs/tests/odd.md", "tests/lamp.md", "lamp.rs"] {
+        write(&folder, name, "# Lamps\n\nTrimmed at dusk.\n");
+    }
+    let choose = |more: &[&str]| {
+        let chosen = ["ingest", folder.to_str().unwrap(), "--exclude", "tests/**"];
+        [&chosen[..], &["--include", "*.md"], more].concat()
+    };
+    let dry = run(&data, &choose(&["--dry-run"]));
+    let said = String::from_utf8(dry.stdout).unwrap();
+    assert!(said.starts_with("(dry run) 2 files"), "{said}");
+    assert!(said.contains("tests/lamp.md: excluded by a pattern"), "{said}");
+    assert!(said.contains("lamp.rs: matches no pattern to include"), "{said}");
+    let report = run_json(&data, &choose(&[]));
+    assert_eq!(report["files"], 2, "beneath `docs` alone: {report}");
+    let service = Service::start(&data, &[]);
+    let report = run_json(&data, &choose(&[]));
+    assert_eq!((&report["files"], &report["unchanged"]), (&json!(2), &json!(2)), "{report}");
+    assert_eq!(service.terminate().code(), Some(0));
 }
 
 #[test]

@@ -23,14 +23,13 @@ use server::operator::{Backup, Erase, EraseLater, Keeper, backup, erase};
 use server::parts::{Caller, Parts};
 use server::pipeline::{LOCAL, Pipeline};
 use server::turn::Turns;
+use tests::patience::wait_until;
 use tests::service::{run_json, scratch, write};
 use tests::tiny_model::Tiny;
 use tests::wire::{self, Answer, Ask, Client, Events};
 
 /// Text that only the item that is erased has.
 const SECRET: &str = "quincunx";
-/// Waits for what another thread does before too long.
-const ROUNDS_MAX: usize = 1_000_000;
 const LONG: Duration = Duration::from_secs(60);
 
 fn text(path: &Path) -> &str {
@@ -71,15 +70,6 @@ fn pending(data: &Path) -> usize {
         serde_json::from_slice(&fs::read(data.join("backups.json")).unwrap()).unwrap();
     let backups = said["backups"].as_array().unwrap();
     backups.iter().map(|backup| backup["pending"].as_array().unwrap().len()).sum()
-}
-
-#[track_caller]
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let so = (0..ROUNDS_MAX).any(|_| {
-        std::thread::yield_now();
-        is_so()
-    });
-    assert!(so, "{what}");
 }
 
 /// A server in this process, with two workers, on the local listener.
@@ -200,6 +190,29 @@ fn calls_are_answered_however_many_jobs_wait() {
         let (name, data) = ended(job);
         assert_eq!(name, "report", "{data}");
     }
+}
+
+#[test]
+fn a_job_that_waits_for_another_one_says_so() {
+    let scratch = scratch();
+    let (data, _, _) = furnished(scratch.path());
+    let server = Running::start(&data);
+    let turn = server.parts.local.ingesting.take(&|| false).unwrap();
+    let import = json!({"path": scratch.path().join("lines.jsonl")});
+    let ingest = json!({"paths": [scratch.path().join("model")]});
+    let jobs =
+        [("/operator/import", &import), ("/operator/ingest", &ingest)].map(|(path, body)| {
+            let mut job = server.job(path, body);
+            let (name, step) = job.next_event().unwrap();
+            assert_eq!((&*name, &step["waiting"]), ("progress", &json!(true)), "{step}");
+            job
+        });
+    drop(turn);
+    for job in jobs {
+        assert_eq!(ended(job).0, "report");
+    }
+    let (name, first) = server.job("/operator/import", &import).next_event().unwrap();
+    assert!(first.get("waiting").is_none(), "nobody else has the turn: {name} {first}");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -177,7 +179,13 @@ fn entries_are_shown_and_the_chain_is_checked_beside_a_server() {
     assert_eq!(none.status.code(), Some(1));
     drop(service);
 
+    // What a server that was killed left behind names a port that anyone may have by now: nobody is asked there.
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let said = json!({"local": format!("http://{}", stranger.local_addr().unwrap())});
+    fs::write(data.join("serving.json"), said.to_string()).unwrap();
     let verified = run(&data, &["ledger", "verify", "--json"]);
+    assert_eq!(stranger.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "nobody called");
     let ours: Value = serde_json::from_slice(&verified.stdout).unwrap();
     assert_eq!((&ours["ok"], verified.status.code()), (&true.into(), Some(0)), "{ours}");
     let theirs = report(&checked(&ledger_of(&data), &["--workspace", "local"]));

@@ -287,7 +287,7 @@ fn a_backup_that_takes_the_place_of_another_is_known_alone() {
     let seen = |seen: &str, pending: u64| (json!(backup), json!(seen), json!(pending));
     assert_eq!(listed(), [seen("another", 1), seen("there", 0)]);
     let text = String::from_utf8(run(&data, &["backup", "--list"]).stdout).unwrap();
-    assert!(text.contains("another backup is in its place; 1 erased ids"), "{text}");
+    assert!(text.contains("another backup is in its place; 1 erased id is"), "{text}");
 
     // Beside a server, too: what is gone is forgotten, what is there stays.
     make(&other);
@@ -362,6 +362,7 @@ fn lines_are_imported_from_a_pipe() {
 fn compaction_goes_to_its_end() {
     let scratch = scratch();
     let data = scratch.path().join("data");
+    fs::create_dir(&data).unwrap();
     run_json(&data, &["credentials", "show"]);
     let options =
         Options { durability: Durability::Sync, merge_bytes_max: 0, ..Options::default() };
@@ -390,5 +391,5 @@ fn compaction_goes_to_its_end() {
     assert!(said.contains("segments: 1 before, 1 now") && said.contains("no merge"), "{said}");
     drop(service);
     let nowhere = run(&scratch.path().join("nowhere"), &["compact"]);
-    assert_fails(&nowhere, 3, &["there is no store", "--data"]);
+    assert_fails(&nowhere, 3, &["is not there", "--data"]);
 }

@@ -95,9 +95,19 @@ fn examined(output: &Output) -> Value {
 fn the_doctor_looks_at_everything_and_makes_nothing() {
     let scratch = scratch();
     let data = scratch.path().join("data");
-    let said = run_json(&data, &["doctor"]);
-    assert_eq!(finding(&said, "data")["state"], "warn");
-    assert!(!data.exists(), "a look makes no data directory");
+    let first = Command::new(binary())
+        .args(["doctor", "--json"])
+        .env("XDG_STATE_HOME", scratch.path())
+        .env_remove("RECALLD_DATA")
+        .output()
+        .unwrap();
+    let named = examined(&first);
+    assert_eq!(finding(&named, "data")["state"], "warn", "{named}");
+    assert_eq!(first.status.code(), Some(0), "{named}");
+    let named = run(&data, &["doctor", "--json"]);
+    assert_eq!(named.status.code(), Some(1));
+    assert_eq!(finding(&examined(&named), "data")["state"], "fail");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "a look makes nothing");
     run_json(&data, &["remember", "The gate is green."]);
     let service = Service::start(&data, &[]);
     let beside = run_json(&data, &["doctor"]);
@@ -167,6 +177,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
 fn the_doctor_looks_at_the_certificate_and_at_the_addresses_that_a_server_would_take() {
     let scratch = scratch();
     let data = scratch.path().join("data");
+    fs::create_dir(&data).unwrap();
     tests::tls::renew(scratch.path());
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
@@ -202,7 +213,8 @@ fn each_client_is_told_where_the_service_is_and_a_test_asks_there() {
         assert!(said["config"].as_str().unwrap().contains(&url), "{said}");
         let tested = said["test"].as_str().unwrap();
         assert!(
-            tested.starts_with("recalld answers, with ") && tested.contains("tools"),
+            tested.starts_with("recalld answers, with ")
+                && tested.contains("tools; retrieval_arbitrate_tool was asked and gave"),
             "{tested}"
         );
     }
@@ -213,7 +225,8 @@ fn each_client_is_told_where_the_service_is_and_a_test_asks_there() {
     }
     let hosted = format!("http://{}/mcp", service.hosted());
     let asked = run_json(&data, &["connect", "codex", "--url", &hosted, "--test"]);
-    assert_eq!(asked["test"], "It is there, and will ask you to sign in.");
+    let page = format!("http://{}/authorize", service.hosted());
+    assert_eq!(asked["test"], format!("It is there, and will ask you to sign in, at {page}."));
     let person = printed(&run(&data, &["connect", "claude-code"]));
     assert!(
         person.contains(&format!("claude mcp add --scope user --transport http recalld '{url}'")),
@@ -235,6 +248,72 @@ fn each_client_is_told_where_the_service_is_and_a_test_asks_there() {
     drop(service);
     let gone = run(&data, &["connect", "cursor", "--url", &url, "--test"]);
     assert_fails(&gone, 3, &[&url, "recalld serve"]);
+}
+
+/// What a test says where a client would not be answered: what is wrong, and what to do.
+#[test]
+fn a_client_that_would_not_be_answered_is_told_why_and_what_to_do() {
+    let scratch = scratch();
+    let data = scratch.path().join("data");
+    run_json(&data, &["remember", "Razorbills are auks."]);
+    let service = Service::start(&data, &["--hosted", "127.0.0.1:0"]);
+    let local = format!("http://{}/mcp", service.local());
+    let test = |url: &str| run(&data, &["connect", "cursor", "--url", url, "--test"]);
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = format!("http://{}", listener.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"}}") {
+            let mut some = [0; 1024];
+            let count = std::io::Read::read(&mut stream, &mut some).unwrap();
+            asked.extend_from_slice(&some[..count]);
+        }
+        let page = "HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\nconnection: close\r\n\r\nnope\n";
+        stream.write_all(page.as_bytes()).unwrap();
+    });
+    let stranger = ["does not speak MCP", "404", "listens at", &local, "leave --url out"];
+    assert_fails(&test(&other), 3, &stranger);
+    answering.join().unwrap();
+    // The same port, which is free now.
+    assert_fails(&test(&other), 3, &["nothing listens there", "listens at", &local]);
+    let path = format!("http://{}/nowhere", service.local());
+    assert_fails(&test(&path), 3, &["404", &local]);
+
+    let hosted = format!("http://{}/mcp", service.hosted());
+    run_json(&data, &["tenant", "create", "gulls"]);
+    let key = run_json(&data, &["key", "issue", "gulls", "--kind", "bearer"]);
+    let secret = key["secret"].as_str().unwrap().to_owned();
+    let by = |bearer: &str| {
+        let with = ["connect", "codex", "--url", &hosted, "--test", "--bearer-env", "GULLS"];
+        command(&data, &with).env("GULLS", bearer).stdin(Stdio::null()).output().unwrap()
+    };
+    let taken = printed(&by(&secret));
+    assert!(taken.contains("recalld answers, with") && taken.contains("was asked"), "{taken}");
+    let wrong = by(&secret.replace(&secret[secret.len() - 4..], "aaaa"));
+    assert_fails(&wrong, 3, &["401", "expired or revoked", "recalld key issue"]);
+    assert_fails(&by(""), 2, &["--bearer-env GULLS", "holds no bearer"]);
+    let id = key["id"].as_str().unwrap();
+    run_json(&data, &["key", "revoke", "gulls", id]);
+    assert_fails(&by(&secret), 3, &["401", "revoked", "recalld key issue"]);
+    let untested = run(&data, &["connect", "codex", "--bearer-env", "GULLS"]);
+    assert_fails(&untested, 2, &["--test"]);
+}
+
+#[test]
+fn relative_paths_in_the_settings_begin_at_their_file_wherever_it_is_named_from() {
+    let scratch = scratch();
+    let root = std::fs::canonicalize(scratch.path()).unwrap();
+    write(&root, "etc/recalld.toml", "[backup]\nto = \"kept\"\n");
+    for (here, file) in
+        [("etc", "recalld.toml"), ("etc", "./recalld.toml"), ("", "etc/recalld.toml")]
+    {
+        let mut asked = command(&root.join("data"), &["config", "show", "--config", file]);
+        let shown = printed(&asked.current_dir(root.join(here)).output().unwrap());
+        let wanted = format!("to = \"{}\"", root.join("etc/kept").display());
+        assert!(shown.contains(&wanted), "{here:?} {file}: {shown}");
+    }
 }
 
 #[test]

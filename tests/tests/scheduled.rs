@@ -14,7 +14,7 @@ use server::config::Config;
 use server::model::Silent;
 use server::names::parse_time;
 use server::net::Cancel;
-use server::operator::check_backup;
+use server::operator::{Standing, ToldSchedule, check_backup};
 use tests::kept::{assert_fails, assert_gone, erase, exported, files, holding, imported, item};
 use tests::service::{run, run_json, scratch, settings};
 
@@ -69,6 +69,10 @@ fn look(started: &Started, now: &str) -> Option<Result<String, String>> {
         let path = Path::new(report["path"].as_str().unwrap()).file_name().unwrap();
         path.to_str().unwrap().to_owned()
     }))
+}
+
+fn told(started: &Started, now: &str) -> ToldSchedule {
+    started.parts.scheduled.told(at(now)).unwrap()
 }
 
 #[track_caller]
@@ -142,7 +146,7 @@ fn a_failure_is_told_tried_again_later_and_leaves_nothing_that_could_be_restored
     let _ids = imported(&desk.data, &[item("a", "the quincunx zephyrine")]);
     let started = desk.start("");
     made(&started, "2026-01-10T12:00:00Z", "recalld-20260110T120000Z");
-    let is_failing = || started.parts.scheduled.told().unwrap().is_failing;
+    let is_failing = || told(&started, "2026-01-11T04:00:00Z").standing == Standing::Failing;
     assert!(!is_failing());
     // The disk is away: nothing is written to where it was.
     let away = desk.scratch.path().join("away");
@@ -162,7 +166,7 @@ fn a_failure_is_told_tried_again_later_and_leaves_nothing_that_could_be_restored
     made(&started, "2026-01-11T04:10:00Z", "recalld-20260111T041000Z");
     assert!(!is_failing());
     assert_eq!(desk.names(), ["recalld-20260111T041000Z"], "what was never finished goes first");
-    let told = started.parts.scheduled.told().unwrap();
+    let told = told(&started, "2026-01-11T04:10:00Z");
     assert_eq!((told.made, told.failures, told.newest), (2, 1, Some(at("2026-01-11T04:10:00Z"))));
 
     drop(started);
@@ -191,6 +195,34 @@ fn a_failure_is_told_tried_again_later_and_leaves_nothing_that_could_be_restored
     assert_fails(&run(&never, &["restore", made.to_str().unwrap()]), 3, &["never finished"]);
 }
 
+/// A disk that does not answer gives no failure, and no backup either.
+#[test]
+fn one_that_is_neither_made_nor_failed_is_overdue_after_an_hour() {
+    let desk = Desk::new();
+    let _ids = imported(&desk.data, &[item("a", "the quincunx zephyrine")]);
+    let started = desk.start("");
+    let standing = |now: &str| told(&started, now).standing;
+    assert_eq!(standing("2026-01-10T12:00:00Z"), Standing::Good, "nobody has looked yet");
+    made(&started, "2026-01-10T12:00:00Z", "recalld-20260110T120000Z");
+    assert_eq!(standing("2026-01-11T04:29:59Z"), Standing::Good, "it may be being made");
+    assert_eq!(standing("2026-01-11T04:30:00Z"), Standing::Overdue);
+    let health = |started: &Started| -> Value {
+        let answer = server::rest::health(&started.parts);
+        serde_json::from_slice(&answer.body).unwrap()
+    };
+    let said = health(&started);
+    assert_eq!(said["backups"]["state"], "overdue", "by the clock of today: {said}");
+    assert_eq!(said["status"], "ok", "{said}");
+    made(&started, "2026-01-11T04:31:00Z", "recalld-20260111T043100Z");
+    assert_eq!(standing("2026-01-11T04:31:00Z"), Standing::Good);
+    started.parts.scheduled.set(None);
+    assert_eq!(health(&started).get("backups"), None, "where none are wanted nothing is told");
+    drop(started);
+    // Whoever begins to look has the same hour to make up for what was missed.
+    let started = desk.start("");
+    assert_eq!(told(&started, "2026-01-12T09:00:00Z").standing, Standing::Good);
+}
+
 #[test]
 fn nothing_is_made_where_nothing_is_wanted_and_keys_only_where_they_are() {
     let desk = Desk::new();
@@ -198,10 +230,31 @@ fn nothing_is_made_where_nothing_is_wanted_and_keys_only_where_they_are() {
     let started = desk.start("with_keys = true\nverify = false\n");
     started.parts.scheduled.set(None);
     assert_eq!(look(&started, "2026-01-10T12:00:00Z"), None);
-    assert_eq!(started.parts.scheduled.told(), None);
+    assert_eq!(started.parts.scheduled.told(at("2026-01-10T12:00:00Z")), None);
     assert!(!desk.to.exists());
     let plan = started.parts.config.backup.clone();
     started.parts.scheduled.set(plan);
     made(&started, "2026-01-10T12:00:00Z", "recalld-20260110T120000Z");
     assert!(desk.to.join("recalld-20260110T120000Z/keys/signing.key").exists());
+}
+
+#[test]
+fn a_clock_that_was_wrong_and_a_backup_that_cannot_be_read_stop_no_others() {
+    let desk = Desk::new();
+    let _ids = imported(&desk.data, &[item("a", "the mandrake abides")]);
+    let started = desk.start("");
+    made(&started, "2030-05-05T12:00:00Z", "recalld-20300505T120000Z");
+    drop(started);
+    // The clock is right again: what was made then says nothing of when the next is due, and goes first.
+    let started = desk.start("");
+    made(&started, "2026-01-10T12:00:00Z", "recalld-20260110T120000Z");
+    assert_eq!(look(&started, "2026-01-10T12:01:00Z"), None);
+    made(&started, "2026-01-11T04:00:00Z", "recalld-20260111T040000Z");
+    assert_eq!(desk.names(), ["recalld-20260110T120000Z", "recalld-20260111T040000Z"]);
+    let broken = desk.to.join("recalld-20260110T120000Z");
+    fs::write(broken.join("backup.json"), "{").unwrap();
+    made(&started, "2026-01-12T04:00:00Z", "recalld-20260112T040000Z");
+    made(&started, "2026-01-13T04:00:00Z", "recalld-20260113T040000Z");
+    let left = ["recalld-20260110T120000Z", "recalld-20260112T040000Z", "recalld-20260113T040000Z"];
+    assert_eq!(desk.names(), left, "it is the operator's, and keeps no place");
 }

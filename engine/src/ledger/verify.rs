@@ -1,5 +1,6 @@
 //! Walks a ledger from end to end, checks every rule, and reports.
 
+use std::cell::Cell;
 use std::path::Path;
 
 use super::checkpoint::{Anchor, CheckSeal, Checkpoint};
@@ -68,10 +69,19 @@ pub struct Report {
 /// Verifies the ledger in `folder`, which a writer may have open. Damage is in the report; an error
 /// means that it could not be read. Streams: one frame in memory, whatever the ledger's size.
 pub fn verify(folder: &Path, with: &VerifyWith<'_>) -> Result<Report, ReadError> {
+    verify_telling(folder, with, &|_| {})
+}
+
+/// The same; tells now and then how many frames were walked.
+pub fn verify_telling(
+    folder: &Path,
+    with: &VerifyWith<'_>,
+    tell: &dyn Fn(u64),
+) -> Result<Report, ReadError> {
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let report = verify_once(folder, with)?;
+        let report = verify_once(folder, with, tell)?;
         if attempts == VERIFY_ATTEMPTS_MAX || !report.is_torn() {
             return Ok(report);
         }
@@ -79,9 +89,19 @@ pub fn verify(folder: &Path, with: &VerifyWith<'_>) -> Result<Report, ReadError>
     }
 }
 
-fn verify_once(folder: &Path, with: &VerifyWith<'_>) -> Result<Report, ReadError> {
+fn verify_once(
+    folder: &Path,
+    with: &VerifyWith<'_>,
+    tell: &dyn Fn(u64),
+) -> Result<Report, ReadError> {
+    let walked = Cell::new(0);
+    let told_on = || {
+        walked.set(walked.get() + u64::from(STEPS_TOGETHER));
+        tell(walked.get());
+        false
+    };
     match Reader::open(folder) {
-        Ok(reader) => reader.verify(with),
+        Ok(reader) => reader.checked(with, &told_on).map(|(report, _)| report),
         Err(ReadError::Damaged(damage)) => {
             let mut report = Report::empty();
             report.fault(damage);

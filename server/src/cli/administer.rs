@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 use super::given::Flags;
 use super::paint::{Paint, is_terminal, table};
 use super::remote::Remote;
-use super::tell::{tell, tell_line};
+use super::tell::{say, tell, tell_line};
 use super::{Common, Failure};
 use crate::app::StartError;
 use crate::config::Config;
+use crate::data_dir;
 use crate::operator::admin::{AdminError, administer_alone};
 
 /// What every command of administration takes.
@@ -43,8 +44,14 @@ impl Desk {
         let mut raw = Map::new();
         raw.insert("act".to_owned(), act.into());
         raw.extend(fields.as_object().cloned().unwrap_or_default());
+        let was_there = data_dir::has_store(&data);
         match administer_alone(&data, &self.settings()?, &raw) {
-            Ok(done) => Ok(done?),
+            Ok(done) => {
+                if !was_there && data_dir::has_store(&data) {
+                    say(&format_args!("made a store in {}", data.display()));
+                }
+                Ok(done?)
+            }
             Err(StartError::Busy(_)) => beside(&data, Value::Object(raw)),
             Err(error) => Err(Failure::could(error)),
         }

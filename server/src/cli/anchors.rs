@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use engine::ledger::Anchor;
 use engine::os::clock::{SystemClock, SystemRandom};
+use engine::os::disk::{Disk, DiskLock, RealDisk};
 use serde_json::{Value, json};
 
 use super::Failure;
 use super::remote::Remote;
-use crate::app::SERVING;
 use crate::auth::LOCAL_WORKSPACE;
 use crate::control::{Control, LISTED_MAX};
-use crate::data_dir::CONTROL_FILE;
+use crate::data_dir::{CONTROL_FILE, workspace_dir};
 use crate::model::hex_digest;
 use crate::tenants::is_slug;
 
@@ -26,15 +26,13 @@ pub(super) fn of(data: &Path) -> Result<BTreeMap<String, Anchor>, String> {
     if !file.exists() {
         return Ok(BTreeMap::new());
     }
-    // What an ended server said of itself answers nobody.
-    if data.join(SERVING).exists()
-        && let Ok(server) = Remote::find(data)
-        && server.is_there()
-    {
-        return beside(&server).map_err(|failure| match failure {
+    // The bearer is for a server that has the stores, and not for whoever listens where one did that was killed.
+    let Some(_held) = own(data)? else {
+        let asked = Remote::find(data).and_then(|server| beside(&server));
+        return asked.map_err(|failure| match failure {
             Failure::No(why) | Failure::Usage(why) | Failure::Could(why) => why,
         });
-    }
+    };
     let control = Control::at(&file, Arc::new(SystemClock), Arc::new(SystemRandom));
     let (mut all, mut after) = (BTreeMap::new(), None);
     loop {
@@ -50,6 +48,16 @@ pub(super) fn of(data: &Path) -> Result<BTreeMap<String, Anchor>, String> {
             return Ok(all);
         }
     }
+}
+
+/// The lock on the store of `local`, which whoever serves these data has; nothing where another process has it.
+fn own(data: &Path) -> Result<Option<Option<Box<dyn DiskLock>>>, String> {
+    let store = workspace_dir(data).join("store");
+    if !store.is_dir() {
+        return Ok(Some(None));
+    }
+    let lock = RealDisk::open(&store).and_then(|disk| disk.lock());
+    lock.map(|lock| lock.map(Some)).map_err(|error| error.to_string())
 }
 
 fn beside(server: &Remote) -> Result<BTreeMap<String, Anchor>, Failure> {

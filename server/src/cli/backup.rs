@@ -9,8 +9,9 @@ use super::keep::{count, job};
 use super::paint::Paint;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
+use crate::counted::{agreed, counted};
 use crate::model::{Bar, Unit};
-use crate::operator::{self, Backup};
+use crate::operator::{self, Backup, Standing};
 
 #[derive(Debug, Args)]
 pub(super) struct BackupArgs {
@@ -93,7 +94,8 @@ fn listed(report: &Value) -> String {
         };
         let by = if row["scheduled"] == true { ", on schedule" } else { "" };
         let pending = count(row, "pending");
-        format!("{}  {seen}{by}; {pending} erased ids are still to go from it\n", word("path"))
+        let (pending, are) = (counted(pending, "erased id"), agreed(pending, "is", "are"));
+        format!("{}  {seen}{by}; {pending} {are} still to go from it\n", word("path"))
     };
     let known = match rows(report, "backups") {
         [] => "no backup is known\n".to_owned(),
@@ -120,20 +122,25 @@ fn scheduled(paint: Paint, schedule: &Value) -> String {
             word("failed_why")
         );
         out.push_str(&format!("{}\n", paint.bad(&why)));
+    } else if schedule["state"] == Standing::Overdue.word() {
+        let why = format!("the one that was due {} is not made", word("due_at"));
+        out.push_str(&format!("{}\n", paint.bad(&why)));
     }
     out
 }
 
 fn readable(report: &Value) -> String {
+    let (reused, entries) = (count(report, "reused"), count(report, "ledger_entries"));
     let mut text = format!(
-        "{} workspaces in {} files ({} bytes) to {}, {} were there; as of commit {}; the ledger's {} entries verify",
-        count(report, "workspaces"),
-        count(report, "files"),
-        count(report, "bytes"),
+        "{} in {} ({}) to {}, {reused} {} there; as of commit {}; the ledger's {} {}",
+        counted(count(report, "workspaces"), "workspace"),
+        counted(count(report, "files"), "file"),
+        counted(count(report, "bytes"), "byte"),
         report["path"].as_str().unwrap_or_default(),
-        count(report, "reused"),
+        agreed(reused, "was", "were"),
         count(report, "seq"),
-        count(report, "ledger_entries"),
+        counted(entries, "entry"),
+        agreed(entries, "verifies", "verify"),
     );
     if count(report, "replaced") > 0 {
         text.push_str(

@@ -6,6 +6,7 @@ use serde_json::Map;
 use super::keep::{count, job};
 use super::tell::tell_line;
 use super::{Common, Failure};
+use crate::counted::{agreed, counted};
 use crate::model::{Bar, Unit};
 use crate::operator;
 
@@ -31,7 +32,12 @@ pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
         number("bytes"),
         match number("steps") {
             0 => "no merge is worth it".to_owned(),
-            steps => format!("{} segments were merged in {steps} steps", number("merged")),
+            steps => format!(
+                "{} {} merged in {}",
+                counted(number("merged"), "segment"),
+                agreed(number("merged"), "was", "were"),
+                counted(steps, "step")
+            ),
         }
     ))
 }

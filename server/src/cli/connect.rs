@@ -1,22 +1,17 @@
 //! `recalld connect`: what a client has to be told to find this service, and whether it would be answered.
 
-use std::time::Duration;
-
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::remote::announced;
 use super::tell::{tell, tell_line};
+use super::tried::Tried;
 use super::{Common, Failure};
 
 /// Where a service listens unless it is told otherwise.
 const LOCAL_DEFAULT: &str = "http://127.0.0.1:8788";
-/// The longest that one request of a test may take.
-const TEST_TIME_MAX: Duration = Duration::from_secs(10);
-/// The revision that the test speaks.
-const REVISION: &str = "2025-06-18";
-/// An answer that is longer is none of ours.
-const ANSWER_BYTES_MAX: u64 = 8 << 20;
+/// What Claude Desktop is told to start where the service is on this machine.
+const LAUNCHER: &str = "npx";
 
 #[derive(Debug, Args)]
 pub(super) struct ConnectArgs {
@@ -31,12 +26,16 @@ pub(super) struct ConnectArgs {
     /// The name under which the client will have it.
     #[arg(long, default_value = "recalld", value_parser = name)]
     name: String,
-    /// Only the tools of every day: a third of the words that a model has to read.
+    /// Three tools alone (ask, read a document, remember): 4 KB of the 65 that a model has to read.
     #[arg(long)]
     core: bool,
-    /// Ask there, as the client will, before anything is printed.
+    /// Ask there, as the client will, before anything is printed: begin a session, list the tools, recall something.
     #[arg(long)]
     test: bool,
+    /// Test with the bearer in this environment variable, as a client that is given one; without it a service
+    /// that has people sign in is tested as far as that.
+    #[arg(long, value_name = "NAME", requires = "test")]
+    bearer_env: Option<String>,
 }
 
 /// A client of MCP.
@@ -77,7 +76,7 @@ pub(super) fn run(args: &ConnectArgs) -> Result<(), Failure> {
              (docs/hosting.md) and give its address: --url https://recall.example/mcp"
         )));
     }
-    let found = if args.test { Some(test(&url)?) } else { None };
+    let found = if args.test { Some(tested(args, &url)?) } else { None };
     let recipe = recipe(args.client, &args.name, &url);
     if args.common.json {
         let steps = recipe.steps;
@@ -96,6 +95,43 @@ pub(super) fn run(args: &ConnectArgs) -> Result<(), Failure> {
     tell(&out)
 }
 
+/// What a client would find there, and what of it cannot be seen from here.
+fn tested(args: &ConnectArgs, url: &str) -> Result<String, Failure> {
+    let bearer = args.bearer_env.as_deref().map(bearer).transpose()?;
+    let announced = announced(&args.common.data()?);
+    let tried = Tried::new(url, bearer.as_deref(), announced.as_deref());
+    let mut found = tried.run().map_err(Failure::Could)?;
+    match args.client {
+        Client::Chatgpt => {
+            found.push_str(" ChatGPT asks from its own servers, which this did not.")
+        }
+        Client::ClaudeDesktop if !url.starts_with("https://") && !is_program(LAUNCHER) => {
+            found.push_str(
+                " But npx is not found on this PATH: Claude Desktop needs Node (https://nodejs.org) to ask.",
+            );
+        }
+        _ => {}
+    }
+    Ok(found)
+}
+
+fn bearer(name: &str) -> Result<String, Failure> {
+    let value = std::env::var(name).unwrap_or_default().trim().to_owned();
+    let fits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits {
+        return Ok(value);
+    }
+    Err(Failure::Usage(format!(
+        "--bearer-env {name}: that variable holds no bearer; set it, and give its name, not the bearer"
+    )))
+}
+
+/// Whether a program of this name would be found.
+fn is_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
 /// Where the client is to ask.
 fn address(args: &ConnectArgs) -> Result<String, Failure> {
     let mut url = match &args.url {
@@ -107,7 +143,8 @@ fn address(args: &ConnectArgs) -> Result<String, Failure> {
     };
     let parsed = url.parse::<ureq::http::Uri>().ok();
     let host = parsed.as_ref().and_then(ureq::http::Uri::host).unwrap_or_default().to_owned();
-    let is_local = host == "localhost" || host == "[::1]" || host.starts_with("127.");
+    let bare = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    let is_local = host == "localhost" || bare.is_ok_and(|address| address.is_loopback());
     let scheme = parsed.as_ref().and_then(ureq::http::Uri::scheme_str);
     if host.is_empty() || !(scheme == Some("https") || scheme == Some("http") && is_local) {
         return Err(Failure::Usage(format!(
@@ -118,7 +155,8 @@ fn address(args: &ConnectArgs) -> Result<String, Failure> {
         url.push_str("/mcp");
     }
     if args.core {
-        url.push_str("?profile=core");
+        url.push_str(if parsed.is_some_and(|parsed| parsed.query().is_some()) { "&" } else { "?" });
+        url.push_str("profile=core");
     }
     Ok(url)
 }
@@ -145,7 +183,7 @@ fn recipe(client: Client, name: &str, url: &str) -> Recipe {
                 "Node, stands between. Merge this into claude_desktop_config.json (Settings, Developer, Edit Config),",
             );
             add("and start Claude again:");
-            let through = json!({"command": "npx", "args": ["-y", "mcp-remote", url]});
+            let through = json!({"command": LAUNCHER, "args": ["-y", "mcp-remote", url]});
             pretty(json!({"mcpServers": {name: through}}))
         }
         Client::Cursor => {
@@ -159,7 +197,9 @@ fn recipe(client: Client, name: &str, url: &str) -> Recipe {
             pretty(json!({"servers": {name: {"type": "http", "url": url}}}))
         }
         Client::Codex => {
-            add("Append this to ~/.codex/config.toml:");
+            add(&format!(
+                "Append this to ~/.codex/config.toml, once; or run: codex mcp add {name} --url '{url}'"
+            ));
             format!("[mcp_servers.{name}]\nurl = \"{url}\"")
         }
         Client::Chatgpt => {
@@ -179,76 +219,4 @@ fn recipe(client: Client, name: &str, url: &str) -> Recipe {
         add(&format!("To sign in afterwards: {program}"));
     }
     Recipe { steps, what }
-}
-
-/// Asks as a client does. A service that wants people to sign in says so, which is all that can be seen from here.
-fn test(url: &str) -> Result<String, Failure> {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(TEST_TIME_MAX))
-        .http_status_as_error(false)
-        .build()
-        .into();
-    let unreachable = |why: String| {
-        Failure::Could(format!(
-            "{url}: {why}; is the service running (recalld serve), and is the address right?"
-        ))
-    };
-    let begin = json!({
-        "protocolVersion": REVISION, "capabilities": {},
-        "clientInfo": {"name": "recalld-connect", "version": env!("CARGO_PKG_VERSION")},
-    });
-    let ask = |session: Option<&str>, body: &Value| {
-        let mut request = agent
-            .post(url)
-            .header("Content-Type", "application/json")
-            .header("Accept", "application/json, text/event-stream");
-        if let Some(session) = session {
-            request =
-                request.header("Mcp-Session-Id", session).header("MCP-Protocol-Version", REVISION);
-        }
-        request.send(body.to_string()).map_err(|error| unreachable(error.to_string()))
-    };
-    let mut answer =
-        ask(None, &json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}))?;
-    if answer.status().as_u16() == 401 {
-        let challenge =
-            answer.headers().get("WWW-Authenticate").and_then(|value| value.to_str().ok());
-        let has_metadata =
-            challenge.is_some_and(|challenge| challenge.contains("resource_metadata"));
-        return if has_metadata {
-            Ok("It is there, and will ask you to sign in.".to_owned())
-        } else {
-            Err(unreachable("it wants credentials and does not say where to get them".to_owned()))
-        };
-    }
-    let session = answer.headers().get("Mcp-Session-Id").and_then(|value| value.to_str().ok());
-    let session = session.map(str::to_owned);
-    let said = message(&mut answer).map_err(&unreachable)?;
-    let server = said["result"]["serverInfo"]["name"].as_str();
-    let Some(server) = server else {
-        return Err(unreachable("what answers there does not speak MCP".to_owned()));
-    };
-    let mut listed =
-        ask(session.as_deref(), &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}))?;
-    let listed = message(&mut listed).map_err(&unreachable)?;
-    let tools = listed["result"]["tools"].as_array().map_or(0, Vec::len);
-    let more = if listed["result"]["nextCursor"].is_string() { " and more" } else { "" };
-    Ok(format!("{server} answers, with {tools} tools{more}."))
-}
-
-/// The JSON-RPC message of an answer, be it JSON or an event stream.
-fn message(answer: &mut ureq::http::Response<ureq::Body>) -> Result<Value, String> {
-    let status = answer.status().as_u16();
-    let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
-    let body = body.map_err(|error| error.to_string())?;
-    if status != 200 {
-        return Err(format!("it answered {status}"));
-    }
-    let whole = serde_json::from_str(&body).ok();
-    let event = || {
-        body.lines()
-            .filter_map(|line| line.strip_prefix("data:"))
-            .find_map(|data| serde_json::from_str(data.trim()).ok())
-    };
-    whole.or_else(event).ok_or_else(|| "its answer is no JSON".to_owned())
 }

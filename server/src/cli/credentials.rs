@@ -8,7 +8,7 @@ use crate::app;
 
 /// Prints the gateway token and the operator's bearer, making them where there are none.
 pub(super) fn show(common: &Common) -> Result<(), Failure> {
-    let data = common.data()?;
+    let data = common.data_there()?;
     let (credentials, _) = app::credentials(&data).map_err(Failure::could)?;
     let shown = credentials.show();
     let pairs = [

@@ -21,10 +21,12 @@ use super::tell::{tell, tell_line};
 use super::{Common, Failure, descriptors};
 use crate::app::SERVING;
 use crate::config::serving::Serving;
+use crate::counted::counted;
+use crate::data_dir;
 use crate::limits::{CONNECTIONS_MAX, DESCRIPTORS_BESIDE};
 use crate::model::{Bar, Unit};
 use crate::net::certificate_ends;
-use crate::operator::{self, Backup};
+use crate::operator::{self, Backup, Standing};
 
 /// A newest backup that is older is worth a word.
 const BACKUP_AGE_MAX: Micros = Micros(7 * 24 * 3_600_000_000);
@@ -140,16 +142,22 @@ fn look(args: &DoctorArgs) -> Result<Vec<Finding>, Failure> {
     let config = flags.load().map(|loaded| loaded.config).unwrap_or_default();
     findings.extend(certificate(&config.serving, SystemClock.now()));
     if !data.try_exists().map_err(|error| Failure::Could(format!("{}: {error}", data.display())))? {
-        findings.push(Finding::of(
-            "data",
-            State::Worth,
-            format!("{} is not there yet", data.display()),
-            "recalld serve, ingest or remember makes it",
-        ));
+        findings.push(missing(common, &data));
         findings.extend(listeners(&config.serving));
         return Ok(findings);
     }
     findings.push(folder(&data));
+    // Whoever opens a store makes it where there is none.
+    if data_dir::is_unused(&data) {
+        findings.push(Finding::of(
+            "store",
+            State::Worth,
+            "there is none yet",
+            "recalld serve, ingest, remember or import makes it",
+        ));
+        findings.extend(listeners(&config.serving));
+        return Ok(findings);
+    }
     findings.push(server(&data));
     if !data.join(SERVING).exists() {
         findings.extend(listeners(&config.serving));
@@ -168,6 +176,17 @@ fn look(args: &DoctorArgs) -> Result<Vec<Finding>, Failure> {
     }
     findings.push(backups(common, &data));
     Ok(findings)
+}
+
+/// A data directory that is not there: one that was named is very likely named wrongly.
+fn missing(common: &Common, data: &Path) -> Finding {
+    let state = if common.names_data() { State::Bad } else { State::Worth };
+    Finding::of(
+        "data",
+        state,
+        format!("{} is not there", data.display()),
+        "recalld serve, ingest, remember or import makes it; --data DIR names another",
+    )
 }
 
 fn instructions(common: &Common) -> Finding {
@@ -381,7 +400,7 @@ fn ledger(desk: &Desk) -> Finding {
     Finding::of(
         NAME,
         State::Bad,
-        format!("after {entries} good ones: {fault}"),
+        format!("after {}: {fault}", counted(entries, "good one")),
         "keep the files; recalld ledger verify",
     )
 }
@@ -408,6 +427,14 @@ fn backups(common: &Common, data: &Path) -> Finding {
         let at = schedule["failed_at"].as_str().unwrap_or_default();
         let why = format!("the one on schedule, {at}, came to nothing: {why}");
         return Finding::of(NAME, State::Bad, why, "mend that; the server tries again by itself");
+    }
+    if schedule["state"] == Standing::Overdue.word() {
+        let why = format!(
+            "the one on schedule was due {} and is not made",
+            schedule["due_at"].as_str().unwrap_or_default()
+        );
+        let remedy = "see that the disk of backup.to answers, and the server's log";
+        return Finding::of(NAME, State::Bad, why, remedy);
     }
     newest(&report, SystemClock.now())
 }

@@ -9,6 +9,7 @@ use super::keep::{count, job};
 use super::recall::plain;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
+use crate::counted::{agreed, counted};
 use crate::model::{Bar, Unit};
 use crate::operator::{self, Erase};
 
@@ -127,7 +128,7 @@ fn confirmed(args: &EraseArgs, plan: &Value) -> Result<(), Failure> {
 
 fn readable(plan: &Value) -> String {
     let items = list(plan, "items");
-    let mut text = format!("{} items would be erased:\n", items.len());
+    let mut text = format!("{} would be erased:\n", counted(items.len(), "item"));
     for item in items.iter().take(SHOWN_MAX) {
         let with = match word(item, "with") {
             "" => String::new(),
@@ -141,7 +142,9 @@ fn readable(plan: &Value) -> String {
     }
     match count(plan, "already") {
         0 => {}
-        already => text.push_str(&format!("{already} are erased already\n")),
+        already => {
+            text.push_str(&format!("{already} {} erased already\n", agreed(already, "is", "are")))
+        }
     }
     text
 }
@@ -152,7 +155,9 @@ fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
     if args.common.json {
         tell_line(report)?;
     } else {
-        let mut text = format!("{} items were erased from the store\n", count(report, "erased"));
+        let erased = count(report, "erased");
+        let (items, were) = (counted(erased, "item"), agreed(erased, "was", "were"));
+        let mut text = format!("{items} {were} erased from the store\n");
         for backup in backups.iter().filter(|backup| backup["done"] == true) {
             let (erased, path) = (count(backup, "erased"), word(backup, "path"));
             text.push_str(&format!("{erased} from the backup {path}\n"));
@@ -168,7 +173,7 @@ fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
     }
     let mut why = String::from("not gone everywhere yet:");
     if count(report, "pending") > 0 {
-        why.push_str(&format!(" {} ids in the store;", count(report, "pending")));
+        why.push_str(&format!(" {} in the store;", counted(count(report, "pending"), "id")));
     }
     for backup in backups.iter().filter(|backup| backup["done"] != true) {
         let (path, reason) = (word(backup, "path"), word(backup, "why"));

@@ -146,7 +146,8 @@ fn prepared(args: &EvalArgs, dataset: &Dataset, data: &Path) -> Result<Started, 
         public_url: None,
         pdf: None,
     };
-    let started = app::start(&settings, &mut Bar::stderr(Unit::Bytes)).map_err(Failure::could)?;
+    let started = app::start(&settings, &mut Bar::of_command(Unit::Bytes, args.common.json))
+        .map_err(Failure::could)?;
     if !is_made {
         fill(args, dataset, &started.parts, data)?;
         fs::write(&made_of, wanted).map_err(|error| failed(&made_of, &error))?;

@@ -1,7 +1,7 @@
 //! `recalld export`: all that is stored, as JSON Lines (`format-spec/export.md`).
 
 use std::fs::{self, DirBuilder};
-use std::io::{self, BufReader, BufWriter, ErrorKind, Seek, Write};
+use std::io::{self, BufReader, BufWriter, ErrorKind, IsTerminal, Seek, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
@@ -16,10 +16,13 @@ use super::remote::Remote;
 use super::tell::{say, tell_line};
 use super::{ExportArgs, Failure};
 use crate::app::StartError;
+use crate::counted::counted;
 use crate::lines::{LINES_MAX, write};
 use crate::model::{Bar, Progress, Unit};
 use crate::operator::Alone;
 use crate::vault;
+
+const EXPORTING: &str = "exporting";
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let data = args.common.data()?;
@@ -27,11 +30,14 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
         return vault(args, &data, folder);
     }
     if args.file == Path::new("-") {
-        let mut out = io::stdout().lock();
+        // Lines on a terminal show by themselves that they come.
+        let is_quiet = args.common.json || io::stdout().is_terminal();
+        let mut out = Watched::new(io::stdout().lock(), EXPORTING, is_quiet);
         let workspace = args.workspace.as_deref();
-        return match lines(&data, workspace, &mut out)
-            .and_then(|told| Ok(out.flush().map(|()| told)?))
-        {
+        let told =
+            lines(&data, workspace, &mut out).and_then(|told| Ok(out.flush().map(|()| told)?));
+        drop(out);
+        return match told {
             Ok(told) => {
                 say(&readable(&told));
                 warn_if_many(total(&told));
@@ -44,7 +50,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     }
     let mut fresh = Fresh::create(&args.file, args.force)?;
     let named = args.file.display().to_string();
-    let mut out = Watched::new(&mut fresh.file, args.common.json);
+    let mut out = Watched::new(&mut fresh.file, EXPORTING, args.common.json);
     let told = lines(&data, args.workspace.as_deref(), &mut out);
     drop(out);
     let told = told.map_err(|cut| cut.failure(&named, damaged))?;
@@ -71,7 +77,7 @@ fn vault(args: &ExportArgs, data: &Path, folder: &Path) -> Result<(), Failure> {
         return Err(Failure::Usage(why));
     }
     let mut spool = nameless()?;
-    let mut out = Watched::new(BufWriter::new(&spool), args.common.json);
+    let mut out = Watched::new(BufWriter::new(&spool), EXPORTING, args.common.json);
     let spooled = "the lines that it is made of";
     lines(data, args.workspace.as_deref(), &mut out)
         .and_then(|_| Ok(out.flush()?))
@@ -79,24 +85,33 @@ fn vault(args: &ExportArgs, data: &Path, folder: &Path) -> Result<(), Failure> {
     drop(out);
     spool.rewind().map_err(failed)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    let report = vault::write(&mut BufReader::new(spool), folder).map_err(failed)?;
+    let cut = |error| {
+        let remedy = "remove what was written there, and try again";
+        Failure::Could(format!("{named}: {error}; {remedy}"))
+    };
+    let mut bar = Bar::of_command(Unit::Files, args.common.json);
+    let mut tell = |done, total| bar.advance("writing notes", done, Some(total));
+    let report = vault::write(&mut BufReader::new(spool), folder, &mut tell).map_err(cut)?;
+    drop(bar);
     if args.common.json {
         return tell_line(&report.to_json());
     }
     let vault::Report { notes, links, earlier } = report;
-    tell_line(&format_args!("{notes} notes, {links} links, {earlier} earlier versions to {named}"))
+    let (notes, links) = (counted(notes, "note"), counted(links, "link"));
+    tell_line(&format_args!("{notes}, {links}, {} to {named}", counted(earlier, "earlier version")))
 }
 
 /// A place to write to, under a bar. How much there will be is not known before.
-struct Watched<W> {
+pub(super) struct Watched<W> {
     out: W,
+    what: &'static str,
     bar: Bar,
     done: u64,
 }
 
 impl<W: Write> Watched<W> {
-    fn new(out: W, json: bool) -> Self {
-        Self { out, bar: Bar::of_command(Unit::Bytes, json), done: 0 }
+    pub(super) fn new(out: W, what: &'static str, json: bool) -> Self {
+        Self { out, what, bar: Bar::of_command(Unit::Bytes, json), done: 0 }
     }
 }
 
@@ -104,7 +119,7 @@ impl<W: Write> Write for Watched<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.out.write(bytes)?;
         self.done += count as u64;
-        self.bar.advance("exporting", self.done, None);
+        self.bar.advance(self.what, self.done, None);
         Ok(count)
     }
 
@@ -177,11 +192,11 @@ fn lines(data: &Path, workspace: Option<&str>, out: &mut impl Write) -> Result<V
 fn readable(told: &Value) -> String {
     let count = |name: &str| count(told, name);
     format!(
-        "{} sources, {} items, {} edges, {} tombstones",
-        count("sources"),
-        count("items"),
-        count("edges"),
-        count("tombstones")
+        "{}, {}, {}, {}",
+        counted(count("sources"), "source"),
+        counted(count("items"), "item"),
+        counted(count("edges"), "edge"),
+        counted(count("tombstones"), "tombstone")
     )
 }
 

@@ -1,6 +1,7 @@
 //! `recalld import`: JSON Lines (`format-spec/export.md`), or what another program exported, into memory, by this
 //! process or by the running server.
 
+use std::cell::{Cell, RefCell};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -13,11 +14,12 @@ use std::time::Instant;
 use engine::FullSpeed;
 use serde_json::{Map, Value, json};
 
-use super::remote::Remote;
+use super::remote::{Remote, show_step};
 use super::tell::tell_line;
 use super::{Failure, ImportArgs};
 use crate::app::Started;
 use crate::config::keys::one_of;
+use crate::counted::{agreed, counted};
 use crate::foreign::{self, ForeignError, Shape, Translated};
 use crate::model::{Bar, Progress, Unit};
 use crate::net::Cancel;
@@ -77,7 +79,14 @@ fn translated(
         Some(_) => "standard input".into(),
         None => path.file_name().unwrap_or_default().to_string_lossy(),
     };
-    let done = foreign::translate(&path, &name, shape, &mut lines, &|| false)?;
+    // It is asked whether to go on before each item.
+    let (items, bar) = (Cell::new(0), RefCell::new(Bar::of_command(Unit::Items, args.common.json)));
+    let is_over = || {
+        items.set(items.get() + 1);
+        bar.borrow_mut().advance("reading", items.get(), None);
+        false
+    };
+    let done = foreign::translate(&path, &name, shape, &mut lines, &is_over)?;
     Ok(Some((lines, done)))
 }
 
@@ -107,8 +116,7 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
         None => {
             let remote = Remote::find(&args.common.data()?)?;
             let mut told = remote.follow("/operator/import", &Value::Object(raw), |step| {
-                let done = step["done"].as_u64().unwrap_or_default();
-                bar.advance("importing", done, step["total"].as_u64());
+                show_step(&mut bar, "importing", step);
             })?;
             (told["structured"].take(), told["text"].as_str().unwrap_or_default().to_owned())
         }
@@ -132,7 +140,8 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
             let bad = bad.unwrap_or_default();
             let rest = if args.strict { "nothing was imported" } else { "the rest was imported" };
             let rest = if args.dry_run { "this was a dry run" } else { rest };
-            Err(Failure::No(format!("{bad} bad lines; {rest}; correct them and import again")))
+            let (lines, them) = (counted(bad, "bad line"), agreed(bad, "it", "them"));
+            Err(Failure::No(format!("{lines}; {rest}; correct {them} and import again")))
         }
     }
 }

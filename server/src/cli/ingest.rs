@@ -1,14 +1,16 @@
 //! `recalld ingest`: files and folders into memory, by this process or by the running server.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::remote::Remote;
+use super::remote::{Remote, show_step};
 use super::tell::tell_line;
 use super::{Failure, IngestArgs};
 use crate::app::Started;
+use crate::ingest::walk::Rules;
 use crate::model::{Bar, Progress, Unit};
 use crate::net::Cancel;
 use crate::operator::{self, Ingest, Whose, named};
@@ -19,7 +21,11 @@ use crate::tools::{Answer, Context};
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
-    let raw = arguments(&args.paths, args.dry_run, args.workspace.as_deref())?;
+    let mut raw = arguments(&args.paths, args.dry_run, args.workspace.as_deref())?;
+    Rules::new(true, &args.include, &args.exclude)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    raw.insert("include".to_owned(), args.include.clone().into());
+    raw.insert("exclude".to_owned(), args.exclude.clone().into());
     let mut bar = Bar::of_command(Unit::Files, args.common.json);
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
@@ -31,17 +37,17 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
         None => {
             let remote = Remote::find(&args.common.data()?)?;
             let mut told = remote.follow("/operator/ingest", &Value::Object(raw), |step| {
-                bar.advance(
-                    "reading",
-                    step["done"].as_u64().unwrap_or_default(),
-                    step["total"].as_u64(),
-                );
+                show_step(&mut bar, "reading", step);
             })?;
             (told["structured"].take(), told["text"].as_str().unwrap_or_default().to_owned())
         }
     };
     drop(bar);
-    if args.common.json { tell_line(&structured) } else { tell_line(&text) }
+    if args.common.json { tell_line(&structured) } else { tell_line(&text) }?;
+    if structured["cancelled"] == true {
+        return Err(Failure::Could("not all of it was read; run it again".to_owned()));
+    }
+    Ok(())
 }
 
 /// What `POST /operator/ingest` takes, paths made absolute.
@@ -51,7 +57,12 @@ pub(super) fn arguments(
     workspace: Option<&str>,
 ) -> Result<Map<String, Value>, Failure> {
     let absolute = |path: &PathBuf| {
-        let there = Path::new(path).canonicalize();
+        let there = match Path::new(path).canonicalize() {
+            // A server may see more than who asks it: a service has folders bound beneath homes that its user
+            // cannot enter. What neither of them may read is refused where it is read.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => std::path::absolute(path),
+            there => there,
+        };
         let there =
             there.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
         there.to_str().map(str::to_owned).ok_or_else(|| {

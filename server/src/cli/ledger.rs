@@ -3,19 +3,21 @@
 //! Both read the files and take no lock, so they work beside a running server. Neither changes the ledger. `verify`
 //! takes the last checkpoint on record from the control store, through the server where one has it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use engine::ledger::{Anchor, Entry, ReadError, Reader, Report, VerifyWith, verify};
+use engine::ledger::{Anchor, Entry, ReadError, Reader, Report, VerifyWith, verify_telling};
 use engine::{ItemId, Micros, hex};
 use serde_json::{Value, json};
 
 use super::tell::{tell, tell_line};
 use super::{Common, Failure, anchors};
 use crate::auth::LOCAL_WORKSPACE;
-use crate::model::hex_digest;
+use crate::counted::{agreed, counted};
+use crate::model::{Bar, Progress, Unit, hex_digest};
 use crate::names;
 use crate::operator::LedgerPlace;
 use crate::tenants::is_slug;
@@ -109,7 +111,7 @@ fn place(common: &Common, name: &str) -> Result<LedgerPlace, Failure> {
     if !is_slug(name) {
         return Err(Failure::Usage(format!("--workspace {name}: not the name of a workspace")));
     }
-    let data: PathBuf = common.data()?;
+    let data: PathBuf = common.data_there()?;
     LedgerPlace::of(&data, name).ok_or_else(|| {
         let data = data.display();
         Failure::Could(format!(
@@ -119,7 +121,7 @@ fn place(common: &Common, name: &str) -> Result<LedgerPlace, Failure> {
 }
 
 fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
-    let data = common.data()?;
+    let data = common.data_there()?;
     let (kept, unknown) = match wanted.anchor {
         Some(_) => (BTreeMap::new(), None),
         None => anchors::of(&data).map_or_else(|why| (BTreeMap::new(), Some(why)), |it| (it, None)),
@@ -164,17 +166,26 @@ fn walk(
     let place = match place(common, name) {
         Err(_) if may_be_gone && anchor.is_some() => {
             let data = common.data()?;
+            let lost = anchor.map_or(0, |anchor| anchor.seq);
             return Err(Failure::No(format!(
-                "LED-19: {}: the ledger of the workspace {name} is gone, and {} entries of it are on record; \
+                "LED-19: {}: the ledger of the workspace {name} is gone, and {} of it {} on record; \
                  restore a backup of it",
                 data.display(),
-                anchor.map_or(0, |anchor| anchor.seq),
+                counted(lost, "entry"),
+                agreed(lost, "is", "are"),
             )));
         }
         found => found?,
     };
     let seals = place.verifier().map_err(Failure::Could)?;
-    verify(place.folder(), &VerifyWith { anchor, ..VerifyWith::whole(&seals) }).map_err(unread)
+    let bar = RefCell::new(Bar::of_command(Unit::Entries, common.json));
+    // The last checkpoint is near the end, where one is on record.
+    let tell = |walked: u64| {
+        let total = anchor.map(|anchor| anchor.seq.max(walked));
+        bar.borrow_mut().advance("checking", walked, total);
+    };
+    let with = VerifyWith { anchor, ..VerifyWith::whole(&seals) };
+    verify_telling(place.folder(), &with, &tell).map_err(unread)
 }
 
 /// What is wrong with any of them.
@@ -235,8 +246,11 @@ fn run_show(common: &Common, wanted: &ShowArgs) -> Result<(), Failure> {
     let place = place(common, &wanted.whose.workspace)?;
     let reader = Reader::open(place.folder()).map_err(unread)?;
     let mut shown: VecDeque<Entry> = VecDeque::new();
-    for entry in reader.entries(wanted.from.max(1)).map_err(unread)? {
+    let mut bar = Bar::of_command(Unit::Entries, common.json);
+    let entries = reader.entries(wanted.from.max(1)).map_err(unread)?;
+    for (at, entry) in (1..).zip(entries) {
         let entry = entry.map_err(unread)?;
+        bar.advance("reading", at, None);
         if !is_wanted(&entry, wanted, item) {
             continue;
         }
@@ -245,6 +259,7 @@ fn run_show(common: &Common, wanted: &ShowArgs) -> Result<(), Failure> {
         }
         shown.push_back(entry);
     }
+    drop(bar);
     if shown.is_empty() {
         return Err(Failure::No("no entry is as asked for".to_owned()));
     }
@@ -291,7 +306,7 @@ fn entry_json(entry: &Entry) -> Value {
 
 fn readable_entry(entry: &Entry) -> String {
     format!(
-        "{:>8}  {}  {:<9} {:<6} {}  {}  {}  {} items  {}\n",
+        "{:>8}  {}  {:<9} {:<6} {}  {}  {}  {}  {}\n",
         entry.seq,
         at(entry),
         entry.outcome.word(),
@@ -299,7 +314,7 @@ fn readable_entry(entry: &Entry) -> String {
         entry.tool,
         entry.principal,
         entry.rule,
-        entry.touched_total,
+        counted(entry.touched_total, "item"),
         receipt_of(entry),
     )
 }

@@ -49,6 +49,7 @@ mod stats;
 mod systemd;
 mod tell;
 mod tenant;
+mod tried;
 mod verify;
 
 use std::path::PathBuf;
@@ -59,6 +60,7 @@ use engine::{Durability, SearchMode};
 
 use crate::app::{self, Encoding, Settings, StartError, Started};
 use crate::config::Config;
+use crate::data_dir;
 use crate::ingest::read::SUBCOMMAND;
 use crate::limits::{BACKUP_ERASURES_EVERY, CALL_TIME_MAX};
 use crate::log;
@@ -222,8 +224,9 @@ struct ServeArgs {
 struct RecallArgs {
     #[command(flatten)]
     common: Common,
-    /// The question.
-    question: String,
+    /// The question: in quotes, or as words.
+    #[arg(required = true)]
+    question: Vec<String>,
     /// Show what each item is linked to.
     #[arg(long)]
     graph: bool,
@@ -248,6 +251,13 @@ struct IngestArgs {
     /// Files and folders.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
+    /// Read only files that a glob fits, such as '*.md'; without `/` by their name, at any depth. May be given
+    /// several times.
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Pass over files that a glob fits, such as 'tests/**', beneath what is read. May be given several times.
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
     /// Only say what would be done.
     #[arg(long)]
     dry_run: bool,
@@ -381,6 +391,31 @@ impl Common {
         std::path::absolute(chosen).map_err(Failure::could)
     }
 
+    /// The data directory, for a command that only reads: the store is there.
+    fn data_with_store(&self) -> Result<PathBuf, Failure> {
+        let data = self.data()?;
+        data_dir::check_store(&data).map_err(Failure::Could)?;
+        Ok(data)
+    }
+
+    /// For a command that opens the store to read it: what was typed is right, and the store is there.
+    fn check_reading(&self) -> Result<(), Failure> {
+        self.settings()?;
+        self.data_with_store().map(drop)
+    }
+
+    /// The data directory, for a command that reads what is beside the store: it is there.
+    fn data_there(&self) -> Result<PathBuf, Failure> {
+        let data = self.data()?;
+        if data.is_dir() { Ok(data) } else { self.data_with_store() }
+    }
+
+    /// Whether somebody said where the data is.
+    fn names_data(&self) -> bool {
+        let variable = std::env::var_os("RECALLD_DATA");
+        self.data.is_some() || variable.is_some_and(|value| !value.is_empty())
+    }
+
     /// What a command that is told to the user needs to find the same data: nothing, or `--data`.
     fn same_data(&self) -> Result<String, Failure> {
         match &self.data {
@@ -418,7 +453,7 @@ impl Common {
 
     /// The parts, for a command that has the store to itself; `None` when a server has it.
     fn start_alone(&self) -> Result<Option<Started>, Failure> {
-        let mut bar = Bar::stderr(Unit::Bytes);
+        let mut bar = Bar::of_command(Unit::Bytes, self.json);
         match app::start(&self.settings()?, &mut bar) {
             Ok(started) => Ok(Some(started)),
             Err(StartError::Busy(_)) => Ok(None),

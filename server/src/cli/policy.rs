@@ -11,6 +11,7 @@ use super::{Common, Failure};
 use crate::auth::LOCAL_WORKSPACE;
 use crate::config::keys::one_of;
 use crate::config::{Config, FileFault};
+use crate::counted::counted;
 use crate::govern::plans::Plans;
 use crate::govern::rules_file::{self, RulesFileFault};
 use crate::govern::{Action, Decision, Rules, Tried, Verdict, What, Who, decide, explain};
@@ -134,7 +135,7 @@ fn check(file: &Path, plans: &Plans, is_json: bool) -> Result<(), Failure> {
             if is_json {
                 return tell_line(&json!({"good": true, "rules": count}));
             }
-            tell_line(&format_args!("{}: {count} rules, all good", file.display()))
+            tell_line(&format_args!("{}: {}, all good", file.display(), counted(count, "rule")))
         }
         Err((failure @ Failure::No(_), fault)) => {
             if is_json {

@@ -8,6 +8,7 @@ use super::paint::Paint;
 use super::remote::Remote;
 use super::tell::tell;
 use super::{Failure, RecallArgs};
+use crate::counted::counted;
 use crate::limits::CALL_TIME_MAX;
 use crate::net::Cancel;
 use crate::operator::{self, Recall, Whose};
@@ -20,6 +21,7 @@ const SHOWN_CHARS: usize = 600;
 pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
     let raw = arguments(args);
     let wanted = Recall::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
+    args.common.check_reading()?;
     let answer = match args.common.start_alone()? {
         Some(started) => {
             let caller = Caller::local_operator(&started.parts.local.name);
@@ -47,7 +49,7 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
 
 fn arguments(args: &RecallArgs) -> Map<String, Value> {
     let mut raw = Map::new();
-    raw.insert("query".to_owned(), args.question.clone().into());
+    raw.insert("query".to_owned(), args.question.join(" ").into());
     if let Some(limit) = args.limit {
         raw.insert("limit".to_owned(), limit.into());
     }
@@ -101,7 +103,11 @@ fn readable(paint: Paint, answer: &Value) -> String {
         .map(|lane| format!("{} {} ms", lane["lane"].as_str().unwrap_or_default(), millis(lane)))
         .collect();
     let took = millis(&answer["routing"]);
-    out.push_str(&format!("{} items in {took} ms ({})\n", items.len(), lanes.join(", ")));
+    out.push_str(&format!(
+        "{} in {took} ms ({})\n",
+        counted(items.len(), "item"),
+        lanes.join(", ")
+    ));
     out
 }
 

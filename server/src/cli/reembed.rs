@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::keep::{count, job};
 use super::tell::tell_line;
 use super::{Common, Failure};
+use crate::counted::{agreed, counted};
 use crate::model::{Bar, Unit};
 use crate::operator::{self, Reembed};
 
@@ -50,6 +51,8 @@ fn readable(report: &Value) -> String {
     }
     let items = count(report, "items");
     format!(
-        "{items} items were embedded anew; the store has the model {named}, also after the next start"
+        "{} {} embedded anew; the store has the model {named}, also after the next start",
+        counted(items, "item"),
+        agreed(items, "was", "were")
     )
 }

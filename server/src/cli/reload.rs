@@ -26,7 +26,10 @@ impl Reload {
 
     /// The server stands: what is read again from now on reaches its parts.
     pub(super) fn reach(&self, parts: &Arc<Parts>) {
+        // Held, so that what is read again meanwhile is set by whoever comes later.
+        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         let _is_once = self.parts.set(Arc::clone(parts));
+        parts.scheduled.set(now.backup.clone());
     }
 
     /// Whether there is a file to be read again.
@@ -50,9 +53,9 @@ impl Reload {
         let (live, later): (Vec<&String>, Vec<&String>) = keys.iter().partition(is_live);
         now.log = loaded.config.log;
         log::change(now.log.level, now.log.format, now.log.access);
-        // A server that is about to start has those of before; the next SIGHUP brings them.
+        // A server that is about to start takes it when it stands.
+        now.backup.clone_from(&loaded.config.backup);
         if let Some(parts) = self.parts.get() {
-            now.backup.clone_from(&loaded.config.backup);
             parts.scheduled.set(now.backup.clone());
         }
         drop(now);

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Failure;
 use crate::app::{self, SERVING};
 use crate::lines::LINE_BYTES_MAX;
+use crate::model::{Bar, Progress};
 
 /// An answer that is longer is none of ours.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -44,6 +45,15 @@ pub(super) fn announced(data: &Path) -> Option<String> {
     said["local"].as_str().map(str::to_owned)
 }
 
+/// Shows a step of an ingest or an import of the server, or that it waits for another one.
+pub(super) fn show_step(bar: &mut Bar, what: &str, step: &Value) {
+    if step["waiting"] == true {
+        bar.say("another ingest or import is running; this one begins when that has ended");
+    } else {
+        bar.advance(what, step["done"].as_u64().unwrap_or_default(), step["total"].as_u64());
+    }
+}
+
 /// The running server of a data directory.
 pub(super) struct Remote {
     local: String,
@@ -73,11 +83,6 @@ impl Remote {
             .build()
             .into();
         Ok(Self { local: local.to_owned(), bearer, agent })
-    }
-
-    /// Whether anything listens there.
-    pub(super) fn is_there(&self) -> bool {
-        self.agent.get(format!("{}/health", self.local)).call().is_ok()
     }
 
     /// What it says of itself to anyone.

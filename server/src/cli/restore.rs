@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::keep::{count, watched};
 use super::tell::{shell_word, tell_line};
 use super::{Common, Failure, backup};
+use crate::counted::{agreed, counted};
 use crate::model::{Bar, Unit};
 use crate::operator;
 
@@ -32,15 +33,16 @@ pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
 
 fn readable(report: &Value) -> String {
     let data = shell_word(Path::new(report["data"].as_str().unwrap_or_default()));
+    let entries = count(report, "ledger_entries");
     let mut text = format!(
-        "{} items in {} files ({} bytes), as of commit {}, backed up {}; every hash is right, the \
-         ledger's {} entries verify",
-        count(report, "items"),
-        count(report, "files"),
-        count(report, "bytes"),
+        "{} in {} ({}), as of commit {}, backed up {}; every hash is right, the ledger's {} {}",
+        counted(count(report, "items"), "item"),
+        counted(count(report, "files"), "file"),
+        counted(count(report, "bytes"), "byte"),
         count(report, "seq"),
         report["made_at"].as_str().unwrap_or_default(),
-        count(report, "ledger_entries"),
+        counted(entries, "entry"),
+        agreed(entries, "verifies", "verify"),
     );
     if report["with_keys"] != true {
         text.push_str(

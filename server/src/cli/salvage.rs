@@ -9,11 +9,12 @@ use engine::{Damage, LeftOut, OpenError, Rows, Salvage, Salvaged};
 use serde_json::{Value, json};
 
 use super::cut::Cut;
-use super::export::warn_if_many;
+use super::export::{Watched, warn_if_many};
 use super::fresh::Fresh;
-use super::tell::{say, shell_word, tell};
-use super::verify::place_of;
+use super::tell::{shell_word, tell};
+use super::verify::{Checking, place_of};
 use super::{Common, Failure};
+use crate::counted::counted;
 use crate::lines::write;
 
 /// Lines that are written together, in bytes.
@@ -37,7 +38,9 @@ pub(super) struct SalvageArgs {
 pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
     let folder = place_of(args.folder.as_deref(), &args.common)?.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    let salvage = Salvage::read(&disk, &mut |name| say(&format_args!("reading {name}")));
+    let mut reading = Checking::new(&folder, "reading", args.common.json);
+    let salvage = Salvage::read(&disk, &mut |name| reading.tell(name));
+    drop(reading);
     let salvage = salvage.map_err(|error| could(&folder, &error))?;
     let report = if args.to == Path::new("-") {
         let mut out = io::stdout().lock();
@@ -49,8 +52,9 @@ pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
     } else {
         let named = args.to.display().to_string();
         let mut fresh = Fresh::create(&args.to, args.force)?;
-        let report =
-            lines(&salvage, &mut fresh.file).map_err(|cut| cut.failure(&named, damaged))?;
+        let mut out = Watched::new(&mut fresh.file, "bringing out", args.common.json);
+        let report = lines(&salvage, &mut out).map_err(|cut| cut.failure(&named, damaged))?;
+        drop(out);
         fresh.put_in_place().map_err(|error| Cut::Writing(error).failure(&named, damaged))?;
         report
     };
@@ -127,8 +131,11 @@ fn to_json(report: &Salvaged) -> Value {
 
 fn told(rows: Rows) -> String {
     format!(
-        "{} sources, {} items, {} edges, {} tombstones",
-        rows.sources, rows.items, rows.edges, rows.tombstones
+        "{}, {}, {}, {}",
+        counted(rows.sources, "source"),
+        counted(rows.items, "item"),
+        counted(rows.edges, "edge"),
+        counted(rows.tombstones, "tombstone")
     )
 }
 
@@ -153,16 +160,16 @@ fn readable(report: &Salvaged, to: &Path) -> String {
         }
     }
     let LeftOut { erased, edges, sources, supersedes, source_names, successors } = report.left_out;
-    for (count, what) in [
-        (erased, "rows left out, of what was to be erased or may have been"),
-        (edges, "edges left out, of which an end is lost"),
-        (sources, "sources left out, which nothing names"),
-        (supersedes, "lost items that others replaced; those name them no longer"),
-        (source_names, "lost sources that rows named; those name them no longer"),
-        (successors, "items whose successors are lost; they stand as current now"),
+    for (count, one, what) in [
+        (erased, "row", "left out, of what was to be erased or may have been"),
+        (edges, "edge", "left out, of which an end is lost"),
+        (sources, "source", "left out, which nothing names"),
+        (supersedes, "lost item", "that others replaced, and do not name any longer"),
+        (source_names, "lost source", "that rows named, and do not name any longer"),
+        (successors, "item", "whose successors are lost: current again now"),
     ] {
         if count > 0 {
-            out += &format!("{count} {what}\n");
+            out += &format!("{} {what}\n", counted(count, one));
         }
     }
     let next = format!("recalld import {} --data NEW_DIR", shell_word(to));

@@ -283,25 +283,23 @@ fn begin(
     stopping: &Cancel,
 ) -> Result<Option<Announcement>, Failure> {
     let announced = addresses.local_url().and_then(|url| announce(&parts.data, &url));
-    if let Some(why) = parts.local.store.stopped() {
-        say(&format_args!("the store takes no writes: {why}"));
-        say(&"questions are answered; free some space on that disk, then start again");
-        say_ready(args, parts, addresses)?;
+    let store = &parts.local.store;
+    let is_read = match store.stopped() {
+        None => read_first(serving, parts, stopping),
+        Some(_) => Ok(()),
+    };
+    if stopping.is_raised() {
+        // Told to end meanwhile: what was read is stored, the next start reads the rest.
         return Ok(announced);
     }
-    if !serving.ingest.is_empty() {
-        let mut bar = Bar::stderr(Unit::Files);
-        let raw = ingest::arguments(&serving.ingest, false, None)?;
-        let done = ingest::alone(parts, &raw, &mut bar, stopping);
-        if stopping.is_raised() {
-            // Told to end meanwhile: what was read is stored, the next start reads the rest.
-            return Ok(announced);
+    match (store.stopped(), is_read) {
+        (None, is_read) => is_read?,
+        // A full disk ends no start, be it found full by now or on opening.
+        (Some(why), _) => {
+            say(&format_args!("the store takes no writes: {why}"));
+            say(&"questions are answered; free some space on that disk, then start again");
         }
-        let answer = done?;
-        drop(bar);
-        say(&answer.text);
     }
-    parts.local.store.seal().map_err(Failure::could)?;
     say_ready(args, parts, addresses)?;
     Ok(announced)
 }
@@ -310,6 +308,20 @@ fn begin(
 fn announce(data: &Path, local: &str) -> Option<Announcement> {
     let announced = Announcement::write(data, local);
     announced.inspect_err(|error| say(&format_args!("serving.json: {error}"))).ok()
+}
+
+/// Reads the folders that each start reads, and seals what was written.
+fn read_first(serving: &Serving, parts: &Parts, stopping: &Cancel) -> Result<(), Failure> {
+    if !serving.ingest.is_empty() {
+        let mut bar = Bar::stderr(Unit::Files);
+        let raw = ingest::arguments(&serving.ingest, false, None)?;
+        let done = ingest::alone(parts, &raw, &mut bar, stopping)?;
+        drop(bar);
+        if !stopping.is_raised() {
+            say(&done.text);
+        }
+    }
+    parts.local.store.seal().map_err(Failure::could)
 }
 
 fn say_ready(args: &ServeArgs, parts: &Parts, addresses: &Addresses) -> Result<(), Failure> {

@@ -21,6 +21,7 @@ pub(super) struct StatsArgs {
 }
 
 pub(super) fn run(args: &StatsArgs) -> Result<(), Failure> {
+    args.common.check_reading()?;
     let told = call(&args.common, args.workspace.as_deref(), "recall_stats", json!({}))?;
     if args.common.json { tell_line(&told.structured) } else { tell(&table(&told.structured)) }
 }

@@ -3,6 +3,7 @@
 //!
 //! Changes nothing, and makes nothing where it looks.
 
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::tell::tell;
 use super::{Common, Failure};
+use crate::counted::counted;
 use crate::model::{Bar, Progress, Unit};
 use crate::names;
 use crate::operator::{BackupFiles, Beside, Place};
@@ -41,18 +43,17 @@ pub(super) struct VerifyArgs {
 
 /// What is to be checked or salvaged: the folder that is named, or the data directory.
 pub(super) fn place_of(folder: Option<&Path>, common: &Common) -> Result<Place, Failure> {
-    let (place, advice) = match folder {
-        Some(folder) => {
-            (Place::of(folder), "name a backup, a data directory or the folder of a store")
-        }
-        None => (Place::data(&common.data()?), "say where it is with --data DIR"),
-    };
     // A folder that is not there must not be made by looking at it.
+    let Some(folder) = folder else { return Ok(Place::data(&common.data_with_store()?)) };
+    let place = Place::of(folder);
     let store = place.store();
     if store.is_dir() {
         return Ok(place);
     }
-    Err(Failure::Could(format!("{}: there is no store; {advice}", store.display())))
+    Err(Failure::Could(format!(
+        "{}: there is no store; name a backup, a data directory or the folder of a store",
+        store.display()
+    )))
 }
 
 pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
@@ -60,7 +61,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let place = place_of(args.folder.as_deref(), &args.common)?;
     let folder = place.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    let mut checking = Checking::new(&folder, args.common.json);
+    let mut checking = Checking::new(&folder, "checking", args.common.json);
     let mut told = |name: &str| checking.tell(name);
     let could = |error: OpenError| could(&folder, &error);
     if let Some(id) = id {
@@ -71,7 +72,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     }
     let found = verify(&disk, &mut told).map_err(could)?;
     drop(checking);
-    let Beside { ledger, backup } = place.beside();
+    let Beside { ledger, backup } = beside(&place, args.common.json);
     let own = answer(&found, ledger.as_ref(), backup.as_ref());
     let tenants = place.tenants().map_err(Failure::Could)?;
     let check = |place: &Place| check_tenant(place, args.common.json);
@@ -104,33 +105,40 @@ struct Checked {
     ledger: Option<Result<Report, String>>,
 }
 
-/// Files that were looked at, under a bar.
-struct Checking {
+/// Files of a store that were looked at, under a bar.
+pub(super) struct Checking {
     bar: Bar,
+    what: &'static str,
     done: u64,
     total: u64,
 }
 
 impl Checking {
     /// As many files as there are in a store's folder now.
-    fn new(folder: &Path, json: bool) -> Self {
+    pub(super) fn new(folder: &Path, what: &'static str, json: bool) -> Self {
         let total = std::fs::read_dir(folder).map_or(0, |entries| entries.count() as u64);
-        Self { bar: Bar::of_command(Unit::Files, json), done: 0, total }
+        Self { bar: Bar::of_command(Unit::Files, json), what, done: 0, total }
     }
 
-    fn tell(&mut self, _name: &str) {
+    pub(super) fn tell(&mut self, _name: &str) {
         self.done += 1;
-        self.bar.advance("checking", self.done, Some(self.total.max(self.done)));
+        self.bar.advance(self.what, self.done, Some(self.total.max(self.done)));
     }
+}
+
+/// What is beside a store, under a bar.
+fn beside(place: &Place, json: bool) -> Beside {
+    let bar = RefCell::new(Bar::of_command(Unit::Entries, json));
+    place.beside(&|what, done| bar.borrow_mut().advance(what, done, None))
 }
 
 fn check_tenant(place: &Place, json: bool) -> Result<Checked, Failure> {
     let folder = place.store();
     let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    let mut checking = Checking::new(&folder, json);
+    let mut checking = Checking::new(&folder, "checking", json);
     let store = verify(&disk, &mut |name: &str| checking.tell(name));
     let store = store.map_err(|error| could(&folder, &error))?;
-    let Beside { ledger, .. } = place.beside();
+    let Beside { ledger, .. } = beside(place, json);
     Ok(Checked { workspace: place.workspace().to_owned(), store, ledger })
 }
 
@@ -149,8 +157,8 @@ impl Checked {
     /// A line for each workspace, and one for each broken rule.
     fn readable(&self) -> String {
         let mut out = String::new();
-        let items = self.store.walked.items;
-        put(&mut out, &format!("workspace {}: {items} items", self.workspace));
+        let items = counted(self.store.walked.items, "item");
+        put(&mut out, &format!("workspace {}: {items}", self.workspace));
         for finding in &self.store.findings {
             put(&mut out, &format!("{:<10}{}", finding.rule, finding.detail));
         }
@@ -274,7 +282,7 @@ fn readable(found: &Verified) -> String {
     }
     match (found.findings.len(), found.more_findings) {
         (0, _) => put(&mut out, "the store is clean"),
-        (told, more) => put(&mut out, &format!("{} broken rules", told as u64 + more)),
+        (told, more) => put(&mut out, &counted(told as u64 + more, "broken rule")),
     }
     out
 }
@@ -354,8 +362,9 @@ fn readable_ledger(walked: &Result<Report, String>) -> String {
         Some(fault) => format!("damaged: {fault}"),
     };
     format!(
-        "the ledger of {} entries and {count} checkpoints ({unsigned} entries unsigned) is {answer}\n",
-        report.entries
+        "the ledger of {} and {} ({unsigned} unsigned) is {answer}\n",
+        counted(report.entries, "entry"),
+        counted(count, "checkpoint"),
     )
 }
 
@@ -373,7 +382,10 @@ fn readable_backup(backup: &BackupFiles) -> String {
         let made_at = backup.made_at.as_deref().unwrap_or_default();
         put(
             &mut out,
-            &format!("the backup of {made_at}, {} files beside the store, is clean", backup.files),
+            &format!(
+                "the backup of {made_at}, {} beside the store, is clean",
+                counted(backup.files, "file")
+            ),
         );
     }
     out

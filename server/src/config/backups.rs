@@ -85,9 +85,12 @@ impl Weekday {
     }
 }
 
-/// Reads the table; nothing where no folder is named, and then the rest counts for nothing.
+/// Reads the table; nothing where it has nothing. Without a folder the rest would count for nothing, unseen.
 pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<ScheduledBackup>, KeyFault> {
     let to = keys.text("to", TEXT_BYTES_MAX)?;
+    if to.is_none() && keys.has_more() {
+        return Err(keys.missing("to", "the folder that the backups are made in"));
+    }
     let every = keys.word("every", Every::ALL, Every::word)?.unwrap_or(Every::Day);
     let at = match keys.text("at", TEXT_BYTES_MAX)? {
         None => (3, 30),

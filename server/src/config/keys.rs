@@ -242,9 +242,15 @@ impl Keys {
     /// The same, not yet looked into.
     pub(crate) fn table_of(text: &str) -> Result<Table, FileFault> {
         text.parse().map_err(|error: toml::de::Error| {
-            let at = error.span().map_or(text.len(), |span| span.start);
-            let why = error.message().lines().collect::<Vec<_>>().join("; ");
-            FileFault::Syntax { place: Place::at(text, at), why }
+            let span = error.span().unwrap_or(text.len()..text.len());
+            let place = Place::at(text, span.start);
+            // A section that is put at the end of a file that has it already, as the example has all of them.
+            let twice = error.message().starts_with("duplicate key");
+            let why = match text.get(span).filter(|key| twice && !key.is_empty()) {
+                Some(key) => format!("`{key}` is there twice; put the two together"),
+                None => error.message().lines().collect::<Vec<_>>().join("; "),
+            };
+            FileFault::Syntax { place, why }
         })
     }
 
@@ -276,6 +282,11 @@ impl Keys {
     /// That a key has to be there.
     pub(crate) fn missing(&self, key: &str, allowed: impl Into<String>) -> KeyFault {
         KeyFault::Missing { key: self.named(key), allowed: allowed.into() }
+    }
+
+    /// Whether any key is there that was not taken yet.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.table.is_empty()
     }
 
     /// Whether a key is there and was not taken yet.
@@ -578,6 +589,8 @@ mod tests {
             matches!(twice, FileFault::Syntax { place: Place { line: 3, column: 1 }, .. }),
             "{twice}"
         );
+        let twice = Keys::parse("[a]\nb = 1\n\n[a]\nc = 2\n").unwrap_err().to_string();
+        assert_eq!(twice, "line 4, column 2: not TOML: `a` is there twice; put the two together");
     }
 
     proptest! {

@@ -95,9 +95,20 @@ pub fn load(
         };
         sources.insert(setting.key, source);
     }
-    let folder = file.and_then(Path::parent).unwrap_or(Path::new(""));
-    let config = Config::of_table(table, folder).map_err(|fault| placed(fault, &sources, &text))?;
+    let folder = folder_of(file)?;
+    let config =
+        Config::of_table(table, &folder).map_err(|fault| placed(fault, &sources, &text))?;
     Ok(Loaded { config, file: file.map(Path::to_owned), sources })
+}
+
+/// Where relative paths begin: at the file, or where the program was started; a whole path, whatever changes later.
+fn folder_of(file: Option<&Path>) -> Result<PathBuf, FileFault> {
+    let within = file.and_then(Path::parent).unwrap_or(Path::new(""));
+    let here = if within.as_os_str().is_empty() { Path::new(".") } else { within };
+    std::path::absolute(here).map_err(|error| FileFault::Unreadable {
+        path: here.to_owned(),
+        why: format!("the folder that the program was started in: {error}"),
+    })
 }
 
 /// A fault with the flag or the variable that it is of, else with its line.

@@ -185,6 +185,7 @@ fn each_fault_names_its_key_and_what_is_allowed() {
             "[mail]\nhost = \"m example\"\nfrom = \"a@b.c\"",
             &["mail.host", "m example", "without a port"],
         ),
+        ("backup.keep = 3", &["backup.to", "missing", "the folder"]),
         ("policy.file = \"\"", &["policy.file", "\"\"", "1 to"]),
         ("audit.sync = true", &["audit.sync", "true", "batched, always"]),
     ] {

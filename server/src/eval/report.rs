@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::ask::{Lane, RANKED};
 use super::measures::{Latency, Ranked, Stale, share};
+use crate::counted::counted;
 use crate::names;
 
 /// What was measured, by the layout of the data set.
@@ -71,9 +72,10 @@ impl Report {
             Figures::Stale(stale) => (stale.questions, stale.unanswered),
         };
         let mut lines = vec![format!(
-            "{}: {} documents, {questions} questions, {}",
+            "{}: {}, {}, {}",
             self.name,
-            self.documents,
+            counted(self.documents, "document"),
+            counted(questions, "question"),
             self.lane.name()
         )];
         match &self.figures {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::out::{Item, Out, text};
 use super::times::time;
 use super::{ForeignError, stream};
+use crate::counted::counted;
 
 /// The file's name in an export.
 const FILE: &str = "conversations.json";
@@ -29,6 +30,10 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
 
 fn write(conversation: &Value, place: &str, out: &mut Out<'_>) -> Result<(), ForeignError> {
     let path = newest_branch(conversation);
+    if path.len() == MESSAGES_MAX {
+        let why = format!("has {MESSAGES_MAX} messages or more; those before are left out");
+        out.skip(place, why);
+    }
     let title = text(conversation, &["title"]);
     let own = match text(conversation, &["conversation_id", "id"]) {
         "" => format!("{title} {}", conversation["create_time"]),
@@ -136,8 +141,8 @@ impl Chat {
             return Ok(());
         };
         let title = if self.title.is_empty() { first.text.clone() } else { self.title };
-        let about =
-            format!("{title}\n\n{} messages, the first: {}", self.messages.len(), first.text);
+        let messages = counted(self.messages.len(), "message");
+        let about = format!("{title}\n\n{messages}, the first: {}", first.text);
         out.item(Item {
             key: self.key.clone(),
             kind: "conversation".to_owned(),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{ForeignError, Shape, stream};
+use super::{ForeignError, Shape, entities, stream};
 
 /// Types of lines of our own.
 const OWN_TYPES: [&str; 4] = ["source", "item", "edge", "tombstone"];
@@ -31,7 +31,10 @@ pub(super) fn shape_of(path: &Path) -> Result<Option<Shape>, ForeignError> {
 
 /// Whether an object is a whole file of others, on one line.
 fn is_wrapped(value: &Value) -> bool {
-    ["memories", "results", "history"].iter().any(|name| value[*name].is_array())
+    let has = |name: &&str| value[*name].is_array();
+    let is_line = value.get("type").is_some();
+    ["memories", "results", "history"].iter().any(has)
+        || !is_line && entities::LISTS.iter().any(has)
 }
 
 /// What a file of lines is, by its first one.
@@ -60,6 +63,7 @@ fn of_list(path: &Path) -> Result<Shape, ForeignError> {
     Ok(match name.as_str() {
         "memories" => Shape::McpMemoryService,
         "results" | "history" => Shape::Mem0,
+        name if entities::LISTS.contains(&name) => Shape::McpMemory,
         _ if value["mapping"].is_object() => Shape::Chatgpt,
         _ if value["chat_messages"].is_array() || value["prompt_template"].is_string() => {
             Shape::Claude

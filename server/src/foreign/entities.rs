@@ -11,6 +11,9 @@ use super::{ForeignError, stream};
 /// Observations of one entity.
 const OBSERVATIONS_MAX: usize = 10_000;
 
+/// The lists of a graph that is one object.
+pub(super) const LISTS: [&str; 2] = ["entities", "relations"];
+
 /// An entity, as far as its lines say.
 struct Entity {
     kind: String,
@@ -42,9 +45,10 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
             out.skip(&place, "is neither an entity with a name nor a relation with two ends");
         }
     };
-    if stream::first_byte(path)? == Some(b'[') {
-        stream::elements(path, stream::open(path)?, &[], &mut |_, at, value| {
-            each(format!("entry {}", at + 1), Ok(value), out);
+    if stream::first_byte(path)? == Some(b'[') || is_graph(path)? {
+        stream::elements(path, stream::open(path)?, &LISTS, &mut |list, at, value| {
+            let list = if list.is_empty() { "entry" } else { list };
+            each(format!("{list} {}", at + 1), Ok(value), out);
             Ok(())
         })?;
     } else {
@@ -59,6 +63,20 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
         }
     }
     Ok(())
+}
+
+/// Whether a file is one object with lists, as `read_graph` answers.
+fn is_graph(path: &Path) -> Result<bool, ForeignError> {
+    if stream::first_line(path)?.is_some_and(|line| line.get("type").is_some()) {
+        return Ok(false);
+    }
+    let mut is_it = false;
+    // What is no JSON as a whole may be good lines all the same.
+    let _broken_off = stream::elements(path, stream::open(path)?, &LISTS, &mut |_, _, _| {
+        is_it = true;
+        Err(ForeignError::Cancelled) // one is enough
+    });
+    Ok(is_it)
 }
 
 impl Entity {

@@ -37,7 +37,13 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
             // Some exports carry a memory's history with it.
             let history = value["history"].as_array().cloned().unwrap_or_default();
             let memory = memories.entry(id.to_owned()).or_default();
-            memory.history.extend(history.into_iter().take(HISTORY_MAX));
+            let room = HISTORY_MAX.saturating_sub(memory.history.len());
+            if history.len() > room {
+                let why =
+                    format!("has more than {HISTORY_MAX} rows of history; the last are left out");
+                out.skip(&place, why);
+            }
+            memory.history.extend(history.into_iter().take(room));
             memory.now = Some(value);
         } else {
             out.skip(&place, "has neither `id` and `memory` nor `memory_id`");

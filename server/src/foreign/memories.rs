@@ -52,7 +52,13 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
     for memory in in_order(memories, &olders) {
         let own = key(&memory);
         let replaced = olders.get(&own).into_iter().flatten().filter_map(|older| ids.get(older));
-        let item = item(&memory, &own, replaced.take(REPLACED_MAX).cloned().collect());
+        let mut replaced: Vec<String> = replaced.cloned().collect();
+        if replaced.len() > REPLACED_MAX {
+            let why = format!("replaces more than {REPLACED_MAX}; those beyond stay as they are");
+            out.skip(&own, why);
+            replaced.truncate(REPLACED_MAX);
+        }
+        let item = item(&memory, &own, replaced);
         if let Some(id) = out.item(item)? {
             ids.insert(own.clone(), id);
         }

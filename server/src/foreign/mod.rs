@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 pub use out::{SKIPPED_NAMED_MAX, Skipped};
 
+use crate::counted::counted;
 use out::Out;
 
 /// Files of one vault.
@@ -133,10 +134,10 @@ impl Translated {
     /// The same in words.
     pub fn readable(&self) -> String {
         let mut text = format!(
-            "read as {}: {} items, {} edges, {} skipped",
+            "read as {}: {}, {}, {} skipped",
             self.shape.name(),
-            self.items,
-            self.edges,
+            counted(self.items, "item"),
+            counted(self.edges, "edge"),
             self.skipped_count
         );
         for Skipped { place, why } in &self.skipped {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -124,12 +125,17 @@ fn walk(
 fn read(root: &Path, file: &Path, out: &mut Out<'_>) -> Result<Option<Note>, ForeignError> {
     let path = file.strip_prefix(root).unwrap_or(file).to_string_lossy().into_owned();
     let failed = |error| ForeignError::Reading(file.to_owned(), error);
-    let Some(opened) = regular_file::open(file).map_err(failed)? else { return Ok(None) };
-    if opened.metadata().map_err(failed)?.len() > NOTE_BYTES_MAX {
+    let Some(opened) = regular_file::open(file).map_err(failed)? else {
+        out.skip(&path, "is not a file any more");
+        return Ok(None);
+    };
+    let mut whole = Vec::new();
+    opened.take(NOTE_BYTES_MAX + 1).read_to_end(&mut whole).map_err(failed)?;
+    if whole.len() as u64 > NOTE_BYTES_MAX {
         out.skip(&path, format!("has more than {NOTE_BYTES_MAX} bytes"));
         return Ok(None);
     }
-    let Ok(whole) = fs::read_to_string(file) else {
+    let Ok(whole) = String::from_utf8(whole) else {
         out.skip(&path, "is not UTF-8");
         return Ok(None);
     };

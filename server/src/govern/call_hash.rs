@@ -2,11 +2,11 @@
 //!
 //! Owns that equal calls have equal hashes. Must not know what an entry is.
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use crate::each_piece::EachPiece;
 
 /// Hash of a call: of its operation and arguments, as JSON with sorted keys. Nothing is copied for it: arguments may
 /// have megabytes.
@@ -22,23 +22,10 @@ pub fn hash_call(operation: &str, arguments: &Value) -> [u8; 32] {
 
 /// Hash of JSON, whose keys must be sorted.
 pub fn hash_json(json: &impl Serialize) -> [u8; 32] {
-    let mut hash = HashOf(Sha256::new());
-    serde_json::to_writer(&mut hash, json).expect("JSON can be written, and a hash takes all");
-    hash.0.finalize().into()
-}
-
-/// Takes what is written into a hash.
-struct HashOf(Sha256);
-
-impl Write for HashOf {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let mut hash = Sha256::new();
+    let pieces = EachPiece(|piece: &[u8]| hash.update(piece));
+    serde_json::to_writer(pieces, json).expect("JSON can be written, and a hash takes all");
+    hash.finalize().into()
 }
 
 #[cfg(test)]

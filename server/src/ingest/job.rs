@@ -19,6 +19,7 @@ use super::roots::{Allowed, FILE_BYTES_MAX, Refused, Roots};
 use super::stored::{documents_before, stored};
 use super::uri;
 use super::walk::{self, Cut, Listed, walk};
+use crate::counted::counted;
 use crate::encoders::Encoders;
 use crate::inflow::{self, Halt, Inflow};
 use crate::secrets;
@@ -459,7 +460,7 @@ impl Job<'_> {
         }
         let item = ItemDraft {
             id: Some(id),
-            title: format!("ingest of {} files", report.files),
+            title: format!("ingest of {}", counted(report.files, "file")),
             text: told.to_string(),
             supersedes: state.open.filter(|_| !is_cancelled).into_iter().collect(),
             ..job_item(request)

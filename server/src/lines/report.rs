@@ -1,5 +1,6 @@
 //! What became of an import.
 
+use crate::counted::counted;
 use engine::Batch;
 use serde_json::{Value, json};
 
@@ -86,18 +87,17 @@ impl Report {
     /// The same in words.
     pub fn readable(&self) -> String {
         let mut text = format!(
-            "{}{} sources, {} items ({} superseded), {} edges, {} tombstones; {} texts embedded, {} lines \
-             unchanged, {} rows with a new id, {} bad lines",
+            "{}{}, {} ({} superseded), {}, {}; {} embedded, {} unchanged, {} with a new id, {}",
             if self.nothing_written { "(nothing was written) " } else { "" },
-            self.sources,
-            self.items,
+            counted(self.sources, "source"),
+            counted(self.items, "item"),
             self.superseded,
-            self.edges,
-            self.tombstones,
-            self.embedded,
-            self.unchanged,
-            self.renamed,
-            self.bad.count,
+            counted(self.edges, "edge"),
+            counted(self.tombstones, "tombstone"),
+            counted(self.embedded, "text"),
+            counted(self.unchanged, "line"),
+            counted(self.renamed, "row"),
+            counted(self.bad.count, "bad line"),
         );
         for (line, why) in &self.bad.named {
             text.push_str(&format!("\nline {line}: {why}"));

@@ -49,9 +49,7 @@ pub(super) fn post<H: Host>(
     let accepts = accepts(call);
     let line = Line::new(reply, accepts, session.clone(), body.is_array(), open.max(1));
     let line = Arc::new(line);
-    if open > 0 && (!accepts.json || messages.iter().any(wants_progress)) {
-        line.begin_stream();
-    }
+    let is_stream = open > 0 && (!accepts.json || messages.iter().any(wants_progress));
     let is_batch = body.is_array();
     // All begin before the first is worked for: they share one time bound, and each can be called off.
     let deadline = Instant::now() + shared.call_time_max;
@@ -98,9 +96,12 @@ pub(super) fn post<H: Host>(
             }
         }
     }
-    // After what was told has been heeded: who reads the 202 of a cancellation may count on it.
+    // Only now is anything said: who reads the 202 of a cancellation may count on it, and who reads the head of a
+    // stream can call off what it is for.
     if open == 0 {
         line.leave_open();
+    } else if is_stream {
+        line.begin_stream();
     }
     for one in begun {
         let (flight, method, params) = match one {

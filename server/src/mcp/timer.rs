@@ -138,12 +138,16 @@ mod tests {
             let told = told.clone();
             move || told.send(name).unwrap()
         };
+        // Its thread is kept busy until all are there, however slowly this one goes on.
+        let (let_go, held) = mpsc::channel::<()>();
+        timer.schedule(now, move || assert!(held.recv().is_err()));
         let never = timer.schedule(now + Duration::from_millis(10), tell("never"));
         timer.schedule(now + Duration::from_millis(30), tell("second"));
         timer.schedule(now + Duration::from_millis(20), tell("first"));
         timer.schedule(now + Duration::from_millis(25), || panic!("this job panics on purpose"));
         timer.take_back(never);
-        let wait = Duration::from_secs(20);
+        drop(let_go);
+        let wait = Duration::from_secs(60);
         assert_eq!(tells.recv_timeout(wait), Ok("first"));
         assert_eq!(tells.recv_timeout(wait), Ok("second"));
         drop(timer);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::progress::Progress;
+use crate::counted::counted;
 
 /// Plain lines per file or job: one at each of these parts of it.
 const LINES_PER_FILE: u64 = 4;
@@ -31,6 +32,8 @@ pub enum Unit {
     Items,
     /// Questions of a data set.
     Questions,
+    /// Entries of a ledger.
+    Entries,
 }
 
 impl Unit {
@@ -38,7 +41,7 @@ impl Unit {
     fn template(self) -> &'static str {
         match self {
             Self::Bytes => "{msg} {bytes}/{total_bytes} {wide_bar} {bytes_per_sec} eta {eta}",
-            Self::Files | Self::Lines | Self::Items | Self::Questions => {
+            Self::Files | Self::Lines | Self::Items | Self::Questions | Self::Entries => {
                 "{msg} {human_pos}/{human_len} {wide_bar} {rate} eta {eta}"
             }
         }
@@ -50,10 +53,11 @@ impl Unit {
             Self::Bytes => {
                 format!("{:.1} of {:.1} MB", done as f64 / MEGABYTE, total as f64 / MEGABYTE)
             }
-            Self::Files => format!("{done} of {total} files"),
-            Self::Lines => format!("{done} of {total} lines"),
-            Self::Items => format!("{done} of {total} items"),
-            Self::Questions => format!("{done} of {total} questions"),
+            Self::Files => format!("{done} of {}", counted(total, "file")),
+            Self::Lines => format!("{done} of {}", counted(total, "line")),
+            Self::Items => format!("{done} of {}", counted(total, "item")),
+            Self::Questions => format!("{done} of {}", counted(total, "question")),
+            Self::Entries => format!("{done} of {}", counted(total, "entry")),
         }
     }
 }

@@ -57,7 +57,13 @@ impl fmt::Display for BindError {
                  be lowered"
             ),
             BindError::Address(address, error) => {
-                write!(out, "cannot listen on {address}: {error}; choose another address or port")
+                let what = if error.kind() == io::ErrorKind::AddrInUse {
+                    "end what listens there (a recalld, if `recalld doctor` finds one), or choose another address or \
+                     port"
+                } else {
+                    "choose another address or port"
+                };
+                write!(out, "cannot listen on {address}: {error}; {what}")
             }
             BindError::System(error) => write!(out, "cannot wait for network events: {error}"),
         }

@@ -119,7 +119,8 @@ pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
     Ok(Response::json(200, done.to_string().into_bytes()))
 }
 
-/// The same for a command, where no server has the data.
+/// The same for a command, where no server has the data. The first workspace of a tenant may come before the first
+/// start: then what a start would make is made.
 ///
 /// # Errors
 /// The data cannot be opened, [`StartError::Busy`] where a server has it; within, why the act was not done.
@@ -128,7 +129,9 @@ pub fn administer_alone(
     config: &Config,
     raw: &Map<String, Value>,
 ) -> Result<Result<Value, AdminError>, StartError> {
-    let app::Kept { store: _has_the_data, audit, control, now } = app::open_with_control(data)?;
+    let may_make = Act::parse(&Value::Object(raw.clone())).is_ok_and(|act| act.may_make_store());
+    let opened = if may_make { app::open_or_make(data) } else { app::open_with_control(data) };
+    let app::Kept { store: _has_the_data, audit, control, now } = opened?;
     let caller = Caller::local_operator(crate::auth::LOCAL_WORKSPACE);
     let principal = &caller.principal;
     let office =

@@ -22,7 +22,7 @@ pub fn check(backup: &Path) -> Result<(), String> {
         if let Some(finding) = found.findings.first() {
             return Err(at(format!("{}: {}", finding.rule, finding.detail)));
         }
-        let Beside { ledger, backup } = place.beside();
+        let Beside { ledger, backup } = place.beside(&|_, _| {});
         match ledger {
             Some(Err(why)) => return Err(at(why)),
             Some(Ok(report)) if !report.ok => {

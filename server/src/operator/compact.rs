@@ -4,6 +4,7 @@ use engine::Compacted;
 use serde_json::{Value, json};
 
 use super::keeping::{KeepError, Keeper, Note};
+use crate::counted::counted;
 
 /// Steps of one command: each makes one segment of several, of which a manifest lists 4,096 at most.
 const STEPS_MAX: usize = 4096;
@@ -26,12 +27,14 @@ pub fn compact(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
             Compacted::Nothing => break,
             Compacted::NoRoom { wanted, free } => {
                 let why = format!(
-                    "{wanted} bytes must be free for the next step, {free} are; {steps} steps are done"
+                    "{wanted} bytes must be free for the next step, {free} are; {} done, which stays",
+                    counted(steps, "step")
                 );
                 return Err(KeepError::failed(why, "free some space, and run it again"));
             }
             Compacted::Cancelled => {
-                let why = format!("called off after {steps} steps, which stand");
+                let why =
+                    format!("called off after {}; what is done stays", counted(steps, "step"));
                 return Err(KeepError::failed(why, "run it again to go on"));
             }
         }

@@ -126,8 +126,10 @@ impl Place {
     /// Checks what is beside the store. The ledger's volumes and the files of a backup are read again
     /// where a new backup was made into the folder meanwhile: it changes them before its `backup.json`,
     /// and would be blamed for what is no damage.
-    pub fn beside(&self) -> Beside {
-        settled(|| self.made(), |made| self.read_beside(made), Beside::is_clean)
+    ///
+    /// Tells of what it is at, and how much of it is done.
+    pub fn beside(&self, tell: &dyn Fn(&str, u64)) -> Beside {
+        settled(|| self.made(), |made| self.read_beside(made, tell), Beside::is_clean)
     }
 
     /// The catalogue of a backup, as it is now.
@@ -138,15 +140,23 @@ impl Place {
         }
     }
 
-    fn read_beside(&self, made: &Result<Option<Catalogue>, String>) -> Beside {
+    fn read_beside(
+        &self,
+        made: &Result<Option<Catalogue>, String>,
+        tell: &dyn Fn(&str, u64),
+    ) -> Beside {
         let is_whole = matches!(self.kind, Kind::Backup) && self.workspace == LOCAL_WORKSPACE;
-        let backup = is_whole.then(|| self.checked(made));
-        Beside { ledger: self.ledger(made).transpose(), backup }
+        let backup = is_whole.then(|| self.checked(made, tell));
+        Beside { ledger: self.ledger(made, tell).transpose(), backup }
     }
 
     /// The walk through the ledger, with the keys that the folder trusts; `None` where there is no
     /// ledger, or no telling whose it is.
-    fn ledger(&self, made: &Result<Option<Catalogue>, String>) -> Result<Option<Report>, String> {
+    fn ledger(
+        &self,
+        made: &Result<Option<Catalogue>, String>,
+        tell: &dyn Fn(&str, u64),
+    ) -> Result<Option<Report>, String> {
         let folder = self.home().join("ledger");
         let keys = match self.kind {
             Kind::Store => return Ok(None),
@@ -162,10 +172,14 @@ impl Place {
             Kind::Data => LedgerPlace::of(&self.root, &self.workspace)
                 .map_or(Ok(Vec::new()), |place| place.keys())?,
         };
-        walk_ledger_in(&folder, &keys).map(Some)
+        walk_ledger_in(&folder, &keys, &|entries| tell("checking the ledger", entries)).map(Some)
     }
 
-    fn checked(&self, made: &Result<Option<Catalogue>, String>) -> BackupFiles {
+    fn checked(
+        &self,
+        made: &Result<Option<Catalogue>, String>,
+        tell: &dyn Fn(&str, u64),
+    ) -> BackupFiles {
         let mut found = BackupFiles { made_at: None, files: 0, findings: Vec::new() };
         match made {
             Err(why) => found.findings.push(why.clone()),
@@ -176,9 +190,10 @@ impl Place {
                 }
                 found.made_at.clone_from(&made.made_at);
                 found.files = made.files.len();
-                found
-                    .findings
-                    .extend(made.files.iter().filter_map(|file| file.find(&self.root).err()));
+                for (at, file) in (1..).zip(&made.files) {
+                    found.findings.extend(file.find(&self.root).err());
+                    tell("checking the backup", at);
+                }
             }
         }
         found

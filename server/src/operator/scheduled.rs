@@ -24,7 +24,7 @@ use super::schedule::{last_due, next_due};
 use crate::auth::LOCAL_WORKSPACE;
 use crate::config::backups::ScheduledBackup;
 use crate::data_dir::BACKUP_FILE;
-use crate::limits::{BACKUP_RETRY_AFTER, BACKUP_SCHEDULE_EVERY};
+use crate::limits::{BACKUP_OVERDUE_AFTER, BACKUP_RETRY_AFTER, BACKUP_SCHEDULE_EVERY};
 use crate::log::{self, Level};
 use crate::names;
 use crate::net::Cancel;
@@ -46,6 +46,8 @@ struct State {
     plan: Option<ScheduledBackup>,
     /// When the newest one that is there was begun; looked up where it is not known.
     newest: Option<Option<Micros>>,
+    /// Since when it is looked whether one is due.
+    since: Option<Micros>,
     failed: Option<Failed>,
     made: u64,
     failures: u64,
@@ -67,8 +69,47 @@ pub struct ToldSchedule {
     pub failures: u64,
     /// When the newest one was begun, as far as that is known.
     pub newest: Option<Micros>,
-    /// Whether the last attempt came to nothing.
-    pub is_failing: bool,
+    /// How they are.
+    pub standing: Standing,
+}
+
+/// How backups on schedule are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// What was due is made, or is being made.
+    Good,
+    /// The last attempt came to nothing.
+    Failing,
+    /// One was due long ago, and there is neither it nor a failure: very likely its disk does not answer.
+    Overdue,
+}
+
+impl Standing {
+    /// Its name for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Failing => "failing",
+            Self::Overdue => "overdue",
+        }
+    }
+}
+
+impl State {
+    fn standing(&self, now: Micros) -> Standing {
+        let allowed = i64::try_from(BACKUP_OVERDUE_AFTER.as_micros()).unwrap_or(i64::MAX);
+        let before = Micros(now.0.saturating_sub(allowed));
+        let due = self.plan.as_ref().and_then(|plan| last_due(plan, before));
+        // Whoever has just begun to look makes up for what was missed before.
+        let had_time = self.since.is_some_and(|since| since <= before);
+        match due {
+            _ if self.failed.is_some() => Standing::Failing,
+            Some(due) if had_time && self.newest.flatten().is_none_or(|newest| newest < due) => {
+                Standing::Overdue
+            }
+            _ => Standing::Good,
+        }
+    }
 }
 
 impl Scheduled {
@@ -81,7 +122,7 @@ impl Scheduled {
     pub fn set(&self, plan: Option<ScheduledBackup>) {
         let mut state = self.state();
         if state.plan != plan {
-            (state.plan, state.newest, state.failed) = (plan, None, None);
+            (state.plan, state.newest, state.since, state.failed) = (plan, None, None, None);
         }
     }
 
@@ -89,15 +130,15 @@ impl Scheduled {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For metrics; nothing where none is wanted.
-    pub fn told(&self) -> Option<ToldSchedule> {
+    /// For metrics and `/health`; nothing where none is wanted.
+    pub fn told(&self, now: Micros) -> Option<ToldSchedule> {
         let state = self.state();
         state.plan.as_ref()?;
         Some(ToldSchedule {
             made: state.made,
             failures: state.failures,
             newest: state.newest.flatten(),
-            is_failing: state.failed.is_some(),
+            standing: state.standing(now),
         })
     }
 
@@ -108,6 +149,7 @@ impl Scheduled {
         let failed = state.failed.as_ref();
         json!({
             "to": plan.to.to_str(), "every": plan.every.word(), "keep": plan.keep,
+            "state": state.standing(now).word(), "due_at": last_due(plan, now).map(names::time),
             "next_at": next_due(plan, now).map(names::time),
             "made_at": state.made_at.map(names::time),
             "failed_at": failed.map(|failed| names::time(failed.at)),
@@ -118,12 +160,14 @@ impl Scheduled {
     /// The plan, if its backup is due and the last failure is not too recent.
     fn due(&self, data: &Path, now: Micros) -> Option<ScheduledBackup> {
         let (plan, known) = {
-            let state = self.state();
-            (state.plan.clone()?, state.newest)
+            let mut state = self.state();
+            let plan = state.plan.clone()?;
+            state.since.get_or_insert(now);
+            (plan, state.newest)
         };
         let last = last_due(&plan, now)?;
         // Looked up without the lock: the disk may be slow, and metrics wait for nobody.
-        let newest = known.unwrap_or_else(|| newest(data, &plan.to));
+        let newest = known.unwrap_or_else(|| newest(data, &plan.to, now));
         let mut state = self.state();
         if state.plan.as_ref() != Some(&plan) {
             return None;
@@ -148,20 +192,25 @@ impl Scheduled {
         let keeper = Keeper::of(parts, &caller, cancel, &|_, _, _| {});
         let done = make_one(&keeper, &plan, now);
         let mut state = self.state();
-        match done {
+        // Other settings may have come meanwhile: what became of these says nothing of them.
+        let is_its_own = state.plan.as_ref() == Some(&plan);
+        let why = match done {
             Ok(report) => {
                 state.made += 1;
-                (state.newest, state.made_at, state.failed) = (Some(Some(now)), Some(now), None);
-                Some(Ok(report))
+                if is_its_own {
+                    state.newest = Some(Some(now));
+                    (state.made_at, state.failed) = (Some(now), None);
+                }
+                return Some(Ok(report));
             }
-            Err(error) => {
-                state.failures += 1;
-                state.newest = None;
-                let why = error.to_string();
-                state.failed = Some(Failed { at: now, why: why.clone() });
-                Some(Err(why))
-            }
+            Err(error) => error.to_string(),
+        };
+        state.failures += 1;
+        if is_its_own {
+            state.newest = None;
+            state.failed = Some(Failed { at: now, why: why.clone() });
         }
+        Some(Err(why))
     }
 }
 
@@ -210,7 +259,7 @@ impl Drop for ScheduledBackups {
 fn make_one(keeper: &Keeper<'_>, plan: &ScheduledBackup, now: Micros) -> Result<Value, KeepError> {
     check_mounted(keeper.data, &plan.to)?;
     // What was cut short, or failed, first: it may be what fills the disk.
-    remove(keeper, &plan.to, |made| made.filter(|made| made.made_at.is_none()).is_some(), 0)?;
+    remove(keeper, plan, now, |made| made.made_at.is_none(), 0)?;
     let to = plan.to.join(name_of(now));
     let raw = json!({"path": to.to_str(), "with_keys": plan.with_keys, "scheduled": true});
     let report = make(keeper, &raw, &to, plan.with_keys, true)?;
@@ -222,7 +271,7 @@ fn make_one(keeper: &Keeper<'_>, plan: &ScheduledBackup, now: Micros) -> Result<
         let why = format!("{} was made and is not known to be good: {why}", to.display());
         return Err(KeepError::failed(why, "see that the disk is sound; the server tries again"));
     }
-    remove(keeper, &plan.to, |made| made.is_some_and(|made| made.made_at.is_some()), plan.keep)?;
+    remove(keeper, plan, now, |made| made.made_at.is_some(), plan.keep)?;
     Ok(report)
 }
 
@@ -287,15 +336,23 @@ fn begun_at(path: &Path) -> Option<Micros> {
     (name_of(at) == format!("{NAME}{name}")).then_some(at)
 }
 
-/// When the newest finished backup in a folder was begun that the server made.
-fn newest(data: &Path, to: &Path) -> Option<Micros> {
+/// When the newest finished backup in a folder was begun that the server made. One of a time to come was made while
+/// the clock was wrong, and says nothing of when the next is due.
+fn newest(data: &Path, to: &Path, now: Micros) -> Option<Micros> {
     let known = Known::read(data).ok()?;
     let ours = known.backups.iter().filter(|backup| is_ours(backup, to));
     let finished = ours.filter(|backup| {
         let made = Catalogue::read(&backup.path).ok().flatten();
         made.is_some_and(|made| made.id == backup.id && made.made_at.is_some())
     });
-    finished.filter_map(|backup| begun_at(&backup.path)).max()
+    let begun = finished.filter_map(|backup| begun_at(&backup.path));
+    let (past, ahead): (Vec<Micros>, Vec<Micros>) = begun.partition(|at| *at <= now);
+    if let Some(ahead) = ahead.into_iter().max() {
+        let fields = [("begun", log::Value::Text(&names::time(ahead)))];
+        let what = "a backup is from a time to come: a clock was or is wrong; it is not counted";
+        log::event(Level::Warn, what, &fields);
+    }
+    past.into_iter().max()
 }
 
 /// Says of a backup that it was never finished: nobody restores it (BAK-02).
@@ -306,23 +363,30 @@ fn unfinish(to: &Path) -> Result<(), String> {
 }
 
 /// Removes the backups in a folder that the server made, that are `wanted`, and that are not among the `keep` newest.
+/// Those of a time to come count as the oldest. What cannot be read is left to the operator, and keeps no place.
 fn remove(
     keeper: &Keeper<'_>,
-    to: &Path,
-    wanted: impl Fn(Option<&Catalogue>) -> bool,
+    plan: &ScheduledBackup,
+    now: Micros,
+    wanted: impl Fn(&Catalogue) -> bool,
     keep: usize,
 ) -> Result<(), KeepError> {
     let failed = |why: String| KeepError::failed(why, REMEDY);
     let _turn = keeper.turn()?;
     let known = Known::read(keeper.data).map_err(failed)?;
     let mut old: Vec<&KnownBackup> = Vec::new();
-    for backup in known.backups.iter().filter(|backup| is_ours(backup, to)) {
-        let made = Catalogue::read(&backup.path).map_err(failed)?;
-        if wanted(made.as_ref().filter(|made| made.id == backup.id)) {
-            old.push(backup);
+    for backup in known.backups.iter().filter(|backup| is_ours(backup, &plan.to)) {
+        match Catalogue::read(&backup.path) {
+            Ok(Some(made)) if made.id == backup.id && wanted(&made) => old.push(backup),
+            Ok(_) => {}
+            Err(why) => {
+                let fields = [("why", log::Value::Text(&why))];
+                log::event(Level::Warn, "an older backup cannot be read; it is left", &fields);
+            }
         }
     }
-    old.sort_by_key(|backup| std::cmp::Reverse(begun_at(&backup.path)));
+    let age = |at: Option<Micros>| (at.is_some_and(|at| at <= now), at);
+    old.sort_by_key(|backup| std::cmp::Reverse(age(begun_at(&backup.path))));
     for backup in old.into_iter().skip(keep) {
         clear(&backup.path).map_err(|error| failed(copies::at(&backup.path)(error)))?;
         let _noting = keeper.noting();

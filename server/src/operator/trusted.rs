@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine::ledger::{Report, VerifyWith, verify};
+use engine::ledger::{Report, VerifyWith, verify_telling};
 use serde_json::Value;
 
 use super::{catalogue, copies};
@@ -83,10 +83,14 @@ pub(super) fn trusted_keys(data: &Path, own: Option<[u8; 32]>) -> Result<Vec<[u8
     Ok(keys)
 }
 
-/// Walks the ledger in a folder; what is wrong with it is in the report.
-pub(super) fn walk_ledger_in(folder: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
+/// Walks the ledger in a folder, telling how many entries it has met; what is wrong with it is in the report.
+pub(super) fn walk_ledger_in(
+    folder: &Path,
+    keys: &[[u8; 32]],
+    tell: &dyn Fn(u64),
+) -> Result<Report, String> {
     let seals = Verifier::new(keys).map_err(|error| format!("BAK-01: {error}"))?;
-    verify(folder, &VerifyWith::whole(&seals)).map_err(|error| error.to_string())
+    verify_telling(folder, &VerifyWith::whole(&seals), tell).map_err(|error| error.to_string())
 }
 
 /// Verifies a copied ledger against public keys.
@@ -96,7 +100,7 @@ pub(super) fn verify_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<Report, St
 
 /// The same, of any ledger's folder.
 pub(super) fn verify_ledger_in(folder: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
-    let report = walk_ledger_in(folder, keys)?;
+    let report = walk_ledger_in(folder, keys, &|_| {})?;
     match &report.fault {
         None => Ok(report),
         Some(fault) => Err(fault.to_string()),

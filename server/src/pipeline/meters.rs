@@ -12,6 +12,7 @@ use super::route::{self, ROUTES};
 use crate::mcp::Figures;
 use crate::metrics::{Kind, Latencies, Page, Stage};
 use crate::net::{Answered, Counter, Counters, Response};
+use crate::operator::Standing;
 use crate::parts::Parts;
 
 /// Classes of status, and calls whose client left before the answer.
@@ -203,12 +204,15 @@ fn store(page: &mut Page, parts: &Parts) {
 /// Backups that are made by themselves, where they are.
 fn backups(page: &mut Page, parts: &Parts) {
     use Kind::{Counter, Gauge};
-    let Some(told) = parts.scheduled.told() else { return };
+    let Some(told) = parts.scheduled.told(parts.clock.now()) else { return };
     page.family("recalld_backups_total", Counter, "Backups on schedule, by what became of them.");
     page.count(&[("outcome", "made")], told.made);
     page.count(&[("outcome", "failed")], told.failures);
-    let failing = u64::from(told.is_failing);
-    page.single("recalld_backup_failing", Gauge, "1 while the last attempt has failed.", failing);
+    let is = |standing| u64::from(told.standing == standing);
+    let help = "1 while the last attempt has failed.";
+    page.single("recalld_backup_failing", Gauge, help, is(Standing::Failing));
+    let help = "1 where none was made long after it was due.";
+    page.single("recalld_backup_overdue", Gauge, help, is(Standing::Overdue));
     if let Some(newest) = told.newest {
         let seconds = u64::try_from(newest.0.div_euclid(1_000_000)).unwrap_or(0);
         let help = "When the newest backup on schedule was begun, since 1970.";

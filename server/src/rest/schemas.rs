@@ -98,6 +98,10 @@ fn health() -> Value {
         "kernel": text("The level of the arithmetic."),
         "precision": text("The form of the weights."),
     });
+    let backups = json!({
+        "state": {"enum": ["ok", "failing", "overdue"], "type": "string",
+            "description": "`failing` after an attempt that came to nothing; `overdue` long after one was due."},
+    });
     object(
         "How the service is.",
         json!({
@@ -107,8 +111,9 @@ fn health() -> Value {
             "uptime_s": count("Seconds since the start."),
             "store": object("The store.", store, &[]),
             "encoder": object("What makes vectors of texts.", encoder, &[]),
+            "backups": object("Backups on schedule, where there are any.", backups, &[]),
         }),
-        &[],
+        &["backups"],
     )
 }
 

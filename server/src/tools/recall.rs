@@ -89,7 +89,9 @@ pub(super) fn refuse_bounds(raw: &Map<String, Value>) -> Result<(), ToolError> {
         None => Ok(()),
         Some(name) => {
             let bounds = bounds_json(&Bounds::GOVERNED);
-            let why = format!("is set by the router and cannot be widened; its bounds: {bounds}");
+            let why = format!(
+                "is set by the router and cannot be widened; ask again without it. Its bounds: {bounds}"
+            );
             Err(ToolError::argument(name, why))
         }
     }

@@ -36,14 +36,14 @@ fn leaving_cancels_where_nobody_can_come_again() {
 
 #[test]
 fn work_that_hears_nothing_is_answered_for_when_its_time_is_over() {
-    let bench = Bench::start(Duration::from_millis(100));
+    let bench = Bench::start(Duration::from_secs(3));
     for ask in [
         message("tools/call", &json!({"name": "deaf"})),
         modern("tools/call", json!({"name": "deaf"})),
     ] {
         let answer = wire::ask(&bench.server.at, &ask);
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32001)));
-        assert_eq!(answer.json()["error"]["data"]["limit_ms"], 100);
+        assert_eq!(answer.json()["error"]["data"]["limit_ms"], 3_000);
         assert_eq!(bench.told(), ("deaf".to_owned(), None), "it began, and goes on");
     }
     bench.let_go();
@@ -82,7 +82,7 @@ fn batch(session: &Session, tools: &[&str]) -> Ask {
 
 #[test]
 fn the_calls_of_a_batch_share_one_time_bound() {
-    let bench = Bench::start(Duration::from_millis(200));
+    let mut bench = Bench::start(Duration::from_secs(3));
     let session = Session::begin(&bench.server.at, "2025-03-26");
     let answer =
         wire::ask(&bench.server.at, &batch(&session, &["worker-1", "worker-2", "worker-3"]));
@@ -91,12 +91,13 @@ fn the_calls_of_a_batch_share_one_time_bound() {
     assert_eq!(codes, [-32001, -32001, -32001]);
     assert_eq!(bench.told(), ("worker-1".to_owned(), None));
     assert_eq!(bench.told().0, "worker-1");
+    bench.server.end();
     assert!(bench.tells.try_recv().is_err(), "the others never began");
 }
 
 #[test]
 fn a_call_of_a_batch_can_be_called_off_before_its_turn() {
-    let bench = Bench::start(CALL_TIME_MAX);
+    let mut bench = Bench::start(CALL_TIME_MAX);
     let session = Session::begin(&bench.server.at, "2025-03-26");
     let asked = batch(&session, &["worker-1", "worker-2"]);
     thread::scope(|scope| {
@@ -111,6 +112,7 @@ fn a_call_of_a_batch_can_be_called_off_before_its_turn() {
         assert_eq!(ids, [0]);
     });
     assert_eq!(bench.told().0, "worker-1");
+    bench.server.end();
     assert!(bench.tells.try_recv().is_err(), "the other never began");
 }
 

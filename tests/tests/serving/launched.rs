@@ -136,6 +136,11 @@ impl Launched {
         answer.text()
     }
 
+    /// What it says of itself to anyone.
+    pub(crate) fn health(&self) -> Value {
+        wire::ask(self.local(), &Ask::get("/health")).json()
+    }
+
     /// Waits until its page of metrics says so.
     pub(crate) fn until(&self, says: impl Fn(&str) -> bool) {
         let began = Instant::now();

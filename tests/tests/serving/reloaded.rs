@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::service::{run_json, scratch, write};
 
 use crate::launched::Launched;
@@ -53,6 +53,7 @@ fn settings_are_read_again_and_what_takes_a_restart_is_said() {
     let page = service.metrics();
     assert!(page.contains("recalld_backups_total{outcome=\"made\"} 1\n"), "{page}");
     assert!(page.contains("recalld_backup_failing 0\n"), "{page}");
+    assert_eq!(service.health()["backups"], json!({"state": "ok"}));
     assert!(page.contains("recalld_backup_newest_timestamp_seconds "), "{page}");
     assert_eq!(service.terminate().code(), Some(0));
     // It is a backup as any other: checked, and restored.
@@ -74,6 +75,10 @@ fn a_backup_on_schedule_that_cannot_be_made_is_said_and_the_doctor_tells() {
     service.until_said("error: no backup was made on schedule why=");
     let page = service.metrics();
     assert!(page.contains("recalld_backup_failing 1\n"), "{page}");
+    assert!(page.contains("recalld_backup_overdue 0\n"), "{page}");
+    let health = service.health();
+    assert_eq!(health["backups"], json!({"state": "failing"}), "{health}");
+    assert_eq!(health["status"], "ok", "what is asked is answered all the same");
     let known = listed(&data);
     assert!(known["schedule"]["failed_why"].as_str().unwrap().contains("kept"), "{known}");
     let doctor = tests::service::command(&data, &["doctor", "--json"]).output().unwrap();

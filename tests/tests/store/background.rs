@@ -9,6 +9,7 @@ use tests::failing_disk::{FailingDisk, Refuses};
 use tests::ground;
 use tests::listing::{Asked, listing};
 use tests::memory_disk::MemoryDisk;
+use tests::patience::wait_until;
 use tests::sample::{self, Seals, hide, items, note, tombstones};
 
 use crate::scratch::{Scratch, by_word};
@@ -189,14 +190,16 @@ fn upkeep_seals_a_full_tail_and_compacts_behind_the_writers() {
     for n in 0..300 {
         store.write(items([note(&format!("kept {n} {}", "word ".repeat(40)))])).unwrap();
     }
+    let is_segment = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.unwrap().file_name().to_string_lossy().starts_with("segment-")
+    };
+    let folder = scratch.folder.path();
+    // Its thread may come to its turn only when all is written.
+    wait_until("the tail is sealed", || std::fs::read_dir(folder).unwrap().any(is_segment));
     drop(upkeep);
     let parts = store.snapshot().counts().unwrap().parts;
     let before = shown(&store);
     assert!(parts < 30, "{parts} parts");
-    let sealed = std::fs::read_dir(scratch.folder.path()).unwrap();
-    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
-    let sealed = sealed.map(name).filter(|name| name.to_string_lossy().starts_with("segment-"));
-    assert!(sealed.count() > 0, "nothing was sealed");
     drop(store);
     scratch.reopen();
     assert_eq!(shown(scratch.store()), before);

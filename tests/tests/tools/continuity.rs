@@ -266,6 +266,8 @@ fn a_followup_is_open_until_it_is_done() {
     assert_eq!(due["followups"][0]["followup_id"], open["followup_id"]);
     desk.set_time("2026-01-15T12:03:04Z");
     assert_eq!(desk.call(DUE, json!({}))["followups"][0]["overdue_by"], "PT26H3M4S");
+    let words = desk.try_call(&operator(), DUE, json!({})).unwrap().text;
+    assert!(words.contains(", overdue by 1 day 2 hours: "), "{words}");
     let done = json!({"followup_id": open["followup_id"], "note": "It is short."});
     let answer = desk.call(COMPLETE, done.clone());
     let done_now = &answer["followup"];

@@ -6,6 +6,7 @@ import {
   card,
   choice,
   copier,
+  counted,
   empty,
   facts,
   find,
@@ -94,7 +95,7 @@ function row(document) {
       told(document.path, "uri"),
       badge(document.format ?? document.modality),
       document.bytes !== undefined && make("span", {}, bytes(document.bytes)),
-      document.chunks !== undefined && make("span", {}, `${number(document.chunks)} pieces`),
+      document.chunks !== undefined && make("span", {}, counted(document.chunks, "piece")),
       document.version > 1 && make("span", {}, `version ${number(document.version)}`),
       when(document.ingested_at),
     ),
@@ -222,12 +223,12 @@ class Lines {
     this.list = make("ol", { className: "lines" });
     this.above = make(
       "button",
-      { type: "button", className: "more", hidden: true, on: { click: () => this.before() } },
+      { type: "button", className: "more", hidden: true, on: { click: () => this.more(this.above, () => this.before()) } },
       "Lines above",
     );
     this.below = make(
       "button",
-      { type: "button", className: "more", hidden: true, on: { click: () => this.after() } },
+      { type: "button", className: "more", hidden: true, on: { click: () => this.more(this.below, () => this.after()) } },
       "More lines",
     );
     this.said = make("p", { className: "hint" });
@@ -277,6 +278,17 @@ class Lines {
   buttons() {
     this.above.hidden = this.first <= 1;
     this.below.hidden = this.last >= this.of;
+  }
+
+  // Once at a time: a second click would show the same lines twice.
+  async more(button, fetch) {
+    button.disabled = true;
+    try {
+      await fetch();
+    } catch (error) {
+      if (!this.signal.aborted) say(error.message);
+    }
+    button.disabled = false;
   }
 
   async before() {

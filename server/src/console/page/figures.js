@@ -9,6 +9,7 @@ import {
   hint,
   make,
   millis,
+  noun,
   number,
   problem,
   put,
@@ -81,10 +82,12 @@ export async function figuresView({ place, signal, ready }) {
 
 const tile = (name, value) => make("div", { className: "tile" }, make("strong", {}, value), make("span", {}, name));
 
+const count = (value, one) => tile(noun(value, one), number(value));
+
 const counts = (stats) => [
-  tile("items", number(stats.memory_items)),
-  tile("links", number(stats.edges)),
-  tile("sources", number(stats.sources)),
+  count(stats.memory_items, "item"),
+  count(stats.edges, "link"),
+  count(stats.sources, "source"),
   tile("superseded", number(stats.superseded)),
   tile("on disk", bytes(stats.bytes_on_disk)),
 ];
@@ -251,12 +254,12 @@ class Live {
     const record = (name) =>
       seen.samples.find((sample) => sample.name === "recalld_store_records" && sample.labels.record === name)?.value;
     this.tiles.replaceChildren(
-      tile("items", number(record("items") ?? 0)),
-      tile("links", number(record("edges") ?? 0)),
-      tile("sources", number(record("sources") ?? 0)),
+      count(record("items") ?? 0, "item"),
+      count(record("edges") ?? 0, "link"),
+      count(record("sources") ?? 0, "source"),
       tile("superseded", number(record("superseded") ?? 0)),
       tile("on disk", bytes(seen.one("recalld_store_disk_bytes"))),
-      tile("ledger entries", number(seen.one("recalld_ledger_entries"))),
+      count(seen.one("recalld_ledger_entries"), "ledger entry"),
       tile("up", lasting(seen.one("recalld_uptime_seconds"))),
     );
     this.stages.replaceChildren(stageBars(seen.samples));

@@ -1,6 +1,6 @@
 // The drawing of a graph: the item in the middle, what is linked with it around it, by a small layout of our own.
 // The same nodes give the same drawing.
-import { draw, make, number, of } from "/console/show.js";
+import { counted, draw, make, number, of } from "/console/show.js";
 
 const WIDTH = 760;
 const HEIGHT = 460;
@@ -27,7 +27,7 @@ export function graph(nodes, edges, middle) {
   const svg = draw("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     role: "group",
-    "aria-label": `${number(shown.length)} items and ${number(links.length)} links`,
+    "aria-label": `${counted(shown.length, "item")} and ${counted(links.length, "link")}`,
     class: "graph",
   });
   const lines = draw("g", { class: "edges", "aria-hidden": "true" });

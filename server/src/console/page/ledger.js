@@ -4,6 +4,7 @@ import {
   badge,
   choice,
   clock,
+  counted,
   empty,
   find,
   heading,
@@ -138,7 +139,7 @@ function follow(seen, news, filters, signal) {
     const entries = samples.find((sample) => sample.name === "recalld_ledger_entries")?.value ?? 0;
     const more = entries - seen.newest;
     if (signal.aborted || more <= 0) return;
-    const text = `${counted(more, "entry", "entries")} came since`;
+    const text = `${counted(more, "entry")} came since`;
     if (!news.hidden) find("span", news).textContent = text;
     else
       news.replaceChildren(
@@ -151,7 +152,6 @@ function follow(seen, news, filters, signal) {
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 
-const counted = (count, one, more) => `${number(count)} ${count === 1 ? one : more}`;
 
 async function check(button, said, signal) {
   button.disabled = true;
@@ -160,7 +160,7 @@ async function check(button, said, signal) {
     const found = await call("ledger_integrity_scan_tool", {}, signal);
     said.className = found.ok ? "hint good" : "hint bad";
     said.textContent = found.ok
-      ? `Whole: ${counted(found.entries, "entry", "entries")} as written, ${counted(found.checkpoints.count, "signature", "signatures")} good.`
+      ? `Whole: ${counted(found.entries, "entry")} as written, ${counted(found.checkpoints.count, "signature")} good.`
       : `Broken at entry ${number(found.first_bad_seq)}: ${found.fault}`;
   } catch (error) {
     said.replaceChildren(problem(error));

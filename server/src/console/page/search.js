@@ -4,12 +4,14 @@ import {
   address,
   badge,
   card,
+  counted,
   empty,
   hint,
   link,
   make,
   marked,
   millis,
+  noun,
   number,
   of,
   problem,
@@ -120,7 +122,7 @@ class Search {
     signal.throwIfAborted();
     const took = performance.now() - began;
     const { items, conflicts, routing } = answer;
-    const count = items.length === 1 ? "1 item" : `${items.length} items`;
+    const count = counted(items.length, "item");
     this.outcome.textContent = routing.abstained
       ? "Nothing on record answers this"
       : `${count} in ${millis(routing.took_ms)}`;
@@ -177,11 +179,11 @@ const SECTIONS = {
 
 function strip(stats) {
   const shown = [
-    [stats.memory_items, "items"],
-    [stats.by_kind?.document ?? 0, "documents"],
-    [stats.edges, "links"],
-    [stats.superseded, "superseded"],
-  ];
+    [stats.memory_items, "item"],
+    [stats.by_kind?.document ?? 0, "document"],
+    [stats.edges, "link"],
+  ].map(([count, one]) => [count, noun(count, one)]);
+  shown.push([stats.superseded, "superseded"]);
   return make(
     "p",
     { className: "strip" },
@@ -343,7 +345,7 @@ function how(routing, receipt, took) {
   const cells = (row) => row.map((cell, at) => make(at ? "td" : "th", at ? {} : { scope: "row" }, told(cell)));
   const { bounds } = routing;
   const facts = [
-    `At most ${bounds.limit} items, ${number(bounds.candidate_limit)} candidates, ${number(bounds.max_bytes)} bytes, ${number(bounds.deadline_ms)} ms.`,
+    `At most ${counted(bounds.limit, "item")}, ${number(bounds.candidate_limit)} candidates, ${number(bounds.max_bytes)} bytes, ${number(bounds.deadline_ms)} ms.`,
     routing.withheld ? `${number(routing.withheld)} kept back by policy.` : "",
     routing.truncated ? "Texts were shortened, or some had no room." : "",
     routing.as_of ? `As of ${routing.as_of}.` : "",

@@ -59,6 +59,12 @@ export function say(text) {
 
 export const number = (value) => numbers.format(value);
 
+// The word for so many: `item`, `items`, `entries`.
+export const noun = (count, one) => (count === 1 ? one : one.replace(/(?<![aeou])y$/, "ie") + "s");
+
+// A number and what is counted.
+export const counted = (count, one) => `${number(count)} ${noun(count, one)}`;
+
 export function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   const at = value > 0 ? Math.min(Math.floor(Math.log2(value) / 10), units.length - 1) : 0;
@@ -296,7 +302,10 @@ export async function paged(list, fetch, row, within = list) {
       more.textContent = "Loading";
       const shown = list.children.length;
       page(next)
-        .then(() => find("a", list.children[shown])?.focus())
+        .then(() => {
+          const row = list.children[shown];
+          if (row) find("a", row)?.focus();
+        })
         .catch((error) => {
           more.disabled = false;
           more.textContent = "Try again";

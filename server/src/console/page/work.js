@@ -5,6 +5,7 @@ import {
   badge,
   card,
   choice,
+  counted,
   empty,
   exactly,
   facts,
@@ -270,7 +271,7 @@ export async function briefView({ place, asked, signal, ready, title }) {
   put(
     place,
     make("div", { className: "cards" }, filled.map(section)),
-    brief.withheld ? hint(`${number(brief.withheld)} items are kept back by policy.`) : "",
+    brief.withheld ? hint(`${counted(brief.withheld, "item")} kept back by policy.`) : "",
   );
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Format;
 use super::document::{Document, lines};
 use super::records::{Records, say};
+use crate::counted::{agreed, counted};
 
 /// Levels of nesting that are told apart; what lies deeper is shown as JSON.
 const DEPTH_MAX: usize = 16;
@@ -70,7 +71,11 @@ pub(super) fn read(source: &str) -> Option<Document> {
     if broken > 0 {
         let more = if broken > TOLD_MAX as u64 { " and more" } else { "" };
         let told = first_broken.join(", ");
-        lost.push(format!("{broken} lines are not JSON and were left out: {told}{more}"));
+        lost.push(format!(
+            "{} left out, which {} no JSON: {told}{more}",
+            counted(broken, "line"),
+            agreed(broken, "is", "are")
+        ));
     }
     Some(records.finish(Format::JsonLines, lost))
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::document::{Document, HEADING_CHARS_MAX, Heading, Source, add_field, tidy, tile};
 use super::{Format, Unread};
+use crate::counted::{agreed, counted};
 
 pub use child::PdfReader;
 pub(crate) use child::SUBCOMMAND;
@@ -94,12 +95,17 @@ fn document(told: Told) -> Document {
         let first: Vec<String> =
             told.broken_pages.iter().take(TOLD_MAX).map(u32::to_string).collect();
         let count = told.broken_pages.len();
-        lost.push(format!("{count} pages cannot be read and were left out: {}", first.join(", ")));
+        lost.push(format!(
+            "{} cannot be read and {} left out: {}",
+            counted(count, "page"),
+            agreed(count, "was", "were"),
+            first.join(", ")
+        ));
     }
     if told.is_cut {
         lost.push(format!(
-            "only the first {} pages are read: at most {PAGES_MAX} and {PDF_TEXT_BYTES_MAX} bytes are",
-            told.pages.len()
+            "no more than {} read: at most {PAGES_MAX} and {PDF_TEXT_BYTES_MAX} bytes are",
+            counted(told.pages.len(), "page")
         ));
     }
     let mut notes = Vec::new();

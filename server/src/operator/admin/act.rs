@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::AdminError;
-use crate::control::Kind;
+use crate::control::{Kind, check_slug};
 
 /// One act, as a request says it.
 #[derive(Debug, Deserialize)]
@@ -165,6 +165,11 @@ pub(super) struct QuotaOfTenant {
 impl Act {
     pub(super) fn parse(raw: &Value) -> Result<Self, AdminError> {
         Self::deserialize(raw).map_err(|error| AdminError::wrong("act", error.to_string()))
+    }
+
+    /// Whether it may be the first thing that is done in a data directory.
+    pub(super) fn may_make_store(&self) -> bool {
+        matches!(self, Self::TenantCreate(new) if check_slug(&new.slug).is_ok())
     }
 
     /// Its name in the ledger.

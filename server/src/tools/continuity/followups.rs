@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::repeats::{Repeat, next_after};
 use super::{ABOUT, About, effect_of, keep_known_about, refuse_blank, standing};
+use crate::counted::lasting;
 use crate::govern::Verdict;
 use crate::names;
 use crate::recall::show;
@@ -333,14 +334,14 @@ fn shown(
     let attribute = |name: &str| attributes.get(name).cloned();
     let due = record.time(DUE_AT);
     let is_open = record.text(STATE) == OPEN;
-    let overdue = due.filter(|_| is_open).and_then(|due| overdue_by(due, context));
+    let late = due.filter(|_| is_open).and_then(|due| late_seconds(due, context));
     let text = attribute("text").unwrap_or_else(|| record.item.title.into());
     let due_local = due.and_then(|due| local(due, zone_of(&record)));
     let line = format!(
         "{name} is {}, due {}{}{}: {}\n",
         record.text(STATE),
         due_local.as_deref().unwrap_or(record.text(DUE_AT)),
-        overdue.as_ref().map(|by| format!(", overdue by {by}")).unwrap_or_default(),
+        late.map(|late| format!(", overdue by {}", lasting(late))).unwrap_or_default(),
         again(&record).map(|repeat| format!(", {repeat}")).unwrap_or_default(),
         text.as_str().map(first_line).unwrap_or_default(),
     );
@@ -348,7 +349,7 @@ fn shown(
         "followup_id": name, "item_id": item, "text": text, DUE_AT: attribute(DUE_AT),
         "due_local": due_local, STATE: attribute(STATE),
         "repeat": attribute("repeat"), "timezone": attribute("timezone"), ABOUT: attribute(ABOUT),
-        "note": attribute("note"), "overdue_by": overdue,
+        "note": attribute("note"), "overdue_by": late.map(iso_duration),
         "updated_at": names::time(record.item.recorded_at), "by": record.item.recorded_by,
     }));
     Ok((shown, line))
@@ -361,11 +362,16 @@ fn again<'a>(record: &'a Record<'_>) -> Option<&'a str> {
 }
 
 /// How long ago it was due, in whole seconds; `None` before that.
-fn overdue_by(due: Micros, context: &Context<'_>) -> Option<String> {
+fn late_seconds(due: Micros, context: &Context<'_>) -> Option<u64> {
     /// Microseconds of a second.
-    const SECOND: i64 = 1_000_000;
+    const SECOND: u64 = 1_000_000;
     let late = context.parts.clock.now().0.saturating_sub(due.0);
-    (late >= 0).then(|| SignedDuration::from_secs(late / SECOND).to_string())
+    u64::try_from(late).ok().map(|late| late / SECOND)
+}
+
+/// The same for programs: ISO 8601.
+fn iso_duration(seconds: u64) -> String {
+    SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX)).to_string()
 }
 
 /// A moment as the clocks of a zone show it (RFC 9557).

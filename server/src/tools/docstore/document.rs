@@ -5,6 +5,7 @@ use engine::{ItemId, ItemView, Place, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
 
 use super::named;
+use crate::counted::counted;
 use crate::govern::{Action, Verdict};
 use crate::ingest::{document_of, uri};
 use crate::names;
@@ -85,10 +86,10 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
         structured["next_offset"] = end.into();
     }
     let readable = format!(
-        "{} ({}, {} bytes of text)\n{preview}",
+        "{} ({}, {} of text)\n{preview}",
         item.title,
         structured["path"].as_str().unwrap_or_default(),
-        part.of_bytes
+        counted(part.of_bytes, "byte")
     );
     Ok(Answer::plain(structured, readable).touching(Effect::Read, [item.id]))
 }

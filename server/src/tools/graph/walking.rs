@@ -7,6 +7,7 @@ use engine::{
 use serde_json::{Map, Value, json};
 
 use super::{Relations, edge_json, which};
+use crate::counted::counted;
 use crate::names;
 use crate::recall::show;
 use crate::tools::args::{Id, Int, args, choices};
@@ -178,7 +179,7 @@ fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
         structured["bounds"] = json!({"nodes": limits.nodes, "edges": limits.edges});
     }
     let Some(steps) = found.steps else {
-        let text = format!("No path of at most {hops} links.");
+        let text = format!("No path of at most {}.", counted(hops, "link"));
         return Ok(Answer::plain(structured, text));
     };
     let ids: Vec<ItemId> = [from.id].into_iter().chain(steps.iter().map(|step| step.to)).collect();

@@ -9,7 +9,7 @@ mod sweep;
 mod text;
 mod tombstone;
 
-pub use paths::{readable, run};
+pub use paths::{readable, run, texts};
 
 use super::Family;
 

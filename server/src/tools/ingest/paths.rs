@@ -19,6 +19,9 @@ use crate::tools::writing::Key;
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 use crate::workspace::{Running, Workspace};
 
+/// Most skipped entries that the text of a dry run names; all that are kept are in its report.
+const SKIPPED_TOLD_MAX: usize = 32;
+
 args! {
     /// What `ingest_paths_tool` takes.
     struct IngestPaths {
@@ -65,7 +68,8 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"paths": ["README.md"], "dry_run": true}"#,
 };
 
-fn texts<const A: usize, const B: usize, const C: usize, const D: usize>(
+/// The texts of a list, if one was given.
+pub fn texts<const A: usize, const B: usize, const C: usize, const D: usize>(
     list: Option<List<Text<A, B>, C, D>>,
 ) -> Vec<String> {
     list.into_iter().flat_map(|list| list.0).map(|text| text.0).collect()
@@ -243,6 +247,12 @@ pub fn readable(report: &Report, dry_run: bool) -> String {
     if report.secrets_count > 0 {
         text.push_str(&format!(", {}", counted(report.secrets_count, "secret")));
     }
+    if report.cancelled {
+        text.push_str("\ncalled off before all of it was read; the next one goes on");
+    }
+    for (path, why) in report.skipped.iter().filter(|_| dry_run).take(SKIPPED_TOLD_MAX) {
+        text.push_str(&format!("\nskipped: {path}: {why}"));
+    }
     for (path, line, kind) in &report.secrets {
         text.push_str(&format!("\nsecret: {path}:{line}: {}", kind.name()));
     }
@@ -250,4 +260,22 @@ pub fn readable(report: &Report, dry_run: bool) -> String {
         text.push_str(&format!("\nerror: {path}: {why}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_says_that_the_job_was_called_off_and_a_dry_run_what_it_would_skip() {
+        let skipped = vec![("/a/b.bin".to_owned(), "is of no kind that is read".to_owned()); 40];
+        let done = Report { files: 2, skipped, skipped_count: 40, ..Report::default() };
+        let text = readable(&done, false);
+        assert!(text.starts_with("2 files: ") && !text.contains("b.bin"), "{text}");
+        let dry = readable(&done, true);
+        let told = dry.matches("\nskipped: /a/b.bin: is of no kind").count();
+        assert_eq!(told, SKIPPED_TOLD_MAX, "{dry}");
+        let early = readable(&Report { cancelled: true, ..done }, false);
+        assert!(early.contains("\ncalled off before all of it was read"), "{early}");
+    }
 }

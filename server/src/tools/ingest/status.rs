@@ -156,7 +156,7 @@ fn shown(snapshot: &Snapshot, place: Place) -> Result<Value, ToolError> {
 fn line(job: &Value) -> String {
     let word = |name: &str| job[name].as_str().unwrap_or_default();
     let how = match job["state"].as_str() {
-        Some("running") => format!("{} of {} steps", job["done"], job["total"]),
+        Some("running") => format!("{} of {}", job["done"], counted(&job["total"], "step")),
         Some("interrupted") => "was cut off; the next job goes on with it".to_owned(),
         _ => format!(
             "{}, {}, {}",

@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use engine::ledger::Touched;
 use engine::{Filter, ItemView, Place, SearchError, Snapshot};
 use serde_json::{Map, Value, json};
 
 use super::beside::{nearest, says_something, with_text};
-use super::pages::{Turn, comes_behind, next_items};
+use super::pages::{ITEMS_MAX, Page, Step, comes_behind, walk};
 use crate::encoders::View;
 use crate::judge::{Difference, Prose, difference};
 use crate::names;
@@ -22,8 +21,6 @@ use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 const NAME: &str = "contradiction_scan_tool";
-/// Items of a page that are held against others.
-const ITEMS_MAX: usize = 64;
 /// Items by words, and as many by meaning, that one is held against.
 const NEAREST_MAX: usize = 12;
 /// Pairs of one item that are told.
@@ -80,33 +77,19 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
         cut = about.len() == TOPIC_ITEMS_MAX;
         among.among = Some(Arc::new(snapshot.chosen(&about)));
     }
-    let (items, mut has_more) = next_items(snapshot, &paging, &among, ITEMS_MAX)?;
-    let mut pairs = Pairs::default();
-    let mut last: Option<Turn> = None;
-    for (turn, place) in items {
-        if pairs.rows.len() + PAIRS_EACH_MAX > ROWS_MAX {
-            has_more = true;
-            break;
+    let mut page = Page { left_out: cut, ..Page::default() };
+    let next_cursor = walk(snapshot, &paging, &among, |place| {
+        if page.rows.len() + PAIRS_EACH_MAX > ROWS_MAX {
+            return Ok(Step::Full);
         }
-        snapshot.check()?;
-        pairs.add(context, snapshot, place, &all)?;
-        last = Some(turn);
-    }
-    let next_cursor = last.filter(|_| has_more).map(|turn| paging.cursor(&turn));
-    let truncated = next_cursor.is_some() || pairs.left_out || cut;
-    let text =
-        if pairs.rows.is_empty() { "No contradictions found here.".to_owned() } else { pairs.text };
-    let mut structured = json!({"pairs": pairs.rows, "truncated": truncated});
-    if let Some(cursor) = next_cursor {
-        structured["next_cursor"] = cursor.into();
-    }
-    if truncated {
-        structured["bounds"] = json!({
-            "items": ITEMS_MAX, "rows": ROWS_MAX, "pairs_of_an_item": PAIRS_EACH_MAX,
-            "items_of_a_topic": TOPIC_ITEMS_MAX,
-        });
-    }
-    Ok(Answer { touched: pairs.touched, ..Answer::plain(structured, text) })
+        add(&mut page, context, snapshot, place, &all)?;
+        Ok(Step::Taken)
+    })?;
+    let bounds = json!({
+        "items": ITEMS_MAX, "rows": ROWS_MAX, "pairs_of_an_item": PAIRS_EACH_MAX,
+        "items_of_a_topic": TOPIC_ITEMS_MAX,
+    });
+    Ok(page.into_answer("pairs", "No contradictions found here.", next_cursor, bounds))
 }
 
 /// The items that have the words of a topic, or half of what weighs in them; the nearest ones where none has.
@@ -129,65 +112,57 @@ fn about(
     Ok(hits.into_iter().map(|hit| hit.place).collect())
 }
 
-/// What a page has found.
-#[derive(Default)]
-struct Pairs {
-    rows: Vec<Value>,
-    text: String,
-    touched: Vec<Touched>,
-    /// Whether an item has more pairs than are told.
-    left_out: bool,
+/// Holds an item against those nearest to it that come behind it in the order: so each pair is met once.
+fn add(
+    page: &mut Page,
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+    all: &Filter,
+) -> Result<(), ToolError> {
+    let item = snapshot.item(place)?;
+    if !says_something(&item) {
+        return Ok(());
+    }
+    let prose = Prose::of(item.title, item.text);
+    let mut told = 0;
+    for (near, cosine) in nearest(context, snapshot, (place, &item), NEAREST_MAX, all)? {
+        snapshot.check()?;
+        let other = snapshot.item(near)?;
+        let is_met_later =
+            !comes_behind((other.recorded_at, other.id), (item.recorded_at, item.id));
+        if is_met_later || !says_something(&other) || !may_conflict(&item, &other) {
+            continue;
+        }
+        let found = difference(&prose, &Prose::of(other.title, other.text), cosine);
+        let Some((found, score)) = found else { continue };
+        if told == PAIRS_EACH_MAX {
+            page.left_out = true;
+            break;
+        }
+        told += 1;
+        tell(page, &item, &other, &found, score);
+        page.touched.push(seen_at(context, snapshot, place)?);
+        page.touched.push(seen_at(context, snapshot, near)?);
+    }
+    Ok(())
 }
 
-impl Pairs {
-    /// Holds an item against those nearest to it that come behind it in the order: so each pair is met once.
-    fn add(
-        &mut self,
-        context: &Context<'_>,
-        snapshot: &Snapshot,
-        place: Place,
-        all: &Filter,
-    ) -> Result<(), ToolError> {
-        let item = snapshot.item(place)?;
-        if !says_something(&item) {
-            return Ok(());
-        }
-        let prose = Prose::of(item.title, item.text);
-        let mut told = 0;
-        for (near, cosine) in nearest(context, snapshot, (place, &item), NEAREST_MAX, all)? {
-            snapshot.check()?;
-            let other = snapshot.item(near)?;
-            let is_met_later =
-                !comes_behind((other.recorded_at, other.id), (item.recorded_at, item.id));
-            if is_met_later || !says_something(&other) || !may_conflict(&item, &other) {
-                continue;
-            }
-            let found = difference(&prose, &Prose::of(other.title, other.text), cosine);
-            let Some((found, score)) = found else { continue };
-            if told == PAIRS_EACH_MAX {
-                self.left_out = true;
-                break;
-            }
-            told += 1;
-            self.tell(&item, &other, &found, score);
-            self.touched.push(seen_at(context, snapshot, place)?);
-            self.touched.push(seen_at(context, snapshot, near)?);
-        }
-        Ok(())
-    }
-
-    fn tell(&mut self, item: &ItemView<'_>, other: &ItemView<'_>, found: &Difference, score: f32) {
-        let (one, two) = (names::of_item(item), names::of_item(other));
-        let why = found.kind.name();
-        self.text.push_str(&format!(
-            "{one} and {two}: {why}: {} against {}\n",
-            found.claimed, found.known
-        ));
-        self.rows.push(json!({
-            "one": with_text(item), "other": with_text(other), "why": why, "says": [found.claimed, found.known],
-            "score": show::score(score),
-        }));
-    }
+fn tell(
+    page: &mut Page,
+    item: &ItemView<'_>,
+    other: &ItemView<'_>,
+    found: &Difference,
+    score: f32,
+) {
+    let (one, two) = (names::of_item(item), names::of_item(other));
+    let why = found.kind.name();
+    page.text
+        .push_str(&format!("{one} and {two}: {why}: {} against {}\n", found.claimed, found.known));
+    page.rows.push(json!({
+        "one": with_text(item), "other": with_text(other), "why": why, "says": [found.claimed, found.known],
+        "score": show::score(score),
+    }));
 }
 
 /// Whether both can be meant at one time, and neither replaces the other.

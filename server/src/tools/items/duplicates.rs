@@ -11,12 +11,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use engine::ledger::Touched;
 use engine::{EdgeFilter, Filter, ItemId, ItemView, Micros, Place, Snapshot};
 use serde_json::{Map, Value, json};
 
 use super::beside::{CHUNK, nearest, says_something, with_text, without_text};
-use super::pages::{Turn, comes_behind, next_items};
+use super::pages::{ITEMS_MAX, Page, Step, comes_behind, walk};
+use crate::counted::counted;
 use crate::names;
 use crate::recall::{Likeness, Room, Same, Twin, show};
 use crate::tools::args::{Real, args};
@@ -26,8 +26,6 @@ use crate::tools::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use crate::tools::{Answer, Change, Context, Scope, Tool, ToolError};
 
 const NAME: &str = "duplicate_scan_tool";
-/// Items of a page that are held against others.
-const ITEMS_MAX: usize = 64;
 /// Items by words, and as many by meaning, that one is held against.
 const NEAREST_MAX: usize = 24;
 /// Items of a page whose nearest are looked up: besides those of the page, the members of its groups.
@@ -74,7 +72,6 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     let snapshot = context.snapshot();
     let all =
         Filter { current_only: true, hidden: context.hidden(&snapshot)?, ..Filter::default() };
-    let (items, mut has_more) = next_items(&snapshot, &paging, &all, ITEMS_MAX)?;
     let mut looking = Looking {
         context,
         snapshot: &snapshot,
@@ -84,76 +81,44 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     };
     let mut page = Page::default();
     let mut room = Room::of(PAGE_BYTES_MAX);
-    let mut last: Option<Turn> = None;
-    for (turn, place) in items {
+    let next_cursor = walk(&snapshot, &paging, &all, |place| {
         if page.rows.len() == ROWS_MAX || looking.known.len() >= LOOKS_MAX {
-            has_more = true;
-            break;
+            return Ok(Step::Full);
         }
-        snapshot.check()?;
-        if let Some(group) = looking.group_of(place)? {
-            let row = group.shown();
-            if !room.takes(&row) && !page.rows.is_empty() {
-                has_more = true;
-                break;
-            }
-            page.add(&looking, &group, row)?;
+        let Some(group) = looking.group_of(place)? else { return Ok(Step::Taken) };
+        let row = group.shown();
+        // One that is larger than a page is a page of its own.
+        if !room.takes(&row) && !page.rows.is_empty() {
+            return Ok(Step::Full);
         }
-        last = Some(turn);
-    }
-    let next_cursor = last.filter(|_| has_more).map(|turn| paging.cursor(&turn));
-    Ok(page.into_answer(next_cursor))
+        add(&mut page, &looking, &group, row)?;
+        Ok(Step::Taken)
+    })?;
+    let bounds = json!({
+        "items": ITEMS_MAX, "rows": ROWS_MAX, "bytes": PAGE_BYTES_MAX,
+        "items_of_a_group": MEMBERS_MAX,
+    });
+    Ok(page.into_answer("groups", "No duplicates found here.", next_cursor, bounds))
 }
 
-/// What a page has found.
-#[derive(Default)]
-struct Page {
-    rows: Vec<Value>,
-    text: String,
-    touched: Vec<Touched>,
-    /// Whether a group has more items than are told.
-    left_out: bool,
-}
-
-impl Page {
-    fn add(
-        &mut self,
-        looking: &Looking<'_, '_>,
-        group: &Group<'_>,
-        row: Value,
-    ) -> Result<(), ToolError> {
-        let kept = &group.members[0];
-        self.text.push_str(&format!("Keep {}: {}\n", names::of_item(&kept.item), group.why));
-        for (other, likeness) in group.others() {
-            let (id, score) = (names::of_item(&other.item), show::score(likeness.score));
-            self.text.push_str(&format!("  {id}: {score}, the same {}\n", likeness.same.name()));
-        }
-        for member in &group.members {
-            self.touched.push(seen_at(looking.context, looking.snapshot, member.place)?);
-        }
-        self.left_out |= group.left_out;
-        self.rows.push(row);
-        Ok(())
+fn add(
+    page: &mut Page,
+    looking: &Looking<'_, '_>,
+    group: &Group<'_>,
+    row: Value,
+) -> Result<(), ToolError> {
+    let kept = &group.members[0];
+    page.text.push_str(&format!("Keep {}: {}\n", names::of_item(&kept.item), group.why));
+    for (other, likeness) in group.others() {
+        let (id, score) = (names::of_item(&other.item), show::score(likeness.score));
+        page.text.push_str(&format!("  {id}: {score}, the same {}\n", likeness.same.name()));
     }
-
-    fn into_answer(self, next_cursor: Option<String>) -> Answer {
-        let truncated = next_cursor.is_some() || self.left_out;
-        let text = match self.rows.is_empty() {
-            true => "No duplicates found here.".to_owned(),
-            false => self.text,
-        };
-        let mut structured = json!({"groups": self.rows, "truncated": truncated});
-        if let Some(cursor) = next_cursor {
-            structured["next_cursor"] = cursor.into();
-        }
-        if truncated {
-            structured["bounds"] = json!({
-                "items": ITEMS_MAX, "rows": ROWS_MAX, "bytes": PAGE_BYTES_MAX,
-                "items_of_a_group": MEMBERS_MAX,
-            });
-        }
-        Answer { touched: self.touched, ..Answer::plain(structured, text) }
+    for member in &group.members {
+        page.touched.push(seen_at(looking.context, looking.snapshot, member.place)?);
     }
+    page.left_out |= group.left_out;
+    page.rows.push(row);
+    Ok(())
 }
 
 /// An item that is near to another one.
@@ -329,7 +294,8 @@ fn why(kept: Merit, second: Merit) -> String {
         return "it has a source".to_owned();
     }
     if kept.words != second.words {
-        return format!("it says more: {} words, the next one {}", kept.words, second.words);
+        let words = counted(kept.words, "word");
+        return format!("it says more: {words}, the next one {}", second.words);
     }
     if kept.turn.0 != second.turn.0 {
         return "it is the newest".to_owned();

@@ -5,6 +5,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::known_vector::{SCALE, SENTENCE, VECTOR};
+use crate::counted::counted;
 use crate::embed::Embedder;
 use crate::model::DEFAULT_NAME;
 use crate::names;
@@ -90,7 +91,7 @@ fn store(context: &Context<'_>) -> Found {
     }
     let snapshot = context.snapshot();
     let counts = snapshot.counts().map_err(|error| error.to_string())?;
-    Ok(format!("takes writes; {} items at commit {}", counts.items, snapshot.seq()))
+    Ok(format!("takes writes; {} at commit {}", counted(counts.items, "item"), snapshot.seq()))
 }
 
 /// A known sentence has its known vector; of a model that is not the default one, it has the same one twice, of unit

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::routing::Meant;
 use super::topics::Topic;
+use crate::counted::{agreed, counted, lasting};
 use crate::names;
 use crate::operator::told_backups;
 use crate::tools::continuity::followups::soonest;
@@ -110,33 +111,47 @@ impl<'a> Teller<'a> {
             Topic::Items => {
                 let (items, superseded) =
                     (field("memory_items", "items"), field("superseded", "superseded"));
-                format!("{items} items are remembered, {superseded} of them superseded")
+                format!(
+                    "{} {} remembered, {superseded} of them superseded",
+                    counted(&items, "item"),
+                    agreed(&items, "is", "are")
+                )
             }
             Topic::Kinds => self.named(&given, "by_kind", words),
             Topic::Modalities => self.named(&given, "by_modality", words),
-            Topic::Sources => format!("there are {} sources", field("sources", "sources")),
-            Topic::Edges => format!("there are {} edges", field("edges", "edges")),
+            Topic::Sources => there_are(&field("sources", "sources"), "source"),
+            Topic::Edges => there_are(&field("edges", "edges"), "edge"),
             Topic::Superseded => {
                 let (count, of) =
                     (field("superseded", "superseded"), field("memory_items", "items"));
-                format!("{count} of {of} items are superseded")
+                format!(
+                    "{count} of {} {} superseded",
+                    counted(of, "item"),
+                    agreed(&count, "is", "are")
+                )
             }
             Topic::Tombstoned => {
-                format!("{} items are hidden or erased", field("tombstoned", "tombstoned"))
+                let count = field("tombstoned", "tombstoned");
+                let are = agreed(&count, "is", "are");
+                format!("{} {are} hidden or erased", counted(&count, "item"))
             }
             Topic::Erasures => {
                 let count = field("store/erasures_pending", "erasures pending");
-                format!("{count} erasures are pending")
+                format!("{} {} pending", counted(&count, "erasure"), agreed(&count, "is", "are"))
             }
             Topic::Embeddings => {
-                format!("{} embeddings are stored", field("embedding_rows", "embedding rows"))
+                let count = field("embedding_rows", "embedding rows");
+                let are = agreed(&count, "is", "are");
+                format!("{} {are} stored", counted(&count, "embedding"))
             }
             Topic::Storage => {
                 let (segments, bytes) =
                     (field("segments", "segments"), field("bytes_on_disk", "bytes on disk"));
                 let seq = field("store/seq", "newest commit");
                 format!(
-                    "the store has {segments} segments and {bytes} bytes on disk, at commit {seq}"
+                    "the store has {} and {} on disk, at commit {seq}",
+                    counted(segments, "segment"),
+                    counted(bytes, "byte")
                 )
             }
             Topic::Search => {
@@ -151,12 +166,16 @@ impl<'a> Teller<'a> {
                 field("search/recall_at_10", "recall at 10");
                 let how = if is_approximate == "true" { "approximate" } else { "exact" };
                 format!(
-                    "search by meaning is {how} (mode {mode}); {indexed} of {rows} rows are indexed"
+                    "search by meaning is {how} (mode {mode}); {indexed} of {} {} indexed",
+                    counted(rows, "row"),
+                    agreed(&indexed, "is", "are")
                 )
             }
             Topic::Sensitivity => {
                 let count = field("sensitivity_events", "sensitivity events");
-                format!("there were {count} sensitivity events that you may know of")
+                let (events, were) =
+                    (counted(&count, "sensitivity event"), agreed(&count, "was", "were"));
+                format!("there {were} {events} that you may know of")
             }
             _ => {
                 let [p50, p95, p99] = ["p50", "p95", "p99"].map(|p| {
@@ -238,7 +257,7 @@ impl<'a> Teller<'a> {
         let mut count = 0_u64;
         self.count("document", |_| count += 1)?;
         self.fact("documents", count.into(), MANIFEST);
-        Ok(Some(format!("{count} documents are active")))
+        Ok(Some(format!("{} {} active", counted(count, "document"), agreed(count, "is", "are"))))
     }
 
     fn tasks(&mut self) -> Phrase {
@@ -259,7 +278,12 @@ impl<'a> Teller<'a> {
             self.fact(&format!("task attempts {status}"), count.into(), TASKS);
             said.push(format!("{count} {status}"));
         }
-        Ok(Some(format!("there are {all} attempts at tasks: {}", said.join(", "))))
+        Ok(Some(format!(
+            "there {} {} at tasks: {}",
+            agreed(all, "is", "are"),
+            counted(all, "attempt"),
+            said.join(", ")
+        )))
     }
 
     fn followups(&mut self) -> Phrase {
@@ -275,7 +299,11 @@ impl<'a> Teller<'a> {
         self.fact("follow-ups open", open.into(), DUE);
         self.fact("follow-ups overdue", due.into(), DUE);
         self.fact("follow-ups due by the end of today, UTC", today.into(), DUE);
-        let mut said = format!("{open} follow-ups are open, {due} of them overdue");
+        let mut said = format!(
+            "{} {} open, {due} of them overdue",
+            counted(open, "follow-up"),
+            agreed(open, "is", "are")
+        );
         if let Some((at, ..)) = next.first() {
             let at = self.fact("the first one is due at", json!(names::time(*at)), DUE);
             said.push_str(&format!("; the first is due at {at}"));
@@ -304,8 +332,12 @@ impl<'a> Teller<'a> {
         let from = "items of kind job";
         self.fact("ingest jobs ended", ended.into(), from);
         self.fact("ingest jobs open or cut off", open.into(), from);
-        let mut said =
-            format!("{ended} ingest jobs have ended and {open} are open or were cut off");
+        let mut said = format!(
+            "{} {} ended and {open} {} open or cut off",
+            counted(ended, "ingest job"),
+            agreed(ended, "has", "have"),
+            agreed(open, "is", "are")
+        );
         if let Some((at, report)) = last {
             let at = self.fact("last ingest ended at", json!(names::time(at)), from);
             let mut count = |field: &str, name: &str| {
@@ -317,7 +349,10 @@ impl<'a> Teller<'a> {
             );
             let errors = count("errors_count", "errors of the last ingest");
             said.push_str(&format!(
-                "; the last ended at {at}: {files} files, {items} items, {errors} errors"
+                "; the last ended at {at}: {}, {}, {}",
+                counted(files, "file"),
+                counted(items, "item"),
+                counted(errors, "error")
             ));
         }
         Ok(Some(said))
@@ -345,7 +380,7 @@ impl<'a> Teller<'a> {
         Ok(Some(if known == 0 {
             "no backup is on record".to_owned()
         } else {
-            format!("{known} backups are on record; {when}")
+            format!("{} {} on record; {when}", counted(known, "backup"), agreed(known, "is", "are"))
         }))
     }
 
@@ -355,7 +390,7 @@ impl<'a> Teller<'a> {
             Topic::Uptime => {
                 let seconds = parts.started.elapsed().as_secs();
                 self.fact("uptime, s", seconds.into(), PROCESS);
-                format!("the server has run for {}", spell(seconds))
+                format!("the server has run for {}", lasting(seconds))
             }
             Topic::Version => {
                 let version = self.fact("version", env!("CARGO_PKG_VERSION").into(), PROCESS);
@@ -411,8 +446,12 @@ impl<'a> Teller<'a> {
         let [nodes, edges, components, largest, isolated, communities] =
             names.map(|name| self.field(&given, GRAPH, name, &format!("graph {name}")));
         Ok(Some(format!(
-            "the graph that you may see has {nodes} items and {edges} links in {components} components (the largest \
-             has {largest}), {communities} communities and {isolated} isolated items"
+            "the graph that you may see has {} and {} in {} (the largest has {largest}), {} and {}",
+            counted(nodes, "item"),
+            counted(edges, "link"),
+            counted(components, "component"),
+            counted(communities, "community"),
+            counted(isolated, "isolated item")
         )))
     }
 
@@ -433,7 +472,8 @@ impl<'a> Teller<'a> {
                 self.field(&given, QUOTA, &format!("rate/{name}"), &format!("rate {name}"))
             });
             return Ok(Some(format!(
-                "the rate is {per_second} calls a second with a burst of {burst}, {available} at once now"
+                "the rate is {} a second with a burst of {burst}, {available} at once now",
+                counted(per_second, "call")
             )));
         }
         let used = self.field(&given, QUOTA, "quota/used", "calls used");
@@ -441,12 +481,19 @@ impl<'a> Teller<'a> {
         let open = self.field(&given, QUOTA, "reservations/calls_open", "calls open");
         if !has("/quota/limit") {
             return Ok(Some(format!(
-                "{used} calls were used this month, which is not bounded; {open} run now"
+                "{} {} used this month, which is not bounded; {open} {} now",
+                counted(&used, "call"),
+                agreed(&used, "was", "were"),
+                agreed(&open, "runs", "run")
             )));
         }
         let limit = self.field(&given, QUOTA, "quota/limit", "calls a month");
         let left = self.field(&given, QUOTA, "quota/left", "calls left");
-        Ok(Some(format!("{left} of {limit} calls are left ({used} used); more come at {resets}")))
+        Ok(Some(format!(
+            "{left} of {} {} left ({used} used); more come at {resets}",
+            counted(limit, "call"),
+            agreed(&left, "is", "are")
+        )))
     }
 
     fn tenant(&mut self, topic: Topic) -> Phrase {
@@ -499,8 +546,9 @@ impl<'a> Teller<'a> {
                     families.iter().filter_map(|family| family["family"].as_str()).collect();
                 self.fact("tool families", json!(names), &format!("{BOOTSTRAP}.families"));
                 Ok(Some(format!(
-                    "you may use {tools} tools of {} families: {}",
-                    names.len(),
+                    "you may use {} of {}: {}",
+                    counted(tools, "tool"),
+                    counted(names.len(), "family"),
                     names.join(", ")
                 )))
             }
@@ -542,6 +590,11 @@ impl<'a> Teller<'a> {
     }
 }
 
+/// `there is 1 edge`, `there are 2 edges`.
+fn there_are(count: &str, one: &str) -> String {
+    format!("there {} {}", agreed(count, "is", "are"), counted(count, one))
+}
+
 /// What is said of a fact that is not there.
 const NOTHING: &str = "none";
 /// Kinds of which people ask by name, as their words are understood.
@@ -567,17 +620,4 @@ fn in_words(value: &Value) -> String {
         Value::Array(list) => list.iter().map(in_words).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
-}
-
-/// A duration in its two largest units.
-fn spell(seconds: u64) -> String {
-    let units = [
-        ("d", seconds / 86_400),
-        ("h", seconds / 3_600 % 24),
-        ("min", seconds / 60 % 60),
-        ("s", seconds % 60),
-    ];
-    let first = units.iter().position(|(_, count)| *count > 0).unwrap_or(units.len() - 1);
-    let shown = units[first..].iter().take(2).map(|(unit, count)| format!("{count} {unit}"));
-    shown.collect::<Vec<_>>().join(" ")
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::quota;
+use crate::counted::{agreed, counted};
 use crate::govern::Month;
 use crate::tools::args::args;
 use crate::tools::results::{Kind, always, sometimes, without_nulls};
@@ -65,10 +66,20 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
         "calls_open": open.running, "calls_held": open.held, "blocks": open.blocks,
     });
     let left = match quota["left"].as_u64() {
-        Some(left) => format!("{left} calls are left until {}", quota["resets_at"]),
+        Some(left) => format!(
+            "{} {} left until {}",
+            counted(left, "call"),
+            agreed(left, "is", "are"),
+            quota["resets_at"]
+        ),
         None => "the month is not bounded".to_owned(),
     };
-    let text = format!("{used} calls used; {left}; {} run now.", open.running);
+    let text = format!(
+        "{} used; {left}; {} {} now.",
+        counted(used, "call"),
+        open.running,
+        agreed(open.running, "runs", "run")
+    );
     let shown = json!({
         "metered": true, "quota": quota, "rate": rate, "reservations": reservations,
     });

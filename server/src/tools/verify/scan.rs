@@ -5,6 +5,7 @@ use engine::ledger::{Anchor, Report, VerifyWith};
 use serde_json::{Map, Value, json};
 
 use super::entries::unread;
+use crate::counted::counted;
 use crate::operator::LedgerPlace;
 use crate::tools::args::{Int, args};
 use crate::tools::results::{Kind, always, sometimes, without_nulls};
@@ -87,9 +88,9 @@ fn shown(report: &Report) -> Value {
 fn in_words(report: &Report) -> String {
     match &report.fault {
         None => format!(
-            "{} entries and {} checkpoints are good; the last is entry {}, {}.",
-            report.entries,
-            report.checkpoints.count,
+            "{} and {} are good; the last is entry {}, {}.",
+            counted(report.entries, "entry"),
+            counted(report.checkpoints.count, "checkpoint"),
             report.head_seq,
             hex(&report.head_hash),
         ),
