@@ -321,7 +321,7 @@ fn read_first(serving: &Serving, parts: &Parts, stopping: &Cancel) -> Result<(),
         drop(bar);
         done.map(|answer| {
             if !stopping.is_raised() {
-                say(&answer.text)
+                say(&answer.text);
             }
         })
     };
