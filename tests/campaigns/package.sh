@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The Debian package of a built program: made twice to the same bytes, looked at by lintian and systemd-analyze, installed
-# in a fresh Debian, where the service's user remembers and recalls, upgraded with its store, removed and purged.
+# in a fresh Debian, where the service's user remembers and recalls, upgraded with its store, put in the place of an older
+# release with its data, removed and purged.
 #   tests/campaigns/package.sh [PROGRAM]     PROGRAM is target/release/recalld where it is not given, and built if need be
 # With a fresh Debian only as root, where debootstrap can be installed; else that part is said not to be run.
 set -euo pipefail
@@ -107,6 +108,29 @@ serve
 "${inside[@]}" recalld verify >/dev/null || fail "the store does not verify after the upgrade"
 stop
 checked "an upgrade keeps the store and the settings"
+
+# What an operator of an older release has in its place: a store of format version 1, with its keys and its ledger.
+manifest_versions() { sed -n 's/.*"write_version":\([0-9]*\).*/\1/p' "$root"/var/lib/recalld/tenants/local/store/manifest-* | sort -u; }
+mv "$root/var/lib/recalld" "$scratch/set-aside"
+# Killed as it was, it has a log to replay as well.
+cp -r tests/golden/first-release "$root/var/lib/recalld"
+chmod -R u=rwX,go= "$root/var/lib/recalld"
+chroot "$root" chown -R recalld:recalld /var/lib/recalld
+[[ "$(manifest_versions)" == 1 ]] || fail "tests/golden/first-release is not of format version 1"
+"${inside[@]}" recalld verify >/dev/null || fail "a store of an older release does not verify"
+serve
+"${inside[@]}" recalld recall "what feeds the lamp of the lighthouse?" | grep -q colza || fail "what an older release stored is not recalled"
+"${inside[@]}" recalld recall "when does the boat come?" | grep -q "on the tenth" || fail "what it stored last is not recalled"
+[[ "$("${inside[@]}" recalld credentials show --json)" == *recalld_pat_HZRmG3B0* ]] || fail "its clients have other credentials now"
+"${inside[@]}" recalld remember "The beacon of Gull Rock burns paraffin." --kind decision >/dev/null
+"${inside[@]}" recalld recall "what does the beacon burn?" | grep -q paraffin || fail "a store of an older release takes nothing new"
+stop
+[[ "$(manifest_versions)" == 2 ]] || fail "the store was not brought to the new form"
+"${inside[@]}" recalld verify >/dev/null || fail "a store of an older release does not verify once it is brought to the new form"
+"${inside[@]}" recalld ledger verify --all >/dev/null || fail "the ledger of an older release does not go on"
+rm -r "$root/var/lib/recalld"
+mv "$scratch/set-aside" "$root/var/lib/recalld"
+checked "it takes up the data of an older release"
 
 chroot "$root" dpkg --purge recalld >"$scratch/dpkg" 2>&1 || fail "dpkg: $(cat "$scratch/dpkg")"
 [[ -d "$root/var/lib/recalld/tenants" && ! -e "$root/usr/bin/recalld" && ! -e "$root/etc/recalld" ]] ||
