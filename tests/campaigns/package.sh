@@ -2,13 +2,16 @@
 # The Debian package of a built program: made twice to the same bytes, looked at by lintian and systemd-analyze, installed
 # in a fresh Debian, where the service's user remembers and recalls, upgraded with its store, put in the place of an older
 # release with its data, removed and purged.
-#   tests/campaigns/package.sh [PROGRAM]     PROGRAM is target/release/recalld where it is not given, and built if need be
+#   tests/campaigns/package.sh [PROGRAM [STATIC]]
+# PROGRAM is target/release/recalld where it is not given, and built if need be; STATIC one without libraries (how to build
+# it is in docs/operations.md), which then remembers and recalls in a folder that has nothing else.
 # With a fresh Debian only as root, where debootstrap can be installed; else that part is said not to be run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/campaigns/tools.sh
 source tests/campaigns/tools.sh
 program="${1:-}"
+static="${2:-}"
 if [[ -z "$program" ]]; then
     cargo build -q --release -p recalld
     program="$(target_folder)/release/recalld"
@@ -74,11 +77,11 @@ chroot "$root" chown -R recalld:recalld /var/cache/recalld
 inside=(chroot "$root" setpriv --reuid=recalld --regid=recalld --clear-groups
     env -i PATH=/usr/bin HOME=/var/lib/recalld RECALLD_DATA=/var/lib/recalld RECALLD_CACHE=/var/cache/recalld
     RECALLD_MODEL_HUB=off)
-# serve: what the unit starts, on a free port.
+# serve ARGUMENT...: what the unit starts, on a free port.
 serve() {
     rm -f "$scratch/ready"
     mkfifo "$scratch/ready"
-    "${inside[@]}" recalld serve --config /etc/recalld/recalld.toml --local 127.0.0.1:0 >"$scratch/ready" 2>"$scratch/said" &
+    "${inside[@]}" recalld serve --local 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/said" &
     server_pid=$!
     exec 7<"$scratch/ready"
     read -r -t 120 line <&7 || fail "the service did not say that it is ready: $(cat "$scratch/said")"
@@ -92,7 +95,8 @@ stop() {
     exec 7<&-
     ((status == 0)) || fail "SIGTERM ended the service with $status"
 }
-serve
+settings=(--config /etc/recalld/recalld.toml)
+serve "${settings[@]}"
 "${inside[@]}" recalld remember "The beacon of Gull Rock burns paraffin." --kind decision >/dev/null
 "${inside[@]}" recalld recall "what does the beacon burn?" | grep -q paraffin || fail "it does not recall what it was told"
 stop
@@ -103,7 +107,7 @@ cp "$scratch"/next/*.deb "$root/tmp/"
 echo '# changed by hand' >>"$root/etc/recalld/recalld.toml"
 chroot "$root" dpkg -i "/tmp/$(basename "$scratch"/next/*.deb)" >"$scratch/dpkg" 2>&1 || fail "dpkg: $(cat "$scratch/dpkg")"
 grep -q 'changed by hand' "$root/etc/recalld/recalld.toml" || fail "the upgrade took the operator's settings"
-serve
+serve "${settings[@]}"
 "${inside[@]}" recalld recall "what does the beacon burn?" | grep -q paraffin || fail "the upgrade lost the store"
 "${inside[@]}" recalld verify >/dev/null || fail "the store does not verify after the upgrade"
 stop
@@ -118,7 +122,7 @@ chmod -R u=rwX,go= "$root/var/lib/recalld"
 chroot "$root" chown -R recalld:recalld /var/lib/recalld
 [[ "$(manifest_versions)" == 1 ]] || fail "tests/golden/first-release is not of format version 1"
 "${inside[@]}" recalld verify >/dev/null || fail "a store of an older release does not verify"
-serve
+serve "${settings[@]}"
 "${inside[@]}" recalld recall "what feeds the lamp of the lighthouse?" | grep -q colza || fail "what an older release stored is not recalled"
 "${inside[@]}" recalld recall "when does the boat come?" | grep -q "on the tenth" || fail "what it stored last is not recalled"
 [[ "$("${inside[@]}" recalld credentials show --json)" == *recalld_pat_HZRmG3B0* ]] || fail "its clients have other credentials now"
@@ -136,4 +140,22 @@ chroot "$root" dpkg --purge recalld >"$scratch/dpkg" 2>&1 || fail "dpkg: $(cat "
 [[ -d "$root/var/lib/recalld/tenants" && ! -e "$root/usr/bin/recalld" && ! -e "$root/etc/recalld" ]] ||
     fail "a purge leaves something else than the data"
 checked "a purge leaves what is remembered, and nothing else"
+if [[ -n "$static" ]]; then
+    if readelf -lW "$static" | grep -q INTERP; then fail "$static asks for libraries"; fi
+    alone="$scratch/alone"
+    mkdir -p "$alone/cache"
+    cp -r "$models" "$alone/cache/models"
+    strip --strip-all -o "$alone/recalld" "$static"
+    static_bytes="$(stat -c %s "$alone/recalld")"
+    ((static_bytes < PROGRAM_BYTES_MAX)) || fail "the static program has $static_bytes bytes"
+    inside=("$(command -v env)" -i PATH=/ HOME=/ RECALLD_DATA=/data RECALLD_CACHE=/cache RECALLD_MODEL_HUB=off
+        "$(command -v chroot)" "$alone")
+    [[ "$("${inside[@]}" recalld --version)" == "$("$program" --version)" ]] || fail "$static is another version"
+    serve
+    "${inside[@]}" recalld remember "The beacon of Gull Rock burns paraffin." --kind decision >/dev/null
+    "${inside[@]}" recalld recall "what does the beacon burn?" | grep -q paraffin || fail "the static program does not recall"
+    stop
+    "${inside[@]}" recalld verify >/dev/null || fail "the static program's store does not verify"
+    checked "a static program of $static_bytes bytes serves, remembers and recalls where there is nothing else"
+fi
 echo "package: all checks passed"
