@@ -5,6 +5,7 @@
 # dark, axe-core; nothing on the browser's console, no breach of the policy, no request to anybody else. Says how long it takes from a
 # key to what was found, and from a click to each view. Screenshots are in target/browser/console.
 # With a PROGRAM that one is tried (a release, for figures), and with a STORE a copy of that data directory, which has those items.
+# On a machine with other work to do figures say something under `chrt -r 10`, with root: others wait for them meanwhile.
 # What browser.sh installs is installed here, too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,7 +1,7 @@
 //! What pages ask of the tools: to read in any workspace, and to change an item.
 //!
-//! Owns which tools a page may call, and when that takes a session. Must not know what a tool does: each is the governed
-//! call that a client makes of it.
+//! Owns which tools a page may call, and when that takes a session. Must not know what a tool does: each is the
+//! governed call that a client makes of it.
 
 use serde_json::{Map, Value};
 

@@ -128,10 +128,12 @@ export async function tenantView(view) {
     admin({ act: "plan list" }, signal),
     admin({ act: "quota show", slug }, signal),
   ]);
+  const plan = plans.find(({ name }) => name === tenant.plan);
+  const secret = make("div", {});
+  const [keys, grants] = await Promise.all([keysOf(slug, plan, secret, signal), grantsOf(slug, signal)]);
   ready();
   title(tenant.title || slug);
   const again = () => dispatchEvent(new HashChangeEvent("hashchange"));
-  const secret = make("div", {});
   put(
     place,
     make("div", { className: "of" }, badge("tenant"), state(tenant.state), badge(tenant.plan)),
@@ -143,17 +145,7 @@ export async function tenantView(view) {
     make(
       "div",
       { className: "two" },
-      make(
-        "div",
-        {},
-        await keysOf(
-          slug,
-          plans.find(({ name }) => name === tenant.plan),
-          secret,
-          signal,
-        ),
-        await grantsOf(slug, signal),
-      ),
+      make("div", {}, keys, grants),
       make(
         "aside",
         { "aria-label": "About it" },
