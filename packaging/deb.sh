@@ -64,8 +64,10 @@ PLACES
 mkdir "$tree/DEBIAN"
 for script in postinst prerm postrm; do install -m 755 "packaging/debian/$script" "$tree/DEBIAN/$script"; done
 printf '/etc/default/recalld\n/etc/recalld/recalld.toml\n' >"$tree/DEBIAN/conffiles"
-# The newest version of the C library whose symbols the program asks for.
-libc="$(objdump -T "$program" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -n 1)"
+# The newest version of the C library whose symbols the program asks for; one that is linked statically asks for none.
+# Packed addresses (program/build.rs) are asked for under a name of their own, which 2.36 was the first to know.
+libc="$({ objdump -p "$program" || true; } | { grep -o 'GLIBC_[A-Z0-9._]*' || true; } |
+    sed 's/GLIBC_ABI_DT_RELR/2.36/; s/GLIBC_//' | { grep '^[0-9]' || true; } | sort -Vu | tail -n 1)"
 depends="adduser, procps, systemd"
 [[ -z "$libc" ]] || depends="libc6 (>= $libc), libgcc-s1, $depends"
 cat >"$tree/DEBIAN/control" <<CONTROL

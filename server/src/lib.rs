@@ -41,6 +41,7 @@ pub mod names;
 pub mod net;
 pub mod oauth;
 pub mod operator;
+mod own_kinds;
 mod own_page;
 pub mod parts;
 pub mod pipeline;

@@ -73,7 +73,7 @@ pub fn write(
         put(&folder.join(kind), &format!("{name}.md"), &note)
             .map_err(|error| io::Error::new(error.kind(), format!("{kind}/{name}.md: {error}")))?;
         report.notes += 1;
-        tell(report.notes as u64, names.len() as u64);
+        tell(report.notes, names.len() as u64);
     }
     Ok(report)
 }

@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
 # The Debian package of a built program: made twice to the same bytes, looked at by lintian and systemd-analyze, installed
-# in a fresh Debian, where the service's user remembers and recalls, upgraded with its store, removed and purged.
-#   tests/campaigns/package.sh [PROGRAM]     PROGRAM is target/release/recalld where it is not given, and built if need be
+# in a fresh Debian, where the service's user remembers and recalls, upgraded with its store, put in the place of an older
+# release with its data, removed and purged.
+#   tests/campaigns/package.sh [PROGRAM [STATIC]]
+# PROGRAM is target/release/recalld where it is not given, and built if need be; STATIC one without libraries (how to build
+# it is in docs/operations.md), which then remembers and recalls in a folder that has nothing else.
 # With a fresh Debian only as root, where debootstrap can be installed; else that part is said not to be run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/campaigns/tools.sh
 source tests/campaigns/tools.sh
 program="${1:-}"
+static="${2:-}"
 if [[ -z "$program" ]]; then
-    cargo build -q --release -p server --bin recalld
+    cargo build -q --release -p recalld
     program="$(target_folder)/release/recalld"
 fi
 need dpkg-deb dpkg
@@ -18,9 +22,9 @@ need lintian lintian
 need systemd-analyze systemd
 checked() { echo "checked: $*"; }
 
-# A program and its parts, installed: 32 MiB. The package itself: 20 MiB.
-PROGRAM_BYTES_MAX=$((32 << 20))
-PACKAGE_BYTES_MAX=$((20 << 20))
+# The program as it is installed, without symbols.
+PROGRAM_BYTES_MAX=$((20 << 20))
+PACKAGE_BYTES_MAX=$((10 << 20))
 
 scratch="$(mktemp -d)"
 root="$scratch/debian"
@@ -37,7 +41,7 @@ packaging/deb.sh "$program" "$scratch/two" >/dev/null
 package="$(echo "$scratch"/one/*.deb)"
 cmp "$package" "$scratch"/two/*.deb || fail "the same program gives two packages"
 checked "made twice, the package is the same to the byte"
-(($(stat -c %s "$package") < PACKAGE_BYTES_MAX)) || fail "the package has more than 20 MiB"
+(($(stat -c %s "$package") < PACKAGE_BYTES_MAX)) || fail "the package has more than 10 MiB"
 installed="$(dpkg-deb -c "$package" | awk '$6 == "./usr/bin/recalld" {print $3}')"
 ((installed < PROGRAM_BYTES_MAX)) || fail "the program has $installed bytes"
 checked "the package has $(stat -c %s "$package") bytes, the program $installed"
@@ -73,11 +77,11 @@ chroot "$root" chown -R recalld:recalld /var/cache/recalld
 inside=(chroot "$root" setpriv --reuid=recalld --regid=recalld --clear-groups
     env -i PATH=/usr/bin HOME=/var/lib/recalld RECALLD_DATA=/var/lib/recalld RECALLD_CACHE=/var/cache/recalld
     RECALLD_MODEL_HUB=off)
-# serve: what the unit starts, on a free port.
+# serve ARGUMENT...: what the unit starts, on a free port.
 serve() {
     rm -f "$scratch/ready"
     mkfifo "$scratch/ready"
-    "${inside[@]}" recalld serve --config /etc/recalld/recalld.toml --local 127.0.0.1:0 >"$scratch/ready" 2>"$scratch/said" &
+    "${inside[@]}" recalld serve --local 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/said" &
     server_pid=$!
     exec 7<"$scratch/ready"
     read -r -t 120 line <&7 || fail "the service did not say that it is ready: $(cat "$scratch/said")"
@@ -91,7 +95,8 @@ stop() {
     exec 7<&-
     ((status == 0)) || fail "SIGTERM ended the service with $status"
 }
-serve
+settings=(--config /etc/recalld/recalld.toml)
+serve "${settings[@]}"
 "${inside[@]}" recalld remember "The beacon of Gull Rock burns paraffin." --kind decision >/dev/null
 "${inside[@]}" recalld recall "what does the beacon burn?" | grep -q paraffin || fail "it does not recall what it was told"
 stop
@@ -102,14 +107,55 @@ cp "$scratch"/next/*.deb "$root/tmp/"
 echo '# changed by hand' >>"$root/etc/recalld/recalld.toml"
 chroot "$root" dpkg -i "/tmp/$(basename "$scratch"/next/*.deb)" >"$scratch/dpkg" 2>&1 || fail "dpkg: $(cat "$scratch/dpkg")"
 grep -q 'changed by hand' "$root/etc/recalld/recalld.toml" || fail "the upgrade took the operator's settings"
-serve
+serve "${settings[@]}"
 "${inside[@]}" recalld recall "what does the beacon burn?" | grep -q paraffin || fail "the upgrade lost the store"
 "${inside[@]}" recalld verify >/dev/null || fail "the store does not verify after the upgrade"
 stop
 checked "an upgrade keeps the store and the settings"
 
+# What an operator of an older release has in its place: a store of format version 1, with its keys and its ledger.
+manifest_versions() { sed -n 's/.*"write_version":\([0-9]*\).*/\1/p' "$root"/var/lib/recalld/tenants/local/store/manifest-* | sort -u; }
+mv "$root/var/lib/recalld" "$scratch/set-aside"
+# Killed as it was, it has a log to replay as well.
+cp -r tests/golden/first-release "$root/var/lib/recalld"
+chmod -R u=rwX,go= "$root/var/lib/recalld"
+chroot "$root" chown -R recalld:recalld /var/lib/recalld
+[[ "$(manifest_versions)" == 1 ]] || fail "tests/golden/first-release is not of format version 1"
+"${inside[@]}" recalld verify >/dev/null || fail "a store of an older release does not verify"
+serve "${settings[@]}"
+"${inside[@]}" recalld recall "what feeds the lamp of the lighthouse?" | grep -q colza || fail "what an older release stored is not recalled"
+"${inside[@]}" recalld recall "when does the boat come?" | grep -q "on the tenth" || fail "what it stored last is not recalled"
+[[ "$("${inside[@]}" recalld credentials show --json)" == *recalld_pat_HZRmG3B0* ]] || fail "its clients have other credentials now"
+"${inside[@]}" recalld remember "The beacon of Gull Rock burns paraffin." --kind decision >/dev/null
+"${inside[@]}" recalld recall "what does the beacon burn?" | grep -q paraffin || fail "a store of an older release takes nothing new"
+stop
+[[ "$(manifest_versions)" == 2 ]] || fail "the store was not brought to the new form"
+"${inside[@]}" recalld verify >/dev/null || fail "a store of an older release does not verify once it is brought to the new form"
+"${inside[@]}" recalld ledger verify --all >/dev/null || fail "the ledger of an older release does not go on"
+rm -r "$root/var/lib/recalld"
+mv "$scratch/set-aside" "$root/var/lib/recalld"
+checked "it takes up the data of an older release"
+
 chroot "$root" dpkg --purge recalld >"$scratch/dpkg" 2>&1 || fail "dpkg: $(cat "$scratch/dpkg")"
 [[ -d "$root/var/lib/recalld/tenants" && ! -e "$root/usr/bin/recalld" && ! -e "$root/etc/recalld" ]] ||
     fail "a purge leaves something else than the data"
 checked "a purge leaves what is remembered, and nothing else"
+if [[ -n "$static" ]]; then
+    if readelf -lW "$static" | grep -q INTERP; then fail "$static asks for libraries"; fi
+    alone="$scratch/alone"
+    mkdir -p "$alone/cache"
+    cp -r "$models" "$alone/cache/models"
+    strip --strip-all -o "$alone/recalld" "$static"
+    static_bytes="$(stat -c %s "$alone/recalld")"
+    ((static_bytes < PROGRAM_BYTES_MAX)) || fail "the static program has $static_bytes bytes"
+    inside=("$(command -v env)" -i PATH=/ HOME=/ RECALLD_DATA=/data RECALLD_CACHE=/cache RECALLD_MODEL_HUB=off
+        "$(command -v chroot)" "$alone")
+    [[ "$("${inside[@]}" recalld --version)" == "$("$program" --version)" ]] || fail "$static is another version"
+    serve
+    "${inside[@]}" recalld remember "The beacon of Gull Rock burns paraffin." --kind decision >/dev/null
+    "${inside[@]}" recalld recall "what does the beacon burn?" | grep -q paraffin || fail "the static program does not recall"
+    stop
+    "${inside[@]}" recalld verify >/dev/null || fail "the static program's store does not verify"
+    checked "a static program of $static_bytes bytes serves, remembers and recalls where there is nothing else"
+fi
 echo "package: all checks passed"

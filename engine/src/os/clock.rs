@@ -3,6 +3,9 @@
 use std::fmt::Debug;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+
 /// Microseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(pub i64);
@@ -30,12 +33,23 @@ impl Clock for SystemClock {
     }
 }
 
-/// The kernel's random numbers.
+/// The kernel's random numbers, asked for by its own call: a program without a C library, in a folder without `/dev`, has
+/// no other way to them.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
     fn fill(&self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the kernel always gives random bytes once it has started");
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match getrandom(&mut *rest, GetRandomFlags::empty()) {
+                Ok(filled) => rest = &mut rest[filled..],
+                Err(error) => assert_eq!(
+                    error,
+                    Errno::INTR,
+                    "the kernel always gives random bytes once it has started"
+                ),
+            }
+        }
     }
 }

@@ -157,7 +157,7 @@ impl DiskRead for RealRead {
 }
 
 /// Zeros that one call writes.
-static ZEROS: [u8; 256 << 10] = [0; _];
+static ZEROS: [u8; 64 << 10] = [0; _];
 
 impl RealFile {
     fn length(&self) -> MutexGuard<'_, Length> {

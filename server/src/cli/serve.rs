@@ -312,16 +312,22 @@ fn announce(data: &Path, local: &str) -> Option<Announcement> {
 
 /// Reads the folders that each start reads, and seals what was written.
 fn read_first(serving: &Serving, parts: &Parts, stopping: &Cancel) -> Result<(), Failure> {
-    if !serving.ingest.is_empty() {
+    let read = if serving.ingest.is_empty() {
+        Ok(())
+    } else {
         let mut bar = Bar::stderr(Unit::Files);
         let raw = ingest::arguments(&serving.ingest, false, None)?;
-        let done = ingest::alone(parts, &raw, &mut bar, stopping)?;
+        let done = ingest::alone(parts, &raw, &mut bar, stopping);
         drop(bar);
-        if !stopping.is_raised() {
-            say(&done.text);
-        }
-    }
-    parts.local.store.seal().map_err(Failure::could)
+        done.map(|answer| {
+            if !stopping.is_raised() {
+                say(&answer.text);
+            }
+        })
+    };
+    // Whatever became of it: only a write shows whether the store takes any.
+    let sealed = parts.local.store.seal().map_err(Failure::could);
+    read.and(sealed)
 }
 
 fn say_ready(args: &ServeArgs, parts: &Parts, addresses: &Addresses) -> Result<(), Failure> {

@@ -127,13 +127,18 @@ const PLACING: [&str; 7] = ["in", "on", "under", "by", "to", "with", "less-than"
 /// Verbs whose subject is the value where they are not passive: `Ada owns billing`.
 const OWNING: [&str; 4] = ["own", "maintain", "lead", "manag"];
 /// Verbs of what happened once.
-const EVENTS: [&str; 28] = [
+const EVENTS: [&str; 31] = [
     "bought", "failed", "crashed", "received", "paid", "spent", "sold", "found", "saw", "ordered",
     "hired", "held", "met", "ran", "took", "was", "were", "did", "had", "went", "came", "got",
-    "made", "sent", "asked", "called", "joined", "visited",
+    "made", "sent", "asked", "called", "joined", "visited", "reported", "measured", "recorded",
 ];
 
 impl Prose {
+    /// How many sentences it has.
+    pub fn sentences_count(&self) -> usize {
+        self.sentences.len()
+    }
+
     /// Reads a text and its title, as far as the bounds of `tokens` go.
     pub fn of(title: &str, text: &str) -> Self {
         let title = tokens::sentences(title).next().and_then(tokens::tokens).unwrap_or_default();

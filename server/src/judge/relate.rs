@@ -84,6 +84,9 @@ const COVERED_MIN_NEAR: f32 = 0.7;
 /// Cosine from which on they do.
 const NEAR: f32 = 0.85;
 
+/// Stems of what goes by a timetable.
+const GOING: [&str; 4] = ["leav", "depart", "arriv", "sail"];
+
 /// Stems of what has one date only.
 const SINGLE_DATES: [&str; 32] = [
     "due",
@@ -264,6 +267,12 @@ fn denied(claim: &Sentence, known: &Sentence, matched: &Matched, facts: &Facts) 
     one.filter(|_| !both)
 }
 
+/// Whether it tells when something goes that goes more than once: `The train leaves at 8:15.`
+fn is_timetabled(claim: &Sentence) -> bool {
+    let goes = |word: &Word| word.fact.is_none() && GOING.contains(&word.stem.as_str());
+    claim.words.iter().any(goes)
+}
+
 /// What the difference is, where both speak of the same.
 fn differ(
     claim: &Sentence,
@@ -288,7 +297,7 @@ fn differ(
             };
             let is_event = claim.is_event || known.is_event;
             let may_repeat = one.is_date()
-                && (one.key == "day" || is_event)
+                && (one.key == "day" || is_event || is_timetabled(claim))
                 && !is_single(claim)
                 && !is_single(known);
             let is_denied = |sentence: &Sentence, said: &str| {

@@ -181,15 +181,17 @@ pub(super) fn conflicts(
 ) -> Result<Conflicts, SearchError> {
     let said = items.iter().zip(&folding.said);
     let said = said.filter_map(|(found, said)| Some((found.place, said.as_ref()?)));
-    let standing = said.filter(|(_, said)| said.is_current());
+    let standing = said.filter(|(_, said)| said.is_current() && said.says_something());
     let claims: Vec<_> = standing.map(|(place, said)| (place, said, said.claims())).collect();
     let mut found = Vec::new();
     for (at, (one, said, claimed)) in claims.iter().enumerate() {
         folding.snapshot.check()?;
         for (other, also, denied) in &claims[at + 1..] {
-            if said.meets(also)
-                && let Some(conflict) = claimed.against(denied)
-            {
+            if !said.meets(also) {
+                continue;
+            }
+            let conflict = claimed.against(denied).or_else(|| said.judged_against(also));
+            if let Some(conflict) = conflict {
                 if found.len() == CONFLICTS_MAX {
                     return Ok(Conflicts { found, cut_short: true });
                 }

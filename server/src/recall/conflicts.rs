@@ -1,18 +1,22 @@
 //! Two texts that speak of the same thing and cannot both be true.
 //!
 //! Owns what counts as a conflict: two statements that are the same word for word, fillers aside, but
-//! for one place, where one denies, or has another number, date, value or state. Better one missed
+//! for one place, where one denies, or has another number, date, value or state; and, of short texts, what
+//! follows from either side by the rules that judge claims (`crate::judge`), however it is put. Better one missed
 //! than one made up, so what may belong to the subject itself is none: `Page 3` and `Page 4` are two
 //! pages, and so are statements that differ in two places. Must not know a store or a question.
 
 use std::ops::Range;
 
 use super::wording::{Class, Word, Wording, hash};
+use crate::judge::{self, Prose, difference};
 
 /// Words that both statements have, at the least: fewer do not say that they are about one thing.
 const SHARED_MIN: usize = 2;
 /// Words in which they may differ, on each side: `twenty` and `twenty three`.
 const DIFFERENT_MAX: usize = 3;
+/// Sentences of texts that are judged, on each side.
+const JUDGED_SENTENCES_MAX: usize = 4;
 /// Characters of a word that are told.
 const TOLD_CHARS_MAX: usize = 40;
 
@@ -184,8 +188,50 @@ fn begins_with<'a>(
 
 /// The first conflict of two texts that say all by themselves.
 pub fn conflict_between(one: &str, other: &str) -> Option<Conflict> {
-    let [one, other, untitled] = [one, other, ""].map(Wording::of);
-    Claims::of(&one, || &untitled).against(&Claims::of(&other, || &untitled))
+    let [wording, others, untitled] = [one, other, ""].map(Wording::of);
+    let found = Claims::of(&wording, || &untitled).against(&Claims::of(&others, || &untitled));
+    let [prose, others_prose] = [one, other].map(|text| Prose::of("", text));
+    found.or_else(|| judged((&prose, &wording), (&others_prose, &others), None))
+}
+
+/// A conflict of two texts that put what they say in different ways. `near` is the cosine of both, where it is known.
+/// Only those of few sentences are held against each other: an answer does not wait for what more would cost.
+pub(super) fn judged(
+    (one, wording): (&Prose, &Wording),
+    (other, others): (&Prose, &Wording),
+    near: Option<f32>,
+) -> Option<Conflict> {
+    let is_short = |text: &Prose| (1..=JUDGED_SENTENCES_MAX).contains(&text.sentences_count());
+    if !is_short(one) || !is_short(other) {
+        return None;
+    }
+    let (found, _) = difference(one, other, near)?;
+    let is_amount =
+        || says_how_much(wording, &found.claimed) && says_how_much(others, &found.known);
+    if found.kind == judge::Kind::Number && !is_amount() {
+        return None;
+    }
+    let kind = match found.kind {
+        judge::Kind::Negation => Kind::Negation,
+        judge::Kind::Number => Kind::Number,
+        judge::Kind::Date => Kind::Date,
+        judge::Kind::Value => Kind::Value,
+    };
+    let told = |said: &str| said.chars().take(TOLD_CHARS_MAX).collect();
+    Some(Conflict { kind, one: told(&found.claimed), other: told(&found.known) })
+}
+
+/// Whether a number of a text says how much, and not which one: by its unit, by what it stands behind, or as the value
+/// of what has one only.
+fn says_how_much(text: &Wording, said: &str) -> bool {
+    let has_unit = said.contains(|c: char| c.is_alphabetic() || "$%".contains(c));
+    let is_said = |word: &Word<'_>| {
+        word.class == Class::Number && said.to_lowercase().starts_with(word.spelled)
+    };
+    let stands = |word: Word<'_>| {
+        BEFORE_AMOUNTS.contains(&word.behind) || OF_SINGLE_VALUES.contains(&word.behind)
+    };
+    has_unit || text.statements().flatten().filter(is_said).any(stands)
 }
 
 /// One of 64 bits for a word.

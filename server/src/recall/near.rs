@@ -14,9 +14,11 @@ use engine::{Damage, Micros, Place, Snapshot, Status};
 use half::f16;
 use sha2::{Digest, Sha256};
 
-use super::conflicts::Claims;
+use super::conflicts::{Claims, Conflict, judged};
 use super::signs::has_signs_of;
 use super::wording::{BYTES_MAX, Class, Fnv, Word, Wording, hash};
+use crate::judge::Prose;
+use crate::own_kinds::says_something;
 
 /// Words of a shingle.
 const SHINGLE_WORDS: usize = 3;
@@ -34,6 +36,11 @@ const WORDS_ENOUGH: usize = 20;
 const WORDS_TO_MOVE: usize = 4;
 /// Cosine below which no two texts are the same: their words need not be looked at.
 pub(super) const COSINE_APART: f32 = 0.8;
+
+/// Cosine of two texts from which on they may be judged: below it they speak of different things.
+const COSINE_JUDGED: f32 = 0.7;
+/// Bytes of a text that is judged: an answer does not wait for what longer ones would cost.
+const JUDGED_BYTES_MAX: usize = 1 << 10;
 
 /// Words that turn what is said into something else, and that embeddings hardly tell apart: of order, place,
 /// amount, duty and condition.
@@ -92,12 +99,14 @@ pub(super) struct Said<'a> {
     /// words (texts that are nearly the same, or stand under other titles, may differ in the one that was
     /// asked for), that it is new, that a source stands behind it.
     standing: (bool, f32, Micros, bool),
+    says_something: bool,
     /// From when and until when it is true.
     valid: (Option<Micros>, Option<Micros>),
     /// These are made when they are first asked for: most pairs are told apart without them.
     read_title: OnceCell<Wording>,
     read_text: OnceCell<Wording>,
     compared: OnceCell<Compared>,
+    prose: OnceCell<Prose>,
 }
 
 /// A text, ready to be compared.
@@ -128,16 +137,23 @@ impl<'a> Said<'a> {
             text: item.text,
             embedding: snapshot.embedding(place)?,
             standing: (is_current, covered, item.recorded_at, item.source.is_some()),
+            says_something: says_something(item.kind),
             valid: (item.valid_from, item.valid_to),
             read_title: OnceCell::new(),
             read_text: OnceCell::new(),
             compared: OnceCell::new(),
+            prose: OnceCell::new(),
         })
     }
 
     /// Whether it stands.
     pub(super) fn is_current(&self) -> bool {
         self.standing.0
+    }
+
+    /// Whether it says what is so, and not how things stand with the service: two reminders of one thing are at peace.
+    pub(super) fn says_something(&self) -> bool {
+        self.says_something
     }
 
     /// Whether there is a time at which both are true.
@@ -153,6 +169,21 @@ impl<'a> Said<'a> {
         Claims::of(self.words(), || self.title_words())
     }
 
+    /// A conflict with another one that puts it in another way.
+    pub(super) fn judged_against(&self, other: &Self) -> Option<Conflict> {
+        let near = self.cosine_to(other);
+        let is_short = |said: &Self| said.text.len() <= JUDGED_BYTES_MAX;
+        if near.is_some_and(|near| near < COSINE_JUDGED) || !is_short(self) || !is_short(other) {
+            return None;
+        }
+        let (one, two) = ((self.prose(), self.words()), (other.prose(), other.words()));
+        judged(one, two, near)
+    }
+
+    fn prose(&self) -> &Prose {
+        self.prose.get_or_init(|| Prose::of(self.title, self.text))
+    }
+
     /// One that stands in no store: a text under a title.
     pub(super) fn of_text(title: &'a str, text: &'a str) -> Self {
         Self {
@@ -161,10 +192,12 @@ impl<'a> Said<'a> {
             text,
             embedding: None,
             standing: (true, 0.0, Micros(0), false),
+            says_something: true,
             valid: (None, None),
             read_title: OnceCell::new(),
             read_text: OnceCell::new(),
             compared: OnceCell::new(),
+            prose: OnceCell::new(),
         }
     }
 

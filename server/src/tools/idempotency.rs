@@ -8,10 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Context, ToolError};
 use crate::govern::hash_json;
+pub(crate) use crate::own_kinds::ANSWER as KIND;
 use crate::recall::show::OWN_REFS;
-
-/// The kind of the items that hold first answers.
-pub(crate) const KIND: &str = "idempotency";
 
 /// One call with a key.
 pub(super) struct Keyed {

@@ -12,16 +12,10 @@ use super::reading::find;
 use super::{Context, ToolError};
 use crate::govern::{Action, Verdict};
 use crate::names;
+pub(crate) use crate::own_kinds::OWN_KINDS;
+pub(super) use crate::own_kinds::{AGENT_STATE, ARTIFACT, BENCH, FOLLOWUP, TASK_ATTEMPT};
 use crate::recall::show::OWN_REFS;
 
-/// Something to be done at a time.
-pub(super) const FOLLOWUP: &str = "followup";
-/// A try at a task.
-pub(super) const TASK_ATTEMPT: &str = "task_attempt";
-/// A thing with an id of ours.
-pub(super) const ARTIFACT: &str = "artifact";
-/// A value that an agent keeps.
-pub(super) const AGENT_STATE: &str = "agent_state";
 /// What the operator is after.
 pub(super) const INTENT: &str = "intent";
 /// What was wrong, and what is right.
@@ -30,22 +24,6 @@ pub(super) const CORRECTION: &str = "correction";
 pub(super) const CORRECTS: &str = "corrects";
 /// How something turned out.
 pub(super) const OUTCOME: &str = "outcome";
-/// Figures of a benchmark.
-pub(super) const BENCH: &str = "bench";
-
-/// Kinds that tools and ingest keep for themselves (REC-01).
-pub(crate) const OWN_KINDS: [&str; 9] = [
-    "document",
-    "chunk",
-    "job",
-    super::idempotency::KIND,
-    FOLLOWUP,
-    TASK_ATTEMPT,
-    ARTIFACT,
-    AGENT_STATE,
-    BENCH,
-];
-
 /// The attribute that has the id of a record's first version, where the ref is made of something else.
 pub(super) const FIRST: &str = "first";
 

@@ -145,3 +145,40 @@ fn items_that_cannot_both_be_true_are_named() {
     let answer = house.ask("how many litres does the lamp oil tank hold?");
     assert_eq!((ids(&answer).len(), &answer["conflicts"]), (2, &json!([])), "{answer}");
 }
+
+/// Two that deny each other in other words, among many that speak of neighbouring things.
+#[test]
+fn items_that_put_it_in_other_words_are_named_too() {
+    let house = House::new();
+    let mut items: Vec<ItemDraft> = [
+        "Deploys are not allowed on Fridays.",
+        "On Fridays deploys are allowed.",
+        "The backup server is hosted in Frankfurt.",
+        "We host the backup server in Amsterdam.",
+    ]
+    .iter()
+    .zip(1..)
+    .map(|(text, id)| note(id, text))
+    .collect();
+    let days = ["Mondays", "Tuesdays", "Wednesdays", "Thursdays"];
+    items.extend(
+        (10..40).zip(days.iter().cycle()).map(|(id, day)| {
+            note(id, &format!("Release {id} was looked over by the team on {day}."))
+        }),
+    );
+    let records = ["2026-02-03", "2026-03-03"].iter().zip(50..);
+    items.extend(records.map(|(day, id)| ItemDraft {
+        kind: "followup".to_owned(),
+        ..note(id, &format!("Follow-up: renew the deploy token\nDue: {day}"))
+    }));
+    house.write(items);
+    let answer = house.ask("are deploys allowed on Fridays?");
+    let conflicts = answer["conflicts"].as_array().unwrap();
+    assert_eq!(conflicts.len(), 1, "{answer}");
+    let pair = conflicts[0]["items"].to_string();
+    assert!(pair.contains(&name(1)) && pair.contains(&name(2)), "{answer}");
+    assert!(conflicts[0]["why"].as_str().unwrap().starts_with("negation"), "{answer}");
+    let due = house.ask("renew the deploy token");
+    let named = due["conflicts"].to_string();
+    assert!(!named.contains("fup_"), "records of the service are no statements: {due}");
+}

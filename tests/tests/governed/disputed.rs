@@ -1,6 +1,10 @@
 //! How well conflicts are told from what is merely alike: pairs of statements as people write them, each
 //! labelled by hand before anything was tried on it.
 
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
 use server::recall::conflict_between;
 
 /// Pairs of which both cannot be true of one thing at one time.
@@ -145,5 +149,26 @@ fn hardly_any_conflict_is_made_up_and_most_are_seen() {
     let made_up: Vec<_> = AT_PEACE.iter().filter(|(one, other)| conflict(one, other)).collect();
     assert!(made_up.is_empty(), "{made_up:#?}");
     // Better one missed than one made up.
-    assert!(missed.len() * 4 <= DISPUTED.len(), "{missed:#?}");
+    assert!(missed.len() * 10 <= DISPUTED.len(), "{missed:#?}");
+}
+
+/// The pairs of the contradiction scan, which are put in different ways more often than not.
+#[test]
+fn what_the_scan_would_find_is_named_too() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("labelled/contradictions.jsonl");
+    let (mut found, mut wanted, mut made_up) = (0, 0, Vec::new());
+    for line in fs::read_to_string(file).unwrap().lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let [one, other] = ["one", "other"].map(|name| case[name].as_str().unwrap());
+        let is_named = conflict(one, other);
+        if case["differ"] == true {
+            wanted += 1;
+            found += u32::from(is_named);
+        } else if is_named {
+            made_up.push((one.to_owned(), other.to_owned()));
+        }
+    }
+    println!("found {found} of {wanted}, made up {made_up:?}");
+    assert!(found * 10 >= wanted * 9, "{found} of {wanted}");
+    assert!(made_up.len() <= 2, "{made_up:#?}");
 }

@@ -111,6 +111,7 @@ const NO_BOUNDS: &[&str] = &[
     "ENVIRONMENTS",
     "FACTOR",
     "FILE_MODE",
+    "FOLDER_MODE",
     "FILLER_WEIGHT",
     "FORM",
     "HASH_BYTES",

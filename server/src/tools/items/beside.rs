@@ -6,7 +6,8 @@ use engine::{Filter, ItemView, Place, Snapshot};
 use serde_json::{Value, json};
 
 use crate::names;
-use crate::tools::records::OWN_KINDS;
+use crate::own_kinds;
+pub(super) use crate::own_kinds::CHUNK;
 use crate::tools::{Context, ToolError};
 
 /// Characters of a text by whose words others are looked for.
@@ -14,12 +15,10 @@ const QUERY_CHARS_MAX: usize = 600;
 /// Characters of a title and of a text that are shown.
 const TITLE_CHARS_MAX: usize = 120;
 const SHOWN_CHARS_MAX: usize = 300;
-/// Pieces of documents are the one of its own kinds that says something by itself.
-pub(super) const CHUNK: &str = "chunk";
 
 /// Records of the service say how things stand with it, and not what is so.
 pub(super) fn says_something(item: &ItemView<'_>) -> bool {
-    item.kind == CHUNK || !OWN_KINDS.contains(&item.kind)
+    own_kinds::says_something(item.kind)
 }
 
 /// The items nearest to one, at most `count` by meaning and as many by words, with the cosine where it is known;

@@ -1,8 +1,0 @@
-//! The `recalld` program.
-#![forbid(unsafe_code)]
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    server::cli::main()
-}
