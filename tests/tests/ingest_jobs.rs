@@ -88,19 +88,17 @@ fn the_operator_says_which_files_are_read() {
     for name in ["docs/lamp.md", "docs/tests/odd.md", "tests/lamp.md", "lamp.rs"] {
         write(&folder, name, "# Lamps\n\nTrimmed at dusk.\n");
     }
-    let choose = |more: &[&str]| {
-        let chosen = ["ingest", folder.to_str().unwrap(), "--exclude", "tests/**"];
-        [&chosen[..], &["--include", "*.md"], more].concat()
-    };
-    let dry = run(&data, &choose(&["--dry-run"]));
+    let folder = folder.to_str().unwrap();
+    let chosen = ["ingest", folder, "--exclude", "tests/**", "--include", "*.md"];
+    let dry = run(&data, &[&chosen[..], &["--dry-run"]].concat());
     let said = String::from_utf8(dry.stdout).unwrap();
     assert!(said.starts_with("(dry run) 2 files"), "{said}");
     assert!(said.contains("tests/lamp.md: excluded by a pattern"), "{said}");
     assert!(said.contains("lamp.rs: matches no pattern to include"), "{said}");
-    let report = run_json(&data, &choose(&[]));
+    let report = run_json(&data, &chosen);
     assert_eq!(report["files"], 2, "beneath `docs` alone: {report}");
     let service = Service::start(&data, &[]);
-    let report = run_json(&data, &choose(&[]));
+    let report = run_json(&data, &chosen);
     assert_eq!((&report["files"], &report["unchanged"]), (&json!(2), &json!(2)), "{report}");
     assert_eq!(service.terminate().code(), Some(0));
 }
