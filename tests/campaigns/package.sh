@@ -68,7 +68,8 @@ checked "it installs in a fresh Debian, with its user and a unit that systemd un
 # The folders that the service manager makes for the unit; the model is the host's.
 install -d -m 700 -o "$(chroot "$root" id -u recalld)" -g "$(chroot "$root" id -g recalld)" \
     "$root/var/lib/recalld" "$root/var/cache/recalld"
-"$program" recall "is the model there?" --data "$scratch/host" >/dev/null 2>&1 || fail "the host has no model"
+"$program" remember "The model is there." --data "$scratch/host" >"$scratch/model" 2>&1 ||
+    fail "the host has no model: $(cat "$scratch/model")"
 models="${RECALLD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/recalld}/models"
 cp -r "$models" "$root/var/cache/recalld/models"
 chroot "$root" chown -R recalld:recalld /var/cache/recalld

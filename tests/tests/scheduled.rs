@@ -244,10 +244,10 @@ fn a_clock_that_was_wrong_and_a_backup_that_cannot_be_read_stop_no_others() {
     let _ids = imported(&desk.data, &[item("a", "the mandrake abides")]);
     let started = desk.start("");
     made(&started, "2030-05-05T12:00:00Z", "recalld-20300505T120000Z");
-    drop(started);
     // The clock is right again: what was made then says nothing of when the next is due, and goes first.
-    let started = desk.start("");
     made(&started, "2026-01-10T12:00:00Z", "recalld-20260110T120000Z");
+    drop(started);
+    let started = desk.start("");
     assert_eq!(look(&started, "2026-01-10T12:01:00Z"), None);
     made(&started, "2026-01-11T04:00:00Z", "recalld-20260111T040000Z");
     assert_eq!(desk.names(), ["recalld-20260110T120000Z", "recalld-20260111T040000Z"]);

@@ -237,6 +237,7 @@ impl<'a> Tried<'a> {
                  the hosted one"
             }
             429 => "too many calls for the plan's rate; wait a moment and test again",
+            500 => "it failed; its log says why, and recalld doctor looks closer",
             502 | 504 => {
                 "what stands before the service does not reach it; start it, or mend the way there"
             }
@@ -279,7 +280,8 @@ impl<'a> Tried<'a> {
     /// Nothing of ours is there: it is not running, or is elsewhere.
     fn absent(&self, why: &str) -> String {
         let url = self.url;
-        let elsewhere = self.announced.filter(|local| !url.starts_with(&format!("{local}/mcp")));
+        let asked = url.replacen("//localhost:", "//127.0.0.1:", 1);
+        let elsewhere = self.announced.filter(|local| !asked.starts_with(&format!("{local}/mcp")));
         match elsewhere {
             Some(local) => format!(
                 "{url}: {why}; the service of these data listens at {local}/mcp: leave --url out, or give that"

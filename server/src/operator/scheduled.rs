@@ -102,11 +102,11 @@ impl State {
         let due = self.plan.as_ref().and_then(|plan| last_due(plan, before));
         // Whoever has just begun to look makes up for what was missed before.
         let had_time = self.since.is_some_and(|since| since <= before);
+        // One of a time to come was made while the clock was wrong.
+        let newest = self.newest.flatten().filter(|newest| *newest <= now);
         match due {
             _ if self.failed.is_some() => Standing::Failing,
-            Some(due) if had_time && self.newest.flatten().is_none_or(|newest| newest < due) => {
-                Standing::Overdue
-            }
+            Some(due) if had_time && newest.is_none_or(|newest| newest < due) => Standing::Overdue,
             _ => Standing::Good,
         }
     }
@@ -162,8 +162,9 @@ impl Scheduled {
         let (plan, known) = {
             let mut state = self.state();
             let plan = state.plan.clone()?;
-            state.since.get_or_insert(now);
-            (plan, state.newest)
+            // The clock may have been ahead and been put right since.
+            state.since = Some(state.since.map_or(now, |since| since.min(now)));
+            (plan, state.newest.filter(|newest| newest.is_none_or(|newest| newest <= now)))
         };
         let last = last_due(&plan, now)?;
         // Looked up without the lock: the disk may be slow, and metrics wait for nobody.
@@ -174,8 +175,9 @@ impl Scheduled {
         }
         state.newest = Some(newest);
         let waits = state.failed.as_ref().is_some_and(|failed| {
-            let since = u64::try_from(now.0.saturating_sub(failed.at.0)).unwrap_or(0);
-            since < u64::try_from(BACKUP_RETRY_AFTER.as_micros()).unwrap_or(u64::MAX)
+            let since = u64::try_from(now.0.saturating_sub(failed.at.0));
+            let wait = u64::try_from(BACKUP_RETRY_AFTER.as_micros()).unwrap_or(u64::MAX);
+            since.is_ok_and(|since| since < wait)
         });
         (newest.is_none_or(|newest| newest < last) && !waits).then_some(plan)
     }

@@ -19,6 +19,7 @@ const ROOMS: &[&str] = &[
     "engine/src/words/phrase.rs",
     "engine/src/words/query.rs",
     "engine/src/words/without.rs",
+    "server/src/cli/tried.rs",
     "server/src/company.rs",
     "server/src/config.rs",
     "server/src/config",

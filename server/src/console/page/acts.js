@@ -79,6 +79,10 @@ export function dialogue(title, fill) {
       dialog.remove();
       resolve(answer);
     });
+    // What is under way comes to its end first: its outcome would be told to nobody.
+    dialog.addEventListener("cancel", (event) => {
+      if (form.inert) event.preventDefault();
+    });
     // It belongs to the view beneath it.
     addEventListener("hashchange", left);
     dialog.showModal();

@@ -52,7 +52,7 @@ function decoded(text) {
   }
 }
 
-export function title(text) {
+function title(text) {
   document.title = `${text} - ${workspace() ? `${workspace()} - ` : ""}recalld`;
 }
 

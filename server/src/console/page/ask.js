@@ -5,7 +5,7 @@ const TOKEN_NAME = "recalld-console-token";
 const TOKEN_HEADER = "x-recalld-console";
 
 // What the service refused, or that it did not answer.
-export class Refused extends Error {
+class Refused extends Error {
   constructor(status, detail, waits) {
     super(detail);
     this.status = status;

@@ -6,6 +6,7 @@ import {
   address,
   card,
   choice,
+  counted,
   empty,
   field,
   hint,
@@ -53,16 +54,20 @@ const reasonField = (id) => {
 
 const leave = (close) => make("button", { type: "button", on: { click: () => close() } }, "Leave it");
 
-// Does the work of a form while its button waits; what was wrong stands in `said`.
+// Does the work of a form, which waits and cannot be left meanwhile; what was wrong stands in `said`.
 async function tried(button, said, work) {
-  button.disabled = true;
+  const { form } = button;
+  form.inert = true;
+  form.parentElement.closedBy = "none";
   said.replaceChildren();
   try {
     await work();
   } catch (error) {
     said.replaceChildren(problem(error));
   } finally {
-    button.disabled = false;
+    form.inert = false;
+    form.parentElement.closedBy = "closerequest";
+    button.focus();
   }
 }
 
@@ -74,6 +79,8 @@ async function corrected(item) {
     const title = make("input", {
       value: item.title ?? "",
       maxLength: TITLE_CHARS_MAX,
+      // Without one the old one stays, which nobody would expect who has emptied it.
+      required: Boolean(item.title),
       autocomplete: "off",
       dir: "auto",
     });
@@ -165,7 +172,7 @@ function agreed(item, { given, going }) {
       make("ul", { className: "plain going", tabIndex: 0, "aria-label": "What goes" }, rows),
       more > 0 && hint(`and ${number(more)} more`),
       leavesVersions(item) && hint("Other versions in its chain stay."),
-      isErasure && going.backups > 0 && hint(`${number(going.backups)} backups of this machine lose it as well.`),
+      isErasure && going.backups > 0 && hint(`It goes from ${counted(going.backups, "backup")} of this machine as well.`),
       isErasure && field(`Type ${typed}, the end of its id, to go on`, again, { id: "erase-again" }),
       said,
       make("div", { className: "actions" }, leave(close), go),
@@ -186,7 +193,7 @@ const BECAME = {
 function outcome(item, done, gone) {
   say(BECAME[done.status]);
   const others = done.forgotten > 1 ? `${number(done.forgotten)} items went.` : "";
-  const waiting = done.backups_waiting ? `${number(done.backups_waiting)} backups are still to lose it.` : "";
+  const waiting = done.backups_waiting ? `It is still to go from ${counted(done.backups_waiting, "backup")}.` : "";
   const erase = make(
     "button",
     { type: "button", on: { click: () => forgotten(item, gone, "erase") } },

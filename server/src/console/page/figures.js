@@ -305,7 +305,7 @@ function buckets(samples, name, wanted) {
 }
 
 // The time within which that share of the calls since was answered; none where there were none.
-export function quantile(now, before, share) {
+function quantile(now, before, share) {
   const earlier = new Map(before);
   const counts = now.map(([bound, count]) => [bound, count - (earlier.get(bound) ?? 0)]);
   const total = counts.at(-1)?.[1] ?? 0;

@@ -152,7 +152,6 @@ function follow(seen, news, filters, signal) {
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 
-
 async function check(button, said, signal) {
   button.disabled = true;
   said.textContent = "Checking each entry and each signature";

@@ -153,7 +153,7 @@ mod tests {
         let document = read("{\"a\":1}\n{\"a\":\n\nnot json\n{\"a\":2}\n").unwrap();
         assert_eq!(document.text, "a: 1\n\na: 2\n\n");
         let lost = document.lost.unwrap();
-        assert_eq!(lost, "2 lines are not JSON and were left out: 2, 4");
+        assert_eq!(lost, "2 lines left out, which are no JSON: 2, 4");
         assert_eq!(document.notes, [lost]);
         assert!(read("{\"a\":\n").is_none());
     }

@@ -10,6 +10,7 @@ use engine::ledger::Effect;
 use engine::{ItemId, ItemView, Pace, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
+use crate::counted::counted;
 use crate::govern::{Action, Verdict};
 use crate::names;
 use crate::operator::{self, KeepError, Keeper};
@@ -185,7 +186,7 @@ impl Going {
                 items.push(brief(context, snapshot, place)?);
             }
         }
-        answer.text = format!("{} would go with {} items.", self.name, self.count);
+        answer.text = format!("{} would go: {}.", self.name, counted(self.count, "item"));
         let backups = match erase && is_local(context) {
             true => Some(operator::backups_known(&keeper(context)).map_err(ToolError::Unwritable)?),
             false => None,
