@@ -77,7 +77,7 @@ fn a_mixed_folder_is_read_and_each_broken_file_is_one_error() {
         &reasons(&report, "errors"),
         &[
             ("broken.csv", "was read, but line 3 opens a quote"),
-            ("broken.jsonl", "was read, but 1 lines are not JSON and were left out: 2"),
+            ("broken.jsonl", "was read, but 1 line left out, which is no JSON: 2"),
             ("broken.pdf", "a PDF that cannot be read"),
             ("broken.png", "header is damaged or cut off"),
         ],
