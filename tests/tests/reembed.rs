@@ -518,7 +518,7 @@ fn the_default_model_is_found_again_when_its_folder_is_gone() {
     }
     symlink(files.join("sentence_bert_config.json"), folder.join("sentence_bert_config.json"))
         .unwrap();
-    run_json(&data, &["recall", "anything", "--model", path(&folder)]);
+    run_json(&data, &["remember", "anything", "--model", path(&folder)]);
     assert!(fs::read_to_string(data.join("model.json")).unwrap().contains(path(&folder)));
     fs::remove_dir_all(&folder).unwrap();
     let found = run(&data, &["recall", "anything"]);

@@ -33,8 +33,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The kernel's random numbers, asked for by its own call: a program without a C library, in a folder without `/dev`, has
-/// no other way to them.
+/// The kernel's random numbers, asked for by its own call: a program without a C library, in a folder
+/// without `/dev`, has no other way to them.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemRandom;
 

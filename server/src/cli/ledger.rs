@@ -1,7 +1,8 @@
 //! `recalld ledger verify` and `recalld ledger show`: the audit ledger of a workspace.
 //!
-//! Both read the files and work beside a running server. Neither changes the ledger. `verify` takes the last checkpoint on
-//! record from the control store, through the server where one has it; while it reads that itself, nobody else can.
+//! Both read the files and work beside a running server. Neither changes the ledger. `verify` takes the last
+//! checkpoint on record from the control store, through the server where one has it; while it reads that itself,
+//! nobody else can.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
