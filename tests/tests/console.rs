@@ -186,7 +186,7 @@ fn a_page_of_ours_reads_by_the_tools_and_leaves_entries() {
     assert_eq!(asked(calling("recall_stats", json!([]))).status, 422);
     assert_eq!(asked(Ask::post(CALL, &json!([]))).status, 400);
     assert_eq!(asked(Ask::post(CALL, &json!({})).body(b"{".to_vec())).status, 400);
-    let large = calling("retrieval_arbitrate_tool", json!({"query": "x".repeat(70_000)}));
+    let large = calling("retrieval_arbitrate_tool", json!({"query": "x".repeat(300_000)}));
     assert_eq!(asked(large).status, 413);
 }
 
