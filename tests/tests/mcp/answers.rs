@@ -7,11 +7,12 @@ use tests::mcp_client;
 use tests::schema::assert_conforms;
 use tests::wire::Ask;
 
-use super::{INGEST, examples, sampled, sampled_client, tool_call};
+use super::{INGEST, alone, examples, sampled, sampled_client, tool_call};
 
 #[test]
 fn all_tools_answer_as_json_and_as_a_stream() {
     let service = &sampled().service;
+    let _turn = alone();
     for (tool, arguments) in examples() {
         let message = tool_call(tool, &arguments);
         let json = sampled_client().send(&message);
@@ -35,6 +36,7 @@ fn all_tools_answer_as_json_and_as_a_stream() {
 #[test]
 fn progress_is_notified_before_the_result() {
     let service = &sampled().service;
+    let _turn = alone();
     for (tool, arguments) in examples() {
         let mut message = tool_call(tool, &arguments);
         message["params"]["_meta"] = json!({"progressToken": "token-1"});
@@ -61,6 +63,7 @@ fn every_answer_has_a_receipt_and_they_are_numbered_in_order() {
     let mut mcp = sampled_client();
     let mut last = 0;
     let mut ids = HashSet::new();
+    let _turn = alone();
     for (tool, arguments) in examples() {
         let receipt = mcp.call(tool, &arguments)["receipt"].clone();
         assert!(receipt["receipt_id"].as_str().unwrap().starts_with("rcp_"), "{receipt}");

@@ -8,8 +8,8 @@ use tests::schema::rows;
 use tests::wire::Ask;
 
 use super::{
-    DOCUMENT, RECALL, REMEMBER, STATS, client, examples, listed, request, sampled_client, shared,
-    tool_call, tools,
+    DOCUMENT, RECALL, REMEMBER, STATS, alone, client, examples, listed, request, sampled_client,
+    shared, tool_call, tools,
 };
 
 #[test]
@@ -67,6 +67,7 @@ fn quoted(arguments: &Value) -> Value {
 
 #[test]
 fn every_tool_understands_arguments_that_come_as_strings_of_json() {
+    let _turn = alone();
     let mut mcp = sampled_client();
     for (tool, arguments) in examples() {
         mcp.call(tool, &quoted(&arguments));

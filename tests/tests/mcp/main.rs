@@ -10,7 +10,7 @@ mod recall;
 mod transport;
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
 use server::tools::Tool;
@@ -50,6 +50,12 @@ fn shared() -> &'static Shared {
 fn sampled() -> &'static Shared {
     static SAMPLED: OnceLock<Shared> = OnceLock::new();
     SAMPLED.get_or_init(|| begin(sample_catalog::import_into))
+}
+
+/// Held by who calls every example there: two writes of one key at a time are no two answers, but one and a conflict.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts one, after something was done to its data directory.
