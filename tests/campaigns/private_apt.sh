@@ -4,8 +4,8 @@
 # More than this is a server that does not answer.
 private_apt_seconds_max=300
 
-# set_up_private_apt FOLDER SUITES WHAT: `private_apt` works in FOLDER/apt from then on; the mirror is the machine's own.
-# WHAT is fetched by it, and stands in what is said where that cannot be.
+# set_up_private_apt FOLDER SUITES WHAT: `private_apt` works in FOLDER/apt from then on; the mirror is the machine's
+# own. WHAT is fetched by it, and stands in what is said where that cannot be.
 set_up_private_apt() {
     local suites="$2" what="$3" key=/usr/share/keyrings/debian-archive-keyring.gpg mirror architecture
     private_apt_folder="$1/apt"

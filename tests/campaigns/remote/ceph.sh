@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # A real Ceph of one node (monitor, manager, storage daemon, gateway) that serves S3 on loopback:
 # tests/campaigns/remote/ceph.sh up|down|wipe, and against its gateway pause|resume|stop-gateway [KILL]|start-gateway.
-# `up` prints what to export and nothing else; what is up already stays as it is. `down` keeps the data, `wipe` does not,
-# and `wipe cache` takes the unpacked packages too. `pause` is SIGSTOP; `stop-gateway KILL` is a crash. The packages are
-# those of Debian's newer suites, unpacked into a folder of their own; each daemon runs with that as its root, in a mount
-# namespace of its own, and nothing of the machine changes. Needs root, and Debian's apt the first time.
+# `up` prints what to export and nothing else; what is up already stays as it is. `down` keeps the data, `wipe` does
+# not, and `wipe cache` takes the unpacked packages too. `pause` is SIGSTOP; `stop-gateway KILL` is a crash, and faster:
+# a gateway that is told to end may take twenty seconds. The packages are those of Debian's newer suites, unpacked into
+# a folder of their own; each daemon runs with that as its root, in a mount namespace of its own, and nothing of the
+# machine changes. Needs root, and Debian's apt the first time.
 #
 # REMOTE_PORT is the gateway's port and REMOTE_BYTES the size of the disk, a sparse file (4294967296). REMOTE_SUITE is
 # the suite (`sid`). Further variables are in service.sh.
@@ -46,8 +47,8 @@ fetch() {
     rm -rf "$cache/ceph/apt" "$cache/ceph/said"
 }
 
-# What stands before a command of the unpacked system, where our data is /data: `"${inside[@]}" "$system" "$data"`. What it
-# mounts nobody else sees, and it goes away with the command.
+# What stands before a command of the unpacked system, where our data is /data: `"${inside[@]}" "$system" "$data"`. What
+# it mounts nobody else sees, and it goes away with the command.
 # shellcheck disable=SC2016  # It is a script of its own.
 inside=(unshare --mount --propagation private bash -c '
     set -e
@@ -97,6 +98,8 @@ mon_allow_pool_size_one = true
 mon_data_avail_crit = 1
 mon_data_avail_warn = 2
 auth_allow_insecure_global_id_reclaim = false
+# What a killed gateway watched holds the next one up for so many seconds.
+osd_client_watch_timeout = 3
 bluestore_block_size = $disk_bytes
 osd_memory_target = $memory_target
 [client.admin]
@@ -159,7 +162,9 @@ up() {
 
 down() {
     local name
-    for name in gateway manager disk monitor; do end "$name"; done
+    # The gateway has no state, and takes twenty seconds to end where it has just begun.
+    end gateway KILL
+    for name in manager disk monitor; do end "$name"; done
 }
 
 case "${1:-} ${2:-}" in

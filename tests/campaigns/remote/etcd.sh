@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Three members of etcd on loopback: tests/campaigns/remote/etcd.sh up|down|wipe, and against one of them (1, 2 or 3)
-# kill N|start N|pause N|resume N. `up` prints where they are, as `etcd://HOST:PORT,HOST:PORT,HOST:PORT`, and nothing else;
-# what is up already stays as it is. `kill` is SIGKILL and `pause` SIGSTOP. `down` keeps the data, `wipe` does not, and
-# `wipe cache` takes the program too. The program is that of the package `etcd-server` of the machine's own Debian,
-# unpacked and not installed. Ports are free ones; with REMOTE_PORT, six from there on. Further variables are in service.sh.
+# kill N|start N|pause N|resume N. `up` prints where they are, as `etcd://HOST:PORT,HOST:PORT,HOST:PORT`, and nothing
+# else; what is up already stays as it is. `kill` is SIGKILL and `pause` SIGSTOP. `down` keeps the data, `wipe` does
+# not, and `wipe cache` takes the program too. The program is that of the package `etcd-server` of the machine's own
+# Debian, unpacked and not installed. Ports are free ones; with REMOTE_PORT, six from there on. Further variables are in
+# service.sh.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 # shellcheck source=tests/campaigns/tools.sh
@@ -48,8 +49,9 @@ start() {
     # On other machines than amd64 it wants to be told that this is meant.
     spawn "$name" ETCD_UNSUPPORTED_ARCH="$(dpkg --print-architecture)" "$system/usr/bin/etcd" --name "$name" \
         --data-dir "$data/$name" --listen-client-urls "$client" --advertise-client-urls "$client" \
-        --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "$(IFS=, && echo "${all[*]}")" \
-        --initial-cluster-token recalld --heartbeat-interval "$heartbeat" --election-timeout "$election"
+        --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" \
+        --initial-cluster "$(IFS=, && echo "${all[*]}")" --initial-cluster-token recalld \
+        --heartbeat-interval "$heartbeat" --election-timeout "$election"
 }
 
 # Whether a member knows a leader.

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Garage, of one node, that serves S3 on loopback: tests/campaigns/remote/garage.sh up|down|wipe|build|pause|resume. `up`
-# prints what to export and nothing else; what is up already stays as it is. `down` keeps the data, `wipe` does not, and
-# `wipe cache` takes the program too. `build` only builds it: by cargo from its registry, once, lightly optimised, with
-# what one node needs. That takes long, and goes on where it was broken off. Needs cargo, a C compiler and make.
+# Garage, of one node, that serves S3 on loopback: tests/campaigns/remote/garage.sh up|down|wipe|build|pause|resume.
+# `up` prints what to export and nothing else; what is up already stays as it is. `down` keeps the data, `wipe` does
+# not, and `wipe cache` takes the program too. `build` only builds it: by cargo from its registry, once, lightly
+# optimised, with what one node needs. That takes long, and goes on where it was broken off. Needs cargo, a C compiler
+# and make.
 #
-# REMOTE_PORT is the port, REMOTE_VERSION the version (2.5.0), REMOTE_JOBS how many compilers build it at once (as many as
-# cargo likes). Further variables are in service.sh; a key has 8 characters at least and a secret 16.
+# REMOTE_PORT is the port, REMOTE_VERSION the version (2.5.0), REMOTE_JOBS how many compilers build it at once (as many
+# as cargo likes). Further variables are in service.sh; a key has 8 characters at least and a secret 16.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 # shellcheck source=tests/campaigns/tools.sh
@@ -61,7 +62,8 @@ up() {
         must_be_free garage "$rpc_port" "$port"
         configure
         # It makes the key and the bucket itself, unless they are there.
-        spawn garage GARAGE_DEFAULT_ACCESS_KEY="$key" GARAGE_DEFAULT_SECRET_KEY="$secret" GARAGE_DEFAULT_BUCKET="$bucket" \
+        spawn garage GARAGE_DEFAULT_ACCESS_KEY="$key" GARAGE_DEFAULT_SECRET_KEY="$secret" \
+            GARAGE_DEFAULT_BUCKET="$bucket" \
             "$folder/bin/garage" -c "$data/garage.toml" server --single-node --default-bucket
     fi
     ready garage is_open "$port"

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Whether an S3 store lets exactly one of many create an object: tests/campaigns/remote/race.py [OPTIONS].
 
-In each round all racers put the same new key with `If-None-Match: *` at the same moment, each bytes of its own over
-a connection that is warm. Told are the winners of each round, the statuses seen, and whose bytes are read afterwards.
-The store may be away for a while in between: between rounds it is waited for. Then what else a store must do: refuse a key that is there, show in lists and in ranged reads what was just written,
-and no more what was removed. Where the store is, AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
-AWS_REGION say. Ends with 0 where all is well, with 1 where something is not, with 2 where it could not be tried.
+In each round all racers put the same new key with `If-None-Match: *` at the same moment, each bytes of its own over a
+connection that is warm. Told are the winners of each round, the statuses seen, and whose bytes are read afterwards.
+The store may be away for a while in between: between rounds it is waited for. Then what else a store must do: refuse
+a key that is there, show in lists and in ranged reads what was just written, and no more what was removed. Where the
+store is, AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION say. Ends with 0 where all is
+well, with 1 where something is not, with 2 where it could not be tried.
 """
 
 import argparse

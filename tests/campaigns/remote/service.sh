@@ -1,5 +1,5 @@
-# Sourced by the scripts beside it, behind tools.sh: daemons on loopback that outlive the script that began them, and are
-# found again and ended by what was noted of them. Variables of the environment that all of them heed:
+# Sourced by the scripts beside it, behind tools.sh: daemons on loopback that outlive the script that began them, and
+# are found again and ended by what was noted of them. Variables of the environment that all of them heed:
 #
 #   REMOTE_CACHE   what is fetched or built, kept between runs; $XDG_CACHE_HOME/recalld-remote, ~/.cache/recalld-remote
 #   REMOTE_DATA    data, logs, ports and processes of what runs, in a folder of its own for each service; several
@@ -27,8 +27,9 @@ begin_service() {
     flock -w "$ready_seconds_max" 9 || fail "another $(basename "$0") is at work in $data"
 }
 
-# fill_once FOLDER COMMAND...: FOLDER is made by COMMAND, which finds it empty, or as it was when it was last broken off;
-# by one script at a time, and never again. Before `begin_service`: it may take long, and others need not wait for the data.
+# fill_once FOLDER COMMAND...: FOLDER is made by COMMAND, which finds it empty, or as it was when it was last broken
+# off; by one script at a time, and never again. Before `begin_service`: it may take long, and others need not wait for
+# the data.
 fill_once() {
     local folder="$1"
     need flock util-linux
@@ -43,9 +44,9 @@ fill_once() {
     )
 }
 
-# begun PID: when that process began, in ticks; nothing where there is none, or only what is left of one. With the number
-# it tells a process from a later one of the same number. One that ended while threads of it still do is there: they
-# hold its ports.
+# begun PID: when that process began, in ticks; nothing where there is none, or only what is left of one. With the
+# number it tells a process from a later one of the same number. One that ended while threads of it still do is there:
+# they hold its ports.
 begun() {
     local fields
     { read -r fields <"/proc/$1/stat"; } 2>/dev/null || return 0
@@ -66,8 +67,8 @@ is_there() {
     pid="$(process "$1")" && kill -s CONT "$pid"
 }
 
-# spawn NAME COMMAND...: begins a daemon with nothing of our environment; what it says is in log/NAME. The plain locale is
-# the one that there is without packages of locales.
+# spawn NAME COMMAND...: begins a daemon with nothing of our environment; what it says is in log/NAME. The plain locale
+# is the one that there is without packages of locales.
 spawn() {
     local name="$1" pid
     shift
@@ -129,8 +130,8 @@ is_open() {
     (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
 }
 
-# port_of NAME [PORT]: the port of that name: what was noted, or PORT, which is noted. Else one that is free and below what
-# the system gives to those who connect, so that it is still free after the daemon was away.
+# port_of NAME [PORT]: the port of that name: what was noted, or PORT, which is noted. Else one that is free and below
+# what the system gives to those who connect, so that it is still free after the daemon was away.
 port_of() {
     local note="$data/port/$1" port="${2:-}" tries
     if [[ -n "$port" ]]; then
