@@ -14,6 +14,8 @@ pub struct Edge {
     pub boundary: u64,
     /// Of the writer that made it.
     pub epoch: u64,
+    /// Up to here history went because something in it was erased: nothing holds it, no pin either.
+    pub erased: u64,
     /// Records at or below the boundary that are there still, ascending.
     pub kept: Vec<Kept>,
 }
@@ -59,9 +61,16 @@ impl Edge {
         if edge.kept.len() > KEPT_MAX {
             return Err(wrong(format!("it keeps {}; {KEPT_MAX} are allowed", edge.kept.len())));
         }
+        if edge.erased > edge.boundary {
+            return Err(wrong("`erased` is above the boundary".into()));
+        }
         let ascends = edge.kept.is_sorted_by(|one, next| one.number < next.number);
-        if !ascends || edge.kept.last().is_some_and(|last| last.number > edge.boundary) {
-            return Err(wrong("`kept` must ascend, and end at the boundary or below".into()));
+        let lowest = edge.kept.first().map_or(u64::MAX, |first| first.number);
+        let highest = edge.kept.last().map_or(0, |last| last.number);
+        if !ascends || lowest <= edge.erased || highest > edge.boundary {
+            return Err(wrong(
+                "`kept` must ascend, begin behind `erased` and end at the boundary or below".into(),
+            ));
         }
         Ok(edge)
     }
@@ -77,7 +86,7 @@ mod tests {
 
     #[test]
     fn an_edge_is_read_as_it_is_written() {
-        let edge = Edge { boundary: 9, epoch: 2, kept: vec![kept(3), kept(9)] };
+        let edge = Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(3), kept(9)] };
         assert_eq!(Edge::decode(&edge.encode()), Ok(edge.clone()));
         let gone: Vec<u64> = (1..12).filter(|&number| edge.is_below(number)).collect();
         assert_eq!(gone, [1, 2, 4, 5, 6, 7, 8]);
@@ -86,10 +95,12 @@ mod tests {
     #[test]
     fn an_edge_that_cannot_be_is_damage() {
         let wrong = [
-            Edge { boundary: 9, epoch: 2, kept: vec![kept(3), kept(3)] },
-            Edge { boundary: 9, epoch: 2, kept: vec![kept(10)] },
-            Edge { boundary: NUMBER_MAX + 1, epoch: 2, kept: vec![] },
-            Edge { boundary: 9, epoch: 2, kept: (0..5000).map(kept).collect() },
+            Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(3), kept(3)] },
+            Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(10)] },
+            Edge { boundary: NUMBER_MAX + 1, epoch: 2, erased: 0, kept: vec![] },
+            Edge { boundary: 9, epoch: 2, erased: 2, kept: (3..5000).map(kept).collect() },
+            Edge { boundary: 9, epoch: 2, erased: 3, kept: vec![kept(3), kept(9)] },
+            Edge { boundary: 9, epoch: 2, erased: 10, kept: vec![] },
         ];
         for edge in wrong {
             assert_eq!(Edge::decode(&edge.encode()).unwrap_err().rule, "REM-20", "{edge:?}");

@@ -3,11 +3,14 @@
 //! (`format-spec/remote.md`).
 //!
 //! A [`Record`] is created where none is; whoever gets the next number has committed it. Start with
-//! [`Objects`] and [`Chain`], which are all that is asked of the storage.
+//! [`Objects`] and [`Chain`], which are all that is asked of the storage; [`core`] is the protocol, and a
+//! [`Driver`] runs it.
 #![forbid(unsafe_code)]
 
 mod beat;
 mod chain;
+pub mod core;
+mod driver;
 mod edge;
 mod fault;
 mod hex;
@@ -19,6 +22,7 @@ mod ticks;
 
 pub use beat::Beat;
 pub use chain::Chain;
+pub use driver::Driver;
 pub use edge::{Edge, Kept};
 pub use fault::Damage;
 pub use hex::{Hash, Nonce};

@@ -1,5 +1,6 @@
 //! Every maximum of the remote layout and of its protocol. Mirror of `format-spec/limits.md`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Bytes of one part of a file on object storage; the last one is shorter.
@@ -41,3 +42,44 @@ const _: () = assert!(
     RECORD_BYTES_MAX
         > MANIFEST_BYTES_MAX + FILES_MAX * 256 + FOLDS_MAX * 256 + INLINE_BYTES_MAX + (1 << 20)
 );
+
+/// How long a lease may be, in seconds.
+pub const LEASE_SECONDS: RangeInclusive<u32> = 5..=300;
+/// Nodes whose beats are looked at.
+pub const NODES_MAX: usize = 1024;
+/// How long a creation is tried before nobody knows.
+pub const CREATE_WAIT_MAX: Duration = Duration::from_secs(30);
+/// The first pause between two attempts; each is twice as long as the one before.
+pub const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// The longest pause between two attempts.
+pub const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How often the newest record is looked for in one go, while the chain goes on.
+pub const FIND_TRIES_MAX: usize = 8;
+/// Numbers and keys that are listed in one request.
+pub const NUMBERS_AT_ONCE: usize = 1000;
+/// Steps behind a full record at which the next one is due.
+pub const STEPS_WANTED: usize = 256;
+/// Bytes of steps behind a full record at which the next one is due.
+pub const STEP_BYTES_WANTED: usize = 8 << 20;
+/// Steps behind a full record after which no other step is written.
+pub const STEPS_MAX: usize = 4096;
+/// Bytes of steps behind a full record after which no other step is written.
+pub const STEP_BYTES_MAX: usize = 32 << 20;
+/// Steps behind a full record that a reader reads.
+pub const WALK_STEPS_MAX: usize = STEPS_MAX;
+/// Bytes of steps behind a full record that a reader holds.
+pub const WALK_BYTES_MAX: usize = STEP_BYTES_MAX + RECORD_BYTES_MAX;
+/// Records that a chain has above its edge, but for those since the newest full one.
+pub const CHAIN_RECORDS_MAX: usize = 32_768;
+/// Pins of a workspace that are looked at; with more, nothing of its history is removed.
+pub const PINS_MAX: usize = 1024;
+/// Bytes of a pin.
+pub const PIN_BYTES_MAX: u64 = 4 << 10;
+/// How long a pin may hold, in seconds.
+pub const PIN_SECONDS_MAX: u64 = 24 * 60 * 60;
+/// Edges that are kept below the highest.
+pub const EDGES_KEPT: usize = 2;
+/// How often it is tried at a start whether of those who create the same, one does.
+pub const PROBE_ROUNDS: u32 = 16;
+/// How many try to create the same at once.
+pub const PROBE_RACERS: usize = 8;

@@ -194,6 +194,20 @@ impl Record {
         }
     }
 
+    /// The objects that it names.
+    #[must_use]
+    pub fn keys(&self) -> Vec<DataKey> {
+        match &self.kind {
+            Kind::Take | Kind::Give { .. } => Vec::new(),
+            Kind::Step(pieces) => pieces.iter().filter_map(|piece| piece.bytes.key()).collect(),
+            Kind::Full(full) => {
+                let files = full.files.iter().map(|file| file.key);
+                let folds = full.logs.iter().flat_map(|log| &log.folds).map(|fold| fold.key);
+                files.chain(folds).collect()
+            }
+        }
+    }
+
     /// Whether it can be a record at all (REM-02).
     fn check(&self) -> Result<(), Damage> {
         let head = &self.head;
@@ -210,6 +224,15 @@ impl Record {
             Kind::Take | Kind::Give { .. } => Ok(()),
             Kind::Step(pieces) => check_pieces(pieces),
             Kind::Full(full) => full.check(head.number),
+        }
+    }
+}
+
+impl Bytes {
+    fn key(&self) -> Option<DataKey> {
+        match self {
+            Self::Here(_) => None,
+            Self::Object { key, .. } => Some(*key),
         }
     }
 }
