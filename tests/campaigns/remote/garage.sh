@@ -62,7 +62,7 @@ up() {
         must_be_free garage "$rpc_port" "$port"
         configure
         # It makes the key and the bucket itself, unless they are there.
-        spawn garage GARAGE_DEFAULT_ACCESS_KEY="$key" GARAGE_DEFAULT_SECRET_KEY="$secret" \
+        spawn garage NO_COLOR=1 GARAGE_DEFAULT_ACCESS_KEY="$key" GARAGE_DEFAULT_SECRET_KEY="$secret" \
             GARAGE_DEFAULT_BUCKET="$bucket" \
             "$folder/bin/garage" -c "$data/garage.toml" server --single-node --default-bucket
     fi
