@@ -93,3 +93,7 @@ pub const CARRY_WAIT_MAX: Duration = Duration::from_secs(30);
 pub const FAR_HANG: Duration = Duration::from_secs(2);
 /// Writes of a workspace that wait for the remote.
 pub const FAR_WAITERS_MAX: usize = 256;
+/// How often a record of the past is looked for that went before it was pinned.
+pub const RESTORE_TRIES_MAX: usize = 8;
+/// Workspaces that are listed.
+pub const TENANTS_MAX: usize = 100_000;

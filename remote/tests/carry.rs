@@ -6,17 +6,17 @@ mod memory;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use engine::os::clock::{SystemClock, SystemRandom};
+use engine::os::clock::{Clock, Micros, SystemRandom};
 use engine::os::disk::RealDisk;
 use engine::{Batch, FullSpeed, Ground, ItemDraft, Options, Reader, Snapshot, Store};
 use memory::Memory;
 use remote::core::{Claim, Found, Holder, Retention, Stamp, Took, Writer, find};
 use remote::{
-    BootClock, Carrier, CarryHow, CarryWhen, Driver, Halt, LocalCopy, Moved, NodeId, Nonce, Shelf,
-    Tenant, TickSource, Ticks, Tracker,
+    BootClock, Carrier, CarryHow, CarryWhen, Driver, Halt, LocalCopy, Moved, NodeId, Nonce,
+    NotRestored, Shelf, Tenant, TickSource, Ticks, Tracker,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,10 +37,21 @@ impl TickSource for Told {
     }
 }
 
+/// A date that is set by hand.
+#[derive(Debug, Default)]
+struct Dated(AtomicI64);
+
+impl Clock for Dated {
+    fn now(&self) -> Micros {
+        Micros(self.0.load(Ordering::SeqCst))
+    }
+}
+
 /// A node of a cluster: what it needs to hold a workspace.
 struct Node {
     memory: Arc<Memory>,
     ticks: Arc<Told>,
+    date: Arc<Dated>,
     driver: Driver,
     writer: Writer,
 }
@@ -66,6 +77,7 @@ impl Node {
         Self {
             memory: Arc::clone(memory),
             ticks,
+            date: Arc::default(),
             driver,
             writer: Writer { node, run: nonce(7), url },
         }
@@ -92,8 +104,8 @@ impl Node {
     /// A store in a folder that is carried from now on.
     fn open(&self, folder: &Path, when: CarryWhen) -> (Carrier, Arc<Store>) {
         let (holder, records) = self.take();
-        let with = (Arc::new(SystemClock) as _, Arc::new(SystemRandom) as _);
-        let retention = Retention { full: Duration::ZERO, fine: Duration::ZERO };
+        let with = (Arc::clone(&self.date) as _, Arc::new(SystemRandom) as _);
+        let retention = Retention { full: Duration::from_secs(3600), fine: Duration::ZERO };
         let how = CarryHow { when, retention };
         let carrier = Carrier::start(self.driver.clone(), holder, &records, with, how).unwrap();
         let ground = Ground { far: Some(carrier.far()), ..Ground::real(folder).unwrap() };
@@ -332,6 +344,7 @@ fn what_no_record_names_goes_and_what_one_names_stays() {
     let (carrier, store) = node.open(&home, CarryWhen::Acknowledging);
     store.compact_fully(&FullSpeed).unwrap();
     assert!(carrier.settle(PATIENCE));
+    node.date.0.store(2 * 3_600_000_000, Ordering::SeqCst);
     for _ in 0..3 {
         carrier.collect().unwrap().unwrap();
         node.ticks.pass(Duration::from_secs(301));
@@ -416,4 +429,44 @@ fn a_reader_follows_whatever_the_writer_does() {
     };
     let theirs = names(&folder.path().join("one"));
     assert_eq!(names(&home), theirs, "what is left behind goes");
+}
+
+#[test]
+fn a_workspace_is_had_as_it_was() {
+    const HOUR: i64 = 3_600_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let node = Node::new("box-1", &memory);
+    node.date.0.store(HOUR, Ordering::SeqCst);
+    let (carrier, store) = node.open(&folder.path().join("one"), CarryWhen::Acknowledging);
+    for round in 0..8 {
+        node.date.0.store(HOUR + i64::try_from(round).unwrap() * 1000, Ordering::SeqCst);
+        store.write(batch(&some(round, 1))).unwrap();
+        if round == 4 {
+            store.seal().unwrap();
+        }
+        assert!(carrier.settle(PATIENCE));
+    }
+    let back = |name: &str, as_of: Option<i64>| {
+        let home = folder.path().join(name);
+        let disk: Arc<dyn engine::os::disk::Disk> = Arc::new(RealDisk::open(&home).unwrap());
+        let node_id = &node.writer.node;
+        let done = remote::restore(&node.driver, &tenant(), node_id, as_of, (&disk, &SystemRandom));
+        done.map(|_| texts(&Store::open(Ground::real(&home).unwrap(), Options::default()).unwrap()))
+    };
+    assert_eq!(back("now", None).unwrap(), some(0, 8));
+    assert_eq!(back("then", Some(HOUR + 2500)).unwrap(), some(0, 3));
+    assert_eq!(back("exactly", Some(HOUR + 6000)).unwrap(), some(0, 7));
+    let error = back("never", Some(HOUR - 1)).unwrap_err();
+    assert!(matches!(error, NotRestored::TooOld(at) if at <= HOUR), "{error:?}");
+    assert!(memory.names("t/local/pin/").is_empty(), "no pin stays");
+
+    // Of what is older than the retention only full records stay, and after it none.
+    node.ticks.pass(Duration::from_secs(301));
+    node.date.0.store(HOUR + 60_000_000, Ordering::SeqCst);
+    store.write(batch(&some(8, 1))).unwrap();
+    assert!(carrier.settle(PATIENCE));
+    carrier.collect().unwrap().unwrap();
+    assert_eq!(back("sealed", Some(HOUR + 6500)).unwrap(), some(0, 7));
+    assert_eq!(remote::tenants(&*memory).unwrap(), [tenant()]);
 }
