@@ -120,7 +120,7 @@ fn pinned_restore(
 fn number_as_of(driver: &Driver, tenant: &Tenant, as_of: Option<i64>) -> Result<u64, NotRestored> {
     let edge = driver.chain.edge(tenant)?;
     let mut numbers: Vec<u64> = edge.kept.iter().map(|kept| kept.number).collect();
-    numbers.append(&mut above(driver, tenant, &edge)?);
+    numbers.append(&mut numbers_above(driver, tenant, &edge)?);
     let Some(&newest) = numbers.last() else { return Err(NotRestored::Missing) };
     let Some(as_of) = as_of else { return Ok(newest) };
     // Records' times never fall along the chain.
@@ -147,7 +147,11 @@ fn number_as_of(driver: &Driver, tenant: &Tenant, as_of: Option<i64>) -> Result<
 }
 
 /// All numbers above an edge.
-fn above(driver: &Driver, tenant: &Tenant, edge: &Edge) -> Result<Vec<u64>, Away> {
+pub(crate) fn numbers_above(
+    driver: &Driver,
+    tenant: &Tenant,
+    edge: &Edge,
+) -> Result<Vec<u64>, Away> {
     let mut numbers = Vec::new();
     let mut after = edge.boundary;
     loop {

@@ -23,6 +23,7 @@ mod objects;
 mod parts;
 mod record;
 mod ticks;
+mod verify;
 
 pub use beat::Beat;
 pub use carry::{Carrier, CarryHow, CarryWhen, Over, Standing};
@@ -39,3 +40,4 @@ pub use objects::{About, Away, Objects, Tried};
 pub use parts::{Shelf, Untransferred, Upload};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};
 pub use ticks::{BootClock, TickSource, Ticks};
+pub use verify::{Checked, Look, find_bytes, verify};

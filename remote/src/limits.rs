@@ -97,3 +97,7 @@ pub const FAR_WAITERS_MAX: usize = 256;
 pub const RESTORE_TRIES_MAX: usize = 8;
 /// Workspaces that are listed.
 pub const TENANTS_MAX: usize = 100_000;
+/// What a look through a remote names of all that is wrong.
+pub const REMOTE_FINDINGS_MAX: usize = 100;
+/// Objects that are listed before they are looked at.
+pub const LISTED_TOGETHER: usize = 1000;

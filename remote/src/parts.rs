@@ -185,6 +185,34 @@ impl Shelf<'_> {
         if found == sha256 { Ok(all) } else { Err(other(key, found, sha256)) }
     }
 
+    /// Whether an object of so many bytes is there in all its parts, by their lengths.
+    pub(crate) fn check_lengths(&self, key: DataKey, bytes: u64) -> Result<(), Untransferred> {
+        (0..count(bytes)).try_for_each(|part| {
+            let name = Key::Data(self.tenant.clone(), key, part);
+            let wanted = length(&range(bytes, part)) as u64;
+            match self.objects.head(&name)? {
+                None => Err(Untransferred::Gone(name)),
+                Some(about) if about.bytes == wanted => Ok(()),
+                Some(about) => Err(of_length(&name, about.bytes, wanted)),
+            }
+        })
+    }
+
+    /// Whether it is there and hashes to this.
+    pub(crate) fn check_bytes(
+        &self,
+        key: DataKey,
+        bytes: u64,
+        sha256: Hash,
+    ) -> Result<(), Untransferred> {
+        let mut hasher = Sha256::new();
+        for part in 0..count(bytes) {
+            hasher.update(self.part(key, part, length(&range(bytes, part)))?);
+        }
+        let found = Hex(hasher.finalize().into());
+        if found == sha256 { Ok(()) } else { Err(other(key, found, sha256)) }
+    }
+
     /// One part, which must have this length.
     fn part(&self, key: DataKey, part: u32, bytes: usize) -> Result<Vec<u8>, Untransferred> {
         let name = Key::Data(self.tenant.clone(), key, part);
@@ -193,8 +221,12 @@ impl Shelf<'_> {
         if found.len() == bytes {
             return Ok(found);
         }
-        Err(Untransferred::Other(format!("{name} has {} bytes instead of {bytes}", found.len())))
+        Err(of_length(&name, found.len() as u64, bytes as u64))
     }
+}
+
+fn of_length(name: &Key, found: u64, wanted: u64) -> Untransferred {
+    Untransferred::Other(format!("{name} has {found} bytes instead of {wanted}"))
 }
 
 fn other(key: DataKey, found: Hash, wanted: Hash) -> Untransferred {

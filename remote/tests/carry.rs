@@ -15,7 +15,7 @@ use engine::{Batch, FullSpeed, Ground, ItemDraft, Options, Reader, Snapshot, Sto
 use memory::Memory;
 use remote::core::{Claim, Found, Holder, Retention, Stamp, Took, Writer, find};
 use remote::{
-    BootClock, Carrier, CarryHow, CarryWhen, Driver, Halt, LocalCopy, Moved, NodeId, Nonce,
+    BootClock, Carrier, CarryHow, CarryWhen, Driver, Halt, LocalCopy, Look, Moved, NodeId, Nonce,
     NotRestored, Shelf, Tenant, TickSource, Ticks, Tracker,
 };
 
@@ -307,6 +307,8 @@ fn what_was_erased_is_nowhere_once_it_was_collected() {
     store.write(batch(&some(1, 1))).unwrap();
     assert!(carrier.settle(PATIENCE));
     assert!(memory.holds(&secret));
+    let wanted = [secret.clone().into_bytes()];
+    assert!(!remote::find_bytes(&node.driver, &tenant(), &wanted).unwrap().is_empty());
 
     store.erase(&[written.items[1].0], "officer", "asked for", &FullSpeed).unwrap();
     assert!(carrier.settle(PATIENCE));
@@ -323,6 +325,7 @@ fn what_was_erased_is_nowhere_once_it_was_collected() {
     let second = carrier.collect().unwrap().unwrap();
     assert_eq!(second.erased_waiting, 0, "{first:?} {second:?}");
     assert!(!memory.holds(&secret));
+    assert!(remote::find_bytes(&node.driver, &tenant(), &wanted).unwrap().is_empty());
     assert_eq!(texts(&node.copy(&folder.path().join("copy"))), some(0, 2));
     store.write(batch(&some(2, 1))).unwrap();
     assert_eq!(texts(&node.copy(&folder.path().join("later"))), some(0, 3));
@@ -469,4 +472,33 @@ fn a_workspace_is_had_as_it_was() {
     carrier.collect().unwrap().unwrap();
     assert_eq!(back("sealed", Some(HOUR + 6500)).unwrap(), some(0, 7));
     assert_eq!(remote::tenants(&*memory).unwrap(), [tenant()]);
+}
+
+#[test]
+fn what_is_wrong_on_the_storage_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let node = Node::new("box-1", &memory);
+    let (carrier, store) = node.open(&folder.path().join("one"), CarryWhen::Acknowledging);
+    for round in 0..4 {
+        store.write(batch(&some(round, 1))).unwrap();
+        store.seal().unwrap();
+        assert!(carrier.settle(PATIENCE));
+    }
+    let verify = |look| remote::verify(&node.driver, &tenant(), look).unwrap();
+    let sound = verify(Look::Bytes);
+    assert_eq!(sound.findings, Vec::<String>::new());
+    assert!(sound.objects > 2 && sound.bytes > 1000 && sound.records > 4, "{sound:?}");
+
+    let named = memory.names("t/local/data/");
+    memory.tamper(&named[0], |bytes| *bytes.last_mut().unwrap() ^= 1);
+    assert_eq!(verify(Look::Lengths).findings, Vec::<String>::new());
+    let found = verify(Look::Bytes).findings;
+    assert!(found.len() == 1 && found[0].contains("REM-05"), "{found:?}");
+    memory.tamper(&named[0], |bytes| bytes.truncate(bytes.len() - 1));
+    assert_eq!(verify(Look::Lengths).findings.len(), 1);
+    let second = memory.names("t/local/chain/").swap_remove(1);
+    memory.tamper(&second, |bytes| bytes[20] ^= 1);
+    let found = verify(Look::Lengths).findings;
+    assert!(found.iter().any(|found| found.contains("REM-01")), "{found:?}");
 }

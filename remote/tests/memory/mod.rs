@@ -27,6 +27,11 @@ impl Memory {
         self.lock().keys().filter(|name| name.starts_with(prefix)).cloned().collect()
     }
 
+    /// Changes an object.
+    pub(crate) fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        change(self.lock().get_mut(name).expect("it is there"));
+    }
+
     /// Whether any object has these bytes in it.
     pub(crate) fn holds(&self, text: &str) -> bool {
         let wanted = text.as_bytes();
