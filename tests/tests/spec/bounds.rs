@@ -19,6 +19,7 @@ const ROOMS: &[&str] = &[
     "engine/src/words/phrase.rs",
     "engine/src/words/query.rs",
     "engine/src/words/without.rs",
+    "remote/src",
     "server/src/cli/tried.rs",
     "server/src/company.rs",
     "server/src/config.rs",
@@ -86,6 +87,7 @@ const HEADS: &[&str] = &[
     "| of a tool | in | value | why |",
     "| of a scan for secrets | in | value | why |",
     "| of a file that is read | in | value | why |",
+    "| of the remote | in | value | why |",
 ];
 
 /// Ends of the names of steps: how much is done between two looks at whether the answer is still wanted.
@@ -137,8 +139,11 @@ const NO_BOUNDS: &[&str] = &[
     "OF_TITLE",
     "ONE_WRONG_CHARS",
     "OWN_CHARS",
+    "PART_DIGITS",
     "PASSWORD_CHARS_MIN",
     "NO_YEAR",
+    "NUMBER_DIGITS",
+    "NUMBER_MAX",
     "ORIENTATION",
     "PIECE_BYTES",
     "PLACES_EACH",
@@ -166,6 +171,7 @@ const NO_BOUNDS: &[&str] = &[
     "TOKENS_AROUND",
     "TWO_WRONG_CHARS",
     "USER_COMMENT",
+    "VERSION",
     "WEIGHT",
     "WORDS_ENOUGH",
     "WORDS_MIN",

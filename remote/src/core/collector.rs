@@ -1,0 +1,298 @@
+//! Removing what no longer counts: records that went out of time, and objects that no record names.
+//!
+//! A holder collects its own workspace. It may be stopped at any ask for any time and go on when another has
+//! the workspace: an edge that it adds is as true as it was, records at or below an edge count for
+//! nobody, and of objects it removes none that a newer epoch brought (REM-30, REM-32, REM-33).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use super::newest::{Lost, read};
+use super::pin::pins;
+use super::port::Port;
+use super::retain::{Plan, Retention, plan};
+use crate::edge::{Edge, Kept};
+use crate::fault::Damage;
+use crate::hex::Hash;
+use crate::limits::{CHAIN_KEPT_MIN, EDGES_KEPT, FIND_TRIES_MAX, NUMBERS_AT_ONCE};
+use crate::names::{DataKey, Key};
+use crate::objects::{Away, Tried};
+use crate::record::{Kind, Record};
+use crate::ticks::Ticks;
+
+/// What is remembered of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Noted {
+    /// Its number.
+    pub number: u64,
+    /// When it was made, as it says.
+    pub at: i64,
+    /// Its hash.
+    pub sha256: Hash,
+    /// Whether it stands for itself.
+    pub is_full: bool,
+    /// The full record that it leans on.
+    pub base: u64,
+    /// Up to where history must go; 0 if nothing was erased.
+    pub erased: u64,
+    /// The objects that it names.
+    pub keys: Vec<DataKey>,
+}
+
+/// Objects of which only the writer knows what is to become.
+#[derive(Debug, Default, Clone)]
+pub struct Uses {
+    /// Of earlier epochs, that a record will name.
+    pub resumed: BTreeSet<DataKey>,
+    /// Of this epoch, that no record names nor will.
+    pub given_up: BTreeSet<DataKey>,
+}
+
+/// What one collection did.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Collected {
+    /// Records that were removed.
+    pub records: usize,
+    /// Objects that were removed.
+    pub objects: usize,
+    /// Records that may go and are there still: they are not known for long enough, or somebody reads them.
+    pub waiting: usize,
+    /// Up to where history went because of an erasure; of `waiting`, so many belong to it.
+    pub erased: u64,
+    /// Of those that wait, how many are from before the erasure.
+    pub erased_waiting: usize,
+}
+
+/// What a holder knows of its chain, for as long as it holds it.
+#[derive(Debug)]
+pub struct Collector {
+    epoch: u64,
+    retention: Retention,
+    /// When each number was known here first (REM-30).
+    known: BTreeMap<u64, Ticks>,
+    records: BTreeMap<u64, Noted>,
+    /// The first and the last record that names an object. Those between name it too, or it would have come
+    /// back, which none does (REM-06).
+    names: BTreeMap<DataKey, (u64, u64)>,
+}
+
+impl Noted {
+    /// What is to be remembered of a record.
+    #[must_use]
+    pub fn of(record: &Record, hash: Hash) -> Self {
+        let (is_full, erased) = match &record.kind {
+            Kind::Full(full) => (true, full.erased),
+            _ => (false, 0),
+        };
+        let head = &record.head;
+        let (number, at, base, keys) = (head.number, head.at, head.base, record.keys());
+        Self { number, at, sha256: hash, is_full, base, erased, keys }
+    }
+
+    pub(super) fn kept(&self) -> Kept {
+        Kept { number: self.number, sha256: self.sha256, at: self.at }
+    }
+}
+
+impl Collector {
+    /// The collector of the holder of an epoch.
+    #[must_use]
+    pub fn new(epoch: u64, retention: Retention) -> Self {
+        let (known, records, names) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { epoch, retention, known, records, names }
+    }
+
+    /// A record is in the chain. Each that this epoch's holder made must be told, before the next
+    /// collection; others are found.
+    pub fn note(&mut self, mut noted: Noted, now: Ticks) {
+        self.known.entry(noted.number).or_insert(now);
+        for key in std::mem::take(&mut noted.keys) {
+            let (first, last) = self.names.entry(key).or_insert((noted.number, noted.number));
+            (*first, *last) = (noted.number.min(*first), noted.number.max(*last));
+        }
+        self.records.insert(noted.number, noted);
+    }
+
+    /// Collects once. `at` is the time, microseconds since 1970.
+    ///
+    /// # Errors
+    /// No answer, or records that cannot be. What was not removed is removed by the next collection.
+    pub async fn collect(&mut self, port: &Port, at: i64, uses: &Uses) -> Result<Collected, Lost> {
+        let edge = self.learn(port).await?;
+        let edge = match plan(&self.records, &edge, at, self.retention) {
+            Some(plan) if plan.boundary > edge.boundary => self.raise(port, &edge, plan).await?,
+            _ => edge,
+        };
+        let held = self.pinned(port, &edge).await?;
+        let mut done = self.remove_records(port, &edge, &held).await?;
+        done.objects = self.remove_objects(port, &edge, &held, uses).await?;
+        remove_edges(port).await?;
+        Ok(done)
+    }
+
+    /// Learns what records there are, and reads those that count.
+    async fn learn(&mut self, port: &Port) -> Result<Edge, Lost> {
+        for _ in 0..FIND_TRIES_MAX {
+            let edge = port.edge().await?;
+            self.list(port).await?;
+            let numbers: Vec<u64> = self.known.keys().copied().collect();
+            for number in numbers.into_iter().filter(|&number| !edge.is_below(number)) {
+                self.read(port, number).await?;
+            }
+            // Somebody else who raises it took the workspace, and what was read may be anybody's.
+            if port.edge().await?.boundary == edge.boundary {
+                return Ok(edge);
+            }
+        }
+        let why = "the edge rose again and again".into();
+        Err(Away { why, may_pass: true }.into())
+    }
+
+    /// Notes which numbers there are, and forgets those that are not.
+    async fn list(&mut self, port: &Port) -> Result<(), Away> {
+        let mut found = BTreeSet::new();
+        loop {
+            let after = found.last().copied().unwrap_or_default();
+            let numbers = port.numbers(after, NUMBERS_AT_ONCE).await?;
+            found.extend(&numbers);
+            if numbers.len() < NUMBERS_AT_ONCE {
+                break;
+            }
+        }
+        self.known.retain(|number, _| found.contains(number));
+        self.records.retain(|number, _| found.contains(number));
+        for number in found {
+            self.known.entry(number).or_insert(port.now());
+        }
+        Ok(())
+    }
+
+    /// Reads a record that is not known yet; whether it is there.
+    async fn read(&mut self, port: &Port, number: u64) -> Result<bool, Lost> {
+        if self.records.contains_key(&number) {
+            return Ok(true);
+        }
+        let Some((record, hash, _)) = read(port, number).await? else { return Ok(false) };
+        self.note(Noted::of(&record, hash), port.now());
+        Ok(true)
+    }
+
+    /// Puts an edge there. Which one counts then is asked: another may have put one there, before or since.
+    async fn raise(&self, port: &Port, before: &Edge, plan: Plan) -> Result<Edge, Away> {
+        let Plan { boundary, erased, kept } = plan;
+        let erased = erased.max(before.erased);
+        let edge = Edge { boundary, epoch: self.epoch, erased, kept };
+        match port.raise_edge(edge).await {
+            Tried::Made | Tried::Unsure(_) => port.edge().await,
+            Tried::Refused(why) => Err(Away { why, may_pass: false }),
+        }
+    }
+
+    /// The records at or below the edge that somebody reads, each from its base on.
+    async fn pinned(&mut self, port: &Port, edge: &Edge) -> Result<BTreeSet<u64>, Lost> {
+        let mut held = BTreeSet::new();
+        for number in pins(port).await? {
+            if number <= edge.erased || number > edge.boundary || !self.read(port, number).await? {
+                continue;
+            }
+            let base = self.records.get(&number).map_or(number, |record| record.base);
+            for number in base.max(edge.erased + 1)..=number {
+                if self.read(port, number).await? {
+                    held.insert(number);
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    async fn remove_records(
+        &mut self,
+        port: &Port,
+        edge: &Edge,
+        held: &BTreeSet<u64>,
+    ) -> Result<Collected, Away> {
+        let numbers = self.known.iter().filter(|(number, _)| edge.is_below(**number));
+        let (old, young): (Vec<_>, Vec<_>) = numbers.partition(|&(number, since)| {
+            port.now() - *since >= CHAIN_KEPT_MIN && !held.contains(number)
+        });
+        let erased_waiting = young.iter().filter(|(number, _)| **number <= edge.erased).count();
+        let (waiting, erased) = (young.len(), edge.erased);
+        let old: Vec<u64> = old.into_iter().map(|(number, _)| *number).collect();
+        for some in old.chunks(NUMBERS_AT_ONCE) {
+            port.remove_records(some.to_vec()).await?;
+        }
+        self.known.retain(|number, _| old.binary_search(number).is_err());
+        self.records.retain(|number, _| old.binary_search(number).is_err());
+        Ok(Collected { records: old.len(), objects: 0, waiting, erased, erased_waiting })
+    }
+
+    async fn remove_objects(
+        &mut self,
+        port: &Port,
+        edge: &Edge,
+        held: &BTreeSet<u64>,
+        uses: &Uses,
+    ) -> Result<usize, Away> {
+        let low = edge.kept.iter().map(|kept| kept.number).chain(held.iter().copied()).collect();
+        let needs = Needs { boundary: edge.boundary, low };
+        let prefix = format!("t/{}/data/", port.tenant());
+        let (mut after, mut removed) = (None, 0);
+        loop {
+            let found = port.list(&prefix, after.take(), NUMBERS_AT_ONCE).await?;
+            let is_last = found.len() < NUMBERS_AT_ONCE;
+            after = found.last().map(|last| last.key.clone());
+            let is_garbage = |key: &Key| match key {
+                Key::Data(_, data, _) => self.is_garbage(data, &needs, uses),
+                _ => false,
+            };
+            let keys: Vec<Key> =
+                found.into_iter().map(|about| about.key).filter(is_garbage).collect();
+            removed += keys.len();
+            if !keys.is_empty() {
+                port.remove(keys).await?;
+            }
+            if is_last {
+                break;
+            }
+        }
+        self.names.retain(|_, (first, last)| needs.any(*first..=*last));
+        Ok(removed)
+    }
+
+    /// Whether an object is needed by nobody, now and ever (REM-32).
+    fn is_garbage(&self, key: &DataKey, needs: &Needs, uses: &Uses) -> bool {
+        if key.epoch > self.epoch || uses.resumed.contains(key) {
+            return false;
+        }
+        match self.names.get(key) {
+            Some(&(first, last)) => !needs.any(first..=last),
+            None => key.epoch < self.epoch || uses.given_up.contains(key),
+        }
+    }
+}
+
+/// The records whose objects must stay.
+struct Needs {
+    boundary: u64,
+    low: BTreeSet<u64>,
+}
+
+impl Needs {
+    fn any(&self, numbers: RangeInclusive<u64>) -> bool {
+        *numbers.end() > self.boundary || self.low.range(numbers).next().is_some()
+    }
+}
+
+/// Removes edges that count no more. Some are left for whoever is just reading one.
+async fn remove_edges(port: &Port) -> Result<(), Away> {
+    let found = port.list(&format!("t/{}/edge/", port.tenant()), None, NUMBERS_AT_ONCE).await?;
+    let mut keys: Vec<Key> = found.into_iter().map(|about| about.key).collect();
+    keys.truncate(keys.len().saturating_sub(1 + EDGES_KEPT));
+    if keys.is_empty() { Ok(()) } else { port.remove(keys).await }
+}
+
+impl From<Damage> for Away {
+    fn from(damage: Damage) -> Self {
+        Self { why: damage.to_string(), may_pass: false }
+    }
+}

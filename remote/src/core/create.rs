@@ -1,0 +1,150 @@
+//! The one primitive: something is created where nothing is, and its maker knows whether it was
+//! (`format-spec/remote.md`, Creating a record).
+//!
+//! The storage's own answer is never taken for a no: after a time-out or an error what was sent may be
+//! there, and a repetition below may have met its own first attempt. What is there decides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::port::Port;
+use crate::limits::{CREATE_WAIT_MAX, FRESH_MAX, PAUSE_MAX, PAUSE_MIN};
+use crate::names::Key;
+use crate::objects::{Away, Tried};
+use crate::ticks::Ticks;
+
+/// Where something is created.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    /// A record.
+    Record(u64),
+    /// An object.
+    Object(Key),
+}
+
+/// What became of a creation.
+#[derive(Debug)]
+pub(super) enum Created {
+    /// It is there, and ours.
+    Mine,
+    /// These bytes are there, which are not ours. Ours never will be.
+    Taken(Vec<u8>),
+    /// The number is at or below the edge: the workspace went on without us.
+    Below,
+    /// The store will not have it. Nothing of it is there, and nothing will be.
+    Refused(String),
+    /// Patience ended. It is there, or will be, or will not be.
+    Unsure(String),
+}
+
+/// Longer and longer pauses, up to a time.
+#[derive(Debug)]
+pub(super) struct Patience {
+    pause: Duration,
+    until: Ticks,
+}
+
+impl Patience {
+    pub(super) fn of(port: &Port, length: Duration) -> Self {
+        Self { pause: PAUSE_MIN, until: port.now() + length }
+    }
+
+    /// Waits; whether there is patience left.
+    pub(super) async fn lasts(&mut self, port: &Port) -> bool {
+        if port.now() >= self.until {
+            return false;
+        }
+        port.wait(self.pause).await;
+        self.pause = PAUSE_MAX.min(self.pause * 2);
+        true
+    }
+}
+
+/// Creates record `number`. `known` is a moment at which the record before was the newest; `is_open`
+/// says that these bytes were sent before and nobody knows what became of them.
+pub(super) async fn create(
+    port: &Port,
+    number: u64,
+    bytes: &Arc<[u8]>,
+    known: Ticks,
+    is_open: bool,
+) -> Created {
+    let created = attempt(port, &Place::Record(number), bytes, is_open).await;
+    let is_fresh = port.guards_edge() || port.now() - known <= FRESH_MAX;
+    if !matches!(created, Created::Mine) || is_fresh {
+        return created;
+    }
+    // Asked after the answer: a stop anywhere before it is seen. Somebody may have had this number, gone on
+    // and removed it meanwhile (REM-31).
+    let mut patience = Patience::of(port, CREATE_WAIT_MAX);
+    loop {
+        let why = match port.edge().await {
+            Ok(edge) if number <= edge.boundary => return Created::Below,
+            Ok(_) => return Created::Mine,
+            Err(away) => away.why,
+        };
+        if !patience.lasts(port).await {
+            return Created::Unsure(why);
+        }
+    }
+}
+
+/// Creates something, and reads what is there until it is known whose that is.
+pub(super) async fn attempt(
+    port: &Port,
+    place: &Place,
+    bytes: &Arc<[u8]>,
+    mut is_open: bool,
+) -> Created {
+    let mut patience = Patience::of(port, CREATE_WAIT_MAX);
+    loop {
+        let mut why = match place.create(port, Arc::clone(bytes)).await {
+            Tried::Made => return Created::Mine,
+            Tried::Refused(why) if !is_open => return Created::Refused(why),
+            Tried::Refused(why) | Tried::Unsure(why) => why,
+        };
+        is_open = true;
+        loop {
+            match place.read(port).await {
+                Ok(Some(found)) if found == **bytes => return Created::Mine,
+                Ok(Some(found)) => return Created::Taken(found),
+                Ok(None) => break,
+                Err(away) => why = away.why,
+            }
+            if !patience.lasts(port).await {
+                return Created::Unsure(why);
+            }
+        }
+        if place.is_below(port).await {
+            return Created::Below;
+        }
+        if !patience.lasts(port).await {
+            return Created::Unsure(why);
+        }
+    }
+}
+
+impl Place {
+    async fn create(&self, port: &Port, bytes: Arc<[u8]>) -> Tried {
+        match self {
+            Self::Record(number) => port.create(*number, bytes).await,
+            Self::Object(key) => port.put_new(key.clone(), bytes).await,
+        }
+    }
+
+    pub(super) async fn read(&self, port: &Port) -> Result<Option<Vec<u8>>, Away> {
+        match self {
+            Self::Record(number) => port.read(*number).await,
+            Self::Object(key) => port.get(key.clone(), None, u64::MAX).await,
+        }
+    }
+
+    /// Whether the edge says that nothing will come of it. Where the storage guards the edge, an attempt at
+    /// such a number fails for ever and nothing is there.
+    async fn is_below(&self, port: &Port) -> bool {
+        match self {
+            Self::Record(number) => port.edge().await.is_ok_and(|edge| *number <= edge.boundary),
+            Self::Object(_) => false,
+        }
+    }
+}

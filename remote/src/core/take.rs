@@ -1,0 +1,102 @@
+//! How a node comes to write a workspace: may it try, and did it get the number.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::create::{Created, Place, create};
+use super::holder::{Holder, Stamp, Writer, take_head};
+use super::lapse::Observer;
+use super::newest::{Found, Given, Lost, Mark};
+use super::port::Port;
+use crate::hex::{Hash, Nonce};
+use crate::record::{Kind, Record};
+use crate::ticks::Ticks;
+
+/// What a node knows that wants to write a workspace. It lives on between attempts.
+#[derive(Debug)]
+pub struct Claim {
+    writer: Writer,
+    lease: Duration,
+    /// A give that names another, and when it was first seen.
+    given: Option<(Hash, Ticks)>,
+}
+
+/// What came of an attempt.
+#[derive(Debug)]
+pub enum Took {
+    /// It is ours. The local store must be brought to all records that were found before it is opened.
+    Held(Box<Holder>),
+    /// The chain went on meanwhile. It must be found anew.
+    Again,
+    /// Nobody knows whether it is ours. It must be found anew.
+    Unsure(String),
+    /// The storage will not have the record.
+    Refused(String),
+    /// What is there cannot be.
+    Lost(Lost),
+}
+
+impl Claim {
+    /// A node's. `lease` is how long those wait that are not named by a give.
+    #[must_use]
+    pub fn new(writer: Writer, lease: Duration) -> Self {
+        Self { writer, lease, given: None }
+    }
+
+    /// Whether the writer of the newest record leaves the workspace to us. An operator may know better.
+    pub fn may_take(&mut self, newest: &Mark, observer: &Observer, now: Ticks) -> bool {
+        let head = &newest.head;
+        match &newest.given {
+            Some(Given { to: Some(to) }) if *to != self.writer.node => {
+                self.has_waited(newest.hash, now)
+            }
+            Some(_) => true,
+            // A run of this node that is over, or an epoch of this run that is.
+            None if head.node == self.writer.node => true,
+            None => observer.has_lapsed(&head.node, head.run),
+        }
+    }
+
+    /// Tries to take the workspace whose newest record was found; `store` is the id of a new one, where the
+    /// chain has no record. The node must have been heard ([`Beating::held_until`](super::Beating::held_until)), have the
+    /// directory's lock, and have closed what it held before.
+    pub async fn take(
+        &self,
+        port: &Port,
+        found: Option<&Found>,
+        store: Nonce,
+        stamp: Stamp,
+    ) -> Took {
+        let newest = found.map(|found| &found.newest);
+        let head = take_head(port, newest, &self.writer, store, stamp);
+        let record = Record { head, kind: Kind::Take };
+        let (bytes, hash): (Arc<[u8]>, _) = match record.encode() {
+            Ok((bytes, hash)) => (bytes.into(), hash),
+            Err(damage) => return Took::Lost(damage.into()),
+        };
+        let mark = Mark::new(&record, hash, bytes.len(), newest);
+        let known = found.map_or(Ticks(0), |found| found.as_of);
+        let sent = port.now();
+        match create(port, mark.head.number, &bytes, known, false).await {
+            Created::Mine => {}
+            // By the epoch before, which lives, or by another taker.
+            Created::Taken(_) | Created::Below => return Took::Again,
+            Created::Refused(why) => return Took::Refused(why),
+            Created::Unsure(why) => return Took::Unsure(why),
+        }
+        // Read once in any case: a store that says that all is well and keeps another's record is met here.
+        match (Place::Record(mark.head.number)).read(port).await {
+            Ok(Some(there)) if there == *bytes => {}
+            Ok(_) => return Took::Again,
+            Err(away) => return Took::Unsure(away.why),
+        }
+        Took::Held(Box::new(Holder::new(self.writer.clone(), mark, sent)))
+    }
+
+    /// Whether one lease went by since this give was seen first.
+    fn has_waited(&mut self, give: Hash, now: Ticks) -> bool {
+        let seen = self.given.filter(|(seen, _)| *seen == give);
+        let (_, since) = *self.given.insert(seen.unwrap_or((give, now)));
+        now - since > self.lease
+    }
+}

@@ -1,0 +1,110 @@
+//! The boundary of a chain: what lies at or below it may be gone (`format-spec/remote.md`, Edges).
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Damage;
+use crate::hex::Hash;
+use crate::limits::{EDGE_BYTES_MAX, KEPT_MAX, NUMBER_MAX};
+
+/// A boundary of a chain. Edges of one chain only rise.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Edge {
+    /// No record with this number or a lower one is the newest, ever again; all of them may be removed but
+    /// those in `kept`.
+    pub boundary: u64,
+    /// Of the writer that made it.
+    pub epoch: u64,
+    /// Up to here history went because something in it was erased: nothing holds it, no pin either.
+    pub erased: u64,
+    /// Records at or below the boundary that are there still, ascending.
+    pub kept: Vec<Kept>,
+}
+
+/// A record that is kept for those who want the store as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its number.
+    pub number: u64,
+    /// The hash of its head.
+    pub sha256: Hash,
+    /// When it was made, microseconds since 1970, as it says itself.
+    pub at: i64,
+}
+
+impl Edge {
+    /// Whether a number may be gone.
+    #[must_use]
+    pub fn is_below(&self, number: u64) -> bool {
+        number <= self.boundary
+            && self.kept.binary_search_by_key(&number, |kept| kept.number).is_err()
+    }
+
+    /// Its bytes: one JSON object.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("strings and numbers are JSON")
+    }
+
+    /// The edge that these bytes are.
+    ///
+    /// # Errors
+    /// REM-20.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+        let wrong = |why: String| Damage::new("REM-20", why);
+        if bytes.len() > EDGE_BYTES_MAX {
+            return Err(wrong(format!("{} bytes; {EDGE_BYTES_MAX} are allowed", bytes.len())));
+        }
+        let edge: Self = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
+        if edge.boundary > NUMBER_MAX || edge.epoch > NUMBER_MAX {
+            return Err(wrong(format!("a number is above {NUMBER_MAX}")));
+        }
+        if edge.kept.len() > KEPT_MAX {
+            return Err(wrong(format!("it keeps {}; {KEPT_MAX} are allowed", edge.kept.len())));
+        }
+        if edge.erased > edge.boundary {
+            return Err(wrong("`erased` is above the boundary".into()));
+        }
+        let ascends = edge.kept.is_sorted_by(|one, next| one.number < next.number);
+        let lowest = edge.kept.first().map_or(u64::MAX, |first| first.number);
+        let highest = edge.kept.last().map_or(0, |last| last.number);
+        if !ascends || lowest <= edge.erased || highest > edge.boundary {
+            return Err(wrong(
+                "`kept` must ascend, begin behind `erased` and end at the boundary or below".into(),
+            ));
+        }
+        Ok(edge)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(number: u64) -> Kept {
+        Kept { number, sha256: Hash::NONE, at: 5 }
+    }
+
+    #[test]
+    fn an_edge_is_read_as_it_is_written() {
+        let edge = Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(3), kept(9)] };
+        assert_eq!(Edge::decode(&edge.encode()), Ok(edge.clone()));
+        let gone: Vec<u64> = (1..12).filter(|&number| edge.is_below(number)).collect();
+        assert_eq!(gone, [1, 2, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn an_edge_that_cannot_be_is_damage() {
+        let wrong = [
+            Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(3), kept(3)] },
+            Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(10)] },
+            Edge { boundary: NUMBER_MAX + 1, epoch: 2, erased: 0, kept: vec![] },
+            Edge { boundary: 9, epoch: 2, erased: 2, kept: (3..5000).map(kept).collect() },
+            Edge { boundary: 9, epoch: 2, erased: 3, kept: vec![kept(3), kept(9)] },
+            Edge { boundary: 9, epoch: 2, erased: 10, kept: vec![] },
+        ];
+        for edge in wrong {
+            assert_eq!(Edge::decode(&edge.encode()).unwrap_err().rule, "REM-20", "{edge:?}");
+        }
+        assert_eq!(Edge::decode(b"").unwrap_err().rule, "REM-20");
+    }
+}

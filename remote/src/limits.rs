@@ -1,0 +1,103 @@
+//! Every maximum of the remote layout and of its protocol. Mirror of `format-spec/limits.md`.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Bytes of one part of a file on object storage; the last one is shorter.
+pub const PART_BYTES: u64 = 16 << 20;
+/// Bytes of a whole record.
+pub const RECORD_BYTES_MAX: usize = 16 << 20;
+/// Log bytes that a record holds itself; more are an object.
+pub const INLINE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the manifest in a full record, as the engine bounds it.
+pub const MANIFEST_BYTES_MAX: usize = 8 << 20;
+/// Files that a full record names: segment, state and index of each of 4,096.
+pub const FILES_MAX: usize = 3 * 4096;
+/// Logs that a full record names, and pieces of a step, as the engine bounds the logs of a manifest.
+pub const LOGS_MAX: usize = 64;
+/// Folds that a full record names, over all its logs.
+pub const FOLDS_MAX: usize = 1024;
+/// Bytes of the name of a file in a store.
+pub const FILE_NAME_BYTES_MAX: usize = 64;
+/// Bytes of a node's name.
+pub const NODE_BYTES_MAX: usize = 63;
+/// Bytes of the address where a node answers.
+pub const URL_BYTES_MAX: usize = 512;
+/// Bytes of an edge.
+pub const EDGE_BYTES_MAX: usize = 1 << 20;
+/// Records that an edge keeps at or below its boundary.
+pub const KEPT_MAX: usize = 4096;
+/// Bytes of a beat.
+pub const BEAT_BYTES_MAX: usize = 4 << 10;
+/// Largest number of a record, an epoch or a place in a file, so that a sum of two never overflows.
+pub const NUMBER_MAX: u64 = i64::MAX.cast_unsigned();
+
+/// How long what was known of a number may be believed (rule REM-31).
+pub const FRESH_MAX: Duration = Duration::from_secs(30);
+/// How long a record's number must have been known before it may be removed (rule REM-30).
+pub const CHAIN_KEPT_MIN: Duration = Duration::from_secs(300);
+
+const _: () = assert!(CHAIN_KEPT_MIN.as_secs() == 10 * FRESH_MAX.as_secs());
+const _: () = assert!(
+    RECORD_BYTES_MAX
+        > MANIFEST_BYTES_MAX + FILES_MAX * 256 + FOLDS_MAX * 256 + INLINE_BYTES_MAX + (1 << 20)
+);
+
+/// How long a lease may be, in seconds.
+pub const LEASE_SECONDS: RangeInclusive<u32> = 5..=300;
+/// Nodes whose beats are looked at.
+pub const NODES_MAX: usize = 1024;
+/// How long a creation is tried before nobody knows.
+pub const CREATE_WAIT_MAX: Duration = Duration::from_secs(30);
+/// The first pause between two attempts; each is twice as long as the one before.
+pub const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// The longest pause between two attempts.
+pub const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How often the newest record is looked for in one go, while the chain goes on.
+pub const FIND_TRIES_MAX: usize = 8;
+/// Numbers and keys that are listed in one request.
+pub const NUMBERS_AT_ONCE: usize = 1000;
+/// Steps behind a full record at which the next one is due.
+pub const STEPS_WANTED: usize = 256;
+/// Bytes of steps behind a full record at which the next one is due.
+pub const STEP_BYTES_WANTED: usize = 8 << 20;
+/// Steps behind a full record after which no other step is written.
+pub const STEPS_MAX: usize = 4096;
+/// Bytes of steps behind a full record after which no other step is written.
+pub const STEP_BYTES_MAX: usize = 32 << 20;
+/// Steps behind a full record that a reader reads.
+pub const WALK_STEPS_MAX: usize = STEPS_MAX;
+/// Bytes of steps behind a full record that a reader holds.
+pub const WALK_BYTES_MAX: usize = STEP_BYTES_MAX + RECORD_BYTES_MAX;
+/// Records that a chain has above its edge, but for those since the newest full one.
+pub const CHAIN_RECORDS_MAX: usize = 32_768;
+/// Pins of a workspace that are looked at; with more, nothing of its history is removed.
+pub const PINS_MAX: usize = 1024;
+/// Bytes of a pin.
+pub const PIN_BYTES_MAX: u64 = 4 << 10;
+/// How long a pin may hold, in seconds.
+pub const PIN_SECONDS_MAX: u64 = 24 * 60 * 60;
+/// Edges that are kept below the highest.
+pub const EDGES_KEPT: usize = 2;
+/// How often it is tried at a start whether of those who create the same, one does.
+pub const PROBE_ROUNDS: u32 = 16;
+/// How many try to create the same at once.
+pub const PROBE_RACERS: usize = 8;
+/// Parts of a file that are sent or fetched at a time.
+pub const TRANSFERS_MAX: usize = 4;
+/// Bytes of logs that are not in the chain at which they go at once, whether anybody waits or not.
+pub const STEP_BYTES: u64 = 256 << 10;
+/// How long a write waits for the remote before nobody knows.
+pub const CARRY_WAIT_MAX: Duration = Duration::from_secs(30);
+/// How long the remote may have taken nothing before writes are refused at once.
+pub const FAR_HANG: Duration = Duration::from_secs(2);
+/// Writes of a workspace that wait for the remote.
+pub const FAR_WAITERS_MAX: usize = 256;
+/// How often a record of the past is looked for that went before it was pinned.
+pub const RESTORE_TRIES_MAX: usize = 8;
+/// Workspaces that are listed.
+pub const TENANTS_MAX: usize = 100_000;
+/// What a look through a remote names of all that is wrong.
+pub const REMOTE_FINDINGS_MAX: usize = 100;
+/// Objects that are listed before they are looked at.
+pub const LISTED_TOGETHER: usize = 1000;

@@ -1,0 +1,294 @@
+//! Names of workspaces, nodes and objects.
+//!
+//! Owns the tree of keys (`format-spec/remote.md`, Keys), in both directions. What was read from a listing
+//! and is none of these is nobody's: it is neither used nor removed.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hex::Nonce;
+use crate::limits::{NODE_BYTES_MAX, NUMBER_MAX};
+
+/// Characters of a workspace's name (CTL-10).
+const TENANT_CHARS: RangeInclusive<usize> = 3..=63;
+const NUMBER_DIGITS: usize = 20;
+const PART_DIGITS: usize = 5;
+
+/// Text that is not such a name, and what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotAName(String);
+
+impl fmt::Display for NotAName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotAName {}
+
+/// The name of a workspace: `local`, or the slug of a tenant's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Tenant(String);
+
+/// The name of a node. An operator gives it, or it is made at random and kept in the data directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NodeId(String);
+
+fn check_word(what: &str, text: &str, chars: RangeInclusive<usize>) -> Result<(), NotAName> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = text.as_bytes();
+    let is_right = chars.contains(&bytes.len())
+        && bytes.iter().all(|&byte| is_plain(byte) || byte == b'-')
+        && bytes[0].is_ascii_lowercase()
+        && bytes.last().is_some_and(|&byte| is_plain(byte));
+    if is_right {
+        return Ok(());
+    }
+    Err(NotAName(format!(
+        "{text:?} is not the name of a {what}: {} to {} of a-z, 0-9 and -, with a letter first and no - last",
+        chars.start(),
+        chars.end()
+    )))
+}
+
+macro_rules! words {
+    ($($name:ident, $what:literal, $chars:expr;)*) => {$(
+        impl $name {
+            /// This text, as a name.
+            ///
+            /// # Errors
+            /// What is allowed, where it is none.
+            pub fn new(text: impl Into<String>) -> Result<Self, NotAName> {
+                let text = text.into();
+                check_word($what, &text, $chars)?;
+                Ok(Self(text))
+            }
+
+            /// Its text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NotAName;
+
+            fn try_from(text: String) -> Result<Self, NotAName> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )*};
+}
+
+words! {
+    Tenant, "workspace", TENANT_CHARS;
+    NodeId, "node", 1..=NODE_BYTES_MAX;
+}
+
+/// What an object of data is called: the epoch of whoever put it there, and a number of its own. Never
+/// used twice, so what no record names any more can never be named again (REM-06).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataKey {
+    /// Of the writer that put it there.
+    pub epoch: u64,
+    /// Made at random.
+    pub nonce: Nonce,
+}
+
+impl DataKey {
+    /// What `EPOCH-NONCE` says.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (epoch, nonce) = text.split_once('-')?;
+        Some(Self { epoch: number_of(epoch)?, nonce: Nonce::parse(nonce)? })
+    }
+}
+
+impl fmt::Display for DataKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:020}-{}", self.epoch, self.nonce)
+    }
+}
+
+impl fmt::Debug for DataKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for DataKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for DataKey {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("not the key of an object"))
+    }
+}
+
+/// Where an object lies, below the prefix of the remote.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// What this remote is.
+    About,
+    /// A record of a workspace.
+    Chain(Tenant, u64),
+    /// A boundary of a workspace.
+    Edge(Tenant, u64),
+    /// A part of a file of a workspace, counted from 0.
+    Data(Tenant, DataKey, u32),
+    /// A reader that must not lose a record.
+    Pin(Tenant, NodeId, Nonce),
+    /// The beat of a node.
+    Beat(NodeId),
+    /// What a node has copies of.
+    Holds(NodeId),
+    /// An object of the probe at a start: the probe, its round.
+    Probe(Nonce, u32),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::About => f.write_str("about"),
+            Self::Chain(tenant, number) => write!(f, "t/{tenant}/chain/{number:020}"),
+            Self::Edge(tenant, boundary) => write!(f, "t/{tenant}/edge/{boundary:020}"),
+            Self::Data(tenant, data, part) => write!(f, "t/{tenant}/data/{data}.{part:05}"),
+            Self::Pin(tenant, node, nonce) => write!(f, "t/{tenant}/pin/{node}-{nonce}"),
+            Self::Beat(node) => write!(f, "node/{node}/beat"),
+            Self::Holds(node) => write!(f, "node/{node}/holds"),
+            Self::Probe(probe, round) => write!(f, "probe/{probe}/{round:05}"),
+        }
+    }
+}
+
+impl Key {
+    /// Whose it is, if it is a workspace's.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&Tenant> {
+        match self {
+            Self::Chain(tenant, _) | Self::Edge(tenant, _) => Some(tenant),
+            Self::Data(tenant, ..) | Self::Pin(tenant, ..) => Some(tenant),
+            Self::About | Self::Beat(_) | Self::Holds(_) | Self::Probe(..) => None,
+        }
+    }
+
+    /// The key that this text is; `None` where no build would have written it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text.splitn(5, '/').collect();
+        let tenant = |text: &str| Tenant::new(text).ok();
+        let node = |text: &str| NodeId::new(text).ok();
+        match parts.as_slice() {
+            ["about"] => Some(Self::About),
+            ["t", slug, "chain", number] => Some(Self::Chain(tenant(slug)?, number_of(number)?)),
+            ["t", slug, "edge", number] => Some(Self::Edge(tenant(slug)?, number_of(number)?)),
+            ["t", slug, "data", name] => {
+                let (data, part) = name.split_once('.')?;
+                Some(Self::Data(tenant(slug)?, DataKey::parse(data)?, part_of(part)?))
+            }
+            ["t", slug, "pin", name] => {
+                let (by, nonce) = name.rsplit_once('-')?;
+                Some(Self::Pin(tenant(slug)?, node(by)?, Nonce::parse(nonce)?))
+            }
+            ["node", name, "beat"] => Some(Self::Beat(node(name)?)),
+            ["node", name, "holds"] => Some(Self::Holds(node(name)?)),
+            ["probe", probe, round] => Some(Self::Probe(Nonce::parse(probe)?, part_of(round)?)),
+            _ => None,
+        }
+    }
+}
+
+fn digits_of(text: &str, digits: usize) -> Option<u64> {
+    let is_plain = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain.then(|| text.parse().ok()).flatten()
+}
+
+fn number_of(text: &str) -> Option<u64> {
+    digits_of(text, NUMBER_DIGITS).filter(|&number| number <= NUMBER_MAX)
+}
+
+fn part_of(text: &str) -> Option<u32> {
+    digits_of(text, PART_DIGITS).and_then(|part| u32::try_from(part).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_plain_word() {
+        for right in ["local", "a-b", "abc9"] {
+            assert_eq!(Tenant::new(right).unwrap().as_str(), right);
+        }
+        for wrong in ["", "ab", "Abc", "abc-", "9abc", "a/b", "a b", "-ab", &"a".repeat(64)] {
+            assert!(Tenant::new(wrong).is_err(), "{wrong}");
+        }
+        assert!(NodeId::new("n").is_ok() && NodeId::new("").is_err());
+    }
+
+    #[test]
+    fn a_key_is_read_as_it_is_written() {
+        let tenant = Tenant::new("local").unwrap();
+        let node = NodeId::new("box-1").unwrap();
+        let nonce = Nonce::parse("000102030405060708090a0b0c0d0e0f").unwrap();
+        let data = DataKey { epoch: 7, nonce };
+        let keys = [
+            (Key::About, "about"),
+            (Key::Chain(tenant.clone(), 12), "t/local/chain/00000000000000000012"),
+            (Key::Edge(tenant.clone(), 0), "t/local/edge/00000000000000000000"),
+            (
+                Key::Data(tenant.clone(), data, 3),
+                "t/local/data/00000000000000000007-000102030405060708090a0b0c0d0e0f.00003",
+            ),
+            (
+                Key::Pin(tenant, node.clone(), nonce),
+                "t/local/pin/box-1-000102030405060708090a0b0c0d0e0f",
+            ),
+            (Key::Beat(node.clone()), "node/box-1/beat"),
+            (Key::Holds(node), "node/box-1/holds"),
+            (Key::Probe(nonce, 1), "probe/000102030405060708090a0b0c0d0e0f/00001"),
+        ];
+        for (key, text) in keys {
+            assert_eq!(key.to_string(), text);
+            assert_eq!(Key::parse(text), Some(key));
+        }
+    }
+
+    #[test]
+    fn what_no_build_writes_is_no_key() {
+        for wrong in [
+            "",
+            "about/",
+            "t/local/chain/12",
+            "t/local/chain/99999999999999999999",
+            "t/local/chain/00000000000000000012/x",
+            "t/LOCAL/chain/00000000000000000012",
+            "t/local/data/00000000000000000007-00.00003",
+            "node//beat",
+            "node/box/other",
+        ] {
+            assert_eq!(Key::parse(wrong), None, "{wrong}");
+        }
+    }
+}
