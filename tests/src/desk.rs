@@ -194,7 +194,7 @@ impl Desk {
         };
         run(&Context {
             parts: self.parts(),
-            workspace: &self.parts().local,
+            workspace: &self.parts().local.get(),
             caller,
             cancel: &Cancel::new(),
             deadline: Instant::now() + CALL_TIME_MAX,

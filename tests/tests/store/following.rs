@@ -1,5 +1,7 @@
 //! A store that follows: equal to the one that is written, after each piece of what it is brought.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -78,7 +80,8 @@ impl Writing {
     fn item(&mut self, dice: &mut Dice) -> ItemDraft {
         let mut item = note(WORDS[dice.index(WORDS.len())]);
         if dice.below(3) > 0 && self.store().snapshot().model().is_some() {
-            item.embedding = halves([1.0, 0.5, 0.25, f32::from(self.standing.len() as u8)]);
+            let one = f32::from(dice.roll().to_le_bytes()[0]);
+            item.embedding = halves([1.0, 0.5, 0.25, one]);
         }
         if dice.below(3) == 0 && !self.standing.is_empty() {
             item.supersedes = vec![self.standing.swap_remove(dice.index(self.standing.len()))];
