@@ -206,17 +206,19 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
     let left = disk.kill();
     drop(killed);
     let encoders = on(&SimDisk::failing(left, Some((0, Fault::Full)), 1));
-    parts.local.store = encoders.store_handle();
-    parts.local.encoders = encoders;
+    let local = parts.local.only().unwrap();
+    local.store = encoders.store_handle();
+    local.encoders = encoders;
 
     let health: Value = serde_json::from_slice(&rest::health(&parts).body).unwrap();
     assert_eq!(health["status"], "degraded");
     // Anyone may ask: the reason, which may name a file, is for those who have credentials.
     assert_eq!(health["store"], json!({"ready": false}));
-    let caller = Caller::local_operator(&parts.local.name);
+    let caller = Caller::local_operator(parts.local.name());
+    let local = parts.local.get();
     let context = Context {
         parts: &parts,
-        workspace: &parts.local,
+        workspace: &local,
         caller: &caller,
         cancel: &Cancel::new(),
         deadline: Instant::now() + settings.call_time_max,
@@ -228,6 +230,6 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
     let why = stats["store"]["why"].as_str().unwrap();
     assert!(why.contains("No space left"), "{why}");
     let late = Batch { items: vec![note("too late")], ..Batch::default() };
-    let refused = parts.local.encoders.write(late).unwrap_err().to_string();
+    let refused = parts.local.get().encoders.write(late).unwrap_err().to_string();
     assert!(refused.contains("No space left"), "{refused}");
 }

@@ -125,7 +125,7 @@ impl Inside {
     /// The entries of a workspace's ledger.
     fn entries(&self, workspace: &str) -> Vec<Entry> {
         match workspace {
-            "local" => drop(self.parts.local.audit.settled_files().unwrap()),
+            "local" => drop(self.parts.local.get().audit.settled_files().unwrap()),
             name => drop(self.parts.tenants.open(name).unwrap().audit.settled_files().unwrap()),
         }
         let folder = self.scratch.path().join("data/tenants").join(workspace).join("ledger");

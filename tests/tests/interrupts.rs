@@ -121,14 +121,14 @@ fn the_snapshots_of_a_call_end_with_it() {
     };
     let started = app::start(&settings, &mut Silent).unwrap();
     let parts = started.parts;
-    let caller = Caller::local_operator(&parts.local.name);
+    let caller = Caller::local_operator(parts.local.name());
     let (wanted, unwanted) = (Cancel::new(), Cancel::new());
     unwanted.raise();
     let (soon, now) = (Instant::now() + settings.call_time_max, Instant::now());
     for (cancel, deadline, is_over) in
         [(&wanted, soon, false), (&unwanted, soon, true), (&wanted, now, true)]
     {
-        let workspace = &parts.local;
+        let workspace = &*parts.local.get();
         let context =
             Context { parts: &parts, workspace, caller: &caller, cancel, deadline, progress: None };
         let view = context.view();

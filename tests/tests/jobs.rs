@@ -166,8 +166,9 @@ fn calls_are_answered_however_many_jobs_wait() {
     let scratch = scratch();
     let (data, backup, _) = furnished(scratch.path());
     let server = Running::start(&data);
-    let keeping = server.parts.local.keeping.take(&|| false).unwrap();
-    let ingesting = server.parts.local.ingesting.take(&|| false).unwrap();
+    let local = server.parts.local.get();
+    let keeping = local.keeping.take(&|| false).unwrap();
+    let ingesting = local.ingesting.take(&|| false).unwrap();
     let lines = scratch.path().join("lines.jsonl");
     let jobs = [
         ("/operator/erase", json!({"ids": [], "reason": "", "pending": true})),
@@ -197,7 +198,8 @@ fn a_job_that_waits_for_another_one_says_so() {
     let scratch = scratch();
     let (data, _, _) = furnished(scratch.path());
     let server = Running::start(&data);
-    let turn = server.parts.local.ingesting.take(&|| false).unwrap();
+    let local = server.parts.local.get();
+    let turn = local.ingesting.take(&|| false).unwrap();
     let import = json!({"path": scratch.path().join("lines.jsonl")});
     let ingest = json!({"paths": [scratch.path().join("model")]});
     let jobs =
@@ -220,12 +222,13 @@ fn what_is_erased_is_hidden_at_once_and_goes_though_nobody_waits() {
     let scratch = scratch();
     let (data, backup, id) = furnished(scratch.path());
     let server = Running::start(&data);
-    let store = Arc::clone(&server.parts.local.store);
+    let store = Arc::clone(&server.parts.local.get().store);
     let upkeep = Upkeep::start(Arc::clone(&store)).unwrap();
     let later = EraseLater::start(Arc::clone(&server.parts), Duration::from_millis(1)).unwrap();
     assert!(server.recall(SECRET).contains("zephyrine"));
     // Another job has the turn, as a move does for hours.
-    let turn = server.parts.local.keeping.take(&|| false).unwrap();
+    let local = server.parts.local.get();
+    let turn = local.keeping.take(&|| false).unwrap();
     let wanted = |dry_run: bool| json!({"ids": [id], "reason": "asked", "dry_run": dry_run});
     let (name, plan) = ended(server.job("/operator/erase", &wanted(true)));
     assert_eq!((&*name, plan["items"].as_array().unwrap().len()), ("report", 1), "{plan}");

@@ -267,9 +267,10 @@ fn calls_in_the_middle_of_a_move() {
     };
     let parts = app::start(&settings, &mut Silent).unwrap().parts;
     let (caller, cancel) = (Caller::local_operator(LOCAL_WORKSPACE), Cancel::new());
+    let local = parts.local.get();
     let act = || Context {
         parts: &parts,
-        workspace: &parts.local,
+        workspace: &local,
         caller: &caller,
         cancel: &cancel,
         deadline: Instant::now() + CALL_TIME,
@@ -282,6 +283,7 @@ fn calls_in_the_middle_of_a_move() {
         let (begun, has_begun) = mpsc::channel();
         let (go_on, may_go_on) = mpsc::channel::<()>();
         let (parts, caller, cancel, model) = (&parts, &caller, &cancel, &models[1]);
+        let local = &local;
         let moving = scope.spawn(move || {
             let may_go_on = Mutex::new(may_go_on);
             let step = |_, _, _: &str| {
@@ -289,10 +291,10 @@ fn calls_in_the_middle_of_a_move() {
                     let _opened_or_failed = may_go_on.lock().unwrap().recv();
                 }
             };
-            let keeper = Keeper::of(parts, caller, cancel, &step);
+            let keeper = Keeper::of(parts, local, caller, cancel, &step);
             let raw = json!({"model": path(model)});
             let wanted = Reembed::parse(&object(raw.clone())).unwrap();
-            operator::reembed(&keeper, Some(&parts.local.encoders), parts.encoding, &raw, &wanted)
+            operator::reembed(&keeper, Some(&local.encoders), parts.encoding, &raw, &wanted)
         });
         has_begun.recv().expect("the move has come to its first step");
 
@@ -312,7 +314,7 @@ fn calls_in_the_middle_of_a_move() {
         let wanted = Import::parse(&raw).unwrap();
         let report = structured(operator::import_as_operator(&act(), &raw, &wanted));
         assert_eq!((&report["items"], &report["bad_count"]), (&json!(5), &json!(0)), "{report}");
-        let model = parts.local.store.snapshot().model();
+        let model = parts.local.get().store.snapshot().model();
         assert_eq!(model, Some(embedder(&models[0]).model()), "the move is not over");
 
         drop((has_begun, go_on));

@@ -59,12 +59,12 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn of(parts: &'a Parts) -> Self {
-        let snapshot = parts.local.store.snapshot();
+        let snapshot = parts.local.get().store.snapshot();
         Self { parts, snapshot, vectors: (PathBuf::new(), Vec::new()) }
     }
 
     fn embedder(&self) -> std::sync::Arc<Embedder> {
-        self.parts.local.encoders.view().embedder
+        self.parts.local.get().encoders.view().embedder
     }
 
     fn ready(&self) -> Result<Value, Failure> {

@@ -81,19 +81,20 @@ impl House {
             verdict: Verdict::Redact,
             opens_unknown_gates: false,
         });
-        parts.local.rules = Rules::new(rules).unwrap().into();
+        parts.local.only().expect("nobody else has it yet").rules =
+            Rules::new(rules).unwrap().into();
         Self { started, _scratch: scratch }
     }
 
     /// Stores items of which only what is given matters; their ids are as given.
     fn write(&self, items: Vec<ItemDraft>) {
         let items = items.into_iter().map(complete).collect();
-        self.started.parts.local.store.write(Batch { items, ..Batch::default() }).unwrap();
+        self.started.parts.local.get().store.write(Batch { items, ..Batch::default() }).unwrap();
     }
 
     fn write_batch(&self, batch: Batch) {
         let items = batch.items.into_iter().map(complete).collect();
-        self.started.parts.local.store.write(Batch { items, ..batch }).unwrap();
+        self.started.parts.local.get().store.write(Batch { items, ..batch }).unwrap();
     }
 
     /// Stores items and one more, whose embedding is that of a question: the meaning lane alone finds it.
@@ -103,7 +104,7 @@ impl House {
         items: Vec<ItemDraft>,
         near: (&str, ItemDraft),
     ) {
-        let view = self.started.parts.local.encoders.view();
+        let view = self.started.parts.local.get().encoders.view();
         let (question, near) = near;
         let vector = view.embedder.embed(question).into_iter();
         let near = ItemDraft { embedding: vector.map(f16::from_f32).collect(), ..near };
@@ -120,7 +121,7 @@ impl House {
     fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&Context<'_>) -> T) -> T {
         run(&Context {
             parts: &self.started.parts,
-            workspace: &self.started.parts.local,
+            workspace: &self.started.parts.local.get(),
             caller,
             cancel: &Cancel::new(),
             deadline: Instant::now() + Duration::from_secs(60),

@@ -20,7 +20,8 @@ fn a_call_past_its_time_is_answered_while_its_work_still_waits() {
     let scratch = scratch();
     let limit = Duration::from_millis(300);
     let inside = Inside::start(&scratch.path().join("data"), limit);
-    let turn = inside.parts.local.ingesting.take(&|| false).unwrap();
+    let local = inside.parts.local.get();
+    let turn = local.ingesting.take(&|| false).unwrap();
     // More of them than there are workers, in both eras; others are answered all the while.
     let answers: Vec<Answer> = thread::scope(|scope| {
         let late = |at: usize| {
@@ -42,14 +43,15 @@ fn a_call_past_its_time_is_answered_while_its_work_still_waits() {
     }
     drop(turn);
     // What was called off let go of its turn in the queue: the next one has it.
-    assert!(inside.parts.local.ingesting.take(&|| false).is_ok());
+    assert!(inside.parts.local.get().ingesting.take(&|| false).is_ok());
 }
 
 #[test]
 fn a_notification_calls_a_request_off() {
     let scratch = scratch();
     let inside = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);
-    let turn = inside.parts.local.ingesting.take(&|| false).unwrap();
+    let local = inside.parts.local.get();
+    let turn = local.ingesting.take(&|| false).unwrap();
     let session = Session::begin(&inside.at, "2025-11-25");
     thread::scope(|scope| {
         let waiting = scope.spawn(|| session.send(message("tools/call", &ingest())));
@@ -70,7 +72,8 @@ fn a_notification_calls_a_request_off() {
 fn the_end_of_a_session_calls_its_requests_off() {
     let scratch = scratch();
     let inside = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);
-    let _turn = inside.parts.local.ingesting.take(&|| false).unwrap();
+    let local = inside.parts.local.get();
+    let _turn = local.ingesting.take(&|| false).unwrap();
     let session = Session::begin(&inside.at, "2025-11-25");
     let mut params = ingest();
     params["_meta"] = json!({"progressToken": "p"});

@@ -87,7 +87,8 @@ fn the_end_of_the_server_ends_a_listening_stream_with_its_result() {
 fn a_brief_is_told_of_when_it_says_something_else() {
     let scratch = scratch();
     let inside = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);
-    let store = &inside.parts.local.store;
+    let local = inside.parts.local.get();
+    let store = &local.store;
     let plain = |draft: ItemDraft| items([draft]);
     // Of another day, so that a brief of today has nothing of it.
     let long_ago = ItemDraft { recorded_at: Some(Micros(0)), ..note("The old light.") };

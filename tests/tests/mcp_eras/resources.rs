@@ -97,7 +97,7 @@ fn a_brief_names_nothing_that_is_gone() {
     let target = names::parse_item(&old).unwrap().0;
     let stone = TombstoneDraft { target, by: "test".to_owned(), ..TombstoneDraft::default() };
     let batch = Batch { tombstones: vec![stone], ..Batch::default() };
-    inside.parts.local.store.write(batch).unwrap();
+    inside.parts.local.get().store.write(batch).unwrap();
     let brief = read("memory://brief/today");
     assert!(!brief.contains("under the stairs") && brief.contains("in the attic"), "{brief}");
     assert!(brief.contains("Superseded today: 0"), "{brief}");

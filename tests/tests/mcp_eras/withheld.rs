@@ -66,7 +66,7 @@ impl House {
 
     fn link(&self, from: ItemId, to: ItemId) {
         let batch = Batch { edges: vec![link(from, to, 1.0)], ..Batch::default() };
-        self.operators.parts.local.store.write(batch).unwrap();
+        self.operators.parts.local.get().store.write(batch).unwrap();
     }
 
     /// Writes a version of `lamp.py` that has one item.
@@ -86,7 +86,7 @@ impl House {
             ..item
         };
         let batch = Batch { sources: vec![source], items: vec![item], ..Batch::default() };
-        self.operators.parts.local.store.write(batch).unwrap();
+        self.operators.parts.local.get().store.write(batch).unwrap();
     }
 
     /// What the last call left in the ledger.

@@ -23,7 +23,7 @@ fn called_off(desk: &Desk, tool: &str, arguments: &Value) -> String {
     let caller = operator();
     let context = Context {
         parts: desk.parts(),
-        workspace: &desk.parts().local,
+        workspace: &desk.parts().local.get(),
         caller: &caller,
         cancel: &cancel,
         deadline: Instant::now() + Duration::from_secs(60),
@@ -45,7 +45,7 @@ fn one_that_is_called_off_leaves_nothing() {
     for n in 0..12 {
         desk.remember(&format!("The lamp number {n} of the tower burns paraffin oil."));
     }
-    let before = desk.parts().local.store.snapshot().seq();
+    let before = desk.parts().local.get().store.snapshot().seq();
     for (tool, wanted) in [
         (STORAGE, json!({"n": 100_000})),
         ("brain_benchmark_encoder", json!({"n": 1000})),
@@ -56,7 +56,7 @@ fn one_that_is_called_off_leaves_nothing() {
         assert_eq!(why, "the call was cancelled; nothing more was done", "{tool}");
     }
     assert!(!has_scratch(&desk));
-    assert_eq!(desk.parts().local.store.snapshot().seq(), before, "no figures are kept");
+    assert_eq!(desk.parts().local.get().store.snapshot().seq(), before, "no figures are kept");
     assert_eq!(desk.call("brain_benchmark_report", json!({}))["results"], json!([]));
 }
 

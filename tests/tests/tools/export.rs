@@ -33,7 +33,7 @@ fn whole(snapshot: &Snapshot) -> String {
 }
 
 fn stored(desk: &Desk) -> String {
-    whole(&desk.parts().local.store.snapshot())
+    whole(&desk.parts().local.get().store.snapshot())
 }
 
 /// One page, with what every page keeps to.
