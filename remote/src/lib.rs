@@ -7,26 +7,33 @@
 //! [`Driver`] runs it.
 #![forbid(unsafe_code)]
 
+mod address;
 mod beat;
 mod chain;
 pub mod core;
+mod counts;
 mod driver;
 mod edge;
 mod fault;
 mod hex;
+mod http;
 pub mod limits;
 mod names;
 mod objects;
+mod open;
 mod record;
 mod ticks;
 
+pub use address::{Address, Coordinator, NotAnAddress};
 pub use beat::Beat;
-pub use chain::Chain;
+pub use chain::{Chain, Etcd, EtcdObjects, ObjectChain};
+pub use counts::{Counts, Op, Outcome};
 pub use driver::Driver;
 pub use edge::{Edge, Kept};
 pub use fault::Damage;
 pub use hex::{Hash, Nonce};
 pub use names::{DataKey, Key, NodeId, NotAName, Tenant};
-pub use objects::{About, Away, Objects, Tried};
+pub use objects::{About, Away, Folder, Objects, S3, S3Settings, Tried};
+pub use open::{Environment, Place, Reached, Unusable, reach};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};
 pub use ticks::{BootClock, TickSource, Ticks};

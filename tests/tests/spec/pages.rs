@@ -110,7 +110,8 @@ fn every_rule_is_stated_once() {
 fn every_rule_that_is_named_is_stated() {
     let stated = stated();
     let mut named = 0;
-    let code = ["engine/src", "remote/src", "encoder/src", "server/src"].map(|room| texts(room, ".rs"));
+    let code =
+        ["engine/src", "remote/src", "encoder/src", "server/src"].map(|room| texts(room, ".rs"));
     for (path, text) in code.into_iter().flatten().chain(texts("format-spec", ".md")) {
         for id in rules(&text) {
             named += 1;
