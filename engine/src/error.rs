@@ -94,6 +94,8 @@ pub enum Remedy {
     Restore,
     /// The writer has stopped; reopening the store recovers it.
     Reopen,
+    /// It may have been done: look for what it was to make, by id or ref, before it is tried again.
+    LookFirst,
 }
 
 /// A failed operation on the store's directory.
@@ -206,6 +208,8 @@ impl From<WriteError> for OpenError {
         match error {
             WriteError::Damaged(damage) => Self::Damaged(damage),
             WriteError::Disk(error) => Self::Disk(error),
+            // Nothing is lost, and nobody waits for an answer of it.
+            WriteError::Unsure(why) => Self::Renewal(why, Remedy::RetryLater),
             other => Self::Renewal(other.to_string(), other.remedy()),
         }
     }
@@ -250,6 +254,9 @@ pub enum WriteError {
         /// What would help.
         remedy: Remedy,
     },
+    /// The batch is logged here, and nobody knows whether it is carried. It may stand already, or later,
+    /// or never; all of it or nothing. Holds why.
+    Unsure(String),
 }
 
 impl WriteError {
@@ -267,6 +274,7 @@ impl WriteError {
             Self::Refused { .. } => Remedy::FixRequest,
             Self::Postponed { remedy, .. } => *remedy,
             Self::Damaged(_) => Remedy::Restore,
+            Self::Unsure(_) => Remedy::LookFirst,
             // The writer has stopped; with a full disk there is something to do first.
             Self::Disk(error) if error.remedy() == Remedy::FreeSpace => Remedy::FreeSpace,
             Self::Disk(_) | Self::Stopped(_) => Remedy::Reopen,
@@ -282,6 +290,12 @@ impl fmt::Display for WriteError {
             Self::Disk(error) => write!(f, "{error}; the writer has stopped, reopen the store"),
             Self::Stopped(why) => write!(f, "the writer has stopped ({why}); reopen the store"),
             Self::Postponed { why, .. } => write!(f, "{why}; it can be tried again"),
+            Self::Unsure(why) => {
+                write!(
+                    f,
+                    "{why}; it may stand or not: look for it by id or ref before trying again"
+                )
+            }
         }
     }
 }

@@ -71,5 +71,6 @@ pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
 pub use reading::walk::{Record, Records, Target};
 pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
 pub use stop::Stop;
+pub use store::far;
 pub use store::{Figures, Ground, OPEN_ATTEMPTS_MAX, Options, Reader, Store, Written};
 pub use top::Top;

@@ -3,10 +3,11 @@
 //! Owns what a manifest says and whether that agrees with itself; does not open the files it names.
 
 mod json;
+mod listing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 
 use crate::error::{Damage, DiskError, OpenError, WriteError};
@@ -19,6 +20,7 @@ use crate::os::clock::Micros;
 use crate::os::disk::{self, Disk};
 use crate::segment::Header;
 pub use json::hex;
+pub use listing::Listing;
 
 /// Least version that can read the logs, manifests and states that this build writes; also the
 /// newest that it reads.
@@ -101,10 +103,13 @@ impl SegmentEntry {
 
 /// A file that a manifest lists with its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ListedFile {
-    pub(crate) name: String,
-    pub(crate) bytes: u64,
-    pub(crate) sha256: [u8; 32],
+pub struct ListedFile {
+    /// Its name.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its SHA-256.
+    pub sha256: [u8; 32],
 }
 
 /// A manifest's contents.
@@ -164,6 +169,19 @@ impl Manifest {
         })
     }
 
+    /// Which of these names are files of ours that it does not need; none that is being written.
+    pub(crate) fn leftovers<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
+        let indexes = self.segments.iter().map(|it| layout::name(FileKind::Index, it.number));
+        let needed: HashSet<String> = self.listed().map(|file| file.name).chain(indexes).collect();
+        let below = |kind, name: &str, bound| layout::number(kind, name).is_some_and(|n| n < bound);
+        let is_left = |name: &&str| {
+            below(FileKind::Log, name, self.log_floor)
+                || below(FileKind::Manifest, name, self.number)
+                || layout::is_listed_kind(name) && !needed.contains(*name)
+        };
+        names.iter().map(String::as_str).filter(is_left).collect()
+    }
+
     /// Whether this build may write to the store, and not only read it.
     pub(crate) fn may_write(&self) -> bool {
         self.write_version <= WRITE_VERSION
@@ -190,9 +208,9 @@ impl Manifest {
         Ok((manifest, bytes.len() as u64))
     }
 
-    /// Puts this manifest in place; from then on it is the one that counts. Gives its length. One
+    /// Puts this manifest in place; from then on it is the one that counts. Gives the file. One
     /// that could not be read again is not written.
-    pub(crate) fn put_in_place(&self, disk: &dyn Disk) -> Result<u64, DiskError> {
+    pub(crate) fn put_in_place(&self, disk: &dyn Disk) -> Result<Vec<u8>, DiskError> {
         let name = layout::name(FileKind::Manifest, self.number);
         let refuse = |why: String| DiskError::new("write", &name, io::Error::other(why));
         if !self.may_write() {
@@ -201,7 +219,7 @@ impl Manifest {
         self.check().map_err(|damage| refuse(damage.to_string()))?;
         let bytes = self.encode();
         disk::put_in_place(disk, &name, &bytes)?;
-        Ok(bytes.len() as u64)
+        Ok(bytes)
     }
 
     /// Lengths of lists (MAN-02), the order of segments (MAN-04), what agrees with what (MAN-06).

@@ -5,8 +5,11 @@
 //!
 //! Locks, in the order in which a thread may take them: `moving`, `compacting`, `flushing`, `merging`,
 //! `writer`, a log's while it is synced, `shown`.
-//! Only short work is done under `writer`: an append to the log, rows for the tail, a manifest.
+//! Only short work is done under `writer`: an append to the log, rows for the tail, a manifest. A [far] is
+//! told of things there, and never waited for.
 
+mod carrying;
+pub mod far;
 pub(crate) mod figures;
 mod ground;
 pub(crate) mod job;
@@ -15,6 +18,7 @@ pub(crate) mod opening;
 mod reader;
 mod rows;
 mod settle;
+mod showing;
 mod turns;
 pub(crate) mod wanted;
 pub(crate) mod writer;
@@ -23,7 +27,6 @@ pub use figures::Figures;
 pub use ground::Ground;
 pub use reader::{OPEN_ATTEMPTS_MAX, Reader};
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -32,20 +35,21 @@ use crate::ids::{EdgeId, IdMaker, ItemId, Seq, SourceId};
 use crate::item::{Batch, Checked, Complete, TombstoneDraft, Unwritten};
 use crate::limits::*;
 use crate::log::Durability;
-use crate::manifest::{Manifest, Model};
+use crate::manifest::Model;
 use crate::merge::{Erased, HeapMerged};
 use crate::os::clock::Micros;
 use crate::os::disk::DiskLock;
 use crate::pace::FullSpeed;
-use crate::part::Part;
 use crate::reading::searching::Searching;
 use crate::reading::snapshot::Snapshot;
 use crate::record;
 use crate::segment::Uncommitted;
+use carrying::Carrying;
 use figures::Tally;
 use job::{Content, JobError};
 use rows::Rows;
 use settle::Settling;
+use showing::Tell;
 use turns::Turns;
 use wanted::Wanted;
 use writer::Writer;
@@ -102,6 +106,7 @@ pub struct Written {
 pub struct Store {
     pub(crate) ground: Ground,
     pub(crate) options: Options,
+    carrying: Option<Carrying>,
     /// One move to another model at a time.
     pub(crate) moving: Mutex<()>,
     /// One of compaction, erasure and a move's work on one segment at a time.
@@ -129,33 +134,33 @@ pub struct Store {
     _lock: Box<dyn DiskLock>,
 }
 
-/// What is called when there is news.
-struct Tell(Box<dyn Fn() + Send + Sync>);
-
-impl fmt::Debug for Tell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tell")
-    }
-}
-
 impl Store {
     /// Opens the store, making it if the directory holds none, and recovers what was
     /// acknowledged. Where what an earlier process left must be written anew and the disk has no room for
     /// it, the store answers questions and its writer has [stopped](Store::stopped) until it is
-    /// opened again.
-    pub fn open(ground: Ground, options: Options) -> Result<Self, OpenError> {
+    /// opened again. Where a [far](Ground::far) acknowledges, what was found is carried before this
+    /// returns, and each write is synced as well, whatever [`Options::durability`] says.
+    pub fn open(ground: Ground, mut options: Options) -> Result<Self, OpenError> {
         let disk = &*ground.disk;
         let lock = disk.lock()?.ok_or(OpenError::Locked)?;
+        let carrying = ground.far.as_ref().map(Carrying::by);
+        if carrying.as_ref().is_some_and(Carrying::acknowledges) {
+            options.durability = Durability::Sync;
+        }
         let mut writer = Writer::open(&ground, &options)?;
+        writer.tell_of_opening(disk)?;
+        let found = writer.last_seq();
+        let settled = carrying.as_ref().map_or(found, |carrying| carrying.shown_to(found));
         let store = Self {
             ground,
             options,
+            carrying,
             flushing: Mutex::default(),
             moving: Mutex::default(),
             compacting: Turns::default(),
             merging: Mutex::default(),
             admitting: Condvar::new(),
-            settling: Settling::new(writer.last_seq()),
+            settling: Settling::new(settled),
             stopped: writer.stopped(),
             erasures_pending: writer.erasures_pending(),
             ids: Mutex::default(),
@@ -168,7 +173,7 @@ impl Store {
             _lock: lock,
         };
         match store.renew() {
-            Err(error) if error.remedy() == Remedy::FreeSpace => {
+            Err(error) if error.remedy() == Remedy::FreeSpace && store.may_show(found) => {
                 store.lock_writer()?.stop_for_space(error);
                 Ok(store)
             }
@@ -192,19 +197,8 @@ impl Store {
                 self.rewrite(&job, &Erased::default(), &FullSpeed)?;
             }
         }
-        Ok(())
-    }
-
-    /// Has `tell` called whenever a new snapshot is shown, by the thread that showed it and while it
-    /// may hold the writer: it must be quick, wait for nothing and ask nothing of the store. The first
-    /// stays; gives whether it was this one.
-    pub fn tell_of_news(&self, tell: impl Fn() + Send + Sync + 'static) -> bool {
-        self.on_news.set(Tell(Box::new(tell))).is_ok()
-    }
-
-    /// The store as of the last acknowledged write.
-    pub fn snapshot(&self) -> Snapshot {
-        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
+        // Waits only for what is to be carried before it is shown.
+        self.sync()
     }
 
     /// The time, as this store sees it.
@@ -264,6 +258,7 @@ impl Store {
         batch: &mut Complete,
         model: Option<Model>,
     ) -> Result<Seq, WriteError> {
+        let _waiting = self.admit()?;
         let payload = payload_of(batch)?;
         self.wait_for_room()?;
         let rows = Uncommitted::of(batch.batch());
@@ -323,39 +318,6 @@ impl Store {
             // Others may take the room meanwhile, so it is looked for again.
             drop(self.admitting.wait(writer).map_err(|_| self.poisoned())?);
         }
-    }
-
-    /// Brings everything that is written to disk, and shows it. Gives the newest commit of it.
-    fn sync_log(&self) -> Result<Seq, WriteError> {
-        self.sync_with(|_| ()).map(|(seq, ())| seq)
-    }
-
-    /// The same, with what `look` finds where exactly that is written.
-    fn sync_with<T>(&self, look: impl FnOnce(&Writer) -> T) -> Result<(Seq, T), WriteError> {
-        let (syncer, snapshot, bytes, found) = {
-            let mut writer = self.writer()?;
-            let found = look(&writer);
-            (writer.syncer(), writer.snapshot(), writer.bytes_on_disk(), found)
-        };
-        let synced = syncer.map_or(Ok(()), |syncer| syncer.sync());
-        if let Err(error) = synced {
-            return Err(self.lock_writer()?.stop(error));
-        }
-        Tally::count(&self.tally.syncs);
-        if let Some(error) = self.stop_error() {
-            // Nothing is acknowledged once it is known that something failed.
-            return Err(error);
-        }
-        let seq = snapshot.seq();
-        self.show_snapshot(snapshot, bytes);
-        Ok((seq, found))
-    }
-
-    /// Returns once everything that was written before the call survives a power cut. With
-    /// [`Durability::Interval`] this is what upkeep calls at each interval.
-    pub fn sync(&self) -> Result<(), WriteError> {
-        let seq = self.writer()?.last_seq();
-        self.settling.settle(seq, || self.sync_log(), || self.stop_error())
     }
 
     /// Seals the tail into a segment file, so that the next opening has no log to replay.
@@ -458,11 +420,6 @@ impl Store {
         Ok(())
     }
 
-    /// What a backup copies: a manifest and parts that say the same, all of it on disk.
-    pub(crate) fn to_copy(&self) -> Result<(Manifest, Vec<Part>), WriteError> {
-        self.sync_with(what_to_copy).map(|(_, copied)| copied)
-    }
-
     /// Binds the store to the encoder of its embeddings; another one is refused from then on.
     pub fn bind_model(&self, model: Model) -> Result<(), WriteError> {
         let mut writer = self.writer()?;
@@ -528,30 +485,6 @@ impl Store {
         let why = || "a thread panicked while it was writing".to_owned();
         WriteError::Stopped(self.stopped.get_or_init(why).clone())
     }
-
-    /// Shows everything, all of which is on disk: a manifest was just put in place.
-    pub(crate) fn show_settled(&self, writer: &mut Writer) {
-        self.show(writer);
-        self.settling.note(writer.last_seq());
-    }
-
-    fn show(&self, writer: &mut Writer) {
-        self.show_snapshot(writer.snapshot(), writer.bytes_on_disk());
-    }
-
-    /// Shows a snapshot, unless a newer one is shown by now.
-    fn show_snapshot(&self, snapshot: Snapshot, bytes_on_disk: u64) {
-        let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
-        if snapshot.view <= shown.view {
-            return;
-        }
-        self.bytes_on_disk.store(bytes_on_disk, Ordering::Relaxed);
-        *shown = snapshot;
-        drop(shown);
-        if let Some(Tell(tell)) = self.on_news.get() {
-            tell();
-        }
-    }
 }
 
 impl Drop for Store {
@@ -561,11 +494,6 @@ impl Drop for Store {
             let _told_at_opening = writer.close();
         }
     }
-}
-
-fn what_to_copy(writer: &Writer) -> (Manifest, Vec<Part>) {
-    let manifest = Manifest { last_seq: writer.last_seq(), ..writer.manifest.clone() };
-    (manifest, writer.rows.all().to_vec())
 }
 
 /// A batch as the log holds it.

@@ -1,60 +1,94 @@
-//! Runs the machines of the protocol on a thread, against a real storage.
+//! A machine on a thread: each ask is done at once, and each wait is one.
 
 use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::chain::Chain;
-use crate::core::{Ask, Machine, Port, Step};
+use crate::core::{Answer, Ask, Machine, Port, Step};
 use crate::names::Tenant;
 use crate::objects::Objects;
 use crate::ticks::TickSource;
 
-/// What a machine needs besides itself. Each run of one takes the thread until it ends.
-#[derive(Clone, Copy)]
-pub struct Driver<'a> {
-    /// The workspace.
-    pub tenant: &'a Tenant,
-    /// Where its chain is.
-    pub chain: &'a dyn Chain,
-    /// Where its objects are.
-    pub objects: &'a dyn Objects,
-    /// The time.
-    pub ticks: &'a dyn TickSource,
-    /// Waits; false where it was told to stop meanwhile.
-    pub wait: &'a dyn Fn(Duration) -> bool,
+/// What machines of one node run on.
+#[derive(Debug, Clone)]
+pub struct Driver {
+    /// Keeps chains, edges and beats.
+    pub chain: Arc<dyn Chain>,
+    /// Keeps objects.
+    pub objects: Arc<dyn Objects>,
+    /// Time.
+    pub ticks: Arc<dyn TickSource>,
+    /// Ends waits, and machines with them.
+    pub halt: Arc<Halt>,
 }
 
-impl std::fmt::Debug for Driver<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { tenant, chain, objects, ticks, wait: _ } = self;
-        f.debug_struct("Driver")
-            .field("tenant", tenant)
-            .field("chain", chain)
-            .field("objects", objects)
-            .field("ticks", ticks)
-            .finish_non_exhaustive()
+/// Whether all is over; whoever waits is told.
+#[derive(Debug, Default)]
+pub struct Halt {
+    is_over: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Halt {
+    /// All is over.
+    pub fn raise(&self) {
+        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether it is.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits so long, or until all is over, which it says.
+    pub fn wait(&self, length: Duration) -> bool {
+        let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(is_over, length, |is_over| !*is_over);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-impl Driver<'_> {
-    /// Runs a machine to its end; `None` where a wait was told to stop.
-    pub fn run<'body, T, F>(&self, body: impl FnOnce(Rc<Port>) -> F) -> Option<T>
+impl Driver {
+    /// Runs a machine to its end; `None` where all was over before.
+    pub fn run<'a, T, F>(&self, tenant: &Tenant, body: impl FnOnce(Rc<Port>) -> F) -> Option<T>
     where
-        F: Future<Output = T> + 'body,
+        F: Future<Output = T> + 'a,
     {
-        let mut machine = Machine::new(self.tenant.clone(), self.chain.guards_edge(), body);
+        self.run_telling(tenant, &|_| (), body)
+    }
+
+    /// The same, which tells of each call that was not answered as it should be, while it is tried again.
+    pub fn run_telling<'a, T, F>(
+        &self,
+        tenant: &Tenant,
+        tell: &dyn Fn(&str),
+        body: impl FnOnce(Rc<Port>) -> F,
+    ) -> Option<T>
+    where
+        F: Future<Output = T> + 'a,
+    {
+        let mut machine = Machine::new(tenant.clone(), self.chain.guards_edge(), body);
         let mut answer = None;
         loop {
-            let ask = match machine.step(answer, self.ticks.now()) {
+            if self.halt.is_raised() {
+                return None;
+            }
+            let ask = match machine.step(answer.take(), self.ticks.now()) {
                 Step::Done(end) => return Some(end),
                 Step::Ask(ask) => ask,
             };
-            if let Ask::Wait(length) = ask
-                && !(self.wait)(length)
-            {
-                return None;
-            }
-            answer = Some(ask.perform(self.tenant, self.chain, self.objects));
+            let told = match ask {
+                Ask::Wait(length) => {
+                    self.halt.wait(length);
+                    Answer::Waited
+                }
+                ask => ask.perform(tenant, &*self.chain, &*self.objects),
+            };
+            told.trouble().into_iter().for_each(tell);
+            answer = Some(told);
         }
     }
 }

@@ -27,6 +27,8 @@ impl Hash {
 impl<const BYTES: usize> Hex<BYTES> {
     /// All zeros: no hash of anything that is known.
     pub const NONE: Self = Self([0; BYTES]);
+    /// The one that sorts last.
+    pub const MOST: Self = Self([0xff; BYTES]);
 
     /// What these digits say; `None` unless they are lower-case hexadecimal of just this length.
     #[must_use]

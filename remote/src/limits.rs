@@ -87,3 +87,21 @@ pub const EDGES_KEPT: usize = 2;
 pub const PROBE_ROUNDS: u32 = 16;
 /// How many try to create the same at once.
 pub const PROBE_RACERS: usize = 8;
+/// Parts of a file that are sent or fetched at a time.
+pub const TRANSFERS_MAX: usize = 4;
+/// Bytes of logs that are not in the chain at which they go at once, whether anybody waits or not.
+pub const STEP_BYTES: u64 = 256 << 10;
+/// How long a write waits for the remote before nobody knows.
+pub const CARRY_WAIT_MAX: Duration = Duration::from_secs(30);
+/// How long the remote may have taken nothing before writes are refused at once.
+pub const FAR_HANG: Duration = Duration::from_secs(2);
+/// Writes of a workspace that wait for the remote.
+pub const FAR_WAITERS_MAX: usize = 256;
+/// How often a record of the past is looked for that went before it was pinned.
+pub const RESTORE_TRIES_MAX: usize = 8;
+/// Workspaces that are listed.
+pub const TENANTS_MAX: usize = 100_000;
+/// What a look through a remote names of all that is wrong.
+pub const REMOTE_FINDINGS_MAX: usize = 100;
+/// Objects that are listed before they are looked at.
+pub const LISTED_TOGETHER: usize = 1000;

@@ -186,6 +186,16 @@ impl fmt::Display for Key {
 }
 
 impl Key {
+    /// Whose it is, if it is a workspace's.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&Tenant> {
+        match self {
+            Self::Chain(tenant, _) | Self::Edge(tenant, _) => Some(tenant),
+            Self::Data(tenant, ..) | Self::Body(tenant, ..) | Self::Pin(tenant, ..) => Some(tenant),
+            Self::About | Self::Beat(_) | Self::Holds(_) | Self::Probe(..) => None,
+        }
+    }
+
     /// The key that this text is; `None` where no build would have written it.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -7,6 +7,7 @@ pub mod backups;
 pub(crate) mod keys;
 pub mod layers;
 mod plans;
+pub mod remote;
 pub mod serving;
 pub mod settings;
 pub mod written;
@@ -19,6 +20,7 @@ use toml::Table;
 
 use self::backups::ScheduledBackup;
 use self::keys::{KeyFault, Keys, quoted, quoted_list, text_of};
+use self::remote::Remote;
 use self::serving::{Logging, ModelChoice, Serving};
 use crate::auth::Prefix;
 use crate::govern::identity::Enforcement;
@@ -68,6 +70,8 @@ pub struct Config {
     pub model: ModelChoice,
     /// The backup that is made again and again, if one is.
     pub backup: Option<ScheduledBackup>,
+    /// The object store that workspaces are carried to or followed from, if there is one.
+    pub remote: Option<Remote>,
     /// How people and services sign in.
     pub oauth: OAuth,
     /// Who is believed about the addresses that it asks for, on the hosted listener.
@@ -189,6 +193,7 @@ impl Default for Config {
             log: Logging::default(),
             model: ModelChoice::default(),
             backup: None,
+            remote: None,
             oauth: OAuth {
                 access_token_seconds: ACCESS_TOKEN_SECONDS,
                 key_prefix: Prefix::default(),
@@ -236,6 +241,7 @@ impl Config {
             log: serving::logging(keys.table("log")?)?,
             model: serving::model(keys.table("model")?, folder)?,
             backup: backups::read(keys.table("backup")?, folder)?,
+            remote: remote::read(keys.table("remote")?, folder)?,
             oauth: oauth(keys.table("oauth")?)?,
             trusted_proxies,
             identity: identity(keys.table("identity")?)?,
@@ -251,12 +257,13 @@ impl Config {
 
     /// All that is in effect, as a file that means the same. There is no secret in it.
     pub fn show(&self) -> String {
-        let Self { serving, log, model, backup, trusted_proxies, .. } = self;
+        let Self { serving, log, model, backup, remote, trusted_proxies, .. } = self;
         let Self { oauth, identity, legacy, plans, mail, policy_file, audit_sync, .. } = self;
         let mut out = serving.show(trusted_proxies);
         out += &serving::show_logging(log);
         out += &serving::show_model(model);
         out += &backups::show(backup.as_ref());
+        out += &remote::show(remote.as_ref());
         out += &format!(
             "\n[oauth]\naccess_token_seconds = {}\nkey_prefix = {}\n",
             oauth.access_token_seconds,

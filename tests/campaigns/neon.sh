@@ -7,10 +7,10 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/campaigns/tools.sh
 . tests/campaigns/tools.sh
+# shellcheck source=tests/campaigns/private_apt.sh
+. tests/campaigns/private_apt.sh
 
 triple=aarch64-unknown-linux-gnu
-# More than this is a server that does not answer.
-fetch_seconds_max=300
 folder="${CARGO_TARGET_DIR:-$PWD/target}/neon"
 version="$(rustc -vV | sed -n 's/^release: //p')"
 host="$(rustc -vV | sed -n 's/^host: //p')"
@@ -20,48 +20,10 @@ folder="$(cd "$folder" && pwd)"
 sysroot="$folder/rust-$version"
 build="$folder/build"
 
-# private_apt COMMAND...: an apt that knows Debian's newer suites and leaves the machine's own state alone.
-private_apt() {
-    APT_CONFIG="$folder/apt/apt.conf" timeout "$fetch_seconds_max" "$@"
-}
-
-# Sets it up: the mirror is the machine's own.
-set_up_private_apt() {
-    local apt="$folder/apt" key=/usr/share/keyrings/debian-archive-keyring.gpg mirror
-    command -v apt-get >/dev/null || skip "there is no apt to fetch the sources of Rust with"
-    [[ -e "$key" ]] || skip "there is no $key to check the sources of Rust with"
-    mirror="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | sort -u |
-        head -n 1)"
-    [[ -n "$mirror" ]] || skip "apt knows no mirror"
-    mkdir -p "$apt"/{lists/partial,cache/archives/partial,sources,preferences}
-    : >"$apt/status"
-    cat >"$apt/sources/debian.sources" <<SOURCES
-Types: deb
-URIs: $mirror
-Suites: stable-backports testing unstable experimental
-Components: main
-Architectures: amd64
-Signed-By: $key
-SOURCES
-    cat >"$apt/apt.conf" <<CONF
-APT::Architecture "amd64";
-APT::Architectures { "amd64"; };
-APT::Sandbox::User "root";
-Acquire::Languages "none";
-Dir::State::Lists "$apt/lists";
-Dir::State::status "$apt/status";
-Dir::Cache "$apt/cache";
-Dir::Etc::SourceList "/dev/null";
-Dir::Etc::SourceParts "$apt/sources";
-Dir::Etc::PreferencesParts "$apt/preferences";
-CONF
-    private_apt apt-get -qq update >/dev/null 2>&1 || skip "Debian's lists of packages cannot be fetched"
-}
-
 # The sources of the standard library, as the private sysroot's.
 fetch_sources() {
     local package scratch="$folder/fetched"
-    set_up_private_apt
+    set_up_private_apt "$folder" "stable-backports testing unstable experimental" "the sources of Rust"
     package="$(private_apt apt-cache madison rust-src | cut -d'|' -f2 | tr -d ' ' | grep "^$version+" | head -n 1)" ||
         skip "Debian has no rust-src $version"
     rm -rf "$scratch"
@@ -94,7 +56,7 @@ build_library() {
 need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 need qemu-aarch64-static qemu-user-static
 if [[ ! -d "$installed/lib/rustlib/$triple" ]] &&
-    ! timeout "$fetch_seconds_max" rustup target add "$triple" >/dev/null 2>&1; then
+    ! timeout "$private_apt_seconds_max" rustup target add "$triple" >/dev/null 2>&1; then
     printf '#!/bin/sh\nexec "%s/bin/rustc" --sysroot "%s" "$@"\n' "$installed" "$sysroot" >"$folder/rustc"
     chmod +x "$folder/rustc"
     [[ -e "$sysroot/built" ]] || build_library

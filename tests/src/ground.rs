@@ -92,6 +92,7 @@ pub fn still(disk: Arc<dyn Disk>, seed: u64) -> Ground {
         disk,
         clock: Arc::new(SteppingClock::default()),
         random: Arc::new(SeededRandom::new(seed)),
+        far: None,
     }
 }
 

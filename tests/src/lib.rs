@@ -27,6 +27,7 @@ pub mod reseal;
 pub mod sample;
 pub mod sample_catalog;
 pub mod schema;
+pub mod scripted_far;
 pub mod service;
 pub mod sim;
 pub mod small_store;

@@ -14,10 +14,20 @@ use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes};
 /// Names and contents of a directory.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
+/// A file, with a name or without.
+#[derive(Debug, Clone, Default)]
+struct Held(Arc<Mutex<Vec<u8>>>);
+
+impl Held {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A directory in memory. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryDisk {
-    files: Arc<Mutex<Files>>,
+    files: Arc<Mutex<BTreeMap<String, Held>>>,
     locked: Arc<AtomicBool>,
     /// What is not free of `u64::MAX` bytes; what is written takes nothing of it.
     taken: Arc<AtomicU64>,
@@ -26,6 +36,8 @@ pub struct MemoryDisk {
 impl MemoryDisk {
     /// A directory that holds `files`.
     pub fn holding(files: Files) -> Self {
+        let held = |(name, bytes)| (name, Held(Arc::new(Mutex::new(bytes))));
+        let files = files.into_iter().map(held).collect();
         Self { files: Arc::new(Mutex::new(files)), ..Self::default() }
     }
 
@@ -36,11 +48,22 @@ impl MemoryDisk {
 
     /// A copy of all it holds.
     pub fn files(&self) -> Files {
-        self.held().clone()
+        self.held().iter().map(|(name, file)| (name.clone(), file.bytes().clone())).collect()
     }
 
-    fn held(&self) -> MutexGuard<'_, Files> {
+    /// Makes a file hold these bytes, whatever it held.
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        let file = Held(Arc::new(Mutex::new(bytes.to_vec())));
+        self.held().insert(name.to_owned(), file);
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Held>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn found(&self, action: &'static str, name: &str) -> Result<Held, DiskError> {
+        let file = self.held().get(name).cloned();
+        file.ok_or_else(|| error(action, name, io::ErrorKind::NotFound))
     }
 }
 
@@ -61,32 +84,19 @@ impl Drop for MemoryLock {
 
 #[derive(Debug)]
 struct MemoryFile {
-    disk: MemoryDisk,
-    name: String,
+    file: Held,
     /// Bytes appended so far: the file may be longer.
     end: Mutex<usize>,
-}
-
-impl MemoryFile {
-    fn with<T>(
-        &self,
-        action: &'static str,
-        change: impl FnOnce(&mut Vec<u8>) -> T,
-    ) -> Result<T, DiskError> {
-        let mut held = self.disk.held();
-        let file = held.get_mut(&self.name);
-        file.map(change).ok_or_else(|| error(action, &self.name, io::ErrorKind::NotFound))
-    }
 }
 
 impl DiskFile for MemoryFile {
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let new_end = *end + bytes.len();
-        self.with("write", |file| {
-            file.resize(file.len().max(new_end), 0);
-            file[*end..new_end].copy_from_slice(bytes);
-        })?;
+        let mut file = self.file.bytes();
+        let length = file.len().max(new_end);
+        file.resize(length, 0);
+        file[*end..new_end].copy_from_slice(bytes);
         *end = new_end;
         Ok(())
     }
@@ -98,6 +108,28 @@ impl DiskFile for MemoryFile {
     /// Leaves the file as it is, as a file system without such a call does: a test that copies all
     /// files for each byte it spoils would copy mostly zeros.
     fn reserve(&self, _bytes: u64) -> Result<(), DiskError> {
+        Ok(())
+    }
+}
+
+/// It shows what is appended later, too.
+#[derive(Debug)]
+struct MemoryRead {
+    name: String,
+    file: Held,
+}
+
+impl DiskRead for MemoryRead {
+    fn bytes(&self) -> u64 {
+        self.file.bytes().len() as u64
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {
+        let file = self.file.bytes();
+        let from = usize::try_from(at).ok();
+        let found = from.and_then(|from| file.get(from..)?.get(..into.len()));
+        let short = || error("read", &self.name, io::ErrorKind::UnexpectedEof);
+        into.copy_from_slice(found.ok_or_else(short)?);
         Ok(())
     }
 }
@@ -116,32 +148,26 @@ impl Disk for MemoryDisk {
         if self.held().contains_key(name) {
             return Err(error("create", name, io::ErrorKind::AlreadyExists));
         }
-        self.held().insert(name.to_owned(), Vec::new());
-        Ok(Box::new(MemoryFile {
-            disk: self.clone(),
-            name: name.to_owned(),
-            end: Mutex::default(),
-        }))
+        let file = Held::default();
+        self.held().insert(name.to_owned(), file.clone());
+        Ok(Box::new(MemoryFile { file, end: Mutex::default() }))
     }
 
     fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
-        match self.held().get(name) {
-            None => Err(error("read", name, io::ErrorKind::NotFound)),
-            Some(file) if file.len() as u64 > bytes_max => {
-                Err(error("read", name, io::ErrorKind::FileTooLarge))
-            }
-            Some(file) => Ok(file.clone()),
+        let file = self.found("read", name)?;
+        let bytes = file.bytes();
+        if bytes.len() as u64 > bytes_max {
+            return Err(error("read", name, io::ErrorKind::FileTooLarge));
         }
+        Ok(bytes.clone())
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
-        Ok(Box::new(self.map(name)?))
+        Ok(Box::new(MemoryRead { name: name.to_owned(), file: self.found("open", name)? }))
     }
 
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
-        let held = self.held();
-        let file = held.get(name).ok_or_else(|| error("open", name, io::ErrorKind::NotFound))?;
-        Ok(FileBytes::copied(file))
+        Ok(FileBytes::copied(&self.found("open", name)?.bytes()))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {

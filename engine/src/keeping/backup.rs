@@ -225,7 +225,7 @@ impl<'a> Copy<'a> {
         self.made.synced_seq = of.last_seq;
         let bytes = self.made.put_in_place(self.to).map_err(target)?;
         self.done.files += 1;
-        self.done.bytes += bytes;
+        self.done.bytes += bytes.len() as u64;
         self.done.seq = of.last_seq;
         let mut needed: HashSet<String> = self.made.listed().map(|file| file.name).collect();
         needed.insert(layout::name(FileKind::Manifest, self.made.number));

@@ -58,6 +58,11 @@ impl LogReader {
         Self { name: layout::name(FileKind::Log, number), number, is_named, bytes }
     }
 
+    /// Its number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The whole file.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -10,8 +10,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Durability;
 use super::frame::{Check, HEADER_BYTES, Header};
+use super::{Durability, LogMark};
 use crate::error::{DiskError, Remedy};
 use crate::ids::{Seq, StoreId};
 use crate::layout::{self, FileKind};
@@ -28,6 +28,7 @@ pub(crate) struct LogWriter {
     bytes: u64,
     /// How long the file has been made; `None` where no room is reserved.
     reserved: Option<u64>,
+    first_seq: Seq,
     last_seq: Seq,
 }
 
@@ -116,6 +117,7 @@ impl LogWriter {
             check: Check::placed(store, number),
             bytes,
             reserved: (durability == Durability::Sync).then_some(bytes),
+            first_seq,
             last_seq: first_seq - 1,
         })
     }
@@ -162,6 +164,12 @@ impl LogWriter {
     /// Bytes of header and frames so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// How far it goes.
+    pub(crate) fn mark(&self) -> LogMark {
+        let (log, first_seq, end, seq) = (self.number, self.first_seq, self.bytes, self.last_seq);
+        LogMark { log, first_seq, end, seq }
     }
 
     /// Length of the file: its frames and the room behind them.

@@ -1,4 +1,5 @@
-//! What a store stands on: the disk, the clock and randomness, none of which it makes itself.
+//! What a store stands on: the disk, the clock, randomness, and what carries its bytes away, none of which
+//! it makes itself.
 //!
 //! Owns the choice of the real ones. A test puts its own in their place.
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use crate::error::DiskError;
 use crate::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use crate::os::disk::{Disk, RealDisk};
+use crate::store::far::Far;
 
 /// What the store stands on: all of it can be replaced in a test.
 #[derive(Debug, Clone)]
@@ -18,6 +20,8 @@ pub struct Ground {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub random: Arc<dyn Random>,
+    /// What carries the store away from this machine, if anything does.
+    pub far: Option<Arc<dyn Far>>,
 }
 
 impl Ground {
@@ -27,6 +31,7 @@ impl Ground {
             disk: Arc::new(RealDisk::open(root)?),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
+            far: None,
         })
     }
 }

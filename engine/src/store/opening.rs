@@ -11,7 +11,7 @@ use crate::ids::Seq;
 use crate::index::{IndexOf, Lists};
 use crate::item::Batch;
 use crate::layout::{self, FileKind};
-use crate::log::{Frame, LogEnd, LogReader};
+use crate::log::{Frame, LogEnd, LogMark, LogReader};
 use crate::manifest::{Manifest, SegmentEntry, StateEntry};
 use crate::os::disk::Disk;
 use crate::part::Part;
@@ -28,15 +28,19 @@ pub(crate) struct Opened {
     pub(crate) rows: Rows,
     pub(crate) next_seq: Seq,
     /// Logs that were read, oldest first. Version 1 does not name them in the manifest.
-    pub(crate) logs: Vec<u64>,
+    pub(crate) logs: Vec<ReadLog>,
     /// Whether every log with frames was closed by its writer, so that all of it is on disk.
     pub(crate) is_closed: bool,
     /// Numbers of segments of an older version, which were converted on the heap.
     pub(crate) outdated: Vec<u64>,
-    /// Bytes of all logs' frames.
-    pub(crate) log_bytes: u64,
-    /// Lengths of the logs' files.
-    pub(crate) log_file_bytes: u64,
+}
+
+/// A log that holds commits of the tail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadLog {
+    pub(crate) mark: LogMark,
+    /// Length of its file.
+    pub(crate) file_bytes: u64,
 }
 
 impl Opened {
@@ -61,16 +65,7 @@ impl Opened {
         }
         let rows = Rows::sealed(parts);
         let next_seq = manifest.last_seq + 1;
-        Ok(Self {
-            manifest,
-            rows,
-            next_seq,
-            logs: Vec::new(),
-            is_closed: true,
-            outdated,
-            log_bytes: 0,
-            log_file_bytes: 0,
-        })
+        Ok(Self { manifest, rows, next_seq, logs: Vec::new(), is_closed: true, outdated })
     }
 
     fn open_segments(&self) -> HashMap<[u8; 32], Arc<Segment>> {
@@ -111,8 +106,8 @@ impl Opened {
                     OpenError::Disk(error) => missing(error, &name),
                     other => other,
                 })?;
-                self.replay_log(&log, &name, is_growing)?;
-                self.logs.push(number);
+                let read = self.replay_log(&log, &name, is_growing)?;
+                self.logs.push(read);
             }
         }
         if self.next_seq <= self.manifest.synced_seq {
@@ -131,7 +126,8 @@ impl Opened {
         log: &LogReader,
         name: &str,
         is_growing: bool,
-    ) -> Result<(), OpenError> {
+    ) -> Result<ReadLog, OpenError> {
+        let first_seq = self.next_seq;
         let mut builder = SegmentBuilder::default();
         let mut batches = Vec::new();
         let store = self.manifest.store;
@@ -146,14 +142,14 @@ impl Opened {
             batches.push(batch);
             self.next_seq = frame.seq + 1;
         }
-        self.log_bytes += frames.at();
-        self.log_file_bytes += log.file_bytes();
         if !batches.is_empty() {
             self.note_erasures(&batches);
             self.rows.add(builder.finish_on_heap(), &batches)?;
             self.is_closed &= frames.end() == Some(LogEnd::Marked);
         }
-        Ok(())
+        let (end, seq) = (frames.at(), self.next_seq - 1);
+        let mark = LogMark { log: log.number(), first_seq, end, seq };
+        Ok(ReadLog { mark, file_bytes: log.file_bytes() })
     }
 
     /// What the newest manifest may not know yet.

@@ -2,7 +2,8 @@
 //!
 //! After DeWitt et al., "Implementation techniques for main memory database systems" (SIGMOD 1984),
 //! section 5.2. Owns who syncs and who waits; knows neither log nor rows. While one thread syncs,
-//! others append; the next sync is for all of them.
+//! others append; the next sync is for all of them. Nobody waits through two that end without
+//! anyone knowing what came of them.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -21,12 +22,16 @@ struct State {
     /// Commits up to this one are as durable as they will be.
     settled: Seq,
     is_led: bool,
+    /// How many leads ended so that nobody knows what came of them, and what the last one said.
+    unsure: u64,
+    why: String,
 }
 
 impl Settling {
     /// Everything up to `settled` is on disk.
     pub(crate) fn new(settled: Seq) -> Self {
-        Self { state: Mutex::new(State { settled, is_led: false }), changed: Condvar::new() }
+        let state = State { settled, is_led: false, unsure: 0, why: String::new() };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Commits up to `seq` are on disk, whoever brought them there.
@@ -47,6 +52,7 @@ impl Settling {
         stopped: impl Fn() -> Option<WriteError>,
     ) -> Result<(), WriteError> {
         let mut state = self.state();
+        let unsure = state.unsure;
         while state.settled < seq && state.is_led {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -56,10 +62,19 @@ impl Settling {
         if let Some(error) = stopped() {
             return Err(error);
         }
+        if state.unsure != unsure {
+            return Err(WriteError::Unsure(state.why.clone()));
+        }
         state.is_led = true;
         drop(state);
         let led = Led { settling: self };
-        let settled = lead()?;
+        let settled = lead().inspect_err(|error| {
+            if let WriteError::Unsure(why) = error {
+                let mut state = self.state();
+                state.unsure += 1;
+                state.why.clone_from(why);
+            }
+        })?;
         assert!(settled >= seq, "the leader's own commit was written before it led");
         let mut state = self.state();
         state.settled = state.settled.max(settled);
@@ -118,6 +133,33 @@ mod tests {
             }
         });
         assert_eq!(leads.load(Ordering::SeqCst), ROUNDS, "the first of a round leads for all");
+    }
+
+    #[test]
+    fn who_waits_for_one_that_ends_unsure_does_not_lead_another() {
+        const ROUNDS: usize = 100_000;
+        let unsure = || WriteError::Unsure("no answer".to_owned());
+        let has_waited = (0..ROUNDS).any(|_| {
+            let settling = Settling::new(0);
+            let (is_led, asks) = (Barrier::new(2), Barrier::new(2));
+            std::thread::scope(|scope| {
+                let second = scope.spawn(|| {
+                    is_led.wait();
+                    asks.wait();
+                    settling.settle(2, || Ok(2), || None)
+                });
+                let lead = || {
+                    is_led.wait();
+                    asks.wait();
+                    std::thread::yield_now();
+                    Err(unsure())
+                };
+                assert!(matches!(settling.settle(1, lead, || None), Err(WriteError::Unsure(_))));
+                // It may have asked too late, and led then.
+                second.join().unwrap().is_err_and(|error| error.to_string() == unsure().to_string())
+            })
+        });
+        assert!(has_waited);
     }
 
     #[test]

@@ -17,15 +17,16 @@ use crate::index::Lists;
 use crate::item::Batch;
 use crate::layout::{self, FileKind};
 use crate::limits::*;
-use crate::log::{Durability, LogSyncer, LogWriter};
-use crate::manifest::{Manifest, SegmentEntry};
+use crate::log::{Durability, LogMark, LogSyncer, LogWriter};
+use crate::manifest::{Listing, Manifest, Model, SegmentEntry};
 use crate::os::disk::{Disk, put_all_in_place};
 use crate::reading::searching::{SearchMode, Searching};
 use crate::reading::snapshot::Snapshot;
 use crate::segment::Uncommitted;
 use crate::state::{RowState, StateFile, StateOf};
+use crate::store::far::{Far, Published};
 use crate::store::job::{Job, JobError, Made};
-use crate::store::opening::Opened;
+use crate::store::opening::{Opened, ReadLog};
 use crate::store::rows::Rows;
 use crate::store::{Ground, Options};
 
@@ -47,12 +48,12 @@ pub(crate) struct Writer {
     /// Numbers of segments of an older version.
     pub(crate) outdated: Vec<u64>,
     /// The logs before this one that hold the rest of the tail.
-    older_logs: Vec<u64>,
-    /// Bytes of the older logs that hold the rest of the tail.
-    older_log_bytes: u64,
-    /// Lengths of their files.
-    older_file_bytes: u64,
+    older_logs: Vec<ReadLog>,
     manifest_bytes: u64,
+    /// Who is told of logs and manifests.
+    far: Option<Arc<dyn Far>>,
+    /// The model of the newest manifest.
+    published_model: Option<Model>,
     next_seq: Seq,
     /// Retired rows that the newest state file of each segment holds.
     stored_marks: HashMap<u64, [u32; 3]>,
@@ -89,7 +90,7 @@ fn first_manifest(ground: &Ground, names: &[String]) -> Result<(Manifest, u64), 
     ground.random.fill(&mut id);
     let manifest = Manifest::first(StoreId(u128::from_le_bytes(id)), ground.clock.now());
     remove_unfinished(&*ground.disk, names)?;
-    let bytes = manifest.put_in_place(&*ground.disk)?;
+    let bytes = manifest.put_in_place(&*ground.disk)?.len() as u64;
     Ok((manifest, bytes))
 }
 
@@ -122,6 +123,7 @@ impl Writer {
         if options.searching.mode != SearchMode::Exact {
             opened.take_indexes(disk, &names);
         }
+        let model = opened.manifest.model;
         // What is about to be removed may be all that is left if the newest names are lost.
         disk.sync_names()?;
         let writer = Self {
@@ -134,8 +136,8 @@ impl Writer {
             must_seal: !opened.is_closed,
             outdated: opened.outdated,
             older_logs: opened.logs,
-            older_log_bytes: opened.log_bytes,
-            older_file_bytes: opened.log_file_bytes,
+            far: ground.far.clone(),
+            published_model: model,
             next_seq: opened.next_seq,
             stored_marks,
             claimed: HashSet::new(),
@@ -155,24 +157,7 @@ impl Writer {
     /// Removes what no manifest needs. Only names of our own making are touched.
     fn remove_leftovers(&self, disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
         remove_unfinished(disk, names)?;
-        let mut needed: HashSet<String> = HashSet::new();
-        for entry in &self.manifest.segments {
-            needed.insert(layout::name(FileKind::Segment, entry.number));
-            needed.insert(layout::name(FileKind::Index, entry.number));
-            let state = entry.state.as_ref();
-            needed.extend(state.map(|state| layout::state_name(entry.number, state.generation)));
-        }
-        for name in names {
-            let old_log = layout::number(FileKind::Log, name)
-                .is_some_and(|number| number < self.manifest.log_floor);
-            let old_manifest = layout::number(FileKind::Manifest, name)
-                .is_some_and(|number| number < self.manifest.number);
-            let lost = layout::is_listed_kind(name) && !needed.contains(name);
-            if old_log || old_manifest || lost {
-                disk.remove(name)?;
-            }
-        }
-        Ok(())
+        self.manifest.leftovers(names).into_iter().try_for_each(|name| disk.remove(name))
     }
 
     /// The newest commit, pending ones included.
@@ -228,7 +213,8 @@ impl Writer {
 
     /// Bytes of the logs that hold the tail.
     pub(crate) fn log_bytes(&self) -> u64 {
-        self.older_log_bytes + self.log.as_ref().map_or(0, LogWriter::bytes)
+        let older: u64 = self.older_logs.iter().map(|log| log.mark.end).sum();
+        older + self.log.as_ref().map_or(0, LogWriter::bytes)
     }
 
     /// Bytes of all files that the manifest needs, the logs, and indexes that are used.
@@ -239,13 +225,19 @@ impl Writer {
             .sum();
         let indexes = self.rows.sealed_parts().iter().filter_map(|part| part.segment.index());
         let sealed = sealed + indexes.map(Lists::file_bytes).sum::<u64>();
+        let older: u64 = self.older_logs.iter().map(|log| log.file_bytes).sum();
         let log = self.log.as_ref().map_or(0, LogWriter::file_bytes);
-        sealed + self.older_file_bytes + log + self.manifest_bytes
+        sealed + older + log + self.manifest_bytes
     }
 
     /// What brings the newest commits to disk without the writer's lock.
     pub(crate) fn syncer(&self) -> Option<LogSyncer> {
         self.log.as_ref().map(LogWriter::syncer)
+    }
+
+    /// How far the log goes that is being written.
+    pub(crate) fn mark(&self) -> Option<LogMark> {
+        self.log.as_ref().map(LogWriter::mark)
     }
 
     /// Appends one batch to the log, which has room for it, without a sync, and shows it to itself.
@@ -290,7 +282,9 @@ impl Writer {
         let number = self.take_number();
         let (store, next_seq) = (self.manifest.store, self.next_seq);
         let made = LogWriter::create(disk, store, number, next_seq, self.durability);
-        self.log = Some(made.map_err(|error| self.stop(error))?);
+        let log = made.map_err(|error| self.stop(error))?;
+        tell_of_log(self.far.as_deref(), disk, log.mark()).map_err(|error| self.stop(error))?;
+        self.log = Some(log);
         self.manifest.logs.push(number);
         Ok(())
     }
@@ -348,11 +342,9 @@ impl Writer {
     fn drop_older_logs(&mut self) {
         let floor = self.log.as_ref().map_or(self.manifest.next_file, LogWriter::number);
         let old = self.older_logs.drain(..);
-        self.doomed.extend(old.map(|number| layout::name(FileKind::Log, number)));
+        self.doomed.extend(old.map(|log| layout::name(FileKind::Log, log.mark.log)));
         self.manifest.logs.retain(|&number| number >= floor);
         self.manifest.log_floor = floor;
-        self.older_log_bytes = 0;
-        self.older_file_bytes = 0;
     }
 
     fn doom(&mut self, entry: &SegmentEntry) {
@@ -366,7 +358,13 @@ impl Writer {
 
     /// Writes the states that changed, then a new manifest, and removes what it leaves behind.
     pub(crate) fn publish(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
-        self.try_publish(disk).map_err(|error| self.stop(error))?;
+        self.publish_after(disk, false)
+    }
+
+    /// The same where an erasure may end with it.
+    fn publish_after(&mut self, disk: &dyn Disk, ends_erasure: bool) -> Result<(), WriteError> {
+        let bytes = self.try_publish(disk).map_err(|error| self.stop(error))?;
+        self.tell_of_manifest(disk, &bytes, ends_erasure);
         // All of it stands by now.
         self.remove_doomed(disk);
         Ok(())
@@ -378,7 +376,7 @@ impl Writer {
         self.doomed.retain(|name| !is_removed(disk, name));
     }
 
-    fn try_publish(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
+    fn try_publish(&mut self, disk: &dyn Disk) -> Result<Vec<u8>, DiskError> {
         // States hold bits that unsealed commits have set; those must not outlive the commits.
         self.syncer().map_or(Ok(()), |syncer| syncer.sync())?;
         self.write_states(disk)?;
@@ -387,8 +385,39 @@ impl Writer {
         }
         self.doomed.push(layout::name(FileKind::Manifest, self.manifest.number));
         self.manifest.number += 1;
-        self.manifest_bytes = self.manifest.put_in_place(disk)?;
+        let bytes = self.manifest.put_in_place(disk)?;
+        self.manifest_bytes = bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    /// Tells whoever carries the store away of all that the opening found. Not of logs that nobody knows to
+    /// be on disk: what is in them comes in the segment that is made of them first.
+    pub(crate) fn tell_of_opening(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
+        let Some(far) = self.far.as_deref().filter(|_| !self.must_seal) else { return Ok(()) };
+        for log in &self.older_logs {
+            tell_of_log(Some(far), disk, log.mark)?;
+        }
+        let name = layout::name(FileKind::Manifest, self.manifest.number);
+        let bytes = disk.read(&name, MANIFEST_BYTES_MAX)?;
+        self.tell_of_manifest(disk, &bytes, false);
         Ok(())
+    }
+
+    /// Tells the same of the manifest that is in place, which has these bytes.
+    fn tell_of_manifest(&mut self, disk: &dyn Disk, bytes: &[u8], ends_erasure: bool) {
+        let before = std::mem::replace(&mut self.published_model, self.manifest.model);
+        let Some(far) = &self.far else { return };
+        let older = self.older_logs.iter().map(|log| log.mark);
+        let logs: Vec<LogMark> = older.chain(self.mark()).collect();
+        far.published(&Published {
+            bytes,
+            listing: &Listing::of(self.manifest.clone()),
+            logs: &logs,
+            last_seq: self.last_seq(),
+            must_lead: before != self.manifest.model,
+            ends_erasure,
+            disk,
+        });
     }
 
     fn write_states(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
@@ -430,7 +459,7 @@ impl Writer {
         }
         self.manifest.erasures.retain(|id| !ids.contains(id));
         self.count_erasures();
-        self.publish(disk)?;
+        self.publish_after(disk, true)?;
         // Until then a power cut may bring a removed name back, which the next opening removes again.
         disk.sync_names().map_err(|error| self.stop(error))
     }
@@ -442,6 +471,14 @@ impl Writer {
             _ => Ok(()),
         }
     }
+}
+
+/// Tells whoever carries the store away of a log.
+fn tell_of_log(far: Option<&dyn Far>, disk: &dyn Disk, mark: LogMark) -> Result<(), DiskError> {
+    if let Some(far) = far {
+        far.began_log(mark, disk.open(&layout::name(FileKind::Log, mark.log))?);
+    }
+    Ok(())
 }
 
 /// Removes a file that may be gone already.

@@ -89,6 +89,24 @@ pub enum Answer {
     Waited,
 }
 
+impl Answer {
+    /// What was wrong, where it is none.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        let away = match self {
+            Self::Tried(Tried::Made) | Self::Waited => return None,
+            Self::Tried(Tried::Unsure(why) | Tried::Refused(why)) => return Some(why),
+            Self::Bytes(bytes) => bytes.as_ref().err(),
+            Self::Numbers(numbers) => numbers.as_ref().err(),
+            Self::Edge(edge) => edge.as_ref().err(),
+            Self::Beats(beats) => beats.as_ref().err(),
+            Self::Listed(listed) => listed.as_ref().err(),
+            Self::Done(done) => done.as_ref().err(),
+        };
+        away.map(|away| away.why.as_str())
+    }
+}
+
 impl Ask {
     /// Does it. A wait is not done here.
     #[must_use]

@@ -57,13 +57,13 @@ impl Beating {
 }
 
 /// What this node has seen of the beats of others.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Observer {
     seen: BTreeMap<NodeId, Seen>,
     looked: Option<Ticks>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Seen {
     run: Nonce,
     count: u64,

@@ -161,8 +161,12 @@ mod tests {
     #[test]
     fn kept_records_are_thinned_to_one_an_hour_and_one_a_day() {
         let kept = |count: i64, minutes: i64| {
-            let at = |i| i * minutes * 60_000_000;
-            (0..count).map(|i| Kept { number: i.cast_unsigned(), sha256: Hash::NONE, at: at(i) })
+            let at = move |i| i * minutes * 60_000_000;
+            (0..count).map(move |i| Kept {
+                number: i.cast_unsigned(),
+                sha256: Hash::NONE,
+                at: at(i),
+            })
         };
         let most = i64::try_from(KEPT_MAX).unwrap();
         assert_eq!(thinned(kept(most, 1).collect()).len(), KEPT_MAX);

@@ -116,6 +116,10 @@ pub const TABLES: &[(&str, &str)] = &[
         "The encoder. Commands that work without a server take the flags and the variables, not the file.",
     ),
     ("backup", "Backups that a running server makes by itself. Off until `to` is set."),
+    (
+        "remote",
+        "The object store that workspaces are carried to, or followed from. Off until `to` or `replica_of` is set.",
+    ),
     ("oauth", "How people and services sign in."),
     ("identity", "For whom a call is made."),
     ("legacy", "Hosts of before the migration."),
@@ -302,6 +306,100 @@ pub const SETTINGS: &[Setting] = &[
         "Read each backup once more after it was made, as `recalld verify` does.",
     )
     .live(),
+    Setting::open(
+        "remote.to",
+        Text,
+        "\"s3://BUCKET/PREFIX\"",
+        "Carry what is written to this object store, as the one who writes: s3://BUCKET/PREFIX or file:///FOLDER.",
+    )
+    .flag("remote"),
+    Setting::open(
+        "remote.replica_of",
+        Text,
+        "\"s3://BUCKET/PREFIX\"",
+        "Follow what others carry there, and answer questions about it; nothing is written.",
+    )
+    .flag("replica-of"),
+    Setting::new(
+        "remote.durability",
+        Word(&["local", "remote"]),
+        "\"remote\"",
+        "Where a write must be before it is acknowledged: on this disk, or where it survives the loss of this machine.",
+    ),
+    Setting::open(
+        "remote.coordinator",
+        Text,
+        "\"etcd://HOST:2379,HOST:2379/PREFIX\"",
+        "Where chains and leases are, with an object store that does not honour `If-None-Match`.",
+    )
+    .flag("coordinator"),
+    Setting::open(
+        "remote.node",
+        Text,
+        "\"box-1\"",
+        "What this node is called among others. Without it a name is made and kept in the data directory.",
+    ),
+    Setting::open(
+        "remote.node_url",
+        Text,
+        "\"https://box-1.example.com\"",
+        "Where other nodes and their clients reach this one.",
+    ),
+    Setting::new(
+        "remote.lease_seconds",
+        Whole(5, 300),
+        "15",
+        "How long others wait for a sign of life of this node before they take over what it writes.",
+    ),
+    Setting::new(
+        "remote.delay_ms",
+        Whole(1, super::remote::DELAY_MS_MAX),
+        "1000",
+        "With `local`: how long a write may wait on this machine before it is sent.",
+    ),
+    Setting::new(
+        "remote.stale_seconds_max",
+        Whole(1, super::remote::STALE_SECONDS_MAX),
+        "30",
+        "How far behind an answer of a follower may be; past it questions are answered 503.",
+    ),
+    Setting::new(
+        "remote.keep_hours",
+        Whole(0, super::remote::KEEP_HOURS_MAX),
+        "168",
+        "How far back a workspace can be restored, to some time in each hour.",
+    ),
+    Setting::new(
+        "remote.keep_fine_hours",
+        Whole(0, super::remote::KEEP_HOURS_MAX),
+        "24",
+        "How far back it can be restored to any time.",
+    ),
+    Setting::open(
+        "remote.endpoint",
+        Text,
+        "\"https://s3.example.com\"",
+        "Where the object store answers, if neither AWS's own nor AWS_ENDPOINT_URL.",
+    ),
+    Setting::open("remote.region", Text, "\"eu-central-1\"", "Its region, if not AWS_REGION."),
+    Setting::open(
+        "remote.path_style",
+        Flag,
+        "true",
+        "Whether the bucket is part of the path and not of the host's name; with another endpoint than AWS's it is.",
+    ),
+    Setting::new(
+        "remote.allow_http",
+        Flag,
+        "false",
+        "Let plain HTTP go beyond this machine: credentials are not in it, what you store is.",
+    ),
+    Setting::open(
+        "remote.ca_file",
+        Path,
+        "\"/etc/recalld/ca.pem\"",
+        "Certificates to believe in place of the usual ones.",
+    ),
     Setting::new(
         "oauth.access_token_seconds",
         Whole(super::ACCESS_TOKEN_SECONDS_MIN, super::ACCESS_TOKEN_SECONDS_MAX),

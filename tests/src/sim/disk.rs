@@ -326,6 +326,31 @@ impl DiskFile for SimHandle {
     }
 }
 
+/// A file that is read while it may grow, and after its name is gone. What is read of it counts as no
+/// operation: opening it did.
+#[derive(Debug)]
+struct SimRead {
+    disk: SimDisk,
+    name: String,
+    file: u64,
+}
+
+impl DiskRead for SimRead {
+    fn bytes(&self) -> u64 {
+        self.disk.held().state.bytes_of(self.file).len() as u64
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {
+        let shared = self.disk.held();
+        let from = usize::try_from(at).ok();
+        let found =
+            from.and_then(|at| shared.state.bytes_of(self.file).get(at..)?.get(..into.len()));
+        let short = || error("read", &self.name)(io::ErrorKind::UnexpectedEof.into());
+        into.copy_from_slice(found.ok_or_else(short)?);
+        Ok(())
+    }
+}
+
 impl Disk for SimDisk {
     fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
         let taken = std::mem::replace(&mut self.held().is_locked, true);
@@ -356,7 +381,9 @@ impl Disk for SimDisk {
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
-        Ok(Box::new(self.map(name)?))
+        let file =
+            self.look("open", name, |state| state.file(name).ok_or_else(|| Errno::NOENT.into()))?;
+        Ok(Box::new(SimRead { disk: self.clone(), name: name.to_owned(), file }))
     }
 
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {

@@ -101,6 +101,11 @@ impl DiskState {
         self.files.get(&self.file(name)?).map(|file| file.newest.as_slice())
     }
 
+    /// The same of a file that may have lost its name.
+    pub(super) fn bytes_of(&self, file: u64) -> &[u8] {
+        self.files.get(&file).map(|file| file.newest.as_slice()).unwrap_or_default()
+    }
+
     /// Where in a file the newest write begins that was synced.
     pub fn last_synced_write(&self, name: &str) -> Option<usize> {
         Some(self.files.get(&self.file(name)?)?.last_synced_write)

@@ -2,6 +2,7 @@
 
 mod background;
 mod backups;
+mod carried;
 mod chains;
 mod directory;
 mod erasure;

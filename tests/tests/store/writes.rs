@@ -264,6 +264,7 @@ fn the_same_ground_makes_the_same_bytes() {
             disk: std::sync::Arc::new(disk.clone()),
             clock: std::sync::Arc::new(SteppingClock::default()),
             random: std::sync::Arc::new(SeededRandom::new(1)),
+            far: None,
         };
         let store = engine::Store::open(ground, engine::Options::default()).unwrap();
         sample::furnish(&store, sample::Seals(&[2]), |_, _| {}).unwrap();

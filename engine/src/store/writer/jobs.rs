@@ -12,6 +12,7 @@ use crate::manifest::SegmentEntry;
 use crate::os::disk::Disk;
 use crate::part::Part;
 use crate::store::job::{Job, Made};
+use crate::store::opening::ReadLog;
 use crate::store::rows::Rows;
 
 impl Writer {
@@ -37,9 +38,7 @@ impl Writer {
         if let Some(log) = self.log.take() {
             // No frame of a later log may count when one of this log was lost. A mark is not needed:
             // the next log's first commit says where this one ends.
-            self.older_logs.push(log.number());
-            self.older_log_bytes += log.bytes();
-            self.older_file_bytes += log.file_bytes();
+            self.older_logs.push(ReadLog { mark: log.mark(), file_bytes: log.file_bytes() });
             log.sync().map_err(|error| self.stop(error))?;
             self.new_log(disk)?;
             self.publish(disk)?;
@@ -154,6 +153,8 @@ impl Writer {
         let named = if is_there { disk.rename(&fresh, &name) } else { Ok(()) };
         if !is_there || named.is_err() {
             self.abandon_index(disk, of);
+        } else if let Some(far) = &self.far {
+            far.indexed(&name, disk);
         }
         named.map(|()| is_there)
     }

@@ -54,7 +54,8 @@ impl Hooked {
 
     fn open(&self, options: Options) -> Store {
         let disk = Arc::new(self.clone());
-        let ground = Ground { disk, clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) };
+        let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+        let ground = Ground { disk, clock, random, far: None };
         Store::open(ground, options).unwrap()
     }
 }
@@ -233,7 +234,8 @@ fn a_writer_waits_for_room_that_others_took_before_it() {
     let disk = Hooked::on(&folder);
     let store = disk.open(Options::default());
     store.write(note("in the way")).unwrap();
-    store.writer().unwrap().older_log_bytes = LOG_BYTES_MAX;
+    let mark = LogMark { log: 0, first_seq: 1, end: LOG_BYTES_MAX, seq: 0 };
+    store.writer().unwrap().older_logs.push(ReadLog { mark, file_bytes: LOG_BYTES_MAX });
     let writer = store.writer_with_room().unwrap();
     assert!(writer.has_room() && writer.rows.tail().is_empty());
     drop(writer);
@@ -250,7 +252,7 @@ fn a_store_with_as_many_logs_as_may_be_is_written_to_again() {
         let mut writer = store.writer().unwrap();
         while writer.manifest.logs.len() < LOGS_MAX {
             let log = writer.log.take().unwrap();
-            writer.older_logs.push(log.number());
+            writer.older_logs.push(ReadLog { mark: log.mark(), file_bytes: log.file_bytes() });
             log.close().unwrap();
             writer.need_log(&disk).unwrap();
         }

@@ -1,0 +1,62 @@
+//! The thread that sends files and runs of logs.
+
+use std::sync::PoisonError;
+
+use super::carrier::{Inner, Shared};
+use super::state::Sent;
+use crate::limits::{PAUSE_MAX, PAUSE_MIN};
+use crate::parts::{Shelf, Untransferred, hash_of};
+
+/// Until all is over.
+pub(super) fn run(shared: &Shared) {
+    let mut pause = PAUSE_MIN;
+    while shared.goes_on() {
+        match send_next(shared) {
+            Ok(true) => pause = PAUSE_MIN,
+            Ok(false) => wait_for_more(shared),
+            Err(Untransferred::Stopped) => {}
+            Err(why) => {
+                shared.change(|inner| inner.trouble = Some(why.to_string()));
+                shared.driver.halt.wait(pause);
+                pause = PAUSE_MAX.min(pause * 2);
+            }
+        }
+    }
+}
+
+/// Waits until there is something to send.
+fn wait_for_more(shared: &Shared) {
+    let inner = shared.lock();
+    let is_idle = |inner: &mut Inner| {
+        let state = &inner.state;
+        inner.goes_on() && state.next_fold().is_none() && state.next_file().is_none()
+    };
+    let _woken = shared.changed.wait_while(inner, is_idle).unwrap_or_else(PoisonError::into_inner);
+}
+
+/// Sends what is next; whether there was anything. Runs of logs come first, since a full record waits for them while
+/// steps grow in number.
+fn send_next(shared: &Shared) -> Result<bool, Untransferred> {
+    let shelf = Shelf { objects: &*shared.driver.objects, tenant: &shared.tenant };
+    let (fold, file) = {
+        let state = &shared.lock().state;
+        (state.next_fold(), state.next_file())
+    };
+    if let Some((number, file, folding)) = fold {
+        folding.upload.send(shelf, &*file, &|| shared.goes_on())?;
+        let hash = hash_of(&*file, folding.from, folding.to.end)?;
+        shared.change(|inner| inner.state.folded(number, &folding, hash));
+        return Ok(true);
+    }
+    let Some((name, way)) = file else { return Ok(false) };
+    // Called off where a newer manifest does not need it.
+    let is_wanted = || {
+        let inner = shared.lock();
+        let same = |sent: &Sent| sent.is_on(&way);
+        inner.goes_on() && inner.state.files.get(&name).is_some_and(same)
+    };
+    way.upload.send(shelf, &*way.file, &is_wanted)?;
+    let hash = hash_of(&*way.file, 0, way.file.bytes())?;
+    shared.change(|inner| inner.state.file_sent(&name, &way, hash));
+    Ok(true)
+}

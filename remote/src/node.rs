@@ -1,0 +1,157 @@
+//! A node among others: it says that it lives, and watches whether the others do.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::beat::Beat;
+use crate::core::{Beating, Claim, Mark, Observer, Writer};
+use crate::driver::Driver;
+use crate::limits::LEASE_SECONDS;
+use crate::names::NodeId;
+use crate::ticks::Ticks;
+
+/// A node that may write: its beats are sent, and those of others watched, until it is dropped.
+#[derive(Debug)]
+pub struct Node {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    driver: Driver,
+    writer: Writer,
+    lease: Duration,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    held_until: Option<Ticks>,
+    seen: Arc<Observer>,
+    trouble: Option<String>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("node", &self.writer.node).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// A node whose beats count for `lease_s` seconds each. The driver's halt ends it.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn start(driver: Driver, writer: Writer, lease_s: u32) -> io::Result<Self> {
+        let lease_s = lease_s.clamp(*LEASE_SECONDS.start(), *LEASE_SECONDS.end());
+        let first = Beat {
+            node: writer.node.clone(),
+            run: writer.run,
+            count: 0,
+            url: writer.url.clone(),
+            lease_s,
+        };
+        let shared = Arc::new(Shared {
+            driver: Driver { halt: Arc::default(), ..driver },
+            writer,
+            lease: Duration::from_secs(lease_s.into()),
+            known: Mutex::default(),
+        });
+        let (beats, watches) = (Arc::clone(&shared), Arc::clone(&shared));
+        let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
+        let threads = vec![
+            spawn("beat").spawn(move || beats.beat(Beating::new(first)))?,
+            spawn("watch").spawn(move || watches.watch())?,
+        ];
+        Ok(Self { shared, threads })
+    }
+
+    /// Who it is, as records name it.
+    #[must_use]
+    pub fn writer(&self) -> &Writer {
+        &self.shared.writer
+    }
+
+    /// How long a beat of it counts.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        self.shared.lease
+    }
+
+    /// Whether nobody else can hold by now that it is gone.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        let now = self.shared.driver.ticks.now();
+        self.shared.known().held_until.is_some_and(|until| now < until)
+    }
+
+    /// Whether the writer of the newest record of a chain leaves the workspace to this node.
+    #[must_use]
+    pub fn may_take(&self, claim: &mut Claim, newest: &Mark) -> bool {
+        let seen = Arc::clone(&self.shared.known().seen);
+        claim.may_take(newest, &seen, self.shared.driver.ticks.now())
+    }
+
+    /// Whether that node, in that run, is known to live or may.
+    #[must_use]
+    pub fn may_live(&self, node: &NodeId, run: crate::hex::Nonce) -> bool {
+        !self.shared.known().seen.has_lapsed(node, run)
+    }
+
+    /// What went wrong last, until something goes right.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.known().trouble.clone()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.shared.driver.halt.raise();
+        for thread in self.threads.drain(..) {
+            let _its_panic_is_on_stderr = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn beat(&self, mut beating: Beating) {
+        loop {
+            let (beat, sent) = beating.next(self.driver.ticks.now());
+            let told = self.driver.chain.beat(&beat);
+            if told.is_ok() {
+                beating.confirmed(sent);
+            }
+            let mut known = self.known();
+            known.held_until = beating.held_until();
+            known.trouble = told.err().map(|away| away.why);
+            drop(known);
+            if self.driver.halt.wait(beating.pace()) {
+                return;
+            }
+        }
+    }
+
+    fn watch(&self) {
+        let mut observer = Observer::default();
+        loop {
+            match self.driver.chain.beats() {
+                Ok(beats) => {
+                    observer.saw(beats, self.driver.ticks.now());
+                    self.known().seen = Arc::new(observer.clone());
+                }
+                Err(away) => self.known().trouble = Some(away.why),
+            }
+            if self.driver.halt.wait(Observer::PACE) {
+                return;
+            }
+        }
+    }
+}
