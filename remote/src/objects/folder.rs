@@ -65,9 +65,7 @@ impl Folder {
 
     /// A file that has these bytes, for good, and has no name that counts yet.
     fn write_beside(&self, bytes: &[u8]) -> io::Result<Beside> {
-        let mut random = [0; 16];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-        let path = self.root.join(UNFINISHED).join(crate::hex::Hex(random).to_string());
+        let path = self.root.join(UNFINISHED).join(Nonce::random()?.to_string());
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let beside = Beside(path);
         file.write_all(bytes)?;
