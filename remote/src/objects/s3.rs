@@ -145,15 +145,19 @@ impl S3 {
         Ok(answer)
     }
 
-    /// Asks until it is done, or there is no such object, or to ask again cannot help. Only for what may be
-    /// done twice.
-    fn again(&self, ask: impl Fn() -> Result<Answer, Fault>) -> Result<Answer, Away> {
+    /// Asks until it is done, or the answer is one of those that are `wanted` besides, or to ask again cannot
+    /// help. Only for what may be done twice.
+    fn again(
+        &self,
+        wanted: impl Fn(&Answer) -> bool,
+        ask: impl Fn() -> Result<Answer, Fault>,
+    ) -> Result<Answer, Away> {
         let began = Instant::now();
         let mut pause = REPEAT_PAUSE_MIN;
         let mut tries = 1;
         loop {
             let away = match ask() {
-                Ok(answer) if answer.is_good() || said::is_nothing(&answer) => return Ok(answer),
+                Ok(answer) if answer.is_good() || wanted(&answer) => return Ok(answer),
                 Ok(answer) => self.explain(&answer),
                 Err(fault) => self.away(fault),
             };
@@ -187,7 +191,7 @@ impl S3 {
 
     /// The objects of one page, and what the next page is asked with.
     fn page(&self, prefix: &str, after: Option<&str>, token: Option<&str>, most: usize) -> Page {
-        let answer = self.again(|| {
+        let answer = self.again(said::is_nothing, || {
             self.once(Op::List, &Method::GET, &[], &[], LIST_BYTES_MAX, |keys| {
                 let mut list = self.bucket.list_objects_v2(Some(keys));
                 list.with_prefix(prefix);
@@ -217,43 +221,32 @@ impl S3 {
         Ok((objects.collect(), listed.next_continuation_token))
     }
 
+    /// What is not there is removed.
     fn remove_one(&self, name: &str) -> Result<(), Away> {
-        let answer = self.again(|| {
+        let removed = self.again(said::is_nothing, || {
             self.once(Op::Remove, &Method::DELETE, &[], &[], LIST_BYTES_MAX, |keys| {
                 self.bucket.delete_object(Some(keys), name).sign(SIGNED_FOR)
             })
-        })?;
-        // What is not there is removed.
-        if answer.is_good() || !said::has_no_bucket(&answer) {
-            return Ok(());
-        }
-        Err(self.explain(&answer))
+        });
+        removed.map(drop)
     }
 
     /// In one request. `None` where the store does not know how to.
     fn remove_many(&self, names: &[ObjectIdentifier]) -> Result<Option<()>, Away> {
         let (body, md5) = self.bucket.delete_objects(None, names.iter()).body_with_md5();
-        let headers = [("content-md5", md5.as_str()), ("content-type", "application/xml")];
-        let body = body.as_bytes();
-        let ask = || {
-            let sign = |keys: &Credentials| {
-                self.bucket.delete_objects(Some(keys), names.iter()).sign(SIGNED_FOR)
-            };
-            let answer =
-                self.once(Op::Remove, &Method::POST, &headers, body, LIST_BYTES_MAX, sign)?;
-            Ok(if matches!(answer.status, 405 | 501) {
-                Answer { status: 404, ..answer }
-            } else {
-                answer
-            })
+        let headers = [("content-md5", md5.as_str())];
+        let sign = |keys: &Credentials| {
+            let mut removes = self.bucket.delete_objects(Some(keys), names.iter());
+            // Ceph wants what says something of the content to be signed.
+            removes.headers_mut().insert("content-md5", md5.as_str());
+            removes.sign(SIGNED_FOR)
         };
-        let answer = self.again(ask)?;
+        let (post, body, most) = (Method::POST, body.as_bytes(), LIST_BYTES_MAX);
+        let knows_not = |answer: &Answer| matches!(answer.status, 405 | 501);
+        let answer =
+            self.again(knows_not, || self.once(Op::Remove, &post, &headers, body, most, sign))?;
         if !answer.is_good() {
-            return if said::has_no_bucket(&answer) {
-                Err(self.explain(&answer))
-            } else {
-                Ok(None)
-            };
+            return Ok(None);
         }
         let parsed = std::str::from_utf8(&answer.body)
             .ok()
@@ -280,7 +273,7 @@ enum Fault {
 impl Objects for S3 {
     fn put(&self, key: &Key, bytes: &[u8]) -> Result<(), Away> {
         let name = self.name(key);
-        let answer = self.again(|| {
+        let answer = self.again(said::is_nothing, || {
             self.once(Op::Put, &Method::PUT, &[], bytes, LIST_BYTES_MAX, |keys| {
                 self.bucket.put_object(Some(keys), &name).sign(SIGNED_FOR)
             })
@@ -328,7 +321,7 @@ impl Objects for S3 {
             wanted.iter().map(|value| ("range", value.as_str())).collect();
         let length = range.as_ref().map_or(OBJECT_BYTES_MAX, |range| range.end - range.start);
         let most = most.min(length).min(OBJECT_BYTES_MAX);
-        let answer = self.again(|| {
+        let answer = self.again(said::is_nothing, || {
             self.once(Op::Get, &Method::GET, &headers, &[], most, |keys| {
                 self.bucket.get_object(Some(keys), &name).sign(SIGNED_FOR)
             })
@@ -337,7 +330,7 @@ impl Objects for S3 {
             (200, None) => Ok(Some(answer.body)),
             // Nothing of the object is in the range.
             (416, Some(_)) => Ok(Some(Vec::new())),
-            (404, _) if !said::has_no_bucket(&answer) => Ok(None),
+            (404, _) => Ok(None),
             (206, Some(range)) if said::begins_at(&answer, range.start) => Ok(Some(answer.body)),
             // The whole object, which is as short as the range.
             (200, Some(range)) if range.start == 0 => Ok(Some(answer.body)),
@@ -351,7 +344,7 @@ impl Objects for S3 {
 
     fn head(&self, key: &Key) -> Result<Option<About>, Away> {
         let name = self.name(key);
-        let answer = self.again(|| {
+        let answer = self.again(said::is_nothing, || {
             self.once(Op::Head, &Method::HEAD, &[], &[], 0, |keys| {
                 self.bucket.head_object(Some(keys), &name).sign(SIGNED_FOR)
             })

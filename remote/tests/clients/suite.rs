@@ -215,6 +215,8 @@ fn removes_records(chain: &dyn Chain, tenant: &Tenant) {
     } else {
         assert_eq!(late, Tried::Made);
     }
+    let all = Edge { boundary: 6, epoch: 3, ..Edge::default() };
+    assert_eq!(chain.raise_edge(tenant, &all), Tried::Made);
     chain.remove(tenant, &[2, 3, 5, 6]).unwrap();
     assert!(chain.numbers(tenant, 0, 10).unwrap().is_empty());
 }

@@ -228,6 +228,9 @@ impl State {
     }
 
     fn remove(&mut self, seen: &Seen) -> Answer {
+        // As Ceph has it: what says something of the content must be signed.
+        assert!(!seen.headers.contains_key("content-type"));
+        assert_eq!(seen.query("X-Amz-SignedHeaders").unwrap(), "content-md5;host");
         assert!(seen.headers.contains_key("content-md5"));
         let body = String::from_utf8(seen.body.clone()).unwrap();
         let mut text = format!("<DeleteResult xmlns=\"{NAMESPACE}\">");

@@ -23,7 +23,7 @@ fn code(answer: &Answer) -> String {
     element(&text, "Code").unwrap_or_default().to_owned()
 }
 
-pub(super) fn has_no_bucket(answer: &Answer) -> bool {
+fn has_no_bucket(answer: &Answer) -> bool {
     answer.status == 404 && code(answer) == "NoSuchBucket"
 }
 
