@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
-
 /// Bytes of any object: a part, or a record.
 pub const OBJECT_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of the prefix in the address of a remote or a coordinator.
@@ -23,6 +21,8 @@ pub const IDLE_CONNECTIONS_MAX: usize = 32;
 pub const IDLE_MAX: Duration = Duration::from_secs(10);
 /// Bytes of an answer that says what went wrong, of which the rest is not read.
 pub const ERROR_BYTES_MAX: u64 = 64 << 10;
+/// Characters of what a store or a coordinator says that are passed on.
+pub const MESSAGE_CHARS_MAX: usize = 200;
 /// Bytes of an answer with names.
 pub const LIST_BYTES_MAX: u64 = 4 << 20;
 /// Names that are asked for in one request.
@@ -40,8 +40,10 @@ pub const REPEAT_FOR: Duration = Duration::from_secs(30);
 pub const REPEAT_PAUSE_MIN: Duration = Duration::from_millis(50);
 /// How long a signature is good: as much as stores allow clocks to differ.
 pub const SIGNED_FOR: Duration = Duration::from_secs(900);
+/// By how many seconds clocks may differ before a refusal is put down to it.
+pub const SKEW_SECONDS_MAX: u64 = 240;
 /// How long before their end credentials are fetched anew.
-pub const KEYS_FETCHED_BEFORE: SignedDuration = SignedDuration::from_secs(300);
+pub const KEYS_FETCHED_BEFORE: Duration = Duration::from_secs(300);
 
 /// Bytes of a file of profiles.
 pub const PROFILE_BYTES_MAX: u64 = 1 << 20;

@@ -3,10 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod etcd;
 mod fake;
 mod folder;
 mod s3;
 mod signing_in;
 mod suite;
 mod tiny;
+mod tiny_etcd;
 mod tried;
+mod wire;

@@ -9,7 +9,8 @@ use remote::{
 };
 
 use crate::suite;
-use crate::tiny::{Fate, Tiny};
+use crate::tiny::Tiny;
+use crate::wire::Fate;
 
 const SECRET: &str = "tiny-secret-that-nobody-may-see";
 
@@ -27,7 +28,7 @@ fn client_at(endpoint: &str, bucket: &str) -> (Arc<dyn Objects>, Arc<Counts>) {
 }
 
 fn client(tiny: &Tiny) -> (Arc<dyn Objects>, Arc<Counts>) {
-    client_at(&tiny.endpoint, "memories")
+    client_at(&tiny.endpoint(), "memories")
 }
 
 fn record(number: u64) -> Key {
@@ -144,7 +145,7 @@ fn what_is_refused_is_asked_once_and_says_what_to_do() {
 #[test]
 fn a_bucket_that_is_not_there_is_no_empty_bucket() {
     let tiny = Tiny::start();
-    let (objects, _) = client_at(&tiny.endpoint, "elsewhere");
+    let (objects, _) = client_at(&tiny.endpoint(), "elsewhere");
     for away in [
         objects.get(&record(1), None, 9).unwrap_err(),
         objects.list("t/", None, 9).unwrap_err(),

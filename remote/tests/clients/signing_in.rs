@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use remote::{Counts, Key, Objects, Op, S3, S3Settings};
 
-use crate::tiny::{Fate, Tiny};
+use crate::tiny::Tiny;
+use crate::wire::Fate;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
 /// A client that finds its credentials at `tiny`, which is also the store.
 fn client(tiny: &Tiny, pairs: Pairs<'_>, is_aws: bool) -> (S3, Arc<Counts>) {
     let counts = Arc::<Counts>::default();
-    let endpoint = (!is_aws).then(|| tiny.endpoint.clone());
+    let endpoint = (!is_aws).then(|| tiny.endpoint());
     let settings = S3Settings { endpoint, region: Some("eu-1".into()), ..S3Settings::default() };
     let environment = |name: &str| {
         let pair = pairs.iter().find(|(key, _)| *key == name);
@@ -26,7 +27,7 @@ const ENDING: &str = "{\"AccessKeyId\":\"ending\",\"SecretAccessKey\":\"s\",\"To
 
 fn signers(tiny: &Tiny) -> Vec<String> {
     let seen = tiny.seen();
-    let credential = |seen: &crate::tiny::Seen| seen.query("X-Amz-Credential");
+    let credential = |seen: &crate::wire::Seen| seen.query("X-Amz-Credential");
     let key = |text: String| text.split('/').next().unwrap().to_owned();
     seen.iter().filter_map(credential).map(key).collect()
 }
@@ -34,7 +35,7 @@ fn signers(tiny: &Tiny) -> Vec<String> {
 #[test]
 fn an_agent_of_a_container_is_asked_once_and_again_at_the_end() {
     let tiny = Tiny::start();
-    let agent = format!("{}/agent", tiny.endpoint);
+    let agent = format!("{}/agent", tiny.endpoint());
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
     std::fs::write(&token, "the token\n").unwrap();
@@ -59,7 +60,7 @@ fn an_agent_of_a_container_is_asked_once_and_again_at_the_end() {
 #[test]
 fn credentials_that_the_store_ended_are_fetched_anew() {
     let tiny = Tiny::start();
-    let agent = format!("{}/agent", tiny.endpoint);
+    let agent = format!("{}/agent", tiny.endpoint());
     let pairs = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", agent.as_str())];
     let (s3, counts) = client(&tiny, &pairs, false);
     tiny.will("GET", &[Fate::Body(FETCHED), Fate::Body(FETCHED)]);
@@ -78,10 +79,11 @@ fn a_web_identity_is_exchanged() {
     let token = folder.path().join("token");
     std::fs::write(&token, "jwt&more").unwrap();
     let token = token.display().to_string();
+    let endpoint = tiny.endpoint();
     let pairs = [
         ("AWS_WEB_IDENTITY_TOKEN_FILE", token.as_str()),
         ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r"),
-        ("AWS_ENDPOINT_URL_STS", tiny.endpoint.as_str()),
+        ("AWS_ENDPOINT_URL_STS", endpoint.as_str()),
     ];
     let (s3, _) = client(&tiny, &pairs, false);
     tiny.will("POST", &[Fate::Body(
@@ -99,7 +101,8 @@ fn a_web_identity_is_exchanged() {
 #[test]
 fn a_machine_is_asked_for_a_token_its_role_and_the_credentials() {
     let tiny = Tiny::start();
-    let pairs = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", tiny.endpoint.as_str())];
+    let endpoint = tiny.endpoint();
+    let pairs = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", endpoint.as_str())];
     // The store is AWS's own, and is never reached: the role is refused.
     let (s3, counts) = client(&tiny, &pairs, true);
     tiny.will("PUT", &[Fate::Body("tok")]);

@@ -14,18 +14,20 @@ use zeroize::Zeroizing;
 use crate::address::Coordinator;
 use crate::counts::{Counts, Op};
 use crate::http::{Answer, Ask, Http};
-use crate::limits::{ETCD_ANSWER_BYTES_MAX, REPEAT_FOR, REPEAT_PAUSE_MIN, TRIES_MAX};
+use crate::limits::{
+    ETCD_ANSWER_BYTES_MAX, MESSAGE_CHARS_MAX, REPEAT_FOR, REPEAT_PAUSE_MIN, TRIES_MAX,
+};
 use crate::objects::{Away, Tried};
 use crate::open::{Environment, Unusable};
 
-/// Codes of gRPC that mean that nothing was done, and nothing will be: an argument, a permission, room.
-const NEVER: [u64; 4] = [3, 7, 12, 16];
+/// A code of gRPC, as etcd's gateway passes it on.
+type Code = u64;
+/// Nothing was done, and nothing will be: an argument, a permission, no such call, nobody signed in.
+const NEVER: [Code; 4] = [3, 7, 12, UNKNOWN_USER];
 /// There is no room: nothing was done; there may be some later.
-const NO_ROOM: u64 = 8;
+const NO_ROOM: Code = 8;
 /// Who asks has not signed in.
-const UNKNOWN_USER: u64 = 16;
-/// Longest text of etcd that is passed on.
-const MESSAGE_CHARS_MAX: usize = 200;
+const UNKNOWN_USER: Code = 16;
 
 /// A client of all members.
 pub(super) struct Client {

@@ -6,8 +6,9 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rusty_s3::Credentials;
 use rusty_s3::credentials::Ec2SecurityCredentialsMetadataResponse as Fetched;
 use ureq::http::Method;
@@ -149,8 +150,11 @@ impl Keys {
         }
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Timestamp::now();
-        let lasts =
-            |held: &Held, for_: SignedDuration| held.ends.is_none_or(|ends| now + for_ < ends);
+        let lasts = |held: &Held, length: Duration| {
+            held.ends.is_none_or(|ends| {
+                ends.duration_since(now).as_secs() > length.as_secs().cast_signed()
+            })
+        };
         if let Some(held) = held.as_ref().filter(|held| lasts(held, KEYS_FETCHED_BEFORE)) {
             return Ok(Arc::clone(&held.keys));
         }
@@ -162,7 +166,7 @@ impl Keys {
             }
             Err(why) => {
                 // What is held is good for a while still.
-                if let Some(held) = held.as_ref().filter(|held| lasts(held, SignedDuration::ZERO)) {
+                if let Some(held) = held.as_ref().filter(|held| lasts(held, Duration::ZERO)) {
                     return Ok(Arc::clone(&held.keys));
                 }
                 let why = format!("there are no credentials from {}: {why}", self.origin);

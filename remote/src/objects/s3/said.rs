@@ -4,12 +4,8 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 
 use crate::http::Answer;
+use crate::limits::{MESSAGE_CHARS_MAX, SKEW_SECONDS_MAX};
 use crate::objects::Away;
-
-/// Longest text of a store that is passed on.
-const MESSAGE_CHARS_MAX: usize = 200;
-/// By how much the clocks may differ before it is told, in seconds. Stores allow 900.
-const SKEW_MAX: u64 = 240;
 
 /// The text of the first element of this name; stores put no attributes there.
 pub(super) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
@@ -108,7 +104,7 @@ fn advice(answer: &Answer, code: &str, bucket: &str, region: &str, origin: &str)
 fn skewed(answer: &Answer) -> Option<String> {
     let theirs = date(answer)?.as_second();
     let apart = Timestamp::now().as_second().abs_diff(theirs);
-    (apart > SKEW_MAX).then(|| {
+    (apart > SKEW_SECONDS_MAX).then(|| {
         format!("this machine's clock and the store's are {apart} s apart; set the clock right")
     })
 }
