@@ -94,6 +94,8 @@ pub enum Remedy {
     Restore,
     /// The writer has stopped; reopening the store recovers it.
     Reopen,
+    /// Ask the one that has it: nothing needs changing but whom is asked.
+    Elsewhere,
     /// It may have been done: look for what it was to make, by id or ref, before it is tried again.
     LookFirst,
 }
@@ -257,6 +259,8 @@ pub enum WriteError {
     /// The batch is logged here, and nobody knows whether it is carried. It may stand already, or later,
     /// or never; all of it or nothing. Holds why.
     Unsure(String),
+    /// This store [follows](crate::Store::follow); somebody else writes it. Holds who, or why.
+    NotHere(String),
 }
 
 impl WriteError {
@@ -275,6 +279,7 @@ impl WriteError {
             Self::Postponed { remedy, .. } => *remedy,
             Self::Damaged(_) => Remedy::Restore,
             Self::Unsure(_) => Remedy::LookFirst,
+            Self::NotHere(_) => Remedy::Elsewhere,
             // The writer has stopped; with a full disk there is something to do first.
             Self::Disk(error) if error.remedy() == Remedy::FreeSpace => Remedy::FreeSpace,
             Self::Disk(_) | Self::Stopped(_) => Remedy::Reopen,
@@ -290,6 +295,7 @@ impl fmt::Display for WriteError {
             Self::Disk(error) => write!(f, "{error}; the writer has stopped, reopen the store"),
             Self::Stopped(why) => write!(f, "the writer has stopped ({why}); reopen the store"),
             Self::Postponed { why, .. } => write!(f, "{why}; it can be tried again"),
+            Self::NotHere(why) => f.write_str(why),
             Self::Unsure(why) => {
                 write!(
                     f,

@@ -11,7 +11,7 @@ mod writer;
 
 use frame::frame_bytes;
 pub(crate) use pieces::pieces;
-pub(crate) use reader::{Frame, LOG_FILE_BYTES_MAX, LogEnd, LogReader};
+pub(crate) use reader::{Frame, Frames, LOG_FILE_BYTES_MAX, LogEnd, LogReader};
 pub(crate) use writer::{LogSyncer, LogWriter};
 
 use std::time::Duration;

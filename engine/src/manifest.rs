@@ -192,8 +192,12 @@ impl Manifest {
         disk: &dyn Disk,
         names: &[String],
     ) -> Result<Option<(Self, u64)>, OpenError> {
-        let numbers = names.iter().filter_map(|name| layout::number(FileKind::Manifest, name));
-        numbers.max().map(|number| Self::read(disk, number)).transpose()
+        Self::newest_number(names).map(|number| Self::read(disk, number)).transpose()
+    }
+
+    /// Number of the same.
+    pub(crate) fn newest_number(names: &[String]) -> Option<u64> {
+        names.iter().filter_map(|name| layout::number(FileKind::Manifest, name)).max()
     }
 
     /// Manifest `number`, and its length.

@@ -11,6 +11,7 @@
 mod carrying;
 pub mod far;
 pub(crate) mod figures;
+mod following;
 mod ground;
 pub(crate) mod job;
 mod links;
@@ -46,6 +47,7 @@ use crate::record;
 use crate::segment::Uncommitted;
 use carrying::Carrying;
 use figures::Tally;
+use following::Following;
 use job::{Content, JobError};
 use rows::Rows;
 use settle::Settling;
@@ -115,7 +117,7 @@ pub struct Store {
     pub(crate) flushing: Mutex<()>,
     /// One merge of the tail's large parts at a time; only ever tried.
     merging: Mutex<()>,
-    writer: Mutex<Writer>,
+    role: Role,
     /// Writers that a move to another model holds back wait here.
     pub(crate) admitting: Condvar,
     settling: Settling,
@@ -134,6 +136,23 @@ pub struct Store {
     _lock: Box<dyn DiskLock>,
 }
 
+/// Who changes what is in the directory.
+#[derive(Debug)]
+enum Role {
+    /// This store.
+    Writes(Box<Mutex<Writer>>),
+    /// Somebody else.
+    Follows(Box<Following>),
+}
+
+/// What an opening found, and what of the writer is read without waiting for it.
+struct Found {
+    snapshot: Snapshot,
+    bytes_on_disk: u64,
+    erasures_pending: Arc<AtomicUsize>,
+    stopped: Arc<OnceLock<String>>,
+}
+
 impl Store {
     /// Opens the store, making it if the directory holds none, and recovers what was
     /// acknowledged. Where what an earlier process left must be written anew and the disk has no room for
@@ -149,11 +168,38 @@ impl Store {
         }
         let mut writer = Writer::open(&ground, &options)?;
         writer.tell_of_opening(disk)?;
-        let found = writer.last_seq();
-        let settled = carrying.as_ref().map_or(found, |carrying| carrying.shown_to(found));
-        let store = Self {
+        let found = Found {
+            snapshot: writer.snapshot(),
+            bytes_on_disk: writer.bytes_on_disk(),
+            erasures_pending: writer.erasures_pending(),
+            stopped: writer.stopped(),
+        };
+        let newest = found.snapshot.seq();
+        let role = Role::Writes(Box::new(Mutex::new(writer)));
+        let store = Self::of(ground, options, role, carrying, found, lock);
+        match store.renew() {
+            Err(error) if error.remedy() == Remedy::FreeSpace && store.may_show(newest) => {
+                store.lock_writer()?.stop_for_space(error);
+                Ok(store)
+            }
+            renewed => renewed.map(|()| store).map_err(OpenError::from),
+        }
+    }
+
+    fn of(
+        ground: Ground,
+        options: Options,
+        role: Role,
+        carrying: Option<Carrying>,
+        found: Found,
+        lock: Box<dyn DiskLock>,
+    ) -> Self {
+        let newest = found.snapshot.seq();
+        let settled = carrying.as_ref().map_or(newest, |carrying| carrying.shown_to(newest));
+        Self {
             ground,
             options,
+            role,
             carrying,
             flushing: Mutex::default(),
             moving: Mutex::default(),
@@ -161,23 +207,15 @@ impl Store {
             merging: Mutex::default(),
             admitting: Condvar::new(),
             settling: Settling::new(settled),
-            stopped: writer.stopped(),
-            erasures_pending: writer.erasures_pending(),
+            stopped: found.stopped,
+            erasures_pending: found.erasures_pending,
             ids: Mutex::default(),
-            shown: RwLock::new(writer.snapshot()),
-            bytes_on_disk: AtomicU64::new(writer.bytes_on_disk()),
+            shown: RwLock::new(found.snapshot),
+            bytes_on_disk: AtomicU64::new(found.bytes_on_disk),
             on_news: OnceLock::new(),
-            writer: Mutex::new(writer),
             tally: Tally::default(),
             wanted: Wanted::default(),
             _lock: lock,
-        };
-        match store.renew() {
-            Err(error) if error.remedy() == Remedy::FreeSpace && store.may_show(found) => {
-                store.lock_writer()?.stop_for_space(error);
-                Ok(store)
-            }
-            renewed => renewed.map(|()| store).map_err(OpenError::from),
         }
     }
 
@@ -472,13 +510,18 @@ impl Store {
 
     /// The same once it has stopped, too.
     pub(crate) fn lock_writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
-        self.writer.lock().map_err(|_| self.poisoned())
+        match &self.role {
+            Role::Writes(writer) => writer.lock().map_err(|_| self.poisoned()),
+            Role::Follows(following) => Err(WriteError::NotHere(following.why.clone())),
+        }
     }
 
-    /// The same where nobody has it.
-    #[cfg(test)]
-    pub(crate) fn try_writer(&self) -> std::sync::TryLockResult<MutexGuard<'_, Writer>> {
-        self.writer.try_lock()
+    /// The same where there is one and nobody has it.
+    pub(crate) fn try_writer(&self) -> Option<MutexGuard<'_, Writer>> {
+        match &self.role {
+            Role::Writes(writer) => writer.try_lock().ok(),
+            Role::Follows(_) => None,
+        }
     }
 
     fn poisoned(&self) -> WriteError {
@@ -490,7 +533,9 @@ impl Store {
 impl Drop for Store {
     /// Ends the log in good order. What fails here is found by the next opening.
     fn drop(&mut self) {
-        if let Ok(writer) = self.writer.get_mut() {
+        if let Role::Writes(writer) = &mut self.role
+            && let Ok(writer) = writer.get_mut()
+        {
             let _told_at_opening = writer.close();
         }
     }

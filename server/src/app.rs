@@ -25,6 +25,7 @@ use crate::govern::meter::{Blocks, Meter};
 use crate::govern::rate::{Buckets, Guesses};
 use crate::govern::{Audit, Rules, rules_file};
 use crate::ingest::read::PdfReader;
+use crate::local::Local;
 use crate::log::Said;
 use crate::log::{self, Level, Value};
 use crate::mail::{MailQueue, MailSettings, Security, SmtpMailer};
@@ -199,7 +200,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     let tenants = Tenants::start(door, tenants::Bounds::default()).map_err(failed)?;
     let parts = Parts {
         data: settings.data.clone(),
-        local: Workspace::new(Opened {
+        local: Local::new(Workspace::new(Opened {
             name: LOCAL_WORKSPACE.to_owned(),
             encoders,
             meaning: Meaning::new(settings.encoding.kernels, threads.clone()),
@@ -207,7 +208,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
             signer: credentials.signer().clone(),
             rules,
             roots: folders,
-        }),
+        })),
         tenants,
         authority: authority(settings, &*random)?,
         meter: Meter::new(Arc::clone(&control) as Arc<dyn Blocks>),

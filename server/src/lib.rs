@@ -30,6 +30,7 @@ pub mod ingest;
 pub mod judge;
 pub mod limits;
 pub mod lines;
+pub mod local;
 pub mod log;
 pub mod mail;
 pub mod mcp;

@@ -206,7 +206,7 @@ fn event(stream: &StreamSender, name: &str, data: &Value) {
 }
 
 /// Says that an ingest or an import has to wait for another one, which may take hours.
-fn tell_of_waiting(stream: &StreamSender, whose: &Whose<'_>) {
+fn tell_of_waiting(stream: &StreamSender, whose: &Whose) {
     if whose.workspace.ingesting.is_taken() {
         event(stream, "progress", &json!({"done": 0, "total": 0, "waiting": true}));
     }
@@ -243,10 +243,11 @@ pub fn ingest_as_operator(
 /// roots: its store gets what the operator reads for it, once.
 fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Roots>, ToolError> {
     let (parts, refuse) = (context.parts, |why| ToolError::argument("paths", why));
-    if context.workspace.name != parts.local.name {
+    if context.workspace.name != parts.local.name() {
         return roots::with(&context.workspace.roots(), paths).map(Arc::new).map_err(refuse);
     }
-    let mut roots = parts.local.roots.write().unwrap_or_else(PoisonError::into_inner);
+    let local = parts.local.get();
+    let mut roots = local.roots.write().unwrap_or_else(PoisonError::into_inner);
     if keep {
         roots::keep(&parts.data, paths).map_err(refuse)?;
         *roots = Arc::new(roots::kept(&parts.data).map_err(refuse)?);
@@ -358,7 +359,8 @@ pub fn serve_erase(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
 pub fn serve_reembed(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, raw| {
         let wanted = Reembed::parse(raw).map_err(wrong)?;
-        let encoders = Some(&parts.local.encoders);
+        let local = parts.local.get();
+        let encoders = Some(&local.encoders);
         reembed(keeper, encoders, parts.encoding, &Value::Object(raw.clone()), &wanted)
     });
 }
@@ -383,7 +385,7 @@ fn keep(
     let tell = |done: u64, total: u64, what: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total, "what": what}));
     };
-    let done = work(&Keeper::of(parts, caller, &call.cancel, &tell), &raw);
+    let done = work(&Keeper::of(parts, &parts.local.get(), caller, &call.cancel, &tell), &raw);
     match done {
         Ok(report) => event(&stream, "report", &report),
         Err(error) => event(&stream, "error", &error.to_json()),

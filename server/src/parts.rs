@@ -20,6 +20,7 @@ use crate::govern::plans::{OPERATOR, Plan};
 use crate::govern::rate::{Buckets, Guesses, Key, RetryAfter};
 use crate::govern::{Action, Judged, Rules, Verdict, What, Who, decide};
 use crate::ingest::read::PdfReader;
+use crate::local::Local;
 use crate::log::Said;
 use crate::mail::MailQueue;
 use crate::metrics::Stages;
@@ -33,7 +34,7 @@ pub struct Parts {
     /// The data directory.
     pub data: PathBuf,
     /// The operator's workspace, `local`; open all the time.
-    pub local: Workspace,
+    pub local: Local,
     /// Those of tenants, opened when they are needed.
     pub tenants: Tenants,
     /// Tenants, credentials, clients, grants, usage; opened by the first who needs it.
@@ -81,24 +82,24 @@ impl Parts {
     ///
     /// # Errors
     /// It is not open, and could not be opened.
-    pub fn workspace_of(&self, caller: &Caller) -> Result<Held<'_>, Closed> {
-        if caller.workspace == self.local.name {
-            return Ok(Held::Local(&self.local));
+    pub fn workspace_of(&self, caller: &Caller) -> Result<Held, Closed> {
+        if caller.workspace == self.local.name() {
+            return Ok(Held::Local(self.local.get()));
         }
         self.tenants.open(&caller.workspace).map(Held::Tenant)
     }
 
     /// The same, only if it is open.
-    pub fn workspace_if_open(&self, caller: &Caller) -> Option<Held<'_>> {
-        if caller.workspace == self.local.name {
-            return Some(Held::Local(&self.local));
+    pub fn workspace_if_open(&self, caller: &Caller) -> Option<Held> {
+        if caller.workspace == self.local.name() {
+            return Some(Held::Local(self.local.get()));
         }
         self.tenants.if_open(&caller.workspace).map(Held::Tenant)
     }
 
     /// Closes the ledgers, and the workspaces that nobody uses: no call is answered from then on.
     pub fn close(&self) {
-        self.local.audit.close();
+        self.local.get().audit.close();
         self.tenants.close_idle(Duration::ZERO);
     }
 
@@ -115,14 +116,14 @@ impl Parts {
 }
 
 /// A workspace that somebody works with.
-pub enum Held<'a> {
+pub enum Held {
     /// The operator's.
-    Local(&'a Workspace),
+    Local(Arc<Workspace>),
     /// A tenant's.
     Tenant(Lease),
 }
 
-impl Deref for Held<'_> {
+impl Deref for Held {
     type Target = Workspace;
 
     fn deref(&self) -> &Workspace {

@@ -61,7 +61,7 @@ pub struct Workspace {
     /// What questions by meaning share.
     pub meaning: Meaning,
     /// Its ledger.
-    pub audit: Audit,
+    pub audit: Arc<Audit>,
     /// Signs the ledger's checkpoints, and its grounding tokens.
     pub signer: Signer,
     /// Who may see what.
@@ -93,7 +93,7 @@ impl Workspace {
             store: encoders.store_handle(),
             encoders,
             meaning,
-            audit,
+            audit: Arc::new(audit),
             signer,
             rules,
             roots: RwLock::new(Arc::new(roots)),

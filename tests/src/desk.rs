@@ -119,9 +119,10 @@ impl Desk {
             verdict: Verdict::Redact,
             opens_unknown_gates: false,
         });
-        parts.local.rules = Rules::new(rules).expect("rules of ours").into();
+        parts.local.only().expect("nobody else has it yet").rules =
+            Rules::new(rules).expect("rules of ours").into();
         let roots = Roots::open(&[files]).expect("the folder is there");
-        parts.local.roots = RwLock::new(Arc::new(roots));
+        parts.local.only().expect("nobody else has it yet").roots = RwLock::new(Arc::new(roots));
         Self { started, clock, told: Mutex::default(), scratch }
     }
 
@@ -150,7 +151,7 @@ impl Desk {
     /// # Panics
     /// When the store refuses it.
     pub fn write(&self, batch: Batch) {
-        self.parts().local.encoders.write(batch).expect("the batch is written");
+        self.parts().local.get().encoders.write(batch).expect("the batch is written");
     }
 
     /// Replaces an item by one that is like it but for an edit: as an import would, and by no tool.
@@ -158,7 +159,7 @@ impl Desk {
     /// # Panics
     /// When there is no such item, or the store refuses.
     pub fn revise(&self, id: &str, edit: impl FnOnce(&mut ItemDraft)) {
-        let snapshot = self.parts().local.store.snapshot();
+        let snapshot = self.parts().local.get().store.snapshot();
         let id = names::parse_item(id).expect("an id");
         let place = snapshot.find(id).expect("a sound store").expect("the item is there");
         let item = snapshot.item(place).expect("a sound store");
@@ -273,7 +274,7 @@ impl Desk {
     /// When there is none.
     #[track_caller]
     pub fn entry(&self, receipt: &Value) -> Entry {
-        self.parts().local.audit.settled_files().expect("the ledger takes entries");
+        self.parts().local.get().audit.settled_files().expect("the ledger takes entries");
         let folder = self.scratch.path().join("data/tenants/local/ledger");
         let ledger = Reader::open(&folder).expect("a ledger");
         let seq = receipt["seq"].as_u64().expect("a receipt has its number");

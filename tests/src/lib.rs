@@ -3,6 +3,7 @@
 
 pub mod bare_mcp;
 pub mod contract;
+pub mod courier;
 pub mod desk;
 pub mod documents;
 pub mod failing_disk;

@@ -22,6 +22,13 @@ impl Held {
     fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn put(&self, at: usize, bytes: &[u8]) {
+        let mut file = self.bytes();
+        let length = file.len().max(at + bytes.len());
+        file.resize(length, 0);
+        file[at..at + bytes.len()].copy_from_slice(bytes);
+    }
 }
 
 /// A directory in memory. Clones share it.
@@ -31,6 +38,8 @@ pub struct MemoryDisk {
     locked: Arc<AtomicBool>,
     /// What is not free of `u64::MAX` bytes; what is written takes nothing of it.
     taken: Arc<AtomicU64>,
+    /// Bytes that were read or mapped so far.
+    read: Arc<AtomicU64>,
 }
 
 impl MemoryDisk {
@@ -46,6 +55,15 @@ impl MemoryDisk {
         self.taken.store(u64::MAX - bytes, Ordering::SeqCst);
     }
 
+    /// Bytes that were read or mapped so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::SeqCst)
+    }
+
+    fn count(&self, bytes: usize) {
+        self.read.fetch_add(bytes as u64, Ordering::SeqCst);
+    }
+
     /// A copy of all it holds.
     pub fn files(&self) -> Files {
         self.held().iter().map(|(name, file)| (name.clone(), file.bytes().clone())).collect()
@@ -55,6 +73,12 @@ impl MemoryDisk {
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let file = Held(Arc::new(Mutex::new(bytes.to_vec())));
         self.held().insert(name.to_owned(), file);
+    }
+
+    /// Puts bytes into a file, which is made where it is not there.
+    pub fn put_at(&self, name: &str, at: usize, bytes: &[u8]) {
+        let file = self.held().entry(name.to_owned()).or_default().clone();
+        file.put(at, bytes);
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<String, Held>> {
@@ -92,12 +116,8 @@ struct MemoryFile {
 impl DiskFile for MemoryFile {
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        let new_end = *end + bytes.len();
-        let mut file = self.file.bytes();
-        let length = file.len().max(new_end);
-        file.resize(length, 0);
-        file[*end..new_end].copy_from_slice(bytes);
-        *end = new_end;
+        self.file.put(*end, bytes);
+        *end += bytes.len();
         Ok(())
     }
 
@@ -115,6 +135,7 @@ impl DiskFile for MemoryFile {
 /// It shows what is appended later, too.
 #[derive(Debug)]
 struct MemoryRead {
+    disk: MemoryDisk,
     name: String,
     file: Held,
 }
@@ -130,6 +151,7 @@ impl DiskRead for MemoryRead {
         let found = from.and_then(|from| file.get(from..)?.get(..into.len()));
         let short = || error("read", &self.name, io::ErrorKind::UnexpectedEof);
         into.copy_from_slice(found.ok_or_else(short)?);
+        self.disk.count(into.len());
         Ok(())
     }
 }
@@ -159,15 +181,20 @@ impl Disk for MemoryDisk {
         if bytes.len() as u64 > bytes_max {
             return Err(error("read", name, io::ErrorKind::FileTooLarge));
         }
+        self.count(bytes.len());
         Ok(bytes.clone())
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
-        Ok(Box::new(MemoryRead { name: name.to_owned(), file: self.found("open", name)? }))
+        let (disk, file) = (self.clone(), self.found("open", name)?);
+        Ok(Box::new(MemoryRead { disk, name: name.to_owned(), file }))
     }
 
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
-        Ok(FileBytes::copied(&self.found("open", name)?.bytes()))
+        let file = self.found("open", name)?;
+        let bytes = file.bytes();
+        self.count(bytes.len());
+        Ok(FileBytes::copied(&bytes))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {

@@ -407,17 +407,18 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     let disk = FailingDisk::when(disk, refuses);
     let store = Store::open(ground::still(Arc::new(disk), 1), Options::default()).unwrap();
     let encoders = Encoders::bind(Arc::new(store), Arc::new(tiny_model::embedder(&model))).unwrap();
-    parts.local.store = encoders.store_handle();
-    parts.local.encoders = encoders;
+    let local = parts.local.only().unwrap();
+    local.store = encoders.store_handle();
+    local.encoders = encoders;
 
     let notes_folder = scratch.path().join("notes");
     notes(&notes_folder, 600);
-    let caller = Caller::local_operator(&parts.local.name);
+    let caller = Caller::local_operator(parts.local.name());
     // The first files that are told as done are stored.
     let progress = |done: u64, _: u64, _: &str| is_full.store(done > 0, Ordering::SeqCst);
     let context = Context {
         parts: &parts,
-        workspace: &parts.local,
+        workspace: &parts.local.get(),
         caller: &caller,
         cancel: &Cancel::new(),
         deadline: Instant::now() + settings.call_time_max,
@@ -427,7 +428,7 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     let wanted = Ingest::parse(&raw).unwrap();
     let refused = operator::ingest_as_operator(&context, &raw, wanted).unwrap_err();
     let documents = {
-        let snapshot = parts.local.store.snapshot();
+        let snapshot = parts.local.get().store.snapshot();
         let is_document =
             |record: &Record<'_>| matches!(record, Record::Item(it, _) if it.kind == "document");
         snapshot.records().filter(|record| is_document(record.as_ref().unwrap())).count()

@@ -176,6 +176,9 @@ impl Store {
 
     /// How many items wait to be erased: of [`Store::erasures_pending`] neither edges nor sources.
     pub fn item_erasures_pending(&self) -> Result<usize, WriteError> {
+        if let Some((pending, snapshot)) = self.followed_erasures() {
+            return Ok(count_items(&snapshot, &pending)?);
+        }
         let (pending, snapshot) = {
             let mut writer = self.writer()?;
             (writer.erasures().clone(), writer.snapshot())

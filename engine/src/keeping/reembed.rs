@@ -341,7 +341,6 @@ fn bytes_with(entry: &SegmentEntry, model: Model) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::TryLockError;
     use std::sync::mpsc::{Sender, channel};
 
     use super::*;
@@ -383,11 +382,8 @@ mod tests {
         }
 
         fn encode(&mut self, items: &[ItemView<'_>]) -> Result<Vec<Vec<f16>>, String> {
-            let waiting = match self.store.try_writer() {
-                Ok(writer) => Some((writer.waiting_max, writer.tail_vectors())),
-                Err(TryLockError::WouldBlock) => None,
-                Err(TryLockError::Poisoned(_)) => return Err("poisoned".to_owned()),
-            };
+            let writer = self.store.try_writer();
+            let waiting = writer.map(|writer| (writer.waiting_max, writer.tail_vectors()));
             match waiting {
                 None => self.alone += items.len(),
                 Some((None, 0)) => {

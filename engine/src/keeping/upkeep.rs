@@ -35,8 +35,12 @@ pub struct Upkeep {
 impl Upkeep {
     /// Begins to keep `store`: one thread seals, one erases and compacts, one makes indexes while that one
     /// has nothing to do, and where writes are not synced one by one a fourth one syncs, which so never
-    /// waits for the work of the others.
+    /// waits for the work of the others. A store that [follows](Store::follow) has nothing to do, and no
+    /// thread.
     pub fn start(store: Arc<Store>) -> std::io::Result<Self> {
+        if store.follows() {
+            return Ok(Self { store, threads: Vec::new() });
+        }
         store.wanted.attend();
         let interval = match store.options.durability {
             Durability::Interval(interval) => Some(interval),

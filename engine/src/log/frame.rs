@@ -68,15 +68,27 @@ impl Head {
 pub(super) enum Check {
     /// Version 1: one checksum for head and payload.
     Whole,
-    /// Version 2: the head has its own, and both start from the frame's place. Holds the checksum
-    /// of store and number, with which each place begins.
-    Placed(u32),
+    /// Version 2: the head has its own, and both start from the frame's place.
+    Placed {
+        /// The checksum of store and number, with which each place begins.
+        log: u32,
+        /// How much of the log is not among the bytes that are looked at.
+        skipped: u64,
+    },
 }
 
 impl Check {
     pub(super) fn placed(store: StoreId, number: u64) -> Self {
         let store = crc32c::crc32c(&store.0.to_le_bytes());
-        Self::Placed(crc32c::crc32c_append(store, &number.to_le_bytes()))
+        Self::Placed { log: crc32c::crc32c_append(store, &number.to_le_bytes()), skipped: 0 }
+    }
+
+    /// The same where the bytes that are looked at lack so many of the log, behind its header.
+    pub(super) fn without(self, bytes: u64) -> Self {
+        match self {
+            Self::Whole => self,
+            Self::Placed { log, .. } => Self::Placed { log, skipped: bytes },
+        }
     }
 
     /// The head at byte `at`: in version 2 only if its checksum is right.
@@ -90,7 +102,7 @@ impl Check {
         let records = fields.u32().ok()?;
         let wanted = match self {
             Self::Whole => 0, // the bytes are reserved
-            Self::Placed(log) => head_crc(place(log, at), head),
+            Self::Placed { log, skipped } => head_crc(place(log, at as u64 + skipped), head),
         };
         let right = fields.u32().ok()? == wanted && payload_bytes <= FRAME_BYTES_MAX;
         right.then_some(Head { payload_bytes, crc, seq, synced_bytes, records })
@@ -101,7 +113,7 @@ impl Check {
         let frame = bytes.get(at..)?.get(..head.frame_bytes())?;
         let crc = match self {
             Self::Whole => crc32c::crc32c(&frame[8..]),
-            Self::Placed(log) => frame_crc(place(log, at), frame),
+            Self::Placed { log, skipped } => frame_crc(place(log, at as u64 + skipped), frame),
         };
         (crc == head.crc).then_some(&frame[HEAD_BYTES..])
     }
@@ -115,7 +127,9 @@ impl Check {
         records: u32,
         payload: &[u8],
     ) -> Vec<u8> {
-        let Self::Placed(log) = self else { unreachable!("logs of version 1 are only read") };
+        let Self::Placed { log, .. } = self else {
+            unreachable!("logs of version 1 are only read")
+        };
         let length = u32::try_from(payload.len()).expect("the caller keeps to FRAME_BYTES_MAX");
         let mut frame = Vec::with_capacity(HEAD_BYTES + payload.len());
         frame.put(&length.to_le_bytes());
@@ -125,7 +139,7 @@ impl Check {
         frame.put(&records.to_le_bytes());
         frame.put(&[0; 4]);
         frame.put(payload);
-        let place = crc32c::crc32c_append(log, &at.to_le_bytes());
+        let place = place(log, at);
         let crc = frame_crc(place, &frame);
         frame[CRC..8].copy_from_slice(&crc.to_le_bytes());
         let crc = head_crc(place, &frame);
@@ -135,8 +149,8 @@ impl Check {
 }
 
 /// Checksum of the place of the frame at byte `at`.
-fn place(log: u32, at: usize) -> u32 {
-    crc32c::crc32c_append(log, &(at as u64).to_le_bytes())
+fn place(log: u32, at: u64) -> u32 {
+    crc32c::crc32c_append(log, &at.to_le_bytes())
 }
 
 fn head_crc(place: u32, frame: &[u8]) -> u32 {

@@ -2,9 +2,12 @@
 //!
 //! Tells a torn end from damage to bytes that had been on disk (log.md, Torn writes).
 
+use std::io;
+
+use super::LogMark;
 use super::frame::{Check, HEAD_BYTES, HEADER_BYTES, HEADER_CRC, Head, Header};
 use crate::cursor::Cursor;
-use crate::error::{Damage, OpenError};
+use crate::error::{Damage, DiskError, OpenError};
 use crate::ids::{Seq, StoreId};
 use crate::layout::{self, FileKind};
 use crate::limits::{LOG_BYTES_MAX, LOG_RESERVE_STEP};
@@ -37,13 +40,15 @@ pub(crate) enum LogEnd {
     Open,
 }
 
-/// A log's bytes, read whole. Frames are read where they lie.
+/// A log's bytes, read whole or from some frame on. Frames are read where they lie.
 #[derive(Debug)]
 pub(crate) struct LogReader {
     name: String,
     number: u64,
     is_named: bool,
     bytes: Vec<u8>,
+    /// How many bytes behind the header were not read.
+    skipped: u64,
 }
 
 impl LogReader {
@@ -55,7 +60,28 @@ impl LogReader {
 
     /// The log that these bytes are.
     pub(super) fn of(bytes: Vec<u8>, number: u64, is_named: bool) -> Self {
-        Self { name: layout::name(FileKind::Log, number), number, is_named, bytes }
+        Self { name: layout::name(FileKind::Log, number), number, is_named, bytes, skipped: 0 }
+    }
+
+    /// Reads a log that was read up to a mark before: its header, and what lies behind that.
+    pub(crate) fn open_behind(disk: &dyn Disk, mark: &LogMark) -> Result<Self, OpenError> {
+        let name = layout::name(FileKind::Log, mark.log);
+        let file = disk.open(&name)?;
+        let (header, skipped) = (HEADER_BYTES as u64, mark.end - HEADER_BYTES as u64);
+        let length = file.bytes();
+        let Some(behind) = length.checked_sub(mark.end) else {
+            let detail = format!("{length} bytes long, it was {} long before", mark.end);
+            return Err(Damage::new("LOG-04", detail).within(&name).into());
+        };
+        let wanted = usize::try_from(header + behind).ok();
+        let wanted = wanted.filter(|_| length <= LOG_FILE_BYTES_MAX).ok_or_else(|| {
+            let why = format!("{length} bytes, at most {LOG_FILE_BYTES_MAX} are allowed");
+            DiskError::new("read", &name, io::Error::new(io::ErrorKind::FileTooLarge, why))
+        })?;
+        let mut bytes = vec![0; wanted];
+        file.read_at(0, &mut bytes[..HEADER_BYTES])?;
+        file.read_at(mark.end, &mut bytes[HEADER_BYTES..])?;
+        Ok(Self { skipped, ..Self::of(bytes, mark.log, true) })
     }
 
     /// Its number.
@@ -70,13 +96,13 @@ impl LogReader {
 
     /// Length of the file.
     pub(crate) fn file_bytes(&self) -> u64 {
-        self.bytes.len() as u64
+        self.bytes.len() as u64 + self.skipped
     }
 
     /// The whole frames of a log that nobody writes any more. `first_seq` is the commit that must
     /// come first.
     pub(crate) fn frames(&self, store: StoreId, first_seq: Seq) -> Result<Frames<'_>, OpenError> {
-        self.frames_of(store, first_seq, false)
+        self.frames_of(store, first_seq, first_seq, false)
     }
 
     /// The same for a log that another process may be writing: what is not whole at its end is no
@@ -86,13 +112,23 @@ impl LogReader {
         store: StoreId,
         first_seq: Seq,
     ) -> Result<Frames<'_>, OpenError> {
-        self.frames_of(store, first_seq, true)
+        self.frames_of(store, first_seq, first_seq, true)
+    }
+
+    /// The same of what was [read behind](Self::open_behind) a mark.
+    pub(crate) fn frames_behind(
+        &self,
+        store: StoreId,
+        mark: &LogMark,
+    ) -> Result<Frames<'_>, OpenError> {
+        self.frames_of(store, mark.first_seq, mark.seq + 1, true)
     }
 
     fn frames_of(
         &self,
         store: StoreId,
         first_seq: Seq,
+        next_seq: Seq,
         is_growing: bool,
     ) -> Result<Frames<'_>, OpenError> {
         // The header is synced before the first frame is written, so a file no longer than it never
@@ -100,7 +136,7 @@ impl LogReader {
         let is_empty = !self.is_named && self.bytes.len() <= HEADER_BYTES;
         let version = if is_empty { READ_VERSION } else { self.check_header(store, first_seq)? };
         let check = if version == 1 { Check::Whole } else { Check::placed(store, self.number) };
-        let (at, next_seq) = (HEADER_BYTES, first_seq);
+        let (check, at) = (check.without(self.skipped), HEADER_BYTES);
         Ok(Frames { log: self, version, check, at, next_seq, is_growing, end: None })
     }
 
@@ -173,7 +209,8 @@ impl<'a> Frames<'a> {
             return Ok(None);
         };
         if self.version > 1 {
-            if head.synced_bytes > at as u64 {
+            let at = self.at();
+            if head.synced_bytes > at {
                 let detail = format!("the frame at byte {at} says that it is on disk itself");
                 return Err(self.log.damage("LOG-06", detail));
             }
@@ -183,8 +220,8 @@ impl<'a> Frames<'a> {
             }
         }
         if head.seq != self.next_seq {
-            let detail =
-                format!("commit {} where {} was due, at byte {at}", head.seq, self.next_seq);
+            let (due, at) = (self.next_seq, self.at());
+            let detail = format!("commit {} where {due} was due, at byte {at}", head.seq);
             return Err(self.log.damage("LOG-02", detail));
         }
         self.at += head.frame_bytes();
@@ -200,17 +237,17 @@ impl<'a> Frames<'a> {
 
     /// Where the bytes begin that are behind the last frame that was given.
     pub(crate) fn at(&self) -> u64 {
-        self.at as u64
+        self.at as u64 + self.log.skipped
     }
 
     fn end_with_mark(&mut self, mark: &Head) -> Result<(), OpenError> {
-        let (at, next_seq) = (self.at, self.next_seq);
+        let (at, next_seq) = (self.at(), self.next_seq);
         if mark.seq.checked_add(1) != Some(next_seq) {
             let detail =
                 format!("the mark at byte {at} is of commit {}, {next_seq} was due next", mark.seq);
             return Err(self.log.damage("LOG-07", detail));
         }
-        if !is_zero(&self.log.bytes[at + HEAD_BYTES..]) {
+        if !is_zero(&self.log.bytes[self.at + HEAD_BYTES..]) {
             let detail = format!("something follows the mark at byte {at}");
             return Err(self.log.damage("LOG-07", detail));
         }
@@ -246,7 +283,7 @@ impl<'a> Frames<'a> {
         let last_start = bytes.len().checked_sub(HEAD_BYTES)?;
         let start = match (self.check, self.check.head(bytes, torn_at)) {
             // Only its payload is wrong: what that holds is no frame of its own.
-            (Check::Placed(_), Some(head)) if head.seq == self.next_seq => {
+            (Check::Placed { .. }, Some(head)) if head.seq == self.next_seq => {
                 torn_at + head.frame_bytes()
             }
             _ => torn_at + 1,
@@ -261,7 +298,7 @@ impl<'a> Frames<'a> {
             }
             let head = self.check.head(bytes, at)?;
             match self.check {
-                Check::Placed(_) => Some(head),
+                Check::Placed { .. } => Some(head),
                 // The checksum of version 1 is over the whole frame.
                 Check::Whole => self.check.payload(bytes, at, &head).map(|_| head),
             }

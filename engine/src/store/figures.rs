@@ -20,6 +20,14 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Notes how the rows are, and how long the logs.
+    pub(super) fn note(&self, rows: &Rows, log_bytes: u64) {
+        let tail = Rows::bytes(rows.tail()) as u64;
+        self.segments.store(rows.sealed_parts().len() as u64, Ordering::Relaxed);
+        self.tail_bytes.store(tail, Ordering::Relaxed);
+        self.log_bytes.store(log_bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn count(of: &AtomicU64) {
         of.fetch_add(1, Ordering::Relaxed);
     }
@@ -48,11 +56,8 @@ impl Store {
     /// Its figures. Never waits for a writer.
     pub fn figures(&self) -> Figures {
         let tally = &self.tally;
-        if let Ok(writer) = self.writer.try_lock() {
-            let tail = Rows::bytes(writer.rows.tail()) as u64;
-            tally.segments.store(writer.manifest.segments.len() as u64, Ordering::Relaxed);
-            tally.tail_bytes.store(tail, Ordering::Relaxed);
-            tally.log_bytes.store(writer.log_bytes(), Ordering::Relaxed);
+        if let Some(writer) = self.try_writer() {
+            tally.note(&writer.rows, writer.log_bytes());
         }
         let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
         Figures {

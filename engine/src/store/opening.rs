@@ -11,7 +11,7 @@ use crate::ids::Seq;
 use crate::index::{IndexOf, Lists};
 use crate::item::Batch;
 use crate::layout::{self, FileKind};
-use crate::log::{Frame, LogEnd, LogMark, LogReader};
+use crate::log::{Frame, Frames, LogEnd, LogMark, LogReader};
 use crate::manifest::{Manifest, SegmentEntry, StateEntry};
 use crate::os::disk::Disk;
 use crate::part::Part;
@@ -22,7 +22,7 @@ use crate::state::{self, RowState, StateOf};
 use crate::store::rows::Rows;
 
 /// What a directory holds.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Opened {
     pub(crate) manifest: Manifest,
     pub(crate) rows: Rows,
@@ -50,11 +50,11 @@ impl Opened {
         manifest: Manifest,
         earlier: Option<&Self>,
     ) -> Result<Self, OpenError> {
-        let known = earlier.map(Self::open_segments).unwrap_or_default();
+        let known: HashMap<_, _> = earlier.into_iter().flat_map(Self::known_parts).collect();
         let (mut parts, mut outdated) = (Vec::new(), Vec::new());
         for entry in &manifest.segments {
             let segment = match known.get(&entry.sha256) {
-                Some(segment) => Arc::clone(segment),
+                Some(part) => Arc::clone(&part.segment),
                 None => {
                     let opened = open_segment(disk, entry)?;
                     outdated.extend(opened.upgraded.then_some(entry.number));
@@ -68,9 +68,10 @@ impl Opened {
         Ok(Self { manifest, rows, next_seq, logs: Vec::new(), is_closed: true, outdated })
     }
 
-    fn open_segments(&self) -> HashMap<[u8; 32], Arc<Segment>> {
+    /// The sealed parts by the hashes of their segments.
+    pub(super) fn known_parts(&self) -> impl Iterator<Item = ([u8; 32], &Part)> {
         let entries = self.manifest.segments.iter().zip(self.rows.sealed_parts());
-        entries.map(|(entry, part)| (entry.sha256, Arc::clone(&part.segment))).collect()
+        entries.map(|(entry, part)| (entry.sha256, part))
     }
 
     /// Has each sealed segment searched through its index, where one of these names is that and all of it
@@ -86,8 +87,8 @@ impl Opened {
         }
     }
 
-    /// Brings back what the logs hold. While another process writes them (`is_growing`), what is not
-    /// whole at an end may be on its way.
+    /// Brings back what the logs hold, behind what was read of them before. While another process writes
+    /// them (`is_growing`), what is not whole at an end may be on its way.
     pub(crate) fn replay(
         &mut self,
         disk: &dyn Disk,
@@ -97,9 +98,11 @@ impl Opened {
         let named: BTreeSet<u64> = self.manifest.logs.iter().copied().collect();
         let found = names.iter().filter_map(|name| layout::number(FileKind::Log, name));
         let logs: BTreeSet<u64> = found.chain(named.iter().copied()).collect();
+        self.go_on_with_log(disk)?;
+        let known = self.logs.last().map(|log| log.mark.log);
         for number in logs {
             self.manifest.next_file = self.manifest.next_file.max(number.saturating_add(1));
-            if number >= self.manifest.log_floor {
+            if number >= self.manifest.log_floor && known.is_none_or(|known| number > known) {
                 let name = layout::name(FileKind::Log, number);
                 let log = LogReader::open(disk, number, named.contains(&number));
                 let log = log.map_err(|error| match error {
@@ -127,15 +130,43 @@ impl Opened {
         name: &str,
         is_growing: bool,
     ) -> Result<ReadLog, OpenError> {
-        let first_seq = self.next_seq;
+        let (store, first_seq) = (self.manifest.store, self.next_seq);
+        let frames = if is_growing {
+            log.frames_so_far(store, first_seq)?
+        } else {
+            log.frames(store, first_seq)?
+        };
+        let mark = LogMark { log: log.number(), first_seq, end: frames.at(), seq: first_seq - 1 };
+        self.take_frames(frames, mark, name, log.file_bytes())
+    }
+
+    /// The same with the newest log that was read before. One that had no frame is read again as a whole.
+    fn go_on_with_log(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
+        let Some(ReadLog { mark, .. }) = self.logs.pop() else { return Ok(()) };
+        if mark.seq < mark.first_seq {
+            return Ok(());
+        }
+        let name = layout::name(FileKind::Log, mark.log);
+        let log = LogReader::open_behind(disk, &mark).map_err(|error| match error {
+            OpenError::Disk(error) => missing(error, &name),
+            other => other,
+        })?;
+        let frames = log.frames_behind(self.manifest.store, &mark)?;
+        let read = self.take_frames(frames, mark, &name, log.file_bytes())?;
+        self.logs.push(read);
+        Ok(())
+    }
+
+    /// Adds the rows of a log's frames, which begin at the mark; gives the log as far as they go.
+    fn take_frames(
+        &mut self,
+        mut frames: Frames<'_>,
+        mark: LogMark,
+        name: &str,
+        file_bytes: u64,
+    ) -> Result<ReadLog, OpenError> {
         let mut builder = SegmentBuilder::default();
         let mut batches = Vec::new();
-        let store = self.manifest.store;
-        let mut frames = if is_growing {
-            log.frames_so_far(store, self.next_seq)?
-        } else {
-            log.frames(store, self.next_seq)?
-        };
         while let Some(frame) = frames.next_frame()? {
             let batch = batch_of(&frame, &self.manifest).map_err(|damage| damage.within(name))?;
             builder.push_batch(frame.seq, &batch);
@@ -147,9 +178,8 @@ impl Opened {
             self.rows.add(builder.finish_on_heap(), &batches)?;
             self.is_closed &= frames.end() == Some(LogEnd::Marked);
         }
-        let (end, seq) = (frames.at(), self.next_seq - 1);
-        let mark = LogMark { log: log.number(), first_seq, end, seq };
-        Ok(ReadLog { mark, file_bytes: log.file_bytes() })
+        let mark = LogMark { end: frames.at(), seq: self.next_seq - 1, ..mark };
+        Ok(ReadLog { mark, file_bytes })
     }
 
     /// What the newest manifest may not know yet.

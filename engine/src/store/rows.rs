@@ -25,7 +25,7 @@ const TAIL_RUN: usize = 4;
 const MERGE_AT_ONCE_BYTES_MAX: usize = 2 << 20;
 
 /// Sealed parts in the manifest's order, then the tail.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     parts: Vec<Part>,
     sealed: usize,
@@ -37,6 +37,21 @@ impl Rows {
     /// The parts that a manifest lists, and no tail.
     pub(crate) fn sealed(parts: Vec<Part>) -> Self {
         Self { sealed: parts.len(), parts, frozen: 0 }
+    }
+
+    /// The same tail behind other sealed parts.
+    pub(crate) fn behind(&self, mut sealed: Vec<Part>) -> Self {
+        let count = sealed.len();
+        sealed.extend_from_slice(self.tail());
+        Self { parts: sealed, sealed: count, frozen: 0 }
+    }
+
+    /// Merges what is too large for one who waits, where nobody does.
+    pub(crate) fn merge_large(&mut self) -> Result<(), Damage> {
+        while let Some(run) = self.large_run() {
+            self.take_merged(&run, HeapMerged::of(&run)?);
+        }
+        Ok(())
     }
 
     /// Adds the rows of committed batches, laid out as a part, to the tail and retires what they replace

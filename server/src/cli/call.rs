@@ -81,7 +81,7 @@ pub(super) fn call(
 
 fn alone(parts: &Parts, raw: &Map<String, Value>) -> Result<Told, Failure> {
     let wanted = Call::parse(raw)?;
-    let whose = call::whose(parts, &Caller::local_operator(&parts.local.name), &wanted)?;
+    let whose = call::whose(parts, &Caller::local_operator(parts.local.name()), &wanted)?;
     let context = Context {
         parts,
         workspace: &whose.workspace,

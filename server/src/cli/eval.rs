@@ -21,6 +21,7 @@ use crate::net::Cancel;
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::tools::Context;
+use crate::workspace::Workspace;
 
 /// In a store that is kept: of which documents it is, and of what replaces what. Written once all of them are
 /// in it.
@@ -88,13 +89,14 @@ pub(super) fn run(args: &EvalArgs) -> Result<(), Failure> {
         }
     };
     let parts = prepared(args, &dataset, &data)?.parts;
-    let caller = Caller::local_operator(&parts.local.name);
+    let caller = Caller::local_operator(parts.local.name());
     let bar = std::sync::Mutex::new(Bar::of_command(Unit::Questions, args.common.json));
     let advance = |done: u64, total: u64, what: &str| {
         let mut bar = bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         bar.advance(what, done, Some(total));
     };
-    let context = context(&parts, &caller, &advance);
+    let local = parts.local.get();
+    let context = context((&parts, &local), &caller, &advance);
     let how = How { lane, now: args.now };
     let report = evaluate(&context, &dataset, how, foreign.as_ref()).map_err(Failure::could)?;
     drop(bar);
@@ -105,14 +107,14 @@ pub(super) fn run(args: &EvalArgs) -> Result<(), Failure> {
 }
 
 fn context<'a>(
-    parts: &'a Parts,
+    (parts, workspace): (&'a Parts, &'a Workspace),
     caller: &'a Caller,
     tell: crate::tools::Progress<'a>,
 ) -> Context<'a> {
     static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::new);
     let deadline = Instant::now() + operator::INGEST_TIME_MAX;
     let progress = Some(tell);
-    Context { parts, workspace: &parts.local, caller, cancel: &NEVER, deadline, progress }
+    Context { parts, workspace, caller, cancel: &NEVER, deadline, progress }
 }
 
 /// A store with the data set's documents and nothing else.
@@ -164,8 +166,9 @@ fn fill(args: &EvalArgs, dataset: &Dataset, parts: &Parts, data: &Path) -> Resul
     out.flush().map_err(unwritten)?;
     let file = File::open(&path).map_err(unwritten)?;
     let bar = std::sync::Mutex::new(Bar::of_command(Unit::Lines, args.common.json));
+    let local = parts.local.get();
     let import = Import {
-        encoders: &parts.local.encoders,
+        encoders: &local.encoders,
         by: "eval",
         strict: true,
         dry_run: false,
@@ -185,7 +188,7 @@ fn fill(args: &EvalArgs, dataset: &Dataset, parts: &Parts, data: &Path) -> Resul
         let corpus = dataset.corpus().display();
         return Err(Failure::Usage(format!("{corpus}: {}", report.readable())));
     }
-    parts.local.store.seal().map_err(Failure::could)?;
+    parts.local.get().store.seal().map_err(Failure::could)?;
     fs::remove_file(&path).map_err(unwritten)
 }
 

@@ -156,7 +156,7 @@ fn real_path(file: &Path) -> Result<String, Failure> {
 
 fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answer, Failure> {
     let wanted = Import::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
-    let caller = Caller::local_operator(&parts.local.name);
+    let caller = Caller::local_operator(parts.local.name());
     let whose = Whose::of(parts, &caller, named(&wanted.workspace)).map_err(Failure::could)?;
     let bar = Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {

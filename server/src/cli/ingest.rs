@@ -31,7 +31,7 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
         Some(Started { parts, .. }) => {
             // A tenant's store is sealed when it is closed, with the parts.
             let answer = alone(&parts, &raw, &mut bar, &Cancel::new())?;
-            parts.local.store.seal().map_err(Failure::could)?;
+            parts.local.get().store.seal().map_err(Failure::could)?;
             (answer.structured, answer.text)
         }
         None => {
@@ -85,7 +85,7 @@ pub(super) fn alone(
     cancel: &Cancel,
 ) -> Result<Answer, Failure> {
     let wanted = Ingest::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
-    let caller = Caller::local_operator(&parts.local.name);
+    let caller = Caller::local_operator(parts.local.name());
     let whose = Whose::of(parts, &caller, named(&wanted.workspace)).map_err(Failure::could)?;
     let bar = std::sync::Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {

@@ -24,7 +24,7 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
     args.common.check_reading()?;
     let answer = match args.common.start_alone()? {
         Some(started) => {
-            let caller = Caller::local_operator(&started.parts.local.name);
+            let caller = Caller::local_operator(started.parts.local.name());
             let whose = Whose::of(&started.parts, &caller, args.workspace.as_deref());
             let whose = whose.map_err(Failure::could)?;
             let context = Context {

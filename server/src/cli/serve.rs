@@ -79,7 +79,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     say_created(&started);
     let parts = Arc::clone(&started.parts);
     reload.reach(&parts);
-    let upkeep = Upkeep::start(Arc::clone(&parts.local.store)).map_err(Failure::could)?;
+    let upkeep = Upkeep::start(Arc::clone(&parts.local.get().store)).map_err(Failure::could)?;
     let every = Duration::from_secs(args.backup_erasures_every);
     let later = EraseLater::start(Arc::clone(&parts), every);
     let later = later.map_err(Failure::could)?;
@@ -114,7 +114,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     drop((pipeline, housekeeping, scheduled, later, upkeep));
     // Not left to the last who has the parts: a worker may still be on its way out.
     parts.close();
-    parts.local.store.seal().map_err(Failure::could)
+    parts.local.get().store.seal().map_err(Failure::could)
 }
 
 /// Where the server listens.
@@ -283,7 +283,7 @@ fn begin(
     stopping: &Cancel,
 ) -> Result<Option<Announcement>, Failure> {
     let announced = addresses.local_url().and_then(|url| announce(&parts.data, &url));
-    let store = &parts.local.store;
+    let store = &parts.local.get().store;
     let is_read = match store.stopped() {
         None => read_first(serving, parts, stopping),
         Some(_) => Ok(()),
@@ -326,7 +326,7 @@ fn read_first(serving: &Serving, parts: &Parts, stopping: &Cancel) -> Result<(),
         })
     };
     // Whatever became of it: only a write shows whether the store takes any.
-    let sealed = parts.local.store.seal().map_err(Failure::could);
+    let sealed = parts.local.get().store.seal().map_err(Failure::could);
     read.and(sealed)
 }
 

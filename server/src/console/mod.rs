@@ -161,7 +161,7 @@ fn record(parts: &Parts, principal: Principal) -> Result<(), Refusal> {
         touched: Vec::new(),
         outcome: Outcome::Done,
     };
-    let recorded = parts.local.audit.record(&trace, true);
+    let recorded = parts.local.get().audit.record(&trace, true);
     recorded.map(drop).map_err(|error| {
         Refusal::unavailable(&format!("the ledger took no entry, so nobody is signed in: {error}"))
     })

@@ -262,7 +262,7 @@ impl Host for Product {
 
     fn versions(&self, followed: &[Followed<Visitor>]) -> Vec<Option<u64>> {
         let now = self.parts.clock.now();
-        let mut open: BTreeMap<&str, Option<(Held<'_>, Snapshot)>> = BTreeMap::new();
+        let mut open: BTreeMap<&str, Option<(Held, Snapshot)>> = BTreeMap::new();
         for Followed { caller: Visitor { caller, .. }, .. } in followed {
             open.entry(&caller.workspace).or_insert_with(|| {
                 let workspace = self.parts.workspace_if_open(caller)?;

@@ -105,11 +105,11 @@ impl From<AdminError> for Refusal {
 /// `POST /operator/admin`: one act.
 pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = super::arguments(ask.call)?;
-    let parts = ask.parts;
+    let (parts, local) = (ask.parts, ask.parts.local.get());
     let office = Office {
         data: &parts.data,
         control: &parts.control,
-        audit: &parts.local.audit,
+        audit: &local.audit,
         config: &parts.config,
         principal: &ask.caller.principal,
         now: parts.clock.now(),

@@ -51,6 +51,6 @@ pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, T
 ///
 /// # Errors
 /// There is none of that name, or it cannot be opened.
-pub fn whose<'a>(parts: &'a Parts, caller: &Caller, wanted: &Call) -> Result<Whose<'a>, ToolError> {
+pub fn whose(parts: &Parts, caller: &Caller, wanted: &Call) -> Result<Whose, ToolError> {
     Whose::of(parts, caller, named(&wanted.workspace))
 }

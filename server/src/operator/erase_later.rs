@@ -61,7 +61,8 @@ fn attempt(parts: &Parts, cancel: &Cancel) -> Result<(), KeepError> {
         return Ok(());
     }
     let caller = Caller::local_operator(LOCAL_WORKSPACE);
-    let keeper = Keeper::of(parts, &caller, cancel, &|_, _, _| {});
+    let local = parts.local.get();
+    let keeper = Keeper::of(parts, &local, &caller, cancel, &|_, _, _| {});
     let _turn = keeper.turn()?;
     let lost = erase_backups::erase(&keeper)?;
     let failed: Vec<String> =

@@ -29,6 +29,7 @@ use crate::parts::{Caller, Parts};
 use crate::tenants::is_slug;
 use crate::tools::Progress;
 use crate::turn::{Turn, Turns};
+use crate::workspace::Workspace;
 
 /// Bytes between two words of progress.
 const PROGRESS_BYTES: u64 = 1 << 20;
@@ -98,16 +99,17 @@ impl<'a> Keeper<'a> {
     /// Over the parts of a server.
     pub fn of(
         parts: &'a Parts,
+        local: &'a Workspace,
         caller: &'a Caller,
         cancel: &'a Cancel,
         progress: Progress<'a>,
     ) -> Self {
         Self {
             data: &parts.data,
-            store: &parts.local.store,
-            audit: &parts.local.audit,
-            signer: &parts.local.signer,
-            rules: &parts.local.rules,
+            store: &local.store,
+            audit: &local.audit,
+            signer: &local.signer,
+            rules: &local.rules,
             caller,
             random: &*parts.random,
             others: parts.control.exists().then_some(Others {
@@ -116,8 +118,8 @@ impl<'a> Keeper<'a> {
                 opener: Opener::Server(&parts.tenants),
             }),
             scheduled: Some(&parts.scheduled),
-            turns: &parts.local.keeping,
-            noting: &parts.local.noting,
+            turns: &local.keeping,
+            noting: &local.noting,
             cancel,
             progress,
         }

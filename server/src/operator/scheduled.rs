@@ -191,7 +191,8 @@ impl Scheduled {
     ) -> Option<Result<Value, String>> {
         let plan = self.due(&parts.data, now)?;
         let caller = Caller::local_operator(LOCAL_WORKSPACE);
-        let keeper = Keeper::of(parts, &caller, cancel, &|_, _, _| {});
+        let local = parts.local.get();
+        let keeper = Keeper::of(parts, &local, &caller, cancel, &|_, _, _| {});
         let done = make_one(&keeper, &plan, now);
         let mut state = self.state();
         // Other settings may have come meanwhile: what became of these says nothing of them.

@@ -9,21 +9,21 @@ use crate::tenants::Closed;
 use crate::tools::ToolError;
 
 /// The workspace, open as long as this is there, and the operator as a caller of it.
-pub struct Whose<'a> {
+pub struct Whose {
     /// The workspace.
-    pub workspace: Held<'a>,
+    pub workspace: Held,
     /// The operator.
     pub caller: Caller,
 }
 
-impl<'a> Whose<'a> {
+impl Whose {
     /// That of this name; the operator's own without one.
     ///
     /// # Errors
     /// There is none of that name, or it cannot be opened.
-    pub fn of(parts: &'a Parts, caller: &Caller, name: Option<&str>) -> Result<Self, ToolError> {
+    pub fn of(parts: &Parts, caller: &Caller, name: Option<&str>) -> Result<Self, ToolError> {
         let Some(name) = name.filter(|name| *name != LOCAL_WORKSPACE) else {
-            return Ok(Self { workspace: Held::Local(&parts.local), caller: caller.clone() });
+            return Ok(Self { workspace: Held::Local(parts.local.get()), caller: caller.clone() });
         };
         let lease = parts.tenants.open(name).map_err(|closed| match closed {
             Closed::Missing => {

@@ -41,12 +41,12 @@ pub(super) fn caller(parts: &Parts, gate: Gate, call: &Call) -> Result<Caller, R
     match gate {
         Gate::Open => Ok(nobody()),
         Gate::LocalOrBearer if call.listener == LOCAL => {
-            Ok(operator(parts, call, Caller::local_operator(&parts.local.name)))
+            Ok(operator(parts, call, Caller::local_operator(parts.local.name())))
         }
         Gate::LocalOrBearer => bearer(parts, call, true),
         Gate::OwnPage | Gate::Session => {
             at_once(parts, gate, call)?;
-            Ok(operator(parts, call, Caller::local_operator(&parts.local.name)))
+            Ok(operator(parts, call, Caller::local_operator(parts.local.name())))
         }
         Gate::Bearer => bearer(parts, call, false).and_then(operators_own),
         Gate::GatewayAndBearer => {

@@ -169,7 +169,7 @@ fn stages(page: &mut Page, parts: &Parts) {
 
 fn store(page: &mut Page, parts: &Parts) {
     use Kind::{Counter, Gauge};
-    let store = &parts.local.store;
+    let store = &parts.local.get().store;
     let figures = store.figures();
     let takes_writes = u64::from(store.stopped().is_none());
     page.single("recalld_store_takes_writes", Gauge, "1 while it does.", takes_writes);
@@ -221,7 +221,7 @@ fn backups(page: &mut Page, parts: &Parts) {
 }
 
 fn encoder(page: &mut Page, parts: &Parts) {
-    let embedder = parts.local.encoders.view().embedder;
+    let embedder = parts.local.get().encoders.view().embedder;
     page.family("recalld_encoder_info", Kind::Gauge, "The encoder in use.");
     let labels = [
         ("model", embedder.name()),
@@ -238,7 +238,7 @@ fn encoder(page: &mut Page, parts: &Parts) {
 }
 
 fn ledger(page: &mut Page, parts: &Parts) {
-    let audit = &parts.local.audit;
+    let audit = &parts.local.get().audit;
     let (entries, waits) = audit.progress();
     let has_failed = u64::from(audit.failure().is_some());
     page.single("recalld_ledger_entries", Kind::Gauge, "Entries so far.", entries);

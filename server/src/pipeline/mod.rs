@@ -71,7 +71,7 @@ impl Pipeline {
         let mcp = Endpoint::start(Product::new(Arc::clone(&parts)), settings)?;
         let changes = mcp.changes();
         let theirs = Arc::clone(&changes);
-        parts.local.store.tell_of_news(move || changes.note());
+        parts.local.tell_of_news(move || changes.note());
         parts.tenants.tell_of_news(move || theirs.note());
         let (meters, origins) = (Meters::default(), Origins::default());
         let local_ports = local_ports.into();

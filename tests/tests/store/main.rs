@@ -6,6 +6,7 @@ mod carried;
 mod chains;
 mod directory;
 mod erasure;
+mod following;
 mod graph;
 mod hidden;
 mod limits;

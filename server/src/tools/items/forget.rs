@@ -254,11 +254,11 @@ fn hidden_everywhere(
 }
 
 fn is_local(context: &Context<'_>) -> bool {
-    context.workspace.name == context.parts.local.name
+    context.workspace.name == context.parts.local.name()
 }
 
 fn keeper<'a>(context: &Context<'a>) -> Keeper<'a> {
-    Keeper::of(context.parts, context.caller, context.cancel, &|_, _, _| {})
+    Keeper::of(context.parts, context.workspace, context.caller, context.cancel, &|_, _, _| {})
 }
 
 /// Goes on until there is just time left to tell of it.

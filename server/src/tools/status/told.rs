@@ -361,7 +361,7 @@ impl<'a> Teller<'a> {
     /// Backups are the operator's: nothing is told of them in a tenant's workspace.
     fn backups(&mut self) -> Phrase {
         let context = self.context;
-        let is_local = context.workspace.name == context.parts.local.name;
+        let is_local = context.workspace.name == context.parts.local.name();
         if context.caller.metered.is_some() || !is_local {
             return Ok(None);
         }

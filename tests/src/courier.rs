@@ -1,0 +1,186 @@
+//! A far that brings what a store has on disk to another directory, in the store's order.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use engine::Seq;
+use engine::far::{self, Far, LogMark, NotAdmitted, NotCarried, Published};
+use engine::os::disk::{Disk, DiskRead};
+
+use crate::memory_disk::MemoryDisk;
+
+/// What is brought, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delivery {
+    /// Bytes of a file that grows, from a place on.
+    Bytes(String, usize, Vec<u8>),
+    /// A whole file, which gets its name once it is there.
+    File(String, Vec<u8>),
+    /// A file that is not needed any more.
+    Gone(String),
+}
+
+/// A directory that deliveries are brought to.
+pub trait Place {
+    /// Puts bytes into a file from a place on.
+    fn put_at(&self, name: &str, at: usize, bytes: &[u8]);
+    /// Puts a whole file there.
+    fn put(&self, name: &str, bytes: &[u8]);
+    /// Takes a file away.
+    fn take(&self, name: &str);
+}
+
+impl Place for MemoryDisk {
+    fn put_at(&self, name: &str, at: usize, bytes: &[u8]) {
+        Self::put_at(self, name, at, bytes);
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) {
+        Self::put(self, name, bytes);
+    }
+
+    fn take(&self, name: &str) {
+        self.remove(name).expect("it is there");
+    }
+}
+
+impl Place for Path {
+    fn put_at(&self, name: &str, at: usize, bytes: &[u8]) {
+        let mut open = OpenOptions::new();
+        let file = open.write(true).create(true).truncate(false).open(self.join(name));
+        file.and_then(|file| file.write_all_at(bytes, at as u64)).expect("the folder takes it");
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) {
+        let fresh = self.join(format!("{name}.new"));
+        let put = fs::write(&fresh, bytes).and_then(|()| fs::rename(&fresh, self.join(name)));
+        put.expect("the folder takes it");
+    }
+
+    fn take(&self, name: &str) {
+        fs::remove_file(self.join(name)).expect("it is there");
+    }
+}
+
+impl Delivery {
+    /// Brings it there.
+    pub fn bring(&self, to: &(impl Place + ?Sized)) {
+        match self {
+            Self::Bytes(name, at, bytes) => to.put_at(name, *at, bytes),
+            Self::File(name, bytes) => to.put(name, bytes),
+            Self::Gone(name) => to.take(name),
+        }
+    }
+
+    /// The same in two pieces, where it is bytes of a file that grows.
+    pub fn split(self, at: usize) -> Vec<Self> {
+        match self {
+            Self::Bytes(name, from, bytes) if at > 0 && at < bytes.len() => {
+                let (one, two) = bytes.split_at(at);
+                let rest = Self::Bytes(name.clone(), from + at, two.to_vec());
+                vec![Self::Bytes(name, from, one.to_vec()), rest]
+            }
+            whole => vec![whole],
+        }
+    }
+}
+
+/// Notes all deliveries; acknowledges nothing.
+#[derive(Debug, Default)]
+pub struct Courier(Mutex<Notes>);
+
+#[derive(Debug, Default)]
+struct Notes {
+    deliveries: Vec<Delivery>,
+    /// Logs, and how much of each was delivered.
+    logs: BTreeMap<u64, (usize, Box<dyn DiskRead>)>,
+    /// What is there once all is delivered.
+    names: Vec<String>,
+}
+
+impl Courier {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that is to be delivered since this was asked last.
+    pub fn deliveries(&self) -> Vec<Delivery> {
+        std::mem::take(&mut self.notes().deliveries)
+    }
+}
+
+impl Notes {
+    fn log(&mut self, mark: LogMark) {
+        let (done, file) = self.logs.get_mut(&mark.log).expect("it was told of when it began");
+        let end = usize::try_from(mark.end).expect("a test's log is small");
+        if end > *done {
+            let mut bytes = vec![0; end - *done];
+            file.read_at(*done as u64, &mut bytes).expect("it is readable");
+            let name = far::log_name(mark.log);
+            self.deliveries.push(Delivery::Bytes(name.clone(), *done, bytes));
+            *done = end;
+            if !self.names.contains(&name) {
+                self.names.push(name);
+            }
+        }
+    }
+
+    fn file(&mut self, name: String, bytes: Vec<u8>) {
+        if !self.names.contains(&name) {
+            self.deliveries.push(Delivery::File(name.clone(), bytes));
+            self.names.push(name);
+        }
+    }
+}
+
+impl Far for Courier {
+    fn acknowledges(&self) -> bool {
+        false
+    }
+
+    fn admits(&self, _waiting: usize) -> Result<(), NotAdmitted> {
+        Ok(())
+    }
+
+    fn began_log(&self, mark: LogMark, file: Box<dyn DiskRead>) {
+        let mut notes = self.notes();
+        let done = notes.logs.get(&mark.log).map_or(0, |(done, _)| *done);
+        notes.logs.insert(mark.log, (done, file));
+        notes.log(mark);
+    }
+
+    fn synced(&self, mark: LogMark) {
+        self.notes().log(mark);
+    }
+
+    fn published(&self, published: &Published<'_>) {
+        let mut notes = self.notes();
+        published.logs.iter().for_each(|&mark| notes.log(mark));
+        for file in published.listing.files() {
+            let bytes = published.disk.read(&file.name, file.bytes).expect("it is there");
+            notes.file(file.name, bytes);
+        }
+        let name = far::manifest_name(published.listing.number());
+        notes.file(name, published.bytes.to_vec());
+        let gone = published.listing.leaves_behind(&notes.names);
+        let gone: Vec<String> = gone.into_iter().map(str::to_owned).collect();
+        notes.names.retain(|name| !gone.contains(name));
+        notes.deliveries.extend(gone.into_iter().map(Delivery::Gone));
+    }
+
+    fn indexed(&self, name: &str, disk: &dyn Disk) {
+        let bytes = disk.read(name, u64::MAX).expect("it is there");
+        self.notes().file(name.to_owned(), bytes);
+    }
+
+    fn carry(&self, _seq: Seq) -> Result<(), NotCarried> {
+        unreachable!("it acknowledges nothing")
+    }
+
+    fn carried(&self) -> Seq {
+        0
+    }
+}
