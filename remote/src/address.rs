@@ -142,7 +142,8 @@ fn prefix_of(text: &str) -> Result<String, NotAnAddress> {
         return Ok(format!("{text}/"));
     }
     Err(NotAnAddress(format!(
-        "{text:?} is not a prefix: at most {PREFIX_BYTES_MAX} of a-z, A-Z, 0-9, '.', '-', '_' and single '/' are allowed"
+        "{text:?} is not a prefix: at most {PREFIX_BYTES_MAX} of a-z, A-Z, 0-9, '.', '-', '_' and single '/' are \
+         allowed"
     )))
 }
 

@@ -205,6 +205,9 @@ fn answers_that_cannot_be_are_not_believed() {
     assert!(!objects.get(&record(1), Some(2..5), 9).unwrap_err().may_pass);
     tiny.will("GET", &[Fate::Body("234")]);
     assert!(!objects.get(&record(1), Some(2..5), 9).unwrap_err().may_pass);
+    // A part that begins elsewhere.
+    tiny.will("GET", &[Fate::With(206, "content-range", "bytes 0-497/999")]);
+    assert!(!objects.get(&record(1), Some(2..500), 999).unwrap_err().may_pass);
     tiny.will("GET", &[Fate::Body("01234")]);
     assert_eq!(objects.get(&record(1), Some(0..5), 9).unwrap().unwrap(), b"01234");
 }
