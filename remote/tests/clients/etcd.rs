@@ -90,6 +90,12 @@ fn one_creation_is_one_transaction_however_it_ends() {
     assert!(matches!(create(4), Tried::Unsure(_)));
     assert_eq!(client.etcd.read(&tenant(), 4).unwrap().unwrap(), b"{");
     assert_eq!(client.counts.of(Op::Create), 14);
+    // Nor is another member asked where the first may have done it.
+    let (two, counts) = open(&format!("{0},{0}", etcd.host), None, &client.objects);
+    two.beat(&beat(2)).unwrap();
+    etcd.will("POST", &[Fate::Resets]);
+    assert!(matches!(two.create(&tenant(), 5, b"{"), Tried::Unsure(_)));
+    assert_eq!(counts.of(Op::Create), 1);
 }
 
 #[test]

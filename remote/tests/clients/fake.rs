@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Barrier, Mutex};
 
-use remote::limits::PROBE_RACERS;
+use remote::limits::{PROBE_RACERS, PROBE_ROUNDS};
 use remote::{About, Away, Chain, Key, ObjectChain, Objects, Tried};
 
 use crate::suite;
@@ -24,6 +24,8 @@ pub(crate) enum Flaw {
     ListsLate,
     /// Removes nothing.
     Keeps,
+    /// Minds only what was created, not what was put.
+    Overwrites,
     /// A range is from the beginning.
     WrongRange,
 }
@@ -66,6 +68,9 @@ impl Objects for Fake {
         let mut objects = self.objects.lock().unwrap();
         let is_there = objects.contains_key(&name);
         match self.flaw {
+            Flaw::Overwrites if matches!(key, Key::Probe(_, PROBE_ROUNDS)) => {
+                objects.insert(name, value);
+            }
             Flaw::Ignores => drop(objects.insert(name, value)),
             Flaw::KeepsAnother if is_there => {
                 objects.insert(name, value);

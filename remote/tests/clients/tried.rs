@@ -29,6 +29,7 @@ fn a_store_that_lets_several_win_does_not() {
 fn nor_one_that_does_not_keep_what_it_said() {
     let cases = [
         (Flaw::KeepsAnother, "creator"),
+        (Flaw::Overwrites, "creates an object where one is"),
         (Flaw::ListsLate, "not in the list"),
         (Flaw::Keeps, "still read"),
         (Flaw::WrongRange, "a range"),
