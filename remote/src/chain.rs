@@ -2,12 +2,18 @@
 //! below which they may be removed, and the beats of nodes. An object store that honours
 //! `If-None-Match: *` does, or etcd.
 
+mod etcd;
+mod objects;
+
 use std::fmt::Debug;
 
 use crate::beat::Beat;
 use crate::edge::Edge;
 use crate::names::Tenant;
 use crate::objects::{Away, Tried};
+
+pub use etcd::{Etcd, EtcdObjects};
+pub use objects::ObjectChain;
 
 /// The chains of all workspaces. Every call blocks and has a deadline of its own.
 pub trait Chain: Send + Sync + Debug {

@@ -1,7 +1,9 @@
 //! Hashes and numbers made at random, as text and as bytes.
 
 use std::fmt;
+use std::io;
 
+use rustix::rand::{GetRandomFlags, getrandom};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -21,6 +23,19 @@ impl Hash {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+}
+
+impl Nonce {
+    /// A new one.
+    ///
+    /// # Errors
+    /// The kernel has no random numbers.
+    pub fn random() -> io::Result<Self> {
+        let mut bytes = [0; 16];
+        // So few bytes come at once.
+        let filled = getrandom(&mut bytes, GetRandomFlags::empty())?;
+        if filled == bytes.len() { Ok(Self(bytes)) } else { Err(io::ErrorKind::Interrupted.into()) }
     }
 }
 

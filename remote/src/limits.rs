@@ -1,7 +1,11 @@
 //! Every maximum of the remote layout and of its protocol. Mirror of `format-spec/limits.md`.
 
+mod clients;
+
 use std::ops::RangeInclusive;
 use std::time::Duration;
+
+pub use clients::*;
 
 /// Bytes of one part of a file on object storage; the last one is shorter.
 pub const PART_BYTES: u64 = 16 << 20;

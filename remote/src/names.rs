@@ -157,6 +157,8 @@ pub enum Key {
     Edge(Tenant, u64),
     /// A part of a file of a workspace, counted from 0.
     Data(Tenant, DataKey, u32),
+    /// A record that is too long for a coordinator: its number, and the first half of its SHA-256.
+    Body(Tenant, u64, Nonce),
     /// A reader that must not lose a record.
     Pin(Tenant, NodeId, Nonce),
     /// The beat of a node.
@@ -174,6 +176,7 @@ impl fmt::Display for Key {
             Self::Chain(tenant, number) => write!(f, "t/{tenant}/chain/{number:020}"),
             Self::Edge(tenant, boundary) => write!(f, "t/{tenant}/edge/{boundary:020}"),
             Self::Data(tenant, data, part) => write!(f, "t/{tenant}/data/{data}.{part:05}"),
+            Self::Body(tenant, number, half) => write!(f, "t/{tenant}/body/{number:020}-{half}"),
             Self::Pin(tenant, node, nonce) => write!(f, "t/{tenant}/pin/{node}-{nonce}"),
             Self::Beat(node) => write!(f, "node/{node}/beat"),
             Self::Holds(node) => write!(f, "node/{node}/holds"),
@@ -188,7 +191,7 @@ impl Key {
     pub fn tenant(&self) -> Option<&Tenant> {
         match self {
             Self::Chain(tenant, _) | Self::Edge(tenant, _) => Some(tenant),
-            Self::Data(tenant, ..) | Self::Pin(tenant, ..) => Some(tenant),
+            Self::Data(tenant, ..) | Self::Body(tenant, ..) | Self::Pin(tenant, ..) => Some(tenant),
             Self::About | Self::Beat(_) | Self::Holds(_) | Self::Probe(..) => None,
         }
     }
@@ -206,6 +209,10 @@ impl Key {
             ["t", slug, "data", name] => {
                 let (data, part) = name.split_once('.')?;
                 Some(Self::Data(tenant(slug)?, DataKey::parse(data)?, part_of(part)?))
+            }
+            ["t", slug, "body", name] => {
+                let (number, half) = name.split_once('-')?;
+                Some(Self::Body(tenant(slug)?, number_of(number)?, Nonce::parse(half)?))
             }
             ["t", slug, "pin", name] => {
                 let (by, nonce) = name.rsplit_once('-')?;
@@ -260,6 +267,10 @@ mod tests {
             (
                 Key::Data(tenant.clone(), data, 3),
                 "t/local/data/00000000000000000007-000102030405060708090a0b0c0d0e0f.00003",
+            ),
+            (
+                Key::Body(tenant.clone(), 12, nonce),
+                "t/local/body/00000000000000000012-000102030405060708090a0b0c0d0e0f",
             ),
             (
                 Key::Pin(tenant, node.clone(), nonce),

@@ -96,23 +96,26 @@ pub async fn judge(port: &Port, racing: &Racing, racers: &[Raced]) -> Verdict {
 }
 
 /// One after the other: whether what is there is kept, read, listed and removed. `probe` names the objects,
-/// and no round has that of round [`PROBE_ROUNDS`].
-pub async fn manners(port: &Port, probe: Nonce) -> Verdict {
-    match try_manners(port, probe).await {
+/// and no round has that of round [`PROBE_ROUNDS`]. Where chains are elsewhere, as `has_chains` says, nothing
+/// need be refused because there is one already.
+pub async fn manners(port: &Port, probe: Nonce, has_chains: bool) -> Verdict {
+    match try_manners(port, probe, has_chains).await {
         Ok(()) => Verdict::Honest,
         Err(verdict) => verdict,
     }
 }
 
-async fn try_manners(port: &Port, probe: Nonce) -> Result<(), Verdict> {
+async fn try_manners(port: &Port, probe: Nonce, has_chains: bool) -> Result<(), Verdict> {
     let key = Key::Probe(probe, PROBE_ROUNDS);
     let bytes = bytes_of(probe);
     let dishonest = |why: &str| Err(Verdict::Dishonest(why.into()));
     port.put(key.clone(), Arc::clone(&bytes)).await?;
-    match port.put_new(key.clone(), bytes_of(Nonce::NONE)).await {
-        Tried::Made => return dishonest("it creates an object where one is"),
-        Tried::Refused(why) => return Err(Verdict::Refused(why)),
-        Tried::Unsure(_) => {}
+    if has_chains {
+        match port.put_new(key.clone(), bytes_of(Nonce::NONE)).await {
+            Tried::Made => return dishonest("it creates an object where one is"),
+            Tried::Refused(why) => return Err(Verdict::Refused(why)),
+            Tried::Unsure(_) => {}
+        }
     }
     if port.get(key.clone(), None, BYTES_MAX).await?.as_deref() != Some(&*bytes) {
         return dishonest("an object that was just put there is not what is read");

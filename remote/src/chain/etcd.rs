@@ -1,0 +1,391 @@
+//! The chains of workspaces in etcd, for a store that does not honour `If-None-Match: *`.
+//!
+//! A creation compares the edge and this node's lease in the same transaction, so nobody has to look at the
+//! edge afterwards. A record that is long for etcd is an object first, and the value names it.
+
+mod client;
+mod small;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use serde_json::{Value, json};
+
+use self::client::{Client, bytes_of, key_of, number_of, prefix_end, range_of};
+use super::Chain;
+use crate::address::Coordinator;
+use crate::beat::Beat;
+use crate::counts::{Counts, Op};
+use crate::edge::Edge;
+use crate::hex::{Hash, Hex};
+use crate::limits::{
+    ETCD_INLINE_MAX, ETCD_REMOVED_AT_ONCE, NODES_MAX, NUMBERS_AT_ONCE, RECORD_BYTES_MAX,
+};
+use crate::names::{Key, NodeId, Tenant};
+use crate::objects::{Away, Objects, Tried};
+use crate::open::{Environment, Unusable};
+
+pub use self::small::EtcdObjects;
+
+/// What a value begins with that names an object; a record begins with `{`.
+const BODY: &str = "body ";
+
+/// Chains in etcd.
+#[derive(Debug)]
+pub struct Etcd {
+    client: Arc<Client>,
+    objects: Arc<dyn Objects>,
+    /// Who beats here: known from the first beat on.
+    node: OnceLock<NodeId>,
+    /// The lease that this node's beat hangs on; 0 while there is none.
+    lease: AtomicI64,
+    beating: Mutex<()>,
+}
+
+impl Etcd {
+    /// Chains at this address; long records go to `objects`. A user's name and password are those of
+    /// `ETCDCTL_USER`, `ETCDCTL_PASSWORD`. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// Which setting is wrong.
+    pub fn open(
+        at: &Coordinator,
+        ca_file: Option<&Path>,
+        environment: Environment<'_>,
+        objects: Arc<dyn Objects>,
+        counts: Arc<Counts>,
+    ) -> Result<Self, Unusable> {
+        let client = Arc::new(Client::open(at, ca_file, environment, counts)?);
+        let (node, lease, beating) = (OnceLock::new(), AtomicI64::new(0), Mutex::new(()));
+        Ok(Self { client, objects, node, lease, beating })
+    }
+
+    /// The same etcd as a store of small objects: what the probe of a start races.
+    #[must_use]
+    pub fn as_objects(&self) -> EtcdObjects {
+        EtcdObjects::new(Arc::clone(&self.client))
+    }
+
+    fn boundary_name(tenant: &Tenant) -> String {
+        format!("t/{tenant}/edge")
+    }
+
+    fn kept_name(tenant: &Tenant) -> String {
+        format!("t/{tenant}/kept")
+    }
+
+    /// What `edge` must have in common with a number above it.
+    fn is_above(&self, tenant: &Tenant, number: u64) -> Value {
+        let value = client::base64(format!("{number:020}").as_bytes());
+        let key = self.client.key(&Self::boundary_name(tenant));
+        json!({"key": key, "target": "VALUE", "value": value, "result": "LESS"})
+    }
+
+    /// Makes the boundary 0 where there is none: a comparison with nothing never holds.
+    fn begin_edge(&self, tenant: &Tenant) -> Result<(), Away> {
+        let key = self.client.key(&Self::boundary_name(tenant));
+        let zero = client::base64(format!("{:020}", 0).as_bytes());
+        let txn = json!({
+            "compare": [{"key": key, "target": "CREATE", "create_revision": "0", "result": "EQUAL"}],
+            "success": [{"request_put": {"key": key, "value": zero}}],
+        });
+        self.client.again(Op::Put, "kv/txn", &txn).map(drop)
+    }
+
+    /// The value of a record: itself, or what names the object that it is.
+    fn value(&self, tenant: &Tenant, number: u64, bytes: &[u8]) -> Result<Vec<u8>, Away> {
+        if bytes.len() <= ETCD_INLINE_MAX {
+            return Ok(bytes.to_vec());
+        }
+        let sha256 = Hash::of(bytes);
+        self.objects.put(&body_key(tenant, number, sha256), bytes)?;
+        Ok(format!("{BODY}{sha256} {}", bytes.len()).into_bytes())
+    }
+
+    fn find_body(
+        &self,
+        tenant: &Tenant,
+        number: u64,
+        value: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, Away> {
+        let Some(rest) = value.strip_prefix(BODY.as_bytes()) else { return Ok(Some(value)) };
+        let wrong = |why: String, may_pass| Away {
+            why: format!("record {number} of {tenant}: {why}"),
+            may_pass,
+        };
+        let text = std::str::from_utf8(rest).ok();
+        let hash = text.and_then(|text| Hash::parse(text.split_once(' ')?.0));
+        let Some(sha256) = hash else {
+            return Err(wrong("its value in etcd is no record".into(), false));
+        };
+        let key = body_key(tenant, number, sha256);
+        match self.objects.get(&key, None, RECORD_BYTES_MAX as u64)? {
+            Some(bytes) if Hash::of(&bytes) == sha256 => Ok(Some(bytes)),
+            Some(_) => Err(wrong(format!("{key} is not what etcd says"), false)),
+            // Removed since, with the record.
+            None => Err(wrong(format!("{key} is not there"), true)),
+        }
+    }
+
+    /// Of the boundary and what is kept below it.
+    fn read_edge(&self, tenant: &Tenant, answer: &Value) -> Result<Edge, Away> {
+        let Some(text) = bytes_of(range_of(answer, 0)) else { return Ok(Edge::default()) };
+        let boundary = parse_boundary(&text);
+        let edge = match bytes_of(range_of(answer, 1)) {
+            None => Ok(Edge { boundary: boundary.unwrap_or_default(), ..Edge::default() }),
+            Some(bytes) => Edge::decode(&bytes).map_err(|damage| damage.to_string()),
+        };
+        match (edge, boundary) {
+            (Ok(edge), Some(boundary)) if edge.boundary == boundary => Ok(edge),
+            (edge, _) => {
+                let why = edge.err().unwrap_or_else(|| "its two values do not fit".into());
+                Err(Away { why: format!("the edge of {tenant} in etcd: {why}"), may_pass: false })
+            }
+        }
+    }
+
+    /// Why a creation was refused: the answers to what was asked in that case.
+    fn not_created(&self, number: u64, lease: i64, answer: &Value) -> Refusal {
+        if !range_of(answer, 0).is_null() {
+            return Refusal::Known(Tried::Unsure("there is one already".into()));
+        }
+        let Some(boundary) = bytes_of(range_of(answer, 1)) else { return Refusal::NoEdge };
+        if parse_boundary(&boundary).is_none_or(|boundary| boundary >= number) {
+            let why = format!("record {number} is at or below the edge");
+            return Refusal::Known(Tried::Unsure(why));
+        }
+        let has = number_of(&range_of(answer, 2)["lease"]).and_then(|id| i64::try_from(id).ok());
+        let why = if has == Some(lease) {
+            "etcd refused it and does not say why"
+        } else {
+            "this node's lease in etcd is over"
+        };
+        Refusal::Known(Tried::Refused(why.into()))
+    }
+
+    /// A lease of this length that the beat hangs on from now on.
+    fn begin_lease(&self, beat: &Beat) -> Result<i64, Away> {
+        let body = json!({"TTL": beat.lease_s.to_string()});
+        let answer = self.client.again(Op::Beat, "lease/grant", &body)?;
+        let id = number_of(&answer["ID"]).and_then(|id| i64::try_from(id).ok());
+        id.filter(|&id| id > 0).ok_or_else(|| Away {
+            why: format!("etcd granted no lease of {} s", beat.lease_s),
+            may_pass: true,
+        })
+    }
+
+    /// Whether the lease goes on for its whole length from now.
+    fn keep_lease(&self, lease: i64) -> Result<bool, Away> {
+        let body = json!({"ID": lease.to_string()});
+        let answer = self.client.again(Op::Beat, "lease/keepalive", &body)?;
+        Ok(number_of(&answer["result"]["TTL"]).is_some_and(|left| left > 0))
+    }
+
+    /// Puts the beat under the lease, if the one there hangs on it too, or if `is_first`.
+    fn put_beat(&self, beat: &Beat, lease: i64, is_first: bool) -> Result<bool, Away> {
+        let key = self.client.key(&Key::Beat(beat.node.clone()).to_string());
+        let id = lease.to_string();
+        let same = json!({"key": key, "target": "LEASE", "lease": id, "result": "EQUAL"});
+        let value = client::base64(&beat.encode());
+        let compare = if is_first { vec![] } else { vec![same] };
+        let put = json!({"request_put": {"key": key, "value": value, "lease": id}});
+        let txn = json!({"compare": compare, "success": [put]});
+        Ok(self.client.again(Op::Beat, "kv/txn", &txn)?["succeeded"] == true)
+    }
+
+    /// Removes what long records at or below the edge were, and what never became one.
+    fn remove_bodies(&self, tenant: &Tenant) -> Result<(), Away> {
+        let edge = self.edge(tenant)?;
+        let prefix = format!("t/{tenant}/body/");
+        let mut after = None;
+        loop {
+            let listed = self.objects.list(&prefix, after.as_ref(), NUMBERS_AT_ONCE)?;
+            let number = |key: &Key| if let Key::Body(_, number, _) = key { *number } else { 0 };
+            let gone: Vec<Key> = listed
+                .iter()
+                .map(|about| about.key.clone())
+                .filter(|key| edge.is_below(number(key)))
+                .collect();
+            self.objects.remove(&gone)?;
+            match listed.last() {
+                Some(last) if number(&last.key) <= edge.boundary => after = Some(last.key.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Why a transaction did not hold.
+enum Refusal {
+    /// There is no boundary to compare with yet; nothing was done.
+    NoEdge,
+    Known(Tried),
+}
+
+impl Chain for Etcd {
+    fn create(&self, tenant: &Tenant, number: u64, bytes: &[u8]) -> Tried {
+        let lease = self.lease.load(SeqCst);
+        let Some(node) = self.node.get().filter(|_| lease > 0) else {
+            return Tried::Refused("this node has no lease in etcd yet".into());
+        };
+        let value = match self.value(tenant, number, bytes) {
+            Ok(value) => client::base64(&value),
+            // Nothing was tried at this number.
+            Err(away) if away.may_pass => return Tried::Unsure(away.why),
+            Err(away) => return Tried::Refused(away.why),
+        };
+        let key = self.client.key(&Key::Chain(tenant.clone(), number).to_string());
+        let edge = self.client.key(&Self::boundary_name(tenant));
+        let beat = self.client.key(&Key::Beat(node.clone()).to_string());
+        let txn = json!({
+            "compare": [
+                {"key": key, "target": "CREATE", "create_revision": "0", "result": "EQUAL"},
+                self.is_above(tenant, number),
+                {"key": beat, "target": "LEASE", "lease": lease.to_string(), "result": "EQUAL"},
+            ],
+            "success": [{"request_put": {"key": key, "value": value}}],
+            "failure": [
+                {"request_range": {"key": key, "keys_only": true}},
+                {"request_range": {"key": edge}},
+                {"request_range": {"key": beat, "keys_only": true}},
+            ],
+        });
+        // Once more only after a transaction of which etcd said that it did nothing.
+        for _ in 0..2 {
+            let answer = match self.client.once(Op::Create, "kv/txn", &txn) {
+                Ok(answer) if answer["succeeded"] == true => return Tried::Made,
+                Ok(answer) => answer,
+                Err(fault) => return fault.into(),
+            };
+            match self.not_created(number, lease, &answer) {
+                Refusal::Known(tried) => return tried,
+                Refusal::NoEdge => match self.begin_edge(tenant) {
+                    Ok(()) => {}
+                    Err(away) => return Tried::Unsure(away.why),
+                },
+            }
+        }
+        Tried::Unsure("the edge in etcd comes and goes".into())
+    }
+
+    fn read(&self, tenant: &Tenant, number: u64) -> Result<Option<Vec<u8>>, Away> {
+        let body = json!({"key": self.client.key(&Key::Chain(tenant.clone(), number).to_string())});
+        let answer = self.client.again(Op::Get, "kv/range", &body)?;
+        match bytes_of(&answer["kvs"][0]) {
+            None => Ok(None),
+            Some(value) => self.find_body(tenant, number, value),
+        }
+    }
+
+    fn numbers(&self, tenant: &Tenant, after: u64, most: usize) -> Result<Vec<u64>, Away> {
+        let from = Key::Chain(tenant.clone(), after.saturating_add(1)).to_string();
+        let end = self.client.key(&prefix_end(&format!("t/{tenant}/chain/")));
+        let body = json!({
+            "key": self.client.key(&from), "range_end": end, "limit": most.to_string(),
+            "keys_only": true, "sort_order": "ASCEND", "sort_target": "KEY",
+        });
+        let answer = self.client.again(Op::List, "kv/range", &body)?;
+        let pairs = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let number = |pair| match self.client.name_of(&key_of(pair)?).and_then(Key::parse)? {
+            Key::Chain(_, number) => Some(number),
+            _ => None,
+        };
+        Ok(pairs.iter().filter_map(number).collect())
+    }
+
+    fn edge(&self, tenant: &Tenant) -> Result<Edge, Away> {
+        let range = |name: String| json!({"request_range": {"key": self.client.key(&name)}});
+        let txn = json!({
+            "success": [range(Self::boundary_name(tenant)), range(Self::kept_name(tenant))],
+        });
+        self.read_edge(tenant, &self.client.again(Op::Get, "kv/txn", &txn)?)
+    }
+
+    fn raise_edge(&self, tenant: &Tenant, edge: &Edge) -> Tried {
+        let boundary = self.client.key(&Self::boundary_name(tenant));
+        let kept = self.client.key(&Self::kept_name(tenant));
+        let value = client::base64(format!("{:020}", edge.boundary).as_bytes());
+        let txn = json!({
+            "compare": [self.is_above(tenant, edge.boundary)],
+            "success": [
+                {"request_put": {"key": boundary, "value": value}},
+                {"request_put": {"key": kept, "value": client::base64(&edge.encode())}},
+            ],
+            "failure": [{"request_range": {"key": boundary}}],
+        });
+        for _ in 0..2 {
+            let answer = match self.client.once(Op::Create, "kv/txn", &txn) {
+                Ok(answer) if answer["succeeded"] == true => return Tried::Made,
+                Ok(answer) => answer,
+                Err(fault) => return fault.into(),
+            };
+            if !range_of(&answer, 0).is_null() {
+                return Tried::Unsure("there is an edge at least as high".into());
+            }
+            if let Err(away) = self.begin_edge(tenant) {
+                return Tried::Unsure(away.why);
+            }
+        }
+        Tried::Unsure("the edge in etcd comes and goes".into())
+    }
+
+    fn remove(&self, tenant: &Tenant, numbers: &[u64]) -> Result<(), Away> {
+        for some in numbers.chunks(ETCD_REMOVED_AT_ONCE) {
+            let remove = |&number: &u64| {
+                let name = Key::Chain(tenant.clone(), number).to_string();
+                json!({"request_delete_range": {"key": self.client.key(&name)}})
+            };
+            let removes: Vec<Value> = some.iter().map(remove).collect();
+            self.client.again(Op::Remove, "kv/txn", &json!({"success": removes}))?;
+        }
+        self.remove_bodies(tenant)
+    }
+
+    fn beat(&self, beat: &Beat) -> Result<(), Away> {
+        let _one_at_a_time = self.beating.lock().unwrap_or_else(PoisonError::into_inner);
+        let node = self.node.get_or_init(|| beat.node.clone());
+        if *node != beat.node {
+            let why = format!("{} cannot beat where {node} does", beat.node);
+            return Err(Away { why, may_pass: false });
+        }
+        let lease = self.lease.load(SeqCst);
+        if lease > 0 && self.keep_lease(lease)? {
+            if self.put_beat(beat, lease, false)? {
+                return Ok(());
+            }
+            let why = format!("another process beats as {node}: each node needs a name of its own");
+            return Err(Away { why, may_pass: true });
+        }
+        let lease = self.begin_lease(beat)?;
+        self.put_beat(beat, lease, true)?;
+        // From here on creations compare with it.
+        self.lease.store(lease, SeqCst);
+        Ok(())
+    }
+
+    fn beats(&self) -> Result<Vec<Beat>, Away> {
+        let end = self.client.key(&prefix_end("node/"));
+        let body = json!({
+            "key": self.client.key("node/"), "range_end": end, "limit": NODES_MAX.to_string(),
+        });
+        let answer = self.client.again(Op::List, "kv/range", &body)?;
+        let pairs = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(pairs.iter().filter_map(|pair| Beat::decode(&bytes_of(pair)?).ok()).collect())
+    }
+
+    fn guards_edge(&self) -> bool {
+        true
+    }
+}
+
+/// What a long record is as an object: its name is made of what it is, so that who puts it again puts the
+/// same.
+fn body_key(tenant: &Tenant, number: u64, sha256: Hash) -> Key {
+    let half = sha256.0.first_chunk().copied().unwrap_or_default();
+    Key::Body(tenant.clone(), number, Hex(half))
+}
+
+fn parse_boundary(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok().filter(|text| text.len() == 20)?.parse().ok()
+}

@@ -1,0 +1,84 @@
+//! From addresses and settings to what answers: the door of the clients.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::address::{Address, Coordinator};
+use crate::chain::{Chain, Etcd, ObjectChain};
+use crate::counts::Counts;
+use crate::objects::{Folder, Objects, S3, S3Settings};
+
+/// What the usual variables of the environment say; nothing below reads them itself.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// A setting is wrong or absent; what, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable(String);
+
+impl Unusable {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unusable {}
+
+/// Where a remote is, and how it is reached.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Where its objects are.
+    pub objects: Address,
+    /// Where its chains are, if not beside the objects.
+    pub coordinator: Option<Coordinator>,
+    /// How a bucket is reached.
+    pub s3: S3Settings,
+    /// The certificates to believe of a coordinator, in place of the usual ones.
+    pub coordinator_ca_file: Option<PathBuf>,
+}
+
+/// A remote that can be asked. Nothing was asked of it yet.
+#[derive(Debug, Clone)]
+pub struct Reached {
+    /// Its objects.
+    pub objects: Arc<dyn Objects>,
+    /// Its chains.
+    pub chain: Arc<dyn Chain>,
+    /// What keeps the chains, as objects: what is raced by the probe of a start.
+    pub raced: Arc<dyn Objects>,
+    /// What is asked of objects.
+    pub counts: Arc<Counts>,
+    /// What is asked of a coordinator.
+    pub coordinator_counts: Arc<Counts>,
+}
+
+/// Makes the clients of a place.
+///
+/// # Errors
+/// Which setting is wrong.
+pub fn reach(place: &Place, environment: Environment<'_>) -> Result<Reached, Unusable> {
+    let (counts, coordinator_counts) = (Arc::<Counts>::default(), Arc::<Counts>::default());
+    let objects: Arc<dyn Objects> = match &place.objects {
+        Address::S3 { bucket, prefix } => {
+            Arc::new(S3::open(bucket, prefix, &place.s3, environment, Arc::clone(&counts))?)
+        }
+        Address::Folder(folder) => Arc::new(Folder::open(folder, Arc::clone(&counts))?),
+    };
+    let (chain, raced): (Arc<dyn Chain>, Arc<dyn Objects>) = match &place.coordinator {
+        None => (Arc::new(ObjectChain::new(Arc::clone(&objects))), Arc::clone(&objects)),
+        Some(coordinator) => {
+            let ca_file = place.coordinator_ca_file.as_deref();
+            let kept = Arc::clone(&coordinator_counts);
+            let etcd = Etcd::open(coordinator, ca_file, environment, Arc::clone(&objects), kept)?;
+            let raced = Arc::new(etcd.as_objects());
+            (Arc::new(etcd), raced)
+        }
+    };
+    Ok(Reached { objects, chain, raced, counts, coordinator_counts })
+}

@@ -1,0 +1,204 @@
+//! Tries a storage at a start: many threads race for the same new objects, over connections that are there
+//! already. What is to be thought of it is decided in [`core`](crate::core).
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::thread;
+
+use crate::chain::ObjectChain;
+use crate::core::{Raced, Racing, Verdict, judge, manners, race};
+use crate::driver::Driver;
+use crate::hex::Nonce;
+use crate::limits::{PROBE_RACERS, PROBE_ROUNDS};
+use crate::names::{Key, Tenant};
+use crate::objects::{Away, Objects};
+use crate::open::Reached;
+use crate::ticks::BootClock;
+
+/// Why a storage is not to be written by a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit {
+    /// Whose fault it is: the coordinator's, or the objects'.
+    pub is_coordinator: bool,
+    /// What was found.
+    pub verdict: Verdict,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.is_coordinator { "the coordinator" } else { "the store" };
+        let advice = match self.verdict {
+            Verdict::Dishonest(_) if !self.is_coordinator => {
+                ". Chains cannot be kept there: name a coordinator (etcd://...), or another store. A replica \
+                 of it may be served"
+            }
+            _ => "",
+        };
+        write!(f, "{what} cannot be used: {}{advice}", self.verdict)
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+impl Reached {
+    /// Tries whether a node may write here: races what keeps the chains, and looks whether objects are kept,
+    /// read, listed and removed. Some 150 requests.
+    ///
+    /// # Errors
+    /// What it must not be used for, and why.
+    pub fn probe(&self) -> Result<(), Unfit> {
+        let is_coordinator = !Arc::ptr_eq(&self.raced, &self.objects);
+        fit(probe(&self.raced, true), is_coordinator)?;
+        if is_coordinator { fit(probe(&self.objects, false), false) } else { Ok(()) }
+    }
+}
+
+fn fit(verdict: Verdict, is_coordinator: bool) -> Result<(), Unfit> {
+    match verdict {
+        Verdict::Honest => Ok(()),
+        verdict => Err(Unfit { is_coordinator, verdict }),
+    }
+}
+
+/// What is to be thought of a store; whether it is raced is whether it `has_chains`. What was made for it is
+/// removed afterwards, as far as the store lets itself be asked.
+#[must_use]
+pub fn probe(objects: &Arc<dyn Objects>, has_chains: bool) -> Verdict {
+    let nonces = Nonce::random().and_then(|one| Ok((one, Nonce::random()?)));
+    let (raced, kept) = match nonces {
+        Ok(both) => both,
+        Err(error) => return Verdict::Unsure(format!("there are no random numbers: {error}")),
+    };
+    if has_chains {
+        let verdict = Rounds::new(objects, raced).run();
+        let keys: Vec<Key> = (0..PROBE_ROUNDS).map(|round| Key::Probe(raced, round)).collect();
+        let removed = objects.remove(&keys);
+        if verdict != Verdict::Honest {
+            return verdict;
+        }
+        if let Err(away) = removed {
+            return of(away);
+        }
+    }
+    let verdict = drive(objects, |port| async move { manners(&port, kept, has_chains).await });
+    if verdict != Verdict::Honest {
+        // Else it was removed on the way.
+        let _left = objects.remove(&[Key::Probe(kept, PROBE_ROUNDS)]);
+    }
+    verdict
+}
+
+fn of(away: Away) -> Verdict {
+    if away.may_pass { Verdict::Unsure(away.why) } else { Verdict::Refused(away.why) }
+}
+
+/// The rounds of one race, and all who race.
+struct Rounds<'a> {
+    objects: &'a Arc<dyn Objects>,
+    probe: Nonce,
+    /// All racers and the judge; passed at the beginning and at the end of each round.
+    barrier: Barrier,
+    ended: AtomicBool,
+    raced: Mutex<Vec<Raced>>,
+}
+
+impl<'a> Rounds<'a> {
+    fn new(objects: &'a Arc<dyn Objects>, probe: Nonce) -> Self {
+        let barrier = Barrier::new(PROBE_RACERS + 1);
+        let (ended, raced) = (AtomicBool::new(false), Mutex::default());
+        Self { objects, probe, barrier, ended, raced }
+    }
+
+    fn run(&self) -> Verdict {
+        thread::scope(|scope| {
+            for _ in 0..PROBE_RACERS {
+                scope.spawn(|| self.racer());
+            }
+            self.judge_all()
+        })
+    }
+
+    fn racing(&self, round: u32) -> Racing {
+        Racing::Object(Key::Probe(self.probe, round))
+    }
+
+    /// Runs each round until it is told that it has ended. Nothing here panics, or all would wait for ever.
+    fn racer(&self) {
+        // A connection of its own: all ask at once.
+        self.barrier.wait();
+        let warm = self.objects.get(&Key::Probe(self.probe, PROBE_ROUNDS), None, 1);
+        if let Err(away) = warm {
+            self.note(if away.may_pass {
+                Raced::Unsure(away.why)
+            } else {
+                Raced::Refused(away.why)
+            });
+        }
+        self.barrier.wait();
+        for round in 0..PROBE_ROUNDS {
+            self.barrier.wait();
+            if self.ended.load(SeqCst) {
+                return;
+            }
+            let racing = self.racing(round);
+            let raced = match Nonce::random() {
+                Ok(mark) => {
+                    drive(self.objects, |port| async move { race(&port, &racing, mark).await })
+                }
+                Err(error) => Raced::Unsure(error.to_string()),
+            };
+            self.note(raced);
+            self.barrier.wait();
+        }
+    }
+
+    fn note(&self, raced: Raced) {
+        self.raced.lock().unwrap_or_else(PoisonError::into_inner).push(raced);
+    }
+
+    fn take(&self) -> Vec<Raced> {
+        std::mem::take(&mut *self.raced.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn judge_all(&self) -> Verdict {
+        self.barrier.wait();
+        self.barrier.wait();
+        let mut verdict = match self.take().into_iter().next() {
+            Some(Raced::Refused(why)) => Verdict::Refused(why),
+            Some(Raced::Unsure(why)) => Verdict::Unsure(why),
+            Some(_) | None => Verdict::Honest,
+        };
+        for round in 0..PROBE_ROUNDS {
+            if verdict != Verdict::Honest {
+                self.ended.store(true, SeqCst);
+                self.barrier.wait();
+                return verdict;
+            }
+            self.barrier.wait();
+            self.barrier.wait();
+            let (racing, raced) = (self.racing(round), self.take());
+            verdict =
+                drive(self.objects, |port| async move { judge(&port, &racing, &raced).await });
+        }
+        verdict
+    }
+}
+
+/// Runs one machine, whose chain is nobody's.
+fn drive<T, F>(
+    objects: &Arc<dyn Objects>,
+    body: impl FnOnce(std::rc::Rc<crate::core::Port>) -> F,
+) -> T
+where
+    F: Future<Output = T>,
+{
+    let tenant = Tenant::new("probe").expect("five small letters");
+    let driver = Driver {
+        chain: Arc::new(ObjectChain::new(Arc::clone(objects))),
+        objects: Arc::clone(objects),
+        ticks: Arc::new(BootClock),
+        halt: Arc::default(),
+    };
+    driver.run(&tenant, body).expect("nobody raises this halt")
+}
