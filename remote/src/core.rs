@@ -25,10 +25,10 @@ mod retain;
 mod take;
 
 pub use ask::{Answer, Ask};
-pub use collector::{Collected, Collector, Noted, Uses};
+pub use collector::{Collected, Collector, Live, Noted};
 pub use follower::{Follower, Polled};
 pub use holder::{Committed, Fenced, Holder, Stamp, Writer};
-pub use lapse::{Beating, Observer};
+pub use lapse::{Beating, Held, Observer};
 pub use newest::{Behind, Found, Given, Lost, Mark, find, reach};
 pub use pin::{Pin, Pinned, pin};
 pub use port::{Machine, Port, Step};

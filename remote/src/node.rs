@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::beat::Beat;
-use crate::core::{Beating, Claim, Mark, Observer, Writer};
+use crate::core::{Beating, Claim, Found, Held, Observer, Writer};
 use crate::driver::Driver;
 use crate::limits::LEASE_SECONDS;
 use crate::names::NodeId;
@@ -29,7 +29,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Known {
-    held_until: Option<Ticks>,
+    held: Option<Held>,
     seen: Arc<Observer>,
     trouble: Option<String>,
 }
@@ -85,14 +85,23 @@ impl Node {
     #[must_use]
     pub fn is_held(&self) -> bool {
         let now = self.shared.driver.ticks.now();
-        self.shared.known().held_until.is_some_and(|until| now < until)
+        self.shared.known().held.is_some_and(|held| now < held.until)
     }
 
-    /// Whether the writer of the newest record of a chain leaves the workspace to this node.
+    /// Whether what this node writes is its alone still, if its newest record there was in the chain at `known`
+    /// ([`Holder::known`](crate::core::Holder::known)): what it shows is all there is.
     #[must_use]
-    pub fn may_take(&self, claim: &mut Claim, newest: &Mark) -> bool {
+    pub fn covers(&self, known: Ticks) -> bool {
+        let now = self.shared.driver.ticks.now();
+        self.shared.known().held.is_some_and(|held| held.covers(known, now))
+    }
+
+    /// Whether the writer of the newest record of a chain leaves the workspace to this node. A look at beats must
+    /// have come since that record was found.
+    #[must_use]
+    pub fn may_take(&self, claim: &mut Claim, found: &Found) -> bool {
         let seen = Arc::clone(&self.shared.known().seen);
-        claim.may_take(newest, &seen, self.shared.driver.ticks.now())
+        claim.may_take(found, &seen, self.shared.driver.ticks.now())
     }
 
     /// Whether that node, in that run, is known to live or may.
@@ -127,10 +136,10 @@ impl Shared {
             let (beat, sent) = beating.next(self.driver.ticks.now());
             let told = self.driver.chain.beat(&beat);
             if told.is_ok() {
-                beating.confirmed(sent);
+                beating.confirmed(sent, self.driver.ticks.now());
             }
             let mut known = self.known();
-            known.held_until = beating.held_until();
+            known.held = beating.held();
             known.trouble = told.err().map(|away| away.why);
             drop(known);
             if self.driver.halt.wait(beating.pace()) {

@@ -212,20 +212,13 @@ impl Carrier {
         let shared = &self.shared;
         let mut collector = shared.collector.lock().unwrap_or_else(PoisonError::into_inner);
         let now = shared.driver.ticks.now();
-        let uses = {
-            let mut inner = shared.lock();
-            inner.noted.drain(..).for_each(|noted| collector.note(noted, now));
-            inner.state.uses()
+        shared.lock().noted.drain(..).for_each(|noted| collector.note(noted, now));
+        let is_live = |key: &DataKey| {
+            let inner = shared.lock();
+            inner.state.is_live(key) || inner.noted.iter().any(|noted| noted.keys.contains(key))
         };
         let at = shared.clock.now().0;
-        let done = shared
-            .driver
-            .run(&shared.tenant, async |port| collector.collect(&port, at, &uses).await)?;
-        if done.is_ok() {
-            // These are gone for good; what was given up meanwhile stays for the next time.
-            shared.lock().state.given_up.retain(|key| !uses.given_up.contains(key));
-        }
-        Some(done)
+        shared.driver.run(&shared.tenant, async |port| collector.collect(&port, at, &is_live).await)
     }
 
     /// Gives the epoch away once all is in the chain, and waits for it this long at most. The store is closed: it

@@ -167,7 +167,7 @@ impl FullOf {
             (log.number, rest.as_ref().map_or(log.folded(), |rest| rest.to))
         };
         Named {
-            files: self.files.iter().map(|file| file.name.clone()).collect(),
+            files: self.files.iter().map(|file| file.key).collect(),
             logs: self.logs.iter().map(to).collect(),
         }
     }

@@ -10,7 +10,6 @@ use engine::Seq;
 use engine::far::{ListedFile, LogMark, Published, index_name};
 use engine::os::disk::{Disk, DiskRead};
 
-use crate::core::Uses;
 use crate::hex::{Hash, Hex};
 use crate::names::DataKey;
 use crate::parts::Upload;
@@ -44,8 +43,8 @@ pub(super) struct State {
     pub(super) shown: Seq,
     /// Since when something is on this disk that is not in the chain.
     pub(super) unsent_since: Option<Ticks>,
-    /// Objects of this epoch that no record will name.
-    pub(super) given_up: BTreeSet<DataKey>,
+    /// Objects of the record that is being made.
+    pub(super) naming: BTreeSet<DataKey>,
     /// A full record must come before the next step.
     pub(super) full_first: bool,
 }
@@ -245,8 +244,7 @@ impl State {
         let (file, key) = (disk.open(name)?.into(), keys.key());
         let way = Some(Way { file, upload: Arc::new(Upload::new(key, 0, bytes)) });
         let sent = Sent { key, bytes, sha256, way, is_named: false };
-        let old = self.files.insert(name.to_owned(), sent);
-        self.given_up.extend(old.filter(|old| old.way.is_some()).map(|old| old.key));
+        self.files.insert(name.to_owned(), sent);
         Ok(())
     }
 
@@ -261,16 +259,12 @@ impl State {
             segments.filter_map(|number| number.parse().ok().map(index_name)).collect();
         listed.extend(indexes);
         // What is on its way for nobody stops; what is there stays until no record of ours names it.
-        let goes = |name: &String, sent: &mut Sent| {
+        let goes = |name: &String, sent: &Sent| {
             !listed.contains(name) && (is_in_chain || sent.way.is_some())
         };
-        let gone = self.files.extract_if(.., goes).map(|(_, sent)| sent);
-        self.given_up.extend(gone.filter(|sent| sent.way.is_some()).map(|sent| sent.key));
+        self.files.retain(|name, sent| !goes(name, sent));
         if is_in_chain {
-            let floor = manifest.floor;
-            let old: Vec<(u64, Log)> = self.logs.extract_if(..floor, |_, _| true).collect();
-            let folding = old.into_iter().filter_map(|(_, log)| log.folding);
-            self.given_up.extend(folding.map(|folding| folding.key));
+            self.logs = self.logs.split_off(&manifest.floor);
         }
     }
 
@@ -317,8 +311,8 @@ impl State {
     pub(super) fn committed_full(&mut self, number: u64, full: &Named, seq: Seq) {
         self.in_chain = number;
         self.full_first = false;
-        for (name, sent) in &mut self.files {
-            sent.is_named = full.files.contains(name);
+        for sent in self.files.values_mut() {
+            sent.is_named = full.files.contains(&sent.key);
         }
         self.sent_to(&full.logs);
         self.committed(seq);
@@ -358,9 +352,14 @@ impl State {
         self.logs.values().map(Log::unsent).sum()
     }
 
-    /// What a collection needs to know of objects.
-    pub(super) fn uses(&self) -> Uses {
-        Uses { resumed: BTreeSet::new(), given_up: self.given_up.clone() }
+    /// Whether a record will name an object, as far as this is known here: of one that does, its maker knows.
+    pub(super) fn is_live(&self, key: &DataKey) -> bool {
+        let is_file = |sent: &Sent| !sent.is_named && sent.key == *key;
+        let is_folding = |log: &Log| log.folding.as_ref().is_some_and(|own| own.key == *key);
+        let is_fold = |log: &Log| log.folds.iter().any(|fold| fold.key == *key);
+        self.naming.contains(key)
+            || self.files.values().any(is_file)
+            || self.logs.values().any(|log| is_folding(log) || is_fold(log))
     }
 }
 
@@ -378,7 +377,7 @@ impl Log {
 /// What a full record names: its files, and how far each log goes.
 #[derive(Debug, Clone)]
 pub(super) struct Named {
-    pub(super) files: BTreeSet<String>,
+    pub(super) files: BTreeSet<DataKey>,
     pub(super) logs: Vec<(u64, u64)>,
 }
 

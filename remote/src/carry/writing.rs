@@ -81,6 +81,7 @@ impl Writing<'_> {
     }
 
     fn step(&mut self, step: &StepOf) {
+        self.shared.lock().state.naming.clear();
         match self.pieces(&step.pieces) {
             Ok(pieces) => {
                 let logs = step.pieces.iter().map(|piece| (piece.number, piece.to)).collect();
@@ -114,10 +115,8 @@ impl Writing<'_> {
         let key = shared.key();
         let sha256 = hash_of(&*piece.file, piece.from, piece.to)?;
         let upload = Upload::new(key, piece.from, piece.to);
+        shared.lock().state.naming.insert(key);
         let sent = upload.send(self.shelf(), &*piece.file, &|| shared.goes_on());
-        if sent.is_err() {
-            shared.change(|inner| inner.state.given_up.extend([key]));
-        }
         sent.map(|()| Bytes::Object { key, sha256 })
     }
 
@@ -128,6 +127,9 @@ impl Writing<'_> {
     fn full(&mut self, full: FullOf) {
         let named = full.named();
         let FullOf { number, manifest, files, logs, seq, ends_erasure } = full;
+        let folds = logs.iter().flat_map(|(log, _)| &log.folds).map(|fold| fold.key);
+        let naming = files.iter().map(|file| file.key).chain(folds).collect();
+        self.shared.lock().state.naming = naming;
         let logs = logs.into_iter().map(|(log, rest)| {
             let rest = rest.map_or(Ok(Vec::new()), |rest| rest.read())?;
             Ok(FarLog { rest, ..log })

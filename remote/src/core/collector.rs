@@ -39,14 +39,10 @@ pub struct Noted {
     pub keys: Vec<DataKey>,
 }
 
-/// Objects of which only the writer knows what is to become.
-#[derive(Debug, Default, Clone)]
-pub struct Uses {
-    /// Of earlier epochs, that a record will name.
-    pub resumed: BTreeSet<DataKey>,
-    /// Of this epoch, that no record names nor will.
-    pub given_up: BTreeSet<DataKey>,
-}
+/// Whether the writer still needs an object that no record names as yet: of its own epoch, one that it put
+/// or is putting; of an earlier one, what it found and will name. It says so from before it puts it until
+/// [`Collector::note`] was told of the record that names it, or until it gave it up.
+pub type Live<'a> = &'a dyn Fn(&DataKey) -> bool;
 
 /// What one collection did.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -117,7 +113,12 @@ impl Collector {
     ///
     /// # Errors
     /// No answer, or records that cannot be. What was not removed is removed by the next collection.
-    pub async fn collect(&mut self, port: &Port, at: i64, uses: &Uses) -> Result<Collected, Lost> {
+    pub async fn collect(
+        &mut self,
+        port: &Port,
+        at: i64,
+        live: Live<'_>,
+    ) -> Result<Collected, Lost> {
         let edge = self.learn(port).await?;
         let edge = match plan(&self.records, &edge, at, self.retention) {
             Some(plan) if plan.boundary > edge.boundary => self.raise(port, &edge, plan).await?,
@@ -125,7 +126,7 @@ impl Collector {
         };
         let held = self.pinned(port, &edge).await?;
         let mut done = self.remove_records(port, &edge, &held).await?;
-        done.objects = self.remove_objects(port, &edge, &held, uses).await?;
+        done.objects = self.remove_objects(port, &edge, &held, live).await?;
         remove_edges(port).await?;
         Ok(done)
     }
@@ -231,7 +232,7 @@ impl Collector {
         port: &Port,
         edge: &Edge,
         held: &BTreeSet<u64>,
-        uses: &Uses,
+        live: Live<'_>,
     ) -> Result<usize, Away> {
         let low = edge.kept.iter().map(|kept| kept.number).chain(held.iter().copied()).collect();
         let needs = Needs { boundary: edge.boundary, low };
@@ -242,7 +243,7 @@ impl Collector {
             let is_last = found.len() < NUMBERS_AT_ONCE;
             after = found.last().map(|last| last.key.clone());
             let is_garbage = |key: &Key| match key {
-                Key::Data(_, data, _) => self.is_garbage(data, &needs, uses),
+                Key::Data(_, data, _) => self.is_garbage(data, &needs) && !live(data),
                 _ => false,
             };
             let keys: Vec<Key> =
@@ -259,15 +260,10 @@ impl Collector {
         Ok(removed)
     }
 
-    /// Whether an object is needed by nobody, now and ever (REM-32).
-    fn is_garbage(&self, key: &DataKey, needs: &Needs, uses: &Uses) -> bool {
-        if key.epoch > self.epoch || uses.resumed.contains(key) {
-            return false;
-        }
-        match self.names.get(key) {
-            Some(&(first, last)) => !needs.any(first..=last),
-            None => key.epoch < self.epoch || uses.given_up.contains(key),
-        }
+    /// Whether no record names an object that counts, nor will, but for one that is being written (REM-32).
+    fn is_garbage(&self, key: &DataKey, needs: &Needs) -> bool {
+        let names = self.names.get(key);
+        key.epoch <= self.epoch && names.is_none_or(|&(first, last)| !needs.any(first..=last))
     }
 }
 

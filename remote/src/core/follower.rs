@@ -130,3 +130,72 @@ impl Follower {
         self.fresh
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Answer, Ask, Machine, Step};
+    use crate::hex::{Hash, Hex, Nonce};
+    use crate::names::{NodeId, Tenant};
+    use crate::record::{Head, Kind};
+
+    /// A take, which follows a record with this hash.
+    fn take(number: u64, previous: Hash) -> (Record, Hash, Vec<u8>) {
+        let head = Head {
+            number,
+            tenant: Tenant::new("local").unwrap(),
+            store: Nonce::NONE,
+            epoch: number,
+            node: NodeId::new("n1").unwrap(),
+            run: Hex([1; 16]),
+            url: String::new(),
+            nonce: Hex([2; 16]),
+            at: 5,
+            previous,
+            base: 0,
+            seq: 0,
+        };
+        let record = Record { head, kind: Kind::Take };
+        let (bytes, hash) = record.encode().unwrap();
+        (record, hash, bytes)
+    }
+
+    fn at_first() -> Follower {
+        let (record, hash, bytes) = take(1, Hash::NONE);
+        let known = Some(Ticks(1));
+        let mark = Mark::new(&record, hash, bytes.len(), None);
+        Follower { at: Some(mark), known, fresh: known, ahead: None }
+    }
+
+    /// One look, at which record 2 is this.
+    fn look(follower: &mut Follower, second: Option<Vec<u8>>) -> Polled {
+        let tenant = Tenant::new("local").unwrap();
+        let mut machine = Machine::new(tenant, false, async move |port: std::rc::Rc<Port>| {
+            follower.poll(&port).await
+        });
+        let mut answer = None;
+        loop {
+            match machine.step(answer, Ticks(2)) {
+                Step::Done(polled) => return polled,
+                Step::Ask(Ask::Read(2)) => answer = Some(Answer::Bytes(Ok(second.clone()))),
+                Step::Ask(ask) => panic!("{ask:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_is_handed_out_and_what_does_not_is_damage() {
+        let (_, first, _) = take(1, Hash::NONE);
+        let mut follower = at_first();
+        assert!(matches!(look(&mut follower, None), Polled::Newest));
+        let (_, _, stranger) = take(2, Hash::of(b"other"));
+        let Polled::Damage(damage) = look(&mut follower, Some(stranger)) else { panic!() };
+        assert_eq!(damage.rule, "REM-04");
+        follower.applied();
+        assert_eq!(follower.at().unwrap().head.number, 1);
+        let (_, _, next) = take(2, first);
+        assert!(matches!(look(&mut follower, Some(next)), Polled::Records(_)));
+        follower.applied();
+        assert_eq!(follower.at().unwrap().head.number, 2);
+    }
+}

@@ -109,6 +109,12 @@ impl Holder {
         &self.newest
     }
 
+    /// A moment just before the newest record was sent.
+    #[must_use]
+    pub fn known(&self) -> Ticks {
+        self.known
+    }
+
     /// Whether a record is open, so that [`Holder::settle`] must be called before anything is written.
     #[must_use]
     pub fn is_open(&self) -> bool {

@@ -14,14 +14,23 @@ use crate::ticks::Ticks;
 #[derive(Debug)]
 pub struct Beating {
     next: Beat,
-    confirmed: Option<Ticks>,
+    held: Option<Held>,
+}
+
+/// How long nobody else may hold that this node is gone, in one piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// From then on.
+    pub since: Ticks,
+    /// Up to then.
+    pub until: Ticks,
 }
 
 impl Beating {
     /// Of a run that begins. `first.count` is where it counts from.
     #[must_use]
     pub fn new(first: Beat) -> Self {
-        Self { next: first, confirmed: None }
+        Self { next: first, held: None }
     }
 
     /// How long a beat counts.
@@ -43,16 +52,35 @@ impl Beating {
         (beat, now)
     }
 
-    /// The beat that was sent just after `sent` was heard.
-    pub fn confirmed(&mut self, sent: Ticks) {
-        self.confirmed = self.confirmed.max(Some(sent));
+    /// The beat that was sent just after `sent` was heard, just before `now`.
+    ///
+    /// Others may have seen it as late as `now`. So the lease goes on in one piece only if it was not over by
+    /// then; else it begins anew then, and in between somebody may have held that this node is gone.
+    pub fn confirmed(&mut self, sent: Ticks, now: Ticks) {
+        let until = sent + self.lease();
+        self.held = match self.held {
+            Some(Held { since, until: old }) if now <= old => {
+                Some(Held { since, until: until.max(old) })
+            }
+            _ => Some(Held { since: now, until }),
+        };
     }
 
-    /// Until when nobody else holds that this node is gone: counted from before the newest beat that was
-    /// heard. `None` before the first.
+    /// The lease as it stands, counted from before the newest beat that was heard. `None` before the first.
     #[must_use]
-    pub fn held_until(&self) -> Option<Ticks> {
-        self.confirmed.map(|before| before + self.lease())
+    pub fn held(&self) -> Option<Held> {
+        self.held
+    }
+}
+
+impl Held {
+    /// Whether a holder whose newest record was in the chain at `known`
+    /// ([`Holder::known`](super::Holder::known)) still has the workspace, so that what it shows is all there is.
+    /// Where the lease was over in between, somebody may have begun to take it then, and only another record
+    /// shows that nobody did.
+    #[must_use]
+    pub fn covers(&self, known: Ticks, now: Ticks) -> bool {
+        self.since <= known && now < self.until
     }
 }
 
@@ -99,6 +127,12 @@ impl Observer {
         }
     }
 
+    /// When all beats were looked at last.
+    #[must_use]
+    pub fn looked(&self) -> Option<Ticks> {
+        self.looked
+    }
+
     /// Whether that run of that node is gone, as of the last look: its beat stood still, or another run's
     /// was in its place, for one and a quarter of its lease; or it has none.
     #[must_use]
@@ -113,4 +147,70 @@ impl Observer {
 fn lease_of(beat: &Beat) -> Duration {
     let seconds = beat.lease_s.clamp(*LEASE_SECONDS.start(), *LEASE_SECONDS.end());
     Duration::from_secs(seconds.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beat(run: u8, count: u64) -> Beat {
+        let node = NodeId::new("n1").unwrap();
+        Beat { node, run: crate::hex::Hex([run; 16]), count, url: String::new(), lease_s: 8 }
+    }
+
+    fn at(second: u64) -> Ticks {
+        Ticks(second * 1_000_000_000)
+    }
+
+    /// Looks every two seconds in these seconds, at what beats there are then.
+    fn look(
+        observer: &mut Observer,
+        seconds: std::ops::RangeInclusive<u64>,
+        beats: &[Beat],
+    ) -> bool {
+        seconds.step_by(2).for_each(|second| observer.saw(beats.to_vec(), at(second)));
+        observer.has_lapsed(&NodeId::new("n1").unwrap(), crate::hex::Hex([1; 16]))
+    }
+
+    #[test]
+    fn a_beat_that_stands_still_has_lapsed_after_a_lease_and_a_quarter() {
+        let mut observer = Observer::default();
+        assert!(!observer.has_lapsed(&NodeId::new("n1").unwrap(), Nonce::NONE), "nobody looked");
+        assert!(!look(&mut observer, 0..=10, &[beat(1, 1)]));
+        assert!(!look(&mut observer, 12..=22, &[beat(1, 2)]));
+        assert!(look(&mut observer, 24..=24, &[beat(1, 2)]));
+        assert!(!look(&mut observer, 26..=26, &[beat(1, 3)]));
+        assert!(look(&mut observer, 28..=28, &[]), "there is none");
+    }
+
+    #[test]
+    fn time_in_which_nobody_looked_does_not_count() {
+        let mut observer = Observer::default();
+        assert!(!look(&mut observer, 0..=2, &[beat(1, 1)]));
+        assert!(!look(&mut observer, 60..=70, &[beat(1, 1)]));
+        assert!(look(&mut observer, 72..=72, &[beat(1, 1)]));
+    }
+
+    #[test]
+    fn another_run_counts_from_when_it_was_seen_first() {
+        let mut observer = Observer::default();
+        assert!(!look(&mut observer, 0..=2, &[beat(1, 1)]));
+        assert!(!look(&mut observer, 4..=14, &[beat(2, 1)]));
+        assert!(look(&mut observer, 16..=16, &[beat(2, 7)]));
+    }
+
+    #[test]
+    fn a_lease_counts_from_before_the_beat_and_in_one_piece() {
+        let mut beating = Beating::new(beat(1, 1));
+        assert_eq!(beating.held(), None);
+        beating.confirmed(at(10), at(11));
+        let held = beating.held().unwrap();
+        assert_eq!((held.since, held.until), (at(11), at(18)));
+        beating.confirmed(at(12), at(18));
+        assert_eq!(beating.held(), Some(Held { since: at(11), until: at(20) }));
+        assert!(held.covers(at(11), at(17)) && !held.covers(at(10), at(17)));
+        // Sent in time, but perhaps seen too late.
+        beating.confirmed(at(19), at(21));
+        assert_eq!(beating.held(), Some(Held { since: at(21), until: at(27) }));
+    }
 }

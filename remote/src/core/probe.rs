@@ -85,7 +85,8 @@ pub async fn judge(port: &Port, racing: &Racing, racers: &[Raced]) -> Verdict {
     let [Raced::Won(won)] = winners[..] else {
         let (won, all) = (winners.len(), racers.len());
         return Verdict::Dishonest(format!(
-            "it let {won} of {all} creators win the same new object: it accepts `If-None-Match: *` and does not honour it"
+            "it let {won} of {all} creators win the same new object: \
+             it accepts `If-None-Match: *` and does not honour it"
         ));
     };
     match racing.place().read(port).await {

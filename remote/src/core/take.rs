@@ -44,8 +44,11 @@ impl Claim {
     }
 
     /// Whether the writer of the newest record leaves the workspace to us. An operator may know better.
-    pub fn may_take(&mut self, newest: &Mark, observer: &Observer, now: Ticks) -> bool {
-        let head = &newest.head;
+    ///
+    /// Beats count only if they were looked at after the record was found: a writer that was gone before may
+    /// have come back and written it.
+    pub fn may_take(&mut self, found: &Found, observer: &Observer, now: Ticks) -> bool {
+        let (newest, head) = (&found.newest, &found.newest.head);
         match &newest.given {
             Some(Given { to: Some(to) }) if *to != self.writer.node => {
                 self.has_waited(newest.hash, now)
@@ -53,12 +56,14 @@ impl Claim {
             Some(_) => true,
             // A run of this node that is over, or an epoch of this run that is.
             None if head.node == self.writer.node => true,
-            None => observer.has_lapsed(&head.node, head.run),
+            None => {
+                observer.looked() > Some(found.as_of) && observer.has_lapsed(&head.node, head.run)
+            }
         }
     }
 
     /// Tries to take the workspace whose newest record was found; `store` is the id of a new one, where the
-    /// chain has no record. The node must have been heard ([`Beating::held_until`](super::Beating::held_until)), have the
+    /// chain has no record. The node must have been heard ([`Beating::held`](super::Beating::held)), have the
     /// directory's lock, and have closed what it held before.
     pub async fn take(
         &self,

@@ -1,0 +1,114 @@
+#!/bin/sh
+# Breaks the protocol on purpose, in a scratch copy, and says after how many seeds the simulation notices:
+# remote/tests/mutations.sh [SEEDS]. Fails where it does not notice, or where an edit no longer finds its place
+# in the sources. All edits are made at once and built once; a variable chooses the one that is in force.
+set -eu
+
+cd "$(dirname "$0")/../.."
+seeds=${1:-300}
+scratch=${CARGO_TARGET_DIR:-$PWD/target}/far_mutations
+missed=0
+
+rm -rf "$scratch/copy"
+mkdir -p "$scratch/copy"
+: > "$scratch/names"
+git ls-files -z --cached --others --exclude-standard | xargs -0 cp -p --parents -t "$scratch/copy"
+
+# mutation NAME FILE EDIT: EDIT is a Perl substitution over the whole file. In what it puts there,
+# $ENV{RIGHT} is a condition that is false while this mutation is in force.
+mutation() {
+    echo "$1" >> "$scratch/names"
+    number=$(wc -l < "$scratch/names")
+    cp "$scratch/copy/remote/src/core/$2" "$scratch/before"
+    RIGHT="std::env::var(\"MUTATION\").as_deref() != Ok(\"$number\")" perl -0pi -e "$3" "$scratch/copy/remote/src/core/$2"
+    if cmp -s "$scratch/before" "$scratch/copy/remote/src/core/$2"; then
+        echo "$1: the edit of $2 finds nothing to change"
+        missed=1
+    fi
+}
+
+mutation 'the edge is not read after a creation' create.rs \
+    's/let is_fresh = /$&!($ENV{RIGHT}) || /'
+mutation 'the edge is read before a creation and not after it' create.rs \
+    's/(    let created = attempt\()/    if !($ENV{RIGHT}) && port.now() - known > FRESH_MAX && port.edge().await.is_ok_and(|edge| number <= edge.boundary) { return Created::Below; }\n$1/; s/let is_fresh = /$&!($ENV{RIGHT}) || /'
+mutation 'nothing is read back after a doubt' create.rs \
+    's/is_open = true;/$& if !($ENV{RIGHT}) { return Created::Taken(Vec::new()); }/'
+mutation 'a number that exists is taken by somebody else' create.rs \
+    's/is_open = true;/$& if !($ENV{RIGHT}) \&\& why == "412" { return Created::Taken(Vec::new()); }/'
+mutation 'what is refused after a doubt counts as nowhere' create.rs \
+    's/if !is_open =>/if !is_open || !($ENV{RIGHT}) =>/'
+mutation 'any record at the number counts as ours' create.rs \
+    's/if found == \*\*bytes =>/if found == **bytes || !($ENV{RIGHT}) =>/'
+mutation 'a number at or below the edge counts as ours' create.rs \
+    's/if number <= edge\.boundary => return Created::Below/if number <= edge.boundary \&\& $ENV{RIGHT} => return Created::Below/'
+mutation 'a follower believes what comes late' follower.rs \
+    's/if port\.now\(\) - known > FRESH_MAX/if $ENV{RIGHT} \&\& port.now() - known > FRESH_MAX/'
+mutation 'a follower counts from the record, not from when it was at the newest' follower.rs \
+    's/(self\.at = Some\(to\);)/$1 if !($ENV{RIGHT}) \&\& newest_at.is_none() { self.known = Some(self.polled); }/; s/(ahead: Option<Ahead>,)/$1\n    polled: Ticks,/; s/ahead: None \}/ahead: None, polled: Ticks(0) }/; s/(let before = port\.now\(\);)/$1 self.polled = before;/'
+mutation 'a follower is fresh as of the answer' follower.rs \
+    's/\(Some\(before\), Some\(before\)\)/if $ENV{RIGHT} { (Some(before), Some(before)) } else { (Some(port.now()), Some(port.now())) }/'
+mutation 'a follower is fresh as of a record' follower.rs \
+    's/(self\.at = Some\(to\);)/$1 if !($ENV{RIGHT}) { self.fresh = self.fresh.max(Some(self.polled)); }/'
+mutation 'the edge is not read after the newest record was found' newest.rs \
+    's/if lowest <= /if $ENV{RIGHT} \&\& lowest <= /'
+mutation 'records are removed as soon as they are known' collector.rs \
+    's/port\.now\(\) - \*since >= CHAIN_KEPT_MIN/(port.now() - *since >= CHAIN_KEPT_MIN || !($ENV{RIGHT}))/'
+mutation 'objects of newer epochs are removed' collector.rs \
+    's/key\.epoch <= self\.epoch &&/(key.epoch <= self.epoch || !($ENV{RIGHT})) \&\&/'
+mutation 'objects that are being written are removed' collector.rs \
+    's/&& !live\(data\)/\&\& !($ENV{RIGHT} \&\& live(data))/'
+mutation 'objects that only kept records name are removed' collector.rs \
+    's/let low = edge\.kept\.iter\(\)/let low = edge.kept.iter().filter(|_| $ENV{RIGHT})/'
+mutation 'pins are not looked at' collector.rs \
+    's/for number in pins\(port\)\.await\? \{/$& if !($ENV{RIGHT}) { continue; }/'
+mutation 'pins are looked at before the edge is raised' collector.rs \
+    's/let edge = self\.learn\(port\)\.await\?;/$& let early = self.pinned(port, \&Edge { boundary: u64::MAX, ..edge.clone() }).await?;/; s/let held = self\.pinned\(port, &edge\)\.await\?;/let held = if $ENV{RIGHT} { self.pinned(port, \&edge).await? } else { early };/'
+mutation 'a pin does not look at the edge' pin.rs \
+    's/if edge\.is_below\(wanted\.number\)/if $ENV{RIGHT} \&\& edge.is_below(wanted.number)/'
+mutation 'a pin holds the record and not what it leans on' collector.rs \
+    's/for number in base\.max\(edge\.erased \+ 1\)/for number in (if $ENV{RIGHT} { base } else { number }).max(edge.erased + 1)/'
+mutation 'records go before the edge rises' collector.rs \
+    's/(let edge = match plan\(&self\.records, &edge, at, self\.retention\) \{)/if !($ENV{RIGHT}) \&\& let Some(plan) = plan(\&self.records, \&edge, at, self.retention) { let early = Edge { boundary: plan.boundary.max(edge.boundary), epoch: 0, erased: plan.erased.min(plan.boundary), kept: plan.kept }; let held = self.pinned(port, \&early).await?; self.remove_records(port, \&early, \&held).await?; }\n        $1/'
+mutation 'the edge that was wanted counts, whatever is there' collector.rs \
+    's/Tried::Made \| Tried::Unsure\(_\) => port\.edge\(\)\.await/Tried::Made | Tried::Unsure(_) if !($ENV{RIGHT}) => Ok(wanted), $&/; s/port\.raise_edge\(edge\)/port.raise_edge(edge.clone())/; s/(let edge = Edge \{ boundary, epoch: self\.epoch, erased, kept \};)/$1 let wanted = edge.clone();/'
+mutation 'the chain is cut within what must stay in one piece' retain.rs \
+    's/Some\(Plan \{ boundary: floor - 1/Some(Plan { boundary: if $ENV{RIGHT} { floor - 1 } else { records.keys().last().copied()? - 1 }/'
+mutation 'what was erased stays in the history' retain.rs \
+    's/let erased = records\.values\(\)/let erased = records.values().filter(|_| $ENV{RIGHT})/'
+mutation 'a writer that lives is taken from' take.rs \
+    's/observer\.has_lapsed\(&head\.node, head\.run\)/($ENV{RIGHT}) == false || $&/'
+mutation 'beats count that were looked at before the record was found' take.rs \
+    's/observer\.looked\(\) > Some\(found\.as_of\)/(!($ENV{RIGHT}) || $&)/'
+mutation 'an observer waits for half of a lease' lapse.rs \
+    's/now - since > seen\.lease \+ seen\.lease \/ 4/now - since > if $ENV{RIGHT} { seen.lease + seen.lease \/ 4 } else { seen.lease \/ 2 }/'
+mutation 'another run in the place of the writer ends it at once' lapse.rs \
+    's/let since = if seen\.run == run/if !($ENV{RIGHT}) \&\& seen.run != run { return true; }\n        $&/'
+mutation 'a holder counts its lease from when it was heard' lapse.rs \
+    's/let until = sent \+ self\.lease\(\);/let until = if $ENV{RIGHT} { sent + self.lease() } else { sent + self.lease() * 3 };/'
+mutation 'a lease goes on in one piece though it was heard of too late' lapse.rs \
+    's/until: old \}\) if now <= old =>/until: old }) if now <= old || !($ENV{RIGHT}) \&\& sent <= old =>/'
+mutation 'a holder believes in its lease though it was over in between' lapse.rs \
+    's/self\.since <= known && /(self.since <= known || !($ENV{RIGHT})) \&\& /'
+
+# Not here, since while all other rules hold nothing comes of them: hashes that are not compared (unit tests of
+# `follower.rs` and `record.rs` do), what an edge gave up and is kept again (`retain.rs`), and an observer that counts the time in
+# which it did not look (`lapse.rs`).
+
+(cd "$scratch/copy" && CARGO_TARGET_DIR="$scratch" cargo test -q --release -p remote --test simulation --no-run)
+program=$(find "$scratch/release/deps" -name 'simulation-*' -perm -u+x -type f | head -n 1)
+# The edits may not be noticed where none is in force.
+MUTATION=0 RECALLD_FAR_SEEDS=$seeds "$program" nothing_is_lost
+number=0
+while read -r name; do
+    number=$((number + 1))
+    found=
+    for kind in on_objects far_apart by_transactions; do
+        MUTATION=$number RECALLD_FAR_SEEDS=$seeds RECALLD_FAR_FAILURES=1 timeout 600 "$program" --nocapture "$kind" \
+            > "$scratch/out" 2>&1 || true
+        found=$(sed -n 's/^\([A-Za-z()]*, seed [0-9]*\): at [0-9]* s: \(C[0-9]\).*/\1, \2/p' "$scratch/out" | head -n 1)
+        [ -z "$found" ] || break
+    done
+    echo "$name: ${found:-NOT NOTICED in $seeds seeds}"
+    [ -n "$found" ] || missed=1
+done < "$scratch/names"
+exit $missed
