@@ -229,7 +229,7 @@ fn entries_of_reads_are_on_disk_before_the_answer_where_that_is_set() {
     let parts = started.parts;
     parts.tenants.make("acme").unwrap();
     let acme = parts.tenants.open("acme").unwrap();
-    for audit in [&parts.local.audit, &acme.audit] {
+    for audit in [&parts.local.get().audit, &acme.audit] {
         for _ in 0..10 {
             audit.record(&read_of("user:ada"), false).unwrap();
             assert_eq!(
