@@ -220,6 +220,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         strangers: Buckets::new(began),
         guesses: Guesses::new(began),
         console: Sessions::default(),
+        cluster: None,
         pdf: settings.pdf.clone(),
         encoding: settings.encoding,
         checker: credentials.checker(),

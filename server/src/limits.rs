@@ -302,6 +302,23 @@ pub const BACKUP_OVERDUE_AFTER: Duration = Duration::from_secs(3600);
 /// Longest that a tool call may take.
 pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
+/// Calls that are being passed on to other nodes, each on a thread of its own with its body and up to
+/// `RELAY_BYTES_MAX` of its answer; a stream holds its thread until it ends.
+pub const RELAYS_MAX: usize = 64;
+
+/// Bytes of an answer of another node that is kept until it is whole, if it says its length; a longer one is passed on
+/// as it comes. Our own have less (`ANSWER_BYTES_MAX`).
+pub const RELAY_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// How long the name of another node may be looked up, and how long it may be connected to.
+pub const RELAY_CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// How long another node may be silent: longer than a call may take there, and than between the comments of a stream.
+pub const RELAY_SILENCE_MAX: Duration = Duration::from_secs(130);
+
+const _: () = assert!(RELAY_SILENCE_MAX.as_secs() > CALL_TIME_MAX.as_secs());
+const _: () = assert!(RELAY_SILENCE_MAX.as_secs() > STREAM_COMMENT_EVERY.as_secs());
+
 /// Messages of one JSON-RPC batch (revision 2025-03-26).
 pub const BATCH_MESSAGES_MAX: usize = 64;
 

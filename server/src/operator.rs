@@ -39,6 +39,7 @@ use engine::ledger::{AppendError, Decision, Effect, Outcome};
 use engine::{Damage, SearchError, Stop};
 use serde_json::{Map, Value, json};
 
+use crate::cluster::Wants;
 use crate::govern::{Audit, Trace, hash_call};
 use crate::ingest::Roots;
 use crate::ingest::job::Request;
@@ -134,12 +135,13 @@ pub(crate) fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
 pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
     let wanted = Recall::parse(&raw).map_err(refuse)?;
-    let whose = Whose::of(ask.parts, ask.caller, named(&wanted.workspace)).map_err(refuse)?;
+    let whose = Whose::of(ask.parts, ask.caller, named(&wanted.workspace), Wants::Reads);
+    let whose = whose.map_err(refuse)?;
     let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let answer =
         recall_as_operator(&context, &raw, wanted).map_err(|refused| refuse(refused.error))?;
     let body = json!({"structured": answer.structured, "text": answer.text});
-    Ok(Response::json(200, body.to_string().into_bytes()))
+    Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
 }
 
 /// The same, for a command line that has the store to itself.
@@ -171,7 +173,7 @@ pub fn ingest(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         Ok(wanted) => wanted,
         Err(error) => return reply.send(refuse(error).into()),
     };
-    let whose = match Whose::of(parts, caller, named(&wanted.workspace)) {
+    let whose = match Whose::of(parts, caller, named(&wanted.workspace), Wants::Writes) {
         Ok(whose) => whose,
         Err(error) => return reply.send(refuse(error).into()),
     };
@@ -262,7 +264,7 @@ pub fn import(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         Ok(wanted) => wanted,
         Err(refusal) => return reply.send(refusal.into()),
     };
-    let whose = match Whose::of(parts, caller, named(&wanted.workspace)) {
+    let whose = match Whose::of(parts, caller, named(&wanted.workspace), Wants::Writes) {
         Ok(whose) => whose,
         Err(error) => return reply.send(refuse(error).into()),
     };
@@ -381,6 +383,9 @@ fn keep(
         Ok(raw) => raw,
         Err(refusal) => return reply.send(refusal.into()),
     };
+    if let Err(why) = parts.reach(parts.local.name(), Wants::Writes) {
+        return reply.send(why.into());
+    }
     let stream = reply.report_by_stream(sse::head());
     let tell = |done: u64, total: u64, what: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total, "what": what}));
@@ -418,8 +423,9 @@ impl From<Gone> for Cut {
 /// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
 pub fn export(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     let wanted = arguments(call).and_then(|raw| Export::parse(&raw).map_err(refuse));
-    let whose = wanted
-        .and_then(|wanted| Whose::of(parts, caller, named(&wanted.workspace)).map_err(refuse));
+    let whose = wanted.and_then(|wanted| {
+        Whose::of(parts, caller, named(&wanted.workspace), Wants::Reads).map_err(refuse)
+    });
     let whose = match whose {
         Ok(whose) => whose,
         Err(refusal) => return reply.send(refusal.into()),
@@ -427,7 +433,7 @@ pub fn export(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
     if let Err(error) = record_export(&whose.workspace.audit, &caller.principal) {
         return reply.send(Refusal::unavailable(&error.to_string()).into());
     }
-    let stream = reply.report_by_stream(sse::head());
+    let stream = reply.with_fields(whose.fields()).report_by_stream(sse::head());
     let cancel = call.cancel.clone();
     let stop = Stop::when(move || cancel.is_raised());
     let snapshot = whose.workspace.store.snapshot().until(stop);

@@ -11,6 +11,7 @@ use engine::os::clock::{Clock, Random};
 use crate::app::Encoding;
 use crate::auth::Checker;
 use crate::authority::Authority;
+use crate::cluster::{Cluster, NotHere, Wants};
 use crate::config::Config;
 use crate::console::Sessions;
 use crate::control::Control;
@@ -57,6 +58,8 @@ pub struct Parts {
     pub meter: Meter,
     /// Backups that are made again and again.
     pub scheduled: Scheduled,
+    /// This node among others; `None` where every workspace is written here.
+    pub cluster: Option<Cluster>,
     /// What reads PDFs, in a process of its own.
     pub pdf: Option<PdfReader>,
     /// How texts become vectors, and how vectors are compared.
@@ -87,6 +90,15 @@ impl Parts {
             return Ok(Held::Local(self.local.get()));
         }
         self.tenants.open(&caller.workspace).map(Held::Tenant)
+    }
+
+    /// Lets a call work with a workspace, before it is opened. Gives how many seconds old what is here is, where
+    /// another node writes it.
+    ///
+    /// # Errors
+    /// It belongs to another node, or what is here is too old.
+    pub fn reach(&self, workspace: &str, wants: Wants) -> Result<Option<u64>, NotHere> {
+        self.cluster.as_ref().map_or(Ok(None), |cluster| cluster.reach(workspace, wants))
     }
 
     /// The same, only if it is open.

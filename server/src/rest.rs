@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::cluster::{Where, seconds};
 use crate::embed::Embedder;
 use crate::limits::API_BODY_BYTES_MAX;
 use crate::metrics::Stage;
@@ -117,15 +118,29 @@ pub fn health(parts: &Parts) -> Response {
     let backups = schedule.map_or_else(String::new, |told| {
         format!("\"backups\":{{\"state\":\"{}\"}},", told.standing.word())
     });
+    let role = role(parts);
     let body = format!(
         "{{{backups}\"encoder\":{{\"kernel\":\"{kernel}\",\"model\":{model},\"precision\":\"{precision}\",\
-         \"ready\":true}},\"status\":\"{status}\",\"store\":{{\"ready\":{writable}}},\
+         \"ready\":true}},{role}\"status\":\"{status}\",\"store\":{{\"ready\":{writable}}},\
          \"uptime_s\":{uptime},\"version\":\"{version}\"}}",
         model = Value::from(embedder.name()),
         uptime = parts.started.elapsed().as_secs(),
         version = env!("CARGO_PKG_VERSION"),
     );
     Response::json(200, body.into_bytes())
+}
+
+/// What this node is to the operator's workspace, where there are others; nothing where there are none.
+fn role(parts: &Parts) -> String {
+    match parts.cluster.as_ref().map(|cluster| cluster.of(parts.local.name())) {
+        None => String::new(),
+        Some(Where::Here) => "\"role\":\"writer\",".to_owned(),
+        Some(Where::Follows { age, .. }) => {
+            let age = age.map_or_else(|| "null".to_owned(), |age| seconds(age).to_string());
+            format!("\"role\":\"follower\",\"stale_s\":{age},")
+        }
+        Some(Where::Elsewhere { .. }) => "\"role\":\"none\",".to_owned(),
+    }
 }
 
 /// `GET /stats`.
@@ -257,6 +272,7 @@ pub fn refuse(error: ToolError) -> Refusal {
         | ToolError::Unwritable(_)
         | ToolError::Closed(_)
         | ToolError::Unmetered(_) => Refusal::unavailable(&error.to_string()),
+        ToolError::NotHere(why) => why.refusal(),
         ToolError::QuotaExceeded { wait, .. } => {
             let wait = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             Refusal::new(429, &error.to_string()).with("Retry-After", wait.to_string())

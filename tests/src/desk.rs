@@ -192,9 +192,10 @@ impl Desk {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             told.push((done, of, what.to_owned()));
         };
+        let local = self.parts().local.get();
         run(&Context {
             parts: self.parts(),
-            workspace: &self.parts().local.get(),
+            workspace: &local,
             caller,
             cancel: &Cancel::new(),
             deadline: Instant::now() + CALL_TIME_MAX,

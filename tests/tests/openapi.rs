@@ -120,7 +120,7 @@ fn every_reference_leads_somewhere_and_every_example_fits() {
             "505",
         ]);
         if behind_gateway {
-            statuses.extend(["401", "422", "429"]);
+            statuses.extend(["307", "401", "421", "422", "429", "502"]);
             let needed = json!([{"gatewayClientId": [], "gatewayClientSecret": [], "bearer": []}]);
             assert_eq!(operation["security"], needed);
             assert_eq!(operation["parameters"][0]["name"], "authorization");
@@ -258,8 +258,14 @@ fn the_page_loads_nothing_from_elsewhere_and_runs_nothing_of_its_own() {
     assert!(page.contains("<script src=\"/docs/page.js\" defer></script>"));
 }
 
-const EXPOSED: [&str; 5] =
-    ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id", "x-recalld-left-out"];
+const EXPOSED: [&str; 6] = [
+    "mcp-session-id",
+    "www-authenticate",
+    "retry-after",
+    "x-request-id",
+    "x-recalld-left-out",
+    "stale-seconds",
+];
 
 const PREFLIGHT: [(&str, &str); 2] = [
     ("Access-Control-Request-Method", "POST"),

@@ -18,6 +18,7 @@ use super::remote::{Remote, show_step};
 use super::tell::tell_line;
 use super::{Failure, ImportArgs};
 use crate::app::Started;
+use crate::cluster::Wants;
 use crate::config::keys::one_of;
 use crate::counted::{agreed, counted};
 use crate::foreign::{self, ForeignError, Shape, Translated};
@@ -157,7 +158,8 @@ fn real_path(file: &Path) -> Result<String, Failure> {
 fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answer, Failure> {
     let wanted = Import::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let caller = Caller::local_operator(parts.local.name());
-    let whose = Whose::of(parts, &caller, named(&wanted.workspace)).map_err(Failure::could)?;
+    let whose = Whose::of(parts, &caller, named(&wanted.workspace), Wants::Writes)
+        .map_err(Failure::could)?;
     let bar = Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {
         let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);

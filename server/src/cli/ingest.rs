@@ -10,6 +10,7 @@ use super::remote::{Remote, show_step};
 use super::tell::tell_line;
 use super::{Failure, IngestArgs};
 use crate::app::Started;
+use crate::cluster::Wants;
 use crate::ingest::walk::Rules;
 use crate::model::{Bar, Progress, Unit};
 use crate::net::Cancel;
@@ -86,7 +87,8 @@ pub(super) fn alone(
 ) -> Result<Answer, Failure> {
     let wanted = Ingest::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let caller = Caller::local_operator(parts.local.name());
-    let whose = Whose::of(parts, &caller, named(&wanted.workspace)).map_err(Failure::could)?;
+    let whose = Whose::of(parts, &caller, named(&wanted.workspace), Wants::Writes)
+        .map_err(Failure::could)?;
     let bar = std::sync::Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {
         let mut bar = bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

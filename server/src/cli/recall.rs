@@ -8,6 +8,7 @@ use super::paint::Paint;
 use super::remote::Remote;
 use super::tell::tell;
 use super::{Failure, RecallArgs};
+use crate::cluster::Wants;
 use crate::counted::counted;
 use crate::limits::CALL_TIME_MAX;
 use crate::net::Cancel;
@@ -25,7 +26,7 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
     let answer = match args.common.start_alone()? {
         Some(started) => {
             let caller = Caller::local_operator(started.parts.local.name());
-            let whose = Whose::of(&started.parts, &caller, args.workspace.as_deref());
+            let whose = Whose::of(&started.parts, &caller, args.workspace.as_deref(), Wants::Reads);
             let whose = whose.map_err(Failure::could)?;
             let context = Context {
                 parts: &started.parts,

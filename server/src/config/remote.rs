@@ -54,6 +54,28 @@ pub struct Remote {
     pub allow_http: bool,
     /// Certificates to believe in place of the usual ones.
     pub ca_file: Option<PathBuf>,
+    /// What becomes of a call that belongs to another node.
+    pub wrong_node: WrongNode,
+}
+
+/// What becomes of a call that belongs to another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrongNode {
+    /// It is passed on, and the answer comes back this way.
+    Proxy,
+    /// Its client is told where to ask.
+    Redirect,
+}
+
+impl WrongNode {
+    const ALL: &'static [Self] = &[Self::Proxy, Self::Redirect];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Proxy => "proxy",
+            Self::Redirect => "redirect",
+        }
+    }
 }
 
 /// Where a write must be before it is acknowledged.
@@ -126,6 +148,9 @@ pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<Remote>, KeyF
         path_style: keys.flag("path_style")?,
         allow_http: keys.flag("allow_http")?.unwrap_or(false),
         ca_file: keys.text("ca_file", TEXT_BYTES_MAX)?.map(|file| folder.join(file)),
+        wrong_node: keys
+            .word("wrong_node", WrongNode::ALL, WrongNode::word)?
+            .unwrap_or(WrongNode::Proxy),
     };
     keys.finish()?;
     Ok(Some(remote))
@@ -151,6 +176,7 @@ pub(super) fn show(remote: Option<&Remote>) -> String {
     text("node_url", remote.node_url.as_deref());
     text("endpoint", remote.endpoint.as_deref());
     text("region", remote.region.as_deref());
+    text("wrong_node", Some(remote.wrong_node.word()));
     text("ca_file", remote.ca_file.as_ref().map(|file| file.to_string_lossy()).as_deref());
     let hours = |length: Duration| length.as_secs() / 3600;
     let (keep, fine) = remote.keep;

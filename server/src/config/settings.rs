@@ -364,6 +364,12 @@ pub const SETTINGS: &[Setting] = &[
         "How far behind an answer of a follower may be; past it questions are answered 503.",
     ),
     Setting::new(
+        "remote.wrong_node",
+        Word(&["proxy", "redirect"]),
+        "\"proxy\"",
+        "What becomes of a call that belongs to another node: it is passed on, or its client is told where to ask.",
+    ),
+    Setting::new(
         "remote.keep_hours",
         Whole(0, super::remote::KEEP_HOURS_MAX),
         "168",
@@ -392,7 +398,8 @@ pub const SETTINGS: &[Setting] = &[
         "remote.allow_http",
         Flag,
         "false",
-        "Let plain HTTP go beyond this machine: credentials are not in it, what you store is.",
+        "Let plain HTTP go beyond this machine. To the object store it carries what you store; to other nodes, with \
+         `wrong_node = \"proxy\"`, the credentials of clients as well.",
     ),
     Setting::open(
         "remote.ca_file",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::remote::WrongNode;
 use super::*;
 use crate::govern::plans::Tools;
 use crate::govern::rate::Rate;
@@ -199,6 +200,17 @@ fn a_password_in_the_file_is_refused_and_not_repeated() {
     let text = "[mail]\nhost = \"m.example\"\nfrom = \"a@b.c\"\nuser = \"u\"\npassword = \"hunter2\"\npassword_file = \"p\"";
     let said = parse(text).unwrap_err().to_string();
     assert!(said.contains("mail.password") && !said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn what_becomes_of_a_call_at_the_wrong_node_is_one_of_two_words() {
+    let of = |said: &str| parse(&format!("[remote]\nto = \"file:///far\"\n{said}"));
+    assert_eq!(of("").unwrap().remote.unwrap().wrong_node, WrongNode::Proxy);
+    let config = of("wrong_node = \"redirect\"").unwrap();
+    assert_eq!(config.remote.as_ref().unwrap().wrong_node, WrongNode::Redirect);
+    assert_eq!(Config::parse(&config.show(), Path::new("")).unwrap(), config);
+    let said = of("wrong_node = \"refuse\"").unwrap_err().to_string();
+    assert!(said.contains("remote.wrong_node") && said.contains("proxy, redirect"), "{said}");
 }
 
 #[test]

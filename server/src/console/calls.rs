@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{CONSOLE_BODY_BYTES_MAX, answer, body, check_session};
 use crate::auth::LOCAL_WORKSPACE;
+use crate::cluster::Wants;
 use crate::net::Response;
 use crate::operator::{Whose, named};
 use crate::pipeline::refusal::Refusal;
@@ -53,7 +54,7 @@ pub fn call(ask: &Ask<'_>) -> Result<Response, Refusal> {
         check_session(ask.parts, ask.call)?;
     }
     let given = given(wanted.arguments);
-    within(ask, workspace, |context| tool.call(context, &given))
+    within(ask, workspace, Wants::Reads, |context| tool.call(context, &given))
 }
 
 /// `POST /console/change`: an item is corrected or forgotten, or what would go is told.
@@ -72,7 +73,8 @@ pub fn change(ask: &Ask<'_>) -> Result<Response, Refusal> {
         return Err(Refusal::new(422, &format!("dry_run: only of {FORGET}")));
     }
     let given = given(wanted.arguments);
-    within(ask, named(&wanted.workspace), |context| match wanted.dry_run {
+    let wants = if wanted.dry_run { Wants::Reads } else { Wants::Writes };
+    within(ask, named(&wanted.workspace), wants, |context| match wanted.dry_run {
         true => would_forget(context, &given),
         false => tool.call(context, &given),
     })
@@ -90,10 +92,11 @@ fn given(arguments: Option<AnyObject<CONSOLE_BODY_BYTES_MAX>>) -> Map<String, Va
 fn within(
     ask: &Ask<'_>,
     workspace: Option<&str>,
+    wants: Wants,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, Refused>,
 ) -> Result<Response, Refusal> {
-    let whose = Whose::of(ask.parts, ask.caller, workspace).map_err(refuse)?;
+    let whose = Whose::of(ask.parts, ask.caller, workspace, wants).map_err(refuse)?;
     let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let done = work(&context).map_err(|refused| refuse(refused.error))?;
-    Ok(answer(&done.structured))
+    Ok(whose.aged(answer(&done.structured)))
 }

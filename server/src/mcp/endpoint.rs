@@ -21,14 +21,15 @@ use super::message::{self, Message};
 use super::seal::Seal;
 use super::session::Session;
 use super::sessions::{Bounds, Sessions};
-use super::threads::Threads;
 use super::timer::{Timer, caught};
 use super::{handshake, per_request};
 use crate::limits::{
-    LOOK_EVERY, LOOK_SHARE, PING_BYTES_MAX, STREAM_COMMENT_EVERY, STREAM_STANDING_EVERY,
+    LONG_CALLS_MAX, LOOK_EVERY, LOOK_SHARE, PING_BYTES_MAX, STREAM_COMMENT_EVERY,
+    STREAM_STANDING_EVERY,
 };
 use crate::log;
 use crate::net::{Call, Method, Reply, Response, sse};
+use crate::threads::Threads;
 
 /// What the endpoint is made of, beside its host.
 pub struct Settings {
@@ -128,7 +129,7 @@ impl<H: Host> Endpoint<H> {
             listeners: Mutex::default(),
             timer: Arc::new(Timer::start()?),
             seal: Seal::new(&*settings.random),
-            threads: Threads::default(),
+            threads: Threads::new("mcp-call", LONG_CALLS_MAX),
             call_time_max: settings.call_time_max,
             changes: Arc::default(),
         });
@@ -193,6 +194,13 @@ impl<H: Host> Endpoint<H> {
             Ok(Era::Handshake) => handshake::quick(call, &body),
             _ => None,
         }
+    }
+
+    /// Whether a request names a session of this server, which is its caller's. The session is used by it.
+    pub fn has_session(&self, call: &Call, caller: &H::Caller) -> bool {
+        let principal = self.shared.host.principal(caller);
+        let id = call.request.headers.get("mcp-session-id");
+        id.is_some_and(|id| self.shared.sessions.find(id, &principal).is_some())
     }
 
     /// Answers a request. `caller` is who calls, as the transport found out.
@@ -308,6 +316,11 @@ fn look_for_changes<H: Host>(changes: &Changes, shared: &Weak<Shared<H>>) {
 
 fn names_modern(call: &Call) -> bool {
     version_header(call).is_some_and(|version| MODERN_REVISIONS.contains(&version))
+}
+
+/// Whether a request says that it is of a session, in a revision that has any.
+pub fn names_session(call: &Call) -> bool {
+    call.request.headers.get("mcp-session-id").is_some() && !names_modern(call)
 }
 
 /// The revision that the header names, if it does.

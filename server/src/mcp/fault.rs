@@ -116,6 +116,13 @@ impl Fault {
         self
     }
 
+    /// The same with one thing more for programs.
+    #[must_use]
+    pub fn with_fact(mut self, name: &'static str, value: Value) -> Self {
+        self.data.get_or_insert_with(|| json!({}))[name] = value;
+        self
+    }
+
     /// What `WWW-Authenticate` says, if the answer has it.
     pub(super) fn challenge(&self) -> Option<&str> {
         self.challenge.as_deref()

@@ -23,12 +23,11 @@ mod per_request;
 mod seal;
 mod session;
 mod sessions;
-mod threads;
 mod timer;
 mod work;
 
 pub use client::{AskError, Client};
-pub use endpoint::{Changes, Endpoint, Figures, Settings, refusal};
+pub use endpoint::{Changes, Endpoint, Figures, Settings, names_session, refusal};
 pub use era::{HANDSHAKE_LATEST, HANDSHAKE_REVISIONS, MODERN_REVISIONS};
 pub use fault::Fault;
 pub use host::{

@@ -13,6 +13,7 @@ use std::time::Instant;
 use engine::Snapshot;
 use serde_json::{Map, Value, json};
 
+use crate::cluster::{STALE_SECONDS_META, Wants};
 use crate::govern::identity::TURN_IDENTITY;
 use crate::mcp::{
     Capabilities, Client, Completing, Completion, Fault, Followed, Host, Level, Listing, Outcome,
@@ -61,18 +62,20 @@ impl Product {
         Self { parts }
     }
 
-    /// Does `work` as a governed call of a client, until it is called off or its time is over.
+    /// Does `work`, which reads, as a governed call of a client, until it is called off or its time is over. Gives
+    /// beside the answer how old it may be.
     fn governed(
         &self,
         caller: &Caller,
         (cancel, deadline): (&Cancel, Instant),
         (operation, arguments): (&'static str, &Value),
         work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<(Answer, Option<u64>), Refused> {
+        let stale = self.parts.reach(&caller.workspace, Wants::Reads).map_err(ToolError::from)?;
         let held = self.parts.workspace_of(caller).map_err(ToolError::from)?;
         let (parts, workspace) = (&*self.parts, &*held);
         let context = Context { parts, workspace, caller, cancel, deadline, progress: None };
-        governed(&context, operation, arguments, false, work)
+        governed(&context, operation, arguments, false, work).map(|answer| (answer, stale))
     }
 
     /// Leaves the entry of a call that is refused before anything is looked at. Gives a fault where it cannot.
@@ -182,6 +185,7 @@ impl Host for Product {
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
         let tool = tools::find(caller, name).map_err(Fault::invalid_params)?;
+        let stale = self.parts.reach(&caller.workspace, tool.wants()).map_err(|why| why.fault())?;
         let workspace = self.parts.workspace_of(caller);
         let workspace = workspace.map_err(|closed| call_fault(&closed.into()))?;
         let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
@@ -217,7 +221,7 @@ impl Host for Product {
                 }
             }
         };
-        Ok(Outcome::Done(result))
+        Ok(Outcome::Done(aged(result, stale)))
     }
 
     fn resources(
@@ -249,7 +253,7 @@ impl Host for Product {
         };
         let read =
             self.governed(caller, until(client), operation, |context| named.read(context, uri));
-        read.map(|answer| Outcome::Done(with_receipt(answer)))
+        read.map(|(answer, stale)| Outcome::Done(aged(with_receipt(answer), stale)))
             .map_err(|refused| read_fault(&refused.error, not_found))
     }
 
@@ -325,7 +329,7 @@ impl Host for Product {
         let operation = ("prompts/get", &json!({"name": name}));
         let read = self.governed(caller, until(client), operation, brief::today);
         match read {
-            Ok(answer) => Ok(Outcome::Done(prompt.show(Some(&answer.text)))),
+            Ok((answer, _)) => Ok(Outcome::Done(prompt.show(Some(&answer.text)))),
             Err(refused) => Err(call_fault(&refused.error)),
         }
     }
@@ -364,6 +368,7 @@ fn fault_of(error: &ToolError) -> Option<Fault> {
     match error {
         ToolError::TimedOut { limit } => Some(Fault::timed_out(*limit)),
         ToolError::Panicked => Some(Fault::internal()),
+        ToolError::NotHere(why) => Some(why.fault()),
         error if error.is_ours() => Some(Fault::unavailable(error.reason(), error.to_string())),
         _ => None,
     }
@@ -382,6 +387,24 @@ fn read_fault(error: &ToolError, not_found: impl FnOnce() -> Fault) -> Fault {
         }
         other => call_fault(other),
     }
+}
+
+/// A result that says how old it may be, where the node follows another one.
+fn aged(mut result: Value, stale: Option<u64>) -> Value {
+    if let Some(seconds) = stale {
+        result["_meta"][STALE_SECONDS_META] = seconds.into();
+    }
+    result
+}
+
+/// Whether a POST calls a tool that may change something, as far as its caller has it.
+pub(crate) fn changes(caller: &Caller, body: &Value) -> bool {
+    let messages = body.as_array().map_or_else(|| std::slice::from_ref(body), Vec::as_slice);
+    messages.iter().any(|message| {
+        let name = message["params"]["name"].as_str().filter(|_| message["method"] == "tools/call");
+        let tool = name.and_then(|name| tools::find(caller, name).ok());
+        tool.is_some_and(|tool| tool.wants() == Wants::Writes)
+    })
 }
 
 /// A result whose receipt stands in `_meta`.

@@ -273,6 +273,11 @@ impl StreamSender {
         self.send(bytes)
     }
 
+    /// Ends the stream where it is, in a way that its client does not take for the end of all that was to come.
+    pub fn break_off(self) {
+        self.tell(self.feed.finish(End::Broken));
+    }
+
     /// Whether the client is gone, without sending anything.
     pub fn is_gone(&self) -> bool {
         locked(&self.feed.state).gone
@@ -421,7 +426,7 @@ impl Feed {
     /// Marks the end, unless there was one before. Says whether the loop needs a note.
     fn finish(&self, end: End) -> bool {
         let mut state = locked(&self.state);
-        if state.gone {
+        if state.gone || state.end.is_some() {
             return false;
         }
         state.end = Some(end);
@@ -518,6 +523,15 @@ mod tests {
             feed.close();
             assert!(waiting.join().is_ok());
         });
+    }
+
+    #[test]
+    fn a_stream_that_was_broken_off_did_not_end_well() {
+        let (feed, _) = fresh(1000);
+        assert!(feed.finish(End::Broken));
+        // As its sender is dropped.
+        assert!(!feed.finish(End::Clean));
+        assert!(feed.is_broken());
     }
 
     #[test]

@@ -5,13 +5,14 @@
 use serde_json::{Map, json};
 
 use super::{Whose, arguments, named};
+use crate::cluster::Wants;
 use crate::limits::BODY_BYTES_MAX;
 use crate::net::Response;
 use crate::parts::{Caller, Parts};
 use crate::pipeline::refusal::Refusal;
 use crate::rest::{Ask, refuse};
 use crate::tools::args::{AnyObject, Text, args};
-use crate::tools::{Answer, Context, ToolError, find};
+use crate::tools::{Answer, Context, Tool, ToolError, find};
 
 args! {
     /// What `POST /operator/call` takes.
@@ -30,7 +31,7 @@ pub fn serve_call(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let answer = call_as_operator(&context, wanted).map_err(refuse)?;
     let body = json!({"structured": answer.structured, "text": answer.text});
-    Ok(Response::json(200, body.to_string().into_bytes()))
+    Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
 }
 
 /// The same, for a command line that has the store to itself.
@@ -52,5 +53,7 @@ pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, T
 /// # Errors
 /// There is none of that name, or it cannot be opened.
 pub fn whose(parts: &Parts, caller: &Caller, wanted: &Call) -> Result<Whose, ToolError> {
-    Whose::of(parts, caller, named(&wanted.workspace))
+    // Who names no tool that there is, is told so where the call is made.
+    let wants = find(caller, &wanted.tool.0).map_or(Wants::Reads, Tool::wants);
+    Whose::of(parts, caller, named(&wanted.workspace), wants)
 }

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use super::Refusal;
 use super::authenticate::{GATEWAY_ID, GATEWAY_SECRET};
 use super::route::{self, On, Route, Target};
+use crate::cluster::STALE_SECONDS;
 use crate::limits::{ORIGIN_BYTES_MAX, PREFLIGHT_AGE};
 use crate::net::{Call, Method, Response};
 use crate::rest::LEFT_OUT;
@@ -29,8 +30,8 @@ const ALLOWED_FIELDS: [&str; 11] = [
 ];
 
 /// Fields of an answer that a page may read beside those that need no leave.
-const EXPOSED_FIELDS: [&str; 5] =
-    ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id", LEFT_OUT];
+const EXPOSED_FIELDS: [&str; 6] =
+    ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id", LEFT_OUT, STALE_SECONDS];
 
 /// An origin as browsers send it: scheme, host, and a port where it is not the scheme's own.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 mod authenticate;
 mod bearer;
 mod cors;
+mod elsewhere;
 mod forwarded;
 mod legacy;
 mod meters;
@@ -188,6 +189,33 @@ impl Pipeline {
         Ok(route)
     }
 
+    /// Answers a call that is answered here.
+    fn answer(&self, target: &Target, caller: Caller, call: Call, reply: Reply) {
+        match target {
+            Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
+            Target::Api(operation) => {
+                reply.send(self.run(operation.run, &caller, &call));
+            }
+            Target::Operator(run) | Target::Console(run) => {
+                reply.send(self.run(*run, &caller, &call));
+            }
+            Target::Document(answer) => reply.send(answer()),
+            Target::Asset(asset) => reply.send(asset.answer()),
+            Target::OAuth(answer)
+            | Target::OAuthForm(answer)
+            | Target::Registration(answer)
+            | Target::SignIn(answer) => reply.send(answer(&self.parts, &call)),
+            Target::Mcp => match Visitor::of(caller, call.request.query()) {
+                Ok(visitor) => self.mcp.serve(&call, visitor, reply),
+                Err(fault) => reply.send(mcp::refusal(&Json::Null, &fault)),
+            },
+            Target::OperatorIngest => operator::ingest(&self.parts, &caller, &call, reply),
+            Target::OperatorImport => operator::import(&self.parts, &caller, &call, reply),
+            Target::OperatorExport => operator::export(&self.parts, &caller, &call, reply),
+            Target::OperatorJob(run) => run(&self.parts, &caller, &call, reply),
+        }
+    }
+
     /// Parse, authenticate, admit.
     fn admitted(&self, call: &Call) -> Result<(&'static Target, Caller), Refusal> {
         let (route, host) = (self.routed(call)?, self.host(call));
@@ -211,29 +239,12 @@ impl Service for Pipeline {
         match admitted {
             Err(refusal) => reply.send(refusal.into()),
             Ok((_, caller)) if let Err(refusal) = self.limit(&caller) => reply.send(refusal.into()),
-            Ok((target, caller)) => match target {
-                Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
-                Target::Api(operation) => {
-                    reply.send(self.run(operation.run, &caller, &call));
+            Ok((target, caller)) => {
+                let at = (&*self.parts, &self.mcp);
+                if let Some((call, reply)) = elsewhere::steer(at, target, &caller, call, reply) {
+                    self.answer(target, caller, call, reply);
                 }
-                Target::Operator(run) | Target::Console(run) => {
-                    reply.send(self.run(*run, &caller, &call));
-                }
-                Target::Document(answer) => reply.send(answer()),
-                Target::Asset(asset) => reply.send(asset.answer()),
-                Target::OAuth(answer)
-                | Target::OAuthForm(answer)
-                | Target::Registration(answer)
-                | Target::SignIn(answer) => reply.send(answer(&self.parts, &call)),
-                Target::Mcp => match Visitor::of(caller, call.request.query()) {
-                    Ok(visitor) => self.mcp.serve(&call, visitor, reply),
-                    Err(fault) => reply.send(mcp::refusal(&Json::Null, &fault)),
-                },
-                Target::OperatorIngest => operator::ingest(&self.parts, &caller, &call, reply),
-                Target::OperatorImport => operator::import(&self.parts, &caller, &call, reply),
-                Target::OperatorExport => operator::export(&self.parts, &caller, &call, reply),
-                Target::OperatorJob(run) => run(&self.parts, &caller, &call, reply),
-            },
+            }
         }
     }
 

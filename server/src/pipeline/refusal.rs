@@ -10,8 +10,12 @@ pub struct Refusal(Response);
 impl Refusal {
     /// `{"detail": ...}` with a status.
     pub fn new(status: u16, detail: &str) -> Self {
-        let body = serde_json::json!({"detail": detail}).to_string().into_bytes();
-        Self(Response::json(status, body))
+        Self::of(status, &serde_json::json!({"detail": detail}))
+    }
+
+    /// A body of its own with a status: an object with `detail`.
+    pub fn of(status: u16, body: &serde_json::Value) -> Self {
+        Self(Response::json(status, body.to_string().into_bytes()))
     }
 
     /// The same with one more header.

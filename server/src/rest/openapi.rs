@@ -76,14 +76,15 @@ fn security_schemes() -> Value {
 
 /// One operation with all that it may answer.
 fn of(route: &Route, operation: &Operation) -> Value {
+    let is_behind_gateway = route.gate == Gate::GatewayAndBearer;
     let mut described = json!({
         "operationId": operation.id,
         "summary": operation.summary,
         "description": operation.about,
         "security": [],
-        "responses": {"200": answer(operation)},
+        "responses": {"200": answer(operation, is_behind_gateway)},
     });
-    if route.gate == Gate::GatewayAndBearer {
+    if is_behind_gateway {
         described["security"] =
             json!([{"gatewayClientId": [], "gatewayClientSecret": [], "bearer": []}]);
         // Declared by the contract; by the rules of OpenAPI, tools take it from `bearer` instead.
@@ -102,7 +103,6 @@ fn of(route: &Route, operation: &Operation) -> Value {
             }},
         });
     }
-    let is_behind_gateway = route.gate == Gate::GatewayAndBearer;
     for refusal in REFUSALS.iter().filter(|row| is_behind_gateway || !row.behind_gateway) {
         described["responses"][refusal.status.to_string()] =
             json!({"$ref": format!("#/components/responses/{}", refusal.name)});
@@ -110,13 +110,20 @@ fn of(route: &Route, operation: &Operation) -> Value {
     described
 }
 
-fn answer(operation: &Operation) -> Value {
+fn answer(operation: &Operation, is_behind_gateway: bool) -> Value {
     let one = schemas::reference(operation.schema);
     let schema = if operation.list { json!({"type": "array", "items": one}) } else { one };
     let mut shown = json!({
         "description": operation.answers,
         "content": {"application/json": {"schema": schema, "example": parsed(operation.example)}},
     });
+    if is_behind_gateway {
+        shown["headers"]["Stale-Seconds"] = json!({
+            "description": "Of a node that follows another one: how old the answer may be. All that was acknowledged \
+                longer ago is in it.",
+            "required": false, "schema": {"type": "integer", "minimum": 0},
+        });
+    }
     if operation.body.is_some() {
         shown["headers"]["X-Recalld-Left-Out"] = json!({
             "description": "How many items and neighbors the answer had no room for, where there were any.",
@@ -144,6 +151,14 @@ struct Shared {
 const RETRY_AFTER: (&str, &str) = ("Retry-After", "Seconds to wait.");
 
 static REFUSALS: &[Shared] = &[
+    Shared {
+        status: 307,
+        name: "AskThere",
+        about: "Another node has the workspace, and this one is told to send its clients there.",
+        behind_gateway: true,
+        detail: "This workspace is written by node box-2, at https://box-2.example.com; ask there",
+        headers: &[("Location", "The same path and query of that node.")],
+    },
     Shared {
         status: 400,
         name: "BadRequest",
@@ -214,6 +229,14 @@ static REFUSALS: &[Shared] = &[
         headers: &[],
     },
     Shared {
+        status: 421,
+        name: "Misdirected",
+        about: "Another node has the workspace, and this one passes nothing on.",
+        behind_gateway: true,
+        detail: "This workspace is written by node box-2, at https://box-2.example.com; ask there",
+        headers: &[],
+    },
+    Shared {
         status: 422,
         name: "Unprocessable",
         about: "The body or a parameter is not what the operation takes.",
@@ -254,9 +277,19 @@ static REFUSALS: &[Shared] = &[
         headers: &[],
     },
     Shared {
+        status: 502,
+        name: "AnswerLost",
+        about: "The node that has the workspace was asked, and its answer did not come.",
+        behind_gateway: true,
+        detail: "Node box-2, which writes this workspace, was asked, and its answer did not come; what was asked \
+                 may have been done",
+        headers: &[],
+    },
+    Shared {
         status: 503,
         name: "Unavailable",
-        about: "Overloaded, or something that every call needs is not there now.",
+        about: "Overloaded, or something that every call needs is not there now; or this node follows another one, and \
+                is too far behind.",
         behind_gateway: false,
         detail: "Service Unavailable: the queue is full",
         headers: &[RETRY_AFTER],

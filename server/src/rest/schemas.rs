@@ -112,8 +112,12 @@ fn health() -> Value {
             "store": object("The store.", store, &[]),
             "encoder": object("What makes vectors of texts.", encoder, &[]),
             "backups": object("Backups on schedule, where there are any.", backups, &[]),
+            "role": {"enum": ["writer", "follower", "none"], "type": "string",
+                "description": "What this node is to the operator's workspace, where there are others."},
+            "stale_s": {"type": ["integer", "null"], "minimum": 0,
+                "description": "How many seconds old answers of a follower may be; null where nobody can tell."},
         }),
-        &["backups"],
+        &["backups", "role", "stale_s"],
     )
 }
 
@@ -291,5 +295,7 @@ fn validation_error() -> Value {
 }
 
 fn problem() -> Value {
-    object("Why there is no answer.", json!({"detail": text("In words.")}), &[])
+    let writer = text("Where the workspace is written, if that is why.");
+    let fields = json!({"detail": text("In words."), "writer": writer});
+    object("Why there is no answer.", fields, &["writer"])
 }

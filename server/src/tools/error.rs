@@ -10,6 +10,7 @@ use engine::ledger::Outcome;
 use engine::{Damage, ItemId, Micros, Remedy, SearchError, WriteError};
 
 use super::raised_by;
+use crate::cluster::NotHere;
 use crate::counted::{agreed, counted};
 use crate::govern::identity::IdentityFault;
 use crate::names;
@@ -85,6 +86,8 @@ pub enum ToolError {
     Unaudited(String),
     /// The workspace is not open.
     Closed(Closed),
+    /// It belongs to another node, or what is here is too old.
+    NotHere(NotHere),
     /// The calls of the month are used up.
     QuotaExceeded {
         /// When the next month begins.
@@ -119,6 +122,7 @@ impl ToolError {
             Self::Unwritable(_) => "store_unwritable",
             Self::Unaudited(_) => "ledger_unavailable",
             Self::Closed(_) => "workspace_unavailable",
+            Self::NotHere(why) => why.reason(),
             Self::QuotaExceeded { .. } => "quota_exceeded",
             Self::Unmetered(_) => "metering_unavailable",
             Self::Unverified => "email_not_verified",
@@ -220,6 +224,7 @@ impl fmt::Display for ToolError {
             Self::Unwritable(why) => write!(f, "the store takes no writes now: {why}"),
             Self::Unaudited(why) => write!(f, "the audit ledger takes no entries: {why}"),
             Self::Closed(why) => why.fmt(f),
+            Self::NotHere(why) => why.fmt(f),
             Self::QuotaExceeded { resets_at, .. } => write!(
                 f,
                 "the calls of this month are used up; there are more from {} on",
@@ -244,6 +249,12 @@ impl From<Closed> for ToolError {
     }
 }
 
+impl From<NotHere> for ToolError {
+    fn from(why: NotHere) -> Self {
+        Self::NotHere(why)
+    }
+}
+
 impl From<Damage> for ToolError {
     fn from(damage: Damage) -> Self {
         Self::Damaged(damage)
@@ -265,6 +276,8 @@ impl From<WriteError> for ToolError {
         match error {
             WriteError::Refused { field, why } => Self::argument(field, why),
             WriteError::Damaged(damage) => Self::Damaged(damage),
+            // It was written here when the call came; the next one goes where it belongs.
+            WriteError::NotHere(why) => Self::NotHere(NotHere::Nowhere(why)),
             other if other.remedy() == Remedy::FixRequest => {
                 Self::argument("request", other.to_string())
             }

@@ -53,6 +53,7 @@ use engine::ledger::{Decision, Effect, RULE_BYTES_MAX, Touched};
 use engine::{Hidden, ItemId, ItemView, SearchError, Sensitivity, Snapshot, Stop};
 use serde_json::{Map, Value, json};
 
+use crate::cluster::Wants;
 use crate::encoders::View;
 use crate::govern::{Action, Verdict, What};
 use crate::net::Cancel;
@@ -387,6 +388,14 @@ pub fn find(caller: &Caller, name: &str) -> Result<&'static Tool, String> {
 }
 
 impl Tool {
+    /// What a call of it wants of its workspace.
+    pub fn wants(&self) -> Wants {
+        match self.change {
+            Change::Nothing => Wants::Reads,
+            Change::Adds | Change::AddsOnce | Change::Removes => Wants::Writes,
+        }
+    }
+
     /// The row as `tools/list` gives it.
     pub fn describe(&self) -> Value {
         json!({

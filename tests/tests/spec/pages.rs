@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Starts of rule ids; each has a page.
-const ROOMS: [&str; 23] = [
+const ROOMS: [&str; 24] = [
     "SEG", "EMB", "IDX", "LOG", "MAN", "STA", "STO", "WRD", "LED", "EXP", "BAK", "WGT", "MOD",
-    "API", "RCL", "TOK", "GOV", "OAU", "ATT", "PAG", "CTL", "CSL", "REM",
+    "API", "RCL", "TOK", "GOV", "OAU", "ATT", "PAG", "CTL", "CSL", "REM", "NOD",
 ];
 /// A room's three letters, a dash, two digits.
 const RULE_BYTES: usize = 6;

@@ -1,0 +1,144 @@
+//! A call that belongs to another node: passed on, or told where it belongs, before anything is done for it here.
+//!
+//! Owns which calls can be passed on, after their caller is known and was counted. What works on the local listener
+//! finds out for itself (`Parts::reach`), since nothing that comes in there leaves this machine. Must not know who
+//! writes what.
+
+use serde_json::{Value as Json, json};
+
+use super::{LOCAL, Refusal, Target, asks_from, route};
+use crate::cluster::{Cluster, HOP, NotHere, Passed, Peer, Place, STALE_SECONDS, Wants};
+use crate::config::remote::WrongNode;
+use crate::mcp::{self, Endpoint};
+use crate::mcp_host::{Product, Visitor, changes};
+use crate::net::{Call, Method, Reply, Response};
+use crate::parts::{Caller, Parts};
+
+/// What a call is, for whoever passes it on.
+struct Asked {
+    wants: Wants,
+    /// Of a message of MCP: its id, or null.
+    mcp: Option<Json>,
+    /// Whether its answer goes on until somebody leaves.
+    listens: bool,
+}
+
+impl Asked {
+    /// An operation of the HTTP API: they all read.
+    const READS: Self = Self { wants: Wants::Reads, mcp: None, listens: false };
+
+    /// `None` where it is no call for a workspace, or one that finds out for itself.
+    fn of(target: &Target, caller: &Caller, call: &Call) -> Option<Self> {
+        match target {
+            Target::Api(_) if !route::is_health(call) => Some(Self::READS),
+            Target::Mcp => Some(Self::of_mcp(caller, call)),
+            _ => None,
+        }
+    }
+
+    fn of_mcp(caller: &Caller, call: &Call) -> Self {
+        let reads = Self { mcp: Some(Json::Null), ..Self::READS };
+        if call.request.method != Method::Post {
+            return Self { listens: true, ..reads };
+        }
+        // What is no JSON is refused wherever it is read.
+        let body: Json = serde_json::from_slice(&call.request.body).unwrap_or_default();
+        let wants = if changes(caller, &body) { Wants::Writes } else { Wants::Reads };
+        let listens = body["method"] == "subscriptions/listen";
+        let id = Some(&body["id"]).filter(|id| id.is_string() || id.is_i64() || id.is_u64());
+        Self { wants, mcp: Some(id.cloned().unwrap_or_default()), listens }
+    }
+
+    /// The answer that says why there is no other.
+    fn refusal(id: Option<&Json>, why: &NotHere) -> Response {
+        match id {
+            None => why.refusal().into(),
+            Some(id) => mcp::refusal(id, &why.fault()),
+        }
+    }
+}
+
+/// Gives a call back that is answered here, with what its answer says of its age; another one is on its way then.
+pub(super) fn steer(
+    (parts, endpoint): (&Parts, &Endpoint<Product>),
+    target: &Target,
+    caller: &Caller,
+    call: Call,
+    reply: Reply,
+) -> Option<(Call, Reply)> {
+    let Some(cluster) = &parts.cluster else { return Some((call, reply)) };
+    let Some(asked) = Asked::of(target, caller, &call) else { return Some((call, reply)) };
+    let refuse = |reply: Reply, why: &NotHere| {
+        reply.send(Asked::refusal(asked.mcp.as_ref(), why));
+        None
+    };
+    // Of MCP, each call in it is told by itself that it cannot be answered, and others ask no workspace.
+    let finds_out = asked.mcp.is_some() && asked.wants == Wants::Reads;
+    let (peer, is_followed) = match cluster.place(&caller.workspace, asked.wants) {
+        Place::Here => return Some((call, reply)),
+        Place::Follows(age) => match cluster.fresh(age) {
+            Ok(seconds) => {
+                let field = vec![(STALE_SECONDS, seconds.to_string())];
+                return Some((call, reply.with_fields(field)));
+            }
+            Err(_) if finds_out => return Some((call, reply)),
+            Err(why) => return refuse(reply, &why),
+        },
+        Place::Nowhere(_) if finds_out => return Some((call, reply)),
+        Place::Nowhere(why) => return refuse(reply, &NotHere::Nowhere(why)),
+        Place::At { peer, is_followed } => (peer, is_followed),
+    };
+    let is_of_session = is_followed && mcp::names_session(&call);
+    if is_of_session && !knows(endpoint, caller, &call) {
+        // A client whose session is over has to learn it, whatever it calls.
+        return Some((call, reply));
+    }
+    match cluster.wrong_node().filter(|_| call.listener != LOCAL) {
+        None if finds_out => Some((call, reply)),
+        Some(_) if call.request.headers.get(HOP).is_some() => {
+            let why = "Another node passed this on, and it is not written here either";
+            refuse(reply, &NotHere::Nowhere(why.to_owned()))
+        }
+        Some(WrongNode::Redirect)
+            if !is_of_session && let Some(answer) = redirected(&peer, &call) =>
+        {
+            reply.send(answer);
+            None
+        }
+        Some(WrongNode::Proxy) => {
+            pass((cluster, parts), asked, (peer, is_followed), call, reply);
+            None
+        }
+        None | Some(WrongNode::Redirect) => refuse(reply, &NotHere::WrittenBy(peer)),
+    }
+}
+
+/// Whether the session that a call names is this node's, and its caller's.
+fn knows(endpoint: &Endpoint<Product>, caller: &Caller, call: &Call) -> bool {
+    let visitor = Visitor::of(caller.clone(), None);
+    visitor.is_ok_and(|visitor| endpoint.has_session(call, &visitor))
+}
+
+/// Tells a client where to ask the same; `None` where nobody knows.
+fn redirected(peer: &Peer, call: &Call) -> Option<Response> {
+    let url = peer.url.as_deref()?.trim_end_matches('/');
+    let location = format!("{url}{}", call.request.target);
+    let why = NotHere::WrittenBy(peer.clone()).to_string();
+    let refusal = Refusal::of(307, &json!({"detail": why, "writer": url}));
+    Some(refusal.with("Location", location).into())
+}
+
+/// Passes a call on. A session of this node means nothing to another one: what changes something there stands alone.
+fn pass(
+    (cluster, parts): (&Cluster, &Parts),
+    asked: Asked,
+    (peer, is_followed): (Peer, bool),
+    call: Call,
+    reply: Reply,
+) {
+    let from = asks_from(parts, &call);
+    let (id, listens) = (asked.mcp, asked.listens);
+    let refused = Box::new(move |why: &NotHere| Asked::refusal(id.as_ref(), why));
+    let keeps_session = !is_followed;
+    cluster.relay().pass(Passed { peer, call, reply, from, keeps_session, listens, refused });
+}
