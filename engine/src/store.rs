@@ -17,6 +17,7 @@ pub(crate) mod job;
 mod links;
 pub(crate) mod opening;
 mod reader;
+mod releasing;
 mod rows;
 mod settle;
 mod showing;
@@ -133,7 +134,8 @@ pub struct Store {
     on_news: OnceLock<Tell>,
     /// What upkeep waits for.
     pub(crate) wanted: Wanted,
-    _lock: Box<dyn DiskLock>,
+    /// Keeps others out of the directory; `None` once it was let go of.
+    lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
 /// Who changes what is in the directory.
@@ -215,7 +217,7 @@ impl Store {
             on_news: OnceLock::new(),
             tally: Tally::default(),
             wanted: Wanted::default(),
-            _lock: lock,
+            lock: Mutex::new(Some(lock)),
         }
     }
 
