@@ -65,8 +65,8 @@ impl From<Away> for NotRestored {
     }
 }
 
-/// Brings a workspace into a directory that holds nothing, as it was at a time (microseconds since 1970), or as it is. Gives
-/// the record that it is as of. Collections leave it alone meanwhile.
+/// Brings a workspace into a directory that holds nothing, as it was at a time (microseconds since 1970), or as
+/// it is. Gives the record that it is as of. Collections leave it alone meanwhile.
 ///
 /// # Errors
 /// Nothing is as old, the storage does not answer, or what is there cannot be; what was written is of no use then.

@@ -6,6 +6,7 @@
 //! [`Objects`] and [`Chain`], which are all that is asked of the storage.
 #![forbid(unsafe_code)]
 
+mod about;
 mod address;
 mod beat;
 mod carry;
@@ -27,9 +28,11 @@ mod open;
 mod parts;
 mod probe;
 mod record;
+mod seat;
 mod ticks;
 mod verify;
 
+pub use about::{NotOurs, introduce};
 pub use address::{Address, Coordinator, NotAnAddress};
 pub use beat::Beat;
 pub use carry::{Carrier, CarryHow, CarryWhen, Over, Standing};
@@ -48,5 +51,6 @@ pub use open::{Environment, Place, Reached, Unusable, reach};
 pub use parts::{Shelf, Untransferred, Upload};
 pub use probe::{Unfit, probe};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};
+pub use seat::{Age, Following, Lag, NotSeated, Role, Seat, Seated, Taken, is_followed};
 pub use ticks::{BootClock, TickSource, Ticks};
 pub use verify::{Checked, Look, find_bytes, verify};

@@ -105,3 +105,13 @@ pub const TENANTS_MAX: usize = 100_000;
 pub const REMOTE_FINDINGS_MAX: usize = 100;
 /// Objects that are listed before they are looked at.
 pub const LISTED_TOGETHER: usize = 1000;
+/// How often a workspace's chain is looked at anew before it is opened, while others write it.
+pub const OPEN_TRIES_MAX: usize = 32;
+/// Stores with commits that no chain has, which are kept beside a workspace's own.
+pub const LEFT_MAX: usize = 4;
+/// How long a follower waits at the least before it looks again.
+pub const FOLLOW_PAUSE_MIN: Duration = Duration::from_millis(250);
+/// And at the most.
+pub const FOLLOW_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long after somebody asked a follower looks often.
+pub const FOLLOW_WARM_FOR: Duration = Duration::from_secs(10);

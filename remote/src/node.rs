@@ -11,6 +11,7 @@ use crate::core::{Beating, Claim, Found, Held, Observer, Writer};
 use crate::driver::Driver;
 use crate::limits::LEASE_SECONDS;
 use crate::names::NodeId;
+use crate::objects::Away;
 use crate::ticks::Ticks;
 
 /// A node that may write: its beats are sent, and those of others watched, until it is dropped.
@@ -88,6 +89,18 @@ impl Node {
         self.shared.known().held.is_some_and(|held| now < held.until)
     }
 
+    /// For how long others may have held that it is gone; `None` while none can. Before its first beat was heard, for
+    /// longer than can be told.
+    #[must_use]
+    pub fn lapsed_for(&self) -> Option<Duration> {
+        let now = self.shared.driver.ticks.now();
+        match self.shared.known().held.map(|held| held.until) {
+            None => Some(Duration::MAX),
+            Some(until) if now < until => None,
+            Some(until) => Some(now - until),
+        }
+    }
+
     /// Whether what this node writes is its alone still, if its newest record there was in the chain at `known`
     /// ([`Holder::known`](crate::core::Holder::known)): what it shows is all there is.
     #[must_use]
@@ -96,10 +109,16 @@ impl Node {
         self.shared.known().held.is_some_and(|held| held.covers(known, now))
     }
 
-    /// Whether the writer of the newest record of a chain leaves the workspace to this node. A look at beats must
-    /// have come since that record was found.
+    /// Whether the writer of the newest record of a chain leaves the workspace to this node. Beats are looked at
+    /// first, where that was not done since the record was found.
     #[must_use]
     pub fn may_take(&self, claim: &mut Claim, found: &Found) -> bool {
+        let looked = self.shared.known().seen.looked();
+        if looked <= Some(found.as_of)
+            && let Err(away) = self.shared.look()
+        {
+            self.shared.known().trouble = Some(away.why);
+        }
         let seen = Arc::clone(&self.shared.known().seen);
         claim.may_take(found, &seen, self.shared.driver.ticks.now())
     }
@@ -149,18 +168,24 @@ impl Shared {
     }
 
     fn watch(&self) {
-        let mut observer = Observer::default();
         loop {
-            match self.driver.chain.beats() {
-                Ok(beats) => {
-                    observer.saw(beats, self.driver.ticks.now());
-                    self.known().seen = Arc::new(observer.clone());
-                }
-                Err(away) => self.known().trouble = Some(away.why),
+            if let Err(away) = self.look() {
+                self.known().trouble = Some(away.why);
             }
             if self.driver.halt.wait(Observer::PACE) {
                 return;
             }
         }
+    }
+
+    /// Looks at the beats of all nodes.
+    fn look(&self) -> Result<(), Away> {
+        let beats = self.driver.chain.beats()?;
+        let now = self.driver.ticks.now();
+        let mut known = self.known();
+        let mut seen = (*known.seen).clone();
+        seen.saw(beats, now);
+        known.seen = Arc::new(seen);
+        Ok(())
     }
 }

@@ -51,6 +51,11 @@ impl Tracker {
         Self { driver, tenant, follower, copy }
     }
 
+    /// From now on it is driven by this, which may be ended by itself.
+    pub fn drive_with(&mut self, driver: Driver) {
+        self.driver = driver;
+    }
+
     /// Whether there is a store to open.
     #[must_use]
     pub fn is_store(&self) -> bool {

@@ -40,7 +40,7 @@ pub(crate) fn probe(seed: u64, flavour: Flavour, is_chain: bool) -> Verdict {
 
 impl Probe {
     async fn all(self: Rc<Self>, port: Rc<Port>, is_chain: bool) {
-        let mut verdict = manners(&port, self.name).await;
+        let mut verdict = manners(&port, self.name, true).await;
         for round in 0..PROBE_ROUNDS {
             if verdict != Verdict::Honest {
                 break;

@@ -1,18 +1,14 @@
 //! A real store that is carried away, and copies of it that are made of its chain.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod memory;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::memory::Memory;
 use engine::os::clock::{Clock, Micros, SystemRandom};
 use engine::os::disk::RealDisk;
 use engine::{Batch, FullSpeed, Ground, ItemDraft, Options, Reader, Snapshot, Store};
-use memory::Memory;
 use remote::core::{Claim, Found, Holder, Retention, Stamp, Took, Writer, find};
 use remote::{
     BootClock, Carrier, CarryHow, CarryWhen, Driver, Halt, LocalCopy, Look, Moved, NodeId, Nonce,

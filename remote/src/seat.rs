@@ -1,0 +1,359 @@
+//! A workspace's place at this node: whether its store here is written or followed, and the way from one to the
+//! other.
+//!
+//! Owns the order of things: what is found in the chain, what of this disk counts, what is set aside, who may take.
+//! A role never changes in an open store; whoever has it lets go of it and opens it anew.
+
+mod following;
+mod held;
+mod here;
+mod memo;
+
+pub use following::{Age, Following, Lag};
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::os::clock::{Clock, Random};
+use engine::os::disk::Disk;
+use engine::{DiskError, Ground, OpenError, Options, Store};
+
+use self::here::Here;
+use self::memo::Memo;
+use crate::carry::{Carrier, CarryHow};
+use crate::core::{Claim, Found, Given, Holder, Lost, Mark, Port, Stamp, Took, find};
+use crate::driver::Driver;
+use crate::fault::Damage;
+use crate::follow::{Moved, Tracker};
+use crate::hex::{Hex, Nonce};
+use crate::limits::OPEN_TRIES_MAX;
+use crate::names::Tenant;
+use crate::node::Node;
+use crate::record::{Head, Record};
+
+/// A workspace's place at this node.
+pub struct Seat {
+    /// Where chains and objects are.
+    pub driver: Driver,
+    /// This node, if it may write.
+    pub node: Option<Arc<Node>>,
+    /// The workspace.
+    pub tenant: Tenant,
+    /// Its folder here; its store is in `store`.
+    pub home: PathBuf,
+    /// How its store is opened.
+    pub options: Options,
+    /// How it is carried, where it is written here.
+    pub how: CarryHow,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+    /// Told how long after its making each record is shown that is followed.
+    pub lag: Lag,
+    /// Its folder, once it was opened.
+    pub taken: Taken,
+}
+
+/// A workspace's folder that this process has, or not yet.
+#[derive(Debug, Default)]
+pub struct Taken(Mutex<Option<Here>>);
+
+/// A workspace's store, open.
+#[derive(Debug)]
+pub struct Seated {
+    /// The store.
+    pub store: Arc<Store>,
+    /// What this node is to it.
+    pub role: Role,
+}
+
+/// What this node is to a workspace.
+#[derive(Debug)]
+pub enum Role {
+    /// It writes it.
+    Leads(Carrier),
+    /// It follows what another one writes.
+    Follows(Following),
+}
+
+/// Why a workspace was not opened.
+#[derive(Debug)]
+pub enum NotSeated {
+    /// Its store does not open; [`OpenError::Locked`] where another process has it.
+    Store(OpenError),
+    /// The remote has nothing of it that could be followed.
+    Nothing,
+    /// The remote did not answer, or others were faster.
+    Away(String),
+    /// What is there cannot be.
+    Damage(Damage),
+    /// What is on this disk stands in the way; with what to do.
+    Here(String),
+    /// It was called off.
+    Over,
+}
+
+impl fmt::Display for NotSeated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Nothing => f.write_str("nothing of it has been carried to the remote yet"),
+            Self::Away(why) | Self::Here(why) => f.write_str(why),
+            Self::Damage(damage) => damage.fmt(f),
+            Self::Over => f.write_str("it was called off"),
+        }
+    }
+}
+
+impl std::error::Error for NotSeated {}
+
+impl From<DiskError> for NotSeated {
+    fn from(error: DiskError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<OpenError> for NotSeated {
+    fn from(error: OpenError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<std::io::Error> for NotSeated {
+    fn from(error: std::io::Error) -> Self {
+        Self::Here(error.to_string())
+    }
+}
+
+impl From<Lost> for NotSeated {
+    fn from(lost: Lost) -> Self {
+        match lost {
+            Lost::Away(away) => Self::Away(away.why),
+            Lost::Damage(damage) => Self::Damage(damage),
+        }
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
+/// Whether the store in a workspace's folder follows another node's: then nobody may write to it but by way of
+/// its remote.
+///
+/// # Errors
+/// What is wrong with the file that would tell.
+pub fn is_followed(home: &Path) -> Result<bool, String> {
+    Ok(Memo::read(home)?.is_some_and(|memo| memo.follows()))
+}
+
+/// What was decided about a workspace.
+enum Decided {
+    Lead { holder: Box<Holder>, records: Vec<Record> },
+    Follow { tracker: Box<Tracker>, newest: Box<Mark> },
+}
+
+impl Seat {
+    /// Opens the store: to be written here where nobody else writes it and `claim` is given, else to follow it.
+    /// `tracker` is of the time before, where this process followed it.
+    ///
+    /// # Errors
+    /// Why not. Nothing that was written here is lost: what the chain does not have of it is set aside.
+    pub fn open(
+        &self,
+        tracker: Option<Tracker>,
+        claim: Option<&mut Claim>,
+    ) -> Result<Seated, NotSeated> {
+        let here = self.here()?;
+        if claim.is_some() && !here.has_store()? && self.find()?.is_none() {
+            // The first record names the store that it is of.
+            drop(Store::open(self.ground(&here), self.options)?);
+        }
+        match self.decide(&here, tracker, claim)? {
+            Decided::Lead { holder, records } => self.lead(&here, *holder, &records),
+            Decided::Follow { tracker, newest } => self.follow(&here, *tracker, *newest),
+        }
+    }
+
+    /// Whether the writer of what is followed gave it away, or gives no sign of life. A node that watches no others
+    /// takes it for alive.
+    #[must_use]
+    pub fn may_be_gone(&self, age: &Age) -> bool {
+        let is_silent = |node: &Node| !node.may_live(&age.at.node, age.at.run);
+        age.given.is_some() || self.node.as_deref().is_some_and(is_silent)
+    }
+
+    /// Whether a workspace that is followed may be had for writing: its writer gave it away, or seems to be
+    /// gone. Cheap; the next opening finds out.
+    #[must_use]
+    pub fn may_be_free(&self, age: &Age) -> bool {
+        let Some(node) = &self.node else { return false };
+        let own = node.writer();
+        match &age.given {
+            Some(Given { to: Some(to) }) if *to != own.node => age.at_for > node.lease(),
+            Some(_) => true,
+            None if age.at.node == own.node => true,
+            None => !node.may_live(&age.at.node, age.at.run),
+        }
+    }
+
+    /// The folder, which stays this process's from the first opening on.
+    fn here(&self) -> Result<Here, NotSeated> {
+        let mut taken = self.taken.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(here) = &*taken {
+            return Ok(here.clone());
+        }
+        let here = Here::take(&self.home)?;
+        Ok(taken.insert(here).clone())
+    }
+
+    /// Finds out what is to be done, and brings this disk to it.
+    fn decide(
+        &self,
+        here: &Here,
+        tracker: Option<Tracker>,
+        mut claim: Option<&mut Claim>,
+    ) -> Result<Decided, NotSeated> {
+        let memo = Memo::read(&self.home).map_err(NotSeated::Here)?;
+        let mut is_followed = tracker.is_some();
+        let mut tracker = tracker.unwrap_or_else(|| self.tracker(&here.disk));
+        // What drove it before is over.
+        tracker.drive_with(self.driver.clone());
+        for _ in 0..OPEN_TRIES_MAX {
+            let Some(found) = self.find()? else {
+                let claim = claim.as_deref_mut().ok_or(NotSeated::Nothing)?;
+                let store = here.store_id()?.ok_or(NotSeated::Nothing)?;
+                if let Some(holder) = self.take(claim, None, store)? {
+                    return Ok(Decided::Lead { holder: Box::new(holder), records: Vec::new() });
+                }
+                continue;
+            };
+            let newest = &found.newest.head;
+            here.check_store(newest.store)?;
+            let may_take = self.may_take(claim.as_deref_mut(), &found);
+            let leads = !is_followed && memo.as_ref().is_some_and(|memo| memo.leads(newest));
+            if !(leads && may_take) {
+                if !is_followed {
+                    here.set_aside(memo.as_ref())?;
+                    is_followed = true;
+                }
+                self.catch_up(&mut tracker)?;
+                if tracker.at().map(|at| at.head.number) != Some(newest.number) {
+                    continue;
+                }
+            }
+            let Some(claim) = claim.as_deref_mut().filter(|_| may_take) else {
+                let (tracker, newest) = (Box::new(tracker), Box::new(found.newest));
+                return Ok(Decided::Follow { tracker, newest });
+            };
+            if let Some(holder) = self.take(claim, Some(&found), newest.store)? {
+                if is_followed {
+                    tracker.sync()?;
+                }
+                return Ok(Decided::Lead { holder: Box::new(holder), records: found.records });
+            }
+        }
+        Err(NotSeated::Away("others write its chain faster than it can be read".into()))
+    }
+
+    fn find(&self) -> Result<Option<Found>, NotSeated> {
+        Ok(self.run(async |port| find(&port, None).await)??)
+    }
+
+    /// Whether its writer leaves it to this node, which must be heard by the others itself.
+    fn may_take(&self, claim: Option<&mut Claim>, found: &Found) -> bool {
+        let (Some(claim), Some(node)) = (claim, &self.node) else { return false };
+        node.is_held() && node.may_take(claim, found)
+    }
+
+    /// Takes it; `None` where the chain is to be looked at anew.
+    fn take(
+        &self,
+        claim: &Claim,
+        found: Option<&Found>,
+        store: Nonce,
+    ) -> Result<Option<Holder>, NotSeated> {
+        let stamp = Stamp { at: self.clock.now().0, nonce: self.nonce() };
+        match self.run(async |port| claim.take(&port, found, store, stamp).await)? {
+            Took::Held(holder) => Ok(Some(*holder)),
+            Took::Again => Ok(None),
+            Took::Unsure(why) | Took::Refused(why) => Err(NotSeated::Away(why)),
+            Took::Lost(lost) => Err(lost.into()),
+        }
+    }
+
+    /// Brings the files here to the newest record.
+    fn catch_up(&self, tracker: &mut Tracker) -> Result<(), NotSeated> {
+        loop {
+            match tracker.look() {
+                Moved::Newest => return Ok(()),
+                Moved::On(_) => tracker.settled()?,
+                Moved::Empty => return Err(NotSeated::Nothing),
+                Moved::Away(why) => return Err(NotSeated::Away(why)),
+                Moved::Damage(damage) => return Err(NotSeated::Damage(damage)),
+                Moved::Disk(why) => return Err(NotSeated::Here(why)),
+                Moved::Over => return Err(NotSeated::Over),
+            }
+        }
+    }
+
+    fn lead(&self, here: &Here, holder: Holder, records: &[Record]) -> Result<Seated, NotSeated> {
+        self.remember(&holder.newest().head, true)?;
+        let with = (Arc::clone(&self.clock), Arc::clone(&self.random));
+        let carrier = Carrier::start(self.driver.clone(), holder, records, with, self.how)?;
+        let ground = Ground { far: Some(carrier.far()), ..self.ground(here) };
+        let store = Arc::new(Store::open(ground, self.options)?);
+        carrier.carry_for(&store);
+        Ok(Seated { store, role: Role::Leads(carrier) })
+    }
+
+    fn follow(&self, here: &Here, tracker: Tracker, newest: Mark) -> Result<Seated, NotSeated> {
+        if !tracker.is_store() {
+            return Err(NotSeated::Nothing);
+        }
+        self.remember(&newest.head, false)?;
+        let why = format!("node {} writes this workspace; this one follows it", newest.head.node);
+        let store = Arc::new(Store::follow(self.ground(here), self.options, why)?);
+        let told = (Arc::clone(&self.clock), Arc::clone(&self.lag));
+        let followed = Arc::clone(&store);
+        let following = Following::start(self.driver.clone(), tracker, followed, newest, told)?;
+        Ok(Seated { store, role: Role::Follows(following) })
+    }
+
+    /// What this node was to the workspace is on disk before it is that.
+    fn remember(&self, head: &Head, writes: bool) -> Result<(), NotSeated> {
+        let node = match &self.node {
+            Some(node) => node.writer().node.clone(),
+            None => head.node.clone(),
+        };
+        Ok(Memo::new(head, node, writes).write(&self.home)?)
+    }
+
+    fn tracker(&self, disk: &Arc<dyn Disk>) -> Tracker {
+        Tracker::new(self.driver.clone(), self.tenant.clone(), Arc::clone(disk))
+    }
+
+    fn ground(&self, here: &Here) -> Ground {
+        let (disk, clock, random) =
+            (Arc::clone(&here.disk), Arc::clone(&self.clock), Arc::clone(&self.random));
+        Ground { disk, clock, random, far: None }
+    }
+
+    fn nonce(&self) -> Nonce {
+        let mut bytes = [0; 16];
+        self.random.fill(&mut bytes);
+        Hex(bytes)
+    }
+
+    fn run<'a, T, F>(&self, body: impl FnOnce(Rc<Port>) -> F) -> Result<T, NotSeated>
+    where
+        F: Future<Output = T> + 'a,
+    {
+        self.driver.run(&self.tenant, body).ok_or(NotSeated::Over)
+    }
+}

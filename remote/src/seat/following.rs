@@ -1,0 +1,199 @@
+//! The thread that keeps a followed store up with its chain.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use engine::Store;
+use engine::os::clock::Clock;
+
+use crate::core::{Given, Mark};
+use crate::driver::Driver;
+use crate::follow::{Moved, Tracker};
+use crate::limits::{FOLLOW_PAUSE_MAX, FOLLOW_PAUSE_MIN, FOLLOW_WARM_FOR};
+use crate::record::Head;
+use crate::ticks::Ticks;
+
+/// Told how long after its making a record was shown.
+pub type Lag = Arc<dyn Fn(Duration) + Send + Sync>;
+
+/// A store that is kept up with its chain, until this is dropped.
+pub struct Following {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Tracker>>,
+}
+
+/// How far a follower is behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Age {
+    /// All that was acknowledged longer ago than this is shown; `None` where that is not known.
+    pub stale: Option<Duration>,
+    /// The newest record that is shown.
+    pub at: Head,
+    /// Whether the epoch ended with it, and who was named to take the workspace.
+    pub given: Option<Given>,
+    /// How long it has been the newest.
+    pub at_for: Duration,
+    /// What went wrong last, until something goes right.
+    pub trouble: Option<String>,
+}
+
+struct Shared {
+    driver: Driver,
+    /// Told how long after its making each record was shown, by this machine's date and the writer's.
+    lag: Lag,
+    clock: Arc<dyn Clock>,
+    known: Mutex<Known>,
+    changed: Condvar,
+}
+
+struct Known {
+    fresh: Option<Ticks>,
+    at: Mark,
+    at_since: Ticks,
+    trouble: Option<String>,
+    used: Option<Ticks>,
+    is_ended: bool,
+}
+
+impl fmt::Debug for Following {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Following")
+            .field("at", &self.shared.known().at.head)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Following {
+    /// Keeps `store` up with the chain that `tracker` is in. `clock` tells the date.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(super) fn start(
+        driver: Driver,
+        tracker: Tracker,
+        store: Arc<Store>,
+        at: Mark,
+        (clock, lag): (Arc<dyn Clock>, Lag),
+    ) -> io::Result<Self> {
+        let driver = Driver { halt: Arc::default(), ..driver };
+        let fresh = tracker.fresh();
+        let at_since = driver.ticks.now();
+        let known = Known { fresh, at, at_since, trouble: None, used: None, is_ended: false };
+        let (known, changed) = (Mutex::new(known), Condvar::new());
+        let shared = Arc::new(Shared { driver, lag, clock, known, changed });
+        let theirs = Arc::clone(&shared);
+        let run = move || theirs.run(tracker, &store);
+        let thread = thread::Builder::new().name("follow".to_owned()).spawn(run)?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// How far it is behind.
+    #[must_use]
+    pub fn age(&self) -> Age {
+        let known = self.shared.known();
+        let now = self.shared.driver.ticks.now();
+        let stale = known.fresh.map(|fresh| now - fresh);
+        let Mark { head: at, given, .. } = known.at.clone();
+        Age { stale, at, given, at_for: now - known.at_since, trouble: known.trouble.clone() }
+    }
+
+    /// Somebody asks: it looks more often for a while.
+    pub fn touch(&self) {
+        let mut known = self.shared.known();
+        let now = self.shared.driver.ticks.now();
+        let was_cold = known.used.is_none_or(|used| now - used > FOLLOW_WARM_FOR);
+        known.used = Some(now);
+        if was_cold {
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// Ends it, and gives what it had, so that nothing of it is looked at twice. `None` where its thread panicked.
+    #[must_use]
+    pub fn end(mut self) -> Option<Tracker> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Option<Tracker> {
+        self.shared.driver.halt.raise();
+        self.shared.known().is_ended = true;
+        self.shared.changed.notify_all();
+        self.thread.take().and_then(|thread| thread.join().ok())
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut tracker: Tracker, store: &Store) -> Tracker {
+        tracker.drive_with(self.driver.clone());
+        let mut pause = FOLLOW_PAUSE_MIN;
+        while !self.known().is_ended {
+            let moved = tracker.look();
+            let is_news = matches!(moved, Moved::On(_));
+            let trouble = self.show(&mut tracker, store, moved);
+            let is_right = trouble.is_none();
+            {
+                let mut known = self.known();
+                known.fresh = tracker.fresh();
+                known.trouble = trouble;
+                if let Some(at) = tracker.at().filter(|at| at.hash != known.at.hash) {
+                    known.at.clone_from(at);
+                    known.at_since = self.driver.ticks.now();
+                }
+            }
+            // What came may not be all.
+            if is_news && is_right {
+                pause = FOLLOW_PAUSE_MIN;
+                continue;
+            }
+            pause = self.wait(pause);
+        }
+        tracker
+    }
+
+    /// Has the store show what a look brought. Gives what went wrong.
+    fn show(&self, tracker: &mut Tracker, store: &Store, moved: Moved) -> Option<String> {
+        match moved {
+            Moved::Newest | Moved::Over => None,
+            Moved::Empty => Some("the chain has no record any more".into()),
+            Moved::Away(why) | Moved::Disk(why) => Some(why),
+            Moved::Damage(damage) => Some(damage.to_string()),
+            Moved::On(made_at) => {
+                if let Err(error) = store.refresh() {
+                    return Some(error.to_string());
+                }
+                let lag = self.clock.now().0.saturating_sub(made_at);
+                (self.lag)(Duration::from_micros(u64::try_from(lag).unwrap_or_default()));
+                tracker.settled().err().map(|error| error.to_string())
+            }
+        }
+    }
+
+    /// Waits so long, or until somebody asks who did not for a while. Gives how long to wait the next time.
+    fn wait(&self, pause: Duration) -> Duration {
+        let known = self.known();
+        if known.is_ended {
+            return pause;
+        }
+        let now = self.driver.ticks.now();
+        let is_warm = known.used.is_some_and(|used| now - used <= FOLLOW_WARM_FOR);
+        let waited = self.changed.wait_timeout(known, pause);
+        let (_known, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        match is_warm || !waited.timed_out() {
+            true => FOLLOW_PAUSE_MIN,
+            false => FOLLOW_PAUSE_MAX.min(pause * 2),
+        }
+    }
+}

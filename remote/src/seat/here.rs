@@ -1,0 +1,140 @@
+//! The folder of a workspace on this machine: whose store is in it, and what is set aside before another's takes
+//! its place.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::Reader;
+use engine::far::Listing;
+use engine::os::disk::{Disk, RealDisk};
+
+use super::NotSeated;
+use super::held::HeldDisk;
+use super::memo::Memo;
+use crate::hex::{Hex, Nonce};
+use crate::limits::{LEFT_MAX, MANIFEST_BYTES_MAX};
+
+/// The folder of a workspace's store, within that of the workspace.
+const STORE: &str = "store";
+/// What the folder of a store is called, with an epoch behind, whose commits are in no chain.
+const LEFT: &str = "store.left-";
+const MANIFEST: &str = "manifest-";
+const LOCK: &str = "LOCK";
+
+/// A workspace's folder.
+#[derive(Debug, Clone)]
+pub(super) struct Here {
+    home: PathBuf,
+    pub(super) disk: Arc<dyn Disk>,
+}
+
+impl Here {
+    /// Takes the folder, for as long as this or a store in it is there.
+    pub(super) fn take(home: &Path) -> Result<Self, NotSeated> {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&home.join(STORE))?);
+        let disk = Arc::new(HeldDisk::take(disk)?);
+        Ok(Self { home: home.to_owned(), disk })
+    }
+
+    /// Whether a store was ever made here.
+    pub(super) fn has_store(&self) -> Result<bool, NotSeated> {
+        Ok(self.newest_manifest()?.is_some())
+    }
+
+    /// The id of the store that is here.
+    pub(super) fn store_id(&self) -> Result<Option<Nonce>, NotSeated> {
+        let Some(name) = self.newest_manifest()? else { return Ok(None) };
+        let bytes = self.disk.read(&name, MANIFEST_BYTES_MAX as u64)?;
+        let listing = Listing::read(&bytes)?;
+        Ok(Some(Hex(listing.store().0.to_le_bytes())))
+    }
+
+    fn newest_manifest(&self) -> Result<Option<String>, NotSeated> {
+        let names = self.disk.names()?;
+        let is_manifest = |name: &String| {
+            let number = name.strip_prefix(MANIFEST);
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        Ok(names.into_iter().filter(is_manifest).max())
+    }
+
+    /// Refuses another store than the one whose id this is, unless nothing was ever written to it: then it goes.
+    pub(super) fn check_store(&self, wanted: Nonce) -> Result<(), NotSeated> {
+        let Some(found) = self.store_id()? else { return Ok(()) };
+        if found == wanted {
+            return Ok(());
+        }
+        if self.last_commit()? > 0 {
+            let home = self.home.display();
+            return Err(NotSeated::Here(format!(
+                "{home} holds another store ({found}) than the remote ({wanted}); use an empty folder, or \
+                 another prefix for this store"
+            )));
+        }
+        for name in self.disk.names()?.iter().filter(|name| *name != LOCK) {
+            self.disk.remove(name)?;
+        }
+        Ok(self.disk.sync_names()?)
+    }
+
+    /// The newest commit that is here.
+    fn last_commit(&self) -> Result<u64, NotSeated> {
+        Ok(Reader::open(Arc::clone(&self.disk))?.snapshot().seq())
+    }
+
+    /// Keeps a copy of a store that was written here, whose newest commits the chain may not have. What was followed
+    /// has none of its own.
+    pub(super) fn set_aside(&self, memo: Option<&Memo>) -> Result<(), NotSeated> {
+        let is_followed = memo.is_some_and(Memo::follows);
+        if is_followed || !self.has_store()? {
+            return Ok(());
+        }
+        let (epoch, carried) = memo.map_or((0, 0), |memo| (memo.epoch, memo.carried));
+        if self.last_commit()? <= carried {
+            return Ok(());
+        }
+        let left = self.left()?;
+        if left.len() >= LEFT_MAX {
+            return Err(NotSeated::Here(format!(
+                "{}: {LEFT_MAX} stores were set aside already; look at them (recalld export), and remove \
+                 what is not needed",
+                left[0].display()
+            )));
+        }
+        self.keep(&self.home.join(format!("{LEFT}{epoch}-{}", left.len())))?;
+        Ok(())
+    }
+
+    /// Stores that were set aside.
+    fn left(&self) -> io::Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(&self.home)?;
+        let paths: io::Result<Vec<PathBuf>> =
+            entries.map(|entry| entry.map(|entry| entry.path())).collect();
+        let is_left = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(LEFT))
+        };
+        Ok(paths?.into_iter().filter(is_left).collect())
+    }
+
+    /// Every file of the store gets a second name in another folder, which what is put in its place later leaves
+    /// alone: a file of a store is removed and made anew, never changed.
+    fn keep(&self, folder: &Path) -> io::Result<()> {
+        let fresh = folder.with_extension("new");
+        if fresh.exists() {
+            fs::remove_dir_all(&fresh)?;
+        }
+        fs::create_dir(&fresh)?;
+        let store = self.home.join(STORE);
+        for entry in fs::read_dir(&store)? {
+            let name = entry?.file_name();
+            if name != LOCK {
+                fs::hard_link(store.join(&name), fresh.join(&name))?;
+            }
+        }
+        fs::File::open(&fresh)?.sync_all()?;
+        fs::rename(&fresh, folder)?;
+        fs::File::open(&self.home)?.sync_all()
+    }
+}

@@ -1,0 +1,109 @@
+//! What a workspace's folder remembers of what this node was to it: `remote.json`, beside the store.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hex::Nonce;
+use crate::names::NodeId;
+use crate::record::Head;
+
+const FILE: &str = "remote.json";
+const FRESH: &str = "remote.json.new";
+const FORMAT: &str = "recalld remote place";
+/// Longest file that is read.
+const MEMO_BYTES_MAX: u64 = 4 << 10;
+
+/// What is remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Memo {
+    format: String,
+    /// The store's id.
+    pub(super) store: Nonce,
+    /// The node that this was.
+    pub(super) node: NodeId,
+    /// The epoch that it wrote last, or that it follows.
+    pub(super) epoch: u64,
+    /// Whether it wrote: commits may be here that the chain does not have.
+    pub(super) writes: bool,
+    /// The newest commit that is known to be in the chain.
+    pub(super) carried: u64,
+}
+
+impl Memo {
+    pub(super) fn new(head: &Head, node: NodeId, writes: bool) -> Self {
+        let (store, epoch, carried) = (head.store, head.epoch, head.seq);
+        Self { format: FORMAT.into(), store, node, epoch, writes, carried }
+    }
+
+    /// What a folder remembers; `None` where it has nothing to do with a remote.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub(super) fn read(home: &Path) -> Result<Option<Self>, String> {
+        let path = home.join(FILE);
+        let wrong = |why: String| format!("{}: {why}", path.display());
+        let bytes = match fs::metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Ok(about) if about.len() > MEMO_BYTES_MAX => {
+                return Err(wrong(format!("longer than {MEMO_BYTES_MAX} bytes")));
+            }
+            _ => fs::read(&path).map_err(|error| wrong(error.to_string()))?,
+        };
+        let memo: Self =
+            serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+        if memo.format == FORMAT { Ok(Some(memo)) } else { Err(wrong("of another format".into())) }
+    }
+
+    /// Puts it in place: a crash leaves this or what was there before.
+    pub(super) fn write(&self, home: &Path) -> io::Result<()> {
+        let fresh = home.join(FRESH);
+        let mut open = File::options();
+        let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        file.write_all(&serde_json::to_vec(self).expect("strings and numbers are JSON"))?;
+        file.sync_all()?;
+        fs::rename(&fresh, home.join(FILE))?;
+        File::open(home)?.sync_all()
+    }
+
+    /// Whether what is here is another node's, which this one followed.
+    pub(super) fn follows(&self) -> bool {
+        !self.writes
+    }
+
+    /// Whether the newest record is of the epoch that this folder's store wrote: then what is here is all that the
+    /// chain has, and maybe more.
+    pub(super) fn leads(&self, newest: &Head) -> bool {
+        let is_same = (self.store, &self.node) == (newest.store, &newest.node);
+        self.writes && is_same && self.epoch == newest.epoch && self.carried <= newest.seq
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_read_again_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(Memo::read(home.path()), Ok(None));
+        let memo = Memo {
+            format: FORMAT.into(),
+            store: Nonce::MOST,
+            node: NodeId::new("box-1").unwrap(),
+            epoch: 4,
+            writes: true,
+            carried: 9,
+        };
+        memo.write(home.path()).unwrap();
+        assert_eq!(Memo::read(home.path()), Ok(Some(memo.clone())));
+        let other = Memo { format: "other".into(), ..memo };
+        other.write(home.path()).unwrap();
+        assert!(Memo::read(home.path()).unwrap_err().contains("another format"));
+        fs::write(home.path().join(FILE), "{").unwrap();
+        Memo::read(home.path()).unwrap_err();
+    }
+}

@@ -1,0 +1,242 @@
+//! Nodes that share workspaces by way of one storage: who writes, who follows, and who takes over.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::memory::Memory;
+use engine::os::clock::{SystemClock, SystemRandom};
+use engine::{Batch, ItemDraft, Options, Store};
+use remote::core::{Claim, Retention, Writer};
+use remote::{
+    BootClock, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, Role, Seat, Seated,
+    Taken, Tenant, TickSource, Ticks,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const LEASE_S: u32 = 5;
+
+/// Time that can be made to run fast.
+#[derive(Debug, Default)]
+struct Told(AtomicU64);
+
+impl TickSource for Told {
+    fn now(&self) -> Ticks {
+        Ticks(self.0.load(Ordering::SeqCst) + BootClock.now().0)
+    }
+}
+
+/// One machine.
+struct Machine {
+    seat: Seat,
+    claim: Option<Claim>,
+}
+
+impl Machine {
+    fn new(name: &str, memory: &Arc<Memory>, home: &Path, is_replica: bool) -> Self {
+        let driver = Driver {
+            chain: Arc::clone(memory) as _,
+            objects: Arc::clone(memory) as _,
+            ticks: Arc::new(Told::default()),
+            halt: Arc::new(Halt::default()),
+        };
+        let mut run = [0; 16];
+        engine::os::clock::Random::fill(&SystemRandom, &mut run);
+        let writer = Writer { node: NodeId::new(name).unwrap(), run: Hex(run), url: name.into() };
+        let start = || Node::start(driver.clone(), writer.clone(), LEASE_S).unwrap();
+        let node = (!is_replica).then(|| Arc::new(start()));
+        if let Some(node) = &node {
+            until("the node is heard", || node.is_held());
+        }
+        let lease = Duration::from_secs(LEASE_S.into());
+        let claim = node.as_ref().map(|_| Claim::new(writer.clone(), lease));
+        let retention = Retention { full: Duration::ZERO, fine: Duration::ZERO };
+        std::fs::create_dir_all(home).unwrap();
+        let seat = Seat {
+            driver,
+            node,
+            tenant: Tenant::new("local").unwrap(),
+            home: home.to_owned(),
+            options: Options::default(),
+            how: CarryHow { when: CarryWhen::Acknowledging, retention },
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+            lag: Arc::new(|_| ()),
+            taken: Taken::default(),
+        };
+        Self { seat, claim }
+    }
+
+    fn open(&mut self) -> Result<Seated, NotSeated> {
+        self.seat.open(None, self.claim.as_mut())
+    }
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "not in time: {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn batch(text: &str) -> Batch {
+    let item = ItemDraft {
+        kind: "note".into(),
+        modality: "text".into(),
+        recorded_by: "somebody".into(),
+        via: "a test".into(),
+        text: text.into(),
+        ..ItemDraft::default()
+    };
+    Batch { items: vec![item], ..Batch::default() }
+}
+
+fn texts(store: &Store) -> Vec<String> {
+    let snapshot = store.snapshot();
+    let places = snapshot.places().unwrap();
+    places.map(|place| snapshot.item(place).unwrap().text.to_owned()).collect()
+}
+
+#[test]
+fn a_replica_follows_and_takes_no_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let mut replica = Machine::new("box-2", &memory, &folder.path().join("two"), true);
+    assert!(matches!(replica.open(), Err(NotSeated::Nothing)));
+    let mut writer = Machine::new("box-1", &memory, &folder.path().join("one"), false);
+    let led = writer.open().unwrap();
+    assert!(matches!(led.role, Role::Leads(_)));
+    led.store.write(batch("one")).unwrap();
+
+    let Seated { store, role } = replica.open().unwrap();
+    let Role::Follows(following) = role else { panic!("it only reads") };
+    until("the first", || texts(&store) == ["one"]);
+    led.store.write(batch("two")).unwrap();
+    following.touch();
+    until("the second", || texts(&store) == ["one", "two"]);
+    assert_eq!(following.age().at.node.as_str(), "box-1");
+    let error = store.write(batch("no")).unwrap_err().to_string();
+    assert!(error.contains("box-1"), "{error}");
+    until("it is fresh", || following.age().stale.is_some_and(|stale| stale < PATIENCE));
+
+    // Begun anew it has what it had.
+    drop((store, following));
+    let again = replica.open().unwrap();
+    assert_eq!(texts(&again.store), ["one", "two"]);
+}
+
+#[test]
+fn who_comes_second_follows_until_the_first_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let mut one = Machine::new("box-1", &memory, &folder.path().join("one"), false);
+    let mut two = Machine::new("box-2", &memory, &folder.path().join("two"), false);
+    let led = one.open().unwrap();
+    led.store.write(batch("one")).unwrap();
+    let followed = two.open().unwrap();
+    assert!(matches!(followed.role, Role::Follows(_)));
+    drop(followed);
+
+    let Seated { store, role } = led;
+    let Role::Leads(carrier) = role else { panic!("it was first") };
+    drop(store);
+    assert!(carrier.give(None, PATIENCE));
+    drop(carrier);
+    let led = two.open().unwrap();
+    assert!(matches!(led.role, Role::Leads(_)));
+    led.store.write(batch("two")).unwrap();
+    let followed = one.open().unwrap();
+    assert!(matches!(followed.role, Role::Follows(_)));
+    until("the other's", || texts(&followed.store) == ["one", "two"]);
+    assert!(left(&folder.path().join("one")).is_empty(), "all that was here is in the chain");
+}
+
+/// Stores that were set aside.
+fn left(home: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.into_string().unwrap());
+    names.filter(|name| name.starts_with("store.left-")).collect()
+}
+
+#[test]
+fn a_node_that_went_silent_is_followed_by_another_and_what_only_it_had_is_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let mut one = Machine::new("box-1", &memory, &folder.path().join("one"), false);
+    one.seat.how.when = CarryWhen::Following(Duration::from_secs(3600));
+    let led = one.open().unwrap();
+    led.store.write(batch("carried")).unwrap();
+    let Role::Leads(carrier) = &led.role else { panic!("it is alone") };
+    led.store.seal().unwrap();
+    assert!(carrier.settle(PATIENCE));
+    led.store.write(batch("not carried")).unwrap();
+    drop(led);
+    // Its node is gone as well: no beat comes any more.
+    drop(one);
+
+    let mut two = Machine::new("box-2", &memory, &folder.path().join("two"), false);
+    let seated = loop {
+        let seated = two.open().unwrap();
+        if matches!(seated.role, Role::Leads(_)) {
+            break seated;
+        }
+        drop(seated);
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert_eq!(texts(&seated.store), ["carried"]);
+    seated.store.write(batch("of the second")).unwrap();
+
+    let home = folder.path().join("one");
+    let mut one = Machine::new("box-1", &memory, &home, false);
+    let followed = one.open().unwrap();
+    assert!(matches!(followed.role, Role::Follows(_)));
+    until("the second's", || texts(&followed.store) == ["carried", "of the second"]);
+    let left = left(&home);
+    assert_eq!(left.len(), 1);
+    let ground = engine::Ground::real(&home.join(&left[0])).unwrap();
+    let aside = Store::open(ground, Options::default()).unwrap();
+    assert_eq!(texts(&aside), ["carried", "not carried"]);
+}
+
+#[test]
+fn a_node_that_comes_back_soon_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let home = folder.path().join("one");
+    for (round, text) in ["one", "two", "three"].into_iter().enumerate() {
+        let mut one = Machine::new("box-1", &memory, &home, false);
+        one.seat.how.when = CarryWhen::Following(Duration::from_secs(3600));
+        let led = one.open().unwrap();
+        assert!(matches!(led.role, Role::Leads(_)), "round {round}");
+        led.store.write(batch(text)).unwrap();
+    }
+    let mut one = Machine::new("box-1", &memory, &home, false);
+    let led = one.open().unwrap();
+    assert_eq!(texts(&led.store), ["one", "two", "three"], "what was not carried is not lost");
+    let Role::Leads(carrier) = &led.role else { panic!("nobody else was there") };
+    assert!(carrier.settle(PATIENCE));
+    let mut replica = Machine::new("box-2", &memory, &folder.path().join("two"), true);
+    let followed = replica.open().unwrap();
+    assert_eq!(texts(&followed.store), ["one", "two", "three"]);
+}
+
+#[test]
+fn another_store_is_not_mixed_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let mut one = Machine::new("box-1", &memory, &folder.path().join("one"), false);
+    let led = one.open().unwrap();
+    led.store.write(batch("one")).unwrap();
+    let home = folder.path().join("two");
+    std::fs::create_dir_all(&home).unwrap();
+    let own = Store::open(engine::Ground::real(&home.join("store")).unwrap(), Options::default());
+    own.unwrap().write(batch("mine")).unwrap();
+    let mut two = Machine::new("box-2", &memory, &home, true);
+    let error = two.open().unwrap_err();
+    assert!(matches!(&error, NotSeated::Here(why) if why.contains("another store")), "{error}");
+    drop(two);
+    let own = Store::open(engine::Ground::real(&home.join("store")).unwrap(), Options::default());
+    assert_eq!(texts(&own.unwrap()), ["mine"]);
+}
