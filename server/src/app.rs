@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use encoder::Precision;
@@ -15,6 +16,7 @@ use kernels::Kernels;
 
 use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
 use crate::authority::Authority;
+use crate::cluster::{Cluster, Relay, Trust, Whereabouts};
 use crate::config::{Config, MailSecurity};
 use crate::console::Sessions;
 use crate::control::Control;
@@ -32,12 +34,14 @@ use crate::mail::{MailQueue, MailSettings, Security, SmtpMailer};
 use crate::metrics::Stages;
 use crate::model::{self, ModelRequest, Progress, Sha256};
 use crate::model_file::{self, KnownModel};
+use crate::net::Cancel;
 use crate::oauth::Places;
 use crate::operator::Scheduled;
 use crate::parts::Parts;
 use crate::pipeline::name_of;
 use crate::recall::{Meaning, Threads};
 use crate::roots;
+use crate::seats::{Seats, is_locked};
 use crate::tenants::{self, Door, Tenants};
 use crate::workspace::{Opened, Workspace};
 
@@ -167,15 +171,29 @@ pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
 
 /// Opens the store, the encoder and the ledger.
 pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started, StartError> {
+    start_unless(settings, progress, &Cancel::new())
+}
+
+/// The same, which waits for a remote that has nothing yet, unless it is called off.
+pub fn start_unless(
+    settings: &Settings,
+    progress: &mut dyn Progress,
+    stopping: &Cancel,
+) -> Result<Started, StartError> {
     let (credentials, created) = credentials(&settings.data)?;
     let workspace = workspace_dir(&settings.data);
-    // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
-    let store = open_store(&settings.data, &workspace, settings.options())?;
-    forget_server(&settings.data);
-    forget_scratch(&settings.data);
-    let encoders = bind_encoder(settings, Arc::new(store), progress)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
+    // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
+    let with = (&clock, &random);
+    let seats = seats(settings, with)?;
+    let store = match &seats {
+        None => Arc::new(open_store(&settings.data, &workspace, settings.options())?),
+        Some(seats) => seat(seats, settings, &workspace, stopping)?,
+    };
+    forget_server(&settings.data);
+    forget_scratch(&settings.data);
+    let encoders = bind_encoder(settings, store, progress)?;
     let control = settings.data.join(CONTROL_FILE);
     let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
     let audit = open_audit(&workspace, &credentials, (&clock, &random), &control)?;
@@ -190,6 +208,7 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         embedder: encoders.view().embedder,
         threads: threads.clone(),
         options: settings.options(),
+        seats: seats.clone(),
         clock: Arc::clone(&clock),
         random: Arc::clone(&random),
         rules: Arc::clone(&rules),
@@ -220,7 +239,9 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
         strangers: Buckets::new(began),
         guesses: Guesses::new(began),
         console: Sessions::default(),
-        cluster: None,
+        cluster: cluster(seats.as_ref())?,
+        seats,
+        threads,
         pdf: settings.pdf.clone(),
         encoding: settings.encoding,
         checker: credentials.checker(),
@@ -233,6 +254,54 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     };
     Ok(Started { parts: Arc::new(parts), created })
 }
+
+/// This node's part in the remote that the settings name, if they name one.
+fn seats(
+    settings: &Settings,
+    with: (&Arc<dyn Clock>, &Arc<dyn Random>),
+) -> Result<Option<Arc<Seats>>, StartError> {
+    let Some(remote) = &settings.config.remote else { return Ok(None) };
+    Seats::open(remote, &settings.data, with).map(|seats| Some(Arc::new(seats))).map_err(failed)
+}
+
+/// This node among others, which passes calls on.
+fn cluster(seats: Option<&Arc<Seats>>) -> Result<Option<Cluster>, StartError> {
+    let Some(seats) = seats else { return Ok(None) };
+    let settings = seats.settings();
+    let roots = settings.ca_file.as_ref().map(|file| {
+        std::fs::read(file).map_err(|error| failed(format!("{}: {error}", file.display())))
+    });
+    let trust = Trust { roots: roots.transpose()?, allow_http: settings.allow_http };
+    let relay = Relay::new(&trust).map_err(failed)?;
+    let whereabouts: Arc<dyn Whereabouts> = Arc::clone(seats) as _;
+    Ok(Some(Cluster::new(whereabouts, relay)))
+}
+
+/// The store of `local` in its place there. One that is followed is waited for until it has a model: before,
+/// nothing can be asked of it.
+fn seat(
+    seats: &Seats,
+    settings: &Settings,
+    workspace: &Path,
+    stopping: &Cancel,
+) -> Result<Arc<Store>, StartError> {
+    let goes_on = || !stopping.is_raised();
+    let opened = seats.open_store(LOCAL_WORKSPACE, workspace, settings.options(), &goes_on);
+    let store = opened.map_err(|why| match why {
+        why if is_locked(&why) => StartError::Busy(settings.data.clone()),
+        why => failed(format!("{}: {why}", seats.settings().address)),
+    })?;
+    while store.follows() && store.snapshot().model().is_none() {
+        if !goes_on() {
+            return Err(failed("told to end before there was anything to follow"));
+        }
+        thread::sleep(MODEL_PAUSE);
+    }
+    Ok(store)
+}
+
+/// How long a start waits between two looks for the model of a store that is followed.
+const MODEL_PAUSE: Duration = Duration::from_millis(50);
 
 /// The rules that the settings name, or the initial ones.
 fn rules(config: &Config) -> Result<Rules, StartError> {
@@ -352,6 +421,17 @@ fn open_audit(
 
 fn open_store(data: &Path, workspace: &Path, options: Options) -> Result<Store, StartError> {
     let ground = Ground::real(&workspace.join("store")).map_err(failed)?;
+    if remote::is_followed(workspace).map_err(failed)? {
+        if ground.disk.lock().map_err(failed)?.is_none() {
+            return Err(StartError::Busy(data.to_owned()));
+        }
+        return Err(failed(format!(
+            "{} follows another node's workspace: only a server with the settings of its remote may open it; \
+             start one, or remove {} to make the data directory one of its own",
+            data.display(),
+            workspace.join("remote.json").display()
+        )));
+    }
     Store::open(ground, options).map_err(|error| match error {
         OpenError::Locked => StartError::Busy(data.to_owned()),
         other => {

@@ -1,8 +1,12 @@
 //! The workspace `local`, which is open all the time: whoever has it now.
 //!
-//! Owns the change from one to the next, where its store changes its role. Must not know why it does.
+//! Owns the change from one to the next, where its store changes its role, and the upkeep of whichever it is. Must
+//! not know why it changes.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use engine::Upkeep;
 
 use crate::auth::LOCAL_WORKSPACE;
 use crate::workspace::Workspace;
@@ -11,12 +15,14 @@ use crate::workspace::Workspace;
 pub struct Local {
     now: RwLock<Arc<Workspace>>,
     on_news: OnceLock<Arc<dyn Fn() + Send + Sync>>,
+    upkeep: Mutex<Option<Upkeep>>,
 }
 
 impl Local {
     /// It, as it was opened first.
     pub fn new(workspace: Workspace) -> Self {
-        Self { now: RwLock::new(Arc::new(workspace)), on_news: OnceLock::new() }
+        let now = RwLock::new(Arc::new(workspace));
+        Self { now, on_news: OnceLock::new(), upkeep: Mutex::default() }
     }
 
     /// Its name.
@@ -34,6 +40,27 @@ impl Local {
     pub fn tell_of_news(&self, tell: impl Fn() + Send + Sync + 'static) {
         let tell = self.on_news.get_or_init(|| Arc::new(tell));
         tell_by(&self.get(), tell);
+    }
+
+    /// Keeps its store from now on, whichever that is.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn begin_upkeep(&self) -> io::Result<()> {
+        let upkeep = Upkeep::start(Arc::clone(&self.get().store))?;
+        *self.upkeep() = Some(upkeep);
+        Ok(())
+    }
+
+    /// Keeps it no longer. Whether it did.
+    pub fn end_upkeep(&self) -> bool {
+        // Its end is waited for without the lock.
+        let upkeep = self.upkeep().take();
+        upkeep.is_some()
+    }
+
+    fn upkeep(&self) -> std::sync::MutexGuard<'_, Option<Upkeep>> {
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts another one in its place.

@@ -66,7 +66,7 @@ pub use erase_later::EraseLater;
 pub use keeping::{Alone, KeepError, Keeper};
 pub use place::{BackupFiles, Beside, Place};
 pub use reembed::{Reembed, reembed};
-pub use restore::restore;
+pub use restore::{Fresh, restore};
 pub use scheduled::{Scheduled, ScheduledBackups, Standing, ToldSchedule};
 pub use told_backups::{ToldBackups, told_backups};
 pub use trusted::LedgerPlace;

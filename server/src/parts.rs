@@ -26,6 +26,8 @@ use crate::log::Said;
 use crate::mail::MailQueue;
 use crate::metrics::Stages;
 use crate::operator::Scheduled;
+use crate::recall::Threads;
+use crate::seats::Seats;
 use crate::tenants::{Closed, Lease, Tenants};
 use crate::tools::Scope;
 use crate::workspace::Workspace;
@@ -58,6 +60,10 @@ pub struct Parts {
     pub meter: Meter,
     /// Backups that are made again and again.
     pub scheduled: Scheduled,
+    /// The workspaces' places on a remote, where there is one.
+    pub seats: Option<Arc<Seats>>,
+    /// Share out the rows of a pass.
+    pub threads: Threads,
     /// This node among others; `None` where every workspace is written here.
     pub cluster: Option<Cluster>,
     /// What reads PDFs, in a process of its own.

@@ -25,6 +25,7 @@ use crate::limits::{
     OPEN_CROWD_WAIT_MAX, OPEN_STORES_MAX, OPEN_WAIT_MAX, OPEN_WAITERS_MAX, STORE_IDLE_MAX,
 };
 use crate::log::{self, Level, Value};
+use crate::seats::Seats;
 use crate::workspace::Workspace;
 
 /// The workspaces of tenants, as far as they are open.
@@ -105,10 +106,11 @@ const STOPPED_MIN: Duration = Duration::from_secs(1);
 
 impl Open {
     /// Whether it is to be opened anew: its writer stopped at a fault, which may be over, and nobody uses it.
-    fn is_spent(&self) -> bool {
+    fn is_spent(&self, seats: Option<&Seats>) -> bool {
+        let is_over = || seats.is_some_and(|seats| seats.wants_change(&self.workspace.name));
         self.users == 0
-            && self.workspace.store.stopped().is_some()
             && self.opened_at.elapsed() >= STOPPED_MIN
+            && (self.workspace.store.stopped().is_some() || is_over())
     }
 }
 
@@ -220,7 +222,7 @@ impl Tenants {
         loop {
             let is_full = state.slots.len() >= self.shared.bounds.open_max;
             match state.slots.get_mut(name) {
-                Some(Slot::Open(open)) if open.is_spent() => {
+                Some(Slot::Open(open)) if open.is_spent(self.shared.door.seats.as_deref()) => {
                     state = self.shared.close(state, name);
                     continue;
                 }
@@ -396,12 +398,21 @@ impl Shared {
         let slot = state.slots.insert(name.to_owned(), Slot::Moving);
         drop(state);
         let moving = Moving { shared: self, name, into: None };
+        let seats = self.door.seats.as_ref();
         if let Some(Slot::Open(open)) = slot {
-            if let Err(error) = open.workspace.store.seal() {
+            if let Some(seats) = seats {
+                seats.end_following(name);
+            }
+            if !open.workspace.store.follows()
+                && let Err(error) = open.workspace.store.seal()
+            {
                 let fields = [("workspace", Value::Text(&name)), ("error", Value::Text(&error))];
                 log::event(Level::Warn, "a store was closed with an unsealed tail", &fields);
             }
             drop(open);
+            if let Some(seats) = seats {
+                seats.close(name);
+            }
         }
         drop(moving);
         self.state()

@@ -107,6 +107,27 @@ impl Workspace {
         }
     }
 
+    /// The same workspace over a store that was opened anew, whose model is the one it had.
+    pub fn over(&self, encoders: Encoders, meaning: Meaning) -> Self {
+        Self {
+            name: self.name.clone(),
+            store: encoders.store_handle(),
+            encoders,
+            meaning,
+            audit: Arc::clone(&self.audit),
+            signer: self.signer.clone(),
+            rules: Arc::clone(&self.rules),
+            roots: RwLock::new(self.roots()),
+            ingesting: Turns::default(),
+            running: Mutex::default(),
+            keeping: Turns::default(),
+            noting: Mutex::default(),
+            hidden: HiddenFrom::default(),
+            recalls: Latencies::default(),
+            shapes: Shapes::default(),
+        }
+    }
+
     /// The job that runs now, locked for a moment.
     pub fn running(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)

@@ -21,6 +21,7 @@ mod encoding;
 mod erase;
 mod eval;
 mod export;
+mod far;
 mod fresh;
 mod given;
 mod grant;
@@ -164,6 +165,8 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Make a data directory of a backup.
     Restore(restore::RestoreArgs),
+    /// An object store that workspaces are carried to: try it, look through it, bring a workspace back.
+    Remote(far::RemoteArgs),
     /// Merge segments until no merge is worth it.
     Compact(compact::CompactArgs),
     /// Remove items for good: from every file of the store, and from its backups.
@@ -334,6 +337,7 @@ pub fn main() -> ExitCode {
         Command::Salvage(args) => salvage::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => restore::run(&args),
+        Command::Remote(args) => far::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Erase(args) => erase::run(&args),
         Command::Reembed(args) => reembed::run(&args),

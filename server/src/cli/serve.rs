@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use engine::{Durability, SearchMode, Upkeep};
+use engine::{Durability, SearchMode};
 use serde_json::json;
 
 use super::reload::Reload;
@@ -20,6 +20,7 @@ use crate::app::{self, Settings, Started};
 use crate::config::Config;
 use crate::config::serving::{Acknowledged, Logging, Searched, Serving, TlsFiles};
 use crate::housekeeping::Housekeeping;
+use crate::keep_seats::KeepSeats;
 use crate::limits::{
     CONNECTIONS_LOCAL_RESERVED, SYNC_INTERVAL, WAITING_BYTES_LOCAL_RESERVED,
     WAITING_BYTES_PEER_MAX, WORKERS_MAX, WORKERS_MIN, WORKERS_PER_CORE,
@@ -74,12 +75,13 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     })
     .map_err(Failure::could)?;
     let mut bar = Bar::stderr(Unit::Bytes);
-    let started = app::start(&settings, &mut bar).map_err(Failure::could)?;
+    let started = app::start_unless(&settings, &mut bar, &stopping).map_err(Failure::could)?;
     drop(bar);
     say_created(&started);
     let parts = Arc::clone(&started.parts);
     reload.reach(&parts);
-    let upkeep = Upkeep::start(Arc::clone(&parts.local.get().store)).map_err(Failure::could)?;
+    parts.local.begin_upkeep().map_err(Failure::could)?;
+    let seated = KeepSeats::start(&parts).map_err(Failure::could)?;
     let every = Duration::from_secs(args.backup_erasures_every);
     let later = EraseLater::start(Arc::clone(&parts), every);
     let later = later.map_err(Failure::could)?;
@@ -111,10 +113,17 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             Err(_) => Err(Failure::Could("the event loop panicked".to_owned())),
         }
     })?;
-    drop((pipeline, housekeeping, scheduled, later, upkeep));
+    drop((pipeline, housekeeping, scheduled, later, seated));
+    parts.local.end_upkeep();
     // Not left to the last who has the parts: a worker may still be on its way out.
     parts.close();
-    parts.local.get().store.seal().map_err(Failure::could)
+    let local = parts.local.get();
+    let sealed = if local.store.follows() { Ok(()) } else { local.store.seal() };
+    if let Some(seats) = &parts.seats {
+        seats.end_following(parts.local.name());
+        seats.close(parts.local.name());
+    }
+    sealed.map_err(Failure::could)
 }
 
 /// Where the server listens.
@@ -285,6 +294,7 @@ fn begin(
     let announced = addresses.local_url().and_then(|url| announce(&parts.data, &url));
     let store = &parts.local.get().store;
     let is_read = match store.stopped() {
+        _ if store.follows() => Ok(()),
         None => read_first(serving, parts, stopping),
         Some(_) => Ok(()),
     };

@@ -78,6 +78,31 @@ impl WrongNode {
     }
 }
 
+impl Remote {
+    /// One that is only looked at, with nothing else said.
+    pub fn at(address: String) -> Self {
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        Self {
+            address,
+            is_replica: true,
+            durability: Safe::Remote,
+            coordinator: None,
+            node: None,
+            node_url: None,
+            lease_seconds: u32::try_from(LEASE_SECONDS).unwrap_or(u32::MAX),
+            delay: Duration::from_millis(DELAY_MS),
+            stale_max: Duration::from_secs(STALE_SECONDS),
+            keep: (hours(KEEP_HOURS), hours(KEEP_FINE_HOURS)),
+            endpoint: None,
+            region: None,
+            path_style: None,
+            allow_http: false,
+            ca_file: None,
+            wrong_node: WrongNode::Proxy,
+        }
+    }
+}
+
 /// Where a write must be before it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Safe {

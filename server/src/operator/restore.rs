@@ -220,7 +220,7 @@ fn items_of(root: &Path) -> Result<u64, KeepError> {
 }
 
 /// A data directory that is being restored; removed unless it is put in place.
-struct Fresh {
+pub struct Fresh {
     path: PathBuf,
     data: PathBuf,
     is_within: bool,
@@ -229,6 +229,19 @@ struct Fresh {
 }
 
 impl Fresh {
+    /// One that becomes `data`, which is not there, or a folder with nothing in it.
+    ///
+    /// # Errors
+    /// Something is there, or nothing can be made there.
+    pub fn at(data: &Path) -> Result<Self, KeepError> {
+        Self::create(&Destination::of(data)?)
+    }
+
+    /// Where it is until it is put in place.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Makes the folder, which also shows that its place can be written before anything is copied.
     fn create(destination: &Destination) -> Result<Self, KeepError> {
         let Destination { data, is_there: is_within } = destination;
@@ -247,7 +260,11 @@ impl Fresh {
         Ok(Self { path, data: data.clone(), is_within: *is_within, is_moving: false })
     }
 
-    fn put_in_place(mut self) -> io::Result<()> {
+    /// Puts it in place, in one step or so that a step that is left out shows.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn put_in_place(mut self) -> io::Result<()> {
         if !self.is_within {
             fs::rename(&self.path, &self.data)?;
             self.is_moving = true;

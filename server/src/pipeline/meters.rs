@@ -3,6 +3,8 @@
 //! Owns the counts of answered calls, and the page. Labels are ours: routes of the table, methods,
 //! classes of status, stages. Nothing on the page comes from a request, a tenant or a stored text.
 
+mod far;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use crate::metrics::{Kind, Latencies, Page, Stage};
 use crate::net::{Answered, Counter, Counters, Response};
 use crate::operator::Standing;
 use crate::parts::Parts;
+use far::far;
 
 /// Classes of status, and calls whose client left before the answer.
 const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "gone"];
@@ -66,6 +69,7 @@ impl Meters {
         stages(&mut page, parts);
         store(&mut page, parts);
         backups(&mut page, parts);
+        far(&mut page, parts);
         encoder(&mut page, parts);
         ledger(&mut page, parts);
         process(&mut page, parts);

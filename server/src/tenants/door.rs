@@ -28,6 +28,7 @@ use crate::log::{self, Level, Value};
 use crate::model::Silent;
 use crate::model_file;
 use crate::recall::{Meaning, Threads};
+use crate::seats::Seats;
 use crate::workspace::{Opened, Workspace};
 
 /// What workspaces are opened with.
@@ -42,6 +43,8 @@ pub struct Door {
     pub threads: Threads,
     /// How stores are opened; of tenants the tail is sealed sooner.
     pub options: Options,
+    /// Their places on a remote, where there is one.
+    pub seats: Option<Arc<Seats>>,
     /// Who may see what: the same rules for all.
     pub rules: Arc<Rules>,
     /// When entries of their ledgers are on disk.
@@ -74,8 +77,13 @@ impl Door {
             return Err(Closed::Missing);
         }
         let options = Options { tail_bytes_seal: TENANT_TAIL_BYTES_SEAL, ..self.options };
-        let ground = Ground::real(&folder.join("store")).map_err(failed)?;
-        let store = Arc::new(Store::open(ground, options).map_err(failed)?);
+        let store = match &self.seats {
+            Some(seats) => seats.open_store(name, &folder, options, &|| false).map_err(failed)?,
+            None => {
+                let ground = Ground::real(&folder.join("store")).map_err(failed)?;
+                Arc::new(Store::open(ground, options).map_err(failed)?)
+            }
+        };
         let embedder = self.embedder_of(store.snapshot().model())?;
         let encoders = Encoders::bind(store, embedder).map_err(failed)?;
         let mut random = |bytes: &mut [u8]| self.random.fill(bytes);

@@ -1,0 +1,411 @@
+//! The workspaces of this node on a remote: which are written here, which are followed, and what is to change.
+//!
+//! Owns the node's part in a remote: its name, its signs of life, and the place of each workspace that is open. Must
+//! not know what calls want of a workspace.
+
+mod whereabouts;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use engine::os::clock::{Clock, Random};
+use engine::{OpenError, Options, Store};
+use remote::core::{Claim, Retention, Writer};
+use remote::{
+    Address, BootClock, CarryHow, CarryWhen, Coordinator, Driver, Halt, Hex, Node, NodeId, NotOurs,
+    NotSeated, Place, Reached, Role, S3Settings, Seat, Seated, Standing, Taken, Tenant, Tracker,
+    introduce, reach,
+};
+
+use crate::config::remote::{Remote, Safe};
+use crate::log::{self, Level, Value};
+use crate::metrics::Latencies;
+
+/// Where a node's name is kept that nobody gave it.
+const NODE_FILE: &str = "node";
+/// How long a start waits until its node is heard, beside the time that a request may take.
+const HEARD_WAIT_MAX: Duration = Duration::from_secs(20);
+/// How long a replica's start waits between two looks for what it is to follow.
+const NOTHING_PAUSE: Duration = Duration::from_secs(2);
+/// How long the end of a server waits until what it wrote is in the chain.
+const GIVE_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// What this node is to a remote.
+pub struct Seats {
+    settings: Remote,
+    reached: Reached,
+    driver: Driver,
+    /// Its signs of life, if it may write.
+    node: Option<Arc<Node>>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    /// How long after its making each record was shown that is followed.
+    lag: Arc<Latencies>,
+    places: Mutex<HashMap<String, Arc<Mutex<At>>>>,
+    /// How many wait for a workspace to be taken.
+    waiting: AtomicUsize,
+}
+
+/// The place of one workspace.
+struct At {
+    seat: Seat,
+    claim: Option<Claim>,
+    /// `None` while it changes, and where it could not.
+    role: Option<Role>,
+    /// What was followed by a role that is over.
+    tracker: Option<Tracker>,
+}
+
+/// How a workspace stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stands {
+    /// It is written here.
+    Leads(Standing),
+    /// It is followed here: how old it may be, who writes it and where, and what is wrong.
+    Follows {
+        /// `None` where that is not known.
+        age: Option<Duration>,
+        /// The node that wrote the newest record, and its address.
+        writer: (String, String),
+        /// Whether it still has the workspace, as far as is known.
+        lives: bool,
+        /// The newest record that is shown.
+        record: u64,
+        /// What went wrong last.
+        trouble: Option<String>,
+    },
+    /// It is changing from one to the other.
+    Changing,
+}
+
+impl fmt::Debug for Seats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seats").field("remote", &self.settings.address).finish_non_exhaustive()
+    }
+}
+
+impl Seats {
+    /// Reaches the remote, and where this node is to write, tries whether it may, and begins to live.
+    ///
+    /// # Errors
+    /// Which setting is wrong, what the remote said, or why it must not be written to; each with what to do.
+    pub fn open(
+        settings: &Remote,
+        data: &Path,
+        (clock, random): (&Arc<dyn Clock>, &Arc<dyn Random>),
+    ) -> Result<Self, String> {
+        let reached = reached(settings)?;
+        let driver = Driver {
+            chain: Arc::clone(&reached.chain),
+            objects: Arc::clone(&reached.objects),
+            ticks: Arc::new(BootClock),
+            halt: Arc::new(Halt::default()),
+        };
+        let node = match settings.is_replica {
+            true => None,
+            false => Some(Arc::new(begin_to_live(settings, data, (&reached, &driver), &**random)?)),
+        };
+        Ok(Self {
+            settings: settings.clone(),
+            reached,
+            driver,
+            node,
+            clock: Arc::clone(clock),
+            random: Arc::clone(random),
+            lag: Arc::default(),
+            places: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        })
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Remote {
+        &self.settings
+    }
+
+    /// What was asked of the remote.
+    pub fn reached(&self) -> &Reached {
+        &self.reached
+    }
+
+    /// How long after its making each record was shown that is followed.
+    pub fn lag(&self) -> &Latencies {
+        &self.lag
+    }
+
+    /// Opens the store of a workspace whose folder is `home`; of a replica it waits until there is something to
+    /// follow, for as long as `goes_on`.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn open_store(
+        &self,
+        name: &str,
+        home: &Path,
+        options: Options,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Arc<Store>, NotSeated> {
+        let at = self.place(name, home, options)?;
+        let mut at = locked(&at);
+        let mut is_told = false;
+        loop {
+            match at.open() {
+                Err(NotSeated::Nothing) if goes_on() => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        let fields = [("workspace", Value::Text(&name))];
+                        log::event(Level::Warn, "nothing was carried there yet; it waits", &fields);
+                    }
+                    self.driver.halt.wait(NOTHING_PAUSE);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn place(
+        &self,
+        name: &str,
+        home: &Path,
+        options: Options,
+    ) -> Result<Arc<Mutex<At>>, NotSeated> {
+        let tenant = Tenant::new(name).map_err(|why| NotSeated::Here(why.to_string()))?;
+        let (keep, fine) = self.settings.keep;
+        let when = match self.settings.durability {
+            Safe::Remote => CarryWhen::Acknowledging,
+            Safe::Local => CarryWhen::Following(self.settings.delay),
+        };
+        let lag = Arc::clone(&self.lag);
+        let seat = Seat {
+            driver: self.driver.clone(),
+            node: self.node.clone(),
+            tenant,
+            home: home.to_owned(),
+            options,
+            how: CarryHow { when, retention: Retention { full: keep, fine } },
+            clock: Arc::clone(&self.clock),
+            random: Arc::clone(&self.random),
+            lag: Arc::new(move |length| lag.record(length)),
+            taken: Taken::default(),
+        };
+        let claim = self.node.as_ref().map(|node| Claim::new(node.writer().clone(), node.lease()));
+        let at = Arc::new(Mutex::new(At { seat, claim, role: None, tracker: None }));
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.insert(name.to_owned(), Arc::clone(&at));
+        Ok(at)
+    }
+
+    fn at(&self, name: &str) -> Option<Arc<Mutex<At>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// How a workspace stands that is open here.
+    pub fn stands(&self, name: &str) -> Option<Stands> {
+        let at = self.at(name)?;
+        // Nobody waits for a change that takes its time.
+        match at.try_lock() {
+            Ok(at) => Some(at.stands()),
+            Err(_) => Some(Stands::Changing),
+        }
+    }
+
+    /// Somebody asks: what is followed is looked at more often for a while.
+    pub fn touch(&self, name: &str) {
+        if let Some(at) = self.at(name)
+            && let Ok(at) = at.try_lock()
+            && let Some(Role::Follows(following)) = &at.role
+        {
+            following.touch();
+        }
+    }
+
+    /// Whether a workspace that is open here is to be opened anew, since its role is over or another one can be had.
+    pub fn wants_change(&self, name: &str) -> bool {
+        self.at(name).is_some_and(|at| at.try_lock().is_ok_and(|mut at| at.wants_change()))
+    }
+
+    /// Opens the store of a workspace anew, in whatever role can be had now. `old` is its store so far, which
+    /// lets go of the directory first, and takes no writes from then on.
+    ///
+    /// # Errors
+    /// It is not open: the next call tries again.
+    pub fn reopen(&self, name: &str, old: &Store) -> Result<Arc<Store>, NotSeated> {
+        let at = self.at(name).ok_or(NotSeated::Nothing)?;
+        let mut at = locked(&at);
+        at.let_go();
+        old.release("its role changed: ask again");
+        at.open()
+    }
+
+    /// A workspace is closed, and its store dropped: what it wrote is brought into the chain, and given to
+    /// whoever wants it.
+    pub fn close(&self, name: &str) {
+        let at = self.places.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let Some(at) = at else { return };
+        if let Some(Role::Leads(carrier)) = locked(&at).role.take()
+            && !carrier.give(None, GIVE_WAIT_MAX)
+        {
+            let why = carrier.standing().trouble.unwrap_or_else(|| "it was slow".to_owned());
+            let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
+            log::event(Level::Warn, "not all that was written here is on the remote", &fields);
+        }
+    }
+
+    /// Ends what follows a workspace, so that its store can be dropped.
+    pub fn end_following(&self, name: &str) {
+        if let Some(at) = self.at(name) {
+            let mut at = locked(&at);
+            if matches!(at.role, Some(Role::Follows(_))) {
+                at.let_go();
+            }
+        }
+    }
+
+    /// Removes what no longer counts, of workspaces that are written here.
+    pub fn collect(&self) {
+        let places: Vec<_> = {
+            let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+            places.iter().map(|(name, at)| (name.clone(), Arc::clone(at))).collect()
+        };
+        for (name, at) in places {
+            let at = locked(&at);
+            let Some(Role::Leads(carrier)) = &at.role else { continue };
+            if let Some(Err(lost)) = carrier.collect() {
+                let why = NotSeated::from(lost).to_string();
+                let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
+                log::event(Level::Warn, "old objects were not removed", &fields);
+            }
+        }
+    }
+}
+
+impl At {
+    fn open(&mut self) -> Result<Arc<Store>, NotSeated> {
+        let Seated { store, role } = self.seat.open(self.tracker.take(), self.claim.as_mut())?;
+        self.role = Some(role);
+        Ok(store)
+    }
+
+    /// Ends the role. Where it followed, the next opening goes on from there.
+    fn let_go(&mut self) {
+        if let Some(Role::Follows(following)) = self.role.take() {
+            self.tracker = following.end();
+        }
+    }
+
+    fn stands(&self) -> Stands {
+        match &self.role {
+            None => Stands::Changing,
+            Some(Role::Leads(carrier)) => Stands::Leads(carrier.standing()),
+            Some(Role::Follows(following)) => {
+                let age = following.age();
+                Stands::Follows {
+                    age: age.stale,
+                    lives: !self.seat.may_be_gone(&age),
+                    writer: (age.at.node.to_string(), age.at.url),
+                    record: age.at.number,
+                    trouble: age.trouble,
+                }
+            }
+        }
+    }
+
+    fn wants_change(&mut self) -> bool {
+        match &self.role {
+            None => true,
+            Some(Role::Leads(carrier)) => carrier.standing().over.is_some(),
+            Some(Role::Follows(following)) => self.seat.may_be_free(&following.age()),
+        }
+    }
+}
+
+fn locked(at: &Mutex<At>) -> MutexGuard<'_, At> {
+    at.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The clients of a remote.
+pub fn reached(settings: &Remote) -> Result<Reached, String> {
+    let objects = Address::parse(&settings.address).map_err(|why| why.to_string())?;
+    let coordinator = settings.coordinator.as_deref().map(Coordinator::parse).transpose();
+    let place = Place {
+        objects,
+        coordinator: coordinator.map_err(|why| why.to_string())?,
+        s3: S3Settings {
+            endpoint: settings.endpoint.clone(),
+            region: settings.region.clone(),
+            path_style: settings.path_style,
+            allow_http: settings.allow_http,
+            ca_file: settings.ca_file.clone(),
+        },
+        coordinator_ca_file: settings.ca_file.clone(),
+    };
+    reach(&place, &|name| std::env::var(name).ok()).map_err(|why| why.to_string())
+}
+
+/// Tries whether the remote may be written to, and begins to send signs of life.
+fn begin_to_live(
+    settings: &Remote,
+    data: &Path,
+    (reached, driver): (&Reached, &Driver),
+    random: &dyn Random,
+) -> Result<Node, String> {
+    let address = &settings.address;
+    reached.probe().map_err(|unfit| format!("{address}: {unfit}"))?;
+    let nonce = || {
+        let mut bytes = [0; 16];
+        random.fill(&mut bytes);
+        Hex(bytes)
+    };
+    introduce(&*reached.objects, Some(nonce())).map_err(|why| format!("{address}: {why}"))?;
+    let node = match &settings.node {
+        Some(node) => node.clone(),
+        None => kept_name(data, &nonce().to_string()[..12])?,
+    };
+    let writer = Writer { node, run: nonce(), url: settings.node_url.clone().unwrap_or_default() };
+    let node = Node::start(driver.clone(), writer, settings.lease_seconds);
+    let node = node.map_err(|error| error.to_string())?;
+    let began = Instant::now();
+    while !node.is_held() {
+        if began.elapsed() > HEARD_WAIT_MAX {
+            let why = node.trouble().unwrap_or_else(|| "it does not answer".to_owned());
+            return Err(format!("{address}: {why}"));
+        }
+        driver.halt.wait(Duration::from_millis(20));
+    }
+    Ok(node)
+}
+
+/// The name that this node had before, or a new one, kept in the data directory.
+fn kept_name(data: &Path, fresh: &str) -> Result<NodeId, String> {
+    let path = data.join(NODE_FILE);
+    let failed = |why: String| format!("{}: {why}", path.display());
+    match fs::read_to_string(&path) {
+        Ok(text) => NodeId::new(text.trim()).map_err(|why| failed(why.to_string())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let name = format!("node-{fresh}");
+            fs::write(&path, format!("{name}\n")).map_err(|error| failed(error.to_string()))?;
+            NodeId::new(name).map_err(|why| failed(why.to_string()))
+        }
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// Whether a remote has anything of ours, for those who only read.
+///
+/// # Errors
+/// It does not answer, or is another thing.
+pub fn check_ours(reached: &Reached) -> Result<(), String> {
+    match introduce(&*reached.objects, None) {
+        Ok(_) | Err(NotOurs::Empty) => Ok(()),
+        Err(why) => Err(why.to_string()),
+    }
+}
+
+/// Whether another process has the directory.
+pub fn is_locked(error: &NotSeated) -> bool {
+    matches!(error, NotSeated::Store(OpenError::Locked))
+}
