@@ -168,6 +168,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::config::layers::load;
+    use crate::config::remote::Remote;
 
     /// The example as it is, and with each value made good.
     #[test]
@@ -188,13 +189,19 @@ mod tests {
             }
             Config::parse(&out, Path::new("/etc")).unwrap_or_else(|why| panic!("{why}\n{out}"))
         };
-        // What these two say counts once it is said where to; without that it is refused.
-        let needs_more = ["mail", "backup"];
+        // What these say counts once it is said where to; without that it is refused.
+        let needs_more = ["mail", "backup", "remote"];
         let is_default =
             |one: &Setting| one.default.is_some() && !needs_more.contains(&one.table());
         let defaults = said(&is_default);
         assert_eq!(defaults, Config::default(), "the list tells other defaults than there are");
-        let all = said(&|_| true);
+        // A node writes or follows.
+        let all = said(&|one| one.key != "remote.replica_of");
+        let remote = all.remote.as_ref().unwrap();
+        let alone = Remote { address: remote.address.clone(), ..Remote::at(String::new()) };
+        assert_eq!(remote.keep, alone.keep);
+        assert_eq!((remote.lease_seconds, remote.delay), (alone.lease_seconds, alone.delay));
+        assert_eq!((remote.stale_max, remote.durability), (alone.stale_max, alone.durability));
         let backup = all.backup.as_ref().unwrap();
         assert_eq!((backup.at, backup.keep, backup.verify), ((3, 30), 7, true));
         assert_eq!(changed(&all, &all), Vec::<String>::new());
