@@ -202,6 +202,17 @@ impl Seat {
         }
     }
 
+    /// All up to a commit is in the chain: what ends as a writer and comes back as a follower has nothing to set aside up to it.
+    ///
+    /// # Errors
+    /// It could not be remembered; more is set aside then than had to be.
+    pub fn note_carried(&self, seq: u64) -> Result<(), NotSeated> {
+        match Memo::read(&self.home).map_err(NotSeated::Here)? {
+            Some(memo) if memo.carried < seq => Ok(memo.with_carried(seq).write(&self.home)?),
+            _ => Ok(()),
+        }
+    }
+
     /// The folder, which stays this process's from the first opening on.
     fn here(&self) -> Result<Here, NotSeated> {
         let mut taken = self.taken.0.lock().unwrap_or_else(PoisonError::into_inner);

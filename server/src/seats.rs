@@ -246,10 +246,13 @@ impl Seats {
     pub fn close(&self, name: &str) {
         let at = self.places.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         let Some(at) = at else { return };
-        if let Some(Role::Leads(carrier)) = locked(&at).role.take()
-            && !carrier.give(None, GIVE_WAIT_MAX)
-        {
-            let why = carrier.standing().trouble.unwrap_or_else(|| "it was slow".to_owned());
+        let mut at = locked(&at);
+        let Some(Role::Leads(carrier)) = at.role.take() else { return };
+        let is_given = carrier.give(None, GIVE_WAIT_MAX);
+        let standing = carrier.standing();
+        at.note_carried(standing.seq);
+        if !is_given {
+            let why = standing.trouble.unwrap_or_else(|| "it was slow".to_owned());
             let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
             log::event(Level::Warn, "not all that was written here is on the remote", &fields);
         }
@@ -292,8 +295,17 @@ impl At {
 
     /// Ends the role. Where it followed, the next opening goes on from there.
     fn let_go(&mut self) {
-        if let Some(Role::Follows(following)) = self.role.take() {
-            self.tracker = following.end();
+        match self.role.take() {
+            None => {}
+            Some(Role::Follows(following)) => self.tracker = following.end(),
+            Some(Role::Leads(carrier)) => self.note_carried(carrier.standing().seq),
+        }
+    }
+
+    fn note_carried(&self, seq: u64) {
+        if let Err(why) = self.seat.note_carried(seq) {
+            let fields = [("why", Value::Text(&why))];
+            log::event(Level::Warn, "what is on the remote was not remembered", &fields);
         }
     }
 

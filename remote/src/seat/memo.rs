@@ -39,6 +39,11 @@ impl Memo {
         Self { format: FORMAT.into(), store, node, epoch, writes, carried }
     }
 
+    /// The same, of which so much is known to be in the chain.
+    pub(super) fn with_carried(self, carried: u64) -> Self {
+        Self { carried, ..self }
+    }
+
     /// What a folder remembers; `None` where it has nothing to do with a remote.
     ///
     /// # Errors

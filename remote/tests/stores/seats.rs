@@ -143,6 +143,7 @@ fn who_comes_second_follows_until_the_first_gives() {
     let Role::Leads(carrier) = role else { panic!("it was first") };
     drop(store);
     assert!(carrier.give(None, PATIENCE));
+    one.seat.note_carried(carrier.standing().seq).unwrap();
     drop(carrier);
     let led = two.open().unwrap();
     assert!(matches!(led.role, Role::Leads(_)));
