@@ -202,7 +202,8 @@ impl Seat {
         }
     }
 
-    /// All up to a commit is in the chain: what ends as a writer and comes back as a follower has nothing to set aside up to it.
+    /// All up to a commit is in the chain: what ends as a writer and comes back as a follower has nothing to set aside
+    /// up to it.
     ///
     /// # Errors
     /// It could not be remembered; more is set aside then than had to be.
