@@ -554,5 +554,5 @@ fn no_calls_of_one_tenant_tell_or_count_anything_of_another() {
     let steps = proptest::collection::vec(step(), CALLS_MAX / 2..=CALLS_MAX);
     let tried = TestRunner::new(config).run(&steps, |steps| stage.run(&steps));
     tried.unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(stage.shown.get() > 100, "it was shown {} words", stage.shown.get());
+    assert!(stage.shown.get() > 50, "it was shown {} words", stage.shown.get());
 }

@@ -61,7 +61,7 @@ fn hostile_texts_change_neither_structure_nor_behaviour() {
 #[test]
 fn a_redacted_item_tells_nothing_of_its_text() {
     let house = House::new();
-    let secret = "The vault code of Skerry Point is 4711 and Brendan knows it.";
+    let secret = "The vault code of Skerry Point is 471108151623 and Brendan knows it.";
     let veiled = ItemDraft {
         title: "Vault of Brendan".to_owned(),
         tags: vec!["vault".to_owned()],
@@ -87,7 +87,7 @@ fn a_redacted_item_tells_nothing_of_its_text() {
     assert_ne!(token(&answer), token(&seen), "a token holds a part of the hash");
     assert!(hidden.get("why").is_none() && hidden.get("map_evidence").is_none(), "{hidden}");
     let whole = answer.to_string();
-    for told in ["4711", "Brendan", &hash] {
+    for told in ["471108151623", "Brendan", &hash] {
         assert!(!whole.contains(told), "{told} in {whole}");
     }
 }

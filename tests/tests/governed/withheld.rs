@@ -16,7 +16,7 @@ fn what_is_kept_back_of_a_named_file_or_period_is_an_event() {
     let secret = |id| ItemDraft {
         sensitivity: Sensitivity::Restricted,
         recorded_at: Some(time("2020-02-02T10:00:00Z")),
-        ..note(id, "Safe combination 4711.")
+        ..note(id, "Safe combination 471108151623.")
     };
     let items = vec![
         ItemDraft { source: Some(SourceId(150)), ..secret(8) },
@@ -39,7 +39,7 @@ fn of_a_period_only_what_would_have_had_room_is_an_event() {
     let at =
         |item: ItemDraft| ItemDraft { recorded_at: Some(time("2020-02-02T10:00:00Z")), ..item };
     let secret =
-        ItemDraft { sensitivity: Sensitivity::Restricted, ..note(90, "Combination 4711.") };
+        ItemDraft { sensitivity: Sensitivity::Restricted, ..note(90, "Combination 471108151623.") };
     let mut items = vec![at(secret)];
     items.extend((1..=8).map(|id| at(note(id, &format!("Oars of 2020 lie in shed {id}.")))));
     house.write(items);
