@@ -9,6 +9,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use engine::os::clock::SystemRandom;
 use remote::limits::{ANSWER_WAIT, CONNECT_WAIT, TRIES_MAX};
 use remote::{
     Address, Beat, Coordinator, Counts, Key, NodeId, Nonce, Op, Place, Reached, Tenant, Tried,
@@ -70,11 +71,11 @@ fn pass_the_suite(opened: &dyn Fn() -> Reached) {
 /// A coordinator lets no node commit that has no lease, or whose lease another process of its name has.
 fn guard(opened: &dyn Fn() -> Reached) {
     let (one, other) = (opened(), opened());
-    let tenant = Tenant::new(format!("suite-{}", Nonce::random().unwrap())).unwrap();
-    let node = NodeId::new(format!("n{}", Nonce::random().unwrap())).unwrap();
+    let tenant = Tenant::new(format!("suite-{}", Nonce::drawn(&SystemRandom))).unwrap();
+    let node = NodeId::new(format!("n{}", Nonce::drawn(&SystemRandom))).unwrap();
     let beat = |count| Beat {
         node: node.clone(),
-        run: Nonce::random().unwrap(),
+        run: Nonce::drawn(&SystemRandom),
         count,
         url: String::new(),
         lease_s: 5,
@@ -94,7 +95,7 @@ fn guard(opened: &dyn Fn() -> Reached) {
 
 /// How long a creation takes where nobody else is there.
 fn create_alone(reached: &Reached) {
-    let tenant = Tenant::new(format!("alone-{}", Nonce::random().unwrap())).unwrap();
+    let tenant = Tenant::new(format!("alone-{}", Nonce::drawn(&SystemRandom))).unwrap();
     let bytes = vec![b'{'; 2000];
     let mut took: Vec<Duration> = (1..=100)
         .map(|number| {
@@ -140,7 +141,7 @@ fn probe(reached: &Reached) -> ExitCode {
 }
 
 fn hang(reached: &Reached) {
-    let key = Key::Probe(Nonce::random().unwrap(), 0);
+    let key = Key::Probe(Nonce::drawn(&SystemRandom), 0);
     let began = Instant::now();
     let tried = reached.objects.put_new(&key, b"x");
     let took = began.elapsed();

@@ -1,9 +1,8 @@
 //! Hashes and numbers made at random, as text and as bytes.
 
 use std::fmt;
-use std::io;
 
-use rustix::rand::{GetRandomFlags, getrandom};
+use engine::os::clock::Random;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -26,24 +25,19 @@ impl Hash {
     }
 }
 
-impl Nonce {
-    /// A new one.
-    ///
-    /// # Errors
-    /// The kernel has no random numbers.
-    pub fn random() -> io::Result<Self> {
-        let mut bytes = [0; 16];
-        // So few bytes come at once.
-        let filled = getrandom(&mut bytes, GetRandomFlags::empty())?;
-        if filled == bytes.len() { Ok(Self(bytes)) } else { Err(io::ErrorKind::Interrupted.into()) }
-    }
-}
-
 impl<const BYTES: usize> Hex<BYTES> {
     /// All zeros: no hash of anything that is known.
     pub const NONE: Self = Self([0; BYTES]);
     /// The one that sorts last.
     pub const MOST: Self = Self([0xff; BYTES]);
+
+    /// A new one.
+    #[must_use]
+    pub fn drawn(random: &dyn Random) -> Self {
+        let mut bytes = [0; BYTES];
+        random.fill(&mut bytes);
+        Self(bytes)
+    }
 
     /// What these digits say; `None` unless they are lower-case hexadecimal of just this length.
     #[must_use]

@@ -11,7 +11,7 @@ use crate::driver::Driver;
 use crate::edge::Edge;
 use crate::fault::Damage;
 use crate::follow::{LocalCopy, NotApplied};
-use crate::hex::{Hex, Nonce};
+use crate::hex::Nonce;
 use crate::limits::{NUMBERS_AT_ONCE, PIN_SECONDS_MAX, RESTORE_TRIES_MAX, TENANTS_MAX};
 use crate::names::{Key, NodeId, Tenant};
 use crate::objects::{Away, Objects};
@@ -79,11 +79,10 @@ pub fn restore(
 ) -> Result<Mark, NotRestored> {
     for _ in 0..RESTORE_TRIES_MAX {
         let number = number_as_of(driver, tenant, as_of)?;
-        let mut nonce = [0; 16];
-        random.fill(&mut nonce);
+        let nonce = Nonce::drawn(random);
         let wanted = Pin { number, seconds: PIN_SECONDS_MAX };
         let pinned =
-            run(driver, tenant, async |port| pin(&port, node.clone(), Hex(nonce), &wanted).await)?;
+            run(driver, tenant, async |port| pin(&port, node.clone(), nonce, &wanted).await)?;
         let key = match pinned {
             Pinned::Held(key) => key,
             // It went before it was pinned: what is kept now is looked at.

@@ -1,6 +1,7 @@
 //! Tries a storage at a start: many threads race for the same new objects, over connections that are there
 //! already. What is to be thought of it is decided in [`core`](crate::core).
 
+use engine::os::clock::SystemRandom;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
@@ -65,11 +66,7 @@ fn fit(verdict: Verdict, is_coordinator: bool) -> Result<(), Unfit> {
 /// removed afterwards, as far as the store lets itself be asked.
 #[must_use]
 pub fn probe(objects: &Arc<dyn Objects>, has_chains: bool) -> Verdict {
-    let nonces = Nonce::random().and_then(|one| Ok((one, Nonce::random()?)));
-    let (raced, kept) = match nonces {
-        Ok(both) => both,
-        Err(error) => return Verdict::Unsure(format!("there are no random numbers: {error}")),
-    };
+    let [raced, kept] = [(), ()].map(|()| Nonce::drawn(&SystemRandom));
     if has_chains {
         let verdict = Rounds::new(objects, raced).run();
         let keys: Vec<Key> = (0..PROBE_ROUNDS).map(|round| Key::Probe(raced, round)).collect();
@@ -142,12 +139,8 @@ impl<'a> Rounds<'a> {
                 return;
             }
             let racing = self.racing(round);
-            let raced = match Nonce::random() {
-                Ok(mark) => {
-                    drive(self.objects, |port| async move { race(&port, &racing, mark).await })
-                }
-                Err(error) => Raced::Unsure(error.to_string()),
-            };
+            let mark = Nonce::drawn(&SystemRandom);
+            let raced = drive(self.objects, |port| async move { race(&port, &racing, mark).await });
             self.note(raced);
             self.barrier.wait();
         }

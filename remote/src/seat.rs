@@ -27,7 +27,7 @@ use crate::core::{Claim, Found, Given, Holder, Lost, Mark, Port, Stamp, Took, fi
 use crate::driver::Driver;
 use crate::fault::Damage;
 use crate::follow::{Moved, Tracker};
-use crate::hex::{Hex, Nonce};
+use crate::hex::Nonce;
 use crate::limits::OPEN_TRIES_MAX;
 use crate::names::Tenant;
 use crate::node::Node;
@@ -74,7 +74,7 @@ pub struct Seated {
 #[derive(Debug)]
 pub enum Role {
     /// It writes it.
-    Leads(Carrier),
+    Leads(Arc<Carrier>),
     /// It follows what another one writes.
     Follows(Following),
 }
@@ -290,7 +290,7 @@ impl Seat {
         found: Option<&Found>,
         store: Nonce,
     ) -> Result<Option<Holder>, NotSeated> {
-        let stamp = Stamp { at: self.clock.now().0, nonce: self.nonce() };
+        let stamp = Stamp { at: self.clock.now().0, nonce: Nonce::drawn(&*self.random) };
         match self.run(async |port| claim.take(&port, found, store, stamp).await)? {
             Took::Held(holder) => Ok(Some(*holder)),
             Took::Again => Ok(None),
@@ -321,7 +321,7 @@ impl Seat {
         let ground = Ground { far: Some(carrier.far()), ..self.ground(here) };
         let store = Arc::new(Store::open(ground, self.options)?);
         carrier.carry_for(&store);
-        Ok(Seated { store, role: Role::Leads(carrier) })
+        Ok(Seated { store, role: Role::Leads(Arc::new(carrier)) })
     }
 
     fn follow(&self, here: &Here, tracker: Tracker, newest: Mark) -> Result<Seated, NotSeated> {
@@ -354,12 +354,6 @@ impl Seat {
         let (disk, clock, random) =
             (Arc::clone(&here.disk), Arc::clone(&self.clock), Arc::clone(&self.random));
         Ground { disk, clock, random, far: None }
-    }
-
-    fn nonce(&self) -> Nonce {
-        let mut bytes = [0; 16];
-        self.random.fill(&mut bytes);
-        Hex(bytes)
     }
 
     fn run<'a, T, F>(&self, body: impl FnOnce(Rc<Port>) -> F) -> Result<T, NotSeated>

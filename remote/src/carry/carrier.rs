@@ -252,9 +252,7 @@ impl Shared {
     }
 
     pub(super) fn nonce(&self) -> Nonce {
-        let mut bytes = [0; 16];
-        self.random.fill(&mut bytes);
-        crate::hex::Hex(bytes)
+        Nonce::drawn(&*self.random)
     }
 
     pub(super) fn stamp(&self) -> Stamp {

@@ -57,6 +57,10 @@ fn send_next(shared: &Shared) -> Result<bool, Untransferred> {
     };
     way.upload.send(shelf, &*way.file, &is_wanted)?;
     let hash = hash_of(&*way.file, 0, way.file.bytes())?;
+    if let Some(wanted) = way.sha256.filter(|&wanted| wanted != hash) {
+        let why = format!("{name} on this disk hashes to {hash}, its manifest says {wanted}");
+        return Err(Untransferred::Other(why));
+    }
     shared.change(|inner| inner.state.file_sent(&name, &way, hash));
     Ok(true)
 }

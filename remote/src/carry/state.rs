@@ -92,6 +92,8 @@ pub(super) struct Sent {
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     pub(super) file: Arc<dyn DiskRead>,
+    /// What it must hash to, where its manifest says so.
+    pub(super) sha256: Option<Hash>,
     pub(super) upload: Arc<Upload>,
 }
 
@@ -242,7 +244,7 @@ impl State {
             return Ok(());
         }
         let (file, key) = (disk.open(name)?.into(), keys.key());
-        let way = Some(Way { file, upload: Arc::new(Upload::new(key, 0, bytes)) });
+        let way = Some(Way { file, sha256, upload: Arc::new(Upload::new(key, 0, bytes)) });
         let sent = Sent { key, bytes, sha256, way, is_named: false };
         self.files.insert(name.to_owned(), sent);
         Ok(())

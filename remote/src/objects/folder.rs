@@ -3,6 +3,7 @@
 //! A file is written beside and gets its name when it is whole and safe: a new one by a hard link, which one
 //! of many makes, any other by a rename. What is not finished lies in `.new/`, which is no key.
 
+use engine::os::clock::SystemRandom;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -65,7 +66,7 @@ impl Folder {
 
     /// A file that has these bytes, for good, and has no name that counts yet.
     fn write_beside(&self, bytes: &[u8]) -> io::Result<Beside> {
-        let path = self.root.join(UNFINISHED).join(Nonce::random()?.to_string());
+        let path = self.root.join(UNFINISHED).join(Nonce::drawn(&SystemRandom).to_string());
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let beside = Beside(path);
         file.write_all(bytes)?;

@@ -4,12 +4,13 @@
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+use engine::os::clock::SystemRandom;
 use remote::{Beat, Chain, DataKey, Edge, Hash, Kept, Key, NodeId, Nonce, Objects, Tenant, Tried};
 
 const RACERS: u8 = 8;
 
 fn tenant() -> Tenant {
-    Tenant::new(format!("suite-{}", Nonce::random().unwrap())).unwrap()
+    Tenant::new(format!("suite-{}", Nonce::drawn(&SystemRandom))).unwrap()
 }
 
 fn data(tenant: &Tenant, epoch: u64, part: u32) -> Key {
@@ -135,11 +136,11 @@ pub(crate) fn chain(chain: &dyn Chain, other: &dyn Chain) {
 }
 
 fn beats(chain: &dyn Chain, other: &dyn Chain) -> Beat {
-    let node = NodeId::new(format!("n{}", Nonce::random().unwrap())).unwrap();
-    let run = Nonce::random().unwrap();
+    let node = NodeId::new(format!("n{}", Nonce::drawn(&SystemRandom))).unwrap();
+    let run = Nonce::drawn(&SystemRandom);
     let mut beat = Beat { node, run, count: 1, url: "http://here".into(), lease_s: 5 };
     let theirs = Beat {
-        node: NodeId::new(format!("m{}", Nonce::random().unwrap())).unwrap(),
+        node: NodeId::new(format!("m{}", Nonce::drawn(&SystemRandom))).unwrap(),
         ..beat.clone()
     };
     let seen = || {

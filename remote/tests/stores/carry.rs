@@ -6,16 +6,15 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::memory::Memory;
+use crate::{PATIENCE, until};
 use engine::os::clock::{Clock, Micros, SystemRandom};
 use engine::os::disk::RealDisk;
 use engine::{Batch, FullSpeed, Ground, ItemDraft, Options, Reader, Snapshot, Store};
 use remote::core::{Claim, Found, Holder, Retention, Stamp, Took, Writer, find};
 use remote::{
     BootClock, Carrier, CarryHow, CarryWhen, Driver, Halt, LocalCopy, Look, Moved, NodeId, Nonce,
-    NotRestored, Shelf, Tenant, TickSource, Ticks, Tracker,
+    NotRestored, ObjectChain, Shelf, Tenant, TickSource, Ticks, Tracker,
 };
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time that goes on when it is told to.
 #[derive(Debug, Default)]
@@ -64,7 +63,7 @@ impl Node {
     fn new(name: &str, memory: &Arc<Memory>) -> Self {
         let ticks = Arc::new(Told::default());
         let driver = Driver {
-            chain: Arc::clone(memory) as _,
+            chain: Arc::new(ObjectChain::new(Arc::clone(memory) as _)),
             objects: Arc::clone(memory) as _,
             ticks: Arc::clone(&ticks) as _,
             halt: Arc::new(Halt::default()),
@@ -214,9 +213,7 @@ fn a_remote_that_is_away_holds_up_writes_and_loses_none() {
     memory.answers(false);
     let writer = Arc::clone(&store);
     let waiting = std::thread::spawn(move || writer.write(batch(&some(2, 1))));
-    while carrier.standing().trouble.is_none() {
-        std::thread::yield_now();
-    }
+    until("it is known to be away", || carrier.standing().trouble.is_some());
     assert_eq!(texts(&store), some(0, 2), "nothing is shown that is not carried");
     memory.answers(true);
     waiting.join().unwrap().unwrap();
@@ -497,4 +494,35 @@ fn what_is_wrong_on_the_storage_is_found() {
     memory.tamper(&second, |bytes| bytes[20] ^= 1);
     let found = verify(Look::Lengths).findings;
     assert!(found.iter().any(|found| found.contains("REM-01")), "{found:?}");
+}
+
+#[test]
+fn a_file_that_is_not_what_its_manifest_says_is_not_carried() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let node = Node::new("box-1", &memory);
+    let home = folder.path().join("one");
+    let (carrier, store) = node.open(&home, CarryWhen::Following(Duration::ZERO));
+    assert!(carrier.settle(PATIENCE));
+    memory.answers(false);
+    store.write(batch(&some(0, 1))).unwrap();
+    store.seal().unwrap();
+    let files = std::fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().path());
+    let is_segment = |path: &std::path::PathBuf| path.to_string_lossy().contains("/segment-");
+    let segment = files.into_iter().find(is_segment).unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    memory.answers(true);
+    let is_told = || {
+        let trouble = carrier.standing().trouble;
+        trouble.is_some_and(|why| why.contains("its manifest says"))
+    };
+    until("it is told", is_told);
+    let found = node.found().unwrap();
+    let names = |record: &remote::Record| match &record.kind {
+        remote::Kind::Full(full) => full.files.len(),
+        _ => 0,
+    };
+    assert_eq!(found.records.iter().map(names).sum::<usize>(), 0, "no record names it");
 }

@@ -5,3 +5,17 @@
 mod carry;
 mod memory;
 mod seats;
+
+use std::time::{Duration, Instant};
+
+/// How long anything may take here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until something is so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "not in time: {what}");
+        std::thread::yield_now();
+    }
+}

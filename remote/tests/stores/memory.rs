@@ -1,11 +1,11 @@
-//! An object store and the chains on it, in memory: honest, and away when it is told to be.
+//! An object store in memory: honest, and away when it is told to be.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use remote::{About, Away, Beat, Chain, Edge, Key, NodeId, Objects, Tenant, Tried};
+use remote::{About, Away, Key, Objects, Tried};
 
 /// Objects by the text of their keys.
 #[derive(Debug, Default)]
@@ -108,66 +108,5 @@ impl Objects for Memory {
             objects.remove(&key.to_string());
         }
         Ok(())
-    }
-}
-
-impl Chain for Memory {
-    fn create(&self, tenant: &Tenant, number: u64, bytes: &[u8]) -> Tried {
-        self.put_new(&Key::Chain(tenant.clone(), number), bytes)
-    }
-
-    fn read(&self, tenant: &Tenant, number: u64) -> Result<Option<Vec<u8>>, Away> {
-        self.get(&Key::Chain(tenant.clone(), number), None, u64::MAX)
-    }
-
-    fn numbers(&self, tenant: &Tenant, after: u64, most: usize) -> Result<Vec<u64>, Away> {
-        let after = Key::Chain(tenant.clone(), after);
-        let listed = self.list(&format!("t/{tenant}/chain/"), Some(&after), most)?;
-        let number = |about: About| match about.key {
-            Key::Chain(_, number) => Some(number),
-            _ => None,
-        };
-        Ok(listed.into_iter().filter_map(number).collect())
-    }
-
-    fn edge(&self, tenant: &Tenant) -> Result<Edge, Away> {
-        let listed = self.list(&format!("t/{tenant}/edge/"), None, usize::MAX)?;
-        let Some(newest) = listed.last() else { return Ok(Edge::default()) };
-        let bytes = self.get(&newest.key, None, u64::MAX)?.unwrap_or_default();
-        Edge::decode(&bytes).map_err(|damage| Away { why: damage.to_string(), may_pass: false })
-    }
-
-    fn raise_edge(&self, tenant: &Tenant, edge: &Edge) -> Tried {
-        self.put_new(&Key::Edge(tenant.clone(), edge.boundary), &edge.encode())
-    }
-
-    fn remove(&self, tenant: &Tenant, numbers: &[u64]) -> Result<(), Away> {
-        let keys: Vec<Key> =
-            numbers.iter().map(|number| Key::Chain(tenant.clone(), *number)).collect();
-        Objects::remove(self, &keys)
-    }
-
-    fn beat(&self, beat: &Beat) -> Result<(), Away> {
-        self.put(&Key::Beat(beat.node.clone()), &beat.encode())
-    }
-
-    fn beats(&self) -> Result<Vec<Beat>, Away> {
-        let listed = self.list("node/", None, usize::MAX)?;
-        let nodes = listed.into_iter().filter_map(|about| match about.key {
-            Key::Beat(node) => Some(node),
-            _ => None,
-        });
-        let nodes: Vec<NodeId> = nodes.collect();
-        let mut beats = Vec::new();
-        for node in nodes {
-            if let Some(bytes) = self.get(&Key::Beat(node), None, u64::MAX)? {
-                beats.extend(Beat::decode(&bytes));
-            }
-        }
-        Ok(beats)
-    }
-
-    fn guards_edge(&self) -> bool {
-        false
     }
 }

@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::memory::Memory;
+use crate::{PATIENCE, until};
 use engine::os::clock::{SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    BootClock, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, Role, Seat, Seated,
-    Taken, Tenant, TickSource, Ticks,
+    BootClock, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, ObjectChain, Role,
+    Seat, Seated, Taken, Tenant, TickSource, Ticks,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const LEASE_S: u32 = 5;
 
 /// Time that can be made to run fast.
@@ -36,7 +36,7 @@ struct Machine {
 impl Machine {
     fn new(name: &str, memory: &Arc<Memory>, home: &Path, is_replica: bool) -> Self {
         let driver = Driver {
-            chain: Arc::clone(memory) as _,
+            chain: Arc::new(ObjectChain::new(Arc::clone(memory) as _)),
             objects: Arc::clone(memory) as _,
             ticks: Arc::new(Told::default()),
             halt: Arc::new(Halt::default()),
@@ -70,14 +70,6 @@ impl Machine {
 
     fn open(&mut self) -> Result<Seated, NotSeated> {
         self.seat.open(None, self.claim.as_mut())
-    }
-}
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "not in time: {what}");
-        std::thread::yield_now();
     }
 }
 
