@@ -185,8 +185,7 @@ pub fn start_unless(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
-    let with = (&clock, &random);
-    let seats = seats(settings, with)?;
+    let seats = seats(settings, (&clock, &random))?;
     let store = match &seats {
         None => Arc::new(open_store(&settings.data, &workspace, settings.options())?),
         Some(seats) => seat(seats, settings, &workspace, stopping)?,
@@ -223,10 +222,10 @@ pub fn start_unless(
             name: LOCAL_WORKSPACE.to_owned(),
             encoders,
             meaning: Meaning::new(settings.encoding.kernels, threads.clone()),
-            audit,
+            audit: Arc::new(audit),
             signer: credentials.signer().clone(),
             rules,
-            roots: folders,
+            roots: Arc::new(folders),
         })),
         tenants,
         authority: authority(settings, &*random)?,

@@ -1,4 +1,4 @@
-//! The thread that changes the role of a workspace where that is due, and has old objects removed.
+//! The threads that change the role of a workspace where that is due, and have old objects removed.
 //!
 //! Owns when that is looked at, and the change of `local`, which is open all the time; a tenant's workspace is opened
 //! anew by whoever asks for it next.
@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use remote::Halt;
 
@@ -23,10 +23,10 @@ const COLLECT_EVERY: Duration = Duration::from_secs(3600);
 /// How long after the start the first one comes: by then records are known for long enough to go.
 const COLLECT_FIRST: Duration = Duration::from_secs(600);
 
-/// That thread, until this is dropped.
+/// Those threads, until this is dropped.
 pub(crate) struct KeepSeats {
     halt: Arc<Halt>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl KeepSeats {
@@ -36,55 +36,57 @@ impl KeepSeats {
     /// The system gives no thread.
     pub(crate) fn start(parts: &Arc<Parts>) -> io::Result<Self> {
         let halt = Arc::new(Halt::default());
-        let Some(seats) = parts.seats.clone() else { return Ok(Self { halt, thread: None }) };
-        let (theirs, parts) = (Arc::clone(&halt), Arc::clone(parts));
-        let run = move || run(&theirs, &parts, &seats);
-        let thread = thread::Builder::new().name("seats".to_owned()).spawn(run)?;
-        Ok(Self { halt, thread: Some(thread) })
+        let mut kept = Self { halt, threads: Vec::new() };
+        let Some(seats) = &parts.seats else { return Ok(kept) };
+        let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
+        let (halt, theirs, parts) = (Arc::clone(&kept.halt), Arc::clone(seats), Arc::clone(parts));
+        kept.threads.push(spawn("seats").spawn(move || change(&halt, &parts, &theirs))?);
+        // Apart, since it may take minutes.
+        let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
+        kept.threads.push(spawn("collect").spawn(move || collect(&halt, &theirs))?);
+        Ok(kept)
     }
 }
 
 impl Drop for KeepSeats {
     fn drop(&mut self) {
         self.halt.raise();
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _its_panic_is_on_stderr = thread.join();
         }
     }
 }
 
-fn run(halt: &Halt, parts: &Parts, seats: &Seats) {
-    let mut collect_at = Instant::now() + COLLECT_FIRST;
+fn change(halt: &Halt, parts: &Parts, seats: &Seats) {
     while !halt.wait(LOOK_EVERY) {
         if seats.wants_change(parts.local.name())
             && let Err(why) = change_local(parts, seats)
         {
-            log::event(
-                Level::Error,
-                "the workspace local is not open",
-                &[("why", Value::Text(&why))],
-            );
+            let fields = [("why", Value::Text(&why))];
+            log::event(Level::Error, "the workspace local is not open", &fields);
         }
-        if Instant::now() >= collect_at {
-            seats.collect();
-            collect_at = Instant::now() + COLLECT_EVERY;
-        }
+    }
+}
+
+fn collect(halt: &Halt, seats: &Seats) {
+    let mut pause = COLLECT_FIRST;
+    while !halt.wait(pause) {
+        seats.collect();
+        pause = COLLECT_EVERY;
     }
 }
 
 /// Opens `local` anew, in whatever role can be had.
 fn change_local(parts: &Parts, seats: &Seats) -> Result<(), String> {
     let before = parts.local.get();
-    let had_upkeep = parts.local.end_upkeep();
+    parts.local.rest();
     let store = seats.reopen(parts.local.name(), &before.store).map_err(|why| why.to_string())?;
     let embedder = before.encoders.view().embedder;
     let role = if store.follows() { "followed" } else { "written" };
     let encoders = Encoders::bind(store, embedder).map_err(|error| error.to_string())?;
     let meaning = Meaning::new(parts.encoding.kernels, parts.threads.clone());
-    parts.local.put(before.over(encoders, meaning));
-    if had_upkeep {
-        parts.local.begin_upkeep().map_err(|error| error.to_string())?;
-    }
+    let kept = parts.local.put(before.over(encoders, meaning));
+    kept.map_err(|error| error.to_string())?;
     let fields = [("workspace", Value::Text(&parts.local.name())), ("is", Value::Text(&role))];
     log::event(Level::Info, "the role of a workspace changed", &fields);
     Ok(())

@@ -4,7 +4,8 @@
 //! not know why it changes.
 
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use engine::Upkeep;
 
@@ -16,13 +17,16 @@ pub struct Local {
     now: RwLock<Arc<Workspace>>,
     on_news: OnceLock<Arc<dyn Fn() + Send + Sync>>,
     upkeep: Mutex<Option<Upkeep>>,
+    /// Whether whichever store it is is kept.
+    is_kept: AtomicBool,
 }
 
 impl Local {
     /// It, as it was opened first.
     pub fn new(workspace: Workspace) -> Self {
         let now = RwLock::new(Arc::new(workspace));
-        Self { now, on_news: OnceLock::new(), upkeep: Mutex::default() }
+        let (upkeep, is_kept) = (Mutex::default(), AtomicBool::new(false));
+        Self { now, on_news: OnceLock::new(), upkeep, is_kept }
     }
 
     /// Its name.
@@ -47,30 +51,41 @@ impl Local {
     /// # Errors
     /// The system gives no threads.
     pub fn begin_upkeep(&self) -> io::Result<()> {
+        self.is_kept.store(true, Ordering::SeqCst);
         let upkeep = Upkeep::start(Arc::clone(&self.get().store))?;
         *self.upkeep() = Some(upkeep);
         Ok(())
     }
 
-    /// Keeps it no longer. Whether it did.
-    pub fn end_upkeep(&self) -> bool {
+    /// Leaves its store alone until another one is put in its place.
+    pub fn rest(&self) {
         // Its end is waited for without the lock.
         let upkeep = self.upkeep().take();
-        upkeep.is_some()
+        drop(upkeep);
     }
 
-    fn upkeep(&self) -> std::sync::MutexGuard<'_, Option<Upkeep>> {
+    /// Keeps it no longer.
+    pub fn end_upkeep(&self) {
+        self.is_kept.store(false, Ordering::SeqCst);
+        self.rest();
+    }
+
+    fn upkeep(&self) -> MutexGuard<'_, Option<Upkeep>> {
         self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts another one in its place.
-    pub fn put(&self, workspace: Workspace) {
+    /// Puts another one in its place, which is kept as the one before was.
+    ///
+    /// # Errors
+    /// The system gives no threads to keep it; it is in place.
+    pub fn put(&self, workspace: Workspace) -> io::Result<()> {
         let workspace = Arc::new(workspace);
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&workspace);
         if let Some(tell) = self.on_news.get() {
             tell_by(&workspace, tell);
             tell();
         }
+        if self.is_kept.load(Ordering::SeqCst) { self.begin_upkeep() } else { Ok(()) }
     }
 
     /// It, where nobody else has it: tests change it so before anything is served.

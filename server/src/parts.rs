@@ -98,6 +98,14 @@ impl Parts {
         self.tenants.open(&caller.workspace).map(Held::Tenant)
     }
 
+    /// The same, only if it is open.
+    pub fn workspace_if_open(&self, caller: &Caller) -> Option<Held> {
+        if caller.workspace == self.local.name() {
+            return Some(Held::Local(self.local.get()));
+        }
+        self.tenants.if_open(&caller.workspace).map(Held::Tenant)
+    }
+
     /// Lets a call work with a workspace, before it is opened. Gives how many seconds old what is here is, where
     /// another node writes it.
     ///
@@ -105,14 +113,6 @@ impl Parts {
     /// It belongs to another node, or what is here is too old.
     pub fn reach(&self, workspace: &str, wants: Wants) -> Result<Option<u64>, NotHere> {
         self.cluster.as_ref().map_or(Ok(None), |cluster| cluster.reach(workspace, wants))
-    }
-
-    /// The same, only if it is open.
-    pub fn workspace_if_open(&self, caller: &Caller) -> Option<Held> {
-        if caller.workspace == self.local.name() {
-            return Some(Held::Local(self.local.get()));
-        }
-        self.tenants.if_open(&caller.workspace).map(Held::Tenant)
     }
 
     /// Closes the ledgers, and the workspaces that nobody uses: no call is answered from then on.

@@ -17,9 +17,9 @@ use engine::os::clock::{Clock, Random};
 use engine::{OpenError, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    Address, BootClock, CarryHow, CarryWhen, Coordinator, Driver, Halt, Hex, Node, NodeId, NotOurs,
-    NotSeated, Place, Reached, Role, S3Settings, Seat, Seated, Standing, Taken, Tenant, Tracker,
-    introduce, reach,
+    Address, BootClock, CarryHow, CarryWhen, Coordinator, Driver, Halt, Node, NodeId, Nonce,
+    NotOurs, NotSeated, Place, Reached, Role, S3Settings, Seat, Seated, Standing, Taken, Tenant,
+    Tracker, introduce, reach,
 };
 
 use crate::config::remote::{Remote, Safe};
@@ -66,19 +66,8 @@ struct At {
 pub enum Stands {
     /// It is written here.
     Leads(Standing),
-    /// It is followed here: how old it may be, who writes it and where, and what is wrong.
-    Follows {
-        /// `None` where that is not known.
-        age: Option<Duration>,
-        /// The node that wrote the newest record, and its address.
-        writer: (String, String),
-        /// Whether it still has the workspace, as far as is known.
-        lives: bool,
-        /// The newest record that is shown.
-        record: u64,
-        /// What went wrong last.
-        trouble: Option<String>,
-    },
+    /// It is followed here, and may be so old; `None` where that is not known.
+    Follows(Option<Duration>),
     /// It is changing from one to the other.
     Changing,
 }
@@ -213,19 +202,9 @@ impl Seats {
         }
     }
 
-    /// Somebody asks: what is followed is looked at more often for a while.
-    pub fn touch(&self, name: &str) {
-        if let Some(at) = self.at(name)
-            && let Ok(at) = at.try_lock()
-            && let Some(Role::Follows(following)) = &at.role
-        {
-            following.touch();
-        }
-    }
-
     /// Whether a workspace that is open here is to be opened anew, since its role is over or another one can be had.
     pub fn wants_change(&self, name: &str) -> bool {
-        self.at(name).is_some_and(|at| at.try_lock().is_ok_and(|mut at| at.wants_change()))
+        self.at(name).is_some_and(|at| at.try_lock().is_ok_and(|at| at.wants_change()))
     }
 
     /// Opens the store of a workspace anew, in whatever role can be had now. `old` is its store so far, which
@@ -275,8 +254,11 @@ impl Seats {
             places.iter().map(|(name, at)| (name.clone(), Arc::clone(at))).collect()
         };
         for (name, at) in places {
-            let at = locked(&at);
-            let Some(Role::Leads(carrier)) = &at.role else { continue };
+            // Calls ask for the place all the while, so it is let go of first.
+            let carrier = match &locked(&at).role {
+                Some(Role::Leads(carrier)) => Arc::clone(carrier),
+                _ => continue,
+            };
             if let Some(Err(lost)) = carrier.collect() {
                 let why = NotSeated::from(lost).to_string();
                 let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
@@ -313,23 +295,14 @@ impl At {
         match &self.role {
             None => Stands::Changing,
             Some(Role::Leads(carrier)) => Stands::Leads(carrier.standing()),
-            Some(Role::Follows(following)) => {
-                let age = following.age();
-                Stands::Follows {
-                    age: age.stale,
-                    lives: !self.seat.may_be_gone(&age),
-                    writer: (age.at.node.to_string(), age.at.url),
-                    record: age.at.number,
-                    trouble: age.trouble,
-                }
-            }
+            Some(Role::Follows(following)) => Stands::Follows(following.age().stale),
         }
     }
 
-    fn wants_change(&mut self) -> bool {
+    fn wants_change(&self) -> bool {
         match &self.role {
             None => true,
-            Some(Role::Leads(carrier)) => carrier.standing().over.is_some(),
+            Some(Role::Leads(carrier)) => carrier.is_over(),
             Some(Role::Follows(following)) => self.seat.may_be_free(&following.age()),
         }
     }
@@ -367,17 +340,17 @@ fn begin_to_live(
 ) -> Result<Node, String> {
     let address = &settings.address;
     reached.probe().map_err(|unfit| format!("{address}: {unfit}"))?;
-    let nonce = || {
-        let mut bytes = [0; 16];
-        random.fill(&mut bytes);
-        Hex(bytes)
-    };
-    introduce(&*reached.objects, Some(nonce())).map_err(|why| format!("{address}: {why}"))?;
+    introduce(&*reached.objects, Some(Nonce::drawn(random)))
+        .map_err(|why| format!("{address}: {why}"))?;
     let node = match &settings.node {
         Some(node) => node.clone(),
-        None => kept_name(data, &nonce().to_string()[..12])?,
+        None => kept_name(data, &Nonce::drawn(random).to_string()[..12])?,
     };
-    let writer = Writer { node, run: nonce(), url: settings.node_url.clone().unwrap_or_default() };
+    let writer = Writer {
+        node,
+        run: Nonce::drawn(random),
+        url: settings.node_url.clone().unwrap_or_default(),
+    };
     let node = Node::start(driver.clone(), writer, settings.lease_seconds);
     let node = node.map_err(|error| error.to_string())?;
     let began = Instant::now();

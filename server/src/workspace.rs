@@ -24,13 +24,13 @@ pub struct Opened {
     /// What its questions by meaning share.
     pub meaning: Meaning,
     /// Its ledger.
-    pub audit: Audit,
+    pub audit: Arc<Audit>,
     /// Signs the ledger's checkpoints, and its grounding tokens.
     pub signer: Signer,
     /// Who may see what.
     pub rules: Arc<Rules>,
     /// Where files may be read.
-    pub roots: Roots,
+    pub roots: Arc<Roots>,
 }
 
 /// An ingest that runs now.
@@ -93,10 +93,10 @@ impl Workspace {
             store: encoders.store_handle(),
             encoders,
             meaning,
-            audit: Arc::new(audit),
+            audit,
             signer,
             rules,
-            roots: RwLock::new(Arc::new(roots)),
+            roots: RwLock::new(roots),
             ingesting: Turns::default(),
             running: Mutex::default(),
             keeping: Turns::default(),
@@ -109,23 +109,15 @@ impl Workspace {
 
     /// The same workspace over a store that was opened anew, whose model is the one it had.
     pub fn over(&self, encoders: Encoders, meaning: Meaning) -> Self {
-        Self {
+        Self::new(Opened {
             name: self.name.clone(),
-            store: encoders.store_handle(),
             encoders,
             meaning,
             audit: Arc::clone(&self.audit),
             signer: self.signer.clone(),
             rules: Arc::clone(&self.rules),
-            roots: RwLock::new(self.roots()),
-            ingesting: Turns::default(),
-            running: Mutex::default(),
-            keeping: Turns::default(),
-            noting: Mutex::default(),
-            hidden: HiddenFrom::default(),
-            recalls: Latencies::default(),
-            shapes: Shapes::default(),
-        }
+            roots: self.roots(),
+        })
     }
 
     /// The job that runs now, locked for a moment.

@@ -194,6 +194,12 @@ impl Carrier {
         }
     }
 
+    /// Whether it writes no more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shared.lock().over.is_some()
+    }
+
     /// Waits until all that the store has told is in the chain; whether it is, after this long at most.
     #[must_use]
     pub fn settle(&self, patience: Duration) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use engine::Micros;
-use engine::os::clock::{Random, SystemRandom};
+use engine::os::clock::SystemRandom;
 use engine::os::disk::{Disk, RealDisk};
 use remote::{
     BootClock, Checked, Driver, Halt, Hex, Look, NodeId, NotAName, NotRestored, Reached, Tenant,
@@ -276,9 +276,8 @@ fn bring_back(
     let fresh = Fresh::at(&data).map_err(Failure::could)?;
     let store = workspace_dir(fresh.path()).join("store");
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&store).map_err(Failure::could)?);
-    let mut name = [0; 8];
-    SystemRandom.fill(&mut name);
-    let node = NodeId::new(format!("restore-{}", Hex(name))).expect("letters and digits");
+    let name = Hex::<8>::drawn(&SystemRandom);
+    let node = NodeId::new(format!("restore-{name}")).expect("letters and digits");
     let as_of = as_of.map(|at| at.0);
     let mark = restore(&far.driver, workspace, &node, as_of, (&disk, &SystemRandom));
     let mark = mark.map_err(|why| match why {

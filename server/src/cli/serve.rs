@@ -120,7 +120,6 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let local = parts.local.get();
     let sealed = if local.store.follows() { Ok(()) } else { local.store.seal() };
     if let Some(seats) = &parts.seats {
-        seats.end_following(parts.local.name());
         seats.close(parts.local.name());
     }
     sealed.map_err(Failure::could)

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Seats, Stands};
+use remote::Role;
+
+use super::{At, Seats};
 use crate::cluster::{Peer, Taken, Where, Whereabouts};
 use crate::config::remote::{Safe, WrongNode};
 use crate::limits::{OPEN_WAIT_MAX, OPEN_WAITERS_MAX};
@@ -27,6 +29,12 @@ impl Seats {
         let node = self.node.as_ref().filter(|_| self.settings.durability == Safe::Remote)?;
         node.lapsed_for()
     }
+
+    /// Whether a workspace is written here, for all that is known.
+    fn leads(&self, workspace: &str) -> bool {
+        let is_led = |at: &At| matches!(&at.role, Some(Role::Leads(carrier)) if !carrier.is_over());
+        self.at(workspace).is_some_and(|at| at.try_lock().is_ok_and(|at| is_led(&at)))
+    }
 }
 
 fn peer(node: String, url: String) -> Peer {
@@ -36,19 +44,23 @@ fn peer(node: String, url: String) -> Peer {
 impl Whereabouts for Seats {
     fn of(&self, workspace: &str) -> Where {
         let unknown = Where::Follows { age: None, writer: None };
-        match self.stands(workspace) {
-            // Whoever asks for it opens it, and finds out.
-            None => Where::Here,
-            Some(Stands::Changing) => unknown,
-            Some(Stands::Leads(standing)) if standing.over.is_some() => unknown,
-            Some(Stands::Leads(_)) => match self.lapsed_for() {
+        // Whoever asks for it opens it, and finds out.
+        let Some(at) = self.at(workspace) else { return Where::Here };
+        // Nobody waits for a change that takes its time.
+        let Ok(at) = at.try_lock() else { return unknown };
+        match &at.role {
+            Some(Role::Leads(carrier)) if !carrier.is_over() => match self.lapsed_for() {
                 None => Where::Here,
                 age => Where::Follows { age, writer: None },
             },
-            Some(Stands::Follows { age, writer: (node, url), lives, .. }) => {
-                self.touch(workspace);
-                Where::Follows { age, writer: lives.then(|| peer(node, url)) }
+            Some(Role::Follows(following)) => {
+                following.touch();
+                let age = following.age();
+                let is_there = !at.seat.may_be_gone(&age);
+                let writer = is_there.then(|| peer(age.at.node.to_string(), age.at.url));
+                Where::Follows { age: age.stale, writer }
             }
+            _ => unknown,
         }
     }
 
@@ -57,13 +69,14 @@ impl Whereabouts for Seats {
         let _counted = Waiter(&self.waiting);
         let give_up = Instant::now() + OPEN_WAIT_MAX;
         loop {
-            match self.stands(workspace) {
-                None => return Taken::Here,
-                Some(Stands::Leads(standing)) if standing.over.is_none() => return Taken::Here,
-                Some(Stands::Follows { writer: (node, url), lives: true, .. }) => {
-                    return Taken::By(peer(node, url));
-                }
-                Some(_) => {}
+            // A lease that is over keeps nobody from trying: what is written then is fenced by its number.
+            if self.leads(workspace) {
+                return Taken::Here;
+            }
+            match self.of(workspace) {
+                Where::Here => return Taken::Here,
+                Where::Follows { writer: Some(peer), .. } => return Taken::By(peer),
+                _ => {}
             }
             if waiters >= OPEN_WAITERS_MAX || Instant::now() >= give_up {
                 let why =

@@ -96,11 +96,11 @@ impl Door {
             name: name.to_owned(),
             encoders,
             meaning: Meaning::new(self.encoding.kernels, self.threads.clone()),
-            audit: audit.map_err(failed)?.syncing(self.audit_sync),
+            audit: Arc::new(audit.map_err(failed)?.syncing(self.audit_sync)),
             signer,
             rules: Arc::clone(&self.rules),
             // Of this machine's files the operator's are no tenant's.
-            roots: Roots::open(&[]).map_err(failed)?,
+            roots: Arc::new(Roots::open(&[]).map_err(failed)?),
         }))
     }
 

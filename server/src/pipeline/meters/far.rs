@@ -23,7 +23,7 @@ pub(super) fn far(page: &mut Page, parts: &Parts) {
             page.family("recalld_remote_unsent_seconds", Kind::Gauge, help);
             page.sample(&[], standing.unsent_for.as_secs_f64());
         }
-        Some(Stands::Follows { age, .. }) => {
+        Some(Stands::Follows(age)) => {
             leads(page, 0);
             if let Some(age) = age {
                 let help = "All that was acknowledged longer ago is shown here.";
