@@ -32,4 +32,5 @@ pub use layout::{
 };
 pub use reader::{Entries, Reader};
 pub use verify::{CheckpointCount, Report, VerifyWith, verify, verify_telling};
+pub use walk::volume_name;
 pub use writer::{Ledger, OpenWith, Receipt, SyncDone, SyncTicket, TornTail};

@@ -20,6 +20,8 @@ mod follow;
 mod hex;
 mod history;
 mod http;
+mod json_file;
+mod ledger;
 pub mod limits;
 mod names;
 mod node;
@@ -44,7 +46,10 @@ pub use fault::Damage;
 pub use follow::{LocalCopy, Moved, NotApplied, Tracker};
 pub use hex::{Hash, Hex, Nonce};
 pub use history::{NotRestored, restore, tenants};
-pub use names::{DataKey, Key, NodeId, NotAName, Tenant};
+pub use ledger::{
+    LedgerBringer, LedgerSource, LedgerThere, LedgerVolume, NotBrought, NotFetched, ledgers,
+};
+pub use names::{DataKey, Key, LedgerPiece, NodeId, NotAName, Tenant};
 pub use node::Node;
 pub use objects::{About, Away, Folder, Objects, S3, S3Settings, Tried};
 pub use open::{Environment, Place, Reached, Unusable, reach};
@@ -53,4 +58,4 @@ pub use probe::{Unfit, probe};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};
 pub use seat::{Age, Following, Lag, NotSeated, Role, Seat, Seated, Taken, is_followed};
 pub use ticks::{BootClock, TickSource, Ticks};
-pub use verify::{Checked, Look, find_bytes, verify};
+pub use verify::{Checked, Look, Sought, find_bytes, verify};

@@ -33,6 +33,16 @@ pub const EDGE_BYTES_MAX: usize = 1 << 20;
 pub const KEPT_MAX: usize = 4096;
 /// Bytes of a beat.
 pub const BEAT_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a piece of a ledger; so many in smaller ones become one.
+pub const LEDGER_PIECE_BYTES_MAX: u64 = 4 << 20;
+/// A piece of a ledger is small if it has less bytes.
+pub const SMALL_PIECE_BYTES: u64 = 64 << 10;
+/// Small pieces of a ledger that follow one another; so many become one.
+pub const SMALL_PIECES_MAX: usize = 256;
+/// Pieces of the ledgers of a workspace that are looked at.
+pub const LEDGER_PIECES_MAX: usize = 1 << 20;
+/// How long the entries of reads may be on this machine alone.
+pub const LEDGER_DELAY: Duration = Duration::from_secs(10);
 /// Largest number of a record, an epoch or a place in a file, so that a sum of two never overflows.
 pub const NUMBER_MAX: u64 = i64::MAX.cast_unsigned();
 

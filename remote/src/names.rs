@@ -146,6 +146,44 @@ impl<'de> Deserialize<'de> for DataKey {
     }
 }
 
+/// Some bytes of a volume of a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LedgerPiece {
+    /// Which ledger of that node it is; made at random.
+    pub lineage: Nonce,
+    /// The first entry of the volume.
+    pub volume: u64,
+    /// The place of the first byte in it.
+    pub from: u64,
+    /// Behind the last byte.
+    pub to: u64,
+}
+
+impl LedgerPiece {
+    /// What `R-V-FROM-TO` says.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text.splitn(5, '-').collect();
+        let [lineage, volume, from, to] = parts.as_slice() else { return None };
+        let (from, to) = (number_of(from)?, number_of(to)?);
+        let (lineage, volume) = (Nonce::parse(lineage)?, number_of(volume)?);
+        (from < to).then_some(Self { lineage, volume, from, to })
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.to - self.from
+    }
+}
+
+impl fmt::Display for LedgerPiece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lineage, volume, from, to } = self;
+        write!(f, "{lineage}-{volume:020}-{from:020}-{to:020}")
+    }
+}
+
 /// Where an object lies, below the prefix of the remote.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
@@ -161,6 +199,8 @@ pub enum Key {
     Body(Tenant, u64, Nonce),
     /// A reader that must not lose a record.
     Pin(Tenant, NodeId, Nonce),
+    /// Bytes of a ledger that a node keeps.
+    Ledger(Tenant, NodeId, LedgerPiece),
     /// The beat of a node.
     Beat(NodeId),
     /// What a node has copies of.
@@ -178,6 +218,7 @@ impl fmt::Display for Key {
             Self::Data(tenant, data, part) => write!(f, "t/{tenant}/data/{data}.{part:05}"),
             Self::Body(tenant, number, half) => write!(f, "t/{tenant}/body/{number:020}-{half}"),
             Self::Pin(tenant, node, nonce) => write!(f, "t/{tenant}/pin/{node}-{nonce}"),
+            Self::Ledger(tenant, node, piece) => write!(f, "t/{tenant}/ledger/{node}/{piece}"),
             Self::Beat(node) => write!(f, "node/{node}/beat"),
             Self::Holds(node) => write!(f, "node/{node}/holds"),
             Self::Probe(probe, round) => write!(f, "probe/{probe}/{round:05}"),
@@ -192,6 +233,7 @@ impl Key {
         match self {
             Self::Chain(tenant, _) | Self::Edge(tenant, _) => Some(tenant),
             Self::Data(tenant, ..) | Self::Body(tenant, ..) | Self::Pin(tenant, ..) => Some(tenant),
+            Self::Ledger(tenant, ..) => Some(tenant),
             Self::About | Self::Beat(_) | Self::Holds(_) | Self::Probe(..) => None,
         }
     }
@@ -217,6 +259,9 @@ impl Key {
             ["t", slug, "pin", name] => {
                 let (by, nonce) = name.rsplit_once('-')?;
                 Some(Self::Pin(tenant(slug)?, node(by)?, Nonce::parse(nonce)?))
+            }
+            ["t", slug, "ledger", by, name] => {
+                Some(Self::Ledger(tenant(slug)?, node(by)?, LedgerPiece::parse(name)?))
             }
             ["node", name, "beat"] => Some(Self::Beat(node(name)?)),
             ["node", name, "holds"] => Some(Self::Holds(node(name)?)),
@@ -273,8 +318,17 @@ mod tests {
                 "t/local/body/00000000000000000012-000102030405060708090a0b0c0d0e0f",
             ),
             (
-                Key::Pin(tenant, node.clone(), nonce),
+                Key::Pin(tenant.clone(), node.clone(), nonce),
                 "t/local/pin/box-1-000102030405060708090a0b0c0d0e0f",
+            ),
+            (
+                Key::Ledger(
+                    tenant,
+                    node.clone(),
+                    LedgerPiece { lineage: nonce, volume: 1, from: 128, to: 400 },
+                ),
+                "t/local/ledger/box-1/000102030405060708090a0b0c0d0e0f-00000000000000000001-\
+                 00000000000000000128-00000000000000000400",
             ),
             (Key::Beat(node.clone()), "node/box-1/beat"),
             (Key::Holds(node), "node/box-1/holds"),
@@ -296,6 +350,8 @@ mod tests {
             "t/local/chain/00000000000000000012/x",
             "t/LOCAL/chain/00000000000000000012",
             "t/local/data/00000000000000000007-00.00003",
+            "t/local/ledger/box-1/000102030405060708090a0b0c0d0e0f-00000000000000000001-\
+             00000000000000000400-00000000000000000400",
             "node//beat",
             "node/box/other",
         ] {

@@ -162,6 +162,15 @@ fn note(record: &Record, named: &mut BTreeMap<DataKey, Named>) {
     }
 }
 
+/// Bytes that are looked for.
+#[derive(Debug, Clone)]
+pub struct Sought {
+    /// They themselves.
+    pub bytes: Vec<u8>,
+    /// Whether they must not be in ledgers either.
+    pub in_ledgers: bool,
+}
+
 /// The objects of a workspace, records and all, that have one of these runs of bytes in them.
 ///
 /// # Errors
@@ -169,12 +178,14 @@ fn note(record: &Record, named: &mut BTreeMap<DataKey, Named>) {
 pub fn find_bytes(
     driver: &Driver,
     tenant: &Tenant,
-    wanted: &[Vec<u8>],
+    wanted: &[Sought],
 ) -> Result<Vec<String>, Away> {
     let mut found = Vec::new();
     let mut after: Option<Key> = None;
-    let longest = wanted.iter().map(Vec::len).max().unwrap_or_default();
-    let has = |bytes: &[u8]| wanted.iter().any(|one| holds(bytes, one));
+    let longest = wanted.iter().map(|one| one.bytes.len()).max().unwrap_or_default();
+    let has = |bytes: &[u8]| wanted.iter().any(|one| holds(bytes, &one.bytes));
+    let has_in_ledger =
+        |bytes: &[u8]| wanted.iter().any(|one| one.in_ledgers && holds(bytes, &one.bytes));
     // The end of the part before, since what is looked for may lie across two.
     let mut end: Vec<u8> = Vec::new();
     let mut is_chain_here = false;
@@ -186,7 +197,11 @@ pub fn find_bytes(
             is_chain_here |= matches!(about.key, Key::Chain(..));
             let goes_on = matches!(&about.key, Key::Data(_, _, part) if *part > 0);
             let joined = if goes_on { [&end[..], &bytes].concat() } else { bytes };
-            if has(&joined) && found.len() < REMOTE_FINDINGS_MAX {
+            let is_found = match &about.key {
+                Key::Ledger(..) => has_in_ledger(&joined),
+                _ => has(&joined),
+            };
+            if is_found && found.len() < REMOTE_FINDINGS_MAX {
                 found.push(about.key.to_string());
             }
             end = joined[joined.len().saturating_sub(longest)..].to_vec();

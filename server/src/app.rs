@@ -196,7 +196,9 @@ pub fn start_unless(
     let control = settings.data.join(CONTROL_FILE);
     let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
     let audit = open_audit(&workspace, &credentials, (&clock, &random), &control)?;
-    let audit = audit.syncing(settings.config.audit_sync);
+    let elsewhere = seats.as_ref().map(|seats| seats.ledger(LOCAL_WORKSPACE, &workspace));
+    let elsewhere = elsewhere.transpose().map_err(failed)?;
+    let audit = audit.syncing(settings.config.audit_sync).brought(elsewhere);
     let rules = Arc::new(rules(&settings.config)?);
     let folders = roots::kept(&settings.data).map_err(failed)?;
     let threads = Threads::new(settings.encoding.threads);

@@ -1,4 +1,4 @@
-//! The threads that change the role of a workspace where that is due, and have old objects removed.
+//! The threads that change the role of a workspace where that is due, have old objects removed, and bring ledgers.
 //!
 //! Owns when that is looked at, and the change of `local`, which is open all the time; a tenant's workspace is opened
 //! anew by whoever asks for it next.
@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use remote::Halt;
+use remote::limits::LEDGER_DELAY;
 
 use crate::encoders::Encoders;
 use crate::log::{self, Level, Value};
@@ -44,6 +45,8 @@ impl KeepSeats {
         // Apart, since it may take minutes.
         let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
         kept.threads.push(spawn("collect").spawn(move || collect(&halt, &theirs))?);
+        let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
+        kept.threads.push(spawn("ledgers").spawn(move || bring_ledgers(&halt, &theirs))?);
         Ok(kept)
     }
 }
@@ -65,6 +68,12 @@ fn change(halt: &Halt, parts: &Parts, seats: &Seats) {
             let fields = [("why", Value::Text(&why))];
             log::event(Level::Error, "the workspace local is not open", &fields);
         }
+    }
+}
+
+fn bring_ledgers(halt: &Halt, seats: &Seats) {
+    while !halt.wait(LEDGER_DELAY) {
+        seats.bring_ledgers(&|| !halt.is_raised());
     }
 }
 

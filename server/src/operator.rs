@@ -35,12 +35,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::ledger::{AppendError, Decision, Effect, Outcome};
+use engine::ledger::{Decision, Effect, Outcome};
 use engine::{Damage, SearchError, Stop};
 use serde_json::{Map, Value, json};
 
 use crate::cluster::Wants;
-use crate::govern::{Audit, Trace, hash_call};
+use crate::govern::{Audit, Trace, Unrecorded, hash_call};
 use crate::ingest::Roots;
 use crate::ingest::job::Request;
 use crate::lines::import::ImportError;
@@ -461,7 +461,7 @@ pub fn export(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
 }
 
 /// The entry of an export, on disk before the first line leaves.
-pub fn record_export(audit: &Audit, principal: &str) -> Result<(), AppendError> {
+pub fn record_export(audit: &Audit, principal: &str) -> Result<(), Unrecorded> {
     let operation = "recalld export";
     let trace = Trace {
         tool: operation,

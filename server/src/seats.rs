@@ -10,19 +10,20 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use engine::os::clock::{Clock, Random};
 use engine::{OpenError, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    Address, BootClock, CarryHow, CarryWhen, Coordinator, Driver, Halt, Node, NodeId, Nonce,
-    NotOurs, NotSeated, Place, Reached, Role, S3Settings, Seat, Seated, Standing, Taken, Tenant,
-    Tracker, introduce, reach,
+    Address, BootClock, CarryHow, CarryWhen, Coordinator, Driver, Halt, LedgerBringer, Node,
+    NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role, S3Settings, Seat, Seated, Standing,
+    Taken, Tenant, Tracker, introduce, reach,
 };
 
 use crate::config::remote::{Remote, Safe};
+use crate::govern::Elsewhere;
 use crate::log::{self, Level, Value};
 use crate::metrics::Latencies;
 
@@ -40,6 +41,8 @@ pub struct Seats {
     settings: Remote,
     reached: Reached,
     driver: Driver,
+    /// What this node is called.
+    name: NodeId,
     /// Its signs of life, if it may write.
     node: Option<Arc<Node>>,
     clock: Arc<dyn Clock>,
@@ -49,6 +52,8 @@ pub struct Seats {
     places: Mutex<HashMap<String, Arc<Mutex<At>>>>,
     /// How many wait for a workspace to be taken.
     waiting: AtomicUsize,
+    /// What brings the ledgers of workspaces that are open.
+    ledgers: Mutex<Vec<Weak<LedgerBringer>>>,
 }
 
 /// The place of one workspace.
@@ -95,20 +100,29 @@ impl Seats {
             ticks: Arc::new(BootClock),
             halt: Arc::new(Halt::default()),
         };
+        let name = match &settings.node {
+            Some(node) => node.clone(),
+            None => kept_name(data, &Nonce::drawn(&**random).to_string()[..12])?,
+        };
         let node = match settings.is_replica {
             true => None,
-            false => Some(Arc::new(begin_to_live(settings, data, (&reached, &driver), &**random)?)),
+            false => {
+                let with = (&reached, &driver, &**random);
+                Some(Arc::new(begin_to_live(settings, name.clone(), with)?))
+            }
         };
         Ok(Self {
             settings: settings.clone(),
             reached,
             driver,
+            name,
             node,
             clock: Arc::clone(clock),
             random: Arc::clone(random),
             lag: Arc::default(),
             places: Mutex::default(),
             waiting: AtomicUsize::new(0),
+            ledgers: Mutex::default(),
         })
     }
 
@@ -162,7 +176,7 @@ impl Seats {
         home: &Path,
         options: Options,
     ) -> Result<Arc<Mutex<At>>, NotSeated> {
-        let tenant = Tenant::new(name).map_err(|why| NotSeated::Here(why.to_string()))?;
+        let tenant = tenant_of(name)?;
         let (keep, fine) = self.settings.keep;
         let when = match self.settings.durability {
             Safe::Remote => CarryWhen::Acknowledging,
@@ -247,6 +261,42 @@ impl Seats {
         }
     }
 
+    /// Where the entries of a workspace's ledger are brought, whose folder is `home`.
+    ///
+    /// # Errors
+    /// Why it cannot have one.
+    pub fn ledger(&self, name: &str, home: &Path) -> Result<Elsewhere, NotSeated> {
+        let whose = (tenant_of(name)?, self.name.clone());
+        let random = Arc::clone(&self.random);
+        let bringer = Arc::new(LedgerBringer::new(self.driver.clone(), whose, home, random));
+        let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        ledgers.retain(|known| known.strong_count() > 0);
+        ledgers.push(Arc::downgrade(&bringer));
+        let is_awaited = self.settings.durability == Safe::Remote;
+        Ok(Elsewhere { bringer, is_awaited })
+    }
+
+    /// Brings what ledgers have on this disk alone, for as long as `goes_on`.
+    pub fn bring_ledgers(&self, goes_on: &dyn Fn() -> bool) {
+        let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for bringer in ledgers.iter().filter_map(Weak::upgrade).take_while(|_| goes_on()) {
+            let had_trouble = bringer.trouble().is_some();
+            let brought = bringer.bring_all(Duration::ZERO);
+            let workspace = ("workspace", Value::Text(bringer.tenant()));
+            if let Some(why) = bringer.take_begun_anew() {
+                let fields = [workspace, ("why", Value::Text(&why))];
+                let what = "the ledger on the remote is another than the one here: a new one was begun beside it";
+                log::event(Level::Error, what, &fields);
+            }
+            if let Err(why) = brought
+                && !had_trouble
+            {
+                let fields = [workspace, ("why", Value::Text(&why))];
+                log::event(Level::Warn, "entries of a ledger are on this disk alone", &fields);
+            }
+        }
+    }
+
     /// Removes what no longer counts, of workspaces that are written here.
     pub fn collect(&self) {
         let places: Vec<_> = {
@@ -308,6 +358,10 @@ impl At {
     }
 }
 
+fn tenant_of(name: &str) -> Result<Tenant, NotSeated> {
+    Tenant::new(name).map_err(|why| NotSeated::Here(why.to_string()))
+}
+
 fn locked(at: &Mutex<At>) -> MutexGuard<'_, At> {
     at.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -334,18 +388,13 @@ pub fn reached(settings: &Remote) -> Result<Reached, String> {
 /// Tries whether the remote may be written to, and begins to send signs of life.
 fn begin_to_live(
     settings: &Remote,
-    data: &Path,
-    (reached, driver): (&Reached, &Driver),
-    random: &dyn Random,
+    node: NodeId,
+    (reached, driver, random): (&Reached, &Driver, &dyn Random),
 ) -> Result<Node, String> {
     let address = &settings.address;
     reached.probe().map_err(|unfit| format!("{address}: {unfit}"))?;
     introduce(&*reached.objects, Some(Nonce::drawn(random)))
         .map_err(|why| format!("{address}: {why}"))?;
-    let node = match &settings.node {
-        Some(node) => node.clone(),
-        None => kept_name(data, &Nonce::drawn(random).to_string()[..12])?,
-    };
     let writer = Writer {
         node,
         run: Nonce::drawn(random),

@@ -34,6 +34,11 @@ impl Reader {
         self.volumes.iter().map(|volume| (volume.path.as_path(), volume.bytes))
     }
 
+    /// The same files, each with its first entry.
+    pub fn volumes(&self) -> impl Iterator<Item = (u64, &Path, u64)> {
+        self.volumes.iter().map(|volume| (volume.first_seq, volume.path.as_path(), volume.bytes))
+    }
+
     /// The entries from `from_seq` on, oldest first, each checked against the one before. Ends
     /// before a torn tail; stops at the first damage, with an error.
     pub fn entries(&self, from_seq: u64) -> Result<Entries, ReadError> {

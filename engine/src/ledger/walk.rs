@@ -30,9 +30,15 @@ pub(super) struct Volume {
     pub(super) bytes: u64,
 }
 
+/// The name of the volume whose first entry is `first_seq`.
+#[must_use]
+pub fn volume_name(first_seq: u64) -> String {
+    format!("{NAME_START}{first_seq:0NAME_DIGITS$}{NAME_END}")
+}
+
 /// The path of the volume that starts at `first_seq`.
 pub(super) fn volume_path(folder: &Path, first_seq: u64) -> PathBuf {
-    folder.join(format!("{NAME_START}{first_seq:0NAME_DIGITS$}{NAME_END}"))
+    folder.join(volume_name(first_seq))
 }
 
 /// The volumes of `folder`, oldest first (LED-01, LED-03, LED-06).

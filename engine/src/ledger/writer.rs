@@ -277,6 +277,17 @@ impl Ledger {
         Reader::up_to(&self.folder, &self.volume.path, self.volume.bytes)
     }
 
+    /// The same, of what is on disk by now.
+    pub fn synced_reader(&self) -> Result<Reader, ReadError> {
+        Reader::up_to(&self.folder, &self.volume.path, self.synced_end().1)
+    }
+
+    /// How far it is on disk: the first entry of the newest volume, and how many bytes of that.
+    pub fn synced_end(&self) -> (u64, u64) {
+        // All but the newest volume were synced before it was made.
+        (self.volume.first_seq, self.volume.bytes - (self.written - self.synced))
+    }
+
     fn is_open(&self) -> Result<(), AppendError> {
         self.failed.as_ref().map_or(Ok(()), |why| Err(AppendError::Closed(why.clone())))
     }

@@ -1,21 +1,17 @@
 //! What a workspace's folder remembers of what this node was to it: `remote.json`, beside the store.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::hex::Nonce;
+use crate::json_file;
 use crate::names::NodeId;
 use crate::record::Head;
 
 const FILE: &str = "remote.json";
-const FRESH: &str = "remote.json.new";
 const FORMAT: &str = "recalld remote place";
-/// Longest file that is read.
-const MEMO_BYTES_MAX: u64 = 4 << 10;
 
 /// What is remembered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,29 +45,16 @@ impl Memo {
     /// # Errors
     /// What is wrong with the file.
     pub(super) fn read(home: &Path) -> Result<Option<Self>, String> {
-        let path = home.join(FILE);
-        let wrong = |why: String| format!("{}: {why}", path.display());
-        let bytes = match fs::metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Ok(about) if about.len() > MEMO_BYTES_MAX => {
-                return Err(wrong(format!("longer than {MEMO_BYTES_MAX} bytes")));
-            }
-            _ => fs::read(&path).map_err(|error| wrong(error.to_string()))?,
-        };
-        let memo: Self =
-            serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-        if memo.format == FORMAT { Ok(Some(memo)) } else { Err(wrong("of another format".into())) }
+        let Some(memo) = json_file::read::<Self>(&home.join(FILE))? else { return Ok(None) };
+        if memo.format == FORMAT {
+            return Ok(Some(memo));
+        }
+        Err(format!("{}: of another format", home.join(FILE).display()))
     }
 
     /// Puts it in place: a crash leaves this or what was there before.
     pub(super) fn write(&self, home: &Path) -> io::Result<()> {
-        let fresh = home.join(FRESH);
-        let mut open = File::options();
-        let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        file.write_all(&serde_json::to_vec(self).expect("strings and numbers are JSON"))?;
-        file.sync_all()?;
-        fs::rename(&fresh, home.join(FILE))?;
-        File::open(home)?.sync_all()
+        json_file::put_in_place(home, FILE, self)
     }
 
     /// Whether what is here is another node's, which this one followed.
@@ -89,6 +72,8 @@ impl Memo {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

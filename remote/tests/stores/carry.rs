@@ -300,7 +300,7 @@ fn what_was_erased_is_nowhere_once_it_was_collected() {
     store.write(batch(&some(1, 1))).unwrap();
     assert!(carrier.settle(PATIENCE));
     assert!(memory.holds(&secret));
-    let wanted = [secret.clone().into_bytes()];
+    let wanted = [remote::Sought { bytes: secret.clone().into_bytes(), in_ledgers: true }];
     assert!(!remote::find_bytes(&node.driver, &tenant(), &wanted).unwrap().is_empty());
 
     store.erase(&[written.items[1].0], "officer", "asked for", &FullSpeed).unwrap();

@@ -32,6 +32,16 @@ impl Memory {
         change(self.lock().get_mut(name).expect("it is there"));
     }
 
+    /// Puts an object there, whatever its name.
+    pub(crate) fn insert(&self, name: &str, bytes: Vec<u8>) {
+        self.lock().insert(name.to_owned(), bytes);
+    }
+
+    /// Loses an object.
+    pub(crate) fn forget(&self, name: &str) {
+        self.lock().remove(name).expect("it is there");
+    }
+
     /// Whether any object has these bytes in it.
     pub(crate) fn holds(&self, text: &str) -> bool {
         let wanted = text.as_bytes();

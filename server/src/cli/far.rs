@@ -1,5 +1,7 @@
 //! `recalld remote`: what lies on an object store, looked at and brought back without a server.
 
+mod ledgers;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,11 +10,12 @@ use engine::Micros;
 use engine::os::clock::SystemRandom;
 use engine::os::disk::{Disk, RealDisk};
 use remote::{
-    BootClock, Checked, Driver, Halt, Hex, Look, NodeId, NotAName, NotRestored, Reached, Tenant,
-    find_bytes, restore, tenants, verify,
+    BootClock, Checked, Driver, Halt, Hex, Look, NodeId, NotAName, NotRestored, Reached, Sought,
+    Tenant, find_bytes, restore, tenants, verify,
 };
 use serde_json::{Value, json};
 
+use self::ledgers::Seen;
 use super::given::Flags;
 use super::tell::{shell_word, tell_line};
 use super::{Common, Failure};
@@ -216,18 +219,25 @@ fn check(common: &Common, far: &Far, workspaces: &[Tenant], bytes: bool) -> Resu
     let mut is_sound = true;
     for tenant in workspaces {
         let checked = verify(&far.driver, tenant, look).map_err(|why| far.could(why))?;
+        let ledgers = ledgers::look(far, tenant, bytes)?;
         is_sound &= checked.findings.is_empty();
-        tell_checked(common, tenant, &checked)?;
+        is_sound &= ledgers.iter().all(|ledger| ledger.finding.is_none());
+        tell_checked(common, tenant, &checked, &ledgers)?;
     }
     if is_sound { Ok(()) } else { Err(Failure::No("damage was found".to_owned())) }
 }
 
-fn tell_checked(common: &Common, tenant: &Tenant, checked: &Checked) -> Result<(), Failure> {
+fn tell_checked(
+    common: &Common,
+    tenant: &Tenant,
+    checked: &Checked,
+    ledgers: &[Seen],
+) -> Result<(), Failure> {
     let Checked { records, objects, bytes, findings, .. } = checked;
     if common.json {
         return tell_line(&json!({
             "workspace": tenant.as_str(), "records": records, "objects": objects, "bytes": bytes,
-            "findings": findings,
+            "findings": findings, "ledgers": ledgers.iter().map(Seen::to_json).collect::<Vec<_>>(),
         }));
     }
     let found = match findings.len() {
@@ -236,7 +246,8 @@ fn tell_checked(common: &Common, tenant: &Tenant, checked: &Checked) -> Result<(
     };
     let (records, objects) = (counted(*records, "record"), counted(*objects, "object"));
     tell_line(&format_args!("{tenant}: {records}, {objects}, {bytes} bytes: {found}"))?;
-    findings.iter().try_for_each(|finding| tell_line(&format_args!("  {finding}")))
+    findings.iter().try_for_each(|finding| tell_line(&format_args!("  {finding}")))?;
+    ledgers.iter().try_for_each(|ledger| tell_line(&format_args!("  {ledger}")))
 }
 
 fn look_for(
@@ -247,8 +258,11 @@ fn look_for(
     phrase: Option<&str>,
 ) -> Result<(), Failure> {
     let number = names::parse_item(id).map_err(|why| Failure::Usage(format!("--erased: {why}")))?;
-    let mut wanted = vec![number.0.to_le_bytes().to_vec()];
-    wanted.extend(phrase.map(|phrase| phrase.as_bytes().to_vec()));
+    // A ledger goes on naming what was erased.
+    let id_bytes = number.0.to_le_bytes().to_vec();
+    let mut wanted = vec![Sought { bytes: id_bytes, in_ledgers: false }];
+    let phrase = phrase.map(|phrase| phrase.as_bytes().to_vec());
+    wanted.extend(phrase.map(|bytes| Sought { bytes, in_ledgers: true }));
     let mut found = Vec::new();
     for tenant in workspaces {
         found
@@ -294,16 +308,28 @@ fn bring_back(
         why => far.could(why),
     })?;
     drop(disk);
+    let brought = workspace_dir(fresh.path()).join("ledgers");
+    let count = ledgers::bring_back(far, workspace, &brought)?;
     fresh.put_in_place().map_err(Failure::could)?;
-    tell_restored(common, &data, &mark.head)
+    tell_restored(common, &data, &mark.head, count)
 }
 
-fn tell_restored(common: &Common, data: &Path, head: &remote::Head) -> Result<(), Failure> {
+fn tell_restored(
+    common: &Common,
+    data: &Path,
+    head: &remote::Head,
+    ledgers: usize,
+) -> Result<(), Failure> {
     let at = names::time(Micros(head.at));
     if common.json {
         let data = data.to_string_lossy();
-        return tell_line(&json!({"data": data, "record": head.number, "seq": head.seq, "at": at}));
+        return tell_line(&json!({
+            "data": data, "record": head.number, "seq": head.seq, "at": at, "ledgers": ledgers,
+        }));
     }
+    let brought = workspace_dir(data).join("ledgers");
+    let ledgers = counted(ledgers as u64, "ledger");
+    tell_line(&format_args!("{ledgers} of its nodes: {}", shell_word(&brought)))?;
     let data = shell_word(data);
     tell_line(&format_args!(
         "commit {} of {at} is in {data}; no keys are on a remote: the first start makes new credentials and a new \

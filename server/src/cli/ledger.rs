@@ -50,6 +50,10 @@ struct Whose {
     /// The workspace.
     #[arg(long, value_name = "NAME", default_value = LOCAL_WORKSPACE)]
     workspace: String,
+    /// A ledger of it in this folder, as `recalld remote restore` brings those of other nodes, instead of the data
+    /// directory's own. Keys are those of the data directory.
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -57,7 +61,7 @@ struct VerifyArgs {
     #[command(flatten)]
     whose: Whose,
     /// The ledgers of all workspaces, the deleted ones among them.
-    #[arg(long, conflicts_with_all = ["workspace", "anchor"])]
+    #[arg(long, conflicts_with_all = ["workspace", "folder", "anchor"])]
     all: bool,
     /// A checkpoint that was kept elsewhere, instead of the one on record: sequence number and hash, as an earlier
     /// `verify` printed them. A ledger that was cut before it, or rewritten, shows.
@@ -108,11 +112,18 @@ fn anchor(text: &str) -> Result<Anchor, String> {
     Ok(Anchor { seq, head })
 }
 
-fn place(common: &Common, name: &str) -> Result<LedgerPlace, Failure> {
+fn place(common: &Common, whose: &Whose) -> Result<LedgerPlace, Failure> {
+    let name = &whose.workspace;
     if !is_slug(name) {
         return Err(Failure::Usage(format!("--workspace {name}: not the name of a workspace")));
     }
     let data: PathBuf = common.data_there()?;
+    if let Some(folder) = &whose.folder {
+        if !folder.is_dir() {
+            return Err(Failure::Could(format!("--folder {}: not a folder", folder.display())));
+        }
+        return Ok(LedgerPlace::brought(folder.clone(), &data, name));
+    }
     LedgerPlace::of(&data, name).ok_or_else(|| {
         let data = data.display();
         Failure::Could(format!(
@@ -123,8 +134,11 @@ fn place(common: &Common, name: &str) -> Result<LedgerPlace, Failure> {
 
 fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
     let data = common.data_there()?;
+    // What is on record is of the data directory's own ledgers.
+    let is_own = wanted.whose.folder.is_none();
     let (kept, unknown) = match wanted.anchor {
         Some(_) => (BTreeMap::new(), None),
+        None if !is_own => (BTreeMap::new(), None),
         None => anchors::of(&data).map_or_else(|why| (BTreeMap::new(), Some(why)), |it| (it, None)),
     };
     let names = match wanted.all {
@@ -134,7 +148,8 @@ fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
     let mut walked = Vec::with_capacity(names.len());
     for name in names {
         let anchor = wanted.anchor.or_else(|| kept.get(&name).copied());
-        walked.push((walk(common, &name, anchor, wanted.all)?, name));
+        let whose = Whose { workspace: name.clone(), folder: wanted.whose.folder.clone() };
+        walked.push((walk(common, &whose, anchor, wanted.all)?, name));
     }
     if common.json {
         let shown = match wanted.all {
@@ -160,11 +175,12 @@ fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
 /// Walks one ledger. Where `may_be_gone`, one that is on record and not there is a finding.
 fn walk(
     common: &Common,
-    name: &str,
+    whose: &Whose,
     anchor: Option<Anchor>,
     may_be_gone: bool,
 ) -> Result<Report, Failure> {
-    let place = match place(common, name) {
+    let name = &whose.workspace;
+    let place = match place(common, whose) {
         Err(_) if may_be_gone && anchor.is_some() => {
             let data = common.data()?;
             let lost = anchor.map_or(0, |anchor| anchor.seq);
@@ -244,7 +260,7 @@ fn readable(report: &Report) -> String {
 fn run_show(common: &Common, wanted: &ShowArgs) -> Result<(), Failure> {
     let item = wanted.item.as_deref().map(names::parse_item).transpose();
     let item = item.map_err(|error| Failure::Usage(format!("--item: {error}")))?;
-    let place = place(common, &wanted.whose.workspace)?;
+    let place = place(common, &wanted.whose)?;
     let reader = Reader::open(place.folder()).map_err(unread)?;
     let mut shown: VecDeque<Entry> = VecDeque::new();
     let mut bar = Bar::of_command(Unit::Entries, common.json);

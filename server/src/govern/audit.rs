@@ -1,5 +1,6 @@
 //! The audit of one workspace: every governed call leaves an entry before its answer leaves.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,8 @@ use engine::ledger::{
     ReadError, Reader, Touched,
 };
 use engine::os::clock::{Clock, Random};
+use remote::limits::{CARRY_WAIT_MAX, FAR_HANG};
+use remote::{LedgerBringer, LedgerSource, LedgerVolume};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -64,6 +67,46 @@ impl Receipt {
     }
 }
 
+/// Why a call was not recorded.
+#[derive(Debug)]
+pub enum Unrecorded {
+    /// The ledger took no entry.
+    Append(AppendError),
+    /// The entry is on this disk, and may not survive the loss of this machine, as it must before the answer.
+    NotBrought(String),
+}
+
+impl fmt::Display for Unrecorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Append(error) => error.fmt(f),
+            Self::NotBrought(why) => {
+                write!(f, "the entry is on this disk, and the remote did not take it: {why}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unrecorded {}
+
+impl From<AppendError> for Unrecorded {
+    fn from(error: AppendError) -> Self {
+        Self::Append(error)
+    }
+}
+
+/// Where entries survive the loss of this machine.
+#[derive(Debug)]
+pub struct Elsewhere {
+    /// Brings them there.
+    pub bringer: Arc<LedgerBringer>,
+    /// Whether the entry of a write is there before its call is answered (REM-72).
+    pub is_awaited: bool,
+}
+
+/// How long the end of a ledger waits until its last entries are elsewhere. What is not goes with the next start.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
 /// How long a ledger that failed is left alone before it is opened again, in microseconds.
 const REOPEN_MICROS: u64 = 1_000_000;
 
@@ -74,6 +117,8 @@ pub struct Audit {
     flusher: Mutex<Option<JoinHandle<()>>>,
     /// Whether each entry is on disk before its call is answered, be it a read's.
     is_always_synced: bool,
+    /// Where entries are brought, if anywhere.
+    elsewhere: Option<Elsewhere>,
     /// Sensitivity events before this process opened the ledger. A lock of its own: while they are
     /// counted, calls are recorded.
     past: Mutex<Past>,
@@ -245,7 +290,7 @@ impl Audit {
             move || shared.flush_until_closed()
         });
         let flusher = Mutex::new(flusher.ok());
-        Ok(Self { shared, flusher, is_always_synced: false, past })
+        Ok(Self { shared, flusher, is_always_synced: false, elsewhere: None, past })
     }
 
     /// The same, with `audit.sync` of the settings: whether entries of reads too are on disk before their calls are
@@ -256,8 +301,19 @@ impl Audit {
         self
     }
 
+    /// The same, with its entries brought elsewhere too.
+    #[must_use]
+    pub fn brought(mut self, elsewhere: Option<Elsewhere>) -> Self {
+        if let Some(elsewhere) = &elsewhere {
+            let source: Arc<dyn LedgerSource> = Arc::clone(&self.shared) as _;
+            elsewhere.bringer.of(Arc::downgrade(&source));
+        }
+        self.elsewhere = elsewhere;
+        self
+    }
+
     /// Records a call. `at_once` waits for the disk, as writes do, and all calls where that is set.
-    pub fn record(&self, trace: &Trace, at_once: bool) -> Result<Receipt, AppendError> {
+    pub fn record(&self, trace: &Trace, at_once: bool) -> Result<Receipt, Unrecorded> {
         let at = self.shared.clock.now();
         let mut receipt = [0; 16];
         self.shared.random.fill(&mut receipt);
@@ -274,7 +330,7 @@ impl Audit {
         };
         let mut state = self.shared.mended();
         if state.ledger.is_none() {
-            return Err(AppendError::Closed(state.why.clone()));
+            return Err(AppendError::Closed(state.why.clone()).into());
         }
         let closed = || AppendError::Closed("the ledger is closed".to_owned());
         let ledger = state.ledger.as_mut().ok_or_else(closed)?;
@@ -292,9 +348,13 @@ impl Audit {
             let done = ticket.run(); // others append while the disk works
             let mut state = self.shared.state();
             if state.openings != openings {
-                return Err(AppendError::Closed("the ledger was opened anew meanwhile".to_owned()));
+                let why = "the ledger was opened anew meanwhile".to_owned();
+                return Err(AppendError::Closed(why).into());
             }
             state.ledger.as_mut().ok_or_else(closed)?.end_sync(done)?;
+        }
+        if at_once {
+            self.bring()?;
         }
         self.shared.changed.notify_one();
         Ok(Receipt {
@@ -304,6 +364,19 @@ impl Audit {
             rule: trace.rule.clone(),
             at,
         })
+    }
+
+    /// Returns once all that is on disk is elsewhere too, where that is to be awaited.
+    fn bring(&self) -> Result<(), Unrecorded> {
+        let Some(Elsewhere { bringer, is_awaited: true }) = &self.elsewhere else { return Ok(()) };
+        let state = self.shared.state();
+        let Some(end) = state.ledger.as_ref().map(Ledger::synced_end) else {
+            return Err(AppendError::Closed(state.why.clone()).into());
+        };
+        drop(state);
+        // While the remote is away, calls that would wait for it are many.
+        let wait = if bringer.trouble().is_some() { FAR_HANG } else { CARRY_WAIT_MAX };
+        bringer.bring(end, wait).map_err(|why| Unrecorded::NotBrought(why.to_string()))
     }
 
     /// The sensitivity events of all calls so far; `None` where `is_over` says that nobody waits for them any
@@ -411,12 +484,37 @@ impl Audit {
             }
             Some(Ok(None)) | None => {}
         }
+        if let Some(Elsewhere { bringer, .. }) = &self.elsewhere
+            && let Err(why) = bringer.bring_all(LAST_WAIT)
+        {
+            let fields = [("why", Field::Text(&why))];
+            log::event(Level::Warn, "the ledger's last entries are on this disk alone", &fields);
+        }
     }
 }
 
 impl Drop for Audit {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+impl LedgerSource for Shared {
+    fn volumes(&self) -> Result<Vec<LedgerVolume>, String> {
+        let state = self.state();
+        let reader = match &state.ledger {
+            Some(ledger) => ledger.synced_reader(),
+            // Closed, all of it is on disk.
+            None if state.closing => Reader::open(&self.folder),
+            None => return Err(state.why.clone()),
+        };
+        let reader = reader.map_err(|error| error.to_string())?;
+        let volume = |(first_seq, path, bytes): (u64, &Path, u64)| LedgerVolume {
+            first_seq,
+            path: path.to_owned(),
+            bytes,
+        };
+        Ok(reader.volumes().map(volume).collect())
     }
 }
 

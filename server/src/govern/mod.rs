@@ -17,7 +17,7 @@ pub mod rate;
 mod rules;
 pub mod rules_file;
 
-pub use audit::{Anchoring, Audit, Events, Receipt, Trace};
+pub use audit::{Anchoring, Audit, Elsewhere, Events, Receipt, Trace, Unrecorded};
 pub use call_hash::{hash_call, hash_json};
 pub use grounding::{Grounded, TOKEN_CHARS, TenantHash, TokenFault, check, mint, tenant_hash};
 pub use judged::{CLASSES_JUDGED_MAX, Judged};

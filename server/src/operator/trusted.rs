@@ -26,11 +26,18 @@ pub struct LedgerPlace {
 impl LedgerPlace {
     /// `None` where that workspace has none.
     pub fn of(data: &Path, workspace: &str) -> Option<Self> {
-        let home = tenant_dir(data, workspace);
-        let folder = home.join("ledger");
+        let folder = tenant_dir(data, workspace).join("ledger");
+        folder.is_dir().then(|| Self::brought(folder, data, workspace))
+    }
+
+    /// A ledger of that workspace that lies elsewhere, as one that came back from a remote.
+    pub fn brought(folder: PathBuf, data: &Path, workspace: &str) -> Self {
         // The operator's key is the data directory's own.
-        let keys_in = if workspace == LOCAL_WORKSPACE { data.to_owned() } else { home };
-        folder.is_dir().then_some(Self { folder, keys_in })
+        let keys_in = match workspace == LOCAL_WORKSPACE {
+            true => data.to_owned(),
+            false => tenant_dir(data, workspace),
+        };
+        Self { folder, keys_in }
     }
 
     /// Its folder.

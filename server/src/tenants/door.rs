@@ -92,11 +92,14 @@ impl Door {
         let anchoring = anchoring(&self.control, name).map_err(failed)?;
         let ledger = folder.join("ledger");
         let audit = Audit::open_anchored(&ledger, name, signer.clone(), with, anchoring);
+        let audit = audit.map_err(failed)?.syncing(self.audit_sync);
+        let elsewhere = self.seats.as_ref().map(|seats| seats.ledger(name, &folder)).transpose();
+        let audit = audit.brought(elsewhere.map_err(failed)?);
         Ok(Workspace::new(Opened {
             name: name.to_owned(),
             encoders,
             meaning: Meaning::new(self.encoding.kernels, self.threads.clone()),
-            audit: Arc::new(audit.map_err(failed)?.syncing(self.audit_sync)),
+            audit: Arc::new(audit),
             signer,
             rules: Arc::clone(&self.rules),
             // Of this machine's files the operator's are no tenant's.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use engine::hex;
-use engine::ledger::{AppendError, Decision, Outcome};
+use engine::ledger::{Decision, Outcome};
 use serde_json::json;
 
 use super::Asked;
@@ -13,7 +13,7 @@ use crate::authority::seconds;
 use crate::control::{Tenant, TenantState};
 use crate::govern::identity::in_ledger;
 use crate::govern::rate::key_of;
-use crate::govern::{Trace, hash_call};
+use crate::govern::{Trace, Unrecorded, hash_call};
 use crate::log::{self, Level, Value};
 use crate::net::Response;
 use crate::oauth::asker::{NoAnswer, invalid_grant, unavailable};
@@ -170,7 +170,7 @@ impl Asked<'_> {
         self.authority.mint(&self.parts.control, &claims).map_err(|_| unavailable())
     }
 
-    fn record(&self, making: &Making<'_>, outcome: Outcome) -> Result<(), AppendError> {
+    fn record(&self, making: &Making<'_>, outcome: Outcome) -> Result<(), Unrecorded> {
         let (decision, rule) = match outcome {
             Outcome::Refused => (Decision::Deny, REPLAYED),
             _ => (Decision::Allow, BY_SCOPE),

@@ -1,0 +1,55 @@
+//! What a workspace's folder remembers of its ledger: `remote-ledger.json`.
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hex::Nonce;
+use crate::json_file;
+
+const FILE: &str = "remote-ledger.json";
+const FORMAT: &str = "recalld remote ledger";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Memo {
+    format: String,
+    lineage: Nonce,
+}
+
+/// Which ledger of this node it is; `None` where it was never brought.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(super) fn read(home: &Path) -> Result<Option<Nonce>, String> {
+    let memo: Option<Memo> = json_file::read(&home.join(FILE))?;
+    match memo {
+        Some(memo) if memo.format != FORMAT => {
+            Err(format!("{}: of another format", home.join(FILE).display()))
+        }
+        memo => Ok(memo.map(|memo| memo.lineage)),
+    }
+}
+
+/// Remembers it: a crash leaves this or what was there before.
+pub(super) fn write(home: &Path, lineage: Nonce) -> io::Result<()> {
+    json_file::put_in_place(home, FILE, &Memo { format: FORMAT.into(), lineage })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn it_is_read_again_and_nothing_else_is() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(read(home.path()), Ok(None));
+        write(home.path(), Nonce::MOST).unwrap();
+        assert_eq!(read(home.path()), Ok(Some(Nonce::MOST)));
+        let other = format!(r#"{{"format": "other", "lineage": "{}"}}"#, Nonce::MOST);
+        fs::write(home.path().join(FILE), other).unwrap();
+        assert!(read(home.path()).unwrap_err().contains("another format"));
+    }
+}
