@@ -20,8 +20,13 @@ need() {
     command -v "$1" >/dev/null && return
     local root=()
     if [[ "$(id -u)" != 0 ]]; then root=(sudo); fi
-    { "${root[@]}" apt-get update -qq && DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -y -qq "${@:2}"; } \
-        >/dev/null 2>&1 || skip "there is no $1 and ${*:2} cannot be installed"
+    # One at a time: campaigns run side by side, and another may have installed it meanwhile.
+    (
+        flock 9
+        command -v "$1" >/dev/null && exit
+        "${root[@]}" apt-get update -qq &&
+            DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -y -qq "${@:2}"
+    ) 9>"${TMPDIR:-/tmp}/recalld-campaigns-$(id -u).lock" >/dev/null 2>&1 || skip "there is no $1 and ${*:2} cannot be installed"
 }
 
 # build_program ARGUMENT...: the program, for everyday. With the tests' package beside it, whose needs of dependencies are
