@@ -12,6 +12,8 @@ pub struct Edge {
     /// No record with this number or a lower one is the newest, ever again; all of them may be removed but
     /// those in `kept`.
     pub boundary: u64,
+    /// How often what is kept at this boundary has become less.
+    pub turn: u64,
     /// Of the writer that made it.
     pub epoch: u64,
     /// Up to here history went because something in it was erased: nothing holds it, no pin either.
@@ -32,6 +34,12 @@ pub struct Kept {
 }
 
 impl Edge {
+    /// What it counts by: the highest is the one that does.
+    #[must_use]
+    pub fn place(&self) -> (u64, u64) {
+        (self.boundary, self.turn)
+    }
+
     /// Whether a number may be gone.
     #[must_use]
     pub fn is_below(&self, number: u64) -> bool {
@@ -55,7 +63,7 @@ impl Edge {
             return Err(wrong(format!("{} bytes; {EDGE_BYTES_MAX} are allowed", bytes.len())));
         }
         let edge: Self = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
-        if edge.boundary > NUMBER_MAX || edge.epoch > NUMBER_MAX {
+        if edge.boundary.max(edge.turn).max(edge.epoch) > NUMBER_MAX {
             return Err(wrong(format!("a number is above {NUMBER_MAX}")));
         }
         if edge.kept.len() > KEPT_MAX {
@@ -86,7 +94,7 @@ mod tests {
 
     #[test]
     fn an_edge_is_read_as_it_is_written() {
-        let edge = Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(3), kept(9)] };
+        let edge = Edge { boundary: 9, turn: 0, epoch: 2, erased: 2, kept: vec![kept(3), kept(9)] };
         assert_eq!(Edge::decode(&edge.encode()), Ok(edge.clone()));
         let gone: Vec<u64> = (1..12).filter(|&number| edge.is_below(number)).collect();
         assert_eq!(gone, [1, 2, 4, 5, 6, 7, 8]);
@@ -95,12 +103,13 @@ mod tests {
     #[test]
     fn an_edge_that_cannot_be_is_damage() {
         let wrong = [
-            Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(3), kept(3)] },
-            Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(10)] },
-            Edge { boundary: NUMBER_MAX + 1, epoch: 2, erased: 0, kept: vec![] },
-            Edge { boundary: 9, epoch: 2, erased: 2, kept: (3..5000).map(kept).collect() },
-            Edge { boundary: 9, epoch: 2, erased: 3, kept: vec![kept(3), kept(9)] },
-            Edge { boundary: 9, epoch: 2, erased: 10, kept: vec![] },
+            Edge { boundary: 9, turn: 0, epoch: 2, erased: 2, kept: vec![kept(3), kept(3)] },
+            Edge { boundary: 9, turn: 0, epoch: 2, erased: 2, kept: vec![kept(10)] },
+            Edge { boundary: NUMBER_MAX + 1, turn: 0, epoch: 2, erased: 0, kept: vec![] },
+            Edge { boundary: 9, turn: NUMBER_MAX + 1, epoch: 2, erased: 0, kept: vec![] },
+            Edge { boundary: 9, turn: 0, epoch: 2, erased: 2, kept: (3..5000).map(kept).collect() },
+            Edge { boundary: 9, turn: 0, epoch: 2, erased: 3, kept: vec![kept(3), kept(9)] },
+            Edge { boundary: 9, turn: 0, epoch: 2, erased: 10, kept: vec![] },
         ];
         for edge in wrong {
             assert_eq!(Edge::decode(&edge.encode()).unwrap_err().rule, "REM-20", "{edge:?}");

@@ -91,6 +91,10 @@ pub const PROBE_RACERS: usize = 8;
 pub const TRANSFERS_MAX: usize = 4;
 /// Bytes of logs that are not in the chain at which they go at once, whether anybody waits or not.
 pub const STEP_BYTES: u64 = 256 << 10;
+/// Files of which is remembered across a restart which parts of them lie there.
+pub const CARRIED_FILES_MAX: usize = 4096;
+/// Bytes of the list of these.
+pub const CARRIED_BYTES_MAX: u64 = 2 << 20;
 /// How long a write waits for the remote before nobody knows.
 pub const CARRY_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How long the remote may have taken nothing before writes are refused at once.
@@ -109,6 +113,10 @@ pub const LISTED_TOGETHER: usize = 1000;
 pub const OPEN_TRIES_MAX: usize = 32;
 /// Stores with commits that no chain has, which are kept beside a workspace's own.
 pub const LEFT_MAX: usize = 4;
+/// Records that one look of a follower brings.
+pub const FOLLOW_RECORDS_MAX: usize = 256;
+/// Bytes of these, but for the last.
+pub const FOLLOW_BYTES_MAX: usize = 8 << 20;
 /// How long a follower waits at the least before it looks again.
 pub const FOLLOW_PAUSE_MIN: Duration = Duration::from_millis(250);
 /// And at the most.

@@ -61,6 +61,8 @@ struct Acknowledged {
 #[derive(Debug)]
 struct Stored {
     epoch: u64,
+    /// What the object is called that it is, if it is one.
+    half: Nonce,
     keys: Vec<DataKey>,
 }
 
@@ -209,7 +211,8 @@ impl History {
                 for key in record.keys() {
                     self.named.entry(key).or_default().insert(number);
                 }
-                let stored = Stored { epoch: record.head.epoch, keys: record.keys() };
+                let (epoch, half) = (record.head.epoch, Hash::of(&bytes).half());
+                let stored = Stored { epoch, half, keys: record.keys() };
                 self.stored.insert(number, stored);
             }
             Happened::RecordsRemoved(numbers) => {
@@ -225,6 +228,12 @@ impl History {
             }
             Happened::ObjectsRemoved(keys) => {
                 for key in keys {
+                    if let Key::Body(_, number, half) = key
+                        && self.is_body(number, half)
+                        && !edge.is_below(number)
+                    {
+                        self.wrong(format!("C5: {key} is removed, which is record {number}"));
+                    }
                     let Key::Data(_, data, _) = key else { continue };
                     let by = self.named.get(&data).into_iter().flatten();
                     let by = by.copied().find(|&number| !edge.is_below(number));
@@ -234,6 +243,11 @@ impl History {
                 }
             }
         }
+    }
+
+    /// Whether a record that lies there is made of that object.
+    fn is_body(&self, number: u64, half: Nonce) -> bool {
+        self.stored.get(&number).is_some_and(|stored| stored.half == half)
     }
 
     fn forget(&mut self, number: u64) {
@@ -255,6 +269,12 @@ impl History {
             }
         }
         for (key, _, made) in state.objects.values() {
+            if let Key::Body(_, number, half) = key
+                && !self.is_body(*number, *half)
+                && (*number <= newest.head.number && *made < settled)
+            {
+                self.wrong(format!("C5: {key} is there still, and no record is made of it"));
+            }
             let Key::Data(_, data, _) = key else { continue };
             let mut by = self.named.get(data).into_iter().flatten();
             let is_needed = by.any(|&number| !edge.is_below(number));

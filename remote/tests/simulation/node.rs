@@ -200,7 +200,8 @@ async fn serve(port: Rc<Port>, ground: Rc<Ground>, node: Rc<Node>) {
 
 /// Follows, until the workspace is taken.
 async fn follow(port: &Port, ground: &Ground, node: &Node, claim: &mut Claim) -> Box<Holder> {
-    let new_follower = || Follower::new(node.disk.borrow().at.clone());
+    let most = ground.dice.borrow_mut().pick(&[1, 3, 256]);
+    let new_follower = || Follower::new(node.disk.borrow().at.clone()).bringing(most);
     let mut follower = new_follower();
     loop {
         match follower.poll(port).await {

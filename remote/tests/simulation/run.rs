@@ -144,7 +144,7 @@ fn ends(ground: &Rc<Ground>, world: &World) {
 fn newest(ground: &Rc<Ground>) -> Option<(remote::core::Mark, Toy)> {
     let node = remote::NodeId::new("reader").unwrap();
     let store = std::sync::Arc::clone(&ground.store);
-    let view = View { store, node, run: remote::Nonce::NONE, looked: None };
+    let view = View { store, node, run: remote::Nonce::NONE, looked: None, has_body: false };
     let read = |port: Rc<Port>| async move {
         let found = find(&port, None).await.ok()??;
         let mut toy = Toy::default();
