@@ -29,13 +29,14 @@ mod parts;
 mod probe;
 mod record;
 mod seat;
+mod small_file;
 mod ticks;
 mod verify;
 
 pub use about::{NotOurs, introduce};
 pub use address::{Address, Coordinator, NotAnAddress};
 pub use beat::Beat;
-pub use carry::{Carrier, CarryHow, CarryWhen, Over, Standing};
+pub use carry::{Carried, Carrier, CarryHow, CarryWhen, Over, Standing};
 pub use chain::{Chain, Etcd, EtcdObjects, ObjectChain};
 pub use counts::{Counts, Op, Outcome};
 pub use driver::{Driver, Halt};

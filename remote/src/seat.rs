@@ -22,7 +22,7 @@ use engine::{DiskError, Ground, OpenError, Options, Store};
 
 use self::here::Here;
 use self::memo::Memo;
-use crate::carry::{Carrier, CarryHow};
+use crate::carry::{Carried, Carrier, CarryHow};
 use crate::core::{Claim, Found, Given, Holder, Lost, Mark, Port, Stamp, Took, find};
 use crate::driver::Driver;
 use crate::fault::Damage;
@@ -317,7 +317,9 @@ impl Seat {
     fn lead(&self, here: &Here, holder: Holder, records: &[Record]) -> Result<Seated, NotSeated> {
         self.remember(&holder.newest().head, true)?;
         let with = (Arc::clone(&self.clock), Arc::clone(&self.random));
-        let carrier = Carrier::start(self.driver.clone(), holder, records, with, self.how)?;
+        let carried = Carried::of(&self.home, holder.newest().head.store, holder.epoch());
+        let how = (self.how, Some(carried));
+        let carrier = Carrier::start(self.driver.clone(), holder, records, with, how)?;
         let ground = Ground { far: Some(carrier.far()), ..self.ground(here) };
         let store = Arc::new(Store::open(ground, self.options)?);
         carrier.carry_for(&store);

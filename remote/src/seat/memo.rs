@@ -1,8 +1,6 @@
 //! What a workspace's folder remembers of what this node was to it: `remote.json`, beside the store.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -10,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::hex::Nonce;
 use crate::names::NodeId;
 use crate::record::Head;
+use crate::small_file;
 
 const FILE: &str = "remote.json";
-const FRESH: &str = "remote.json.new";
 const FORMAT: &str = "recalld remote place";
 /// Longest file that is read.
 const MEMO_BYTES_MAX: u64 = 4 << 10;
@@ -51,13 +49,7 @@ impl Memo {
     pub(super) fn read(home: &Path) -> Result<Option<Self>, String> {
         let path = home.join(FILE);
         let wrong = |why: String| format!("{}: {why}", path.display());
-        let bytes = match fs::metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Ok(about) if about.len() > MEMO_BYTES_MAX => {
-                return Err(wrong(format!("longer than {MEMO_BYTES_MAX} bytes")));
-            }
-            _ => fs::read(&path).map_err(|error| wrong(error.to_string()))?,
-        };
+        let Some(bytes) = small_file::read(&path, MEMO_BYTES_MAX)? else { return Ok(None) };
         let memo: Self =
             serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
         if memo.format == FORMAT { Ok(Some(memo)) } else { Err(wrong("of another format".into())) }
@@ -65,13 +57,8 @@ impl Memo {
 
     /// Puts it in place: a crash leaves this or what was there before.
     pub(super) fn write(&self, home: &Path) -> io::Result<()> {
-        let fresh = home.join(FRESH);
-        let mut open = File::options();
-        let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        file.write_all(&serde_json::to_vec(self).expect("strings and numbers are JSON"))?;
-        file.sync_all()?;
-        fs::rename(&fresh, home.join(FILE))?;
-        File::open(home)?.sync_all()
+        let bytes = serde_json::to_vec(self).expect("strings and numbers are JSON");
+        small_file::put(home, FILE, &bytes)
     }
 
     /// Whether what is here is another node's, which this one followed.
@@ -108,7 +95,7 @@ mod tests {
         let other = Memo { format: "other".into(), ..memo };
         other.write(home.path()).unwrap();
         assert!(Memo::read(home.path()).unwrap_err().contains("another format"));
-        fs::write(home.path().join(FILE), "{").unwrap();
+        std::fs::write(home.path().join(FILE), "{").unwrap();
         Memo::read(home.path()).unwrap_err();
     }
 }
