@@ -103,6 +103,14 @@ pub const FAR_HANG: Duration = Duration::from_secs(2);
 pub const FAR_WAITERS_MAX: usize = 256;
 /// How often a record of the past is looked for that went before it was pinned.
 pub const RESTORE_TRIES_MAX: usize = 8;
+/// Bytes of what a node says that it has copies of.
+pub const HOLDS_BYTES_MAX: usize = 16 << 20;
+/// How often a node says anew what it has copies of.
+pub const HOLDS_PACE: Duration = Duration::from_secs(10);
+/// Items whose erasure is to reach a remote and its nodes still.
+pub const ERASING_MAX: usize = 65_536;
+/// Bytes of the list of these.
+pub const ERASING_BYTES_MAX: u64 = 8 << 20;
 /// Workspaces that are listed.
 pub const TENANTS_MAX: usize = 100_000;
 /// What a look through a remote names of all that is wrong.

@@ -79,6 +79,12 @@ mutation 'what a long record is goes before its number is taken' collector.rs \
     's/false => number <= edge\.boundary/false => number <= edge.boundary || !($ENV{RIGHT})/'
 mutation 'what never became a long record stays' collector.rs \
     's/is_some_and\(\|record\| record\.half != half\)/is_some_and(|record| $ENV{RIGHT} \&\& record.half != half)/'
+mutation 'history counts as gone while records wait' collector.rs \
+    's/first\.map_or\(erased, \|first\| first - 1\)/first.filter(|_| $ENV{RIGHT}).map_or(erased, |first| first - 1)/'
+mutation 'a node that is away counts as if it had lost what was erased' reached.rs \
+    's/!holding\.is_past\(record\)/$ENV{RIGHT} \&\& !holding.is_past(record)/'
+mutation 'what any earlier epoch put may be named' resume.rs \
+    's/left \+ 1 == mine/left + 1 == mine || !($ENV{RIGHT})/'
 mutation 'the chain is cut within what must stay in one piece' retain.rs \
     's/Some\(Plan \{ boundary: floor - 1/Some(Plan { boundary: if $ENV{RIGHT} { floor - 1 } else { records.keys().last().copied()? - 1 }/'
 mutation 'what was erased stays in the history' retain.rs \

@@ -185,6 +185,12 @@ impl Carrier {
         let _the_first_stays = self.shared.store.set(Arc::downgrade(store));
     }
 
+    /// Something may have left this folder's files before this epoch that the chain has still: the first full record
+    /// ends history. To be said before the store is opened.
+    pub fn owes_erasure(&self) {
+        self.shared.change(|inner| inner.state.owes_erasure = true);
+    }
+
     /// How far it is.
     #[must_use]
     pub fn standing(&self) -> Standing {
@@ -226,6 +232,11 @@ impl Carrier {
     pub fn collect(&self) -> Option<Result<Collected, Lost>> {
         let shared = &self.shared;
         let mut collector = shared.collector.lock().unwrap_or_else(PoisonError::into_inner);
+        // What the list has is not removed.
+        if shared.lock().state.is_list_due {
+            shared.write_list();
+        }
+        let is_clean = shared.lock().state.is_clean();
         let now = shared.driver.ticks.now();
         shared.lock().noted.drain(..).for_each(|noted| collector.note(noted, now));
         let is_live = |key: &DataKey| {
@@ -233,7 +244,13 @@ impl Carrier {
             inner.state.is_live(key) || inner.noted.iter().any(|noted| noted.keys.contains(key))
         };
         let at = shared.clock.now().0;
-        shared.driver.run(&shared.tenant, async |port| collector.collect(&port, at, &is_live).await)
+        shared.driver.run(&shared.tenant, async |port| {
+            let done = collector.collect(&port, at, &is_live).await?;
+            if is_clean {
+                collector.tell_gone(&port, &done).await?;
+            }
+            Ok(done)
+        })
     }
 
     /// Gives the epoch away once all is in the chain, and waits for it this long at most. The store is closed: it

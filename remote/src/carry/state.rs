@@ -49,6 +49,8 @@ pub(super) struct State {
     pub(super) naming: BTreeSet<DataKey>,
     /// A full record must come before the next step.
     pub(super) full_first: bool,
+    /// Something was erased of which no full record says so yet.
+    pub(super) owes_erasure: bool,
     /// What the epoch before left of files that were not told yet.
     left: BTreeMap<String, Listed>,
     /// Objects of the list that is on disk.
@@ -298,16 +300,24 @@ impl State {
         Ok(())
     }
 
+    /// Whether all objects that are left to this writer are of the newest manifest: what went with an earlier one is
+    /// not among them.
+    pub(super) fn is_clean(&self) -> bool {
+        let Some(manifest) = &self.manifest else { return false };
+        let wanted = wanted(manifest);
+        let is_right = |(name, sent): (&String, &Sent)| sent.is_named || wanted.contains(name);
+        let known: BTreeSet<DataKey> = self.files.values().map(|sent| sent.key).collect();
+        self.left.is_empty()
+            && self.listed.is_subset(&known)
+            && self.files.iter().all(is_right)
+            && self.logs.keys().all(|&number| number >= manifest.floor)
+    }
+
     /// Forgets files that neither the newest manifest nor the chain's need, and logs before both.
     fn forget(&mut self) {
         let Some(manifest) = &self.manifest else { return };
         let is_in_chain = manifest.number == self.in_chain;
-        let mut listed: BTreeSet<String> =
-            manifest.files.iter().map(|file| file.name.clone()).collect();
-        let segments = listed.iter().filter_map(|name| name.strip_prefix(SEGMENT));
-        let indexes: Vec<String> =
-            segments.filter_map(|number| number.parse().ok().map(index_name)).collect();
-        listed.extend(indexes);
+        let listed = wanted(manifest);
         // What is on its way for nobody stops; what is there stays until no record of ours names it.
         let goes = |name: &String, sent: &Sent| {
             !listed.contains(name) && (is_in_chain || sent.way.is_some())
@@ -361,6 +371,7 @@ impl State {
     pub(super) fn committed_full(&mut self, number: u64, full: &Named, seq: Seq) {
         self.in_chain = number;
         self.full_first = false;
+        self.owes_erasure &= !full.ends_erasure;
         // All that this epoch has was told by now.
         mem::take(&mut self.left);
         self.is_list_due |= !self.listed.is_empty();
@@ -418,6 +429,17 @@ impl State {
     }
 }
 
+/// The names of the files that a manifest lists, and of indexes that go with them.
+fn wanted(manifest: &Outline) -> BTreeSet<String> {
+    let mut wanted: BTreeSet<String> =
+        manifest.files.iter().map(|file| file.name.clone()).collect();
+    let segments = wanted.iter().filter_map(|name| name.strip_prefix(SEGMENT));
+    let indexes: Vec<String> =
+        segments.filter_map(|number| number.parse().ok().map(index_name)).collect();
+    wanted.extend(indexes);
+    wanted
+}
+
 impl Log {
     pub(super) fn unsent(&self) -> u64 {
         if self.file.is_some() { self.mark.end.saturating_sub(self.sent) } else { 0 }
@@ -434,6 +456,7 @@ impl Log {
 pub(super) struct Named {
     pub(super) files: BTreeSet<DataKey>,
     pub(super) logs: Vec<(u64, u64)>,
+    pub(super) ends_erasure: bool,
 }
 
 impl Sent {

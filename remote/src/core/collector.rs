@@ -59,6 +59,8 @@ pub struct Collected {
     pub erased: u64,
     /// Of those that wait, how many are from before the erasure.
     pub erased_waiting: usize,
+    /// Up to here nothing of that history is left.
+    pub gone: u64,
 }
 
 /// What a holder knows of its chain, for as long as it holds it.
@@ -136,6 +138,20 @@ impl Collector {
         }
         remove_edges(port).await?;
         Ok(done)
+    }
+
+    /// Tells by an edge how much is gone of what goes since something in it was erased, as a collection says. Whoever
+    /// asks for it knows that no object was left to the writer that is from before that.
+    ///
+    /// # Errors
+    /// No answer; it is told after the next collection.
+    pub async fn tell_gone(&self, port: &Port, done: &Collected) -> Result<(), Away> {
+        let edge = port.edge().await?;
+        if edge.gone >= done.gone {
+            return Ok(());
+        }
+        let (turn, epoch, gone) = (edge.turn + 1, self.epoch, done.gone);
+        raise(port, Edge { turn, epoch, gone, ..edge }).await.map(drop)
     }
 
     /// Learns what records there are, and reads those that count.
@@ -220,7 +236,9 @@ impl Collector {
         }
         self.known.retain(|number, _| old.binary_search(number).is_err());
         self.records.retain(|number, _| old.binary_search(number).is_err());
-        Ok(Collected { records: old.len(), objects: 0, waiting, erased, erased_waiting })
+        let first = self.known.keys().next().filter(|first| **first <= erased);
+        let gone = first.map_or(erased, |first| first - 1);
+        Ok(Collected { records: old.len(), objects: 0, waiting, erased, erased_waiting, gone })
     }
 
     async fn remove_objects(

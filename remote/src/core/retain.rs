@@ -37,13 +37,13 @@ impl Plan {
         let Self { boundary, erased, mut kept } = self;
         let erased = erased.max(edge.erased);
         if boundary > edge.boundary {
-            return Some(Edge { boundary, turn: 0, epoch, erased, kept });
+            return Some(Edge { boundary, turn: 0, epoch, erased, gone: edge.gone, kept });
         }
         kept.retain(|record| edge.kept.contains(record));
         let is_less = kept.len() < edge.kept.len() || erased > edge.erased;
         (is_less && boundary == edge.boundary).then(|| {
             let turn = edge.turn + 1;
-            Edge { boundary, turn, epoch, erased, kept }
+            Edge { boundary, turn, epoch, erased, gone: edge.gone, kept }
         })
     }
 }
@@ -111,7 +111,8 @@ mod tests {
     use super::*;
     use crate::hex::{Hash, Nonce};
 
-    const FIRST: &Edge = &Edge { boundary: 0, turn: 0, epoch: 0, erased: 0, kept: Vec::new() };
+    const FIRST: &Edge =
+        &Edge { boundary: 0, turn: 0, epoch: 0, erased: 0, gone: 0, kept: Vec::new() };
 
     /// Record `number`, made in that minute.
     fn noted(number: u64, minute: i64, base: u64) -> Noted {
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn what_an_edge_gave_up_is_not_kept_again() {
         let kept = vec![Kept { number: 20, sha256: Hash::NONE, at: 20 * 60_000_000 }];
-        let edge = Edge { boundary: 49, turn: 0, epoch: 1, erased: 0, kept };
+        let edge = Edge { boundary: 49, turn: 0, epoch: 1, erased: 0, gone: 0, kept };
         let plan = plan(&chain(95), &edge, 0, minutes(90, 24)).unwrap();
         assert_eq!((plan.boundary, numbers(&plan)), (69, vec![20, 50, 60]));
     }

@@ -35,6 +35,8 @@ pub(crate) struct Ground {
     pub(crate) dice: RefCell<Dice>,
     pub(crate) history: RefCell<History>,
     pub(crate) is_quiet: Cell<bool>,
+    /// All nodes, of which the checker sees the disks.
+    pub(crate) nodes: RefCell<Vec<Rc<Node>>>,
     spawned: RefCell<Vec<Task>>,
 }
 
@@ -83,10 +85,18 @@ enum Fate {
 
 impl Ground {
     pub(crate) fn new(flavour: Flavour, dice: Dice) -> Rc<Self> {
-        let (history, is_quiet, spawned) = Default::default();
+        let (history, is_quiet, nodes, spawned) = Default::default();
         let tenant = Tenant::new("local").unwrap();
         let dice = RefCell::new(dice);
-        Rc::new(Self { tenant, store: Store::new(flavour), dice, history, is_quiet, spawned })
+        Rc::new(Self {
+            tenant,
+            store: Store::new(flavour),
+            dice,
+            history,
+            is_quiet,
+            nodes,
+            spawned,
+        })
     }
 
     /// Begins a task of a node's process.

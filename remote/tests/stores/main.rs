@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod carry;
+mod erasing;
 mod keeping;
 mod memory;
 mod seats;
