@@ -4,10 +4,12 @@
 //! time; the other sends files, so that a large one holds up no commit. What is to be done next is decided by
 //! [`state`], which knows no network.
 
+mod carried;
 mod carrier;
 mod plan;
 mod sending;
 mod state;
 mod writing;
 
+pub use carried::Carried;
 pub use carrier::{Carrier, CarryHow, CarryWhen, Over, Standing};

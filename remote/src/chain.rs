@@ -39,7 +39,7 @@ pub trait Chain: Send + Sync + Debug {
     /// No answer, or one that breaks rule REM-20.
     fn edge(&self, tenant: &Tenant) -> Result<Edge, Away>;
 
-    /// Puts an edge there. `Unsure` where there is one with this boundary already.
+    /// Puts an edge there. `Unsure` where there is one at its place already.
     fn raise_edge(&self, tenant: &Tenant, edge: &Edge) -> Tried;
 
     /// Removes records.

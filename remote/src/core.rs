@@ -21,6 +21,8 @@ mod newest;
 mod pin;
 mod port;
 mod probe;
+mod reached;
+mod resume;
 mod retain;
 mod take;
 
@@ -33,5 +35,7 @@ pub use newest::{Behind, Found, Given, Lost, Mark, find, reach};
 pub use pin::{Pin, Pinned, pin};
 pub use port::{Machine, Port, Step};
 pub use probe::{Raced, Racing, Verdict, judge, manners, race};
+pub use reached::{Reached, holds, reached};
+pub use resume::may_resume;
 pub use retain::Retention;
 pub use take::{Claim, Took};

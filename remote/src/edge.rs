@@ -12,10 +12,14 @@ pub struct Edge {
     /// No record with this number or a lower one is the newest, ever again; all of them may be removed but
     /// those in `kept`.
     pub boundary: u64,
+    /// How often what is kept at this boundary has become less.
+    pub turn: u64,
     /// Of the writer that made it.
     pub epoch: u64,
     /// Up to here history went because something in it was erased: nothing holds it, no pin either.
     pub erased: u64,
+    /// Up to here nothing is left of that history: neither records nor objects.
+    pub gone: u64,
     /// Records at or below the boundary that are there still, ascending.
     pub kept: Vec<Kept>,
 }
@@ -32,6 +36,12 @@ pub struct Kept {
 }
 
 impl Edge {
+    /// What it counts by: the highest is the one that does.
+    #[must_use]
+    pub fn place(&self) -> (u64, u64) {
+        (self.boundary, self.turn)
+    }
+
     /// Whether a number may be gone.
     #[must_use]
     pub fn is_below(&self, number: u64) -> bool {
@@ -55,14 +65,14 @@ impl Edge {
             return Err(wrong(format!("{} bytes; {EDGE_BYTES_MAX} are allowed", bytes.len())));
         }
         let edge: Self = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
-        if edge.boundary > NUMBER_MAX || edge.epoch > NUMBER_MAX {
+        if edge.boundary.max(edge.turn).max(edge.epoch) > NUMBER_MAX {
             return Err(wrong(format!("a number is above {NUMBER_MAX}")));
         }
         if edge.kept.len() > KEPT_MAX {
             return Err(wrong(format!("it keeps {}; {KEPT_MAX} are allowed", edge.kept.len())));
         }
-        if edge.erased > edge.boundary {
-            return Err(wrong("`erased` is above the boundary".into()));
+        if edge.erased > edge.boundary || edge.gone > edge.erased {
+            return Err(wrong("`erased` is above the boundary, or `gone` above `erased`".into()));
         }
         let ascends = edge.kept.is_sorted_by(|one, next| one.number < next.number);
         let lowest = edge.kept.first().map_or(u64::MAX, |first| first.number);
@@ -86,7 +96,14 @@ mod tests {
 
     #[test]
     fn an_edge_is_read_as_it_is_written() {
-        let edge = Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(3), kept(9)] };
+        let edge = Edge {
+            boundary: 9,
+            turn: 0,
+            epoch: 2,
+            erased: 2,
+            gone: 0,
+            kept: vec![kept(3), kept(9)],
+        };
         assert_eq!(Edge::decode(&edge.encode()), Ok(edge.clone()));
         let gone: Vec<u64> = (1..12).filter(|&number| edge.is_below(number)).collect();
         assert_eq!(gone, [1, 2, 4, 5, 6, 7, 8]);
@@ -95,12 +112,35 @@ mod tests {
     #[test]
     fn an_edge_that_cannot_be_is_damage() {
         let wrong = [
-            Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(3), kept(3)] },
-            Edge { boundary: 9, epoch: 2, erased: 2, kept: vec![kept(10)] },
-            Edge { boundary: NUMBER_MAX + 1, epoch: 2, erased: 0, kept: vec![] },
-            Edge { boundary: 9, epoch: 2, erased: 2, kept: (3..5000).map(kept).collect() },
-            Edge { boundary: 9, epoch: 2, erased: 3, kept: vec![kept(3), kept(9)] },
-            Edge { boundary: 9, epoch: 2, erased: 10, kept: vec![] },
+            Edge {
+                boundary: 9,
+                turn: 0,
+                epoch: 2,
+                erased: 2,
+                gone: 0,
+                kept: vec![kept(3), kept(3)],
+            },
+            Edge { boundary: 9, turn: 0, epoch: 2, erased: 2, gone: 0, kept: vec![kept(10)] },
+            Edge { boundary: NUMBER_MAX + 1, turn: 0, epoch: 2, erased: 0, gone: 0, kept: vec![] },
+            Edge { boundary: 9, turn: NUMBER_MAX + 1, epoch: 2, erased: 0, gone: 0, kept: vec![] },
+            Edge {
+                boundary: 9,
+                turn: 0,
+                epoch: 2,
+                erased: 2,
+                gone: 0,
+                kept: (3..5000).map(kept).collect(),
+            },
+            Edge {
+                boundary: 9,
+                turn: 0,
+                epoch: 2,
+                erased: 3,
+                gone: 0,
+                kept: vec![kept(3), kept(9)],
+            },
+            Edge { boundary: 9, turn: 0, epoch: 2, erased: 10, gone: 0, kept: vec![] },
+            Edge { boundary: 9, turn: 0, epoch: 2, erased: 3, gone: 4, kept: vec![] },
         ];
         for edge in wrong {
             assert_eq!(Edge::decode(&edge.encode()).unwrap_err().rule, "REM-20", "{edge:?}");

@@ -23,6 +23,12 @@ impl Hash {
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
+
+    /// Its first half, where it is part of a name.
+    #[must_use]
+    pub fn half(&self) -> Nonce {
+        Hex(self.0.first_chunk().copied().unwrap_or_default())
+    }
 }
 
 impl<const BYTES: usize> Hex<BYTES> {

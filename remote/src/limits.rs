@@ -101,6 +101,10 @@ pub const PROBE_RACERS: usize = 8;
 pub const TRANSFERS_MAX: usize = 4;
 /// Bytes of logs that are not in the chain at which they go at once, whether anybody waits or not.
 pub const STEP_BYTES: u64 = 256 << 10;
+/// Files of which is remembered across a restart which parts of them lie there.
+pub const CARRIED_FILES_MAX: usize = 4096;
+/// Bytes of the list of these.
+pub const CARRIED_BYTES_MAX: u64 = 2 << 20;
 /// How long a write waits for the remote before nobody knows.
 pub const CARRY_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How long the remote may have taken nothing before writes are refused at once.
@@ -109,6 +113,14 @@ pub const FAR_HANG: Duration = Duration::from_secs(2);
 pub const FAR_WAITERS_MAX: usize = 256;
 /// How often a record of the past is looked for that went before it was pinned.
 pub const RESTORE_TRIES_MAX: usize = 8;
+/// Bytes of what a node says that it has copies of.
+pub const HOLDS_BYTES_MAX: usize = 16 << 20;
+/// How often a node says anew what it has copies of.
+pub const HOLDS_PACE: Duration = Duration::from_secs(10);
+/// Items whose erasure is to reach a remote and its nodes still.
+pub const ERASING_MAX: usize = 65_536;
+/// Bytes of the list of these.
+pub const ERASING_BYTES_MAX: u64 = 8 << 20;
 /// Workspaces that are listed.
 pub const TENANTS_MAX: usize = 100_000;
 /// What a look through a remote names of all that is wrong.
@@ -119,6 +131,10 @@ pub const LISTED_TOGETHER: usize = 1000;
 pub const OPEN_TRIES_MAX: usize = 32;
 /// Stores with commits that no chain has, which are kept beside a workspace's own.
 pub const LEFT_MAX: usize = 4;
+/// Records that one look of a follower brings.
+pub const FOLLOW_RECORDS_MAX: usize = 256;
+/// Bytes of these, but for the last.
+pub const FOLLOW_BYTES_MAX: usize = 8 << 20;
 /// How long a follower waits at the least before it looks again.
 pub const FOLLOW_PAUSE_MIN: Duration = Duration::from_millis(250);
 /// And at the most.

@@ -191,8 +191,8 @@ pub enum Key {
     About,
     /// A record of a workspace.
     Chain(Tenant, u64),
-    /// A boundary of a workspace.
-    Edge(Tenant, u64),
+    /// A boundary of a workspace, and its turn.
+    Edge(Tenant, u64, u64),
     /// A part of a file of a workspace, counted from 0.
     Data(Tenant, DataKey, u32),
     /// A record that is too long for a coordinator: its number, and the first half of its SHA-256.
@@ -214,7 +214,9 @@ impl fmt::Display for Key {
         match self {
             Self::About => f.write_str("about"),
             Self::Chain(tenant, number) => write!(f, "t/{tenant}/chain/{number:020}"),
-            Self::Edge(tenant, boundary) => write!(f, "t/{tenant}/edge/{boundary:020}"),
+            Self::Edge(tenant, boundary, turn) => {
+                write!(f, "t/{tenant}/edge/{}", place_text((*boundary, *turn)))
+            }
             Self::Data(tenant, data, part) => write!(f, "t/{tenant}/data/{data}.{part:05}"),
             Self::Body(tenant, number, half) => write!(f, "t/{tenant}/body/{number:020}-{half}"),
             Self::Pin(tenant, node, nonce) => write!(f, "t/{tenant}/pin/{node}-{nonce}"),
@@ -231,7 +233,7 @@ impl Key {
     #[must_use]
     pub fn tenant(&self) -> Option<&Tenant> {
         match self {
-            Self::Chain(tenant, _) | Self::Edge(tenant, _) => Some(tenant),
+            Self::Chain(tenant, _) | Self::Edge(tenant, ..) => Some(tenant),
             Self::Data(tenant, ..) | Self::Body(tenant, ..) | Self::Pin(tenant, ..) => Some(tenant),
             Self::Ledger(tenant, ..) => Some(tenant),
             Self::About | Self::Beat(_) | Self::Holds(_) | Self::Probe(..) => None,
@@ -247,7 +249,10 @@ impl Key {
         match parts.as_slice() {
             ["about"] => Some(Self::About),
             ["t", slug, "chain", number] => Some(Self::Chain(tenant(slug)?, number_of(number)?)),
-            ["t", slug, "edge", number] => Some(Self::Edge(tenant(slug)?, number_of(number)?)),
+            ["t", slug, "edge", place] => {
+                let (boundary, turn) = parse_place(place)?;
+                Some(Self::Edge(tenant(slug)?, boundary, turn))
+            }
             ["t", slug, "data", name] => {
                 let (data, part) = name.split_once('.')?;
                 Some(Self::Data(tenant(slug)?, DataKey::parse(data)?, part_of(part)?))
@@ -267,6 +272,25 @@ impl Key {
             ["node", name, "holds"] => Some(Self::Holds(node(name)?)),
             ["probe", probe, round] => Some(Self::Probe(Nonce::parse(probe)?, part_of(round)?)),
             _ => None,
+        }
+    }
+}
+
+/// A boundary and a turn, as text that sorts as they do: the boundary alone where the turn is 0.
+pub(crate) fn place_text((boundary, turn): (u64, u64)) -> String {
+    match turn {
+        0 => format!("{boundary:020}"),
+        turn => format!("{boundary:020}-{turn:020}"),
+    }
+}
+
+/// The boundary and the turn that this text says.
+pub(crate) fn parse_place(text: &str) -> Option<(u64, u64)> {
+    match text.split_once('-') {
+        None => Some((number_of(text)?, 0)),
+        Some((boundary, turn)) => {
+            let turn = number_of(turn).filter(|turn| *turn > 0)?;
+            Some((number_of(boundary)?, turn))
         }
     }
 }
@@ -308,7 +332,11 @@ mod tests {
         let keys = [
             (Key::About, "about"),
             (Key::Chain(tenant.clone(), 12), "t/local/chain/00000000000000000012"),
-            (Key::Edge(tenant.clone(), 0), "t/local/edge/00000000000000000000"),
+            (Key::Edge(tenant.clone(), 0, 0), "t/local/edge/00000000000000000000"),
+            (
+                Key::Edge(tenant.clone(), 7, 2),
+                "t/local/edge/00000000000000000007-00000000000000000002",
+            ),
             (
                 Key::Data(tenant.clone(), data, 3),
                 "t/local/data/00000000000000000007-000102030405060708090a0b0c0d0e0f.00003",
@@ -341,6 +369,14 @@ mod tests {
     }
 
     #[test]
+    fn edges_sort_by_boundary_and_turn() {
+        let places = [(0, 0), (0, 1), (6, 0), (7, 0), (7, 1), (7, 12), (8, 0), (100, 0)];
+        let texts = places.map(place_text);
+        assert!(texts.is_sorted());
+        assert_eq!(texts.map(|text| parse_place(&text).unwrap()), places);
+    }
+
+    #[test]
     fn what_no_build_writes_is_no_key() {
         for wrong in [
             "",
@@ -349,6 +385,8 @@ mod tests {
             "t/local/chain/99999999999999999999",
             "t/local/chain/00000000000000000012/x",
             "t/LOCAL/chain/00000000000000000012",
+            "t/local/edge/00000000000000000007-00000000000000000000",
+            "t/local/edge/00000000000000000007-2",
             "t/local/data/00000000000000000007-00.00003",
             "t/local/ledger/box-1/000102030405060708090a0b0c0d0e0f-00000000000000000001-\
              00000000000000000400-00000000000000000400",

@@ -83,20 +83,59 @@ pub struct Upload {
     /// The place of its first byte in the source.
     from: u64,
     bytes: u64,
-    /// Which parts are there.
-    sent: Vec<AtomicBool>,
+    parts: Vec<Part>,
 }
+
+/// A part on its way.
+#[derive(Debug, Default)]
+struct Part {
+    /// Whether it is said to be there: then it is looked for before it is sent.
+    is_said: bool,
+    /// Whether it is there.
+    is_sent: AtomicBool,
+}
+
+/// Runs of parts, each from its first to its last; ascending.
+pub(crate) type Runs = Vec<(u32, u32)>;
 
 impl Upload {
     /// Of the bytes `from..to` of a source, as the object `key`.
     #[must_use]
     pub fn new(key: DataKey, from: u64, to: u64) -> Self {
         let bytes = to.saturating_sub(from);
-        let sent = (0..count(bytes)).map(|_| AtomicBool::new(false)).collect();
-        Self { key, from, bytes, sent }
+        let parts = (0..count(bytes)).map(|_| Part::default()).collect();
+        Self { key, from, bytes, parts }
     }
 
-    /// Sends the parts that are not there yet, up to [`TRANSFERS_MAX`] at a time, for as long as `goes_on`.
+    /// The same of a whole file, of which these parts are said to be there.
+    pub(crate) fn resumed(key: DataKey, bytes: u64, said: &[(u32, u32)]) -> Self {
+        let mut upload = Self::new(key, 0, bytes);
+        for (number, part) in (0..).zip(&mut upload.parts) {
+            part.is_said = said.iter().any(|(first, last)| (*first..=*last).contains(&number));
+        }
+        upload
+    }
+
+    /// What the object is called.
+    pub(crate) fn key(&self) -> DataKey {
+        self.key
+    }
+
+    /// The parts that are there, or said to be.
+    pub(crate) fn runs(&self) -> Runs {
+        let is_there = |part: &Part| part.is_said || part.is_sent.load(Ordering::Acquire);
+        let mut runs = Runs::new();
+        for (number, _) in (0..).zip(&self.parts).filter(|(_, part)| is_there(part)) {
+            match runs.last_mut() {
+                Some((_, last)) if *last + 1 == number => *last = number,
+                _ => runs.push((number, number)),
+            }
+        }
+        runs
+    }
+
+    /// Sends the parts that are not there yet, up to [`TRANSFERS_MAX`] at a time, for as long as `goes_on`. `sent` is
+    /// told of each how many bytes it had.
     ///
     /// # Errors
     /// The first thing that went wrong; what was sent is not sent again.
@@ -105,19 +144,26 @@ impl Upload {
         shelf: Shelf<'_>,
         source: &dyn DiskRead,
         goes_on: &(dyn Fn() -> bool + Sync),
+        sent: &(dyn Fn(u64) + Sync),
     ) -> Result<(), Untransferred> {
-        in_parallel(self.sent.len(), goes_on, |part| {
-            let sent = &self.sent[part];
-            if sent.load(Ordering::Acquire) {
+        in_parallel(self.parts.len(), goes_on, |part| {
+            let Part { is_said, is_sent } = &self.parts[part];
+            if is_sent.load(Ordering::Acquire) {
                 return Ok(());
             }
             let part = u32::try_from(part).expect("parts are counted by it");
             let place = range(self.bytes, part);
+            let name = Key::Data(shelf.tenant.clone(), self.key, part);
+            if *is_said && shelf.has(&name, place.end - place.start)? {
+                is_sent.store(true, Ordering::Release);
+                return Ok(());
+            }
             let mut bytes = vec![0; length(&place)];
             let read = source.read_at(self.from + place.start, &mut bytes);
             read.map_err(|error| Untransferred::Disk(error.to_string()))?;
-            shelf.objects.put(&Key::Data(shelf.tenant.clone(), self.key, part), &bytes)?;
-            sent.store(true, Ordering::Release);
+            shelf.objects.put(&name, &bytes)?;
+            is_sent.store(true, Ordering::Release);
+            sent(bytes.len() as u64);
             Ok(())
         })
     }
@@ -183,6 +229,11 @@ impl Shelf<'_> {
         }
         let found = Hash::of(&all);
         if found == sha256 { Ok(all) } else { Err(other(key, found, sha256)) }
+    }
+
+    /// Whether there is an object of this name and length.
+    fn has(&self, name: &Key, bytes: u64) -> Result<bool, Untransferred> {
+        Ok(self.objects.head(name)?.is_some_and(|about| about.bytes == bytes))
     }
 
     /// Whether an object of so many bytes is there in all its parts, by their lengths.

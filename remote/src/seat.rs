@@ -4,11 +4,13 @@
 //! Owns the order of things: what is found in the chain, what of this disk counts, what is set aside, who may take.
 //! A role never changes in an open store; whoever has it lets go of it and opens it anew.
 
+mod erasing;
 mod following;
 mod held;
 mod here;
 mod memo;
 
+pub use erasing::Erasing;
 pub use following::{Age, Following, Lag};
 
 use std::fmt;
@@ -22,7 +24,7 @@ use engine::{DiskError, Ground, OpenError, Options, Store};
 
 use self::here::Here;
 use self::memo::Memo;
-use crate::carry::{Carrier, CarryHow};
+use crate::carry::{Carried, Carrier, CarryHow};
 use crate::core::{Claim, Found, Given, Holder, Lost, Mark, Port, Stamp, Took, find};
 use crate::driver::Driver;
 use crate::fault::Damage;
@@ -317,7 +319,12 @@ impl Seat {
     fn lead(&self, here: &Here, holder: Holder, records: &[Record]) -> Result<Seated, NotSeated> {
         self.remember(&holder.newest().head, true)?;
         let with = (Arc::clone(&self.clock), Arc::clone(&self.random));
-        let carrier = Carrier::start(self.driver.clone(), holder, records, with, self.how)?;
+        let carried = Carried::of(&self.home, holder.newest().head.store, holder.epoch());
+        let how = (self.how, Some(carried));
+        let carrier = Carrier::start(self.driver.clone(), holder, records, with, how)?;
+        if Erasing::of(&self.home).map_err(NotSeated::Here)?.is_some_and(|list| list.owes()) {
+            carrier.owes_erasure();
+        }
         let ground = Ground { far: Some(carrier.far()), ..self.ground(here) };
         let store = Arc::new(Store::open(ground, self.options)?);
         carrier.carry_for(&store);

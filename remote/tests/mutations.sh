@@ -44,11 +44,13 @@ mutation 'a number at or below the edge counts as ours' create.rs \
 mutation 'a follower believes what comes late' follower.rs \
     's/if port\.now\(\) - known > FRESH_MAX/if $ENV{RIGHT} \&\& port.now() - known > FRESH_MAX/'
 mutation 'a follower counts from the record, not from when it was at the newest' follower.rs \
-    's/(self\.at = Some\(to\);)/$1 if !($ENV{RIGHT}) \&\& newest_at.is_none() { self.known = Some(self.polled); }/; s/(ahead: Option<Ahead>,)/$1\n    polled: Ticks,/; s/ahead: None \}/ahead: None, polled: Ticks(0) }/; s/(let before = port\.now\(\);)/$1 self.polled = before;/'
+    's/next = batch\.read\(port, known\)/next = batch.read(port, if $ENV{RIGHT} { known } else { port.now() })/'
 mutation 'a follower is fresh as of the answer' follower.rs \
-    's/\(Some\(before\), Some\(before\)\)/if $ENV{RIGHT} { (Some(before), Some(before)) } else { (Some(port.now()), Some(port.now())) }/'
+    's/Next::Nothing\(before\),/Next::Nothing(if $ENV{RIGHT} { before } else { port.now() }),/'
 mutation 'a follower is fresh as of a record' follower.rs \
-    's/(self\.at = Some\(to\);)/$1 if !($ENV{RIGHT}) { self.fresh = self.fresh.max(Some(self.polled)); }/'
+    's/(_ if !batch\.records\.is_empty\(\) => )None/$1if $ENV{RIGHT} { None } else { Some(port.now()) }/'
+mutation 'a follower is fresh before it is where others were' follower.rs \
+    's/\*target <= number\)/*target <= number || !($ENV{RIGHT}))/'
 mutation 'the edge is not read after the newest record was found' newest.rs \
     's/if lowest <= /if $ENV{RIGHT} \&\& lowest <= /'
 mutation 'records are removed as soon as they are known' collector.rs \
@@ -68,9 +70,21 @@ mutation 'a pin does not look at the edge' pin.rs \
 mutation 'a pin holds the record and not what it leans on' collector.rs \
     's/for number in base\.max\(edge\.erased \+ 1\)/for number in (if $ENV{RIGHT} { base } else { number }).max(edge.erased + 1)/'
 mutation 'records go before the edge rises' collector.rs \
-    's/(let edge = match plan\(&self\.records, &edge, at, self\.retention\) \{)/if !($ENV{RIGHT}) \&\& let Some(plan) = plan(\&self.records, \&edge, at, self.retention) { let early = Edge { boundary: plan.boundary.max(edge.boundary), epoch: 0, erased: plan.erased.min(plan.boundary), kept: plan.kept }; let held = self.pinned(port, \&early).await?; self.remove_records(port, \&early, \&held).await?; }\n        $1/'
+    's/(let plan = plan\(&self\.records, &edge, at, self\.retention\);)/if !($ENV{RIGHT}) \&\& let Some(plan) = plan(\&self.records, \&edge, at, self.retention) { let early = Edge { boundary: plan.boundary.max(edge.boundary), turn: 0, epoch: 0, erased: plan.erased.min(plan.boundary), kept: plan.kept }; let held = self.pinned(port, \&early).await?; self.remove_records(port, \&early, \&held).await?; }\n        $1/'
 mutation 'the edge that was wanted counts, whatever is there' collector.rs \
-    's/Tried::Made \| Tried::Unsure\(_\) => port\.edge\(\)\.await/Tried::Made | Tried::Unsure(_) if !($ENV{RIGHT}) => Ok(wanted), $&/; s/port\.raise_edge\(edge\)/port.raise_edge(edge.clone())/; s/(let edge = Edge \{ boundary, epoch: self\.epoch, erased, kept \};)/$1 let wanted = edge.clone();/'
+    's/Tried::Made \| Tried::Unsure\(_\) => port\.edge\(\)\.await/Tried::Made | Tried::Unsure(_) if !($ENV{RIGHT}) => Ok(wanted), $&/; s/match port\.raise_edge\(edge\)/let wanted = edge.clone(); match port.raise_edge(edge)/'
+mutation 'what long records are goes while they count' collector.rs \
+    's/true => self\.records\.get\(&number\)/true if !($ENV{RIGHT}) => true,\n            $&/'
+mutation 'what a long record is goes before its number is taken' collector.rs \
+    's/false => number <= edge\.boundary/false => number <= edge.boundary || !($ENV{RIGHT})/'
+mutation 'what never became a long record stays' collector.rs \
+    's/is_some_and\(\|record\| record\.half != half\)/is_some_and(|record| $ENV{RIGHT} \&\& record.half != half)/'
+mutation 'history counts as gone while records wait' collector.rs \
+    's/first\.map_or\(erased, \|first\| first - 1\)/first.filter(|_| $ENV{RIGHT}).map_or(erased, |first| first - 1)/'
+mutation 'a node that is away counts as if it had lost what was erased' reached.rs \
+    's/!holding\.is_past\(record\)/$ENV{RIGHT} \&\& !holding.is_past(record)/'
+mutation 'what any earlier epoch put may be named' resume.rs \
+    's/left \+ 1 == mine/left + 1 == mine || !($ENV{RIGHT})/'
 mutation 'the chain is cut within what must stay in one piece' retain.rs \
     's/Some\(Plan \{ boundary: floor - 1/Some(Plan { boundary: if $ENV{RIGHT} { floor - 1 } else { records.keys().last().copied()? - 1 }/'
 mutation 'what was erased stays in the history' retain.rs \

@@ -10,12 +10,13 @@ use engine::os::clock::{Clock, Random};
 use engine::os::disk::{Disk, DiskRead};
 use engine::{Seq, Store};
 
+use super::carried::Carried;
 use super::state::{Keys, State};
 use super::{sending, writing};
 use crate::core::{Collected, Collector, Holder, Lost, Noted, Retention, Stamp};
 use crate::driver::Driver;
 use crate::hex::Nonce;
-use crate::limits::{CARRY_WAIT_MAX, FAR_HANG, FAR_WAITERS_MAX};
+use crate::limits::{CARRY_WAIT_MAX, FAR_HANG, FAR_WAITERS_MAX, PART_BYTES};
 use crate::names::{DataKey, NodeId, Tenant};
 use crate::record::Record;
 
@@ -85,6 +86,8 @@ pub(super) struct Shared {
     epoch: u64,
     /// What is remembered between collections.
     collector: Mutex<Collector>,
+    /// Where is remembered what lies there that no record names; `None` where nothing is. Locked before `inner`.
+    carried: Option<Mutex<Carried>>,
     pub(super) inner: Mutex<Inner>,
     pub(super) changed: Condvar,
     store: OnceLock<Weak<Store>>,
@@ -120,7 +123,8 @@ impl fmt::Debug for Carrier {
 
 impl Carrier {
     /// The carrier of an epoch that was just taken. `records` are those that led to it, of which the first is a full
-    /// one or record 1. Its store is opened with [`Carrier::far`], and then told to [`Carrier::carry_for`].
+    /// one or record 1. Its store is opened with [`Carrier::far`], and then told to [`Carrier::carry_for`]. With
+    /// `carried` it goes on with files where the epoch before ended, and remembers how far it came itself.
     ///
     /// # Errors
     /// The system gives no threads.
@@ -129,11 +133,15 @@ impl Carrier {
         holder: Holder,
         records: &[Record],
         (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
-        CarryHow { when, retention }: CarryHow,
+        (CarryHow { when, retention }, mut carried): (CarryHow, Option<Carried>),
     ) -> std::io::Result<Self> {
         let mark = holder.newest();
+        let mut state = State::of_chain(records);
+        state.resume(
+            carried.as_mut().map(|list| std::mem::take(&mut list.left)).unwrap_or_default(),
+        );
         let inner = Inner {
-            state: State::of_chain(records),
+            state,
             record: mark.head.number,
             trouble: None,
             over: None,
@@ -152,6 +160,7 @@ impl Carrier {
             when,
             epoch: holder.epoch(),
             collector: Mutex::new(Collector::new(holder.epoch(), retention)),
+            carried: carried.map(Mutex::new),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
             store: OnceLock::new(),
@@ -174,6 +183,12 @@ impl Carrier {
     /// The store that was opened with it, which is told when commits are carried that nobody waits for.
     pub fn carry_for(&self, store: &Arc<Store>) {
         let _the_first_stays = self.shared.store.set(Arc::downgrade(store));
+    }
+
+    /// Something may have left this folder's files before this epoch that the chain has still: the first full record
+    /// ends history. To be said before the store is opened.
+    pub fn owes_erasure(&self) {
+        self.shared.change(|inner| inner.state.owes_erasure = true);
     }
 
     /// How far it is.
@@ -217,6 +232,11 @@ impl Carrier {
     pub fn collect(&self) -> Option<Result<Collected, Lost>> {
         let shared = &self.shared;
         let mut collector = shared.collector.lock().unwrap_or_else(PoisonError::into_inner);
+        // What the list has is not removed.
+        if shared.lock().state.is_list_due {
+            shared.write_list();
+        }
+        let is_clean = shared.lock().state.is_clean();
         let now = shared.driver.ticks.now();
         shared.lock().noted.drain(..).for_each(|noted| collector.note(noted, now));
         let is_live = |key: &DataKey| {
@@ -224,7 +244,13 @@ impl Carrier {
             inner.state.is_live(key) || inner.noted.iter().any(|noted| noted.keys.contains(key))
         };
         let at = shared.clock.now().0;
-        shared.driver.run(&shared.tenant, async |port| collector.collect(&port, at, &is_live).await)
+        shared.driver.run(&shared.tenant, async |port| {
+            let done = collector.collect(&port, at, &is_live).await?;
+            if is_clean {
+                collector.tell_gone(&port, &done).await?;
+            }
+            Ok(done)
+        })
     }
 
     /// Gives the epoch away once all is in the chain, and waits for it this long at most. The store is closed: it
@@ -268,6 +294,29 @@ impl Shared {
     /// Whether the threads are to go on.
     pub(super) fn goes_on(&self) -> bool {
         self.lock().goes_on()
+    }
+
+    /// So many bytes of a file were put. Once they are many, it is remembered which.
+    pub(super) fn put(&self, bytes: u64) {
+        let is_much = {
+            let state = &mut self.lock().state;
+            state.unlisted += bytes;
+            state.unlisted >= PART_BYTES
+        };
+        if is_much {
+            self.write_list();
+        }
+    }
+
+    /// Remembers what lies there that no record names. Where that fails it is sent again after a restart, and nothing
+    /// that an earlier list has is removed.
+    pub(super) fn write_list(&self) {
+        let Some(carried) = &self.carried else { return };
+        let carried = carried.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = self.lock().state.list();
+        if carried.write(&list).is_ok() {
+            self.lock().state.list_written(&list);
+        }
     }
 
     /// Something is over, or changed.

@@ -128,7 +128,8 @@ impl State {
             files,
             logs,
             seq,
-            ends_erasure: manifest.ends_erasure && manifest.number > self.in_chain,
+            ends_erasure: self.owes_erasure
+                || manifest.ends_erasure && manifest.number > self.in_chain,
         })
     }
 
@@ -169,6 +170,7 @@ impl FullOf {
         Named {
             files: self.files.iter().map(|file| file.key).collect(),
             logs: self.logs.iter().map(to).collect(),
+            ends_erasure: self.ends_erasure,
         }
     }
 }

@@ -29,7 +29,8 @@ fn wait_for_more(shared: &Shared) {
     let inner = shared.lock();
     let is_idle = |inner: &mut Inner| {
         let state = &inner.state;
-        inner.goes_on() && state.next_fold().is_none() && state.next_file().is_none()
+        let is_idle = state.next_fold().is_none() && state.next_file().is_none();
+        inner.goes_on() && is_idle && !state.is_list_due
     };
     let _woken = shared.changed.wait_while(inner, is_idle).unwrap_or_else(PoisonError::into_inner);
 }
@@ -38,12 +39,15 @@ fn wait_for_more(shared: &Shared) {
 /// steps grow in number.
 fn send_next(shared: &Shared) -> Result<bool, Untransferred> {
     let shelf = Shelf { objects: &*shared.driver.objects, tenant: &shared.tenant };
-    let (fold, file) = {
+    let (fold, file, is_list_due) = {
         let state = &shared.lock().state;
-        (state.next_fold(), state.next_file())
+        (state.next_fold(), state.next_file(), state.is_list_due)
     };
+    if is_list_due {
+        shared.write_list();
+    }
     if let Some((number, file, folding)) = fold {
-        folding.upload.send(shelf, &*file, &|| shared.goes_on())?;
+        folding.upload.send(shelf, &*file, &|| shared.goes_on(), &|_| ())?;
         let hash = hash_of(&*file, folding.from, folding.to.end)?;
         shared.change(|inner| inner.state.folded(number, &folding, hash));
         return Ok(true);
@@ -55,7 +59,7 @@ fn send_next(shared: &Shared) -> Result<bool, Untransferred> {
         let same = |sent: &Sent| sent.is_on(&way);
         inner.goes_on() && inner.state.files.get(&name).is_some_and(same)
     };
-    way.upload.send(shelf, &*way.file, &is_wanted)?;
+    way.upload.send(shelf, &*way.file, &is_wanted, &|bytes| shared.put(bytes))?;
     let hash = hash_of(&*way.file, 0, way.file.bytes())?;
     if let Some(wanted) = way.sha256.filter(|&wanted| wanted != hash) {
         let why = format!("{name} on this disk hashes to {hash}, its manifest says {wanted}");

@@ -4,15 +4,17 @@
 //! nothing new the second time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::sync::Arc;
 
 use engine::Seq;
 use engine::far::{ListedFile, LogMark, Published, index_name};
 use engine::os::disk::{Disk, DiskRead};
 
+use super::carried::Listed;
 use crate::hex::{Hash, Hex};
 use crate::names::DataKey;
-use crate::parts::Upload;
+use crate::parts::{self, Upload};
 use crate::record::{FarFile, Fold, Kind, Record};
 use crate::ticks::Ticks;
 
@@ -47,6 +49,16 @@ pub(super) struct State {
     pub(super) naming: BTreeSet<DataKey>,
     /// A full record must come before the next step.
     pub(super) full_first: bool,
+    /// Something was erased of which no full record says so yet.
+    pub(super) owes_erasure: bool,
+    /// What the epoch before left of files that were not told yet.
+    left: BTreeMap<String, Listed>,
+    /// Objects of the list that is on disk.
+    listed: BTreeSet<DataKey>,
+    /// Whether that list is to be written anew.
+    pub(super) is_list_due: bool,
+    /// Bytes that were put since it was written.
+    pub(super) unlisted: u64,
 }
 
 /// A log that grows.
@@ -117,6 +129,38 @@ impl State {
         records.iter().for_each(|record| state.learn(record));
         state.shown = state.seq;
         state
+    }
+
+    /// What the epoch before left may be named, until it is known that nobody needs it.
+    pub(super) fn resume(&mut self, left: BTreeMap<String, Listed>) {
+        self.listed = left.values().map(|listed| listed.key).collect();
+        self.is_list_due = !left.is_empty();
+        self.left = left;
+    }
+
+    /// The list as it is to be on disk: files of which something lies there that no record names. Until
+    /// [`State::list_written`], what any of both lists has is needed.
+    pub(super) fn list(&mut self) -> BTreeMap<String, Listed> {
+        let mut list = self.left.clone();
+        for (name, sent) in self.files.iter().filter(|(_, sent)| !sent.is_named) {
+            let Some(sha256) = sent.sha256 else { continue };
+            let Sent { key, bytes, .. } = *sent;
+            let parts = match &sent.way {
+                None => vec![(0, parts::count(bytes).saturating_sub(1))],
+                Some(way) => way.upload.runs(),
+            };
+            if !parts.is_empty() && !name.starts_with(INDEX) {
+                list.insert(name.clone(), Listed { key, bytes, sha256, parts });
+            }
+        }
+        self.listed.extend(list.values().map(|listed| listed.key));
+        (self.is_list_due, self.unlisted) = (false, 0);
+        list
+    }
+
+    /// That list is on disk.
+    pub(super) fn list_written(&mut self, list: &BTreeMap<String, Listed>) {
+        self.listed = list.values().map(|listed| listed.key).collect();
     }
 
     fn learn(&mut self, record: &Record) {
@@ -243,23 +287,37 @@ impl State {
         if self.files.get(name).is_some_and(is_same) {
             return Ok(());
         }
-        let (file, key) = (disk.open(name)?.into(), keys.key());
-        let way = Some(Way { file, sha256, upload: Arc::new(Upload::new(key, 0, bytes)) });
+        let file = disk.open(name)?.into();
+        let is_left = |left: &Listed| left.bytes == bytes && Some(left.sha256) == sha256;
+        let upload = match self.left.remove(name).filter(is_left) {
+            Some(left) => Upload::resumed(left.key, bytes, &left.parts),
+            None => Upload::new(keys.key(), 0, bytes),
+        };
+        let key = upload.key();
+        let way = Some(Way { file, sha256, upload: Arc::new(upload) });
         let sent = Sent { key, bytes, sha256, way, is_named: false };
         self.files.insert(name.to_owned(), sent);
         Ok(())
+    }
+
+    /// Whether all objects that are left to this writer are of the newest manifest: what went with an earlier one is
+    /// not among them.
+    pub(super) fn is_clean(&self) -> bool {
+        let Some(manifest) = &self.manifest else { return false };
+        let wanted = wanted(manifest);
+        let is_right = |(name, sent): (&String, &Sent)| sent.is_named || wanted.contains(name);
+        let known: BTreeSet<DataKey> = self.files.values().map(|sent| sent.key).collect();
+        self.left.is_empty()
+            && self.listed.is_subset(&known)
+            && self.files.iter().all(is_right)
+            && self.logs.keys().all(|&number| number >= manifest.floor)
     }
 
     /// Forgets files that neither the newest manifest nor the chain's need, and logs before both.
     fn forget(&mut self) {
         let Some(manifest) = &self.manifest else { return };
         let is_in_chain = manifest.number == self.in_chain;
-        let mut listed: BTreeSet<String> =
-            manifest.files.iter().map(|file| file.name.clone()).collect();
-        let segments = listed.iter().filter_map(|name| name.strip_prefix(SEGMENT));
-        let indexes: Vec<String> =
-            segments.filter_map(|number| number.parse().ok().map(index_name)).collect();
-        listed.extend(indexes);
+        let listed = wanted(manifest);
         // What is on its way for nobody stops; what is there stays until no record of ours names it.
         let goes = |name: &String, sent: &Sent| {
             !listed.contains(name) && (is_in_chain || sent.way.is_some())
@@ -313,6 +371,10 @@ impl State {
     pub(super) fn committed_full(&mut self, number: u64, full: &Named, seq: Seq) {
         self.in_chain = number;
         self.full_first = false;
+        self.owes_erasure &= !full.ends_erasure;
+        // All that this epoch has was told by now.
+        mem::take(&mut self.left);
+        self.is_list_due |= !self.listed.is_empty();
         for sent in self.files.values_mut() {
             sent.is_named = full.files.contains(&sent.key);
         }
@@ -360,9 +422,22 @@ impl State {
         let is_folding = |log: &Log| log.folding.as_ref().is_some_and(|own| own.key == *key);
         let is_fold = |log: &Log| log.folds.iter().any(|fold| fold.key == *key);
         self.naming.contains(key)
+            || self.listed.contains(key)
+            || self.left.values().any(|left| left.key == *key)
             || self.files.values().any(is_file)
             || self.logs.values().any(|log| is_folding(log) || is_fold(log))
     }
+}
+
+/// The names of the files that a manifest lists, and of indexes that go with them.
+fn wanted(manifest: &Outline) -> BTreeSet<String> {
+    let mut wanted: BTreeSet<String> =
+        manifest.files.iter().map(|file| file.name.clone()).collect();
+    let segments = wanted.iter().filter_map(|name| name.strip_prefix(SEGMENT));
+    let indexes: Vec<String> =
+        segments.filter_map(|number| number.parse().ok().map(index_name)).collect();
+    wanted.extend(indexes);
+    wanted
 }
 
 impl Log {
@@ -381,6 +456,7 @@ impl Log {
 pub(super) struct Named {
     pub(super) files: BTreeSet<DataKey>,
     pub(super) logs: Vec<(u64, u64)>,
+    pub(super) ends_erasure: bool,
 }
 
 impl Sent {

@@ -116,7 +116,7 @@ impl Writing<'_> {
         let sha256 = hash_of(&*piece.file, piece.from, piece.to)?;
         let upload = Upload::new(key, piece.from, piece.to);
         shared.lock().state.naming.insert(key);
-        let sent = upload.send(self.shelf(), &*piece.file, &|| shared.goes_on());
+        let sent = upload.send(self.shelf(), &*piece.file, &|| shared.goes_on(), &|_| ());
         sent.map(|()| Bytes::Object { key, sha256 })
     }
 

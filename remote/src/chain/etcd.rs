@@ -18,11 +18,9 @@ use crate::address::Coordinator;
 use crate::beat::Beat;
 use crate::counts::{Counts, Op};
 use crate::edge::Edge;
-use crate::hex::{Hash, Hex};
-use crate::limits::{
-    ETCD_INLINE_MAX, ETCD_REMOVED_AT_ONCE, NODES_MAX, NUMBERS_AT_ONCE, RECORD_BYTES_MAX,
-};
-use crate::names::{Key, NodeId, Tenant};
+use crate::hex::Hash;
+use crate::limits::{ETCD_INLINE_MAX, ETCD_REMOVED_AT_ONCE, NODES_MAX, RECORD_BYTES_MAX};
+use crate::names::{self, Key, NodeId, Tenant};
 use crate::objects::{Away, Objects, Tried};
 use crate::open::{Environment, Unusable};
 
@@ -75,9 +73,9 @@ impl Etcd {
         format!("t/{tenant}/kept")
     }
 
-    /// What `edge` must have in common with a number above it.
-    fn is_above(&self, tenant: &Tenant, number: u64) -> Value {
-        let value = client::base64(format!("{number:020}").as_bytes());
+    /// What `edge` must have in common with a number, or a place of another edge, above it.
+    fn is_above(&self, tenant: &Tenant, place: &str) -> Value {
+        let value = client::base64(place.as_bytes());
         let key = self.client.key(&Self::boundary_name(tenant));
         json!({"key": key, "target": "VALUE", "value": value, "result": "LESS"})
     }
@@ -131,13 +129,13 @@ impl Etcd {
     /// Of the boundary and what is kept below it.
     fn read_edge(&self, tenant: &Tenant, answer: &Value) -> Result<Edge, Away> {
         let Some(text) = bytes_of(range_of(answer, 0)) else { return Ok(Edge::default()) };
-        let boundary = parse_boundary(&text);
+        let place = parse_place(&text);
         let edge = match bytes_of(range_of(answer, 1)) {
-            None => Ok(Edge { boundary: boundary.unwrap_or_default(), ..Edge::default() }),
+            None => Ok(Edge { boundary: place.unwrap_or_default().0, ..Edge::default() }),
             Some(bytes) => Edge::decode(&bytes).map_err(|damage| damage.to_string()),
         };
-        match (edge, boundary) {
-            (Ok(edge), Some(boundary)) if edge.boundary == boundary => Ok(edge),
+        match (edge, place) {
+            (Ok(edge), Some(place)) if edge.place() == place => Ok(edge),
             (edge, _) => {
                 let why = edge.err().unwrap_or_else(|| "its two values do not fit".into());
                 Err(Away { why: format!("the edge of {tenant} in etcd: {why}"), may_pass: false })
@@ -151,7 +149,7 @@ impl Etcd {
             return Refusal::Known(Tried::Unsure("there is one already".into()));
         }
         let Some(boundary) = bytes_of(range_of(answer, 1)) else { return Refusal::NoEdge };
-        if parse_boundary(&boundary).is_none_or(|boundary| boundary >= number) {
+        if parse_place(&boundary).is_none_or(|(boundary, _)| boundary >= number) {
             let why = format!("record {number} is at or below the edge");
             return Refusal::Known(Tried::Unsure(why));
         }
@@ -195,27 +193,6 @@ impl Etcd {
         let txn = json!({"compare": compare, "success": [put]});
         Ok(self.client.again(Op::Beat, "kv/txn", &txn)?["succeeded"] == true)
     }
-
-    /// Removes what long records at or below the edge were, and what never became one.
-    fn remove_bodies(&self, tenant: &Tenant) -> Result<(), Away> {
-        let edge = self.edge(tenant)?;
-        let prefix = format!("t/{tenant}/body/");
-        let mut after = None;
-        loop {
-            let listed = self.objects.list(&prefix, after.as_ref(), NUMBERS_AT_ONCE)?;
-            let number = |key: &Key| if let Key::Body(_, number, _) = key { *number } else { 0 };
-            let gone: Vec<Key> = listed
-                .iter()
-                .map(|about| about.key.clone())
-                .filter(|key| edge.is_below(number(key)))
-                .collect();
-            self.objects.remove(&gone)?;
-            match listed.last() {
-                Some(last) if number(&last.key) <= edge.boundary => after = Some(last.key.clone()),
-                _ => return Ok(()),
-            }
-        }
-    }
 }
 
 /// Why a transaction did not hold.
@@ -243,7 +220,7 @@ impl Chain for Etcd {
         let txn = json!({
             "compare": [
                 {"key": key, "target": "CREATE", "create_revision": "0", "result": "EQUAL"},
-                self.is_above(tenant, number),
+                self.is_above(tenant, &names::place_text((number, 0))),
                 {"key": beat, "target": "LEASE", "lease": lease.to_string(), "result": "EQUAL"},
             ],
             "success": [{"request_put": {"key": key, "value": value}}],
@@ -307,9 +284,10 @@ impl Chain for Etcd {
     fn raise_edge(&self, tenant: &Tenant, edge: &Edge) -> Tried {
         let boundary = self.client.key(&Self::boundary_name(tenant));
         let kept = self.client.key(&Self::kept_name(tenant));
-        let value = client::base64(format!("{:020}", edge.boundary).as_bytes());
+        let place = names::place_text(edge.place());
+        let value = client::base64(place.as_bytes());
         let txn = json!({
-            "compare": [self.is_above(tenant, edge.boundary)],
+            "compare": [self.is_above(tenant, &place)],
             "success": [
                 {"request_put": {"key": boundary, "value": value}},
                 {"request_put": {"key": kept, "value": client::base64(&edge.encode())}},
@@ -341,7 +319,7 @@ impl Chain for Etcd {
             let removes: Vec<Value> = some.iter().map(remove).collect();
             self.client.again(Op::Remove, "kv/txn", &json!({"success": removes}))?;
         }
-        self.remove_bodies(tenant)
+        Ok(())
     }
 
     fn beat(&self, beat: &Beat) -> Result<(), Away> {
@@ -384,10 +362,9 @@ impl Chain for Etcd {
 /// What a long record is as an object: its name is made of what it is, so that who puts it again puts the
 /// same.
 fn body_key(tenant: &Tenant, number: u64, sha256: Hash) -> Key {
-    let half = sha256.0.first_chunk().copied().unwrap_or_default();
-    Key::Body(tenant.clone(), number, Hex(half))
+    Key::Body(tenant.clone(), number, sha256.half())
 }
 
-fn parse_boundary(text: &[u8]) -> Option<u64> {
-    std::str::from_utf8(text).ok().filter(|text| text.len() == 20)?.parse().ok()
+fn parse_place(text: &[u8]) -> Option<(u64, u64)> {
+    names::parse_place(std::str::from_utf8(text).ok()?)
 }

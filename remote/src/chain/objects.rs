@@ -24,15 +24,15 @@ impl ObjectChain {
         Self { objects }
     }
 
-    /// The highest boundary that there is an edge for.
-    fn highest_edge(&self, tenant: &Tenant) -> Result<Option<u64>, Away> {
+    /// The boundary and the turn of the highest edge.
+    fn highest_edge(&self, tenant: &Tenant) -> Result<Option<(u64, u64)>, Away> {
         let prefix = format!("t/{tenant}/edge/");
-        let mut highest: Option<u64> = None;
+        let mut highest: Option<(u64, u64)> = None;
         loop {
-            let after = highest.map(|boundary| Key::Edge(tenant.clone(), boundary));
+            let after = highest.map(|(boundary, turn)| Key::Edge(tenant.clone(), boundary, turn));
             let listed = self.objects.list(&prefix, after.as_ref(), NUMBERS_AT_ONCE)?;
             let last = listed.iter().rev().find_map(|about| match about.key {
-                Key::Edge(_, boundary) => Some(boundary),
+                Key::Edge(_, boundary, turn) => Some((boundary, turn)),
                 _ => None,
             });
             if last.is_none() {
@@ -64,15 +64,15 @@ impl Chain for ObjectChain {
 
     fn edge(&self, tenant: &Tenant) -> Result<Edge, Away> {
         for _ in 0..FIND_TRIES_MAX {
-            let Some(boundary) = self.highest_edge(tenant)? else { return Ok(Edge::default()) };
-            let key = Key::Edge(tenant.clone(), boundary);
+            let Some(place) = self.highest_edge(tenant)? else { return Ok(Edge::default()) };
+            let key = Key::Edge(tenant.clone(), place.0, place.1);
             // Gone since: a higher one is there.
             let Some(bytes) = self.objects.get(&key, None, EDGE_BYTES_MAX as u64)? else {
                 continue;
             };
             let wrong = |why: String| Away { why: format!("{key}: {why}"), may_pass: false };
             let edge = Edge::decode(&bytes).map_err(|damage| wrong(damage.to_string()))?;
-            if edge.boundary != boundary {
+            if edge.place() != place {
                 return Err(wrong(format!("it says that it is edge {}", edge.boundary)));
             }
             return Ok(edge);
@@ -81,7 +81,8 @@ impl Chain for ObjectChain {
     }
 
     fn raise_edge(&self, tenant: &Tenant, edge: &Edge) -> Tried {
-        self.objects.put_new(&Key::Edge(tenant.clone(), edge.boundary), &edge.encode())
+        let (boundary, turn) = edge.place();
+        self.objects.put_new(&Key::Edge(tenant.clone(), boundary, turn), &edge.encode())
     }
 
     fn remove(&self, tenant: &Tenant, numbers: &[u64]) -> Result<(), Away> {

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use super::newest::{Lost, read};
+use super::newest::{Lost, read_whole};
 use super::pin::pins;
 use super::port::Port;
-use super::retain::{Plan, Retention, plan};
+use super::retain::{Retention, plan};
 use crate::edge::{Edge, Kept};
 use crate::fault::Damage;
-use crate::hex::Hash;
+use crate::hex::{Hash, Nonce};
 use crate::limits::{CHAIN_KEPT_MIN, EDGES_KEPT, FIND_TRIES_MAX, NUMBERS_AT_ONCE};
 use crate::names::{DataKey, Key};
 use crate::objects::{Away, Tried};
@@ -29,6 +29,8 @@ pub struct Noted {
     pub at: i64,
     /// Its hash.
     pub sha256: Hash,
+    /// The first half of the hash of all its bytes, by which the object is called that a long one is (REM-62).
+    pub half: Nonce,
     /// Whether it stands for itself.
     pub is_full: bool,
     /// The full record that it leans on.
@@ -57,6 +59,8 @@ pub struct Collected {
     pub erased: u64,
     /// Of those that wait, how many are from before the erasure.
     pub erased_waiting: usize,
+    /// Up to here nothing of that history is left.
+    pub gone: u64,
 }
 
 /// What a holder knows of its chain, for as long as it holds it.
@@ -75,14 +79,15 @@ pub struct Collector {
 impl Noted {
     /// What is to be remembered of a record.
     #[must_use]
-    pub fn of(record: &Record, hash: Hash) -> Self {
+    pub fn of(record: &Record, hash: Hash, bytes: &[u8]) -> Self {
         let (is_full, erased) = match &record.kind {
             Kind::Full(full) => (true, full.erased),
             _ => (false, 0),
         };
         let head = &record.head;
         let (number, at, base, keys) = (head.number, head.at, head.base, record.keys());
-        Self { number, at, sha256: hash, is_full, base, erased, keys }
+        let half = Hash::of(bytes).half();
+        Self { number, at, sha256: hash, half, is_full, base, erased, keys }
     }
 
     pub(super) fn kept(&self) -> Kept {
@@ -120,15 +125,33 @@ impl Collector {
         live: Live<'_>,
     ) -> Result<Collected, Lost> {
         let edge = self.learn(port).await?;
-        let edge = match plan(&self.records, &edge, at, self.retention) {
-            Some(plan) if plan.boundary > edge.boundary => self.raise(port, &edge, plan).await?,
-            _ => edge,
+        let plan = plan(&self.records, &edge, at, self.retention);
+        let edge = match plan.and_then(|plan| plan.behind(&edge, self.epoch)) {
+            Some(next) => raise(port, next).await?,
+            None => edge,
         };
         let held = self.pinned(port, &edge).await?;
         let mut done = self.remove_records(port, &edge, &held).await?;
         done.objects = self.remove_objects(port, &edge, &held, live).await?;
+        if port.guards_edge() {
+            done.objects += self.remove_bodies(port, &edge).await?;
+        }
         remove_edges(port).await?;
         Ok(done)
+    }
+
+    /// Tells by an edge how much is gone of what goes since something in it was erased, as a collection says. Whoever
+    /// asks for it knows that no object was left to the writer that is from before that.
+    ///
+    /// # Errors
+    /// No answer; it is told after the next collection.
+    pub async fn tell_gone(&self, port: &Port, done: &Collected) -> Result<(), Away> {
+        let edge = port.edge().await?;
+        if edge.gone >= done.gone {
+            return Ok(());
+        }
+        let (turn, epoch, gone) = (edge.turn + 1, self.epoch, done.gone);
+        raise(port, Edge { turn, epoch, gone, ..edge }).await.map(drop)
     }
 
     /// Learns what records there are, and reads those that count.
@@ -141,7 +164,7 @@ impl Collector {
                 self.read(port, number).await?;
             }
             // Somebody else who raises it took the workspace, and what was read may be anybody's.
-            if port.edge().await?.boundary == edge.boundary {
+            if port.edge().await?.place() == edge.place() {
                 return Ok(edge);
             }
         }
@@ -173,20 +196,9 @@ impl Collector {
         if self.records.contains_key(&number) {
             return Ok(true);
         }
-        let Some((record, hash, _)) = read(port, number).await? else { return Ok(false) };
-        self.note(Noted::of(&record, hash), port.now());
+        let Some((record, hash, bytes)) = read_whole(port, number).await? else { return Ok(false) };
+        self.note(Noted::of(&record, hash, &bytes), port.now());
         Ok(true)
-    }
-
-    /// Puts an edge there. Which one counts then is asked: another may have put one there, before or since.
-    async fn raise(&self, port: &Port, before: &Edge, plan: Plan) -> Result<Edge, Away> {
-        let Plan { boundary, erased, kept } = plan;
-        let erased = erased.max(before.erased);
-        let edge = Edge { boundary, epoch: self.epoch, erased, kept };
-        match port.raise_edge(edge).await {
-            Tried::Made | Tried::Unsure(_) => port.edge().await,
-            Tried::Refused(why) => Err(Away { why, may_pass: false }),
-        }
     }
 
     /// The records at or below the edge that somebody reads, each from its base on.
@@ -224,7 +236,9 @@ impl Collector {
         }
         self.known.retain(|number, _| old.binary_search(number).is_err());
         self.records.retain(|number, _| old.binary_search(number).is_err());
-        Ok(Collected { records: old.len(), objects: 0, waiting, erased, erased_waiting })
+        let first = self.known.keys().next().filter(|first| **first <= erased);
+        let gone = first.map_or(erased, |first| first - 1);
+        Ok(Collected { records: old.len(), objects: 0, waiting, erased, erased_waiting, gone })
     }
 
     async fn remove_objects(
@@ -236,34 +250,69 @@ impl Collector {
     ) -> Result<usize, Away> {
         let low = edge.kept.iter().map(|kept| kept.number).chain(held.iter().copied()).collect();
         let needs = Needs { boundary: edge.boundary, low };
+        let is_garbage = |key: &Key| match key {
+            Key::Data(_, data, _) => self.is_garbage(data, &needs) && !live(data),
+            _ => false,
+        };
         let prefix = format!("t/{}/data/", port.tenant());
-        let (mut after, mut removed) = (None, 0);
-        loop {
-            let found = port.list(&prefix, after.take(), NUMBERS_AT_ONCE).await?;
-            let is_last = found.len() < NUMBERS_AT_ONCE;
-            after = found.last().map(|last| last.key.clone());
-            let is_garbage = |key: &Key| match key {
-                Key::Data(_, data, _) => self.is_garbage(data, &needs) && !live(data),
-                _ => false,
-            };
-            let keys: Vec<Key> =
-                found.into_iter().map(|about| about.key).filter(is_garbage).collect();
-            removed += keys.len();
-            if !keys.is_empty() {
-                port.remove(keys).await?;
-            }
-            if is_last {
-                break;
-            }
-        }
+        let removed = remove_listed(port, &prefix, is_garbage).await?;
         self.names.retain(|_, (first, last)| needs.any(*first..=*last));
         Ok(removed)
+    }
+
+    /// Removes what long records were that are gone, and what never became one (REM-62).
+    async fn remove_bodies(&self, port: &Port, edge: &Edge) -> Result<usize, Away> {
+        let is_garbage = |key: &Key| match key {
+            Key::Body(_, number, half) => self.is_no_body(*number, *half, edge),
+            _ => false,
+        };
+        remove_listed(port, &format!("t/{}/body/", port.tenant()), is_garbage).await
+    }
+
+    /// Whether no record is made of this object, nor will be. Of a number that has no record yet nobody knows; of one
+    /// that has, none but its own is, whoever holds the workspace by now.
+    fn is_no_body(&self, number: u64, half: Nonce, edge: &Edge) -> bool {
+        match self.known.contains_key(&number) {
+            true => self.records.get(&number).is_some_and(|record| record.half != half),
+            false => number <= edge.boundary,
+        }
     }
 
     /// Whether no record names an object that counts, nor will, but for one that is being written (REM-32).
     fn is_garbage(&self, key: &DataKey, needs: &Needs) -> bool {
         let names = self.names.get(key);
         key.epoch <= self.epoch && names.is_none_or(|&(first, last)| !needs.any(first..=last))
+    }
+}
+
+/// Puts an edge there. Which one counts then is asked: another may have put one there, before or since.
+async fn raise(port: &Port, edge: Edge) -> Result<Edge, Away> {
+    match port.raise_edge(edge).await {
+        Tried::Made | Tried::Unsure(_) => port.edge().await,
+        Tried::Refused(why) => Err(Away { why, may_pass: false }),
+    }
+}
+
+/// Removes the objects that begin so and are garbage; how many.
+async fn remove_listed(
+    port: &Port,
+    prefix: &str,
+    is_garbage: impl Fn(&Key) -> bool,
+) -> Result<usize, Away> {
+    let (mut after, mut removed) = (None, 0);
+    loop {
+        let found = port.list(prefix, after.take(), NUMBERS_AT_ONCE).await?;
+        let is_last = found.len() < NUMBERS_AT_ONCE;
+        after = found.last().map(|last| last.key.clone());
+        let keys: Vec<Key> =
+            found.into_iter().map(|about| about.key).filter(|key| is_garbage(key)).collect();
+        removed += keys.len();
+        if !keys.is_empty() {
+            port.remove(keys).await?;
+        }
+        if is_last {
+            return Ok(removed);
+        }
     }
 }
 

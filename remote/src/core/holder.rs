@@ -194,7 +194,7 @@ impl Open {
         record.check_after(&newest.head, newest.hash)?;
         let (bytes, hash) = record.encode()?;
         let mark = Mark::new(&record, hash, bytes.len(), Some(newest));
-        let noted = Noted::of(&record, hash);
+        let noted = Noted::of(&record, hash, &bytes);
         Ok(Self { bytes: bytes.into(), mark, noted, sent: None })
     }
 }

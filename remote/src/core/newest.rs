@@ -142,7 +142,10 @@ pub async fn reach(port: &Port, number: u64) -> Result<Option<(Mark, Vec<Record>
 }
 
 /// The highest number above `after`, and a moment before it was looked for.
-async fn newest_number(port: &Port, mut after: u64) -> Result<Option<(u64, Ticks)>, Away> {
+pub(super) async fn newest_number(
+    port: &Port,
+    mut after: u64,
+) -> Result<Option<(u64, Ticks)>, Away> {
     let mut newest = None;
     loop {
         let as_of = port.now();
@@ -224,11 +227,20 @@ fn check_onward(mine: &Mark, newest: &Mark) -> Result<(), Damage> {
 
 /// Record `number`, its hash and the length of its bytes.
 pub(super) async fn read(port: &Port, number: u64) -> Result<Option<(Record, Hash, usize)>, Lost> {
+    let found = read_whole(port, number).await?;
+    Ok(found.map(|(record, hash, bytes)| (record, hash, bytes.len())))
+}
+
+/// Record `number`, its hash and its bytes.
+pub(super) async fn read_whole(
+    port: &Port,
+    number: u64,
+) -> Result<Option<(Record, Hash, Vec<u8>)>, Lost> {
     let Some(bytes) = port.read(number).await? else { return Ok(None) };
     let (record, hash) = Record::decode(&bytes)?;
     if record.head.number != number || record.head.tenant != *port.tenant() {
         let why = format!("record {number}: it is another one, or another workspace's");
         return Err(Damage::new("REM-04", why).into());
     }
-    Ok(Some((record, hash, bytes.len())))
+    Ok(Some((record, hash, bytes)))
 }

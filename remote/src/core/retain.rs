@@ -30,6 +30,24 @@ pub(super) struct Plan {
     pub(super) kept: Vec<Kept>,
 }
 
+impl Plan {
+    /// The edge of `epoch` that comes behind `edge` by this plan; `None` where that one will do. What is kept at a
+    /// boundary only becomes less.
+    pub(super) fn behind(self, edge: &Edge, epoch: u64) -> Option<Edge> {
+        let Self { boundary, erased, mut kept } = self;
+        let erased = erased.max(edge.erased);
+        if boundary > edge.boundary {
+            return Some(Edge { boundary, turn: 0, epoch, erased, gone: edge.gone, kept });
+        }
+        kept.retain(|record| edge.kept.contains(record));
+        let is_less = kept.len() < edge.kept.len() || erased > edge.erased;
+        (is_less && boundary == edge.boundary).then(|| {
+            let turn = edge.turn + 1;
+            Edge { boundary, turn, epoch, erased, gone: edge.gone, kept }
+        })
+    }
+}
+
 /// The plan for a chain of which `records` are known, in one piece above `edge`, as of a time. `None` where
 /// it has no full record, so that all of it is needed.
 pub(super) fn plan(
@@ -91,15 +109,17 @@ fn micros(length: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hex::Hash;
+    use crate::hex::{Hash, Nonce};
 
-    const FIRST: &Edge = &Edge { boundary: 0, epoch: 0, erased: 0, kept: Vec::new() };
+    const FIRST: &Edge =
+        &Edge { boundary: 0, turn: 0, epoch: 0, erased: 0, gone: 0, kept: Vec::new() };
 
     /// Record `number`, made in that minute.
     fn noted(number: u64, minute: i64, base: u64) -> Noted {
         let at = minute * 60_000_000;
         let (sha256, is_full) = (Hash::NONE, base == number);
-        Noted { number, at, sha256, is_full, base, erased: 0, keys: Vec::new() }
+        let (half, keys) = (Nonce::NONE, Vec::new());
+        Noted { number, at, sha256, half, is_full, base, erased: 0, keys }
     }
 
     /// A chain of a record a minute of which each tenth is full.
@@ -145,9 +165,26 @@ mod tests {
     #[test]
     fn what_an_edge_gave_up_is_not_kept_again() {
         let kept = vec![Kept { number: 20, sha256: Hash::NONE, at: 20 * 60_000_000 }];
-        let edge = Edge { boundary: 49, epoch: 1, erased: 0, kept };
+        let edge = Edge { boundary: 49, turn: 0, epoch: 1, erased: 0, gone: 0, kept };
         let plan = plan(&chain(95), &edge, 0, minutes(90, 24)).unwrap();
         assert_eq!((plan.boundary, numbers(&plan)), (69, vec![20, 50, 60]));
+    }
+
+    #[test]
+    fn what_is_kept_becomes_less_where_the_boundary_cannot_rise() {
+        let plan_of = |edge: &Edge, minute: i64| {
+            plan(&chain(95), edge, minute * 60_000_000, minutes(60, 0)).unwrap()
+        };
+        let first = plan_of(FIRST, 0).behind(FIRST, 3).unwrap();
+        let numbers = |edge: &Edge| edge.kept.iter().map(|kept| kept.number).collect::<Vec<_>>();
+        assert_eq!((first.place(), numbers(&first)), ((89, 0), vec![40, 50, 60, 70, 80]));
+        assert_eq!(plan_of(&first, 0).behind(&first, 3), None);
+        let second = plan_of(&first, 125).behind(&first, 4).unwrap();
+        assert_eq!((second.place(), numbers(&second)), ((89, 1), vec![70, 80]));
+        assert_eq!(second.epoch, 4);
+        let third = plan_of(&second, 999).behind(&second, 4).unwrap();
+        assert_eq!((third.place(), numbers(&third)), ((89, 2), vec![]));
+        assert_eq!(plan_of(&third, 9999).behind(&third, 4), None);
     }
 
     #[test]

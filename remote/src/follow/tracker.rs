@@ -30,9 +30,9 @@ pub enum Moved {
     Newest,
     /// The chain has no record.
     Empty,
-    /// The files are as of a newer record, which was made at this time (microseconds since 1970). Whoever reads them is
-    /// to be told, and then [`Tracker::settled`].
-    On(i64),
+    /// The files are as of a newer record. Those that led to it were made at these times (microseconds since 1970).
+    /// Whoever reads the files is to be told, and then [`Tracker::settled`].
+    On(Vec<i64>),
     /// Not this time; the next look may.
     Away(String),
     /// What comes next cannot be; nothing more is applied.
@@ -89,7 +89,7 @@ impl Tracker {
         let shelf = Shelf { objects: &*driver.objects, tenant };
         let applied = copy.apply(shelf, &records, &|| !driver.halt.is_raised());
         match applied {
-            Ok(()) => Moved::On(records.last().map_or(0, |record| record.head.at)),
+            Ok(()) => Moved::On(records.iter().map(|record| record.head.at).collect()),
             Err(NotApplied::Untransferred(Untransferred::Gone(_))) => {
                 // The chain went on, and this record is history.
                 follower.begin_again();

@@ -6,10 +6,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::hex::Nonce;
-use crate::json_file;
+use crate::small_file;
 
 const FILE: &str = "remote-ledger.json";
 const FORMAT: &str = "recalld remote ledger";
+/// Longest file that is read.
+const LEDGER_MEMO_BYTES_MAX: u64 = 4 << 10;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Memo {
@@ -22,18 +24,20 @@ struct Memo {
 /// # Errors
 /// What is wrong with the file.
 pub(super) fn read(home: &Path) -> Result<Option<Nonce>, String> {
-    let memo: Option<Memo> = json_file::read(&home.join(FILE))?;
-    match memo {
-        Some(memo) if memo.format != FORMAT => {
-            Err(format!("{}: of another format", home.join(FILE).display()))
-        }
-        memo => Ok(memo.map(|memo| memo.lineage)),
+    let path = home.join(FILE);
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    let Some(bytes) = small_file::read(&path, LEDGER_MEMO_BYTES_MAX)? else { return Ok(None) };
+    let memo: Memo = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    match memo.format == FORMAT {
+        true => Ok(Some(memo.lineage)),
+        false => Err(wrong("of another format".into())),
     }
 }
 
 /// Remembers it: a crash leaves this or what was there before.
 pub(super) fn write(home: &Path, lineage: Nonce) -> io::Result<()> {
-    json_file::put_in_place(home, FILE, &Memo { format: FORMAT.into(), lineage })
+    let memo = Memo { format: FORMAT.into(), lineage };
+    small_file::put(home, FILE, &serde_json::to_vec(&memo)?)
 }
 
 #[cfg(test)]

@@ -174,8 +174,10 @@ impl Shared {
                 if let Err(error) = store.refresh() {
                     return Some(error.to_string());
                 }
-                let lag = self.clock.now().0.saturating_sub(made_at);
-                (self.lag)(Duration::from_micros(u64::try_from(lag).unwrap_or_default()));
+                for made_at in made_at {
+                    let lag = self.clock.now().0.saturating_sub(made_at);
+                    (self.lag)(Duration::from_micros(u64::try_from(lag).unwrap_or_default()));
+                }
                 tracker.settled().err().map(|error| error.to_string())
             }
         }

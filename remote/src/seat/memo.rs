@@ -6,9 +6,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::hex::Nonce;
-use crate::json_file;
 use crate::names::NodeId;
 use crate::record::Head;
+use crate::small_file;
 
 const FILE: &str = "remote.json";
 const FORMAT: &str = "recalld remote place";
@@ -45,16 +45,18 @@ impl Memo {
     /// # Errors
     /// What is wrong with the file.
     pub(super) fn read(home: &Path) -> Result<Option<Self>, String> {
-        let Some(memo) = json_file::read::<Self>(&home.join(FILE))? else { return Ok(None) };
-        if memo.format == FORMAT {
-            return Ok(Some(memo));
-        }
-        Err(format!("{}: of another format", home.join(FILE).display()))
+        let path = home.join(FILE);
+        let wrong = |why: String| format!("{}: {why}", path.display());
+        let Some(bytes) = small_file::read(&path, MEMO_BYTES_MAX)? else { return Ok(None) };
+        let memo: Self =
+            serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+        if memo.format == FORMAT { Ok(Some(memo)) } else { Err(wrong("of another format".into())) }
     }
 
     /// Puts it in place: a crash leaves this or what was there before.
     pub(super) fn write(&self, home: &Path) -> io::Result<()> {
-        json_file::put_in_place(home, FILE, self)
+        let bytes = serde_json::to_vec(self).expect("strings and numbers are JSON");
+        small_file::put(home, FILE, &bytes)
     }
 
     /// Whether what is here is another node's, which this one followed.
@@ -93,7 +95,7 @@ mod tests {
         let other = Memo { format: "other".into(), ..memo };
         other.write(home.path()).unwrap();
         assert!(Memo::read(home.path()).unwrap_err().contains("another format"));
-        fs::write(home.path().join(FILE), "{").unwrap();
+        std::fs::write(home.path().join(FILE), "{").unwrap();
         Memo::read(home.path()).unwrap_err();
     }
 }

@@ -2,11 +2,13 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use remote::core::Verdict;
+use remote::core::{Claim, Collector, Committed, Retention, Stamp, Took, Verdict, Writer};
 use remote::{
-    Beat, Chain, Coordinator, Counts, Edge, Etcd, Key, NodeId, Nonce, Objects, Op, Tenant, Tried,
-    probe,
+    Beat, Chain, Coordinator, Counts, Driver, Edge, Etcd, Full, Hex, Key, Kind, NodeId, Nonce,
+    Objects, Op, Tenant, TickSource, Ticks, Tried, probe,
 };
 
 use crate::fake::{Fake, Flaw};
@@ -56,7 +58,6 @@ fn an_etcd_passes_the_suite() {
     let objects = Fake::open(Flaw::None);
     let (one, two) = (open(&etcd.host, None, &objects), open(&etcd.host, None, &objects));
     suite::chain(&one.0, &two.0);
-    assert_eq!(bodies(&objects), 0, "long records are removed with what names them");
     let small: Arc<dyn Objects> = Arc::new(one.0.as_objects());
     suite::objects(&small);
     assert_eq!(probe(&small, true), Verdict::Honest);
@@ -133,16 +134,76 @@ fn nothing_is_committed_at_or_below_the_edge() {
     let edge = Edge { boundary: 2, epoch: 1, ..Edge::default() };
     assert_eq!(client.etcd.raise_edge(&tenant(), &edge), Tried::Made);
     client.etcd.remove(&tenant(), &[1, 2]).unwrap();
-    assert_eq!(bodies(&client.objects), 1);
     for number in [1, 2] {
         assert!(matches!(client.etcd.create(&tenant(), number, &long), Tried::Unsure(_)));
         assert_eq!(client.etcd.read(&tenant(), number).unwrap(), None);
     }
-    // What these left goes with the next removal.
-    assert_eq!(bodies(&client.objects), 3);
-    client.etcd.remove(&tenant(), &[1]).unwrap();
-    assert_eq!(bodies(&client.objects), 1);
+    let less = Edge { turn: 7, ..edge };
+    assert_eq!(client.etcd.raise_edge(&tenant(), &less), Tried::Made);
+    assert!(matches!(client.etcd.create(&tenant(), 2, &long), Tried::Unsure(_)));
     assert!(client.etcd.read(&tenant(), 3).unwrap().unwrap() == long);
+    assert_eq!(client.etcd.create(&tenant(), 4, &long), Tried::Made);
+}
+
+/// Time that goes on when it is told to.
+#[derive(Debug, Default)]
+struct Told(AtomicU64);
+
+impl TickSource for Told {
+    fn now(&self) -> Ticks {
+        Ticks(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[test]
+fn what_long_records_were_goes_with_them_and_what_never_became_one_too() {
+    let etcd = Etcds::start();
+    let client = client(&etcd.host, None);
+    client.etcd.beat(&beat(1)).unwrap();
+    let objects = Arc::clone(&client.objects);
+    let ticks = Arc::new(Told::default());
+    let (chain, halt) = (Arc::new(client.etcd), Arc::default());
+    let driver =
+        Driver { chain, objects: Arc::clone(&objects), ticks: Arc::clone(&ticks) as _, halt };
+    let (node, run, url) = (beat(1).node, beat(1).run, String::new());
+    let claim = Claim::new(Writer { node, run, url }, Duration::from_secs(5));
+    let stamp = |byte| Stamp { at: 5, nonce: Hex([byte; 16]) };
+    let took =
+        driver.run(&tenant(), async |port| claim.take(&port, None, Hex([9; 16]), stamp(1)).await);
+    let Some(Took::Held(mut holder)) = took else { panic!("{took:?}") };
+    let never = Retention { full: Duration::ZERO, fine: Duration::ZERO };
+    let mut collector = Collector::new(holder.epoch(), never);
+    for byte in 2..5 {
+        let (files, logs) = (Vec::new(), Vec::new());
+        let full = Full { manifest: vec![byte; 30_000], files, logs, erased: 0 };
+        let committed = driver.run(&tenant(), async |port| {
+            holder.commit(&port, Kind::Full(full), byte.into(), stamp(byte)).await
+        });
+        let Some(Committed::Done(noted)) = committed else { panic!("{committed:?}") };
+        collector.note(noted, ticks.now());
+    }
+    // Of number 3, which has a record, and of number 9, which may be one that is just being made.
+    let lost = |number| Key::Body(tenant(), number, Hex([7; 16]));
+    for number in [3, 4, 9] {
+        objects.put(&lost(number), b"{}").unwrap();
+    }
+    assert_eq!(bodies(&objects), 6);
+    let mut collect = || {
+        let live = |_: &remote::DataKey| false;
+        driver
+            .run(&tenant(), async |port| collector.collect(&port, 6, &live).await)
+            .unwrap()
+            .unwrap()
+    };
+    let first = collect();
+    assert_eq!((first.waiting, first.objects), (3, 2), "records are not known for long enough");
+    ticks.0.fetch_add(301_000_000_000, Ordering::SeqCst);
+    let second = collect();
+    assert_eq!((second.records, second.objects), (3, 2));
+    assert_eq!(bodies(&objects), 2);
+    assert!(objects.head(&lost(9)).unwrap().is_some());
+    let newest = driver.chain.read(&tenant(), 4).unwrap().unwrap();
+    assert!(newest.len() > 30_000);
 }
 
 #[test]

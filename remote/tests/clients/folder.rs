@@ -26,8 +26,8 @@ fn a_folder_passes_the_suite() {
     suite::objects(&one);
     let (other, _) = open(root.path());
     suite::chain(&ObjectChain::new(one), &ObjectChain::new(other));
-    // Two beats and three edges are all that stays: nothing unfinished.
-    assert_eq!(files(root.path()), 2 + 3);
+    // Two beats and five edges are all that stays: nothing unfinished.
+    assert_eq!(files(root.path()), 2 + 5);
 }
 
 #[test]

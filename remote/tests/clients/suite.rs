@@ -87,7 +87,7 @@ fn lists_in_order(objects: &Arc<dyn Objects>) {
     let tenant = tenant();
     let mut keys: Vec<Key> = (0..7).map(|part| data(&tenant, 1, part)).collect();
     keys.extend([Key::Chain(tenant.clone(), 3), Key::Chain(tenant.clone(), 12)]);
-    keys.push(Key::Edge(tenant.clone(), 2));
+    keys.push(Key::Edge(tenant.clone(), 2, 0));
     for key in &keys {
         objects.put(key, key.to_string().as_bytes()).unwrap();
     }
@@ -198,9 +198,18 @@ fn raises_the_edge(chain: &dyn Chain, other: &dyn Chain, tenant: &Tenant) {
     assert_eq!(chain.raise_edge(tenant, &edge), Tried::Made);
     assert_eq!(other.edge(tenant).unwrap(), edge);
     assert!(matches!(other.raise_edge(tenant, &edge), Tried::Unsure(_)));
-    let higher = Edge { boundary: 4, epoch: 2, ..edge };
+    // What is kept becomes less at the same boundary, once for each turn.
+    let less = Edge { turn: 1, kept: Vec::new(), ..edge.clone() };
+    assert_eq!(other.raise_edge(tenant, &less), Tried::Made);
+    assert!(matches!(chain.raise_edge(tenant, &less), Tried::Unsure(_)));
+    assert_eq!(chain.edge(tenant).unwrap(), less);
+    let higher = Edge { boundary: 4, epoch: 2, ..edge.clone() };
     assert_eq!(other.raise_edge(tenant, &higher), Tried::Made);
     assert_eq!(chain.edge(tenant).unwrap(), higher);
+    let late = Edge { turn: 2, ..edge };
+    let tried = other.raise_edge(tenant, &late);
+    assert_eq!(matches!(tried, Tried::Unsure(_)), chain.guards_edge(), "{tried:?}");
+    assert_eq!(chain.edge(tenant).unwrap(), higher, "a lower one does not count");
 }
 
 fn removes_records(chain: &dyn Chain, tenant: &Tenant) {

@@ -8,10 +8,12 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
+use std::rc::Rc;
 
-use remote::core::{Collected, Mark};
+use remote::core::{Collected, Mark, Reached};
 use remote::{DataKey, Edge, Hash, Key, NodeId, Nonce, Record};
 
+use crate::node::Node;
 use crate::store::{Happened, State};
 use crate::toy::{Tokens, contains, line};
 
@@ -30,7 +32,9 @@ pub(crate) struct Counts {
     pub(crate) objects_removed: u64,
     pub(crate) made_below: u64,
     pub(crate) erasures: u64,
+    pub(crate) everywhere: u64,
     pub(crate) restored: u64,
+    pub(crate) resumed: u64,
     pub(crate) events: u64,
 }
 
@@ -46,7 +50,9 @@ impl AddAssign for Counts {
         self.objects_removed += other.objects_removed;
         self.made_below += other.made_below;
         self.erasures += other.erasures;
+        self.everywhere += other.everywhere;
         self.restored += other.restored;
+        self.resumed += other.resumed;
         self.events += other.events;
     }
 }
@@ -61,6 +67,8 @@ struct Acknowledged {
 #[derive(Debug)]
 struct Stored {
     epoch: u64,
+    /// What the object is called that it is, if it is one.
+    half: Nonce,
     keys: Vec<DataKey>,
 }
 
@@ -69,6 +77,8 @@ struct Erasure {
     token: u64,
     /// The full record that made history go, and when it was in the chain.
     done: Option<(u64, u64)>,
+    /// Whether somebody was told that it is nowhere any more.
+    is_everywhere: bool,
 }
 
 /// What a store shows, and how much of what was acknowledged is known to be in it.
@@ -166,13 +176,36 @@ impl History {
     }
 
     pub(crate) fn begins_erasure(&mut self, token: u64) -> usize {
-        self.erasures.push(Erasure { token, done: None });
+        self.erasures.push(Erasure { token, done: None, is_everywhere: false });
         self.erasures.len() - 1
     }
 
     pub(crate) fn erased(&mut self, erasure: usize, number: u64) {
         self.counts.erasures += 1;
         self.erasures[erasure].done = Some((number, self.now));
+    }
+
+    /// Somebody is told that an erasure reached everything.
+    pub(crate) fn everywhere(&mut self, far: &Reached, state: &State, nodes: &[Rc<Node>]) {
+        let mut found = None;
+        for erasure in &mut self.erasures {
+            let is_new = !erasure.is_everywhere
+                && erasure.done.is_some_and(|(number, _)| far.is_everywhere(number));
+            if !is_new {
+                continue;
+            }
+            erasure.is_everywhere = true;
+            self.counts.everywhere += 1;
+            let token = erasure.token;
+            let on_disk =
+                |node: &&Rc<Node>| !node.is_rolled_back.get() && node.disk.borrow().toy.has(token);
+            let on_node = nodes.iter().find(on_disk).map(|node| node.name.to_string());
+            found = found.or_else(|| {
+                let place = lies_in(state, token).or(on_node)?;
+                Some(format!("C7: {token} is everywhere erased, and still in {place}"))
+            });
+        }
+        found.into_iter().for_each(|why| self.wrong(why));
     }
 
     /// An answer of what was acknowledged up to `as_of` at least.
@@ -209,7 +242,8 @@ impl History {
                 for key in record.keys() {
                     self.named.entry(key).or_default().insert(number);
                 }
-                let stored = Stored { epoch: record.head.epoch, keys: record.keys() };
+                let (epoch, half) = (record.head.epoch, Hash::of(&bytes).half());
+                let stored = Stored { epoch, half, keys: record.keys() };
                 self.stored.insert(number, stored);
             }
             Happened::RecordsRemoved(numbers) => {
@@ -225,6 +259,12 @@ impl History {
             }
             Happened::ObjectsRemoved(keys) => {
                 for key in keys {
+                    if let Key::Body(_, number, half) = key
+                        && self.is_body(number, half)
+                        && !edge.is_below(number)
+                    {
+                        self.wrong(format!("C5: {key} is removed, which is record {number}"));
+                    }
                     let Key::Data(_, data, _) = key else { continue };
                     let by = self.named.get(&data).into_iter().flatten();
                     let by = by.copied().find(|&number| !edge.is_below(number));
@@ -234,6 +274,11 @@ impl History {
                 }
             }
         }
+    }
+
+    /// Whether a record that lies there is made of that object.
+    fn is_body(&self, number: u64, half: Nonce) -> bool {
+        self.stored.get(&number).is_some_and(|stored| stored.half == half)
     }
 
     fn forget(&mut self, number: u64) {
@@ -255,6 +300,12 @@ impl History {
             }
         }
         for (key, _, made) in state.objects.values() {
+            if let Key::Body(_, number, half) = key
+                && !self.is_body(*number, *half)
+                && (*number <= newest.head.number && *made < settled)
+            {
+                self.wrong(format!("C5: {key} is there still, and no record is made of it"));
+            }
             let Key::Data(_, data, _) = key else { continue };
             let mut by = self.named.get(data).into_iter().flatten();
             let is_needed = by.any(|&number| !edge.is_below(number));
@@ -270,13 +321,10 @@ impl History {
             if edge.erased < number - 1 {
                 self.wrong(format!("C7: history up to {} did not go", number - 1));
             }
-            let line = line(erasure.token, false);
-            let records =
-                state.chain.iter().map(|(number, (bytes, _))| (number.to_string(), bytes));
-            let objects = state.objects.iter().map(|(key, (_, bytes, _))| (key.clone(), bytes));
-            if let Some((place, _)) =
-                records.chain(objects).find(|(_, bytes)| contains(bytes, &line))
-            {
+            if !erasure.is_everywhere {
+                self.wrong(format!("C7: {} was told to be nowhere by nobody", erasure.token));
+            }
+            if let Some(place) = lies_in(state, erasure.token) {
                 self.wrong(format!(
                     "C7: {} is still in {place}, erased by {number} of {} s, edge {}, {}, epoch {}",
                     erasure.token,
@@ -304,4 +352,13 @@ impl History {
     pub(crate) fn erasable(&self, tokens: &Tokens) -> Option<u64> {
         tokens.iter().find(|token| !self.doomed.contains(token))
     }
+}
+
+/// Where on the storage a token that was written lies.
+fn lies_in(state: &State, token: u64) -> Option<String> {
+    let line = line(token, false);
+    let records = state.chain.iter().map(|(number, (bytes, _))| (number.to_string(), bytes));
+    let objects = state.objects.iter().map(|(key, (_, bytes, _))| (key.clone(), bytes));
+    let found = records.chain(objects).find(|(_, bytes)| contains(bytes, &line));
+    found.map(|(place, _)| place)
 }

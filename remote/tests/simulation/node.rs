@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use remote::core::{
     Beating, Claim, Collector, Follower, Held, Holder, Lost, Mark, Noted, Observer, Polled, Port,
-    Retention, Took, Writer, find,
+    Retention, Took, Writer, find, reached,
 };
-use remote::{Beat, DataKey, Hex, NodeId, Nonce, Record, Ticks};
+use remote::limits::HOLDS_PACE;
+use remote::{Beat, DataKey, Hex, Holding, Holds, Key, NodeId, Nonce, Record, Ticks};
 
 use crate::history::Shown;
 use crate::toy::{NotApplied, Toy};
@@ -24,6 +25,8 @@ pub(crate) const LEASE_SECONDS: u32 = 10;
 pub(crate) struct Disk {
     pub(crate) at: Option<Mark>,
     pub(crate) toy: Toy,
+    /// What a writer put for a record that may not be in the chain: its epoch, the token and the object.
+    pub(crate) carried: Option<(u64, u64, DataKey)>,
     /// What it shows, once that was looked at.
     shown: Option<Rc<Shown>>,
 }
@@ -60,6 +63,8 @@ pub(crate) struct Node {
     /// Objects that its writer still needs, in the epoch that it holds.
     pub(crate) live: RefCell<Rc<RefCell<BTreeSet<DataKey>>>>,
     observer: RefCell<Observer>,
+    /// Whether its disk was ever put back to what it was earlier.
+    pub(crate) is_rolled_back: Cell<bool>,
     /// As of when it answered last.
     pub(crate) fresh: Cell<u64>,
     /// Whether clocks' rates are near enough for what a holder reads to be the newest.
@@ -88,6 +93,7 @@ impl Node {
             noted: RefCell::default(),
             live: RefCell::default(),
             observer: RefCell::default(),
+            is_rolled_back: Cell::default(),
             fresh: Cell::default(),
             exact: Cell::new(true),
         })
@@ -135,6 +141,7 @@ impl Node {
         at.spawn(node, |port| look(port, Rc::clone(node)));
         at.spawn(node, |port| serve(port, Rc::clone(at), Rc::clone(node)));
         at.spawn(node, |port| role(port, Rc::clone(at), Rc::clone(node)));
+        at.spawn(node, |port| report(port, Rc::clone(node)));
         at.spawn(node, |port| crate::restoring::restore(port, Rc::clone(at), Rc::clone(node)));
     }
 
@@ -165,6 +172,22 @@ async fn look(port: Rc<Port>, node: Rc<Node>) {
             node.observer.borrow_mut().saw(beats, port.now());
         }
         port.wait(Observer::PACE).await;
+    }
+}
+
+/// Says what it has a copy of, when that changed.
+async fn report(port: Rc<Port>, node: Rc<Node>) {
+    let mut told = None;
+    loop {
+        let record = node.disk.borrow().at.as_ref().map(|at| at.head.number);
+        let holding = record.map(|record| (port.tenant().clone(), Holding { record, left: 0 }));
+        let workspaces = holding.into_iter().collect();
+        let holds = Holds { node: node.name.clone(), workspaces };
+        let key = Key::Holds(node.name.clone());
+        if told.as_ref() != Some(&holds) && port.put(key, holds.encode().into()).await.is_ok() {
+            told = Some(holds);
+        }
+        port.wait(HOLDS_PACE).await;
     }
 }
 
@@ -200,7 +223,8 @@ async fn serve(port: Rc<Port>, ground: Rc<Ground>, node: Rc<Node>) {
 
 /// Follows, until the workspace is taken.
 async fn follow(port: &Port, ground: &Ground, node: &Node, claim: &mut Claim) -> Box<Holder> {
-    let new_follower = || Follower::new(node.disk.borrow().at.clone());
+    let most = ground.dice.borrow_mut().pick(&[1, 3, 256]);
+    let new_follower = || Follower::new(node.disk.borrow().at.clone()).bringing(most);
     let mut follower = new_follower();
     loop {
         match follower.poll(port).await {
@@ -299,7 +323,14 @@ async fn collect(port: Rc<Port>, ground: Rc<Ground>, node: Rc<Node>) {
         let date = node.date(ground.history.borrow().now);
         let is_live = |key: &DataKey| live.borrow().contains(key);
         match collector.collect(&port, date, &is_live).await {
-            Ok(collected) => ground.history.borrow_mut().collected(&collected),
+            Ok(collected) => {
+                ground.history.borrow_mut().collected(&collected);
+                let _told_by_the_next = collector.tell_gone(&port, &collected).await;
+                if let Ok(Some(far)) = reached(&port).await {
+                    let nodes = ground.nodes.borrow();
+                    ground.history.borrow_mut().everywhere(&far, &ground.store.state(), &nodes);
+                }
+            }
             Err(Lost::Away(_)) => {}
             Err(Lost::Damage(damage)) => ground.wrong(format!("{} collects {damage}", node.name)),
         }

@@ -45,6 +45,7 @@ pub(crate) fn run(seed: u64, kind: Kind) -> Result<Counts, String> {
         let node = Node::new(&ground, usize::try_from(number).unwrap(), rate, retention);
         node.exact.set(matches!(kind, Kind::Near(_)));
         node.start(&ground);
+        ground.nodes.borrow_mut().push(Rc::clone(&node));
         world.nodes.push(node);
     }
     world.at(0, trouble);
@@ -90,7 +91,11 @@ fn crash(world: &mut World, node: &Rc<Node>) {
     node.crash();
     match world.ground.dice.borrow_mut().below(4) {
         0 => *node.disk.borrow_mut() = Disk::default(),
-        1 => *node.disk.borrow_mut() = node.earlier.borrow().clone(),
+        1 => {
+            *node.disk.borrow_mut() = node.earlier.borrow().clone();
+            // What was erased comes back with it, whatever the node said before.
+            node.is_rolled_back.set(true);
+        }
         _ => {}
     }
     let (life, node) = (node.life.get(), Rc::clone(node));
@@ -144,7 +149,7 @@ fn ends(ground: &Rc<Ground>, world: &World) {
 fn newest(ground: &Rc<Ground>) -> Option<(remote::core::Mark, Toy)> {
     let node = remote::NodeId::new("reader").unwrap();
     let store = std::sync::Arc::clone(&ground.store);
-    let view = View { store, node, run: remote::Nonce::NONE, looked: None };
+    let view = View { store, node, run: remote::Nonce::NONE, looked: None, has_body: false };
     let read = |port: Rc<Port>| async move {
         let found = find(&port, None).await.ok()??;
         let mut toy = Toy::default();

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use remote::core::{Answer, Ask};
-use remote::{About, Away, Beat, Chain, Edge, Key, NodeId, Nonce, Objects, Tenant, Tried};
+use remote::{About, Away, Beat, Chain, Edge, Hash, Key, NodeId, Nonce, Objects, Tenant, Tried};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -54,6 +54,14 @@ pub(crate) struct View {
     pub(crate) run: Nonce,
     /// Whether a look came before, and found nothing (a racy storage).
     pub(crate) looked: Option<bool>,
+    /// Whether what a long record is was put before, by a request of its own.
+    pub(crate) has_body: bool,
+}
+
+/// The object that a record is where chains are by transactions, if it is long. Here the dice of its hash decide that.
+pub(crate) fn body_of(tenant: &Tenant, number: u64, bytes: &[u8]) -> Option<Key> {
+    let half = Hash::of(bytes).half();
+    half.0[0].is_multiple_of(2).then(|| Key::Body(tenant.clone(), number, half))
 }
 
 impl Store {
@@ -92,6 +100,14 @@ impl View {
         }
     }
 
+    /// What must be put before this is created, by a request of its own.
+    pub(crate) fn body_before(&self, tenant: &Tenant, ask: &Ask) -> Option<(Key, Arc<[u8]>)> {
+        let Ask::Create { number, bytes } = ask else { return None };
+        let is_guarded = self.store.flavour == Flavour::Guarded && !self.has_body;
+        let key = body_of(tenant, *number, bytes).filter(|_| is_guarded)?;
+        Some((key, Arc::clone(bytes)))
+    }
+
     fn may_create(&self, is_free: bool) -> bool {
         match self.store.flavour {
             Flavour::Objects | Flavour::Guarded => is_free,
@@ -113,6 +129,10 @@ impl View {
 
 impl Chain for View {
     fn create(&self, tenant: &Tenant, number: u64, bytes: &[u8]) -> Tried {
+        let ask = Ask::Create { number, bytes: bytes.into() };
+        if let Some((key, bytes)) = self.body_before(tenant, &ask) {
+            let _put = self.put(&key, &bytes);
+        }
         let mut state = self.store.state();
         let now = state.now;
         if self.store.flavour == Flavour::Guarded {
@@ -131,8 +151,15 @@ impl Chain for View {
         Tried::Made
     }
 
-    fn read(&self, _: &Tenant, number: u64) -> Result<Option<Vec<u8>>, Away> {
-        Ok(self.store.state().chain.get(&number).map(|(bytes, _)| bytes.clone()))
+    fn read(&self, tenant: &Tenant, number: u64) -> Result<Option<Vec<u8>>, Away> {
+        let state = self.store.state();
+        let Some((bytes, _)) = state.chain.get(&number) else { return Ok(None) };
+        let body = body_of(tenant, number, bytes);
+        let body = body.filter(|_| self.store.flavour == Flavour::Guarded);
+        match body.filter(|key| !state.objects.contains_key(&key.to_string())) {
+            None => Ok(Some(bytes.clone())),
+            Some(key) => Err(Away { why: format!("{key} is not there"), may_pass: true }),
+        }
     }
 
     fn numbers(&self, _: &Tenant, after: u64, most: usize) -> Result<Vec<u64>, Away> {
@@ -151,11 +178,12 @@ impl Chain for View {
     }
 
     fn raise_edge(&self, tenant: &Tenant, edge: &Edge) -> Tried {
-        let is_lower = edge.boundary <= self.store.state().edge(tenant).boundary;
+        let is_lower = edge.place() <= self.store.state().edge(tenant).place();
         if self.store.flavour == Flavour::Guarded && is_lower {
             return Tried::Unsure("it is higher".into());
         }
-        self.create_object(&Key::Edge(tenant.clone(), edge.boundary), &edge.encode())
+        let (boundary, turn) = edge.place();
+        self.create_object(&Key::Edge(tenant.clone(), boundary, turn), &edge.encode())
     }
 
     fn remove(&self, _: &Tenant, numbers: &[u64]) -> Result<(), Away> {

@@ -35,6 +35,8 @@ pub(crate) struct Ground {
     pub(crate) dice: RefCell<Dice>,
     pub(crate) history: RefCell<History>,
     pub(crate) is_quiet: Cell<bool>,
+    /// All nodes, of which the checker sees the disks.
+    pub(crate) nodes: RefCell<Vec<Rc<Node>>>,
     spawned: RefCell<Vec<Task>>,
 }
 
@@ -83,10 +85,18 @@ enum Fate {
 
 impl Ground {
     pub(crate) fn new(flavour: Flavour, dice: Dice) -> Rc<Self> {
-        let (history, is_quiet, spawned) = Default::default();
+        let (history, is_quiet, nodes, spawned) = Default::default();
         let tenant = Tenant::new("local").unwrap();
         let dice = RefCell::new(dice);
-        Rc::new(Self { tenant, store: Store::new(flavour), dice, history, is_quiet, spawned })
+        Rc::new(Self {
+            tenant,
+            store: Store::new(flavour),
+            dice,
+            history,
+            is_quiet,
+            nodes,
+            spawned,
+        })
     }
 
     /// Begins a task of a node's process.
@@ -191,6 +201,7 @@ impl World {
             node: node.name.clone(),
             run: node.run.get(),
             looked: None,
+            has_body: false,
         };
         let ask = Rc::new(ask);
         match fate {
@@ -216,6 +227,14 @@ impl World {
                     return;
                 }
                 let is_told = !matches!(fate, Fate::Doubted | Fate::Half);
+                if let Some((key, bytes)) = view.body_before(&self.ground.tenant, &ask) {
+                    let put = move |world: &mut Self| {
+                        world.perform(&view, &Ask::Put(key, bytes));
+                        let view = View { has_body: true, ..view };
+                        world.create_behind(id, node, life, view, ask, is_told);
+                    };
+                    return self.at(there, put);
+                }
                 let ask = if fate == Fate::Half { Rc::new(half(&ask)) } else { ask };
                 self.at(there, move |world| world.arrive(id, &node, life, view, ask, is_told));
             }
@@ -233,6 +252,25 @@ impl World {
             let length = self.ground.dice.borrow_mut().pick(&[15.0, 40.0, 350.0, 450.0]);
             node.paused_until.set(node.paused_until.get().max(self.now + seconds(length)));
         }
+    }
+
+    /// The second request of a creation is sent by a process that lives and runs.
+    fn create_behind(
+        &mut self,
+        id: u64,
+        node: Rc<Node>,
+        life: u64,
+        view: View,
+        ask: Rc<Ask>,
+        is_told: bool,
+    ) {
+        let stopped = node.paused_until.get().saturating_sub(self.now);
+        let between = seconds(self.ground.dice.borrow_mut().within(0.004, 0.1));
+        self.at(stopped + between, move |world| {
+            if node.life.get() == life {
+                world.arrive(id, &node, life, view, ask, is_told);
+            }
+        });
     }
 
     /// A request reaches the storage; or its process was stopped just before it was sent.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use remote::core::{Committed, Holder, Port, Stamp};
-use remote::{DataKey, Full, Hex, Kind};
+use remote::core::{Committed, Holder, Port, Stamp, may_resume};
+use remote::{DataKey, Full, Hex, Key, Kind};
 
 use crate::node::{Node, apply};
 use crate::toy::{NotApplied, line, upload};
@@ -29,6 +29,9 @@ pub(crate) fn stamp(ground: &Ground, node: &Node) -> Stamp {
 /// Writes until the epoch is over.
 pub(crate) async fn hold(port: &Port, ground: &Ground, node: &Node, holder: Box<Holder>) {
     let mut writing = Writing { port, ground, node, holder: *holder, is_over: false };
+    if writing.resume().await.is_err() {
+        return;
+    }
     while writing.act().await.is_ok() {
         let pause = if ground.chance(0.02) && !ground.is_quiet.get() {
             ground.within(30.0, 90.0)
@@ -91,15 +94,56 @@ impl Writing<'_> {
         let token = self.ground.history.borrow_mut().token();
         let line = line(token, false);
         let object = if self.ground.chance(0.1) { self.put(line.clone()).await } else { None };
-        let kind = self.node.disk.borrow().toy.step(&line, object);
-        match self.commit(kind).await? {
-            true => self.ground.history.borrow_mut().acknowledge(token),
-            false => {
-                self.gives_up(object.as_slice());
-                self.ground.history.borrow_mut().refuse(token);
+        if let Some(key) = object {
+            let epoch = self.holder.epoch();
+            self.node.disk.borrow_mut().carried = Some((epoch, token, key));
+            // Its process may end in between, or it closes the store and takes the workspace anew.
+            if self.ground.chance(0.3) && !self.ground.is_quiet.get() {
+                self.port.wait(self.ground.within(1.0, 20.0)).await;
+            }
+            if self.ground.chance(0.2) && !self.ground.is_quiet.get() {
+                return Err(Over);
             }
         }
+        self.write_as(token, object).await
+    }
+
+    async fn write_as(&mut self, token: u64, object: Option<DataKey>) -> Result<(), Over> {
+        let kind = self.node.disk.borrow().toy.step(&line(token, false), object);
+        let is_done = self.commit(kind).await?;
+        self.node.disk.borrow_mut().carried = None;
+        if is_done {
+            self.ground.history.borrow_mut().acknowledge(token);
+        } else {
+            self.gives_up(object.as_slice());
+            self.ground.history.borrow_mut().refuse(token);
+        }
         Ok(())
+    }
+
+    /// Goes on with what the epoch before put there and did not name, if nobody came between.
+    async fn resume(&mut self) -> Result<(), Over> {
+        let Some((epoch, token, key)) = self.node.disk.borrow_mut().carried.take() else {
+            return Ok(());
+        };
+        let line = line(token, false);
+        if !may_resume(epoch, self.holder.epoch()) || self.node.disk.borrow().toy.has(token) {
+            return Ok(());
+        }
+        self.node.live.borrow().borrow_mut().insert(key);
+        self.node.disk.borrow_mut().carried = Some((self.holder.epoch(), token, key));
+        let far = Key::Data(self.port.tenant().clone(), key, 0);
+        match self.port.get(far, None, 1 << 20).await {
+            Ok(Some(bytes)) if bytes == line => {
+                self.ground.history.borrow_mut().counts.resumed += 1;
+                self.write_as(token, Some(key)).await
+            }
+            _ => {
+                self.node.disk.borrow_mut().carried = None;
+                self.gives_up(&[key]);
+                Ok(())
+            }
+        }
     }
 
     async fn full(&mut self, is_fold: bool) -> Result<(), Over> {

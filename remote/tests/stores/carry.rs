@@ -12,16 +12,16 @@ use engine::os::disk::RealDisk;
 use engine::{Batch, FullSpeed, Ground, ItemDraft, Options, Reader, Snapshot, Store};
 use remote::core::{Claim, Found, Holder, Retention, Stamp, Took, Writer, find};
 use remote::{
-    BootClock, Carrier, CarryHow, CarryWhen, Driver, Halt, LocalCopy, Look, Moved, NodeId, Nonce,
-    NotRestored, ObjectChain, Shelf, Tenant, TickSource, Ticks, Tracker,
+    BootClock, Carried, Carrier, CarryHow, CarryWhen, Driver, Halt, LocalCopy, Look, Moved, NodeId,
+    Nonce, NotRestored, ObjectChain, Shelf, Tenant, TickSource, Ticks, Tracker,
 };
 
 /// Time that goes on when it is told to.
 #[derive(Debug, Default)]
-struct Told(AtomicU64);
+pub(crate) struct Told(pub(crate) AtomicU64);
 
 impl Told {
-    fn pass(&self, length: Duration) {
+    pub(crate) fn pass(&self, length: Duration) {
         self.0.fetch_add(u64::try_from(length.as_nanos()).unwrap(), Ordering::SeqCst);
     }
 }
@@ -34,7 +34,7 @@ impl TickSource for Told {
 
 /// A date that is set by hand.
 #[derive(Debug, Default)]
-struct Dated(AtomicI64);
+pub(crate) struct Dated(pub(crate) AtomicI64);
 
 impl Clock for Dated {
     fn now(&self) -> Micros {
@@ -43,24 +43,24 @@ impl Clock for Dated {
 }
 
 /// A node of a cluster: what it needs to hold a workspace.
-struct Node {
-    memory: Arc<Memory>,
-    ticks: Arc<Told>,
-    date: Arc<Dated>,
-    driver: Driver,
-    writer: Writer,
+pub(crate) struct Node {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) ticks: Arc<Told>,
+    pub(crate) date: Arc<Dated>,
+    pub(crate) driver: Driver,
+    pub(crate) writer: Writer,
 }
 
-fn nonce(byte: u8) -> Nonce {
+pub(crate) fn nonce(byte: u8) -> Nonce {
     Nonce::parse(&format!("{byte:02x}").repeat(16)).unwrap()
 }
 
-fn tenant() -> Tenant {
+pub(crate) fn tenant() -> Tenant {
     Tenant::new("local").unwrap()
 }
 
 impl Node {
-    fn new(name: &str, memory: &Arc<Memory>) -> Self {
+    pub(crate) fn new(name: &str, memory: &Arc<Memory>) -> Self {
         let ticks = Arc::new(Told::default());
         let driver = Driver {
             chain: Arc::new(ObjectChain::new(Arc::clone(memory) as _)),
@@ -78,13 +78,13 @@ impl Node {
         }
     }
 
-    fn found(&self) -> Option<Found> {
+    pub(crate) fn found(&self) -> Option<Found> {
         let found = self.driver.run(&tenant(), async |port| find(&port, None).await);
         found.expect("nothing is over").expect("the chain can be read")
     }
 
     /// Takes the workspace, and gives what led to it.
-    fn take(&self) -> (Holder, Vec<remote::Record>) {
+    pub(crate) fn take(&self) -> (Holder, Vec<remote::Record>) {
         let found = self.found();
         let claim = Claim::new(self.writer.clone(), Duration::from_secs(15));
         let stamp =
@@ -97,11 +97,13 @@ impl Node {
     }
 
     /// A store in a folder that is carried from now on.
-    fn open(&self, folder: &Path, when: CarryWhen) -> (Carrier, Arc<Store>) {
+    pub(crate) fn open(&self, folder: &Path, when: CarryWhen) -> (Carrier, Arc<Store>) {
         let (holder, records) = self.take();
         let with = (Arc::clone(&self.date) as _, Arc::new(SystemRandom) as _);
         let retention = Retention { full: Duration::from_secs(3600), fine: Duration::ZERO };
-        let how = CarryHow { when, retention };
+        let home = folder.parent().unwrap();
+        let carried = Carried::of(home, holder.newest().head.store, holder.epoch());
+        let how = (CarryHow { when, retention }, Some(carried));
         let carrier = Carrier::start(self.driver.clone(), holder, &records, with, how).unwrap();
         let ground = Ground { far: Some(carrier.far()), ..Ground::real(folder).unwrap() };
         let store = Arc::new(Store::open(ground, Options::default()).unwrap());
@@ -110,7 +112,7 @@ impl Node {
     }
 
     /// All that the chain has, in a folder of its own, opened by itself.
-    fn copy(&self, folder: &Path) -> Store {
+    pub(crate) fn copy(&self, folder: &Path) -> Store {
         let mut copy = LocalCopy::over(Arc::new(RealDisk::open(folder).unwrap()));
         let found = self.found().expect("the chain has records");
         let tenant = tenant();
@@ -122,7 +124,7 @@ impl Node {
     }
 }
 
-fn batch(texts: &[String]) -> Batch {
+pub(crate) fn batch(texts: &[String]) -> Batch {
     let item = |text: &String| ItemDraft {
         kind: "note".into(),
         modality: "text".into(),
@@ -136,7 +138,7 @@ fn batch(texts: &[String]) -> Batch {
 }
 
 /// The texts of a store, in order.
-fn texts(store: &Store) -> Vec<String> {
+pub(crate) fn texts(store: &Store) -> Vec<String> {
     texts_of(&store.snapshot())
 }
 
@@ -145,7 +147,7 @@ fn texts_of(snapshot: &Snapshot) -> Vec<String> {
     places.map(|place| snapshot.item(place).unwrap().text.to_owned()).collect()
 }
 
-fn some(from: usize, count: usize) -> Vec<String> {
+pub(crate) fn some(from: usize, count: usize) -> Vec<String> {
     (from..from + count).map(|number| format!("note number {number}")).collect()
 }
 

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod carry;
+mod erasing;
+mod keeping;
 mod ledgers;
 mod memory;
 mod seats;

@@ -12,6 +12,10 @@ use remote::{About, Away, Key, Objects, Tried};
 pub(crate) struct Memory {
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
     is_away: AtomicBool,
+    /// How many more parts of files it takes, where it is told.
+    room: Mutex<Option<usize>>,
+    /// The parts of files that were put.
+    put: Mutex<Vec<String>>,
     /// How many requests were made.
     pub(crate) requests: AtomicU64,
 }
@@ -20,6 +24,16 @@ impl Memory {
     /// Whether it answers from now on.
     pub(crate) fn answers(&self, answers: bool) {
         self.is_away.store(!answers, Ordering::SeqCst);
+    }
+
+    /// It takes so many more parts of files, or any number.
+    pub(crate) fn takes(&self, parts: Option<usize>) {
+        *self.room.lock().unwrap() = parts;
+    }
+
+    /// The parts of files that were put since this was asked last.
+    pub(crate) fn put_since(&self) -> Vec<String> {
+        std::mem::take(&mut self.put.lock().unwrap())
     }
 
     /// The names of all objects that begin so.
@@ -64,7 +78,16 @@ impl Memory {
 
 impl Objects for Memory {
     fn put(&self, key: &Key, bytes: &[u8]) -> Result<(), Away> {
-        self.here()?.insert(key.to_string(), bytes.to_vec());
+        let mut objects = self.here()?;
+        if matches!(key, Key::Data(..)) {
+            match &mut *self.room.lock().unwrap() {
+                Some(0) => return Err(Away { why: "it takes no more".into(), may_pass: true }),
+                Some(room) => *room -= 1,
+                None => {}
+            }
+            self.put.lock().unwrap().push(key.to_string());
+        }
+        objects.insert(key.to_string(), bytes.to_vec());
         Ok(())
     }
 

@@ -11,8 +11,8 @@ use engine::os::clock::{SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    BootClock, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, ObjectChain, Role,
-    Seat, Seated, Taken, Tenant, TickSource, Ticks,
+    BootClock, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, ObjectChain,
+    Objects, Role, Seat, Seated, Taken, Tenant, TickSource, Ticks,
 };
 
 const LEASE_S: u32 = 5;
@@ -28,17 +28,28 @@ impl TickSource for Told {
 }
 
 /// One machine.
-struct Machine {
-    seat: Seat,
+pub(crate) struct Machine {
+    pub(crate) seat: Seat,
     claim: Option<Claim>,
+    ticks: Arc<Told>,
 }
 
 impl Machine {
     fn new(name: &str, memory: &Arc<Memory>, home: &Path, is_replica: bool) -> Self {
+        Self::over(name, Arc::clone(memory) as _, home, is_replica)
+    }
+
+    pub(crate) fn over(
+        name: &str,
+        objects: Arc<dyn Objects>,
+        home: &Path,
+        is_replica: bool,
+    ) -> Self {
+        let ticks = Arc::new(Told::default());
         let driver = Driver {
-            chain: Arc::new(ObjectChain::new(Arc::clone(memory) as _)),
-            objects: Arc::clone(memory) as _,
-            ticks: Arc::new(Told::default()),
+            chain: Arc::new(ObjectChain::new(Arc::clone(&objects))),
+            objects,
+            ticks: Arc::clone(&ticks) as _,
             halt: Arc::new(Halt::default()),
         };
         let mut run = [0; 16];
@@ -65,15 +76,20 @@ impl Machine {
             lag: Arc::new(|_| ()),
             taken: Taken::default(),
         };
-        Self { seat, claim }
+        Self { seat, claim, ticks }
     }
 
-    fn open(&mut self) -> Result<Seated, NotSeated> {
+    /// Time goes by for it alone.
+    pub(crate) fn pass(&self, length: Duration) {
+        self.ticks.0.fetch_add(u64::try_from(length.as_nanos()).unwrap(), Ordering::SeqCst);
+    }
+
+    pub(crate) fn open(&mut self) -> Result<Seated, NotSeated> {
         self.seat.open(None, self.claim.as_mut())
     }
 }
 
-fn batch(text: &str) -> Batch {
+pub(crate) fn batch(text: &str) -> Batch {
     let item = ItemDraft {
         kind: "note".into(),
         modality: "text".into(),
@@ -85,7 +101,7 @@ fn batch(text: &str) -> Batch {
     Batch { items: vec![item], ..Batch::default() }
 }
 
-fn texts(store: &Store) -> Vec<String> {
+pub(crate) fn texts(store: &Store) -> Vec<String> {
     let snapshot = store.snapshot();
     let places = snapshot.places().unwrap();
     places.map(|place| snapshot.item(place).unwrap().text.to_owned()).collect()

@@ -1,0 +1,33 @@
+//! Small files of a workspace's folder: read whole up to a bound, and put in place so that a crash leaves the new one
+//! or the one before.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// The file's bytes; `None` where it is not there.
+///
+/// # Errors
+/// What is wrong with it, and which file it is.
+pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(about) if about.len() > bytes_max => {
+            Err(wrong(format!("longer than {bytes_max} bytes")))
+        }
+        _ => fs::read(path).map(Some).map_err(|error| wrong(error.to_string())),
+    }
+}
+
+/// Puts it there, for its owner only, and on disk.
+pub(crate) fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let fresh = folder.join(format!("{name}.new"));
+    let mut open = File::options();
+    let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&fresh, folder.join(name))?;
+    File::open(folder)?.sync_all()
+}
