@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::ahead::Ahead;
 use crate::chain::Chain;
 use crate::core::{Answer, Ask, Machine, Port, Step};
 use crate::names::Tenant;
@@ -71,7 +72,7 @@ impl Driver {
         F: Future<Output = T> + 'a,
     {
         let mut machine = Machine::new(tenant.clone(), self.chain.guards_edge(), body);
-        let mut answer = None;
+        let (mut answer, mut ahead) = (None, Ahead::default());
         loop {
             if self.halt.is_raised() {
                 return None;
@@ -85,6 +86,7 @@ impl Driver {
                     self.halt.wait(length);
                     Answer::Waited
                 }
+                Ask::Read(number) => Answer::Bytes(ahead.read(number, tenant, &*self.chain)),
                 ask => ask.perform(tenant, &*self.chain, &*self.objects),
             };
             told.trouble().into_iter().for_each(tell);

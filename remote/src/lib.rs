@@ -8,6 +8,7 @@
 
 mod about;
 mod address;
+mod ahead;
 mod beat;
 mod carry;
 mod chain;

@@ -33,6 +33,12 @@ pub const EDGE_BYTES_MAX: usize = 1 << 20;
 pub const KEPT_MAX: usize = 4096;
 /// Bytes of a beat.
 pub const BEAT_BYTES_MAX: usize = 4 << 10;
+/// Steps behind a full record that a writer leaves to whoever comes next: it makes a full record before it gives.
+pub const GIVE_STEPS_MAX: usize = 16;
+/// Records that are read side by side where one after the other is asked for.
+pub const READ_AHEAD: usize = 8;
+/// Records that are asked for one after the other before more are read ahead: a reader that keeps up never asks for so many.
+pub const READ_AHEAD_AFTER: u32 = 3;
 /// Bytes of a piece of a ledger; so many in smaller ones become one.
 pub const LEDGER_PIECE_BYTES_MAX: u64 = 4 << 20;
 /// A piece of a ledger is small if it has less bytes.

@@ -256,15 +256,19 @@ impl Seat {
                     here.set_aside(memo.as_ref())?;
                     is_followed = true;
                 }
-                self.catch_up(&mut tracker)?;
-                if tracker.at().map(|at| at.head.number) != Some(newest.number) {
-                    continue;
+                self.catch_up(&mut tracker, &found, may_take)?;
+                // Whoever only follows goes on from anywhere: how old that is, is known.
+                let at = tracker.at().filter(|at| !may_take || at.head.number == newest.number);
+                let Some(at) = at.cloned() else { continue };
+                if !may_take {
+                    return Ok(Decided::Follow {
+                        tracker: Box::new(tracker),
+                        newest: Box::new(at),
+                    });
                 }
             }
-            let Some(claim) = claim.as_deref_mut().filter(|_| may_take) else {
-                let (tracker, newest) = (Box::new(tracker), Box::new(found.newest));
-                return Ok(Decided::Follow { tracker, newest });
-            };
+            // Who may take it has a claim.
+            let Some(claim) = claim.as_deref_mut() else { continue };
             if let Some(holder) = self.take(claim, Some(&found), newest.store)? {
                 if is_followed {
                     tracker.sync()?;
@@ -301,10 +305,20 @@ impl Seat {
         }
     }
 
-    /// Brings the files here to the newest record.
-    fn catch_up(&self, tracker: &mut Tracker) -> Result<(), NotSeated> {
+    /// Brings the files here to the newest record, or, without `to_the_end`, at least to one that was the newest at a
+    /// moment that is known.
+    fn catch_up(
+        &self,
+        tracker: &mut Tracker,
+        found: &Found,
+        to_the_end: bool,
+    ) -> Result<(), NotSeated> {
+        let mut moved = match tracker.at() {
+            None => tracker.start(found.clone()),
+            Some(_) => tracker.look(),
+        };
         loop {
-            match tracker.look() {
+            match moved {
                 Moved::Newest => return Ok(()),
                 Moved::On(_) => tracker.settled()?,
                 Moved::Empty => return Err(NotSeated::Nothing),
@@ -313,6 +327,10 @@ impl Seat {
                 Moved::Disk(why) => return Err(NotSeated::Here(why)),
                 Moved::Over => return Err(NotSeated::Over),
             }
+            if !to_the_end && tracker.fresh().is_some() {
+                return Ok(());
+            }
+            moved = tracker.look();
         }
     }
 

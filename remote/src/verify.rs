@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::ahead::Ahead;
 use crate::core::Mark;
 use crate::driver::Driver;
 use crate::hex::Hash;
@@ -53,8 +54,10 @@ pub fn verify(driver: &Driver, tenant: &Tenant, look: Look) -> Result<Checked, N
     let mut checked = Checked::default();
     let edge = driver.chain.edge(tenant)?;
     let mut named = BTreeMap::new();
+    let mut ahead = Ahead::default();
+    let mut read = |number| ahead.read(number, tenant, &*driver.chain);
     for kept in &edge.kept {
-        if let Some((_, hash)) = checked.record(driver, tenant, kept.number, &mut named)?
+        if let Some((_, hash)) = checked.record(read(kept.number)?, kept.number, &mut named)
             && hash != kept.sha256
         {
             checked.find(format!("record {} is not the one that the edge keeps", kept.number));
@@ -62,7 +65,7 @@ pub fn verify(driver: &Driver, tenant: &Tenant, look: Look) -> Result<Checked, N
     }
     let mut before: Option<Mark> = None;
     for number in numbers_above(driver, tenant, &edge)? {
-        let Some((record, hash)) = checked.record(driver, tenant, number, &mut named)? else {
+        let Some((record, hash)) = checked.record(read(number)?, number, &mut named) else {
             before = None;
             continue;
         };
@@ -94,24 +97,23 @@ impl Checked {
     /// A record, and the objects that it names. `None` where it cannot be read.
     fn record(
         &mut self,
-        driver: &Driver,
-        tenant: &Tenant,
+        bytes: Option<Vec<u8>>,
         number: u64,
         named: &mut BTreeMap<DataKey, Named>,
-    ) -> Result<Option<(Record, Hash)>, Away> {
-        let Some(bytes) = driver.chain.read(tenant, number)? else {
+    ) -> Option<(Record, Hash)> {
+        let Some(bytes) = bytes else {
             self.find(format!("record {number} is gone"));
-            return Ok(None);
+            return None;
         };
         self.records += 1;
         match Record::decode(&bytes) {
             Ok((record, hash)) => {
                 note(&record, named);
-                Ok(Some((record, hash)))
+                Some((record, hash))
             }
             Err(damage) => {
                 self.find(format!("record {number}: {damage}"));
-                Ok(None)
+                None
             }
         }
     }

@@ -48,7 +48,9 @@ fn entries_of_writes_survive_their_machine_and_those_of_a_replica_come_too() {
         let folder = folder.to_str().unwrap();
         let of =
             |data: &Path| run(data, &["ledger", "verify", "--folder", folder]).status.success();
-        assert!(of(&one) != of(&two), "each is signed by its own node");
+        // The writer was killed before it signed anything.
+        let is_of_replica = folder.contains(fs::read_to_string(two.join("node")).unwrap().trim());
+        assert_eq!((of(&one), of(&two)), (!is_of_replica, true), "{folder}");
         let shown = run(&one, &["ledger", "show", "--folder", folder, "--last", "100"]);
         tools.push(String::from_utf8(shown.stdout).unwrap());
     }

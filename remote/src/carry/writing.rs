@@ -8,7 +8,7 @@ use super::carrier::{CarryWhen, Over, Shared};
 use super::plan::{Chain, FullOf, Next, StepOf};
 use super::state::{Keys, Named, PieceOf};
 use crate::core::{Committed, Fenced, Holder};
-use crate::limits::{INLINE_BYTES_MAX, PAUSE_MAX, PAUSE_MIN};
+use crate::limits::{GIVE_STEPS_MAX, INLINE_BYTES_MAX, PAUSE_MAX, PAUSE_MIN};
 use crate::names::NodeId;
 use crate::parts::{Shelf, Untransferred, Upload, hash_of};
 use crate::record::{Bytes, FarLog, Full, Kind, LogPiece};
@@ -58,8 +58,9 @@ impl Writing<'_> {
             CarryWhen::Following(delay) => delay,
         };
         let has_full = self.holder.newest().head.base > 0;
-        let chain = Chain { has_full, wants_full: self.holder.wants_full() };
         let mut inner = shared.lock();
+        let leaves_much = inner.give.is_some() && self.holder.steps_behind() > GIVE_STEPS_MAX;
+        let chain = Chain { has_full, wants_full: self.holder.wants_full() || leaves_much };
         // Nothing is waited for once the epoch is to be given away.
         let delay = if inner.give.is_some() { Duration::ZERO } else { delay };
         let next = inner.state.next(chain, delay, shared, shared.driver.ticks.now());

@@ -159,12 +159,17 @@ impl Follower {
 
     /// Looks for the newest record.
     async fn begin(&mut self, port: &Port) -> Polled {
-        let Found { newest, as_of, records } = match find(port, self.at.as_ref()).await {
-            Ok(Some(found)) => found,
-            Ok(None) => return Polled::Empty,
-            Err(Lost::Away(away)) => return Polled::Away(away),
-            Err(Lost::Damage(damage)) => return Polled::Damage(damage),
-        };
+        match find(port, self.at.as_ref()).await {
+            Ok(Some(found)) => self.start(found),
+            Ok(None) => Polled::Empty,
+            Err(Lost::Away(away)) => Polled::Away(away),
+            Err(Lost::Damage(damage)) => Polled::Damage(damage),
+        }
+    }
+
+    /// Begins with what was found by somebody who is nowhere, as this reader is, or is where it is.
+    pub fn start(&mut self, found: Found) -> Polled {
+        let Found { newest, as_of, records } = found;
         self.ahead = Some(Ahead { to: newest, newest_at: Some(as_of) });
         if records.is_empty() {
             self.applied();

@@ -128,6 +128,12 @@ impl Holder {
         self.newest.head.base == 0 || steps >= STEPS_WANTED || bytes >= STEP_BYTES_WANTED
     }
 
+    /// Steps behind the newest full record: who opens the workspace reads them one by one.
+    #[must_use]
+    pub fn steps_behind(&self) -> usize {
+        self.newest.behind.steps
+    }
+
     /// Adds a record that brings `kind`, with which `seq` is the newest commit in the chain.
     pub async fn commit(&mut self, port: &Port, kind: Kind, seq: u64, stamp: Stamp) -> Committed {
         match &self.over {

@@ -45,7 +45,7 @@ pub struct Behind {
 }
 
 /// The newest record and those that lead to it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Found {
     /// The newest.
     pub newest: Mark,

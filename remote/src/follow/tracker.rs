@@ -6,7 +6,7 @@ use engine::DiskError;
 use engine::os::disk::Disk;
 
 use super::copy::{LocalCopy, NotApplied};
-use crate::core::{Follower, Mark, Polled};
+use crate::core::{Follower, Found, Mark, Polled};
 use crate::driver::Driver;
 use crate::fault::Damage;
 use crate::names::Tenant;
@@ -76,16 +76,28 @@ impl Tracker {
 
     /// Looks whether there is more, and brings the files to it.
     pub fn look(&mut self) -> Moved {
-        let Self { driver, tenant, follower, copy } = self;
-        let polled = driver.run(tenant, async |port| follower.poll(&port).await);
+        let Self { driver, tenant, follower, .. } = self;
+        match driver.run(tenant, async |port| follower.poll(&port).await) {
+            None => Moved::Over,
+            Some(polled) => self.bring(polled),
+        }
+    }
+
+    /// Brings the files to what was found for a reader who has nothing yet.
+    pub fn start(&mut self, found: Found) -> Moved {
+        let polled = self.follower.start(found);
+        self.bring(polled)
+    }
+
+    fn bring(&mut self, polled: Polled) -> Moved {
         let records = match polled {
-            None => return Moved::Over,
-            Some(Polled::Newest) => return Moved::Newest,
-            Some(Polled::Empty) => return Moved::Empty,
-            Some(Polled::Away(Away { why, .. })) => return Moved::Away(why),
-            Some(Polled::Damage(damage)) => return Moved::Damage(damage),
-            Some(Polled::Records(records)) => records,
+            Polled::Newest => return Moved::Newest,
+            Polled::Empty => return Moved::Empty,
+            Polled::Away(Away { why, .. }) => return Moved::Away(why),
+            Polled::Damage(damage) => return Moved::Damage(damage),
+            Polled::Records(records) => records,
         };
+        let Self { driver, tenant, follower, copy } = self;
         let shelf = Shelf { objects: &*driver.objects, tenant };
         let applied = copy.apply(shelf, &records, &|| !driver.halt.is_raised());
         match applied {

@@ -12,6 +12,8 @@ use crate::small_file;
 
 const FILE: &str = "remote.json";
 const FORMAT: &str = "recalld remote place";
+/// Longest file that is read.
+const MEMO_BYTES_MAX: u64 = 4 << 10;
 
 /// What is remembered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +76,6 @@ impl Memo {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
 
     use super::*;
 

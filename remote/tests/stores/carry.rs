@@ -11,6 +11,7 @@ use engine::os::clock::{Clock, Micros, SystemRandom};
 use engine::os::disk::RealDisk;
 use engine::{Batch, FullSpeed, Ground, ItemDraft, Options, Reader, Snapshot, Store};
 use remote::core::{Claim, Found, Holder, Retention, Stamp, Took, Writer, find};
+use remote::limits::GIVE_STEPS_MAX;
 use remote::{
     BootClock, Carried, Carrier, CarryHow, CarryWhen, Driver, Halt, LocalCopy, Look, Moved, NodeId,
     Nonce, NotRestored, ObjectChain, Shelf, Tenant, TickSource, Ticks, Tracker,
@@ -266,6 +267,25 @@ fn what_follows_is_acknowledged_at_once_and_given_when_all_of_it_is_there() {
     let found = node.found().unwrap();
     assert!(found.newest.given.is_some());
     assert_eq!(texts(&node.copy(&folder.path().join("copy"))), some(0, 20));
+}
+
+#[test]
+fn a_give_leaves_few_steps_to_whoever_comes_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let node = Node::new("box-1", &memory);
+    let (carrier, store) = node.open(&folder.path().join("one"), CarryWhen::Acknowledging);
+    for number in 0..GIVE_STEPS_MAX + 4 {
+        store.write(batch(&some(number, 1))).unwrap();
+    }
+    assert!(node.found().unwrap().records.len() > GIVE_STEPS_MAX);
+    drop(store);
+    assert!(carrier.give(None, PATIENCE));
+    let found = node.found().unwrap();
+    assert!(found.newest.given.is_some());
+    assert_eq!(found.records.len(), 1, "a full record stands before the give");
+    let copy = node.copy(&folder.path().join("copy"));
+    assert_eq!(texts(&copy), some(0, GIVE_STEPS_MAX + 4));
 }
 
 #[test]
