@@ -11,8 +11,8 @@ use engine::os::clock::{SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    BootClock, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, ObjectChain, Role,
-    Seat, Seated, Taken, Tenant, TickSource, Ticks,
+    BootClock, Cache, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, ObjectChain,
+    Role, Seat, Seated, Taken, Tenant, TickSource, Ticks,
 };
 
 const LEASE_S: u32 = 5;
@@ -28,13 +28,13 @@ impl TickSource for Told {
 }
 
 /// One machine.
-struct Machine {
-    seat: Seat,
-    claim: Option<Claim>,
+pub(crate) struct Machine {
+    pub(crate) seat: Seat,
+    pub(crate) claim: Option<Claim>,
 }
 
 impl Machine {
-    fn new(name: &str, memory: &Arc<Memory>, home: &Path, is_replica: bool) -> Self {
+    pub(crate) fn new(name: &str, memory: &Arc<Memory>, home: &Path, is_replica: bool) -> Self {
         let driver = Driver {
             chain: Arc::new(ObjectChain::new(Arc::clone(memory) as _)),
             objects: Arc::clone(memory) as _,
@@ -63,12 +63,13 @@ impl Machine {
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             lag: Arc::new(|_| ()),
+            cache: Cache::new(1 << 30),
             taken: Taken::default(),
         };
         Self { seat, claim }
     }
 
-    fn open(&mut self) -> Result<Seated, NotSeated> {
+    pub(crate) fn open(&mut self) -> Result<Seated, NotSeated> {
         self.seat.open(None, self.claim.as_mut())
     }
 }
