@@ -13,6 +13,27 @@ pub struct Damage {
 }
 
 impl Damage {
+    /// The rule of what is no damage: bytes that lie elsewhere did not come this time.
+    pub const AWAY: &'static str = "FAR-01";
+
+    /// Whether it is none, and bytes that lie elsewhere did not come this time ([`Damage::AWAY`]).
+    pub fn is_away(&self) -> bool {
+        self.rule == Self::AWAY
+    }
+
+    /// See [`Remedy`].
+    pub fn remedy(&self) -> Remedy {
+        if self.is_away() { Remedy::RetryLater } else { Remedy::Restore }
+    }
+
+    /// In a sentence about the store that it was found in.
+    fn told(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_away() {
+            true => write!(f, "a part of the store is not here yet: {self}"),
+            false => write!(f, "the store is damaged: {self}"),
+        }
+    }
+
     /// Damage of `rule`, described by `detail`.
     pub fn new(rule: &'static str, detail: impl Into<String>) -> Self {
         Self { rule, detail: detail.into() }
@@ -47,7 +68,7 @@ impl SearchError {
     /// See [`Remedy`].
     pub fn remedy(&self) -> Remedy {
         match self {
-            Self::Damaged(_) => Remedy::Restore,
+            Self::Damaged(damage) => damage.remedy(),
             Self::Interrupted => Remedy::RetryLater,
         }
     }
@@ -178,7 +199,7 @@ impl OpenError {
             Self::Locked => Remedy::RetryLater,
             Self::NoStore => Remedy::FixRequest,
             Self::TooNew { .. } => Remedy::Upgrade,
-            Self::Damaged(_) => Remedy::Restore,
+            Self::Damaged(damage) => damage.remedy(),
             Self::Disk(error) => error.remedy(),
             Self::Renewal(_, remedy) => *remedy,
         }
@@ -195,7 +216,7 @@ impl fmt::Display for OpenError {
                 "{file} needs a build that reads format version {version}; this one reads up to {}",
                 crate::layout::READ_VERSION
             ),
-            Self::Damaged(damage) => write!(f, "the store is damaged: {damage}"),
+            Self::Damaged(damage) => damage.told(f),
             Self::Disk(error) => error.fmt(f),
             Self::Renewal(why, _) => write!(f, "what the last process left: {why}"),
         }
@@ -277,7 +298,7 @@ impl WriteError {
         match self {
             Self::Refused { .. } => Remedy::FixRequest,
             Self::Postponed { remedy, .. } => *remedy,
-            Self::Damaged(_) => Remedy::Restore,
+            Self::Damaged(damage) => damage.remedy(),
             Self::Unsure(_) => Remedy::LookFirst,
             Self::NotHere(_) => Remedy::Elsewhere,
             // The writer has stopped; with a full disk there is something to do first.
@@ -291,7 +312,7 @@ impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { field, why } => write!(f, "{field}: {why}"),
-            Self::Damaged(damage) => write!(f, "the store is damaged: {damage}"),
+            Self::Damaged(damage) => damage.told(f),
             Self::Disk(error) => write!(f, "{error}; the writer has stopped, reopen the store"),
             Self::Stopped(why) => write!(f, "the writer has stopped ({why}); reopen the store"),
             Self::Postponed { why, .. } => write!(f, "{why}; it can be tried again"),
@@ -308,9 +329,13 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
+/// Nothing was written yet where something that must be read first did not come.
 impl From<Damage> for WriteError {
     fn from(damage: Damage) -> Self {
-        Self::Damaged(damage)
+        match damage.is_away() {
+            true => Self::Postponed { why: damage.to_string(), remedy: damage.remedy() },
+            false => Self::Damaged(damage),
+        }
     }
 }
 

@@ -36,6 +36,8 @@ const _: () = assert!(PAGE_BYTES.is_multiple_of(COLUMN_ALIGN));
 const NUMBER_DIGITS: usize = 20;
 /// End of the name of a file that is being written.
 pub(crate) const UNFINISHED: &str = ".new";
+/// How names of files end of which only a part is here; before it is the name that all of it will have, and a dot.
+pub const PART: &str = ".part";
 
 /// What a file of the store directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +110,12 @@ pub(crate) fn is_listed_kind(name: &str) -> bool {
 /// Whether a file is mapped: its name says that nobody writes to it any more.
 pub(crate) fn is_mapped(name: &str) -> bool {
     [FileKind::Segment, FileKind::Index].iter().any(|&kind| number(kind, name).is_some())
+}
+
+/// Whether a file is a part of the one that is called `name`.
+pub(crate) fn is_part_of(part: &str, name: &str) -> bool {
+    let rest = part.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
+    rest.is_some_and(|rest| rest.ends_with(PART))
 }
 
 /// Whether a file is one of ours that was being written.

@@ -8,6 +8,7 @@
 
 mod cursor;
 mod error;
+pub mod filling;
 mod ids;
 mod index;
 mod item;

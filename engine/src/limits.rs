@@ -1,5 +1,7 @@
 //! Every maximum of the stored format. Mirror of `format-spec/limits.md`.
 
+use std::time::Duration;
+
 use crate::words::{ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX};
 
 /// Bytes of an item's text.
@@ -90,6 +92,14 @@ pub const LOG_BYTES_SEAL: u64 = 128 << 20;
 pub const LOG_BYTES_MAX: u64 = 256 << 20;
 /// Room in a log is reserved in steps of this many bytes: a thousand small commits.
 pub const LOG_RESERVE_STEP: u64 = 1 << 20;
+/// Bytes of a file that is filling that are fetched together where little of it is wanted.
+pub const FILL_BYTES: usize = 1 << 20;
+/// The same where more than that is wanted.
+pub const FILL_WIDE_BYTES: usize = 4 << 20;
+/// Threads that fetch for one that wants so much.
+pub const FILL_THREADS_MAX: usize = 4;
+/// How long what is read of a file that is filling is waited for, before the reader is told to ask again.
+pub const FILL_WAIT_MAX: Duration = Duration::from_secs(10);
 
 const _: () = assert!(TEXT_BYTES_MAX < FRAME_BYTES_MAX);
 // A full tail, and the logs that hold it, fit into what compaction leaves.

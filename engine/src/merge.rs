@@ -130,7 +130,7 @@ impl HeapMerged {
     pub(crate) fn of(parts: &[Part]) -> Result<Self, Damage> {
         let segments: Vec<_> = parts.iter().map(|part| part.segment.clone()).collect();
         // A little more than is needed: headers and names that all have are written once.
-        let room = segments.iter().map(|segment| segment.raw().len()).sum();
+        let room = segments.iter().map(|segment| segment.file_bytes()).sum();
         let mut bytes = AlignedBytes::with_room(room);
         let merged = rows::kept(&segments, &Erased::default())
             .and_then(|rows| write(&segments, rows, Stay::OnHeap, &mut bytes))
@@ -160,7 +160,7 @@ fn on_heap(error: MergeError) -> Damage {
 
 /// The bytes of the file that a part on the heap would be.
 pub(crate) fn as_file(segment: &Arc<Segment>) -> Result<AlignedBytes, Damage> {
-    let mut bytes = AlignedBytes::with_room(segment.raw().len());
+    let mut bytes = AlignedBytes::with_room(segment.file_bytes());
     let segments = std::slice::from_ref(segment);
     merge_to(segments, &Erased::default(), &mut bytes).map_err(on_heap)?;
     Ok(bytes)

@@ -45,7 +45,9 @@ pub use counts::{Counts, Op, Outcome};
 pub use driver::{Driver, Halt};
 pub use edge::{Edge, Kept};
 pub use fault::Damage;
-pub use follow::{LocalCopy, Moved, NotApplied, Tracker};
+pub use follow::{
+    Cache, CacheUse, Keeper, LocalCopy, Moved, NotApplied, PartialDisk, Tended, Tracker,
+};
 pub use hex::{Hash, Hex, Nonce};
 pub use history::{NotRestored, restore, tenants};
 pub use holds::{Holding, Holds};

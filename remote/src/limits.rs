@@ -147,3 +147,13 @@ pub const FOLLOW_PAUSE_MIN: Duration = Duration::from_millis(250);
 pub const FOLLOW_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long after somebody asked a follower looks often.
 pub const FOLLOW_WARM_FOR: Duration = Duration::from_secs(10);
+/// Fetches of pages that are under way in a process.
+pub const FETCHES_MAX: usize = 8;
+/// Bytes that a cache must be allowed.
+pub const CACHE_BYTES_MIN: u64 = 64 << 20;
+/// How long room in the cache, or a place among the fetches, is waited for.
+pub const CACHE_WAIT_MAX: Duration = Duration::from_secs(10);
+/// Bytes that must be here of a segment before it is let go of to make room.
+pub const CACHE_LET_GO_MIN: u64 = 512 << 10;
+/// How long whoever fills the cache waits at the most before it tries again.
+pub const CACHE_PAUSE: Duration = Duration::from_secs(1);

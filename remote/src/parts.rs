@@ -40,6 +40,8 @@ pub enum Untransferred {
     Other(String),
     /// The disk of this machine.
     Disk(String),
+    /// It may be tried again later.
+    Later(String),
     /// Nobody wants it any more.
     Stopped,
 }
@@ -50,7 +52,7 @@ impl fmt::Display for Untransferred {
             Self::Away(away) => away.fmt(f),
             Self::Gone(key) => write!(f, "{key} is not there"),
             Self::Other(why) => write!(f, "REM-05: {why}"),
-            Self::Disk(why) => f.write_str(why),
+            Self::Disk(why) | Self::Later(why) => f.write_str(why),
             Self::Stopped => f.write_str("it was called off"),
         }
     }
@@ -216,6 +218,35 @@ impl Shelf<'_> {
         }
         let found = Hex(hasher.finalize().into());
         if found == sha256 { Ok(()) } else { Err(other(key, found, sha256)) }
+    }
+
+    /// Some bytes of an object of `bytes` bytes. Nothing is known of them but how many they must be.
+    ///
+    /// # Errors
+    /// A part is not there, or is shorter.
+    pub(crate) fn range(
+        &self,
+        key: DataKey,
+        bytes: u64,
+        wanted: Range<u64>,
+    ) -> Result<Vec<u8>, Untransferred> {
+        let mut found = Vec::new();
+        let mut at = wanted.start;
+        while at < wanted.end {
+            let part = u32::try_from(at / PART_BYTES).unwrap_or(u32::MAX);
+            let whole = range(bytes, part);
+            let piece = at..wanted.end.min(whole.end);
+            let within = piece.start - whole.start..piece.end - whole.start;
+            let name = Key::Data(self.tenant.clone(), key, part);
+            let fetched = self.objects.get(&name, Some(within), PART_BYTES)?;
+            let mut fetched = fetched.ok_or_else(|| Untransferred::Gone(name.clone()))?;
+            if fetched.len() != length(&piece) {
+                return Err(of_length(&name, fetched.len() as u64, length(&piece) as u64));
+            }
+            found.append(&mut fetched);
+            at = piece.end;
+        }
+        Ok(found)
     }
 
     /// The bytes of an object of at most [`PART_BYTES`], whose length and hash are known.

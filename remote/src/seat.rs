@@ -19,7 +19,6 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::os::clock::{Clock, Random};
-use engine::os::disk::Disk;
 use engine::{DiskError, Ground, OpenError, Options, Store};
 
 use self::here::Here;
@@ -28,12 +27,12 @@ use crate::carry::{Carried, Carrier, CarryHow};
 use crate::core::{Claim, Found, Given, Holder, Lost, Mark, Port, Stamp, Took, find};
 use crate::driver::Driver;
 use crate::fault::Damage;
-use crate::follow::{Moved, Tracker};
+use crate::follow::{Cache, Moved, NotApplied, PartialDisk, Tracker};
 use crate::hex::Nonce;
 use crate::limits::OPEN_TRIES_MAX;
 use crate::names::Tenant;
 use crate::node::Node;
-use crate::record::{Head, Record};
+use crate::record::{Head, Kind, Record};
 
 /// A workspace's place at this node.
 pub struct Seat {
@@ -55,6 +54,8 @@ pub struct Seat {
     pub random: Arc<dyn Random>,
     /// Told how long after its making each record is shown that is followed.
     pub lag: Lag,
+    /// What of others' files is on this machine.
+    pub cache: Arc<Cache>,
     /// Its folder, once it was opened.
     pub taken: Taken,
 }
@@ -160,6 +161,19 @@ enum Decided {
     Follow { tracker: Box<Tracker>, newest: Box<Mark> },
 }
 
+/// Goes on with what an earlier process had in part of the files that the newest full record names.
+fn adopt(here: &Here, records: &[Record]) -> Result<(), NotSeated> {
+    let files = records.iter().filter_map(|record| match &record.kind {
+        Kind::Full(full) => Some(&full.files[..]),
+        _ => None,
+    });
+    let mut files = files.map(|files| here.kept.adopt(files));
+    files.try_for_each(|adopted| adopted).map_err(|why| match why {
+        NotApplied::Disk(error) => error.into(),
+        other => NotSeated::Away(other.to_string()),
+    })
+}
+
 impl Seat {
     /// Opens the store: to be written here where nobody else writes it and `claim` is given, else to follow it.
     /// `tracker` is of the time before, where this process followed it.
@@ -222,7 +236,8 @@ impl Seat {
         if let Some(here) = &*taken {
             return Ok(here.clone());
         }
-        let here = Here::take(&self.home)?;
+        let far = (Arc::clone(&self.driver.objects), self.tenant.clone());
+        let here = Here::take(&self.home, far, &self.cache)?;
         Ok(taken.insert(here).clone())
     }
 
@@ -235,7 +250,7 @@ impl Seat {
     ) -> Result<Decided, NotSeated> {
         let memo = Memo::read(&self.home).map_err(NotSeated::Here)?;
         let mut is_followed = tracker.is_some();
-        let mut tracker = tracker.unwrap_or_else(|| self.tracker(&here.disk));
+        let mut tracker = tracker.unwrap_or_else(|| self.tracker(&here.kept));
         // What drove it before is over.
         tracker.drive_with(self.driver.clone());
         for _ in 0..OPEN_TRIES_MAX {
@@ -248,6 +263,7 @@ impl Seat {
                 continue;
             };
             let newest = &found.newest.head;
+            adopt(here, &found.records)?;
             here.check_store(newest.store)?;
             let may_take = self.may_take(claim.as_deref_mut(), &found);
             let leads = !is_followed && memo.as_ref().is_some_and(|memo| memo.leads(newest));
@@ -336,6 +352,7 @@ impl Seat {
 
     fn lead(&self, here: &Here, holder: Holder, records: &[Record]) -> Result<Seated, NotSeated> {
         self.remember(&holder.newest().head, true)?;
+        here.kept.leads();
         let with = (Arc::clone(&self.clock), Arc::clone(&self.random));
         let carried = Carried::of(&self.home, holder.newest().head.store, holder.epoch());
         let how = (self.how, Some(carried));
@@ -356,9 +373,11 @@ impl Seat {
         self.remember(&newest.head, false)?;
         let why = format!("node {} writes this workspace; this one follows it", newest.head.node);
         let store = Arc::new(Store::follow(self.ground(here), self.options, why)?);
+        here.kept.follows(&store);
         let told = (Arc::clone(&self.clock), Arc::clone(&self.lag));
         let followed = Arc::clone(&store);
-        let following = Following::start(self.driver.clone(), tracker, followed, newest, told)?;
+        let kept = (followed, Arc::clone(&here.kept));
+        let following = Following::start(self.driver.clone(), tracker, kept, newest, told)?;
         Ok(Seated { store, role: Role::Follows(following) })
     }
 
@@ -371,8 +390,8 @@ impl Seat {
         Ok(Memo::new(head, node, writes).write(&self.home)?)
     }
 
-    fn tracker(&self, disk: &Arc<dyn Disk>) -> Tracker {
-        Tracker::new(self.driver.clone(), self.tenant.clone(), Arc::clone(disk))
+    fn tracker(&self, kept: &Arc<PartialDisk>) -> Tracker {
+        Tracker::filling(self.driver.clone(), self.tenant.clone(), Arc::clone(kept))
     }
 
     fn ground(&self, here: &Here) -> Ground {

@@ -2,7 +2,8 @@
 //!
 //! Owns names and questions that a look at names answers; opens nothing.
 
-use std::io::ErrorKind;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::auth::LOCAL_WORKSPACE;
@@ -13,6 +14,8 @@ pub(crate) const BACKUP_FILE: &str = "backup.json";
 pub(crate) const CONTROL_FILE: &str = "control.redb";
 /// The folder of the scratch store of a benchmark, while that runs.
 pub(crate) const BENCH_SCRATCH: &str = "bench-scratch";
+/// The folder of the workspaces.
+const TENANTS: &str = "tenants";
 /// The folder in a data directory that is there, while it is restored.
 pub(crate) const RESTORING: &str = "restoring";
 
@@ -23,7 +26,16 @@ pub(crate) fn workspace_dir(data: &Path) -> PathBuf {
 
 /// The directory of a workspace.
 pub(crate) fn tenant_dir(data: &Path, name: &str) -> PathBuf {
-    data.join("tenants").join(name)
+    data.join(TENANTS).join(name)
+}
+
+/// The folders of all workspaces.
+pub(crate) fn tenant_dirs(data: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(data.join(TENANTS)) {
+        Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect(),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a folder is a backup's, be it damaged or unfinished.

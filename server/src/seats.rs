@@ -14,15 +14,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use engine::os::clock::{Clock, Random};
+use engine::os::disk::{Disk, RealDisk};
 use engine::{OpenError, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    Address, BootClock, CarryHow, CarryWhen, Coordinator, Driver, Halt, LedgerBringer, Node,
-    NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role, S3Settings, Seat, Seated, Standing,
-    Taken, Tenant, Tracker, introduce, reach,
+    Address, BootClock, Cache, CarryHow, CarryWhen, Coordinator, Driver, Halt, Keeper,
+    LedgerBringer, Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role, S3Settings, Seat,
+    Seated, Standing, Taken, Tenant, Tracker, introduce, reach,
 };
 
 use crate::config::remote::{Remote, Safe};
+use crate::data_dir;
 use crate::govern::Elsewhere;
 use crate::log::{self, Level, Value};
 use crate::metrics::Latencies;
@@ -49,6 +51,10 @@ pub struct Seats {
     random: Arc<dyn Random>,
     /// How long after its making each record was shown that is followed.
     lag: Arc<Latencies>,
+    /// What of others' files is on this machine.
+    cache: Arc<Cache>,
+    /// Ends with this.
+    _keeper: Keeper,
     places: Mutex<HashMap<String, Arc<Mutex<At>>>>,
     /// How many wait for a workspace to be taken.
     waiting: AtomicUsize,
@@ -111,7 +117,11 @@ impl Seats {
                 Some(Arc::new(begin_to_live(settings, name.clone(), with)?))
             }
         };
+        let cache = cache(settings, data)?;
+        let keeper = Keeper::start(&cache).map_err(|error| error.to_string())?;
         Ok(Self {
+            cache,
+            _keeper: keeper,
             settings: settings.clone(),
             reached,
             driver,
@@ -139,6 +149,11 @@ impl Seats {
     /// How long after its making each record was shown that is followed.
     pub fn lag(&self) -> &Latencies {
         &self.lag
+    }
+
+    /// What of others' files is on this machine.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     /// Opens the store of a workspace whose folder is `home`; of a replica it waits until there is something to
@@ -193,6 +208,7 @@ impl Seats {
             clock: Arc::clone(&self.clock),
             random: Arc::clone(&self.random),
             lag: Arc::new(move |length| lag.record(length)),
+            cache: Arc::clone(&self.cache),
             taken: Taken::default(),
         };
         let claim = self.node.as_ref().map(|node| Claim::new(node.writer().clone(), node.lease()));
@@ -364,6 +380,17 @@ fn tenant_of(name: &str) -> Result<Tenant, NotSeated> {
 
 fn locked(at: &Mutex<At>) -> MutexGuard<'_, At> {
     at.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What this machine may keep of others' files, and has of them from the time before.
+fn cache(settings: &Remote, data: &Path) -> Result<Arc<Cache>, String> {
+    let homes = data_dir::tenant_dirs(data)
+        .map_err(|error| format!("{}: {error}", data.join("tenants").display()))?;
+    let followed = homes.into_iter().filter(|home| remote::is_followed(home).is_ok_and(|it| it));
+    let followed: Vec<_> = followed.collect();
+    let free = RealDisk::open(data).and_then(|disk| disk.free_bytes());
+    let free = free.map_err(|error| error.to_string())?;
+    Ok(Cache::over(&followed, settings.cache_bytes, free))
 }
 
 /// The clients of a remote.

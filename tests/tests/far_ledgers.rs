@@ -65,5 +65,5 @@ fn entries_of_writes_survive_their_machine_and_those_of_a_replica_come_too() {
     piece.set_len(piece.metadata().unwrap().len() - 1).unwrap();
     let found = run(&at("none"), &["remote", "verify", &address, "--bytes"]);
     let text = String::from_utf8(found.stdout).unwrap();
-    assert!(!found.status.success() && text.contains("REM-70"), "{text}");
+    assert!(!found.status.success() && text.contains("REM-80"), "{text}");
 }

@@ -17,7 +17,7 @@ use crate::log::LogReader;
 use crate::manifest::{ListedFile, Manifest, SegmentEntry, StateEntry};
 use crate::merge;
 use crate::os::disk::{Disk, put_in_place};
-use crate::os::mmap::{AlignedBytes, HUGE_PAGE_BYTES};
+use crate::os::mmap::HUGE_PAGE_BYTES;
 use crate::part::Part;
 use crate::state::{StateFile, StateOf};
 use crate::store::Store;
@@ -141,8 +141,11 @@ impl<'a> Copy<'a> {
             read_through(self.from, &layout::name(FileKind::Segment, listed.number))
                 .map_err(source)?;
         }
+        let bytes = match &fresh {
+            Some(fresh) => fresh.as_slice(),
+            None => part.segment.whole().map_err(source)?,
+        };
         part.segment.expect_copying();
-        let bytes = fresh.as_ref().map_or(part.segment.raw(), AlignedBytes::as_slice);
         let copied = self.segment(bytes, listed);
         // Questions go on coming to it, whatever became of the copy.
         part.segment.expect_questions();

@@ -198,8 +198,9 @@ fn going(
 ) -> Result<Erased, Damage> {
     let mut ids: BTreeSet<u128> = sources.iter().map(|source| source.0).collect();
     for &id in pending {
-        let is_named =
-            || Ok(snapshot.find(ItemId(id))?.is_some() || snapshot.has_edge(EdgeId(id))?);
+        let is_named = || {
+            Ok::<_, Damage>(snapshot.find(ItemId(id))?.is_some() || snapshot.has_edge(EdgeId(id))?)
+        };
         if is_all || !is_named()? {
             ids.insert(id);
         }

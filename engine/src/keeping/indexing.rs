@@ -65,6 +65,7 @@ impl Store {
         if free < wanted {
             return Ok(Indexed::NoRoom { wanted, free });
         }
+        part.segment.whole()?;
         let made = index::make(Kernels::detect(), &part.segment, of, pace)?;
         let Some(bytes) = made else { return Ok(Indexed::Cancelled) };
         // An erasure holds this for as long as it runs: what it removes cannot come back meanwhile.

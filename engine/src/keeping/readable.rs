@@ -60,6 +60,7 @@ fn read_through(
     file: &dyn DiskRead,
     mut take: impl FnMut(&[u8]) -> Result<(), DiskError>,
 ) -> Result<Unreadable, DiskError> {
+    file.bring()?;
     let mut unreadable = Unreadable::default();
     let mut piece = Vec::new();
     let mut at = 0;

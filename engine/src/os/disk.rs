@@ -39,6 +39,11 @@ pub trait DiskRead: Send + Sync + Debug {
     fn bytes(&self) -> u64;
     /// Fills `into` with the bytes from `at` on; all of them lie within the file.
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError>;
+    /// Returns once all of it is here; most files are always. Whoever reads it to its end calls this first, so that
+    /// what does not come is not taken for what cannot be read.
+    fn bring(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
     /// What tells it from any other file that gets its name; a disk that knows no more gives its length.
     fn stamp(&self) -> FileStamp {
         FileStamp { bytes: self.bytes(), ..FileStamp::default() }
@@ -115,6 +120,17 @@ impl RealDisk {
 
     fn fail(action: &'static str, name: &str) -> impl FnOnce(io::Error) -> DiskError {
         move |error| DiskError::new(action, name, error)
+    }
+
+    /// A file to be read. One of which only a part is here is not damage, as one that is missing would be.
+    fn existing(&self, name: &str) -> Result<File, DiskError> {
+        File::open(self.root.join(name)).map_err(|error| {
+            let is_part = |there: &String| layout::is_part_of(there, name);
+            let is_missing = error.kind() == io::ErrorKind::NotFound && layout::is_mapped(name);
+            let has_part = is_missing && self.names().is_ok_and(|names| names.iter().any(is_part));
+            let part = "only a part of it is here; a server that has its remote fetches the rest";
+            DiskError::new("open", name, if has_part { io::Error::other(part) } else { error })
+        })
     }
 }
 
@@ -244,7 +260,7 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
-        let file = File::open(self.root.join(name)).map_err(Self::fail("open", name))?;
+        let file = self.existing(name)?;
         let known = file.metadata().map_err(Self::fail("read", name))?;
         let changed = (known.ctime(), known.ctime_nsec());
         let stamp = FileStamp { bytes: known.len(), node: known.ino(), changed };
@@ -257,7 +273,7 @@ impl Disk for RealDisk {
             let why = io::Error::other(why);
             return Err(DiskError::new("map", name, why));
         }
-        let file = File::open(self.root.join(name)).map_err(Self::fail("open", name))?;
+        let file = self.existing(name)?;
         FileBytes::map(&file).map_err(Self::fail("map", name))
     }
 
@@ -315,6 +331,22 @@ fn rename_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskErr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Remedy;
+
+    #[test]
+    fn a_file_of_which_a_part_is_here_is_not_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = RealDisk::open(folder.path()).unwrap();
+        let name = layout::name(crate::layout::FileKind::Segment, 7);
+        assert_eq!(disk.map(&name).unwrap_err().source.kind(), io::ErrorKind::NotFound);
+        disk.create(&format!("{name}.abc.part")).unwrap();
+        for error in [disk.map(&name).unwrap_err(), disk.open(&name).map(drop).unwrap_err()] {
+            assert!(error.to_string().contains("only a part of it is here"), "{error}");
+            assert_eq!(error.remedy(), Remedy::RetryLater);
+        }
+        let other = layout::name(crate::layout::FileKind::Segment, 70);
+        assert_eq!(disk.map(&other).unwrap_err().source.kind(), io::ErrorKind::NotFound);
+    }
 
     #[test]
     fn room_is_zeros_behind_what_was_appended() {

@@ -7,10 +7,13 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use memmap2::{Advice, Mmap};
 use rustix::io::Errno;
+
+use super::filling::{Filling, Unfilled};
 
 const LINE_BYTES: usize = 64;
 
@@ -62,8 +65,11 @@ impl AlignedBytes {
 /// The bits of a mode that let its owner, its group or others write.
 const ANY_WRITE: u32 = 0o222;
 
-/// A whole sealed file, wherever it lies. Starts on a 64-byte boundary.
+/// A sealed file, wherever it lies. Starts on a 64-byte boundary.
 pub enum FileBytes {
+    /// Mapped, and not all of it is here yet.
+    #[doc(hidden)]
+    Filling(Arc<Filling>),
     /// Mapped, shared with the page cache.
     #[doc(hidden)]
     Mapped(MappedFile),
@@ -133,7 +139,7 @@ impl FileBytes {
     /// Where a page cannot be read, or is of memory that failed: its touch would end the process. A
     /// kernel before 5.14 does not say; there the first touch of each page brings it.
     pub fn populate(&self) -> io::Result<()> {
-        let whole = 0..self.as_slice().len();
+        let whole = 0..self.length();
         // First the device's work, all at once; then the tables of this process.
         self.advise(Advice::WillNeed, whole.clone());
         let Self::Mapped(file) = self else { return Ok(()) };
@@ -147,7 +153,7 @@ impl FileBytes {
     /// Left alone, each first touch of a place reads the device's whole window around it, which may
     /// be megabytes.
     pub(crate) fn is_looked_up(&self) {
-        self.advise(Advice::Random, 0..self.as_slice().len());
+        self.advise(Advice::Random, 0..self.length());
     }
 
     /// Says that these bytes are about to be read: what is not in memory comes in one piece.
@@ -169,16 +175,57 @@ impl FileBytes {
 
     /// Gives whether the system took the advice. It changes nothing but time.
     fn advise(&self, advice: Advice, range: Range<usize>) -> bool {
-        let Self::Mapped(file) = self else { return false };
-        !range.is_empty() && file.0.advise_range(advice, range.start, range.len()).is_ok()
+        match self {
+            _ if range.is_empty() => false,
+            Self::Mapped(file) => file.0.advise_range(advice, range.start, range.len()).is_ok(),
+            Self::Filling(file) => file.advise(advice, range),
+            Self::Held(_) => false,
+        }
     }
 
-    /// The bytes.
+    /// The bytes; of a file that fills none, until all of them are here.
     pub fn as_slice(&self) -> &[u8] {
+        self.all().unwrap_or_default()
+    }
+
+    /// The bytes, if all of them are here.
+    pub(crate) fn all(&self) -> Option<&[u8]> {
         match self {
-            Self::Mapped(file) => &file.0,
-            Self::Held(file) => file.0.as_slice(),
+            Self::Mapped(file) => Some(&file.0),
+            Self::Held(file) => Some(file.0.as_slice()),
+            Self::Filling(file) if file.is_whole() => file.slice(0..file.length()),
+            Self::Filling(_) => None,
         }
+    }
+
+    /// How many there are, here or not.
+    pub(crate) fn length(&self) -> usize {
+        match self {
+            Self::Filling(file) => file.length(),
+            other => other.as_slice().len(),
+        }
+    }
+
+    /// These bytes, if they are here.
+    pub(crate) fn slice(&self, bytes: Range<usize>) -> Option<&[u8]> {
+        match self {
+            Self::Filling(file) => file.slice(bytes),
+            other => other.as_slice().get(bytes),
+        }
+    }
+
+    /// Returns once these bytes are here, as those of most files are anyway.
+    pub(crate) fn need(&self, bytes: Range<usize>) -> Result<(), Unfilled> {
+        match self {
+            Self::Filling(file) => file.need(bytes),
+            _ => Ok(()),
+        }
+    }
+
+    /// All of the bytes, once they are here.
+    pub(crate) fn whole(&self) -> Result<&[u8], Unfilled> {
+        self.need(0..self.length())?;
+        Ok(self.as_slice())
     }
 }
 
@@ -190,8 +237,12 @@ impl AsRef<[u8]> for FileBytes {
 
 impl std::fmt::Debug for FileBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let place = if matches!(self, Self::Mapped(_)) { "mapped" } else { "held" };
-        write!(f, "{place} {} bytes", self.as_slice().len())
+        let place = match self {
+            Self::Filling(_) => "filling",
+            Self::Mapped(_) => "mapped",
+            Self::Held(_) => "held",
+        };
+        write!(f, "{place} {} bytes", self.length())
     }
 }
 

@@ -2,5 +2,6 @@
 
 pub mod clock;
 pub mod disk;
+pub(crate) mod filling;
 pub(crate) mod held;
 pub(crate) mod mmap;

@@ -1,7 +1,8 @@
 //! Views of a sealed segment's columns, read where they lie.
 //!
 //! A view checks a page of the file the first time one of its bytes is used (SEG-06), so opening
-//! costs the same whatever the number of rows, and a flipped bit is still never read as data.
+//! costs the same whatever the number of rows, and a flipped bit is still never read as data. Of a file
+//! that fills, a page may still change until then; so cells are looked at behind that, and never before.
 
 use std::ops::Range;
 
@@ -32,7 +33,9 @@ pub(crate) struct View<'seg, T> {
     segment: &'seg Segment,
     column: Column,
     offset: usize,
-    cells: &'seg [T],
+    length: usize,
+    /// All of them, where the whole file is here.
+    cells: Option<&'seg [T]>,
 }
 
 impl<T> Clone for View<'_, T> {
@@ -47,20 +50,23 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
     /// The column's number of cells was checked at opening (SEG-09).
     pub(super) fn of(segment: &'seg Segment, column: Column) -> Result<Self, Damage> {
         let (offset, bytes) = segment.place(column);
-        let raw = &segment.raw()[offset..offset + bytes];
-        let cells = bytemuck::try_cast_slice(raw)
-            .map_err(|error| segment.wrong("SEG-08", column, error.to_string()))?;
-        Ok(Self { segment, column, offset, cells })
+        let cells = match segment.all() {
+            Some(file) => Some(cast(segment, column, &file[offset..offset + bytes])?),
+            None if bytes.is_multiple_of(size_of::<T>()) => None,
+            None => return Err(segment.wrong("SEG-08", column, "it ends within a cell")),
+        };
+        Ok(Self { segment, column, offset, length: bytes / size_of::<T>(), cells })
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.cells.len()
+        self.length
     }
 
     /// One cell.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Result<T, Damage> {
-        let cell = self.cells.get(row).copied().ok_or_else(|| self.outside(row))?;
+        let Some(cells) = self.cells else { return self.come(row, row + 1).map(|cells| cells[0]) };
+        let cell = cells.get(row).copied().ok_or_else(|| self.outside(row))?;
         self.touch(row, row + 1)?;
         Ok(cell)
     }
@@ -68,14 +74,30 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
     /// Cells `from..to`.
     #[inline]
     pub(crate) fn range(&self, from: usize, to: usize) -> Result<&'seg [T], Damage> {
-        let cells = self.cells.get(from..to).ok_or_else(|| self.outside(to))?;
+        let Some(cells) = self.cells else { return self.come(from, to) };
+        let cells = cells.get(from..to).ok_or_else(|| self.outside(to))?;
         self.touch(from, to)?;
         Ok(cells)
     }
 
     /// All cells.
     pub(crate) fn all(&self) -> Result<&'seg [T], Damage> {
-        self.range(0, self.cells.len())
+        self.range(0, self.length)
+    }
+
+    /// Cells of a file that fills.
+    #[inline(never)]
+    fn come(&self, from: usize, to: usize) -> Result<&'seg [T], Damage> {
+        if from > to || to > self.length {
+            return Err(self.outside(to));
+        }
+        if from == to {
+            return Ok(&[]);
+        }
+        self.touch(from, to)?;
+        let place = self.offset + from * size_of::<T>()..self.offset + to * size_of::<T>();
+        let absent = || self.wrong(Damage::AWAY, "a page that was here is not");
+        cast(self.segment, self.column, self.segment.slice(place).ok_or_else(absent)?)
     }
 
     /// How many cells at the start are `before` what is looked for, if the column is in its order.
@@ -99,17 +121,27 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
     fn check(&self, pages: Range<usize>) -> Result<(), Damage> {
         self.segment
             .check_pages(pages.start, pages.end)
-            .map_err(|page| self.segment.wrong("SEG-06", self.column, page.to_string()))
+            .map_err(Damage::from)
+            .map_err(|damage| self.segment.wrong(damage.rule, self.column, damage.detail))
     }
 
     #[cold]
     fn outside(&self, row: usize) -> Damage {
-        self.wrong("SEG-12", format!("row {row} of {} cells", self.cells.len()))
+        self.wrong("SEG-12", format!("row {row} of {} cells", self.length))
     }
 
     pub(crate) fn wrong(&self, rule: &'static str, detail: impl Into<String>) -> Damage {
         self.segment.wrong(rule, self.column, detail)
     }
+}
+
+fn cast<'seg, T: AnyBitPattern>(
+    segment: &Segment,
+    column: Column,
+    bytes: &'seg [u8],
+) -> Result<&'seg [T], Damage> {
+    bytemuck::try_cast_slice(bytes)
+        .map_err(|error| segment.wrong("SEG-08", column, error.to_string()))
 }
 
 /// The first of `0..length` for which `before` is false, if it is true up to there and not after.

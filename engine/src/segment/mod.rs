@@ -8,6 +8,7 @@ mod codes;
 mod column;
 mod embeddings;
 mod file;
+pub(crate) mod filling;
 mod header;
 mod lookup;
 mod raw;

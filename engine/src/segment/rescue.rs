@@ -42,7 +42,7 @@ pub(crate) fn rescue(name: &str, bytes: FileBytes) -> Result<Rescued, Damage> {
     let first = check(0);
     let directory = (frame.directory_at / PAGE_BYTES..frame.checks).try_for_each(check);
     let entries = if directory.is_ok() { entries(file, &frame) } else { Vec::new() };
-    for wrong in [first, directory].into_iter().filter_map(Result::err) {
+    for wrong in [&first, &directory].into_iter().filter_map(|found| found.as_ref().err()) {
         lost.push(format!("SEG-06: {wrong}"));
     }
     let start = file.first_chunk::<HEADER_BYTES>().expect("its length was checked");

@@ -1,6 +1,5 @@
 //! A sealed segment: opened, checked from the outside in, never changed.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -11,6 +10,7 @@ use crate::error::{Damage, OpenError};
 use crate::index::Lists;
 use crate::layout::*;
 use crate::os::disk::FileStamp;
+use crate::os::filling::Unfilled;
 use crate::os::mmap::{AlignedBytes, FileBytes};
 
 /// A sealed segment, mapped from disk or held on the heap.
@@ -41,14 +41,42 @@ pub(crate) struct Segment {
     pub(super) edge_ids: OnceLock<(u128, u128)>,
 }
 
-/// A page whose checksum is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WrongPage(usize);
+/// A file as bytes, of which some may have to be fetched first.
+pub(super) trait Span {
+    fn length(&self) -> usize;
+    /// These bytes, which lie within the file.
+    fn span(&self, bytes: Range<usize>) -> Result<&[u8], Unfilled>;
+}
 
-impl fmt::Display for WrongPage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(page) = self;
-        write!(f, "the checksum of page {page} (byte {}) is wrong", page * PAGE_BYTES)
+impl Span for [u8] {
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    fn span(&self, bytes: Range<usize>) -> Result<&[u8], Unfilled> {
+        Ok(&self[bytes])
+    }
+}
+
+impl Span for FileBytes {
+    fn length(&self) -> usize {
+        FileBytes::length(self)
+    }
+
+    fn span(&self, bytes: Range<usize>) -> Result<&[u8], Unfilled> {
+        self.need(bytes.clone())?;
+        let absent = || Unfilled::Away("it ends before".to_owned());
+        self.slice(bytes).ok_or_else(absent)
+    }
+}
+
+/// What is wrong where pages are not as they must be, or not here (SEG-06, FAR-01).
+impl From<Unfilled> for Damage {
+    fn from(why: Unfilled) -> Self {
+        match why {
+            Unfilled::Away(why) => Self::new(Self::AWAY, why),
+            wrong @ Unfilled::Wrong(_) => Self::new("SEG-06", wrong.to_string()),
+        }
     }
 }
 
@@ -64,15 +92,14 @@ pub(super) struct Frame {
 impl Frame {
     /// Checks a file from the outside in, up to its version: a flipped bit of that is damage, not
     /// a newer version.
-    pub(super) fn of(name: &str, file: &[u8]) -> Result<Self, OpenError> {
+    pub(super) fn of(name: &str, file: &(impl Span + ?Sized)) -> Result<Self, OpenError> {
         let within = |damage: Damage| damage.within(name);
         check_magics(file).map_err(within)?;
         let mut frame = read_trailer(file).map_err(within)?;
         for page in [0].into_iter().chain(frame.directory_at / PAGE_BYTES..frame.checks) {
-            check_page(file, frame.checks_at, page)
-                .map_err(|page| within(Damage::new("SEG-06", page.to_string())))?;
+            check_page(file, frame.checks_at, page).map_err(|why| within(why.into()))?;
         }
-        frame.version = header::read_version(header_of(file));
+        frame.version = header::read_version(header_of(file).map_err(within)?);
         match frame.version {
             0 => Err(within(Damage::new("SEG-02", "there is no version 0")).into()),
             1..=READ_VERSION => Ok(frame),
@@ -81,15 +108,15 @@ impl Frame {
     }
 }
 
-fn header_of(file: &[u8]) -> &[u8; HEADER_BYTES] {
-    file.first_chunk().expect("SEG-01 was checked")
+fn header_of(file: &(impl Span + ?Sized)) -> Result<&[u8; HEADER_BYTES], Damage> {
+    Ok(file.span(0..HEADER_BYTES)?.first_chunk().expect("it was asked for as long"))
 }
 
 impl Segment {
     /// Opens a file of version 2. Looks at header, directory and trailer only; the rest is checked
     /// page by page when it is used. One of version 1 is for [`super::open_any`].
     pub(crate) fn open(name: &str, bytes: FileBytes) -> Result<Self, OpenError> {
-        let frame = Frame::of(name, bytes.as_slice())?;
+        let frame = Frame::of(name, &bytes)?;
         if frame.version != READ_VERSION {
             let detail = format!("version {} where {READ_VERSION} is wanted", frame.version);
             return Err(Damage::new("SEG-02", detail).within(name).into());
@@ -105,9 +132,8 @@ impl Segment {
         catalog: &'static [ColumnSpec],
     ) -> Result<Self, Damage> {
         let within = |damage: Damage| damage.within(name);
-        let file = bytes.as_slice();
-        let header = Header::decode(header_of(file)).map_err(within)?;
-        let places = read_directory(file, frame, &header, catalog).map_err(within)?;
+        let header = header_of(&bytes).and_then(Header::decode).map_err(within)?;
+        let places = read_directory(&bytes, frame, &header, catalog).map_err(within)?;
         Ok(Self::placed(name, bytes, frame, header, catalog, places))
     }
 
@@ -184,7 +210,7 @@ impl Segment {
 
     /// Says that all of it is about to be read, from one end to the other.
     pub(crate) fn expect_copying(&self) {
-        self.bytes.reads_in_order(0..self.raw().len());
+        self.bytes.reads_in_order(0..self.file_bytes());
     }
 
     /// Says where a column of a damaged file lies.
@@ -218,7 +244,32 @@ impl Segment {
         &self.header
     }
 
-    /// The whole file.
+    /// The whole file, which is brought here first where it is not.
+    pub(crate) fn whole(&self) -> Result<&[u8], Damage> {
+        self.bytes.whole().map_err(|why| Damage::from(why).within(&self.name))
+    }
+
+    /// Whether all of the file is here.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.bytes.all().is_some()
+    }
+
+    /// How long the file is.
+    pub(crate) fn file_bytes(&self) -> usize {
+        self.bytes.length()
+    }
+
+    /// The whole file, if it is here.
+    pub(super) fn all(&self) -> Option<&[u8]> {
+        self.bytes.all()
+    }
+
+    /// Bytes of it that were checked, if they are here.
+    pub(super) fn slice(&self, bytes: Range<usize>) -> Option<&[u8]> {
+        self.bytes.slice(bytes)
+    }
+
+    #[cfg(test)]
     pub(crate) fn raw(&self) -> &[u8] {
         self.bytes.as_slice()
     }
@@ -249,18 +300,20 @@ impl Segment {
     }
 
     /// Checks pages `from..to` against their checksums, each once in the segment's life (SEG-06).
-    pub(super) fn check_pages(&self, from: usize, to: usize) -> Result<(), WrongPage> {
+    /// Those that are not here are fetched first.
+    pub(super) fn check_pages(&self, from: usize, to: usize) -> Result<(), Unfilled> {
         let mut is_asked_for = false;
         let mut next = from;
         while let Some(page) = self.first_unchecked(next, to) {
             if !is_asked_for {
+                let bytes = page * PAGE_BYTES..(to * PAGE_BYTES).min(self.file_bytes());
+                self.bytes.need(bytes.clone())?;
                 if self.is_asked_for(&(page..to)) {
-                    let end = (to * PAGE_BYTES).min(self.raw().len());
-                    self.bytes.will_need(page * PAGE_BYTES..end);
+                    self.bytes.will_need(bytes);
                 }
                 is_asked_for = true;
             }
-            check_page(self.raw(), self.checks_at, page)?;
+            check_page(&self.bytes, self.checks_at, page)?;
             self.checked[page / 64].fetch_or(1 << (page % 64), Ordering::Relaxed);
             next = page + 1;
         }
@@ -287,85 +340,117 @@ impl Segment {
 /// page, and what lies behind the columns, which is the last page or two and four bytes for each.
 pub(super) fn look_up(bytes: &FileBytes) {
     bytes.is_looked_up();
-    let length = bytes.as_slice().len();
+    let length = bytes.length();
     let checks = length / PAGE_BYTES * 4;
     bytes.will_need(0..length.min(PAGE_BYTES));
     bytes.will_need(length.saturating_sub(checks + PAGE_BYTES)..length);
 }
 
 #[cold]
-pub(super) fn check_page(file: &[u8], checks_at: usize, page: usize) -> Result<(), WrongPage> {
+pub(super) fn check_page(
+    file: &(impl Span + ?Sized),
+    checks_at: usize,
+    page: usize,
+) -> Result<(), Unfilled> {
     let start = page * PAGE_BYTES;
-    let bytes = &file[start..(start + PAGE_BYTES).min(checks_at)];
     let at = checks_at + page * 4;
-    let expected = u32::from_le_bytes(file[at..at + 4].try_into().expect("four bytes"));
-    if crc32c::crc32c(bytes) == expected { Ok(()) } else { Err(WrongPage(page)) }
+    let expected = file.span(at..at + 4)?.try_into().expect("four bytes");
+    let bytes = file.span(start..(start + PAGE_BYTES).min(checks_at))?;
+    let is_right = crc32c::crc32c(bytes) == u32::from_le_bytes(expected);
+    if is_right { Ok(()) } else { Err(Unfilled::Wrong(page)) }
 }
 
-fn check_magics(file: &[u8]) -> Result<(), Damage> {
-    let least = HEADER_BYTES + TRAILER_BYTES;
-    if file.len() < least {
-        let detail = format!("{} bytes long, at least {least} are wanted", file.len());
+fn check_magics(file: &(impl Span + ?Sized)) -> Result<(), Damage> {
+    let (length, least) = (file.length(), HEADER_BYTES + TRAILER_BYTES);
+    if length < least {
+        let detail = format!("{length} bytes long, at least {least} are wanted");
         return Err(Damage::new("SEG-01", detail));
     }
-    if !file.starts_with(SEGMENT_MAGIC) || !file.ends_with(SEGMENT_END_MAGIC) {
+    let start = file.span(0..SEGMENT_MAGIC.len())?;
+    let end = file.span(length - SEGMENT_END_MAGIC.len()..length)?;
+    if start != SEGMENT_MAGIC || end != SEGMENT_END_MAGIC {
         return Err(Damage::new("SEG-01", "a magic is missing at the start or the end"));
     }
     Ok(())
 }
 
-pub(super) fn read_trailer(file: &[u8]) -> Result<Frame, Damage> {
-    let trailer_at = file.len() - TRAILER_BYTES;
-    let bytes = &file[trailer_at..];
-    let mut fields = Cursor::new(bytes, "SEG-04");
-    let directory_at = fields.u64()?;
-    let entries = fields.u32()? as usize;
-    let page_bytes = fields.u32()? as usize;
-    let checks_at = fields.u64()?;
-    let checks = fields.u32()? as usize;
-    let checks_crc = fields.u32()?;
-    let file_bytes = fields.u64()?;
-    let reserved = fields.array::<TRAILER_RESERVED_BYTES>()?;
-    let crc = fields.u32()?;
-    if crc != crc32c::crc32c(&bytes[..52]) {
-        return Err(Damage::new("SEG-04", "the trailer's checksum is wrong"));
+/// The trailer of a file that is long enough to have one, and page checks as they must be.
+pub(super) fn read_trailer(file: &(impl Span + ?Sized)) -> Result<Frame, Damage> {
+    let trailer_at = file.length() - TRAILER_BYTES;
+    let trailer = Trailer::of(file.span(trailer_at..file.length())?, file.length())?;
+    let checks = file.span(trailer.frame.checks_at..trailer_at)?;
+    trailer.check(checks)
+}
+
+/// What the last bytes of a file say of it.
+pub(super) struct Trailer {
+    pub(super) frame: Frame,
+    /// The checksum of the page checks.
+    checks_crc: u32,
+    reserved: [u8; TRAILER_RESERVED_BYTES],
+}
+
+impl Trailer {
+    /// Of the last bytes of a file as long as this.
+    pub(super) fn of(bytes: &[u8], length: usize) -> Result<Self, Damage> {
+        let trailer_at = length - TRAILER_BYTES;
+        let mut fields = Cursor::new(bytes, "SEG-04");
+        let directory_at = fields.u64()?;
+        let entries = fields.u32()? as usize;
+        let page_bytes = fields.u32()? as usize;
+        let checks_at = fields.u64()?;
+        let checks = fields.u32()? as usize;
+        let checks_crc = fields.u32()?;
+        let file_bytes = fields.u64()?;
+        let reserved = fields.array::<TRAILER_RESERVED_BYTES>()?;
+        let crc = fields.u32()?;
+        if crc != crc32c::crc32c(&bytes[..52]) {
+            return Err(Damage::new("SEG-04", "the trailer's checksum is wrong"));
+        }
+        if file_bytes != length as u64 || page_bytes != PAGE_BYTES {
+            let detail = format!(
+                "{length} bytes long in pages of {PAGE_BYTES}, {file_bytes} in pages of {page_bytes} were written"
+            );
+            return Err(Damage::new("SEG-04", detail));
+        }
+        let inside = |at: u64| usize::try_from(at).ok().filter(|&at| at <= trailer_at);
+        let (Some(directory_at), Some(checks_at)) = (inside(directory_at), inside(checks_at))
+        else {
+            return Err(Damage::new("SEG-05", "directory or page checks lie outside the file"));
+        };
+        let shape = directory_at >= HEADER_BYTES
+            && directory_at.checked_add(entries * ENTRY_BYTES) == Some(checks_at)
+            && checks == checks_at.div_ceil(PAGE_BYTES)
+            && checks_at + checks * 4 == trailer_at;
+        if !shape {
+            return Err(Damage::new("SEG-05", "directory, page checks and trailer do not meet"));
+        }
+        let frame = Frame { directory_at, entries, checks_at, checks, version: 0 };
+        Ok(Self { frame, checks_crc, reserved })
     }
-    if file_bytes != file.len() as u64 || page_bytes != PAGE_BYTES {
-        let detail = format!(
-            "{} bytes long in pages of {PAGE_BYTES}, {file_bytes} in pages of {page_bytes} were written",
-            file.len()
-        );
-        return Err(Damage::new("SEG-04", detail));
+
+    /// Whether these are its page checks.
+    pub(super) fn check(self, checks: &[u8]) -> Result<Frame, Damage> {
+        if self.checks_crc != crc32c::crc32c(checks) {
+            return Err(Damage::new("SEG-04", "the checksum of the page checks is wrong"));
+        }
+        if self.reserved != [0; TRAILER_RESERVED_BYTES] {
+            return Err(Damage::new("SEG-17", "reserved bytes of the trailer are not zero"));
+        }
+        Ok(self.frame)
     }
-    let inside = |at: u64| usize::try_from(at).ok().filter(|&at| at <= trailer_at);
-    let (Some(directory_at), Some(checks_at)) = (inside(directory_at), inside(checks_at)) else {
-        return Err(Damage::new("SEG-05", "directory or page checks lie outside the file"));
-    };
-    let shape = directory_at >= HEADER_BYTES
-        && directory_at.checked_add(entries * ENTRY_BYTES) == Some(checks_at)
-        && checks == checks_at.div_ceil(PAGE_BYTES)
-        && checks_at + checks * 4 == trailer_at;
-    if !shape {
-        return Err(Damage::new("SEG-05", "directory, page checks and trailer do not meet"));
-    }
-    if checks_crc != crc32c::crc32c(&file[checks_at..trailer_at]) {
-        return Err(Damage::new("SEG-04", "the checksum of the page checks is wrong"));
-    }
-    if reserved != [0; TRAILER_RESERVED_BYTES] {
-        return Err(Damage::new("SEG-17", "reserved bytes of the trailer are not zero"));
-    }
-    Ok(Frame { directory_at, entries, checks_at, checks, version: 0 })
 }
 
 /// Where each column of the catalog lies, by its number (SEG-07, SEG-08, SEG-09, SEG-17).
 pub(super) fn read_directory(
-    file: &[u8],
+    file: &(impl Span + ?Sized),
     frame: &Frame,
     header: &Header,
     catalog: &'static [ColumnSpec],
 ) -> Result<Vec<(usize, usize)>, Damage> {
     let mut found = vec![None; catalog.len()];
-    let mut fields = Cursor::new(&file[frame.directory_at..frame.checks_at], "SEG-05");
+    let directory = file.span(frame.directory_at..frame.checks_at)?;
+    let mut fields = Cursor::new(directory, "SEG-05");
     let mut last = 0;
     for _ in 0..frame.entries {
         let (number, cell_bytes) = (fields.u16()?, fields.u16()?);

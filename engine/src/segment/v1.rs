@@ -32,7 +32,7 @@ pub(crate) struct Opened {
 /// Opens a segment of any version that this build reads; an older one is converted on the heap.
 pub(crate) fn open_any(name: &str, bytes: FileBytes) -> Result<Opened, OpenError> {
     look_up(&bytes);
-    let frame = Frame::of(name, bytes.as_slice())?;
+    let frame = Frame::of(name, &bytes)?;
     if frame.version != VERSION {
         let segment = Segment::open_as(name, bytes, &frame, COLUMNS)?;
         segment.expect_questions();
@@ -44,7 +44,7 @@ pub(crate) fn open_any(name: &str, bytes: FileBytes) -> Result<Opened, OpenError
 
 /// The version 2 file of a version 1 file: its rows through the builder, its words as they are.
 pub(crate) fn upgrade(name: &str, bytes: FileBytes) -> Result<AlignedBytes, OpenError> {
-    let frame = Frame::of(name, bytes.as_slice())?;
+    let frame = Frame::of(name, &bytes)?;
     if frame.version != VERSION {
         let detail = format!("version {} where {VERSION} is wanted", frame.version);
         return Err(Damage::new("SEG-02", detail).within(name).into());
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_version_1_segment_becomes_version_2_with_the_same_rows() {
         for (name, bytes) in golden() {
-            let frame = Frame::of(&name, &bytes).unwrap();
+            let frame = Frame::of(&name, &bytes[..]).unwrap();
             let old =
                 Segment::open_as(&name, FileBytes::copied(&bytes), &frame, COLUMNS_V1).unwrap();
             let new = open_any(&name, FileBytes::copied(&bytes)).unwrap();

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::error::{Damage, OpenError};
 use crate::ids::Seq;
@@ -20,7 +20,7 @@ use crate::os::disk::Disk;
 use crate::part::Part;
 use crate::reading::searching::{SearchMode, Searching};
 use crate::reading::snapshot::Snapshot;
-use crate::store::opening::Opened;
+use crate::store::opening::{Opened, open_segment};
 use crate::store::rows::Rows;
 use crate::store::{Found, Ground, Options, Role, Store};
 
@@ -92,6 +92,33 @@ impl Store {
     /// Whether somebody else writes it.
     pub fn follows(&self) -> bool {
         matches!(self.role, Role::Follows(_))
+    }
+
+    /// Opens segments anew, by the names of their files, in a store that [follows](Store::follow). They hold the same,
+    /// and what was open of them ends with the last snapshot that has it. Gives whether it was done: not while the
+    /// store is [refreshed](Store::refresh), which may wait for what this is to make room for, nor where it is written.
+    pub fn reopen(&self, names: &[String]) -> Result<bool, OpenError> {
+        let Role::Follows(following) = &self.role else { return Ok(false) };
+        let mut opened = match following.opened.try_lock() {
+            Ok(opened) => opened,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+        };
+        let disk = &*self.ground.disk;
+        let mut parts = opened.rows.sealed_parts().to_vec();
+        for (entry, part) in opened.manifest.segments.iter().zip(&mut parts) {
+            if names.contains(&layout::name(FileKind::Segment, entry.number)) {
+                part.segment = Arc::new(open_segment(disk, entry)?.segment);
+            }
+        }
+        opened.rows = opened.rows.behind(parts);
+        let searching = self.options.searching;
+        if searching.mode != SearchMode::Exact {
+            opened.take_indexes(disk, &disk.names()?);
+        }
+        let snapshot = following.snapshot(&opened, searching);
+        self.show_snapshot(snapshot, opened.bytes_on_disk());
+        Ok(true)
     }
 
     /// Shows what the directory of a store that [follows](Store::follow) holds by now. Gives the newest

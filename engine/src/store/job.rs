@@ -53,6 +53,8 @@ pub(crate) enum JobError {
     Cancelled,
     /// Something that it read is damaged.
     Damaged(Damage),
+    /// Something that it reads is not here yet, and did not come.
+    Away(Damage),
     /// The rows do not fit one segment.
     TooLarge(String),
     /// The file could not be written.
@@ -67,7 +69,7 @@ impl JobError {
     pub(crate) fn told(self) -> Option<WriteError> {
         match self {
             Self::Cancelled => None,
-            Self::Damaged(damage) => Some(WriteError::Damaged(damage)),
+            Self::Damaged(damage) | Self::Away(damage) => Some(damage.into()),
             Self::TooLarge(why) => Some(WriteError::refused("segments", why)),
             Self::Disk(error) => Some(WriteError::postponed(&error)),
             Self::Names(error) => Some(WriteError::Disk(error)),
@@ -77,7 +79,7 @@ impl JobError {
 
 impl From<Damage> for JobError {
     fn from(damage: Damage) -> Self {
-        Self::Damaged(damage)
+        if damage.is_away() { Self::Away(damage) } else { Self::Damaged(damage) }
     }
 }
 
@@ -90,7 +92,7 @@ impl From<DiskError> for JobError {
 impl From<MergeError> for JobError {
     fn from(error: MergeError) -> Self {
         match error {
-            MergeError::Damaged(damage) => Self::Damaged(damage),
+            MergeError::Damaged(damage) => damage.into(),
             MergeError::TooLarge(why) => Self::TooLarge(why),
             MergeError::Disk(error) => error.into(),
             MergeError::Cancelled => Self::Cancelled,
@@ -179,6 +181,8 @@ impl Job {
         pace: &dyn Pace,
     ) -> Result<Made, JobError> {
         let [fresh, name] = self.names();
+        // All of it is read, in an order of its own.
+        self.inputs.iter().try_for_each(|part| part.segment.whole().map(drop))?;
         let file = Paced { file: disk.create(&fresh)?, pace };
         let mut sink = FileSink::new(&file, pace);
         let segments: Vec<_> = self.inputs.iter().map(|part| Arc::clone(&part.segment)).collect();
@@ -201,7 +205,7 @@ impl Job {
         let entry = SegmentEntry::of(self.number, merged.bytes, sha256, &merged.header);
         let opened = open_segment(disk, &entry).map_err(|error| match error {
             OpenError::Disk(error) => JobError::Disk(error),
-            OpenError::Damaged(damage) => JobError::Damaged(damage),
+            OpenError::Damaged(damage) => damage.into(),
             other => JobError::Damaged(Damage::new("MAN-03", other.to_string()).within(&name)),
         })?;
         Ok(Made { entry, segment: Arc::new(opened.segment), merged })

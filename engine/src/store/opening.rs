@@ -225,8 +225,8 @@ pub(crate) fn open_segment(
 ) -> Result<OpenedSegment, OpenError> {
     let name = layout::name(FileKind::Segment, entry.number);
     let bytes = disk.map(&name).map_err(|error| missing(error, &name))?;
-    if bytes.as_slice().len() as u64 != entry.bytes {
-        let detail = format!("{} bytes long, {} were written", bytes.as_slice().len(), entry.bytes);
+    if bytes.length() as u64 != entry.bytes {
+        let detail = format!("{} bytes long, {} were written", bytes.length(), entry.bytes);
         return Err(Damage::new("MAN-03", detail).within(&name).into());
     }
     let opened = open_any(&name, bytes)?;

@@ -205,7 +205,7 @@ impl Rows {
 
     /// Heap bytes of these parts.
     pub(crate) fn bytes(parts: &[Part]) -> usize {
-        parts.iter().map(|part| part.segment.raw().len()).sum()
+        parts.iter().map(|part| part.segment.file_bytes()).sum()
     }
 }
 

@@ -305,6 +305,8 @@ impl Writer {
         match error {
             JobError::Disk(error) | JobError::Names(error) => self.stop(error),
             JobError::Damaged(damage) => self.stop_for(damage),
+            // Nothing is lost: the next flush takes it up again.
+            JobError::Away(damage) => damage.into(),
             // limits.rs: a full tail and the segments that a flush takes up fit one segment.
             JobError::TooLarge(why) => self.stop_for(Damage::new("SEG-21", why)),
             JobError::Cancelled => WriteError::Stopped("the flush was cancelled".to_owned()),

@@ -11,6 +11,7 @@ use engine::far::{Listing, log_name, manifest_name};
 use engine::os::disk::{Disk, DiskFile};
 use engine::{DiskError, OpenError};
 
+use super::partial::PartialDisk;
 use crate::hex::Hash;
 use crate::parts::{Shelf, Untransferred, hash_of};
 use crate::record::{Bytes, FarFile, FarLog, Full, Kind, LogPiece, Record};
@@ -22,6 +23,8 @@ const FETCHING: &str = ".new";
 #[derive(Debug)]
 pub struct LocalCopy {
     disk: Arc<dyn Disk>,
+    /// The same, where segments may be here in part.
+    kept: Option<Arc<PartialDisk>>,
     /// Files that never change, by name; what they hash to.
     files: BTreeMap<String, Hash>,
     logs: BTreeMap<u64, LocalLog>,
@@ -77,7 +80,13 @@ impl LocalCopy {
     /// record says; logs are written anew.
     #[must_use]
     pub fn over(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, files: BTreeMap::new(), logs: BTreeMap::new(), manifest: None }
+        Self { disk, kept: None, files: BTreeMap::new(), logs: BTreeMap::new(), manifest: None }
+    }
+
+    /// The same, where a segment that is not here is fetched when it is used, and an index some time.
+    #[must_use]
+    pub fn filling(kept: Arc<PartialDisk>) -> Self {
+        Self { kept: Some(Arc::clone(&kept)), ..Self::over(kept) }
     }
 
     /// Whether there is a store to open.
@@ -121,6 +130,9 @@ impl LocalCopy {
         self.logs.retain(|&number, _| number >= floor);
         let is_there = |name: &String| names.contains(name);
         self.files.retain(|name, _| is_there(name));
+        if let Some(kept) = &self.kept {
+            kept.clear(&self.disk.names()?)?;
+        }
         self.disk.sync_names()
     }
 
@@ -184,9 +196,19 @@ impl LocalCopy {
         file: &FarFile,
         goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), NotApplied> {
-        if self.files.get(&file.name) != Some(&file.sha256) && !self.is_here(file) {
-            let what = (file.bytes, file.sha256);
-            self.put(&file.name, |into| Ok(shelf.fetch(file.key, what, into, goes_on)?))?;
+        if self.files.get(&file.name) != Some(&file.sha256) {
+            let is_known = self.kept.as_ref().is_some_and(|kept| kept.knows(file));
+            let is_here = is_known || self.is_here(file);
+            match &self.kept {
+                Some(kept) if PartialDisk::fills(&file.name) && is_here => kept.has_whole(file),
+                Some(kept) if PartialDisk::fills(&file.name) => kept.begin(file)?,
+                _ if is_here => {}
+                Some(kept) if PartialDisk::may_wait(&file.name) => kept.defer(file),
+                _ => {
+                    let what = (file.bytes, file.sha256);
+                    self.put(&file.name, |into| Ok(shelf.fetch(file.key, what, into, goes_on)?))?;
+                }
+            }
         }
         self.files.insert(file.name.clone(), file.sha256);
         Ok(())

@@ -6,6 +6,7 @@ use engine::DiskError;
 use engine::os::disk::Disk;
 
 use super::copy::{LocalCopy, NotApplied};
+use super::partial::PartialDisk;
 use crate::core::{Follower, Found, Mark, Polled};
 use crate::driver::Driver;
 use crate::fault::Damage;
@@ -48,6 +49,13 @@ impl Tracker {
     #[must_use]
     pub fn new(driver: Driver, tenant: Tenant, disk: Arc<dyn Disk>) -> Self {
         let (follower, copy) = (Follower::new(None), LocalCopy::over(disk));
+        Self { driver, tenant, follower, copy }
+    }
+
+    /// The same, where a segment that is not here is fetched when it is used.
+    #[must_use]
+    pub fn filling(driver: Driver, tenant: Tenant, kept: Arc<PartialDisk>) -> Self {
+        let (follower, copy) = (Follower::new(None), LocalCopy::filling(kept));
         Self { driver, tenant, follower, copy }
     }
 

@@ -232,7 +232,7 @@ impl LedgerBringer {
         done
     }
 
-    /// Where it goes on: behind what is there, if that is what is here (REM-71).
+    /// Where it goes on: behind what is there, if that is what is here (REM-81).
     fn begin(&self, volumes: &[LedgerVolume]) -> Result<At, NotBrought> {
         if let Some(lineage) = memo::read(&self.home)? {
             match self.go_on(lineage, volumes)? {

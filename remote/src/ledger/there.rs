@@ -27,7 +27,7 @@ pub struct LedgerThere {
 pub enum NotFetched {
     /// The storage did not answer.
     Away(Away),
-    /// Pieces are missing, or have another length than their names say (REM-70).
+    /// Pieces are missing, or have another length than their names say (REM-80).
     Damaged(String),
     /// This machine's disk.
     Disk(io::Error),
@@ -37,7 +37,7 @@ impl fmt::Display for NotFetched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Away(away) => away.fmt(f),
-            Self::Damaged(why) => write!(f, "REM-70: {why}"),
+            Self::Damaged(why) => write!(f, "REM-80: {why}"),
             Self::Disk(error) => error.fmt(f),
         }
     }
@@ -74,7 +74,7 @@ impl Sorted {
     }
 }
 
-/// Which pieces of a volume count (REM-70).
+/// Which pieces of a volume count (REM-80).
 pub(super) fn sort(pieces: &[LedgerPiece]) -> Sorted {
     let mut pieces = pieces.to_vec();
     pieces.sort_by_key(|piece| (piece.from, u64::MAX - piece.to));
@@ -168,7 +168,7 @@ impl LedgerThere {
         self.pieces.values().map(|pieces| sort(pieces).end()).sum()
     }
 
-    /// What is missing between its pieces, if anything is (REM-70).
+    /// What is missing between its pieces, if anything is (REM-80).
     #[must_use]
     pub fn hole(&self) -> Option<String> {
         let hole = |(volume, pieces): (&u64, &Vec<LedgerPiece>)| {

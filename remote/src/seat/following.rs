@@ -11,7 +11,7 @@ use engine::os::clock::Clock;
 
 use crate::core::{Given, Mark};
 use crate::driver::Driver;
-use crate::follow::{Moved, Tracker};
+use crate::follow::{Moved, PartialDisk, Tracker};
 use crate::limits::{FOLLOW_PAUSE_MAX, FOLLOW_PAUSE_MIN, FOLLOW_WARM_FOR};
 use crate::record::Head;
 use crate::ticks::Ticks;
@@ -45,6 +45,7 @@ struct Shared {
     /// Told how long after its making each record was shown, by this machine's date and the writer's.
     lag: Lag,
     clock: Arc<dyn Clock>,
+    kept: Arc<PartialDisk>,
     known: Mutex<Known>,
     changed: Condvar,
 }
@@ -74,7 +75,7 @@ impl Following {
     pub(super) fn start(
         driver: Driver,
         tracker: Tracker,
-        store: Arc<Store>,
+        (store, kept): (Arc<Store>, Arc<PartialDisk>),
         at: Mark,
         (clock, lag): (Arc<dyn Clock>, Lag),
     ) -> io::Result<Self> {
@@ -83,7 +84,7 @@ impl Following {
         let at_since = driver.ticks.now();
         let known = Known { fresh, at, at_since, trouble: None, used: None, is_ended: false };
         let (known, changed) = (Mutex::new(known), Condvar::new());
-        let shared = Arc::new(Shared { driver, lag, clock, known, changed });
+        let shared = Arc::new(Shared { driver, lag, clock, kept, known, changed });
         let theirs = Arc::clone(&shared);
         let run = move || theirs.run(tracker, &store);
         let thread = thread::Builder::new().name("follow".to_owned()).spawn(run)?;
@@ -97,11 +98,13 @@ impl Following {
         let now = self.shared.driver.ticks.now();
         let stale = known.fresh.map(|fresh| now - fresh);
         let Mark { head: at, given, .. } = known.at.clone();
-        Age { stale, at, given, at_for: now - known.at_since, trouble: known.trouble.clone() }
+        let trouble = known.trouble.clone().or_else(|| self.shared.kept.trouble());
+        Age { stale, at, given, at_for: now - known.at_since, trouble }
     }
 
     /// Somebody asks: it looks more often for a while.
     pub fn touch(&self) {
+        self.shared.kept.touch();
         let mut known = self.shared.known();
         let now = self.shared.driver.ticks.now();
         let was_cold = known.used.is_none_or(|used| now - used > FOLLOW_WARM_FOR);

@@ -6,15 +6,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::Reader;
 use engine::far::Listing;
+use engine::filling::PART;
 use engine::os::disk::{Disk, RealDisk};
+use engine::{OpenError, Reader};
 
 use super::NotSeated;
 use super::held::HeldDisk;
 use super::memo::Memo;
+use crate::follow::{Cache, PartialDisk};
 use crate::hex::{Hex, Nonce};
 use crate::limits::{LEFT_MAX, MANIFEST_BYTES_MAX};
+use crate::names::Tenant;
+use crate::objects::Objects;
 
 /// The folder of a workspace's store, within that of the workspace.
 const STORE: &str = "store";
@@ -28,14 +32,27 @@ const LOCK: &str = "LOCK";
 pub(super) struct Here {
     home: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
+    /// The same, where segments may be here in part.
+    pub(super) kept: Arc<PartialDisk>,
 }
 
 impl Here {
     /// Takes the folder, for as long as this or a store in it is there.
-    pub(super) fn take(home: &Path) -> Result<Self, NotSeated> {
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&home.join(STORE))?);
-        let disk = Arc::new(HeldDisk::take(disk)?);
-        Ok(Self { home: home.to_owned(), disk })
+    pub(super) fn take(
+        home: &Path,
+        far: (Arc<dyn Objects>, Tenant),
+        cache: &Arc<Cache>,
+    ) -> Result<Self, NotSeated> {
+        let root = home.join(STORE);
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&root)?);
+        let held = match HeldDisk::take(Arc::clone(&disk)) {
+            // What filled it for the one before may be at it still.
+            Err(OpenError::Locked) if cache.lets_go(&root) => HeldDisk::take(disk)?,
+            other => other?,
+        };
+        let disk = Arc::new(held);
+        let kept = PartialDisk::over(disk, &root, far, cache);
+        Ok(Self { home: home.to_owned(), disk: Arc::clone(&kept) as _, kept })
     }
 
     /// Whether a store was ever made here.
@@ -79,6 +96,13 @@ impl Here {
         Ok(self.disk.sync_names()?)
     }
 
+    /// Whether files are here in part.
+    fn has_parts(&self) -> io::Result<bool> {
+        let mut entries = fs::read_dir(self.home.join(STORE))?;
+        let is_part = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(PART);
+        Ok(entries.any(|entry| entry.is_ok_and(is_part)))
+    }
+
     /// The newest commit that is here.
     fn last_commit(&self) -> Result<u64, NotSeated> {
         Ok(Reader::open(Arc::clone(&self.disk))?.snapshot().seq())
@@ -92,8 +116,12 @@ impl Here {
             return Ok(());
         }
         let (epoch, carried) = memo.map_or((0, 0), |memo| (memo.epoch, memo.carried));
-        if self.last_commit()? <= carried {
-            return Ok(());
+        match self.last_commit() {
+            Ok(seq) if seq <= carried => return Ok(()),
+            // Of what was here in part the rest is nowhere any more; what is here is kept all the same.
+            Err(_) if self.has_parts()? => {}
+            Err(error) => return Err(error),
+            Ok(_) => {}
         }
         let left = self.left()?;
         if left.len() >= LEFT_MAX {

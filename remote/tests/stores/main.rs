@@ -4,6 +4,7 @@
 
 mod carry;
 mod erasing;
+mod filling;
 mod keeping;
 mod ledgers;
 mod memory;

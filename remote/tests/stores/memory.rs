@@ -18,6 +18,11 @@ pub(crate) struct Memory {
     put: Mutex<Vec<String>>,
     /// How many requests were made.
     pub(crate) requests: AtomicU64,
+    /// Bytes of files that were read, and how often some were.
+    pub(crate) read: AtomicU64,
+    pub(crate) reads: AtomicU64,
+    /// Of so many such reads one fails, where this is not 0.
+    pub(crate) one_fails_of: AtomicU64,
 }
 
 impl Memory {
@@ -114,6 +119,14 @@ impl Objects for Memory {
             (at(range.start), at(range.end))
         });
         let bytes = bytes[from..to].to_vec();
+        if matches!(key, Key::Data(..)) {
+            self.read.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+            let reads = self.reads.fetch_add(1, Ordering::SeqCst);
+            let of = self.one_fails_of.load(Ordering::SeqCst);
+            if of > 0 && reads.is_multiple_of(of) {
+                return Err(Away { why: "it is away".into(), may_pass: true });
+            }
+        }
         assert!(bytes.len() as u64 <= most, "{key} is larger than was asked for");
         Ok(Some(bytes))
     }

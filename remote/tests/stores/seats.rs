@@ -11,7 +11,7 @@ use engine::os::clock::{SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    BootClock, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, ObjectChain,
+    BootClock, Cache, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, ObjectChain,
     Objects, Role, Seat, Seated, Taken, Tenant, TickSource, Ticks,
 };
 
@@ -30,12 +30,12 @@ impl TickSource for Told {
 /// One machine.
 pub(crate) struct Machine {
     pub(crate) seat: Seat,
-    claim: Option<Claim>,
+    pub(crate) claim: Option<Claim>,
     ticks: Arc<Told>,
 }
 
 impl Machine {
-    fn new(name: &str, memory: &Arc<Memory>, home: &Path, is_replica: bool) -> Self {
+    pub(crate) fn new(name: &str, memory: &Arc<Memory>, home: &Path, is_replica: bool) -> Self {
         Self::over(name, Arc::clone(memory) as _, home, is_replica)
     }
 
@@ -74,6 +74,7 @@ impl Machine {
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             lag: Arc::new(|_| ()),
+            cache: Cache::new(1 << 30),
             taken: Taken::default(),
         };
         Self { seat, claim, ticks }

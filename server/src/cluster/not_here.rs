@@ -34,6 +34,8 @@ pub enum NotHere {
     Lost(Peer),
     /// Too many calls are passed on already.
     Busy,
+    /// A part of the workspace that the question needs is not on this machine yet. Holds why.
+    Filling(String),
 }
 
 impl NotHere {
@@ -46,6 +48,7 @@ impl NotHere {
             Self::Unreached(_) => "writer_unreachable",
             Self::Lost(_) => "answer_lost",
             Self::Busy => "too_many_requests",
+            Self::Filling(_) => "replica_filling",
         }
     }
 
@@ -55,7 +58,8 @@ impl NotHere {
         match self {
             Self::WrittenBy(_) => 421,
             Self::Lost(_) => 502,
-            Self::Behind { .. } | Self::Nowhere(_) | Self::Unreached(_) | Self::Busy => 503,
+            Self::Behind { .. } | Self::Nowhere(_) | Self::Unreached(_) => 503,
+            Self::Busy | Self::Filling(_) => 503,
         }
     }
 
@@ -115,6 +119,9 @@ impl fmt::Display for NotHere {
                 "This workspace is written by node {node}, which does not say where it is (`remote.node_url`)"
             ),
             Self::Nowhere(why) => f.write_str(why),
+            Self::Filling(why) => {
+                write!(f, "A part of this workspace is not on this node yet; ask again ({why})")
+            }
             Self::Unreached(Peer { node, .. }) => {
                 write!(f, "Node {node}, which writes this workspace, cannot be reached now")
             }

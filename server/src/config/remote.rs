@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use remote::NodeId;
+use remote::{NodeId, limits};
 
 use super::keys::{KeyFault, Keys, TEXT_BYTES_MAX, quoted};
 
@@ -13,6 +13,9 @@ pub const DELAY_MS_MAX: u64 = 60_000;
 pub const STALE_SECONDS_MAX: u64 = 3_600;
 /// The longest that history is kept, in hours: 400 days.
 pub const KEEP_HOURS_MAX: u64 = 9_600;
+
+/// The most that may be kept of others' files, in bytes.
+pub const CACHE_BYTES_MAX: u64 = 1 << 50;
 
 /// What holds unless settings say otherwise.
 const LEASE_SECONDS: u64 = 15;
@@ -44,6 +47,8 @@ pub struct Remote {
     pub stale_max: Duration,
     /// How far back a workspace can be had as of a full record, and as of any.
     pub keep: (Duration, Duration),
+    /// Bytes of others' files that may be kept on this machine; what is free decides where nothing is said.
+    pub cache_bytes: Option<u64>,
     /// How the bucket is reached, where the environment does not say it.
     pub endpoint: Option<String>,
     /// Its region.
@@ -93,6 +98,7 @@ impl Remote {
             delay: Duration::from_millis(DELAY_MS),
             stale_max: Duration::from_secs(STALE_SECONDS),
             keep: (hours(KEEP_HOURS), hours(KEEP_FINE_HOURS)),
+            cache_bytes: None,
             endpoint: None,
             region: None,
             path_style: None,
@@ -168,6 +174,7 @@ pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<Remote>, KeyF
         delay: Duration::from_millis(delay),
         stale_max: Duration::from_secs(stale),
         keep: (hours(keep), hours(fine)),
+        cache_bytes: keys.whole("cache_bytes", limits::CACHE_BYTES_MIN..=CACHE_BYTES_MAX)?,
         endpoint: keys.text("endpoint", TEXT_BYTES_MAX)?,
         region: keys.text("region", TEXT_BYTES_MAX)?,
         path_style: keys.flag("path_style")?,
@@ -213,6 +220,9 @@ pub(super) fn show(remote: Option<&Remote>) -> String {
         ("keep_fine_hours", hours(fine)),
     ] {
         out += &format!("{name} = {number}\n");
+    }
+    if let Some(bytes) = remote.cache_bytes {
+        out += &format!("cache_bytes = {bytes}\n");
     }
     if let Some(path_style) = remote.path_style {
         out += &format!("path_style = {path_style}\n");

@@ -382,6 +382,13 @@ pub const SETTINGS: &[Setting] = &[
         "How far back it can be restored to any time.",
     ),
     Setting::open(
+        "remote.cache_bytes",
+        Whole(::remote::limits::CACHE_BYTES_MIN, super::remote::CACHE_BYTES_MAX),
+        "107374182400",
+        "Bytes of segments of followed workspaces that are kept on this disk; unset, half of what is free at the \
+         start.",
+    ),
+    Setting::open(
         "remote.endpoint",
         Text,
         "\"https://s3.example.com\"",

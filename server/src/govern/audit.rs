@@ -100,7 +100,7 @@ impl From<AppendError> for Unrecorded {
 pub struct Elsewhere {
     /// Brings them there.
     pub bringer: Arc<LedgerBringer>,
-    /// Whether the entry of a write is there before its call is answered (REM-72).
+    /// Whether the entry of a write is there before its call is answered (REM-82).
     pub is_awaited: bool,
 }
 

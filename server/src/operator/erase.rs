@@ -360,7 +360,8 @@ fn named_items(text: &str) -> Vec<ItemId> {
 }
 
 fn damaged(damage: engine::Damage) -> KeepError {
-    KeepError::failed(damage, DAMAGED)
+    let remedy = if damage.is_away() { "try again" } else { DAMAGED };
+    KeepError::failed(damage, remedy)
 }
 
 fn too_many() -> KeepError {

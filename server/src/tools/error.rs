@@ -257,14 +257,17 @@ impl From<NotHere> for ToolError {
 
 impl From<Damage> for ToolError {
     fn from(damage: Damage) -> Self {
-        Self::Damaged(damage)
+        match damage.is_away() {
+            true => Self::NotHere(NotHere::Filling(damage.detail)),
+            false => Self::Damaged(damage),
+        }
     }
 }
 
 impl From<SearchError> for ToolError {
     fn from(error: SearchError) -> Self {
         match error {
-            SearchError::Damaged(damage) => Self::Damaged(damage),
+            SearchError::Damaged(damage) => damage.into(),
             // Where it was the time that ran out, the call is told so when its outcome is recorded.
             _ => Self::Cancelled,
         }
@@ -275,7 +278,7 @@ impl From<WriteError> for ToolError {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::Refused { field, why } => Self::argument(field, why),
-            WriteError::Damaged(damage) => Self::Damaged(damage),
+            WriteError::Damaged(damage) => damage.into(),
             // It was written here when the call came; the next one goes where it belongs.
             WriteError::NotHere(why) => Self::NotHere(NotHere::Nowhere(why)),
             other if other.remedy() == Remedy::FixRequest => {

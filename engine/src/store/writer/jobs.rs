@@ -64,9 +64,11 @@ impl Writer {
         let mut first = sealed.len();
         let mut bytes = Rows::bytes(self.rows.tail());
         while let Some(before) = first.checked_sub(1) {
-            let size = sealed[before].segment.raw().len();
+            let size = sealed[before].segment.file_bytes();
             let is_taken = self.claimed.contains(&self.manifest.segments[before].number);
-            if is_taken || size > bytes * 2 || bytes + size > merge_bytes_max {
+            // A flush waits for nothing that lies elsewhere.
+            let is_here = sealed[before].segment.is_whole();
+            if is_taken || !is_here || size > bytes * 2 || bytes + size > merge_bytes_max {
                 break;
             }
             bytes += size;

@@ -8,6 +8,7 @@ use crate::seats::{Seats, Stands};
 pub(super) fn far(page: &mut Page, parts: &Parts) {
     let Some(seats) = &parts.seats else { return };
     requests(page, seats);
+    cache(page, seats);
     let help =
         "From the making of a record to when it was shown here, by the dates of both machines.";
     page.family("recalld_remote_lag_seconds", Kind::Histogram, help);
@@ -38,6 +39,18 @@ pub(super) fn far(page: &mut Page, parts: &Parts) {
 fn leads(page: &mut Page, leads: u64) {
     let help = "1 while this node writes the workspace local.";
     page.single("recalld_remote_leads", Kind::Gauge, help, leads);
+}
+
+fn cache(page: &mut Page, seats: &Seats) {
+    let stands = seats.cache().stands();
+    let help = "Bytes of segments of followed workspaces that are on this disk.";
+    page.single("recalld_remote_cache_bytes", Kind::Gauge, help, stands.bytes);
+    let help = "What remote.cache_bytes allows, or what was free.";
+    page.single("recalld_remote_cache_bound_bytes", Kind::Gauge, help, stands.bound);
+    let help = "Pieces of segments that were asked of the remote.";
+    page.single("recalld_remote_fetches_total", Kind::Counter, help, stands.fetches);
+    let help = "Bytes of segments that came.";
+    page.single("recalld_remote_filled_bytes_total", Kind::Counter, help, stands.filled);
 }
 
 fn requests(page: &mut Page, seats: &Seats) {

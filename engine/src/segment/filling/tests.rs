@@ -1,0 +1,307 @@
+//! Pages that come when they are used, late, not at all, and wrong.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::item::{Batch, ItemDraft};
+use crate::os::mmap::FileBytes;
+use crate::segment::{Segment, SegmentBuilder, open_any};
+use crate::{ItemId, Remedy};
+
+/// Items, and bytes of the text of each.
+const ITEMS: u32 = 64;
+const TEXT_BYTES: usize = 100_000;
+
+fn text(row: u32) -> String {
+    format!("{row:09} ").repeat(TEXT_BYTES / 10)
+}
+
+/// A segment of some megabytes.
+fn bytes() -> Vec<u8> {
+    let items = (0..ITEMS).map(|row| ItemDraft {
+        id: Some(ItemId(u128::from(row) + 1)),
+        kind: "note".to_owned(),
+        title: format!("{row}"),
+        text: text(row),
+        ..ItemDraft::default()
+    });
+    let mut builder = SegmentBuilder::default();
+    builder.push_batch(1, &Batch { items: items.collect(), ..Batch::default() });
+    builder.finish().as_slice().to_vec()
+}
+
+/// A file somewhere else, which can be out of reach, or answer with other bytes.
+#[derive(Debug, Default)]
+struct Elsewhere {
+    bytes: Vec<u8>,
+    is_away: AtomicBool,
+    /// How many answers have a wrong byte, of those that hold this one.
+    wrong: Mutex<(usize, usize)>,
+    asked: Mutex<Vec<Range<u64>>>,
+    /// Told of each fetch, which goes on once it is answered.
+    held: Option<(Sender<()>, Mutex<Receiver<()>>)>,
+}
+
+impl Elsewhere {
+    fn of(bytes: Vec<u8>) -> Arc<Self> {
+        Arc::new(Self { bytes, ..Self::default() })
+    }
+
+    fn fetched(&self) -> u64 {
+        self.asked.lock().unwrap().iter().map(|range| range.end - range.start).sum()
+    }
+}
+
+impl Fetch for Elsewhere {
+    fn fetch(&self, range: Range<u64>) -> Result<Vec<u8>, String> {
+        if let Some((told, go)) = &self.held {
+            told.send(()).unwrap();
+            go.lock().unwrap().recv().unwrap();
+        }
+        if self.is_away.load(Ordering::SeqCst) {
+            return Err("the store is away".to_owned());
+        }
+        self.asked.lock().unwrap().push(range.clone());
+        let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+        let mut found = self.bytes[range.clone()].to_vec();
+        let mut wrong = self.wrong.lock().unwrap();
+        if wrong.0 > 0 && range.contains(&wrong.1) {
+            found[wrong.1 - range.start] ^= 1;
+            wrong.0 -= 1;
+        }
+        Ok(found)
+    }
+}
+
+struct Place {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("segment-1.part");
+        Self { _folder: folder, path }
+    }
+
+    fn open(&self, from: &Arc<Elsewhere>) -> Arc<Filling> {
+        let source = Arc::clone(from) as Arc<dyn Fetch>;
+        open(&self.path, from.bytes.len() as u64, source).unwrap()
+    }
+}
+
+fn segment(filling: &Arc<Filling>) -> Segment {
+    let bytes = FileBytes::Filling(Arc::clone(filling));
+    open_any("segment-1", bytes).unwrap().segment
+}
+
+/// The byte where the text of a row begins.
+fn byte_of(bytes: &[u8], row: u32) -> usize {
+    let wanted = text(row);
+    bytes.windows(20).position(|window| window == &wanted.as_bytes()[..20]).unwrap()
+}
+
+#[test]
+fn what_is_used_comes_and_nothing_else_until_all_does() {
+    let (place, from) = (Place::new(), Elsewhere::of(bytes()));
+    let filling = place.open(&from);
+    assert!(from.fetched() <= 4 * PAGE_BYTES as u64, "first and last pages: {}", from.fetched());
+    let filled = segment(&filling);
+    let whole = Segment::open("segment-1", FileBytes::copied(&from.bytes)).unwrap();
+    assert!(filled.item(3).unwrap() == whole.item(3).unwrap());
+    let some = from.fetched();
+    assert!(some < from.bytes.len() as u64 * 3 / 4, "{some} of {}", from.bytes.len());
+    assert!(!filling.is_whole() && filling.bytes_here() <= some);
+    assert!(filled.item(3).unwrap().text == text(3));
+    assert_eq!(from.fetched(), some, "what is here is not fetched again");
+    for row in 0..ITEMS {
+        assert!(filled.item(row).unwrap() == whole.item(row).unwrap());
+        assert_eq!(filled.row_of_item(ItemId(u128::from(row) + 1)).unwrap(), Some(row));
+    }
+    assert!(filled.whole().unwrap() == from.bytes);
+    assert!(filling.is_whole());
+    assert_eq!(filling.bytes_here(), from.bytes.len() as u64);
+    let pages = 2 * PAGE_BYTES as u64;
+    assert!(from.fetched() <= from.bytes.len() as u64 + pages, "each page once, but for the end");
+    assert!(std::fs::read(&place.path).unwrap() == from.bytes);
+    assert_eq!(
+        filled.view::<u8>(crate::layout::TEXT_BYTES).unwrap().all().unwrap().len(),
+        6_400_000
+    );
+}
+
+#[test]
+fn what_does_not_come_is_no_damage_and_may_come_later() {
+    let (place, from) = (Place::new(), Elsewhere::of(bytes()));
+    let filled = segment(&place.open(&from));
+    filled.item(0).unwrap();
+    from.is_away.store(true, Ordering::SeqCst);
+    for _ in 0..2 {
+        let away = filled.item(ITEMS - 1).map(|item| item.id).unwrap_err();
+        assert_eq!((away.rule, away.remedy()), ("FAR-01", Remedy::RetryLater), "{away}");
+        assert!(away.detail.contains("the store is away"), "{away}");
+    }
+    assert!(filled.whole().unwrap_err().is_away());
+    assert!(filled.item(0).unwrap().text == text(0), "what is here answers on");
+    from.is_away.store(false, Ordering::SeqCst);
+    assert!(filled.item(ITEMS - 1).unwrap().text == text(ITEMS - 1));
+}
+
+#[test]
+fn an_opening_that_gets_no_end_says_so() {
+    let (place, from) = (Place::new(), Elsewhere::of(bytes()));
+    from.is_away.store(true, Ordering::SeqCst);
+    let length = from.bytes.len() as u64;
+    let away = open(&place.path, length, Arc::clone(&from) as Arc<dyn Fetch>).unwrap_err();
+    assert_eq!(away.remedy(), Remedy::RetryLater);
+    assert!(away.to_string().starts_with("a part of the store is not here yet"), "{away}");
+    from.is_away.store(false, Ordering::SeqCst);
+    *from.wrong.lock().unwrap() = (1, from.bytes.len() - 40);
+    place.open(&from);
+    *from.wrong.lock().unwrap() = (3, from.bytes.len() - 40);
+    let other = Place::new();
+    let wrong = open(&other.path, length, Arc::clone(&from) as Arc<dyn Fetch>).unwrap_err();
+    assert_eq!(wrong.remedy(), Remedy::Restore, "{wrong}");
+}
+
+#[test]
+fn a_wrong_page_is_fetched_once_more_and_is_damage_then() {
+    let (place, from) = (Place::new(), Elsewhere::of(bytes()));
+    let filled = segment(&place.open(&from));
+    let byte = byte_of(&from.bytes, 40) + 5000;
+    *from.wrong.lock().unwrap() = (1, byte);
+    assert!(filled.item(40).unwrap().text == text(40));
+    assert_eq!(from.wrong.lock().unwrap().0, 0, "it was asked for");
+    let byte = byte_of(&from.bytes, 20) + 5000;
+    *from.wrong.lock().unwrap() = (2, byte);
+    let damage = filled.item(20).map(|item| item.id).unwrap_err();
+    assert_eq!((damage.rule, damage.remedy()), ("SEG-06", Remedy::Restore), "{damage}");
+    assert!(damage.detail.contains(&format!("page {}", byte / PAGE_BYTES)), "{damage}");
+    assert!(filled.item(20).unwrap().text == text(20), "nothing wrong was kept");
+}
+
+#[test]
+fn a_restart_goes_on_from_the_pages_that_are_right() {
+    let (place, from) = (Place::new(), Elsewhere::of(bytes()));
+    segment(&place.open(&from)).item(50).unwrap();
+    from.is_away.store(true, Ordering::SeqCst);
+    let again = segment(&place.open(&from));
+    assert!(again.item(50).unwrap().text == text(50), "nothing is fetched");
+    assert!(again.item(25).map(|item| item.id).unwrap_err().is_away());
+    drop(again);
+    // As a power cut may leave it: a page that was never written, and one that is another.
+    let mut file = std::fs::read(&place.path).unwrap();
+    let byte = byte_of(&from.bytes, 50) + 3000;
+    file[byte] ^= 1;
+    std::fs::write(&place.path, &file).unwrap();
+    let again = segment(&place.open(&from));
+    assert!(again.item(50).map(|item| item.id).unwrap_err().is_away());
+    from.is_away.store(false, Ordering::SeqCst);
+    let before = from.fetched();
+    assert!(again.item(50).unwrap().text == text(50));
+    assert_eq!(from.fetched() - before, PAGE_BYTES as u64, "the one page");
+    assert!(again.whole().unwrap() == from.bytes);
+    drop(again);
+    // Its end is not trusted either.
+    let mut file = std::fs::read(&place.path).unwrap();
+    let end = file.len() - 100;
+    file[end] ^= 1;
+    std::fs::write(&place.path, &file).unwrap();
+    let again = segment(&place.open(&from));
+    assert!(again.whole().unwrap() == from.bytes);
+    // Nor is a file of another length.
+    drop(again);
+    std::fs::write(&place.path, &from.bytes[1..]).unwrap();
+    assert!(segment(&place.open(&from)).whole().unwrap() == from.bytes);
+}
+
+#[test]
+fn a_file_that_somebody_fills_is_left_to_them() {
+    let (place, from) = (Place::new(), Elsewhere::of(bytes()));
+    let first = segment(&place.open(&from));
+    let before = first.item(1).unwrap();
+    let second = segment(&place.open(&from));
+    assert!(second.item(1).unwrap() == before);
+    assert!(first.whole().unwrap() == second.whole().unwrap());
+    assert!(std::fs::read(&place.path).unwrap() == from.bytes);
+}
+
+#[test]
+fn a_page_in_flight_is_waited_for_and_fetched_once() {
+    let place = Place::new();
+    let plain = Elsewhere::of(bytes());
+    // Fills all but what is asked for below, so that just one fetch is left.
+    let byte = byte_of(&plain.bytes, 30);
+    drop(place.open(&plain));
+    let (told, begun) = channel();
+    let (go, going) = channel();
+    let held = Some((told, Mutex::new(going)));
+    let from = Arc::new(Elsewhere { bytes: plain.bytes.clone(), held, ..Elsewhere::default() });
+    let filling = place.open(&from);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|n| {
+                let filling = &filling;
+                scope.spawn(move || filling.need(byte + n * PAGE_BYTES..byte + n * PAGE_BYTES + 1))
+            })
+            .collect();
+        begun.recv().unwrap();
+        // One more may begin where the pages lie in two pieces; none may for a piece that is on its way.
+        go.send(()).unwrap();
+        go.send(()).unwrap();
+        for thread in threads {
+            thread.join().unwrap().unwrap();
+        }
+    });
+    let asked = from.asked.lock().unwrap();
+    assert!(asked.len() <= 2, "{asked:?}");
+    let mut pages: Vec<u64> =
+        asked.iter().flat_map(|range| range.clone().step_by(PAGE_BYTES)).collect();
+    let count = pages.len();
+    pages.sort_unstable();
+    pages.dedup();
+    assert_eq!(pages.len(), count, "no page twice: {asked:?}");
+}
+
+#[test]
+fn whoever_waits_is_told_what_went_wrong() {
+    let (told, begun) = channel();
+    let (go, going) = channel();
+    let place = Place::new();
+    let plain = Elsewhere::of(bytes());
+    drop(place.open(&plain));
+    let held = Some((told, Mutex::new(going)));
+    let from = Arc::new(Elsewhere {
+        bytes: plain.bytes.clone(),
+        held,
+        is_away: AtomicBool::new(true),
+        ..Elsewhere::default()
+    });
+    let filling = place.open(&from);
+    let found = std::thread::scope(|scope| {
+        let threads = [(); 2].map(|()| scope.spawn(|| filling.need(0..1)));
+        begun.recv().unwrap();
+        // The other one asks by itself where it came late.
+        go.send(()).unwrap();
+        go.send(()).unwrap();
+        threads.map(|thread| thread.join().unwrap())
+    });
+    for why in found {
+        assert_eq!(why, Err(Unfilled::Away("the store is away".to_owned())));
+    }
+}
+
+#[test]
+fn a_whole_file_is_as_any_other() {
+    let (place, from) = (Place::new(), Elsewhere::of(bytes()));
+    std::fs::write(&place.path, &from.bytes).unwrap();
+    let filling = whole(&place.path, Arc::clone(&from) as Arc<dyn Fetch>).unwrap();
+    assert!(filling.is_whole());
+    assert!(segment(&filling).whole().unwrap() == from.bytes);
+    assert_eq!(from.fetched(), 0);
+}

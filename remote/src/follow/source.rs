@@ -1,0 +1,107 @@
+//! Where the bytes of one file come from that is here in part: ranges of its parts.
+//!
+//! Owns what the file takes of this machine's disk, for as long as anybody has it. Must not know which bytes are
+//! wanted next.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::filling::Fetch;
+use engine::limits::FILL_BYTES;
+
+use super::cache::Cache;
+use crate::names::Tenant;
+use crate::objects::Objects;
+use crate::parts::{Shelf, Untransferred};
+use crate::record::FarFile;
+
+/// A file of a workspace on the object store.
+#[derive(Debug)]
+pub(super) struct Source {
+    objects: Arc<dyn Objects>,
+    tenant: Tenant,
+    file: FarFile,
+    cache: Arc<Cache>,
+    /// Bytes of it that are here.
+    bytes: AtomicU64,
+    /// Whether the bound of the cache is for others: while it is opened, and where it is written.
+    is_free: AtomicBool,
+    /// Why the last fetch failed.
+    failed: Mutex<Option<Untransferred>>,
+}
+
+/// Where a source gets its bytes and where they are counted.
+#[derive(Debug, Clone)]
+pub(super) struct Supply {
+    pub(super) objects: Arc<dyn Objects>,
+    pub(super) tenant: Tenant,
+    pub(super) cache: Arc<Cache>,
+    /// The folder that its files are in.
+    pub(super) root: PathBuf,
+}
+
+impl Source {
+    /// Of which so many bytes are here already.
+    pub(super) fn new(supply: &Supply, file: &FarFile, here: u64) -> Self {
+        supply.cache.count(here);
+        Self {
+            objects: Arc::clone(&supply.objects),
+            tenant: supply.tenant.clone(),
+            file: file.clone(),
+            cache: Arc::clone(&supply.cache),
+            bytes: AtomicU64::new(here),
+            is_free: AtomicBool::new(true),
+            failed: Mutex::default(),
+        }
+    }
+
+    /// Whether the bound of the cache is for others from now on.
+    pub(super) fn set_free(&self, is_free: bool) {
+        self.is_free.store(is_free, Ordering::Relaxed);
+    }
+
+    /// Why the last fetch failed, once.
+    pub(super) fn failed(&self) -> Option<Untransferred> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn bytes_of(&self, range: Range<u64>) -> Result<Vec<u8>, Untransferred> {
+        let bytes = range.end.saturating_sub(range.start);
+        let admitted = self.cache.admit(bytes, self.is_free.load(Ordering::Relaxed));
+        admitted.map_err(Untransferred::Later)?;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let shelf = Shelf { objects: &*self.objects, tenant: &self.tenant };
+        let fetched = self.cache.fetch(|| shelf.range(self.file.key, self.file.bytes, range));
+        match &fetched {
+            Ok(_) => self.cache.filled(bytes),
+            Err(_) => {
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                self.cache.release(bytes);
+            }
+        }
+        fetched
+    }
+}
+
+impl Fetch for Source {
+    fn fetch(&self, range: Range<u64>) -> Result<Vec<u8>, String> {
+        self.bytes_of(range).map_err(|why| {
+            let told = why.to_string();
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+            told
+        })
+    }
+
+    fn has_room(&self) -> bool {
+        self.is_free.load(Ordering::Relaxed) || self.cache.has_spare(FILL_BYTES as u64)
+    }
+}
+
+/// Nobody has the file any more, and its name went before.
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.cache.release(self.bytes.load(Ordering::Relaxed));
+    }
+}
