@@ -3,7 +3,10 @@
 //! Owns the node's part in a remote: its name, its signs of life, and the place of each workspace that is open. Must
 //! not know what calls want of a workspace.
 
+mod keeping;
 mod whereabouts;
+
+pub use keeping::{FarErasure, Swept};
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +20,7 @@ use engine::os::clock::{Clock, Random};
 use engine::{OpenError, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    Address, BootClock, CarryHow, CarryWhen, Coordinator, Driver, Halt, Node, NodeId, Nonce,
+    Address, BootClock, CarryHow, CarryWhen, Coordinator, Driver, Halt, Holds, Node, NodeId, Nonce,
     NotOurs, NotSeated, Place, Reached, Role, S3Settings, Seat, Seated, Standing, Taken, Tenant,
     Tracker, introduce, reach,
 };
@@ -42,6 +45,10 @@ pub struct Seats {
     driver: Driver,
     /// Its signs of life, if it may write.
     node: Option<Arc<Node>>,
+    /// What it is called, a replica too.
+    name: NodeId,
+    /// What it said last that it has.
+    told: Mutex<Option<Holds>>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     /// How long after its making each record was shown that is followed.
@@ -99,11 +106,17 @@ impl Seats {
             true => None,
             false => Some(Arc::new(begin_to_live(settings, data, (&reached, &driver), &**random)?)),
         };
+        let name = match &node {
+            Some(node) => node.writer().node.clone(),
+            None => name_of(settings, data, &**random)?,
+        };
         Ok(Self {
             settings: settings.clone(),
             reached,
             driver,
             node,
+            name,
+            told: Mutex::default(),
             clock: Arc::clone(clock),
             random: Arc::clone(random),
             lag: Arc::default(),
@@ -140,6 +153,8 @@ impl Seats {
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Arc<Store>, NotSeated> {
         let at = self.place(name, home, options)?;
+        // Before there is a byte of it here: an erasure is to wait for this node.
+        self.announce(name, home)?;
         let mut at = locked(&at);
         let mut is_told = false;
         loop {
@@ -226,10 +241,13 @@ impl Seats {
         let at = self.places.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         let Some(at) = at else { return };
         let mut at = locked(&at);
+        if !matches!(at.role, Some(Role::Leads(_))) {
+            return at.let_go();
+        }
         let Some(Role::Leads(carrier)) = at.role.take() else { return };
         let is_given = carrier.give(None, GIVE_WAIT_MAX);
         let standing = carrier.standing();
-        at.note_carried(standing.seq);
+        at.note_carried(standing.seq, standing.record);
         if !is_given {
             let why = standing.trouble.unwrap_or_else(|| "it was slow".to_owned());
             let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
@@ -246,26 +264,6 @@ impl Seats {
             }
         }
     }
-
-    /// Removes what no longer counts, of workspaces that are written here.
-    pub fn collect(&self) {
-        let places: Vec<_> = {
-            let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-            places.iter().map(|(name, at)| (name.clone(), Arc::clone(at))).collect()
-        };
-        for (name, at) in places {
-            // Calls ask for the place all the while, so it is let go of first.
-            let carrier = match &locked(&at).role {
-                Some(Role::Leads(carrier)) => Arc::clone(carrier),
-                _ => continue,
-            };
-            if let Some(Err(lost)) = carrier.collect() {
-                let why = NotSeated::from(lost).to_string();
-                let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
-                log::event(Level::Warn, "old objects were not removed", &fields);
-            }
-        }
-    }
 }
 
 impl At {
@@ -279,13 +277,20 @@ impl At {
     fn let_go(&mut self) {
         match self.role.take() {
             None => {}
-            Some(Role::Follows(following)) => self.tracker = following.end(),
-            Some(Role::Leads(carrier)) => self.note_carried(carrier.standing().seq),
+            Some(Role::Follows(following)) => {
+                let at = following.age().at;
+                self.tracker = following.end();
+                self.note_carried(at.seq, at.number);
+            }
+            Some(Role::Leads(carrier)) => {
+                let standing = carrier.standing();
+                self.note_carried(standing.seq, standing.record);
+            }
         }
     }
 
-    fn note_carried(&self, seq: u64) {
-        if let Err(why) = self.seat.note_carried(seq) {
+    fn note_carried(&self, seq: u64, record: u64) {
+        if let Err(why) = self.seat.note_carried(seq, record) {
             let fields = [("why", Value::Text(&why))];
             log::event(Level::Warn, "what is on the remote was not remembered", &fields);
         }
@@ -342,10 +347,7 @@ fn begin_to_live(
     reached.probe().map_err(|unfit| format!("{address}: {unfit}"))?;
     introduce(&*reached.objects, Some(Nonce::drawn(random)))
         .map_err(|why| format!("{address}: {why}"))?;
-    let node = match &settings.node {
-        Some(node) => node.clone(),
-        None => kept_name(data, &Nonce::drawn(random).to_string()[..12])?,
-    };
+    let node = name_of(settings, data, random)?;
     let writer = Writer {
         node,
         run: Nonce::drawn(random),
@@ -362,6 +364,14 @@ fn begin_to_live(
         driver.halt.wait(Duration::from_millis(20));
     }
     Ok(node)
+}
+
+/// What this node is called.
+fn name_of(settings: &Remote, data: &Path, random: &dyn Random) -> Result<NodeId, String> {
+    match &settings.node {
+        Some(node) => Ok(node.clone()),
+        None => kept_name(data, &Nonce::drawn(random).to_string()[..12]),
+    }
 }
 
 /// The name that this node had before, or a new one, kept in the data directory.
