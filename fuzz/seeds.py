@@ -7,6 +7,13 @@ from pathlib import Path
 
 HERE = Path(__file__).parent / "corpus"
 HOSTILE = Path(__file__).parent.parent / "tests" / "hostile"
+REMOTE = Path(__file__).parent.parent / "format-spec" / "vectors" / "remote"
+
+
+def without_hash(record):
+    """The first line of a record and its body: the hash between them is made anew."""
+    line, _hash, body = record.split(b"\n", 2)
+    return line + b"\n" + body
 
 
 def steps(seed):
@@ -196,6 +203,13 @@ SEEDS = {
         b"\x05import os\n\n@x\nclass A:\n    def f(self):\n        '''doc'''\n",
         b"\x06export function f(): void {}\n/* { */ class B {}\n",
     ],
+    # First byte: a small object or a name (0), a record as it is (1), a line under right hashes and its body (2).
+    "remote_record": [
+        bytes([0]) + path.read_bytes() for path in sorted(REMOTE.glob("*.json"))
+    ]
+    + [b"\x00t/local/edge/00000000000000000007-00000000000000000002", b"\x00t/local/chain/00000000000000000012"]
+    + [bytes([1]) + path.read_bytes() for path in sorted(REMOTE.glob("*.record"))]
+    + [bytes([2]) + without_hash(path.read_bytes()) for path in sorted(REMOTE.glob("*.record"))],
     "words": [bytes([column, 20, 0, 0, 9]) for column in range(5)],
 }
 

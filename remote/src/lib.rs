@@ -9,6 +9,7 @@
 mod about;
 mod address;
 mod ahead;
+mod alone;
 mod beat;
 mod carry;
 mod chain;
@@ -38,6 +39,7 @@ mod verify;
 
 pub use about::{NotOurs, introduce};
 pub use address::{Address, Coordinator, NotAnAddress};
+pub use alone::{Sweeper, Swept};
 pub use beat::Beat;
 pub use carry::{Carried, Carrier, CarryHow, CarryWhen, Over, Standing};
 pub use chain::{Chain, Etcd, EtcdObjects, ObjectChain};
@@ -59,8 +61,10 @@ pub use node::Node;
 pub use objects::{About, Away, Folder, Objects, S3, S3Settings, Tried};
 pub use open::{Environment, Place, Reached, Unusable, reach};
 pub use parts::{Shelf, Untransferred, Upload};
-pub use probe::{Unfit, probe};
+pub use probe::{Unfit, clear_probes, probe};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};
-pub use seat::{Age, Erasing, Following, Lag, NotSeated, Role, Seat, Seated, Taken, is_followed};
+pub use seat::{
+    Age, Erasing, Following, Lag, NotSeated, Role, Seat, Seated, Taken, held_in, is_followed,
+};
 pub use ticks::{BootClock, TickSource, Ticks};
 pub use verify::{Checked, Look, Sought, find_bytes, verify};

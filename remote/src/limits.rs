@@ -103,6 +103,8 @@ pub const EDGES_KEPT: usize = 2;
 pub const PROBE_ROUNDS: u32 = 16;
 /// How many try to create the same at once.
 pub const PROBE_RACERS: usize = 8;
+/// How old an object of a probe is, in seconds, that no start looks at any more.
+pub const PROBE_SECONDS_MAX: u64 = 60 * 60;
 /// Parts of a file that are sent or fetched at a time.
 pub const TRANSFERS_MAX: usize = 4;
 /// Bytes of logs that are not in the chain at which they go at once, whether anybody waits or not.

@@ -11,9 +11,9 @@ use crate::chain::ObjectChain;
 use crate::core::{Raced, Racing, Verdict, judge, manners, race};
 use crate::driver::Driver;
 use crate::hex::Nonce;
-use crate::limits::{PROBE_RACERS, PROBE_ROUNDS};
+use crate::limits::{LISTED_TOGETHER, PROBE_RACERS, PROBE_ROUNDS, PROBE_SECONDS_MAX};
 use crate::names::{Key, Tenant};
-use crate::objects::{Away, Objects};
+use crate::objects::{About, Away, Objects};
 use crate::open::Reached;
 use crate::ticks::BootClock;
 
@@ -84,6 +84,18 @@ pub fn probe(objects: &Arc<dyn Objects>, has_chains: bool) -> Verdict {
         let _left = objects.remove(&[Key::Probe(kept, PROBE_ROUNDS)]);
     }
     verdict
+}
+
+/// Removes what probes left that were cut short; how many objects.
+///
+/// # Errors
+/// No answer.
+pub fn clear_probes(objects: &dyn Objects) -> Result<usize, Away> {
+    let listed = objects.list("probe/", None, LISTED_TOGETHER)?;
+    let is_old = |about: &About| about.age_s > PROBE_SECONDS_MAX;
+    let old: Vec<Key> = listed.into_iter().filter(is_old).map(|about| about.key).collect();
+    objects.remove(&old)?;
+    Ok(old.len())
 }
 
 fn of(away: Away) -> Verdict {

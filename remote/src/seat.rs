@@ -29,6 +29,7 @@ use crate::driver::Driver;
 use crate::fault::Damage;
 use crate::follow::{Cache, Moved, NotApplied, PartialDisk, Tracker};
 use crate::hex::Nonce;
+use crate::holds::Holding;
 use crate::limits::OPEN_TRIES_MAX;
 use crate::names::Tenant;
 use crate::node::Node;
@@ -155,6 +156,16 @@ pub fn is_followed(home: &Path) -> Result<bool, String> {
     Ok(Memo::read(home)?.is_some_and(|memo| memo.follows()))
 }
 
+/// What a workspace's folder has of it; `None` where it has nothing to do with a remote.
+///
+/// # Errors
+/// What is wrong with the file that would tell, or with the folder.
+pub fn held_in(home: &Path) -> Result<Option<Holding>, String> {
+    let Some(memo) = Memo::read(home)? else { return Ok(None) };
+    let left = here::left(home).map_err(|error| format!("{}: {error}", home.display()))?;
+    Ok(Some(Holding { record: memo.record, left: u32::try_from(left.len()).unwrap_or(u32::MAX) }))
+}
+
 /// What was decided about a workspace.
 enum Decided {
     Lead { holder: Box<Holder>, records: Vec<Record> },
@@ -218,14 +229,16 @@ impl Seat {
         }
     }
 
-    /// All up to a commit is in the chain: what ends as a writer and comes back as a follower has nothing to set aside
-    /// up to it.
+    /// All up to a commit is in the chain, with this record: what ends as a writer and comes back as a follower has
+    /// nothing to set aside up to it.
     ///
     /// # Errors
     /// It could not be remembered; more is set aside then than had to be.
-    pub fn note_carried(&self, seq: u64) -> Result<(), NotSeated> {
+    pub fn note_carried(&self, seq: u64, record: u64) -> Result<(), NotSeated> {
         match Memo::read(&self.home).map_err(NotSeated::Here)? {
-            Some(memo) if memo.carried < seq => Ok(memo.with_carried(seq).write(&self.home)?),
+            Some(memo) if memo.carried < seq || memo.record < record => {
+                Ok(memo.with_carried(seq, record).write(&self.home)?)
+            }
             _ => Ok(()),
         }
     }

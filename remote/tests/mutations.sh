@@ -70,7 +70,7 @@ mutation 'a pin does not look at the edge' pin.rs \
 mutation 'a pin holds the record and not what it leans on' collector.rs \
     's/for number in base\.max\(edge\.erased \+ 1\)/for number in (if $ENV{RIGHT} { base } else { number }).max(edge.erased + 1)/'
 mutation 'records go before the edge rises' collector.rs \
-    's/(let plan = plan\(&self\.records, &edge, at, self\.retention\);)/if !($ENV{RIGHT}) \&\& let Some(plan) = plan(\&self.records, \&edge, at, self.retention) { let early = Edge { boundary: plan.boundary.max(edge.boundary), turn: 0, epoch: 0, erased: plan.erased.min(plan.boundary), kept: plan.kept }; let held = self.pinned(port, \&early).await?; self.remove_records(port, \&early, \&held).await?; }\n        $1/'
+    's/(let plan = plan\(&self\.records, &edge, at, self\.retention\);)/if !($ENV{RIGHT}) \&\& let Some(plan) = plan(\&self.records, \&edge, at, self.retention) { let early = Edge { boundary: plan.boundary.max(edge.boundary), turn: 0, epoch: 0, erased: plan.erased.min(plan.boundary), gone: 0, kept: plan.kept }; let held = self.pinned(port, \&early).await?; self.remove_records(port, \&early, \&held).await?; }\n        $1/'
 mutation 'the edge that was wanted counts, whatever is there' collector.rs \
     's/Tried::Made \| Tried::Unsure\(_\) => port\.edge\(\)\.await/Tried::Made | Tried::Unsure(_) if !($ENV{RIGHT}) => Ok(wanted), $&/; s/match port\.raise_edge\(edge\)/let wanted = edge.clone(); match port.raise_edge(edge)/'
 mutation 'what long records are goes while they count' collector.rs \

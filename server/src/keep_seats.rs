@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use remote::Halt;
-use remote::limits::LEDGER_DELAY;
+use remote::limits::{HOLDS_PACE, LEDGER_DELAY};
 
 use crate::encoders::Encoders;
 use crate::log::{self, Level, Value};
@@ -41,10 +41,13 @@ impl KeepSeats {
         let Some(seats) = &parts.seats else { return Ok(kept) };
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let (halt, theirs, parts) = (Arc::clone(&kept.halt), Arc::clone(seats), Arc::clone(parts));
+        let (holder, sweeper) = (Arc::clone(&parts), Arc::clone(&parts));
         kept.threads.push(spawn("seats").spawn(move || change(&halt, &parts, &theirs))?);
         // Apart, since it may take minutes.
         let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
-        kept.threads.push(spawn("collect").spawn(move || collect(&halt, &theirs))?);
+        kept.threads.push(spawn("collect").spawn(move || collect(&halt, &sweeper, &theirs))?);
+        let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
+        kept.threads.push(spawn("holds").spawn(move || tell_holds(&halt, &holder, &theirs))?);
         let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
         kept.threads.push(spawn("ledgers").spawn(move || bring_ledgers(&halt, &theirs))?);
         Ok(kept)
@@ -77,11 +80,42 @@ fn bring_ledgers(halt: &Halt, seats: &Seats) {
     }
 }
 
-fn collect(halt: &Halt, seats: &Seats) {
+fn collect(halt: &Halt, parts: &Parts, seats: &Seats) {
     let mut pause = COLLECT_FIRST;
     while !halt.wait(pause) {
-        seats.collect();
+        seats.collect_all();
+        catch_up(parts, seats);
         pause = COLLECT_EVERY;
+    }
+}
+
+/// Opens workspaces of tenants that nobody asks for, where something was erased elsewhere that is here still.
+fn catch_up(parts: &Parts, seats: &Seats) {
+    let Ok(entries) = std::fs::read_dir(parts.data.join("tenants")) else { return };
+    for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        if name != parts.local.name()
+            && seats.is_behind(&parts.data, &name)
+            && let Err(closed) = parts.tenants.visit(&name)
+        {
+            let why = closed.to_string();
+            let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
+            log::event(Level::Warn, "what was erased elsewhere is here still", &fields);
+        }
+    }
+}
+
+fn tell_holds(halt: &Halt, parts: &Parts, seats: &Seats) {
+    let mut told = None;
+    loop {
+        let why = seats.tell_holds(&parts.data).err();
+        if let Some(why) = why.as_ref().filter(|_| why != told) {
+            let fields = [("why", Value::Text(why))];
+            log::event(Level::Warn, "nobody was told what this node has copies of", &fields);
+        }
+        told = why;
+        if halt.wait(HOLDS_PACE) {
+            return;
+        }
     }
 }
 

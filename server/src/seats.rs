@@ -3,7 +3,10 @@
 //! Owns the node's part in a remote: its name, its signs of life, and the place of each workspace that is open. Must
 //! not know what calls want of a workspace.
 
+mod keeping;
 mod whereabouts;
+
+pub use keeping::{FarErasure, Swept};
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +21,7 @@ use engine::os::disk::{Disk, RealDisk};
 use engine::{OpenError, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    Address, BootClock, Cache, CarryHow, CarryWhen, Coordinator, Driver, Halt, Keeper,
+    Address, BootClock, Cache, CarryHow, CarryWhen, Coordinator, Driver, Halt, Holds, Keeper,
     LedgerBringer, Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role, S3Settings, Seat,
     Seated, Standing, Taken, Tenant, Tracker, introduce, reach,
 };
@@ -43,10 +46,12 @@ pub struct Seats {
     settings: Remote,
     reached: Reached,
     driver: Driver,
-    /// What this node is called.
-    name: NodeId,
     /// Its signs of life, if it may write.
     node: Option<Arc<Node>>,
+    /// What it is called, a replica too.
+    name: NodeId,
+    /// What it said last that it has.
+    told: Mutex<Option<Holds>>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     /// How long after its making each record was shown that is followed.
@@ -106,10 +111,7 @@ impl Seats {
             ticks: Arc::new(BootClock),
             halt: Arc::new(Halt::default()),
         };
-        let name = match &settings.node {
-            Some(node) => node.clone(),
-            None => kept_name(data, &Nonce::drawn(&**random).to_string()[..12])?,
-        };
+        let name = name_of(settings, data, &**random)?;
         let node = match settings.is_replica {
             true => None,
             false => {
@@ -127,6 +129,7 @@ impl Seats {
             driver,
             name,
             node,
+            told: Mutex::default(),
             clock: Arc::clone(clock),
             random: Arc::clone(random),
             lag: Arc::default(),
@@ -169,6 +172,8 @@ impl Seats {
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Arc<Store>, NotSeated> {
         let at = self.place(name, home, options)?;
+        // Before there is a byte of it here: an erasure is to wait for this node.
+        self.announce(name, home)?;
         let mut at = locked(&at);
         let mut is_told = false;
         loop {
@@ -256,10 +261,13 @@ impl Seats {
         let at = self.places.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         let Some(at) = at else { return };
         let mut at = locked(&at);
+        if !matches!(at.role, Some(Role::Leads(_))) {
+            return at.let_go();
+        }
         let Some(Role::Leads(carrier)) = at.role.take() else { return };
         let is_given = carrier.give(None, GIVE_WAIT_MAX);
         let standing = carrier.standing();
-        at.note_carried(standing.seq);
+        at.note_carried(standing.seq, standing.record);
         if !is_given {
             let why = standing.trouble.unwrap_or_else(|| "it was slow".to_owned());
             let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
@@ -312,26 +320,6 @@ impl Seats {
             }
         }
     }
-
-    /// Removes what no longer counts, of workspaces that are written here.
-    pub fn collect(&self) {
-        let places: Vec<_> = {
-            let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-            places.iter().map(|(name, at)| (name.clone(), Arc::clone(at))).collect()
-        };
-        for (name, at) in places {
-            // Calls ask for the place all the while, so it is let go of first.
-            let carrier = match &locked(&at).role {
-                Some(Role::Leads(carrier)) => Arc::clone(carrier),
-                _ => continue,
-            };
-            if let Some(Err(lost)) = carrier.collect() {
-                let why = NotSeated::from(lost).to_string();
-                let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
-                log::event(Level::Warn, "old objects were not removed", &fields);
-            }
-        }
-    }
 }
 
 impl At {
@@ -345,13 +333,20 @@ impl At {
     fn let_go(&mut self) {
         match self.role.take() {
             None => {}
-            Some(Role::Follows(following)) => self.tracker = following.end(),
-            Some(Role::Leads(carrier)) => self.note_carried(carrier.standing().seq),
+            Some(Role::Follows(following)) => {
+                let at = following.age().at;
+                self.tracker = following.end();
+                self.note_carried(at.seq, at.number);
+            }
+            Some(Role::Leads(carrier)) => {
+                let standing = carrier.standing();
+                self.note_carried(standing.seq, standing.record);
+            }
         }
     }
 
-    fn note_carried(&self, seq: u64) {
-        if let Err(why) = self.seat.note_carried(seq) {
+    fn note_carried(&self, seq: u64, record: u64) {
+        if let Err(why) = self.seat.note_carried(seq, record) {
             let fields = [("why", Value::Text(&why))];
             log::event(Level::Warn, "what is on the remote was not remembered", &fields);
         }
@@ -438,6 +433,14 @@ fn begin_to_live(
         driver.halt.wait(Duration::from_millis(20));
     }
     Ok(node)
+}
+
+/// What this node is called.
+fn name_of(settings: &Remote, data: &Path, random: &dyn Random) -> Result<NodeId, String> {
+    match &settings.node {
+        Some(node) => Ok(node.clone()),
+        None => kept_name(data, &Nonce::drawn(random).to_string()[..12]),
+    }
 }
 
 /// The name that this node had before, or a new one, kept in the data directory.

@@ -147,8 +147,17 @@ fn reports_of_erasures_are_alike() {
         lines.push(json!({"type": "edge", "from": from, "to": to, "relation": "links_to"}));
     }
     let id = imported(&data, &lines);
-    let whole =
-        ["already", "backups", "erased", "everywhere", "held", "items", "missing", "pending"];
+    let whole = [
+        "already",
+        "backups",
+        "erased",
+        "everywhere",
+        "held",
+        "items",
+        "missing",
+        "pending",
+        "remote",
+    ];
     let refused = run(&data, &["erase", &id("held"), "--reason", "x", "--yes", "--json"]);
     assert_eq!(refused.status.code(), Some(1));
     assert_keys(&serde_json::from_slice(&refused.stdout).unwrap(), &whole);

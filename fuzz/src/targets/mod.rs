@@ -16,6 +16,7 @@ pub mod mcp;
 pub mod operations;
 pub mod origins;
 pub mod readers;
+pub mod remote_record;
 pub mod segment;
 pub mod state;
 pub mod tls;
@@ -46,6 +47,7 @@ pub fn named(name: &str) -> Option<Target> {
         "operations" => operations::run,
         "origins" => origins::run,
         "readers" => readers::run,
+        "remote_record" => remote_record::run,
         "segment" => segment::run,
         "state" => state::run,
         "tls" => tls::run,

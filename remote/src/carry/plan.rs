@@ -59,7 +59,8 @@ impl State {
         now: Ticks,
     ) -> Next {
         let is_new = self.manifest.as_ref().is_some_and(|it| it.number > self.in_chain);
-        let is_due = is_new || chain.wants_full || self.full_first || self.has_new_index();
+        let is_asked = chain.wants_full || self.full_first || self.owes_erasure;
+        let is_due = is_new || is_asked || self.has_new_index();
         if is_due && let Some(full) = self.full(keys) {
             return Next::Full(full);
         }

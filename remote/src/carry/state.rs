@@ -408,7 +408,7 @@ impl State {
     /// Whether something is on this disk that is not in the chain.
     pub(super) fn has_unsent(&self) -> bool {
         let is_manifest = self.manifest.as_ref().is_some_and(|it| it.number > self.in_chain);
-        is_manifest || self.unsent_bytes() > 0
+        is_manifest || self.owes_erasure || self.unsent_bytes() > 0
     }
 
     /// Bytes of logs that are on this disk and not in the chain.

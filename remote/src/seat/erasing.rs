@@ -87,6 +87,12 @@ impl Erasing {
         owed.filter_map(|(id, _)| u128::from_str_radix(id, 16).ok()).collect()
     }
 
+    /// The newest record by which items ended that wait here.
+    #[must_use]
+    pub fn newest(&self) -> Option<u64> {
+        self.list.ids.values().flatten().max().copied()
+    }
+
     /// These were out of the files here before this record was made, which ends history.
     ///
     /// # Errors

@@ -123,7 +123,7 @@ impl Here {
             Err(error) => return Err(error),
             Ok(_) => {}
         }
-        let left = self.left()?;
+        let left = left(&self.home)?;
         if left.len() >= LEFT_MAX {
             return Err(NotSeated::Here(format!(
                 "{}: {LEFT_MAX} stores were set aside already; look at them (recalld export), and remove \
@@ -133,17 +133,6 @@ impl Here {
         }
         self.keep(&self.home.join(format!("{LEFT}{epoch}-{}", left.len())))?;
         Ok(())
-    }
-
-    /// Stores that were set aside.
-    fn left(&self) -> io::Result<Vec<PathBuf>> {
-        let entries = fs::read_dir(&self.home)?;
-        let paths: io::Result<Vec<PathBuf>> =
-            entries.map(|entry| entry.map(|entry| entry.path())).collect();
-        let is_left = |path: &PathBuf| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(LEFT))
-        };
-        Ok(paths?.into_iter().filter(is_left).collect())
     }
 
     /// Every file of the store gets a second name in another folder, which what is put in its place later leaves
@@ -165,4 +154,15 @@ impl Here {
         fs::rename(&fresh, folder)?;
         fs::File::open(&self.home)?.sync_all()
     }
+}
+
+/// Stores that were set aside.
+pub(super) fn left(home: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(home)?;
+    let paths: io::Result<Vec<PathBuf>> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let is_left = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(LEFT))
+    };
+    Ok(paths?.into_iter().filter(is_left).collect())
 }

@@ -29,17 +29,20 @@ pub(super) struct Memo {
     pub(super) writes: bool,
     /// The newest commit that is known to be in the chain.
     pub(super) carried: u64,
+    /// The record that the store is as of or ahead of.
+    #[serde(default)]
+    pub(super) record: u64,
 }
 
 impl Memo {
     pub(super) fn new(head: &Head, node: NodeId, writes: bool) -> Self {
-        let (store, epoch, carried) = (head.store, head.epoch, head.seq);
-        Self { format: FORMAT.into(), store, node, epoch, writes, carried }
+        let (store, epoch, carried, record) = (head.store, head.epoch, head.seq, head.number);
+        Self { format: FORMAT.into(), store, node, epoch, writes, carried, record }
     }
 
-    /// The same, of which so much is known to be in the chain.
-    pub(super) fn with_carried(self, carried: u64) -> Self {
-        Self { carried, ..self }
+    /// The same, of which so much is known to be in the chain, with this record.
+    pub(super) fn with_carried(self, carried: u64, record: u64) -> Self {
+        Self { carried: carried.max(self.carried), record: record.max(self.record), ..self }
     }
 
     /// What a folder remembers; `None` where it has nothing to do with a remote.
@@ -90,6 +93,7 @@ mod tests {
             epoch: 4,
             writes: true,
             carried: 9,
+            record: 7,
         };
         memo.write(home.path()).unwrap();
         assert_eq!(Memo::read(home.path()), Ok(Some(memo.clone())));

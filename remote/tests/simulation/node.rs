@@ -11,7 +11,7 @@ use remote::core::{
     Retention, Took, Writer, find, reached,
 };
 use remote::limits::HOLDS_PACE;
-use remote::{Beat, DataKey, Hex, Holding, Holds, Key, NodeId, Nonce, Record, Ticks};
+use remote::{Away, Beat, DataKey, Hex, Holding, Holds, Key, NodeId, Nonce, Record, Ticks};
 
 use crate::history::Shown;
 use crate::toy::{NotApplied, Toy};
@@ -179,19 +179,29 @@ async fn look(port: Rc<Port>, node: Rc<Node>) {
 async fn report(port: Rc<Port>, node: Rc<Node>) {
     let mut told = None;
     loop {
-        let record = node.disk.borrow().at.as_ref().map(|at| at.head.number);
-        let holding = record.map(|record| (port.tenant().clone(), Holding { record, left: 0 }));
-        let workspaces = holding.into_iter().collect();
-        let holds = Holds { node: node.name.clone(), workspaces };
-        let key = Key::Holds(node.name.clone());
-        if told.as_ref() != Some(&holds) && port.put(key, holds.encode().into()).await.is_ok() {
+        let holds = holds(&port, &node);
+        if told.as_ref() != Some(&holds) && tell(&port, &holds).await.is_ok() {
             told = Some(holds);
         }
         port.wait(HOLDS_PACE).await;
     }
 }
 
+fn holds(port: &Port, node: &Node) -> Holds {
+    let record = node.disk.borrow().at.as_ref().map_or(0, |at| at.head.number);
+    let workspaces = [(port.tenant().clone(), Holding { record, left: 0 })].into();
+    Holds { node: node.name.clone(), workspaces }
+}
+
+async fn tell(port: &Port, holds: &Holds) -> Result<(), Away> {
+    port.put(Key::Holds(holds.node.clone()), holds.encode().into()).await
+}
+
 async fn role(port: Rc<Port>, ground: Rc<Ground>, node: Rc<Node>) {
+    // Said before there is a byte of it here.
+    while tell(&port, &holds(&port, &node)).await.is_err() {
+        port.wait(Duration::from_secs(1)).await;
+    }
     let mut claim = Claim::new(node.writer(), Duration::from_secs(LEASE_SECONDS.into()));
     loop {
         let holder = follow(&port, &ground, &node, &mut claim).await;

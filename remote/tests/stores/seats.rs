@@ -12,7 +12,7 @@ use engine::{Batch, ItemDraft, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
     BootClock, Cache, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, ObjectChain,
-    Objects, Role, Seat, Seated, Taken, Tenant, TickSource, Ticks,
+    Objects, Role, Seat, Seated, Taken, Tenant, TickSource, Ticks, held_in,
 };
 
 const LEASE_S: u32 = 5;
@@ -152,7 +152,9 @@ fn who_comes_second_follows_until_the_first_gives() {
     let Role::Leads(carrier) = role else { panic!("it was first") };
     drop(store);
     assert!(carrier.give(None, PATIENCE));
-    one.seat.note_carried(carrier.standing().seq).unwrap();
+    let standing = carrier.standing();
+    one.seat.note_carried(standing.seq, standing.record).unwrap();
+    assert_eq!(held_in(&one.seat.home).unwrap().unwrap().record, standing.record);
     drop(carrier);
     let led = two.open().unwrap();
     assert!(matches!(led.role, Role::Leads(_)));

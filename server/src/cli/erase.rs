@@ -171,6 +171,9 @@ fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
     if report["everywhere"] == true {
         return Ok(());
     }
+    if let Some(why) = only_the_remote(report) {
+        return Err(Failure::No(why));
+    }
     let mut why = String::from("not gone everywhere yet:");
     if count(report, "pending") > 0 {
         why.push_str(&format!(" {} in the store;", counted(count(report, "pending"), "id")));
@@ -179,9 +182,54 @@ fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
         let (path, reason) = (word(backup, "path"), word(backup, "why"));
         why.push_str(&format!(" the backup {path} ({reason});"));
     }
+    if let Some(remote) = on_remote(report) {
+        why.push_str(&format!(" the remote ({remote});"));
+    }
     why.push_str(
         " make them reachable and run `recalld erase --pending`; \
          `recalld backup --forget DIR` for one that was deleted",
     );
     Err(Failure::No(why))
+}
+
+/// What a remote has still, or the nodes that follow it.
+fn on_remote(report: &Value) -> Option<String> {
+    let remote = &report["remote"];
+    let said = match word(remote, "state") {
+        "" | "everywhere" => return None,
+        "collecting" => {
+            "what went is removed once its records were known for five minutes".to_owned()
+        }
+        "nodes" => {
+            let behind = list(remote, "nodes").iter().filter(|node| node["done"] != true);
+            let behind: Vec<String> = behind.map(node_behind).collect();
+            format!("not told yet by {}", behind.join(", "))
+        }
+        _ => "no record says yet that it is gone".to_owned(),
+    };
+    match word(remote, "why") {
+        "" => Some(said),
+        why => Some(format!("{said}: {why}")),
+    }
+}
+
+fn node_behind(node: &Value) -> String {
+    let name = word(node, "node");
+    match count(node, "left") {
+        0 => format!("node {name}"),
+        left => format!("node {name}, which set {} aside", counted(left, "store")),
+    }
+}
+
+/// What to do where all but the remote has lost it: nothing, unless a node never comes back.
+fn only_the_remote(report: &Value) -> Option<String> {
+    let waits = list(report, "backups").iter().any(|backup| backup["done"] != true);
+    if waits || count(report, "pending") > 0 {
+        return None;
+    }
+    let remote = on_remote(report)?;
+    Some(format!(
+        "not gone everywhere yet: the remote ({remote}); the server goes on by itself, `recalld erase --pending` says \
+         how far it is, and `recalld remote forget-node ADDRESS NODE` ends the wait for a node that never comes back"
+    ))
 }

@@ -1,6 +1,7 @@
 //! `recalld remote`: what lies on an object store, looked at and brought back without a server.
 
 mod ledgers;
+mod sweep;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,6 +59,32 @@ enum RemoteCommand {
         #[arg(long, value_name = "TEXT", requires = "erased")]
         phrase: Option<String>,
     },
+    /// Remove now what no longer counts: by the running server of the data directory that is given, else here, of
+    /// workspaces that no node holds.
+    Gc {
+        #[command(flatten)]
+        place: Place,
+        /// Only this workspace.
+        #[arg(long, value_name = "SLUG", value_parser = tenant)]
+        workspace: Option<Tenant>,
+        /// Stay for the five minutes after which records may go that were not known here before.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Wait no more for a node that never comes back: what it had is not known to be erased.
+    ForgetNode {
+        /// s3://BUCKET/PREFIX or file:///FOLDER.
+        address: String,
+        /// Its name, as `recalld remote status` shows it.
+        #[arg(value_name = "NODE", value_parser = node)]
+        node: NodeId,
+        /// A file of settings, with a table [remote] [env: RECALLD_CONFIG].
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// Where chains are, if not beside the objects.
+        #[arg(long, value_name = "ADDRESS")]
+        coordinator: Option<String>,
+    },
     /// Make a data directory of a workspace as it was at some time.
     Restore {
         #[command(flatten)]
@@ -73,6 +100,10 @@ enum RemoteCommand {
 
 fn tenant(text: &str) -> Result<Tenant, NotAName> {
     Tenant::new(text)
+}
+
+fn node(text: &str) -> Result<NodeId, NotAName> {
+    NodeId::new(text)
 }
 
 /// Where a remote is.
@@ -115,13 +146,14 @@ impl Place {
             ticks: Arc::new(BootClock),
             halt: Arc::new(Halt::default()),
         };
-        Ok(Far { address: settings.address, reached, driver })
+        Ok(Far { address: settings.address.clone(), settings, reached, driver })
     }
 }
 
 /// A remote that can be asked.
 struct Far {
     address: String,
+    settings: Remote,
     reached: Reached,
     driver: Driver,
 }
@@ -156,6 +188,15 @@ pub(super) fn run(args: &RemoteArgs) -> Result<(), Failure> {
                 None => check(common, &far, &workspaces, *bytes),
             }
         }
+        RemoteCommand::Gc { place, workspace, wait } => match &common.data {
+            Some(data) => sweep::ask(common, data, workspace.as_ref()),
+            None => sweep::run(common, &place.reach()?, workspace.as_ref(), *wait),
+        },
+        RemoteCommand::ForgetNode { address, node, config, coordinator } => {
+            let (config, coordinator) = (config.clone(), coordinator.clone());
+            let place = Place { address: Some(address.clone()), config, coordinator };
+            sweep::forget_node(common, &place.reach()?, node)
+        }
         RemoteCommand::Restore { place, as_of, workspace } => {
             bring_back(common, &place.reach()?, workspace, *as_of)
         }
@@ -181,10 +222,14 @@ fn status(common: &Common, far: &Far) -> Result<(), Failure> {
         let found = found.map_err(|lost| far.could(NotRestored::from(lost)))?;
         let Some(found) = found else { continue };
         let head = &found.newest.head;
+        let erased = far.driver.run(&tenant, async |port| remote::core::reached(&port).await);
+        let erased = erased.ok_or_else(|| far.could(NotRestored::Over))?;
+        let erased = erased.map_err(|away| far.could(away))?;
         rows.push(json!({
             "workspace": tenant.as_str(), "node": head.node.as_str(), "url": head.url,
             "given": found.newest.given.is_some(), "epoch": head.epoch, "record": head.number,
             "seq": head.seq, "at": names::time(Micros(head.at)),
+            "erased": erased.as_ref().map(sweep::erased),
         }));
     }
     if common.json {
@@ -211,7 +256,7 @@ fn readable(row: &Value) -> String {
         number("record"),
         number("seq"),
         word("at"),
-    )
+    ) + &sweep::erased_readable(&row["erased"])
 }
 
 fn check(common: &Common, far: &Far, workspaces: &[Tenant], bytes: bool) -> Result<(), Failure> {

@@ -13,10 +13,12 @@ use engine::{ItemId, Place, Snapshot, WriteError};
 use serde_json::{Value, json};
 
 use super::erase_backups::{self, Lost};
+use super::erase_far;
 use super::keeping::{KeepError, Keeper, Note};
 use super::known::Known;
 use crate::govern::{Action, Verdict, What, decide};
 use crate::names;
+use crate::seats::FarErasure;
 use crate::tools::args::{List, Text, args};
 use crate::tools::{ANSWER_KIND, ToolError, touched};
 
@@ -189,7 +191,7 @@ fn go_on(keeper: &Keeper<'_>, raw: &Value) -> Result<Value, KeepError> {
 fn unasked() -> Value {
     json!({
         "items": [], "held": [], "missing": [], "already": 0, "erased": 0,
-        "pending": null, "backups": [], "everywhere": null,
+        "pending": null, "backups": [], "remote": null, "everywhere": null,
     })
 }
 
@@ -206,7 +208,10 @@ fn finish(
 ) -> Result<Value, KeepError> {
     let waiting = keeper.store.erasures_pending().map_err(unfinished)?;
     let lost = erase_backups::erase(keeper)?;
-    let all_gone = waiting == 0 && lost.iter().all(|it| it.why.is_none());
+    let far = erase_far::erase(keeper)?;
+    let all_gone = waiting == 0
+        && lost.iter().all(|it| it.why.is_none())
+        && far.as_ref().is_none_or(FarErasure::is_everywhere);
     keeper.record(Note {
         touched: items.into_iter().map(|id| touched(Effect::Erased, id)).collect(),
         outcome: if all_gone { Outcome::Done } else { Outcome::Failed },
@@ -214,12 +219,14 @@ fn finish(
     })?;
     report["pending"] = waiting.into();
     report["backups"] = lost.iter().map(Lost::to_json).collect();
+    report["remote"] = erase_far::told(far.as_ref());
     report["everywhere"] = all_gone.into();
     Ok(report)
 }
 
-/// Notes in each known backup what it has to lose.
+/// Notes what a remote, and each known backup, has to lose.
 fn pending_everywhere(keeper: &Keeper<'_>, ids: &BTreeSet<u128>) -> Result<(), String> {
+    erase_far::note(keeper.data, &keeper.caller.workspace, ids.iter().copied())?;
     let mut known = Known::read(keeper.data)?;
     if known.backups.is_empty() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! What a server does by itself about erasures in backups: what a backup out of reach still holds, or
-//! a process that was cut short left, goes as soon as the backup can be reached.
+//! What a server does by itself about erasures in backups, and on a remote: what a backup or a node out of reach still
+//! holds, or a process that was cut short left, goes as soon as it can be reached.
 //!
 //! Looks at its start and at intervals from then on. Erasing in the store itself is its upkeep's.
 
@@ -11,6 +11,7 @@ use engine::ledger::Outcome;
 use serde_json::json;
 
 use super::erase_backups;
+use super::erase_far;
 use super::keeping::{KeepError, Keeper, Note};
 use super::known::Known;
 use crate::auth::LOCAL_WORKSPACE;
@@ -54,6 +55,8 @@ impl Drop for EraseLater {
 
 /// Erases in the backups that can be reached. A backup that is away is no error.
 fn attempt(parts: &Parts, cancel: &Cancel) -> Result<(), KeepError> {
+    let mend_far = "mend it; until then what was erased is not known to be gone from the remote";
+    erase_far::go_on(parts).map_err(|why| KeepError::failed(why, mend_far))?;
     let mend = "mend it; until then what it names is not erased in backups";
     let known = Known::read(&parts.data).map_err(|why| KeepError::failed(why, mend))?;
     // Looked at before the turn is taken, so that a place that does not answer holds nobody up.

@@ -26,6 +26,7 @@ use crate::data_dir::tenant_dir;
 use crate::govern::{Audit, Rules, Trace, hash_call};
 use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
+use crate::seats::Seats;
 use crate::tenants::is_slug;
 use crate::tools::Progress;
 use crate::turn::{Turn, Turns};
@@ -85,6 +86,8 @@ pub struct Keeper<'a> {
     pub others: Option<Others<'a>>,
     /// Backups that a server makes by itself.
     pub scheduled: Option<&'a Scheduled>,
+    /// What this node is to a remote, in a server that has one.
+    pub seats: Option<&'a Seats>,
     /// One job at a time.
     pub turns: &'a Turns,
     /// Whoever reads `backups.json` to change it holds this, and takes no turn meanwhile.
@@ -118,6 +121,7 @@ impl<'a> Keeper<'a> {
                 opener: Opener::Server(&parts.tenants),
             }),
             scheduled: Some(&parts.scheduled),
+            seats: parts.seats.as_deref(),
             turns: &local.keeping,
             noting: &local.noting,
             cancel,
@@ -304,6 +308,7 @@ impl Alone {
                 opener: Opener::Alone,
             }),
             scheduled: None,
+            seats: None,
             turns: &self.turns,
             noting: &self.noting,
             cancel: &self.cancel,

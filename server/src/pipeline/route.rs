@@ -268,6 +268,13 @@ pub static ROUTES: &[Route] = &[
     },
     Route {
         method: Method::Post,
+        path: "/operator/collect",
+        gate: Gate::Bearer,
+        on: On::Local,
+        target: Target::Operator(operator::serve_collect),
+    },
+    Route {
+        method: Method::Post,
         path: "/operator/erase",
         gate: Gate::Bearer,
         on: On::Local,

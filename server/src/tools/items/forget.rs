@@ -239,17 +239,19 @@ fn refused(error: KeepError) -> ToolError {
     }
 }
 
-/// Hides by `commit`; the backups that the machine knows of are to lose the same. They are of the operator's own
-/// workspace.
+/// Hides by `commit`; a remote is to lose the same, and the backups that the machine knows of. These are of the
+/// operator's own workspace.
 fn hidden_everywhere(
     context: &Context<'_>,
     going: &Going,
     commit: impl FnOnce() -> Result<Answer, ToolError>,
 ) -> Result<Answer, ToolError> {
+    let ids: BTreeSet<u128> = going.items.keys().map(|id| id.0).collect();
     if !is_local(context) {
+        let (data, name) = (&context.parts.data, &context.workspace.name);
+        operator::note_far(data, name, ids).map_err(ToolError::Unwritable)?;
         return commit();
     }
-    let ids: BTreeSet<u128> = going.items.keys().map(|id| id.0).collect();
     operator::noted(&keeper(context), &ids, commit)
 }
 

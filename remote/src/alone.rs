@@ -1,0 +1,149 @@
+//! A workspace that nobody holds, collected by whoever asks: it is taken, collected and given back.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::os::clock::{Clock, Random};
+
+use crate::core::{
+    Claim, Collected, Collector, Committed, Found, Holder, Lost, Observer, Port, Retention, Stamp,
+    Took, find,
+};
+use crate::driver::Driver;
+use crate::hex::Nonce;
+use crate::history::NotRestored;
+use crate::limits::{CHAIN_KEPT_MIN, FIND_TRIES_MAX};
+use crate::names::Tenant;
+use crate::node::Node;
+use crate::record::{Head, Kind};
+
+/// What came of collecting a workspace that may be nobody's.
+#[derive(Debug)]
+pub enum Swept {
+    /// It was nobody's, and is again.
+    Done(Collected),
+    /// Whoever wrote this record holds it and lives.
+    Held(Box<Head>),
+    /// There is no full record, so all of it counts.
+    Nothing,
+}
+
+/// Collects workspaces without a store of them.
+#[derive(Debug)]
+pub struct Sweeper {
+    /// Where chains and objects are.
+    pub driver: Driver,
+    /// Who takes them, for as long as it lasts.
+    pub node: Node,
+    /// How far back they can be had.
+    pub retention: Retention,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+}
+
+impl Sweeper {
+    /// Takes a workspace that nobody holds, collects it and gives it back. With `waits` it stays until records may be
+    /// removed that it did not know before (REM-30).
+    ///
+    /// # Errors
+    /// No answer, or what is there cannot be.
+    pub fn sweep(&self, tenant: &Tenant, waits: bool) -> Result<Swept, NotRestored> {
+        let mut claim = Claim::new(self.node.writer().clone(), self.node.lease());
+        let mut was_watched = false;
+        for _ in 0..FIND_TRIES_MAX {
+            let found = self.run(tenant, async |port| find(&port, None).await)??;
+            let Some(found) = found.filter(|found| found.newest.head.base > 0) else {
+                return Ok(Swept::Nothing);
+            };
+            if !self.node.may_take(&mut claim, &found) {
+                // Whether its writer lives is known after it was watched for so long.
+                if std::mem::replace(&mut was_watched, true) {
+                    return Ok(Swept::Held(Box::new(found.newest.head)));
+                }
+                self.driver.halt.wait(self.watch(&found)?);
+                continue;
+            }
+            let (store, stamp) = (found.newest.head.store, self.stamp());
+            let took =
+                self.run(tenant, async |port| claim.take(&port, Some(&found), store, stamp).await)?;
+            match took {
+                Took::Held(holder) => return self.collect(tenant, *holder, waits).map(Swept::Done),
+                Took::Again => {}
+                Took::Unsure(why) | Took::Refused(why) => return Err(NotRestored::Away(why)),
+                Took::Lost(lost) => return Err(lost.into()),
+            }
+        }
+        Err(NotRestored::Away("others write its chain faster than it can be taken".into()))
+    }
+
+    /// How long the writer of a record is to be watched.
+    fn watch(&self, found: &Found) -> Result<Duration, NotRestored> {
+        let head = &found.newest.head;
+        let beats = self.driver.chain.beats()?;
+        let lease = beats.iter().find(|beat| beat.node == head.node).map_or(0, |beat| beat.lease_s);
+        let lease = Duration::from_secs(lease.into());
+        Ok(lease + lease / 4 + 2 * Observer::PACE)
+    }
+
+    fn collect(
+        &self,
+        tenant: &Tenant,
+        mut holder: Holder,
+        waits: bool,
+    ) -> Result<Collected, NotRestored> {
+        let mut collector = Collector::new(holder.epoch(), self.retention);
+        let mut done = self.once(tenant, &mut collector);
+        if waits && done.as_ref().is_ok_and(|done| done.waiting > 0) {
+            self.driver.halt.wait(CHAIN_KEPT_MIN);
+            let first = done;
+            done = self.once(tenant, &mut collector).and_then(|next| {
+                let first = first?;
+                let (records, objects) =
+                    (first.records + next.records, first.objects + next.objects);
+                Ok(Collected { records, objects, ..next })
+            });
+        }
+        let seq = holder.newest().head.seq;
+        let stamp = self.stamp();
+        let given = self.run(tenant, async |port| {
+            holder.commit(&port, Kind::Give { to: None }, seq, stamp).await
+        })?;
+        let done = done?;
+        match given {
+            Committed::Done(_) | Committed::Fenced(_) => Ok(done),
+            other => Err(NotRestored::Away(format!(
+                "it was collected, and not given back: {other:?}; it is free once the sign of life of {} is over",
+                self.node.writer().node
+            ))),
+        }
+    }
+
+    fn once(&self, tenant: &Tenant, collector: &mut Collector) -> Result<Collected, NotRestored> {
+        let at = self.clock.now().0;
+        let done: Result<Collected, Lost> = self.run(tenant, async |port| {
+            // Nothing is put by this epoch.
+            let done = collector.collect(&port, at, &|_| false).await?;
+            collector.tell_gone(&port, &done).await?;
+            Ok(done)
+        })?;
+        Ok(done?)
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp { at: self.clock.now().0, nonce: Nonce::drawn(&*self.random) }
+    }
+
+    fn run<'a, T, F>(
+        &self,
+        tenant: &Tenant,
+        body: impl FnOnce(Rc<Port>) -> F,
+    ) -> Result<T, NotRestored>
+    where
+        F: Future<Output = T> + 'a,
+    {
+        self.driver.run(tenant, body).ok_or(NotRestored::Over)
+    }
+}

@@ -1,0 +1,53 @@
+//! `POST /operator/collect`: removes from the remote what no longer counts, of the workspaces that this node writes.
+
+use engine::ledger::Outcome;
+use serde_json::{Value, json};
+
+use super::arguments;
+use super::keeping::{KeepError, Keeper, Note};
+use crate::net::Response;
+use crate::pipeline::refusal::Refusal;
+use crate::rest::{Ask, refuse};
+use crate::seats::{Seats, Swept};
+use crate::tools::args::{Text, args};
+
+args! {
+    /// What `POST /operator/collect` takes.
+    pub struct Collect {
+        workspace: Option<Text<1, 63>> => "Whose; all that are written here without it.",
+    }
+}
+
+/// `POST /operator/collect`.
+pub fn serve_collect(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    let raw = arguments(ask.call)?;
+    let wanted = Collect::parse(&raw).map_err(refuse)?;
+    let Some(seats) = &ask.parts.seats else {
+        return Err(Refusal::new(422, "this server has no remote"));
+    };
+    let local = ask.parts.local.get();
+    let cancel = &ask.call.cancel;
+    let keeper = Keeper::of(ask.parts, &local, ask.caller, cancel, &|_, _, _| {});
+    let only = wanted.workspace.as_ref().map(|name| &*name.0);
+    let report = collect(&keeper, seats, &Value::Object(raw.clone()), only);
+    let report = report.map_err(|error| Refusal::unavailable(&error.to_string()))?;
+    Ok(Response::json(200, report.to_string().into_bytes()))
+}
+
+fn collect(
+    keeper: &Keeper<'_>,
+    seats: &Seats,
+    raw: &Value,
+    only: Option<&str>,
+) -> Result<Value, KeepError> {
+    let swept = seats.collect(only);
+    let probes = seats.clear_probes();
+    let is_done = swept.iter().all(|swept| swept.done.is_ok());
+    let outcome = if is_done { Outcome::Done } else { Outcome::Failed };
+    keeper.record(Note { outcome, ..Note::of("recalld remote gc", raw) })?;
+    let written_by = only.filter(|_| swept.is_empty()).and_then(|name| seats.written_by(name));
+    Ok(json!({
+        "workspaces": swept.iter().map(Swept::to_json).collect::<Vec<_>>(),
+        "written_by": written_by, "probes": probes.as_ref().ok(),
+    }))
+}
