@@ -166,13 +166,14 @@ class Campaign:
         if outcome != "acknowledged":
             return
         last = next(one for one in reversed(self.load.shared.acknowledged) if one[0] == token)
-        for node in self.nodes:
-            while now() < at + QUIET_SECONDS_MAX:
+        behind = list(self.nodes)
+        while behind and now() < at + QUIET_SECONDS_MAX:
+            for node in list(behind):
                 asked = now()
                 if load.read_one(self.told, asker, node, last[0], last[1]):
                     self.told.tell("caught_up", node=node.name, asked=asked, at=now())
-                    break
-                time.sleep(0.1)
+                    behind.remove(node)
+            time.sleep(0.1)
 
     def look(self):
         """All that is there: at each node, and of the remote."""

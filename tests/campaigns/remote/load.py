@@ -22,8 +22,7 @@ A_WHILE = 600
 WORDS = "lamp fog horn tide keeper boat wind reef signal log segment torn write page harbour beacon".split()
 
 # Nothing was written, by what the answer says: reasons of errors, and what a store says that has not begun.
-NOT_DONE = {"written_elsewhere", "workspace_unavailable", "writer_unreachable", "replica_behind", "too_many_requests",
-            "server_busy", "not_ready"}
+NOT_DONE = {"written_elsewhere", "workspace_unavailable", "writer_unreachable", "replica_behind", "too_many_requests"}
 TRY_AGAIN = "it can be tried again"
 
 
@@ -149,7 +148,8 @@ def read_one(told, asker, node, token, item):
         # It is away: others need the processors more than it needs questions.
         time.sleep(READ_PAUSE[1])
     else:
-        stale = fields.get("stale-seconds")
+        # Of the moment at which the call began; the field is of when its request was looked at.
+        stale = body["result"].get("_meta", {}).get("recalld/stale-seconds", fields.get("stale-seconds"))
         told.tell("read", node=node.name, token=token, asked=asked, answered=answered, found=found,
                   stale=None if stale is None else int(stale))
     return bool(found)

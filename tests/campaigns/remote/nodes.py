@@ -24,6 +24,8 @@ class Node:
         self.data, self.log = Path(folder) / name, Path(folder) / f"{name}.log"
         self.environment = {**os.environ, **environment}
         self.process, self.address = None, None
+        # When it was begun, and when it said that it was ready.
+        self.began_at = self.ready_at = None
         # How often it was begun; what was connected to an earlier process is of no use.
         self.life = 0
         self.wanted = False
@@ -43,7 +45,7 @@ class Node:
             command = [*self.place.before, self.program, "serve", "--json", "--local", "127.0.0.1:0",
                        "--data", self.data, *self.options]
             self.life += 1
-            self.address = None
+            self.address, self.began_at = None, time.perf_counter()
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL,
                                                 stdout=subprocess.PIPE, stderr=log, env=self.environment)
@@ -53,6 +55,7 @@ class Node:
         line = process.stdout.readline()
         if line and life == self.life:
             host, port = json.loads(line)["local"].removeprefix("http://").rsplit(":", 1)
+            self.ready_at = time.perf_counter()
             self.address = host, int(port)
         process.wait()
         time.sleep(AGAIN_SECONDS)
