@@ -13,9 +13,9 @@ MINUTES = DAYS * 24 * 60
 GB = 1e9
 # Of an open store, docs/operations.md: memory that no file stands behind, and file cache for each embedding.
 STORE_MEMORY_BYTES, CACHE_BYTES_EACH, NODE_MEMORY_BYTES = 20 << 20, 1.1 * 1024, 100 << 20
-OPEN_STORES_MAX, STORE_IDLE_SECONDS = 64, 300
-# Seconds between two signs of life (a fifth of a lease), two looks at the others', and two looks of a follower that
-# nobody asks, and of one that is asked.
+OPEN_STORES_MAX = 64
+# Seconds between two looks at others' signs of life, between two looks of a follower that nobody asks, and of one that
+# was asked in the last ten seconds. A sign of life comes every fifth of a lease.
 LOOK_SECONDS, COLD_SECONDS, WARM_SECONDS = 2, 5, 0.25
 
 
@@ -28,14 +28,14 @@ def arguments():
     number("--items", 1e9, "items of all tenants")
     number("--tenants", 1e5, "tenants")
     number("--writes-a-day", 1e7, "items written a day")
-    number("--creations", 1020, "creations and puts for a thousand writes")
-    number("--bytes-sent", 2.2e6, "bytes sent for a thousand writes")
+    number("--creations", 1010, "creations and puts for a thousand writes")
+    number("--bytes-sent", 4.3e6, "bytes sent for a thousand writes")
     number("--bytes-an-item", 2200, "bytes of an item on the storage")
     number("--history", 0.5, "share of that which is history: replaced, and kept for remote.keep_hours")
     number("--open-share", 0.01, "share of tenants that are open at a time: asked within the last 300 s")
     number("--openings-a-day", 5, "how often a tenant is opened a day")
     number("--opening-lists", 6, "lists of one opening")
-    number("--opening-reads", 140, "reads of one opening: the full record and the steps behind it")
+    number("--opening-reads", 260, "reads of one opening: the full record and each step behind it, twice")
     number("--replicas", 1, "nodes that follow what one writes")
     number("--asked-share", 0.1, "share of the time in which an open tenant is asked: what follows it looks often then")
     number("--lease", 15, "remote.lease_seconds")
@@ -72,7 +72,7 @@ def main():
         ("closed tenants", 0, "requests", 0.0),
     ]
     total = 0.0
-    print(f"| a month | how many | | costs |\n|---|---|---|---|")
+    print("| a month | how many | | costs |\n|---|---|---|---|")
     for what, count, unit, price in rows:
         if price is None:
             price = count / 1000 * (given.read_price if unit == "reads" else given.write_price)
@@ -80,14 +80,14 @@ def main():
         print(f"| {what} | {count:,.0f} | {unit} | {price:,.0f} |")
     print(f"| all | | | {total:,.0f} |\n")
     cache = opened * given.items / given.tenants * CACHE_BYTES_EACH
-    each = 1 + given.replicas
-    print(f"{opened:,.0f} tenants are open at a time: {writers} nodes write them ({OPEN_STORES_MAX} stores each), {nodes} nodes in all.")
+    print(f"{opened:,.0f} tenants are open at a time: {writers} nodes write them ({OPEN_STORES_MAX} stores each), {nodes} "
+          "nodes in all.")
     memory = NODE_MEMORY_BYTES + OPEN_STORES_MAX * STORE_MEMORY_BYTES
-    print(f"Each has {memory / GB:.1f} GB of memory of its own, and {cache * each / nodes / GB:.1f} GB of file cache where answers "
+    print(f"Each has {memory / GB:.1f} GB of memory of its own, and {cache * (1 + given.replicas) / nodes / GB:.1f} GB of file cache where answers "
           "shall be quick.")
     disk = given.items * given.bytes_an_item
     print(f"All items once on the nodes' disks: {disk / GB:,.0f} GB; what is open: "
-          f"{disk * given.open_share / GB:,.1f} GB for each of {each:g}.")
+          f"{disk * given.open_share / GB:,.1f} GB for each of {1 + given.replicas:g}.")
     print(f"Sent a month: {given.writes_a_day * DAYS / 1000 * given.bytes_sent / GB:,.0f} GB.")
 
 
