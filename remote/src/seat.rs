@@ -254,14 +254,14 @@ impl Seat {
                     here.set_aside(memo.as_ref())?;
                     is_followed = true;
                 }
-                self.catch_up(&mut tracker)?;
-                if tracker.at().map(|at| at.head.number) != Some(newest.number) {
+                self.catch_up(&mut tracker, may_take)?;
+                if may_take && tracker.at().map(|at| at.head.number) != Some(newest.number) {
                     continue;
                 }
             }
             let Some(claim) = claim.as_deref_mut().filter(|_| may_take) else {
-                let (tracker, newest) = (Box::new(tracker), Box::new(found.newest));
-                return Ok(Decided::Follow { tracker, newest });
+                let newest = Box::new(tracker.at().cloned().ok_or(NotSeated::Nothing)?);
+                return Ok(Decided::Follow { tracker: Box::new(tracker), newest });
             };
             if let Some(holder) = self.take(claim, Some(&found), newest.store)? {
                 if is_followed {
@@ -299,12 +299,18 @@ impl Seat {
         }
     }
 
-    /// Brings the files here to the newest record.
-    fn catch_up(&self, tracker: &mut Tracker) -> Result<(), NotSeated> {
+    /// Brings the files here to the newest record, as whoever is to write must have it. Who follows begins with what
+    /// one look brings: a writer may write as fast as its records can be read, and the age of what is here is told.
+    fn catch_up(&self, tracker: &mut Tracker, is_to_write: bool) -> Result<(), NotSeated> {
         loop {
             match tracker.look() {
                 Moved::Newest => return Ok(()),
-                Moved::On(_) => tracker.settled()?,
+                Moved::On(_) => {
+                    tracker.settled()?;
+                    if !is_to_write && tracker.is_store() {
+                        return Ok(());
+                    }
+                }
                 Moved::Empty => return Err(NotSeated::Nothing),
                 Moved::Away(why) => return Err(NotSeated::Away(why)),
                 Moved::Damage(damage) => return Err(NotSeated::Damage(damage)),
