@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use engine::os::clock::{Clock, Random};
@@ -46,7 +46,7 @@ pub struct Seats {
     random: Arc<dyn Random>,
     /// How long after its making each record was shown that is followed.
     lag: Arc<Latencies>,
-    places: Mutex<HashMap<String, Arc<Mutex<At>>>>,
+    places: Mutex<HashMap<String, Arc<RwLock<At>>>>,
     /// How many wait for a workspace to be taken.
     waiting: AtomicUsize,
 }
@@ -161,7 +161,7 @@ impl Seats {
         name: &str,
         home: &Path,
         options: Options,
-    ) -> Result<Arc<Mutex<At>>, NotSeated> {
+    ) -> Result<Arc<RwLock<At>>, NotSeated> {
         let tenant = Tenant::new(name).map_err(|why| NotSeated::Here(why.to_string()))?;
         let (keep, fine) = self.settings.keep;
         let when = match self.settings.durability {
@@ -182,21 +182,21 @@ impl Seats {
             taken: Taken::default(),
         };
         let claim = self.node.as_ref().map(|node| Claim::new(node.writer().clone(), node.lease()));
-        let at = Arc::new(Mutex::new(At { seat, claim, role: None, tracker: None }));
+        let at = Arc::new(RwLock::new(At { seat, claim, role: None, tracker: None }));
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.insert(name.to_owned(), Arc::clone(&at));
         Ok(at)
     }
 
-    fn at(&self, name: &str) -> Option<Arc<Mutex<At>>> {
+    fn at(&self, name: &str) -> Option<Arc<RwLock<At>>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// How a workspace stands that is open here.
     pub fn stands(&self, name: &str) -> Option<Stands> {
         let at = self.at(name)?;
-        // Nobody waits for a change that takes its time.
-        match at.try_lock() {
+        // Nobody waits for a change that takes its time. Those who ask do not keep one another from knowing.
+        match at.try_read() {
             Ok(at) => Some(at.stands()),
             Err(_) => Some(Stands::Changing),
         }
@@ -204,7 +204,7 @@ impl Seats {
 
     /// Whether a workspace that is open here is to be opened anew, since its role is over or another one can be had.
     pub fn wants_change(&self, name: &str) -> bool {
-        self.at(name).is_some_and(|at| at.try_lock().is_ok_and(|at| at.wants_change()))
+        self.at(name).is_some_and(|at| at.try_read().is_ok_and(|at| at.wants_change()))
     }
 
     /// Opens the store of a workspace anew, in whatever role can be had now. `old` is its store so far, which
@@ -255,7 +255,7 @@ impl Seats {
         };
         for (name, at) in places {
             // Calls ask for the place all the while, so it is let go of first.
-            let carrier = match &locked(&at).role {
+            let carrier = match &at.read().unwrap_or_else(PoisonError::into_inner).role {
                 Some(Role::Leads(carrier)) => Arc::clone(carrier),
                 _ => continue,
             };
@@ -308,8 +308,9 @@ impl At {
     }
 }
 
-fn locked(at: &Mutex<At>) -> MutexGuard<'_, At> {
-    at.lock().unwrap_or_else(PoisonError::into_inner)
+/// For a change: whoever asks meanwhile is told that.
+fn locked(at: &RwLock<At>) -> RwLockWriteGuard<'_, At> {
+    at.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The clients of a remote.
