@@ -84,6 +84,16 @@ def made(folder: Path, programs: Programs, rows: int, edges: bool = True) -> Cor
     return corpus
 
 
+def made_alone(folder: Path, programs: Programs, rows: int) -> Corpus:
+    """The same items, of which no peer reads anything."""
+    corpus = Corpus(folder / f"made-{rows}-alone", rows)
+    if not _is_done(corpus, programs):
+        _begin(corpus, f"making {rows} items")
+        _do(programs.worker, "make", "--data", corpus.data, "--rows", str(rows), "--edges", str(EDGES_PER_ROW * rows))
+        _stamp_it(corpus, programs)
+    return corpus
+
+
 def real(folder: Path, programs: Programs, texts: Path, rows: int) -> Corpus:
     """A corpus of up to `rows` real texts: the paragraphs of the text files under a folder, or a file of
     JSON Lines: our own form, or objects with a `text` and perhaps a `title`."""
@@ -132,6 +142,10 @@ def _end(corpus: Corpus, programs: Programs, with_peers: bool) -> None:
     _do(programs.worker, "dump", "--data", corpus.data, "--folder", corpus.dump, *only)
     if with_peers:
         _do(sys.executable, HERE / "peer" / "build.py", corpus.dump, corpus.peer)
+    _stamp_it(corpus, programs)
+
+
+def _stamp_it(corpus: Corpus, programs: Programs) -> None:
     stamp, decides = _stamp(corpus, programs)
     stamp.write_text(decides)
 

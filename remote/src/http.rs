@@ -3,6 +3,8 @@
 //!
 //! What is told of a failure never has the address that was asked: a signature may be in it.
 
+mod tcp;
+
 use std::fmt;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -11,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use ureq::http::{HeaderMap, Method, Request, Response};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{ConnectProxyConnector, Connector, RustlsConnector};
 use ureq::{Agent, Body, Error, Timeout};
 
 use crate::counts::{Counts, Op, Outcome};
@@ -105,7 +109,12 @@ impl Http {
         if !by_proxy {
             config = config.proxy(None);
         }
-        Ok(Self { agent: config.build().new_agent(), counts })
+        let connector =
+            ().chain(ConnectProxyConnector::default())
+                .chain(tcp::Connects)
+                .chain(RustlsConnector::default());
+        let agent = Agent::with_parts(config.build(), connector, DefaultResolver::default());
+        Ok(Self { agent, counts })
     }
 
     /// Asks once.

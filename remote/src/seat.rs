@@ -334,8 +334,8 @@ impl Seat {
         }
     }
 
-    /// Brings the files here to the newest record, or, without `to_the_end`, at least to one that was the newest at a
-    /// moment that is known.
+    /// Brings the files here to the newest record, as whoever is to write must have it. Who follows begins with what
+    /// one look brings: a writer may write as fast as its records can be read, and the age of what is here is told.
     fn catch_up(
         &self,
         tracker: &mut Tracker,
@@ -349,15 +349,17 @@ impl Seat {
         loop {
             match moved {
                 Moved::Newest => return Ok(()),
-                Moved::On(_) => tracker.settled()?,
+                Moved::On(_) => {
+                    tracker.settled()?;
+                    if !to_the_end && tracker.is_store() {
+                        return Ok(());
+                    }
+                }
                 Moved::Empty => return Err(NotSeated::Nothing),
                 Moved::Away(why) => return Err(NotSeated::Away(why)),
                 Moved::Damage(damage) => return Err(NotSeated::Damage(damage)),
                 Moved::Disk(why) => return Err(NotSeated::Here(why)),
                 Moved::Over => return Err(NotSeated::Over),
-            }
-            if !to_the_end && tracker.fresh().is_some() {
-                return Ok(());
             }
             moved = tracker.look();
         }

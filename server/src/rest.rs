@@ -272,6 +272,8 @@ pub fn refuse(error: ToolError) -> Refusal {
         | ToolError::Unwritable(_)
         | ToolError::Closed(_)
         | ToolError::Unmetered(_) => Refusal::unavailable(&error.to_string()),
+        // Not 503: whoever tries again by himself may have it done twice.
+        ToolError::Unsure(_) => Refusal::new(502, &error.to_string()),
         ToolError::NotHere(why) => why.refusal(),
         ToolError::QuotaExceeded { wait, .. } => {
             let wait = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);

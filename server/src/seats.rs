@@ -13,7 +13,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
 use engine::os::clock::{Clock, Random};
@@ -60,7 +60,7 @@ pub struct Seats {
     cache: Arc<Cache>,
     /// Ends with this.
     _keeper: Keeper,
-    places: Mutex<HashMap<String, Arc<Mutex<At>>>>,
+    places: Mutex<HashMap<String, Arc<RwLock<At>>>>,
     /// How many wait for a workspace to be taken.
     waiting: AtomicUsize,
     /// What brings the ledgers of workspaces that are open.
@@ -195,7 +195,7 @@ impl Seats {
         name: &str,
         home: &Path,
         options: Options,
-    ) -> Result<Arc<Mutex<At>>, NotSeated> {
+    ) -> Result<Arc<RwLock<At>>, NotSeated> {
         let tenant = tenant_of(name)?;
         let (keep, fine) = self.settings.keep;
         let when = match self.settings.durability {
@@ -217,21 +217,21 @@ impl Seats {
             taken: Taken::default(),
         };
         let claim = self.node.as_ref().map(|node| Claim::new(node.writer().clone(), node.lease()));
-        let at = Arc::new(Mutex::new(At { seat, claim, role: None, tracker: None }));
+        let at = Arc::new(RwLock::new(At { seat, claim, role: None, tracker: None }));
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.insert(name.to_owned(), Arc::clone(&at));
         Ok(at)
     }
 
-    fn at(&self, name: &str) -> Option<Arc<Mutex<At>>> {
+    fn at(&self, name: &str) -> Option<Arc<RwLock<At>>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// How a workspace stands that is open here.
     pub fn stands(&self, name: &str) -> Option<Stands> {
         let at = self.at(name)?;
-        // Nobody waits for a change that takes its time.
-        match at.try_lock() {
+        // Nobody waits for a change that takes its time. Those who ask do not keep one another from knowing.
+        match at.try_read() {
             Ok(at) => Some(at.stands()),
             Err(_) => Some(Stands::Changing),
         }
@@ -239,7 +239,7 @@ impl Seats {
 
     /// Whether a workspace that is open here is to be opened anew, since its role is over or another one can be had.
     pub fn wants_change(&self, name: &str) -> bool {
-        self.at(name).is_some_and(|at| at.try_lock().is_ok_and(|at| at.wants_change()))
+        self.at(name).is_some_and(|at| at.try_read().is_ok_and(|at| at.wants_change()))
     }
 
     /// Opens the store of a workspace anew, in whatever role can be had now. `old` is its store so far, which
@@ -373,8 +373,13 @@ fn tenant_of(name: &str) -> Result<Tenant, NotSeated> {
     Tenant::new(name).map_err(|why| NotSeated::Here(why.to_string()))
 }
 
-fn locked(at: &Mutex<At>) -> MutexGuard<'_, At> {
-    at.lock().unwrap_or_else(PoisonError::into_inner)
+fn seen(at: &RwLock<At>) -> RwLockReadGuard<'_, At> {
+    at.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For a change: whoever asks meanwhile is told that.
+fn locked(at: &RwLock<At>) -> RwLockWriteGuard<'_, At> {
+    at.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What this machine may keep of others' files, and has of them from the time before.

@@ -379,8 +379,9 @@ impl State {
             sent.is_named = full.files.contains(&sent.key);
         }
         self.sent_to(&full.logs);
-        self.committed(seq);
+        // What it left behind waits for nothing.
         self.forget();
+        self.committed(seq);
     }
 
     /// What a step of ours says is in the chain: how far each log went.

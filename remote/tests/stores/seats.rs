@@ -1,5 +1,6 @@
 //! Nodes that share workspaces by way of one storage: who writes, who follows, and who takes over.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +12,9 @@ use engine::os::clock::{SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    BootClock, Cache, CarryHow, CarryWhen, Driver, Halt, Hex, Node, NodeId, NotSeated, ObjectChain,
-    Objects, Role, Seat, Seated, Taken, Tenant, TickSource, Ticks, held_in,
+    About, Away, BootClock, Cache, CarryHow, CarryWhen, Driver, Halt, Hex, Key, Node, NodeId,
+    NotSeated, ObjectChain, Objects, Role, Seat, Seated, Taken, Tenant, TickSource, Ticks, Tried,
+    held_in,
 };
 
 const LEASE_S: u32 = 5;
@@ -134,6 +136,67 @@ fn a_replica_follows_and_takes_no_writes() {
     drop((store, following));
     let again = replica.open().unwrap();
     assert_eq!(texts(&again.store), ["one", "two"]);
+}
+
+/// The storage, where a writer writes one more whenever a record is read.
+#[derive(Debug)]
+struct Busy {
+    memory: Arc<Memory>,
+    store: Arc<Store>,
+    written: AtomicU64,
+}
+
+impl Objects for Busy {
+    fn put(&self, key: &Key, bytes: &[u8]) -> Result<(), Away> {
+        self.memory.put(key, bytes)
+    }
+
+    fn put_new(&self, key: &Key, bytes: &[u8]) -> Tried {
+        self.memory.put_new(key, bytes)
+    }
+
+    fn get(
+        &self,
+        key: &Key,
+        range: Option<Range<u64>>,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, Away> {
+        if matches!(key, Key::Chain(..)) {
+            let number = self.written.fetch_add(1, Ordering::SeqCst);
+            assert!(number < 10_000, "it is read for ever");
+            self.store.write(batch(&format!("number {number}"))).unwrap();
+        }
+        self.memory.get(key, range, most)
+    }
+
+    fn head(&self, key: &Key) -> Result<Option<About>, Away> {
+        self.memory.head(key)
+    }
+
+    fn list(&self, prefix: &str, after: Option<&Key>, most: usize) -> Result<Vec<About>, Away> {
+        self.memory.list(prefix, after, most)
+    }
+
+    fn remove(&self, keys: &[Key]) -> Result<(), Away> {
+        self.memory.remove(keys)
+    }
+}
+
+#[test]
+fn who_follows_a_writer_that_never_rests_is_there_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let mut writer = Machine::new("box-1", &memory, &folder.path().join("one"), false);
+    let led = writer.open().unwrap();
+    led.store.write(batch("first")).unwrap();
+    let mut second = Machine::new("box-2", &memory, &folder.path().join("two"), false);
+    let (store, written) = (Arc::clone(&led.store), AtomicU64::new(0));
+    let busy = Arc::new(Busy { memory, store, written });
+    second.seat.driver.chain = Arc::new(ObjectChain::new(Arc::clone(&busy) as _));
+    second.seat.driver.objects = Arc::clone(&busy) as _;
+    let followed = second.open().unwrap();
+    assert!(matches!(followed.role, Role::Follows(_)));
+    assert_eq!(texts(&followed.store)[0], "first");
 }
 
 #[test]

@@ -369,6 +369,10 @@ fn fault_of(error: &ToolError) -> Option<Fault> {
         ToolError::TimedOut { limit } => Some(Fault::timed_out(*limit)),
         ToolError::Panicked => Some(Fault::internal()),
         ToolError::NotHere(why) => Some(why.fault()),
+        // Not 503: whoever tries again by himself may write it twice.
+        ToolError::Unsure(_) => {
+            Some(Fault::server(error.reason(), error.to_string()).with_status(502))
+        }
         error if error.is_ours() => Some(Fault::unavailable(error.reason(), error.to_string())),
         _ => None,
     }

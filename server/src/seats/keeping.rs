@@ -14,7 +14,7 @@ use remote::{
 };
 use serde_json::{Value, json};
 
-use super::{Seats, locked};
+use super::{Seats, seen};
 use crate::data_dir::tenant_dir;
 use crate::log::{self, Level, Value as Logged};
 
@@ -100,7 +100,7 @@ impl Seats {
         let mut swept = Vec::new();
         for (workspace, at) in places {
             // Calls ask for the place all the while, so it is let go of first.
-            let carrier = match &locked(&at).role {
+            let carrier = match &seen(&at).role {
                 Some(Role::Leads(carrier)) => Arc::clone(carrier),
                 _ => continue,
             };
@@ -137,7 +137,7 @@ impl Seats {
     /// Who writes a workspace that is open here: `None` where this node does.
     pub fn written_by(&self, name: &str) -> Option<String> {
         let at = self.at(name)?;
-        match &locked(&at).role {
+        match &seen(&at).role {
             Some(Role::Follows(following)) => Some(following.age().at.node.to_string()),
             _ => None,
         }
@@ -151,7 +151,7 @@ impl Seats {
 
     fn carrier(&self, name: &str) -> Option<Arc<Carrier>> {
         let at = self.at(name)?;
-        match &locked(&at).role {
+        match &seen(&at).role {
             Some(Role::Leads(carrier)) => Some(Arc::clone(carrier)),
             _ => None,
         }
@@ -174,7 +174,7 @@ impl Seats {
             }
             let held = held.unwrap_or_default();
             // One that is open is further than its folder remembers; one that changes is not waited for.
-            let open = place.and_then(|at| match &at.try_lock().ok()?.role {
+            let open = place.and_then(|at| match &at.try_read().ok()?.role {
                 Some(Role::Leads(carrier)) => Some(carrier.standing().record),
                 Some(Role::Follows(following)) => Some(following.age().at.number),
                 None => None,

@@ -33,7 +33,7 @@ impl Seats {
     /// Whether a workspace is written here, for all that is known.
     fn leads(&self, workspace: &str) -> bool {
         let is_led = |at: &At| matches!(&at.role, Some(Role::Leads(carrier)) if !carrier.is_over());
-        self.at(workspace).is_some_and(|at| at.try_lock().is_ok_and(|at| is_led(&at)))
+        self.at(workspace).is_some_and(|at| at.try_read().is_ok_and(|at| is_led(&at)))
     }
 }
 
@@ -46,8 +46,8 @@ impl Whereabouts for Seats {
         let unknown = Where::Follows { age: None, writer: None };
         // Whoever asks for it opens it, and finds out.
         let Some(at) = self.at(workspace) else { return Where::Here };
-        // Nobody waits for a change that takes its time.
-        let Ok(at) = at.try_lock() else { return unknown };
+        // Nobody waits for a change that takes its time. Those who ask do not keep one another from knowing.
+        let Ok(at) = at.try_read() else { return unknown };
         match &at.role {
             Some(Role::Leads(carrier)) if !carrier.is_over() => match self.lapsed_for() {
                 None => Where::Here,

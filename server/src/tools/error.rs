@@ -82,6 +82,8 @@ pub enum ToolError {
     Damaged(Damage),
     /// The store takes no writes now.
     Unwritable(String),
+    /// What was to be written is on its way, and nobody knows whether it arrives.
+    Unsure(String),
     /// The ledger takes no entries, so no governed call may be answered.
     Unaudited(String),
     /// The workspace is not open.
@@ -120,6 +122,7 @@ impl ToolError {
             Self::Panicked => "internal_error",
             Self::Damaged(_) => "store_damaged",
             Self::Unwritable(_) => "store_unwritable",
+            Self::Unsure(_) => "write_unsure",
             Self::Unaudited(_) => "ledger_unavailable",
             Self::Closed(_) => "workspace_unavailable",
             Self::NotHere(why) => why.reason(),
@@ -178,15 +181,17 @@ impl ToolError {
 
     /// Whether only the operator can mend it.
     pub fn is_ours(&self) -> bool {
-        use ToolError::{Closed, Damaged, Panicked, Unaudited, Unmetered, Unwritable};
-        let plain = matches!(self, Damaged(_) | Unwritable(_) | Unaudited(_));
+        use ToolError::{Closed, Damaged, Panicked, Unaudited, Unmetered, Unsure, Unwritable};
+        let plain = matches!(self, Damaged(_) | Unwritable(_) | Unsure(_) | Unaudited(_));
         plain || matches!(self, Closed(_) | Unmetered(_) | Panicked)
     }
 
     /// The same for those who may not know why: that may name a file.
     pub(super) fn without_why(mut self) -> Self {
         match &mut self {
-            Self::Unwritable(why) | Self::Unaudited(why) => IN_THE_LOG.clone_into(why),
+            Self::Unwritable(why) | Self::Unsure(why) | Self::Unaudited(why) => {
+                IN_THE_LOG.clone_into(why);
+            }
             Self::Damaged(damage) => IN_THE_LOG.clone_into(&mut damage.detail),
             _ => {}
         }
@@ -222,6 +227,10 @@ impl fmt::Display for ToolError {
             Self::Panicked => f.write_str("Internal error"),
             Self::Damaged(damage) => write!(f, "stored bytes are damaged ({damage})"),
             Self::Unwritable(why) => write!(f, "the store takes no writes now: {why}"),
+            Self::Unsure(why) => write!(
+                f,
+                "nobody knows whether this is written: look for it before it is asked for again ({why})"
+            ),
             Self::Unaudited(why) => write!(f, "the audit ledger takes no entries: {why}"),
             Self::Closed(why) => why.fmt(f),
             Self::NotHere(why) => why.fmt(f),
@@ -281,6 +290,7 @@ impl From<WriteError> for ToolError {
             WriteError::Damaged(damage) => damage.into(),
             // It was written here when the call came; the next one goes where it belongs.
             WriteError::NotHere(why) => Self::NotHere(NotHere::Nowhere(why)),
+            WriteError::Unsure(why) => Self::Unsure(why),
             other if other.remedy() == Remedy::FixRequest => {
                 Self::argument("request", other.to_string())
             }

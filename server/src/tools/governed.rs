@@ -139,8 +139,10 @@ fn refused_unseen(
 
 /// An error as its caller is told it: a tenant learns nothing of the server's files. What it is not told the log has.
 fn told(caller: &Caller, operation: &'static str, error: ToolError) -> ToolError {
-    use ToolError::{Damaged, Unaudited, Unwritable};
-    if caller.metered.is_none() || !matches!(error, Damaged(_) | Unaudited(_) | Unwritable(_)) {
+    use ToolError::{Damaged, Unaudited, Unsure, Unwritable};
+    if caller.metered.is_none()
+        || !matches!(error, Damaged(_) | Unaudited(_) | Unsure(_) | Unwritable(_))
+    {
         return error;
     }
     let fields = [

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import http.client
 import os
+import socket
 import sys
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
@@ -68,6 +69,8 @@ class Client:
         signed = sign(self.settings, method, path, line, body)
         try:
             self.connection.request(method, path + ("?" + line if line else ""), body, {**signed, **(headers or {})})
+            # A gateway may wait for that before it sends the rest: 40 ms otherwise.
+            self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             answer = self.connection.getresponse()
             said = answer.read()
         except (OSError, http.client.HTTPException) as error:

@@ -1,0 +1,208 @@
+"""A chain as a stranger reads it: from a folder, over S3 or out of etcd; and who watches it while others write."""
+
+import base64
+import hashlib
+import http.client
+import json
+import random
+import threading
+from pathlib import Path
+
+import s3
+from history import now
+
+TENANT = "t/local/"
+# Numbers that are listed of etcd at once.
+LISTED_MAX = 10_000
+# Records that are read once more when all is over.
+AGAIN_AT_END = 200
+
+
+class Away(Exception):
+    """What keeps the chain did not answer."""
+
+
+class Folder:
+    def __init__(self, root):
+        self.root = Path(root)
+
+    def names(self, prefix, after=""):
+        try:
+            found = sorted(path.name for path in (self.root / prefix).iterdir())
+        except FileNotFoundError:
+            return []
+        return [name for name in found if name > after]
+
+    def get(self, key):
+        try:
+            return (self.root / key).read_bytes()
+        except FileNotFoundError:
+            return None
+
+
+class Bucket:
+    """Objects of an S3 store, below a prefix; where AWS_* say."""
+
+    def __init__(self, bucket, prefix):
+        self.bucket, self.prefix = bucket, prefix + "/"
+        self.client = s3.Client(s3.Settings.of_environment())
+
+    def names(self, prefix, after=""):
+        whole = self.prefix + prefix
+        found = self.client.names(self.bucket, whole, after=whole + after if after else "")
+        if not isinstance(found, list):
+            raise Away(str(found))
+        return [key.removeprefix(whole) for key in found]
+
+    def get(self, key):
+        answer = self.client.get(self.bucket, self.prefix + key)
+        if answer.status == 404:
+            return None
+        if not answer.good:
+            raise Away(str(answer))
+        return answer.body
+
+
+class Etcd:
+    """Keys of etcd by its JSON gateway; long records are objects of `objects`."""
+
+    def __init__(self, members, prefix, objects):
+        self.members, self.prefix, self.objects = members, prefix + "/", objects
+
+    def ask(self, path, body):
+        for _ in self.members:
+            host, port = self.members[0]
+            connection = http.client.HTTPConnection(host, port, timeout=5)
+            try:
+                connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                said = answer.read()
+                if answer.status == 200:
+                    return json.loads(said)
+            except (OSError, http.client.HTTPException):
+                pass
+            finally:
+                connection.close()
+            # The next one may be well.
+            self.members = self.members[1:] + self.members[:1]
+        raise Away("no member of etcd answers")
+
+    def range(self, first, behind=None, **more):
+        body = {"key": coded(first), **({"range_end": coded(behind)} if behind else {}), **more}
+        return self.ask("/v3/kv/range", body).get("kvs", [])
+
+    def names(self, prefix, after=""):
+        if prefix != TENANT + "chain/":
+            found = self.range(self.prefix + TENANT + "edge")
+            return [plain(one["value"]).decode() for one in found]
+        whole = self.prefix + prefix
+        found = self.range(whole + after + "\0" if after else whole, whole + ":", keys_only=True, limit=LISTED_MAX)
+        return sorted(plain(one["key"]).decode().removeprefix(whole) for one in found)
+
+    def get(self, key):
+        if key.startswith(TENANT + "edge/"):
+            key = TENANT + "kept"
+        found = self.range(self.prefix + key)
+        if not found:
+            return None
+        value = plain(found[0]["value"])
+        if not value.startswith(b"body "):
+            return value
+        number = key.rpartition("/")[2]
+        return self.objects.get(f"{TENANT}body/{number}-{value.split()[1][:32].decode()}")
+
+
+def coded(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def plain(text):
+    return base64.b64decode(text)
+
+
+def record_of(number, content):
+    """What a history has of a record."""
+    line, _, rest = content.partition(b"\n")
+    said = rest.partition(b"\n")[0].decode()
+    digest = hashlib.sha256(line).hexdigest()
+    head = json.loads(line)
+    if said != f"sha256 {digest}" or head["number"] != number:
+        raise ValueError(f"record {number} is not what its second line says")
+    return {"number": number, "content": hashlib.sha256(content).hexdigest(), "hash": digest, "made": head["at"],
+            **{name: head[name] for name in ("previous", "kind", "epoch", "node", "run", "seq")}}
+
+
+class Observer:
+    """Looks at a chain several times a second, and tells what it sees."""
+
+    PAUSE = 0.25
+    # Every so many looks all numbers are listed, and not those behind the newest alone.
+    WHOLE_EVERY = 20
+
+    def __init__(self, source, told, seed):
+        self.source, self.told = source, told
+        self.known, self.newest, self.boundary = {}, 0, 0
+        self.dice = random.Random(seed)
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._run, name="observer")
+        self.failed = None
+
+    def start(self):
+        self.thread.start()
+
+    def end(self):
+        """Looks once more at all numbers and at some of what they are, and ends."""
+        self.over.set()
+        self.thread.join()
+        if self.failed:
+            raise self.failed
+        self._look(whole=True)
+        for number in self.dice.sample(sorted(self.known), min(AGAIN_AT_END, len(self.known))):
+            self._again(number)
+
+    def _run(self):
+        looks = 0
+        while not self.over.wait(self.PAUSE):
+            try:
+                self._look(whole=looks % self.WHOLE_EVERY == 0)
+                if self.known:
+                    self._again(self.dice.choice(list(self.known)))
+                looks += 1
+            except Away:
+                continue
+            except Exception as error:  # Told by whoever ends it.
+                self.failed = error
+                return
+
+    def _look(self, whole):
+        for name in self.source.names(TENANT + "edge/"):
+            self._edge(int(name))
+        after = "" if whole else f"{self.newest:020}"
+        numbers = sorted(int(name) for name in self.source.names(TENANT + "chain/", after))
+        at = now()
+        if whole and numbers:
+            self.told.tell("newest", at=at, number=numbers[-1])
+        for number in numbers:
+            if number in self.known:
+                continue
+            content = self.source.get(f"{TENANT}chain/{number:020}")
+            if content is None:
+                # Removed meanwhile, or not to be had from this member yet.
+                return
+            self.known[number] = record_of(number, content)
+            self.told.tell("record", at=at, **self.known[number])
+            self.newest = max(self.newest, number)
+
+    def _edge(self, boundary):
+        if boundary <= self.boundary:
+            return
+        content = self.source.get(f"{TENANT}edge/{boundary:020}")
+        if content is not None:
+            self.boundary = boundary
+            kept = [one["number"] for one in json.loads(content)["kept"]]
+            self.told.tell("edge", at=now(), boundary=boundary, kept=kept)
+
+    def _again(self, number):
+        content = self.source.get(f"{TENANT}chain/{number:020}")
+        if content is not None:
+            self.told.tell("again", at=now(), number=number, content=hashlib.sha256(content).hexdigest())

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Judges a history of a campaign: tests/campaigns/remote/checker.py HISTORY. Ends with 1 where a rule is broken.
+
+    C1  what was acknowledged, or shown by any node, is at every node and in what is restored; restored as of a time
+        is what was acknowledged before it, and nothing that was asked for after it
+    C2  a number has one content; `previous` fits; epochs, commits and dates never fall; the newest number never
+        does, and none is filled in behind it
+    C3  an epoch has one node, in one run
+    C4  an answer that may be S seconds old has all that was acknowledged S seconds before it was asked for
+    C5  `recalld remote verify --bytes` finds all as it must be
+    C6  what was refused before anything was written is nowhere
+    C8  writes are taken again in time after the writer went, and all nodes show the newest once all is quiet
+"""
+
+import bisect
+import collections
+import itertools
+import sys
+
+import history
+
+# What may pass between an answer's arrival and its time being taken.
+MEASURED_WITHIN = 0.05
+# From the lapse of a lease (one and a quarter of it) to the first write at another node: a look, and the opening.
+# Processes of one busy machine stand still for a while now and then.
+TAKEN_WITHIN = 8
+# An orderly end gives the workspace away.
+GIVEN_WITHIN = 12
+# All is quiet: a node that was away has that long after the fail-over to be at the newest.
+CAUGHT_UP_WITHIN = 20
+FAULTS_OF_A_KIND_MAX = 8
+LEAVES = ("kill-writer", "wipe-writer", "stop-writer", "cut-writer")
+ENDS = "end-writer"
+
+
+def lapse(run):
+    """How long it may take until another node writes."""
+    return 1.25 * run["lease"] + TAKEN_WITHIN
+
+
+class Checker:
+    """A history, sorted by what it tells."""
+
+    def __init__(self, events):
+        self.by = collections.defaultdict(list)
+        for event in events:
+            self.by[event["is"]].append(event)
+        self.run = self.by["run"][0]
+        self.acknowledged = [one for one in self.by["write"] if one["outcome"] == "acknowledged"]
+        self.asked = sorted((one["asked"], one["answered"]) for one in self.acknowledged)
+        # The first answer of all that were asked for then or later.
+        self.first = list(itertools.accumulate((answered for _, answered in reversed(self.asked)), min))[::-1]
+
+    def faults(self):
+        """All that is wrong, in words."""
+        found = []
+        for rule in (self.c1_shown, self.c1_as_of, self.c2_records, self.c2_newest, self.c3, self.c4, self.c5,
+                     self.c6, self.c8_taken, self.c8_caught_up):
+            wrong = list(rule())
+            found += wrong[:FAULTS_OF_A_KIND_MAX]
+            if len(wrong) > FAULTS_OF_A_KIND_MAX:
+                found.append(f"{wrong[0][:2]}: and {len(wrong) - FAULTS_OF_A_KIND_MAX} more")
+        return found
+
+    def c1_shown(self):
+        places = {one["where"]: set(one["tokens"]) for one in self.by["shown"] if one["as_of"] is None}
+        for where in [*self.run["nodes"], "restored"]:
+            if where not in places:
+                yield f"C1: nobody looked at what is shown by {where} at the end"
+        seen = {}
+        for one in self.by["read"]:
+            if one["found"]:
+                seen.setdefault(one["token"], f"shown by {one['node']} at {one['answered']:.3f}")
+        for one in self.acknowledged:
+            seen[one["token"]] = f"acknowledged by {one['node']} at {one['answered']:.3f}"
+        for where, tokens in places.items():
+            for token, how in seen.items():
+                if token not in tokens:
+                    yield f"C1: {token} was {how} and is not at {where}"
+
+    def c1_as_of(self):
+        for shown in self.by["shown"]:
+            if shown["as_of"] is None:
+                continue
+            at, tokens = shown["as_of"] - self.run["wall"], set(shown["tokens"])
+            for one in self.by["write"]:
+                before = one["outcome"] == "acknowledged" and one["answered"] < at - MEASURED_WITHIN
+                if before and one["token"] not in tokens:
+                    yield f"C1: {one['token']} was acknowledged {at - one['answered']:.3f} s before what is restored"
+                if one["asked"] > at + MEASURED_WITHIN and one["token"] in tokens:
+                    yield f"C1: {one['token']} was asked for {one['asked'] - at:.3f} s after what is restored"
+
+    def c2_records(self):
+        contents = {}
+        for one in [*self.by["record"], *self.by["again"]]:
+            was = contents.setdefault(one["number"], one["content"])
+            if was != one["content"]:
+                yield f"C2: record {one['number']} had two contents"
+        records = sorted(self.by["record"], key=lambda one: one["number"])
+        for before, after in zip(records, records[1:]):
+            number = after["number"]
+            if number == before["number"] + 1 and after["previous"] != before["hash"]:
+                yield f"C2: record {number} does not name the hash of the one before"
+            for what in ("epoch", "seq", "made"):
+                if after[what] < before[what]:
+                    yield f"C2: {what} falls from {before[what]} to {after[what]} with record {number}"
+            if after["kind"] == "take" and after["epoch"] <= before["epoch"]:
+                yield f"C2: record {number} takes the epoch {after['epoch']}, and the one before is of it"
+
+    def c2_newest(self):
+        newest = 0
+        for one in self.by["newest"]:
+            if one["number"] < newest:
+                yield f"C2: the newest number falls from {newest} to {one['number']} at {one['at']:.3f}"
+            newest = max(newest, one["number"])
+        edges = sorted((one["at"], one["boundary"]) for one in self.by["edge"])
+        newest = 0
+        for one in self.by["record"]:
+            boundary = max((boundary for at, boundary in edges if at <= one["at"]), default=0)
+            if boundary < one["number"] < newest:
+                yield f"C2: record {one['number']} was not there when {newest} was"
+            newest = max(newest, one["number"])
+
+    def c3(self):
+        writers = {}
+        for one in self.by["record"]:
+            writer = writers.setdefault(one["epoch"], (one["node"], one["run"]))
+            if writer != (one["node"], one["run"]):
+                yield f"C3: epoch {one['epoch']} is written by {writer} and by {(one['node'], one['run'])}"
+
+    def c4(self):
+        acknowledged = {one["token"]: one["answered"] for one in self.acknowledged}
+        for one in self.by["read"]:
+            at = acknowledged.get(one["token"])
+            if one["found"] or at is None:
+                continue
+            age = one["asked"] - at
+            if age > (one["stale"] or 0):
+                yield (f"C4: {one['node']} said at {one['answered']:.3f} that its answer was {one['stale']} s old, and "
+                       f"{one['token']}, acknowledged {age:.3f} s before it was asked, was not in it")
+
+    def c5(self):
+        if not self.by["verified"]:
+            yield "C5: nobody looked through the remote"
+        for one in self.by["verified"]:
+            if not one["good"]:
+                yield f"C5: {one['said']}"
+
+    def c6(self):
+        refused = {one["token"]: one for one in self.by["write"] if one["outcome"] == "refused"}
+        for shown in self.by["shown"]:
+            for token in refused.keys() & set(shown["tokens"]):
+                one = refused[token]
+                yield f"C6: {token} was refused by {one['node']} ({one['why']}) and is at {shown['where']}"
+
+    def taken(self, at):
+        """How long after a time the first write was acknowledged that was asked for since."""
+        place = bisect.bisect_left(self.asked, (at,))
+        return self.first[place] - at if place < len(self.asked) else float("inf")
+
+    def fail_overs(self):
+        """What the writer was done that was well, along with all others, and how long nothing was written then."""
+        for one in self.by["fault"]:
+            if one["steady"] and (one["kind"] in LEAVES or one["kind"] == ENDS):
+                yield one, self.taken(one["at"])
+
+    def c8_taken(self):
+        for one, took in self.fail_overs():
+            if took > (GIVEN_WITHIN if one["kind"] == ENDS else lapse(self.run)):
+                yield f"C8: {one['kind']} at {one['at']:.3f}: the next write was taken after {took:.1f} s"
+        for one in self.by["quiet"]:
+            if self.taken(one["at"]) > lapse(self.run):
+                yield f"C8: all was quiet, and the next write was taken after {self.taken(one['at']):.1f} s"
+
+    def c8_caught_up(self):
+        quiet = self.by["quiet"][0]["at"] if self.by["quiet"] else None
+        if quiet is None:
+            yield "C8: it was never quiet"
+            return
+        found = {one["node"]: one["at"] - quiet for one in self.by["caught_up"]}
+        for node in self.run["nodes"]:
+            if node not in found:
+                yield f"C8: {node} was never at the newest"
+            elif found[node] > lapse(self.run) + CAUGHT_UP_WITHIN:
+                yield f"C8: {node} was at the newest {found[node]:.1f} s after all was quiet"
+
+    def tell(self):
+        """What the history has, for people."""
+        writes = collections.Counter(one["outcome"] for one in self.by["write"])
+        reads = collections.Counter("followers" if one["stale"] is not None else "the writer"
+                                    for one in self.by["read"])
+        kinds = collections.Counter(one["kind"] for one in self.by["record"])
+        epochs = {one["epoch"] for one in self.by["record"]}
+        print("writes:", told(writes), "; answers of", told(reads), "; no answer to", len(self.by["unread"]))
+        print(f"records: {told(kinds)}; {len(epochs)} epochs, {len(self.by['again'])} records read again")
+        print("faults:", told(collections.Counter(one["kind"] for one in self.by["fault"])))
+        for one, took in self.fail_overs():
+            print(f"  {one['kind']} at {one['at'] - self.run['at']:.1f} s: the next write after {took:.1f} s")
+
+
+def told(counter):
+    return ", ".join(f"{count} {what}" for what, count in sorted(counter.items())) or "none"
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("checker.py HISTORY")
+    checker = Checker(history.read(sys.argv[1]))
+    checker.tell()
+    found = checker.faults()
+    for fault in found:
+        print("FAILED:", fault)
+    if not found:
+        print("nothing is wrong with it")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

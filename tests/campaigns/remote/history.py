@@ -1,0 +1,51 @@
+"""What happened in a campaign, as lines of JSON: written while it happens, read by the checker.
+
+Each line has `is`, and times are seconds of one clock of this machine that never goes back.
+
+    run       seed, mode, lease (s), nodes, wall (what a date of 0 on that clock is)
+    write     client, node, token, asked, answered, outcome (acknowledged, refused, unsure), item, why
+    read      node, token, asked, answered, found, stale (s; none where the node writes what it shows)
+    unread    node, asked, answered, why: a question that had no answer
+    newest    at, number: the newest number of the chain, at each look
+    record    at, number, content, hash, previous, kind, epoch, node, run, seq, made: when it was seen first
+    again     at, number, content: when it was read once more
+    edge      at, boundary, kept
+    fault     kind, target, at, until, steady (all was well before), settings of it
+    quiet     at: from here on nothing is done to anybody
+    caught_up node, asked, at: the node shows what was acknowledged before it was asked
+    shown     where, as_of (date or none), tokens: all that is there at the end
+    verified  good, said
+"""
+
+import json
+import threading
+import time
+
+
+def now():
+    """The clock of all times in a history."""
+    return time.monotonic()
+
+
+class History:
+    """The file that grows; for many threads."""
+
+    def __init__(self, path):
+        self.path = path
+        self._file = open(path, "w", buffering=1 << 16)
+        self._lock = threading.Lock()
+
+    def tell(self, what, **fields):
+        line = json.dumps({"is": what, **fields}, separators=(",", ":"))
+        with self._lock:
+            self._file.write(line + "\n")
+
+    def close(self):
+        with self._lock:
+            self._file.close()
+
+
+def read(path):
+    """All events of a file, in the order in which they were told."""
+    with open(path) as file:
+        return [json.loads(line) for line in file]
