@@ -14,7 +14,9 @@ use engine::{
 };
 use kernels::Kernels;
 
-use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
+use crate::auth::{
+    ClusterSecret, Created, Credentials, LOCAL_WORKSPACE, Prefix, take_shared_signing_key,
+};
 use crate::authority::Authority;
 use crate::cluster::{Cluster, Relay, Trust, Whereabouts};
 use crate::config::{Config, MailSecurity};
@@ -169,6 +171,25 @@ pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
         .map_err(failed)
 }
 
+/// The same of a node that shares a secret with others: its signing key is the one that all of them derive.
+fn credentials_sharing(
+    data: &Path,
+    secret: Option<&ClusterSecret>,
+) -> Result<(Credentials, Created), StartError> {
+    let (credentials, created) = credentials(data)?;
+    let Some(secret) = secret else { return Ok((credentials, created)) };
+    let mut random = |bytes: &mut [u8]| SystemRandom.fill(bytes);
+    take_shared_signing_key(data, LOCAL_WORKSPACE, secret, &mut random).map_err(failed)?;
+    Ok((self::credentials(data)?.0, created))
+}
+
+/// The secret that this node shares with others, if the settings name one.
+fn secret(settings: &Settings) -> Result<Option<Arc<ClusterSecret>>, StartError> {
+    let file = settings.config.remote.as_ref().and_then(|remote| remote.secret_file.as_ref());
+    let read = file.map(|file| ClusterSecret::read(file).map(Arc::new));
+    read.transpose().map_err(|why| failed(format!("remote.secret_file: {why}")))
+}
+
 /// Opens the store, the encoder and the ledger.
 pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started, StartError> {
     start_unless(settings, progress, &Cancel::new())
@@ -180,7 +201,8 @@ pub fn start_unless(
     progress: &mut dyn Progress,
     stopping: &Cancel,
 ) -> Result<Started, StartError> {
-    let (credentials, created) = credentials(&settings.data)?;
+    let secret = secret(settings)?;
+    let (credentials, created) = credentials_sharing(&settings.data, secret.as_deref())?;
     let workspace = workspace_dir(&settings.data);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
@@ -208,6 +230,7 @@ pub fn start_unless(
         threads: threads.clone(),
         options: settings.options(),
         seats: seats.clone(),
+        secret,
         clock: Arc::clone(&clock),
         random: Arc::clone(&random),
         rules: Arc::clone(&rules),

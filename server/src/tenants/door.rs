@@ -15,7 +15,7 @@ use engine::{Ground, Model, Options, Store};
 
 use super::{Closed, is_slug};
 use crate::app::Encoding;
-use crate::auth;
+use crate::auth::{self, ClusterSecret};
 use crate::config::AuditSync;
 use crate::control::{Control, ControlError, LastCheckpoint};
 use crate::data_dir;
@@ -45,6 +45,8 @@ pub struct Door {
     pub options: Options,
     /// Their places on a remote, where there is one.
     pub seats: Option<Arc<Seats>>,
+    /// What all nodes derive the keys of workspaces from, where they share a secret.
+    pub secret: Option<Arc<ClusterSecret>>,
     /// Who may see what: the same rules for all.
     pub rules: Arc<Rules>,
     /// When entries of their ledgers are on disk.
@@ -87,6 +89,9 @@ impl Door {
         let embedder = self.embedder_of(store.snapshot().model())?;
         let encoders = Encoders::bind(store, embedder).map_err(failed)?;
         let mut random = |bytes: &mut [u8]| self.random.fill(bytes);
+        if let Some(secret) = &self.secret {
+            auth::take_shared_signing_key(&folder, name, secret, &mut random).map_err(failed)?;
+        }
         let signer = auth::open_or_create_signing_key(&folder, &mut random).map_err(failed)?.0;
         let with = (Arc::clone(&self.clock), Arc::clone(&self.random));
         let anchoring = anchoring(&self.control, name).map_err(failed)?;
