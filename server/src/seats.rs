@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::os::clock::{Clock, Random};
@@ -22,7 +22,10 @@ use remote::{
     Tracker, introduce, reach,
 };
 
+use crate::auth::ClusterSecret;
 use crate::config::remote::{Remote, Safe};
+use crate::control::Control;
+use crate::control_chain::{ControlChain, With};
 use crate::log::{self, Level, Value};
 use crate::metrics::Latencies;
 
@@ -42,11 +45,15 @@ pub struct Seats {
     driver: Driver,
     /// Its signs of life, if it may write.
     node: Option<Arc<Node>>,
+    /// What it is called.
+    name: NodeId,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     /// How long after its making each record was shown that is followed.
     lag: Arc<Latencies>,
     places: Mutex<HashMap<String, Arc<Mutex<At>>>>,
+    /// The control store's place, where nodes share a secret.
+    control: OnceLock<Arc<ControlChain>>,
     /// How many wait for a workspace to be taken.
     waiting: AtomicUsize,
 }
@@ -95,21 +102,58 @@ impl Seats {
             ticks: Arc::new(BootClock),
             halt: Arc::new(Halt::default()),
         };
+        let name = match &settings.node {
+            Some(node) => node.clone(),
+            None => kept_name(data, &Nonce::drawn(&**random).to_string()[..12])?,
+        };
         let node = match settings.is_replica {
             true => None,
-            false => Some(Arc::new(begin_to_live(settings, data, (&reached, &driver), &**random)?)),
+            false => {
+                let node = begin_to_live(settings, &name, (&reached, &driver), &**random)?;
+                Some(Arc::new(node))
+            }
         };
         Ok(Self {
             settings: settings.clone(),
             reached,
             driver,
             node,
+            name,
             clock: Arc::clone(clock),
             random: Arc::clone(random),
             lag: Arc::default(),
             places: Mutex::default(),
+            control: OnceLock::new(),
             waiting: AtomicUsize::new(0),
         })
+    }
+
+    /// Opens the control store's place: it is one of all nodes that share this secret.
+    ///
+    /// # Errors
+    /// Why not; with what to do.
+    pub fn open_control(
+        &self,
+        data: &Path,
+        control: &Arc<Control>,
+        secret: Arc<ClusterSecret>,
+    ) -> Result<Arc<ControlChain>, String> {
+        let with = With {
+            driver: self.driver.clone(),
+            node: self.node.clone(),
+            secret,
+            stale_max: self.settings.stale_max,
+            clock: Arc::clone(&self.clock),
+            random: Arc::clone(&self.random),
+        };
+        let opened = ControlChain::open(data, control, with);
+        let opened = opened.map_err(|why| format!("{}: {why}", self.settings.address))?;
+        Ok(Arc::clone(self.control.get_or_init(|| Arc::new(opened))))
+    }
+
+    /// What this node is called.
+    pub fn name(&self) -> &NodeId {
+        &self.name
     }
 
     /// The settings.
@@ -334,7 +378,7 @@ pub fn reached(settings: &Remote) -> Result<Reached, String> {
 /// Tries whether the remote may be written to, and begins to send signs of life.
 fn begin_to_live(
     settings: &Remote,
-    data: &Path,
+    name: &NodeId,
     (reached, driver): (&Reached, &Driver),
     random: &dyn Random,
 ) -> Result<Node, String> {
@@ -342,12 +386,8 @@ fn begin_to_live(
     reached.probe().map_err(|unfit| format!("{address}: {unfit}"))?;
     introduce(&*reached.objects, Some(Nonce::drawn(random)))
         .map_err(|why| format!("{address}: {why}"))?;
-    let node = match &settings.node {
-        Some(node) => node.clone(),
-        None => kept_name(data, &Nonce::drawn(random).to_string()[..12])?,
-    };
     let writer = Writer {
-        node,
+        node: name.clone(),
         run: Nonce::drawn(random),
         url: settings.node_url.clone().unwrap_or_default(),
     };

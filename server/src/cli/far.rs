@@ -290,6 +290,10 @@ fn bring_back(
     workspace: &Tenant,
     as_of: Option<Micros>,
 ) -> Result<(), Failure> {
+    if workspace.is_control() {
+        let why = "the control store is no workspace: a node that is started with the remote and its secret has it";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     let data = common.data()?;
     let fresh = Fresh::at(&data).map_err(Failure::could)?;
     let store = workspace_dir(fresh.path()).join("store");

@@ -373,8 +373,8 @@ pub const SETTINGS: &[Setting] = &[
         "remote.secret_file",
         Path,
         "\"/etc/recalld/nodes.secret\"",
-        "A secret that is the same on all nodes, made by `recalld remote secret FILE`: with it a grounding token of one node is \
-         good on all.",
+        "A secret that is the same on all nodes, made by `recalld remote secret FILE`: with it a grounding token of \
+         one node is good on all, and tenants, their keys and quotas are known on all.",
     ),
     Setting::new(
         "remote.keep_hours",

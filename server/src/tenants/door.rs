@@ -6,7 +6,7 @@
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::ledger::Anchor;
@@ -75,6 +75,11 @@ impl Door {
     /// Opens a workspace that was made before.
     pub(super) fn open(&self, name: &str) -> Result<Workspace, Closed> {
         let folder = data_dir::tenant_dir(&self.data, name);
+        // One that was made on another node has its folders here once somebody asks for it, whose key the control
+        // store knows.
+        if is_slug(name) && self.secret.is_some() && !folder.join("store").is_dir() {
+            make_folders(&folder).map_err(failed)?;
+        }
         if !is_slug(name) || !folder.join("store").is_dir() {
             return Err(Closed::Missing);
         }
@@ -139,6 +144,17 @@ impl Door {
     fn others(&self) -> MutexGuard<'_, Vec<Arc<Embedder>>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The folders of a workspace, as far as they are missing, for their owner alone.
+pub(crate) fn make_folders(folder: &Path) -> io::Result<()> {
+    for folder in [folder, &folder.join("store")] {
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+    }
+    Ok(())
 }
 
 /// The last checkpoint of a workspace's ledger, and where the next ones are kept: nowhere for as long as there is no

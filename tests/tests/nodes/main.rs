@@ -3,4 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cluster;
+mod copies;
 mod keys;
+mod sign_in;
+mod tenants;
